@@ -229,7 +229,9 @@ def test_a_check_that_could_not_look_refutes_nothing(npudoctor: Npudoctor) -> No
 
 
 def test_each_of_several_codes_is_answered(npudoctor: Npudoctor) -> None:
-    alone = {code: npudoctor("explain", code, "--format", "json").json for code in ("EE1010", "EI0006", "ERR00100")}
+    alone = {
+        code: npudoctor("explain", code, "--format", "json").json for code in ("EE1010", "EI0006", "ERR00100")
+    }
     done = npudoctor("explain", *alone, "--format", "json")
     assert (done.status, done.err) == (0, "")
     assert list(Draft202012Validator(SCHEMA).iter_errors(done.json)) == []

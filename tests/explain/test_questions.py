@@ -1,4 +1,4 @@
-"""The messages that the frameworks' own guides answer by hand, each as it is quoted there and inside a log."""
+"""The messages that the frameworks' guides answer by hand, each as it is quoted there and inside a log."""
 
 from __future__ import annotations
 
@@ -20,11 +20,23 @@ RuntimeError: Initialize device failed"""
 # By the number of the question in the guides; "-": of what is not the environment.
 MESSAGES = (
     ("2", YES, "Loading libgpu_collective.so failed"),
-    ("2", YES, "Loading libgpu_collective.so failed. Many reasons could cause this: 1.libgpu_collective.so is "
-    "not installed 2.nccl is not installed or found 3.mpi is not installed or found"),
+    (
+        "2",
+        YES,
+        (
+            "Loading libgpu_collective.so failed. Many reasons could cause this: 1.libgpu_collective.so is "
+            "not installed 2.nccl is not installed or found 3.mpi is not installed or found"
+        ),
+    ),
     ("3", YES, "libpython3.7m.so.1.0 not found"),
-    ("3", YES, "error while loading shared libraries: libpython3.7m.so.1.0: cannot open shared object file: No "
-    "such file or directory"),
+    (
+        "3",
+        YES,
+        (
+            "error while loading shared libraries: libpython3.7m.so.1.0: cannot open shared object file: No "
+            "such file or directory"
+        ),
+    ),
     ("7", YES, "ImportError: libhccl.so"),
     ("7", YES, "ImportError: libhccl.so: cannot open shared object file: No such file or directory"),
     ("8", YES, "aicpu_kernels/libpt_kernels.so does not exist"),
@@ -32,12 +44,30 @@ MESSAGES = (
     ("10", YES, "RuntimeError: Initialize"),
     ("10", YES, "RuntimeError: Initialize."),
     ("12", YES, "Malloc device memory failed"),
-    ("12", YES, "Malloc device memory failed, size[32212254720], ret[207001], Device 0 may be other processes "
-    "occupying this card, check as: ps -ef|grep python"),
-    ("13", NO, "Out of Memory!!! total[3212254720] (dynamic[0] memory poll[524288000]) malloc[32611480064] "
-    "failed!"),
-    ("13", NO, "RuntimeError: Out of Memory!!! total[3212254720] (dynamic[0] memory poll[524288000]) "
-    "malloc[32611480064] failed!"),
+    (
+        "12",
+        YES,
+        (
+            "Malloc device memory failed, size[32212254720], ret[207001], Device 0 may be other processes "
+            "occupying this card, check as: ps -ef|grep python"
+        ),
+    ),
+    (
+        "13",
+        NO,
+        (
+            "Out of Memory!!! total[3212254720] (dynamic[0] memory poll[524288000]) malloc[32611480064] "
+            "failed!"
+        ),
+    ),
+    (
+        "13",
+        NO,
+        (
+            "RuntimeError: Out of Memory!!! total[3212254720] (dynamic[0] memory poll[524288000]) "
+            "malloc[32611480064] failed!"
+        ),
+    ),
     ("14", YES, "connect() timed out"),
     ("14", YES, "RuntimeError: connect() timed out."),
     ("15", YES, "host not found"),
@@ -57,22 +87,36 @@ MESSAGES = (
     ("31", YES, "Error：Out of all 4 Trainers"),
     ("31", YES, "Error: Out of all 4 Trainers"),
     ("31", YES, "Error：Out of all 4 Trainers, the trainer process with rank_id=[1, 3] was aborted."),
-    ("32", YES, "ResourceExhaustedError: Out of memory error on GPU 0. Cannot allocate 1.2GB memory on GPU 0"),
+    (
+        "32",
+        YES,
+        "ResourceExhaustedError: Out of memory error on GPU 0. Cannot allocate 1.2GB memory on GPU 0",
+    ),
     ("-", NO, "RuntimeError: ExchangeDevice:"),
     ("-", NO, "Error in atexit._run_exitfuncs:"),
     ("-", NO, "Error in atexit._run_exitfuncs: ... Initialize device failed"),
     ("-", NO, ATEXIT),
     ("-", NO, "c10::Error"),
-    ("-", NO, "terminate called after throwing an instance of 'c10::Error'\n  what():  HelpACLExecute:x.cpp:65"),
+    (
+        "-",
+        NO,
+        "terminate called after throwing an instance of 'c10::Error'\n  what():  HelpACLExecute:x.cpp:65",
+    ),
     ("-", NO, "HelpACLExecute"),
     ("-", NO, "RuntimeError: HelpACLExecute:"),
     ("-", NO, "0 INTERNAL ASSERT"),
-    ("-", NO, "RuntimeError: 0 INTERNAL ASSERT FAILED at \"/home/user/torch_npu/csrc/x.cpp\":28"),
+    ("-", NO, 'RuntimeError: 0 INTERNAL ASSERT FAILED at "/home/user/torch_npu/csrc/x.cpp":28'),
     ("-", NO, "MemCopySync:drvMemcpy failed"),
     ("-", NO, "MemCopySync:drvMemcpy failed. [aicpu timeout]"),
     ("-", CLEAN, "55056 GetInputConstDataOut: ErrorNo: -1(failed)"),
-    ("-", CLEAN, "[ERROR] GE(55056,python3):2022-01-02-10:00:00.000.001 [node.cc:12]55056 GetInputConstDataOut: "
-    "ErrorNo: -1(failed)"),
+    (
+        "-",
+        CLEAN,
+        (
+            "[ERROR] GE(55056,python3):2022-01-02-10:00:00.000.001 [node.cc:12]55056 GetInputConstDataOut: "
+            "ErrorNo: -1(failed)"
+        ),
+    ),
     ("-", NO, "match op inputs failed"),
     ("-", NO, "match op inputs failed, acl_dynamic_shape_op"),
     ("-", NO, "SigmoidCrossEntropyWithLogitsV2 is unsupported"),
@@ -83,7 +127,7 @@ MESSAGES = (
     ("-", NO, "device target [CPU] is not supported in pynative mode"),
     ("-", NO, "Pynative run op ExpandDims failed"),
     ("-", NO, "wrong shape of image"),
-)  # fmt: skip
+)
 BEFORE = "loading the dataset\nepoch: 1 step: 125, loss is 1.9\n"
 LIFE = "".join(f"heartbeat {number}: worker {number % 8} is alive\n" for number in range(300))
 
@@ -140,7 +184,7 @@ def test_what_is_harmless_hides_no_failure(message: str) -> None:
         "[12345.678] Out of memory: Killed process 4242 (python) total-vm:812345678kB, anon-rss:512345678kB",
         "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=abc,mems_allowed=0-1,task=python,pid=42",
         "Memory cgroup out of memory: Killed process 99 (python3)",
-        "slurmstepd: error: Detected 1 oom_kill event in StepId=77.0. Some of the step tasks have been OOM Killed.",
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=77.0. Tasks have been OOM Killed.",
         "  Reason:       OOMKilled",
     ],
 )

@@ -22,7 +22,9 @@ def test_each_is_explained_in_both_languages(code: str) -> None:
     assert code in signature.title["en"] and code in signature.remedy["zh"][0]
 
 
-@pytest.mark.parametrize("word", ["ERR05100", "ERR00013", "ERR00000", "ERR0010", "ERR001000", "XERR00100", "00100"])
+@pytest.mark.parametrize(
+    "word", ["ERR05100", "ERR00013", "ERR00000", "ERR0010", "ERR001000", "XERR00100", "00100"]
+)
 def test_what_torch_npu_does_not_have_is_not_explained(word: str) -> None:
     assert of_torch_npu(word) is None
 

@@ -53,9 +53,16 @@ def test_what_went_on_after_an_error_outlived_it(after: str) -> None:
     "after",
     [
         LIFE,
-        "".join(f"[2026-01-04 10:{at // 60:02d}:{at % 60:02d}] heartbeat: worker {at % 8} alive\n" for at in range(300)),
-        "".join(f"[rank{1 + at % 7}]: epoch: 1 step: {at}, loss is {2.5 - at / 1000:.4f}\n" for at in range(300)),
-        "".join(f"Epoch 3:  {at // 3}%|{'█' * (at // 30)}| {at}/300 [00:00<00:09, 3.1it/s]\n" for at in range(300)),
+        "".join(
+            f"[2026-01-04 10:{at // 60:02d}:{at % 60:02d}] heartbeat: worker {at % 8} alive\n"
+            for at in range(300)
+        ),
+        "".join(
+            f"[rank{1 + at % 7}]: epoch: 1 step: {at}, loss is {2.5 - at / 1000:.4f}\n" for at in range(300)
+        ),
+        "".join(
+            f"Epoch 3:  {at // 3}%|{'█' * (at // 30)}| {at}/300 [00:00<00:09, 3.1it/s]\n" for at in range(300)
+        ),
         "Destroying the process group\nwriter flushed\nworker stopped\n" * 100,
         "[2021/05/05 19:15:24] root INFO: acc:0.2392874337987482\n",
     ],

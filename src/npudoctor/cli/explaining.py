@@ -138,9 +138,7 @@ def _about_code(word: str, signatures: tuple[Signature, ...], request: ExplainRe
     return Explanation(__version__, seconds, (), verdict, diagnoses, code=word)
 
 
-def _of_finding(
-    word: str, signatures: tuple[Signature, ...], request: ExplainRequest
-) -> list[Signature]:
+def _of_finding(word: str, signatures: tuple[Signature, ...], request: ExplainRequest) -> list[Signature]:
     """What the code of a finding stands for; UsageError, with what may be meant, where it is none."""
     from npudoctor.explain.signatures.codes import codes_of
     from npudoctor.explain.signatures.torch_npu_codes import codes

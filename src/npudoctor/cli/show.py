@@ -1,5 +1,4 @@
-"""`npudoctor show`: the manual of a check, by its id or one of its codes; of the code of a log, what `explain`
-says."""
+"""`npudoctor show`: the manual of a check, by its id or a code; of a log's code, what `explain` says."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ class Input:
 
 @dataclass(frozen=True)
 class Proof:
-    """What a check that a diagnosis names says now. `confirms`: it finds something; `outcome`: also whether it
-    could look at all."""
+    """What a check that a diagnosis names says now. `confirms`: it finds something; `outcome`: also whether
+    it could look at all."""
 
     check: str
     status: str
@@ -45,8 +45,8 @@ class Proof:
 @dataclass(frozen=True)
 class Explanation:
     """What was read and what it means. `unread`: the inputs that could not be read, or not to their end, and
-    why; `late`: the seconds that were not enough; `logs`: how to reach what was read, by its path; `code`: what was asked
-    for, and `answers`: that of each, where several codes were."""
+    why; `late`: the seconds that were not enough; `logs`: how to reach what was read, by its path; `code`:
+    what was asked for, and `answers`: that of each, where several codes were."""
 
     version: str
     seconds: float

@@ -28,7 +28,9 @@ def explain_text(explanation: Explanation, style: Style = PLAIN) -> str:
     """The whole answer; of several codes one after the other."""
     if explanation.answers:
         answers = explanation.answers
-        return "\n".join(f"{printable(answer.code or '')}\n{explain_text(answer, style)}" for answer in answers)
+        return "\n".join(
+            f"{printable(answer.code or '')}\n{explain_text(answer, style)}" for answer in answers
+        )
     return "\n".join(_lines(explanation, style)) + "\n"
 
 

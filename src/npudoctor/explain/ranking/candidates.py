@@ -49,7 +49,9 @@ class Candidate:
         """Take in one file."""
         self.count += found.count
         seen = [*found.ranks.values(), *(one for one in (found.last,) if one is not None)]
-        weight = None if self.outside else self.signature.weight  # who ends it from outside may start it again
+        weight = (
+            None if self.outside else self.signature.weight
+        )  # who ends it from outside may start it again
         if self.outside and found.final is not None:
             seen.append(found.final)
         # That a signal came is no warning, whatever level the one gives it whom it ends.
@@ -102,8 +104,8 @@ def candidates_of(
 
 
 def _read_memory(signatures: Sequence[Signature], candidates: Sequence[Candidate]) -> None:
-    """Memory that ran out because another process holds it is a card that is busy; what would not fit into the
-    card without any other process is the job's own."""
+    """Memory that ran out because another process holds it is a card that is busy; what would not fit into
+    the card without any other process is the job's own."""
     known = {one.id: one for one in signatures if one.id in (_BUSY, _OWN)}
     for one in candidates:
         if one.signature.category != _SPENT:

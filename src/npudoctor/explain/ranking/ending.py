@@ -122,7 +122,9 @@ class Ending:
         if orderly and seen.offset > (outline.shutdown or 0) and seen.offset not in self._ended:
             return True
         if final:
-            return any(place is not None and place > seen.offset for place in (outline.success, outline.served))
+            return any(
+                place is not None and place > seen.offset for place in (outline.success, outline.served)
+            )
         weighty = weight is None or weight >= _WEIGHTY
         enough = _LONG_LIFE if seen.offset in self._deaths else _LONG if weighty else _LIFE
         return outline.lines_between(seen.offset) >= enough

@@ -27,7 +27,9 @@ _LEAD = re.compile(
     r"[#>*|\s]{1,200}|#\d{1,4} [\d.]{1,12} |\[[^\]]{1,60}\]:? ?"
     r"|\S{0,40}\d\d:\d\d:\d\d\S{0,20} |[\w./-]{1,40}: "
 )
-_DOCKER = re.compile(r'(?:\\n)?", ?"stream": ?"std(?:out|err)"[^\n]{0,80}\}$')  # and after it, in docker's JSON
+_DOCKER = re.compile(
+    r'(?:\\n)?", ?"stream": ?"std(?:out|err)"[^\n]{0,80}\}$'
+)  # and after it, in docker's JSON
 _LEADS = 5  # so many of them at most
 _OPENS = re.compile(
     r"(?:fatal|FATAL|Fatal)(?: error)?[: ]|FAILED?\b(?! *[:=]? *0\b)[: ]|(?:ERROR|Error|error)(?: \w+)?: \S"

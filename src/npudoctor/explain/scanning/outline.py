@@ -63,11 +63,10 @@ class Start:
 @dataclass(frozen=True)
 class Outline:
     """The course of a log. `begin`: where what was looked at begins; `progress`: the last place that says
-    that
-    the job went on; `moved`: in more than that it saved how far it came; `success`: that it ended well; `served`: that it answered;
-    `shutdown`: where somebody began to end it after that;
-    `last`: the last line that is not
-    empty; `ordinary`: the places of lines of ordinary output; before `dense` of one in `each` lines."""
+    that the job went on; `moved`: in more than that it saved how far it came; `success`: that it ended well;
+    `served`: that a server answered; `shutdown`: where somebody began to end it after that; `last`: the last
+    line that is not empty;
+    `ordinary`: the places of lines of ordinary output; before `dense` of one in `each` lines."""
 
     begin: int = 0
     progress: Optional[int] = None

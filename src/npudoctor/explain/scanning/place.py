@@ -29,13 +29,16 @@ _LOGGING = 16 << 10  # bytes of what `logging` writes about a message that it ca
 _TRACEBACK = 60  # lines of a traceback at most
 # Not "try again later", which is advice.
 _RETRIED = re.compile(
-    r"(?i)\b(?:will ?retry|retrying|retry (?:in|after|\d|attempt)|retry[=:#]|trying again|fall\w* ?back (?:to|on))|重试中|正在重试"
+    r"(?i)\b(?:will ?retry|retrying|retry (?:in|after|\d|attempt)|retry[=:#]|trying again"
+    r"|fall\w* ?back (?:to|on))|重试中|正在重试"
 )
 _DEEP = 200  # lines of one in which is looked for its first frame
+# Where a process begins: a script, a module, a child of multiprocessing.
 _OUTERMOST = re.compile(
     r'[ \t]*File "[^"]{1,500}", line \d+, in <module>'
     r'|[ \t]*File "[^"]{0,500}\bmultiprocessing/process\.py", line \d+, in _bootstrap\b'
-    r'|[ \t]*File "<frozen runpy>", line \d+, in |[ \t]*File "[^"]{0,500}/runpy\.py", line \d+, in _run_module'
+    r'|[ \t]*File "<frozen runpy>", line \d+, in '
+    r'|[ \t]*File "[^"]{0,500}/runpy\.py", line \d+, in _run_module'
 )
 _EXCEPTION = re.compile(r"(?:[\w.]*\.)?\w*(?:Error|Exception|Interrupt)(?:: |$)")
 _IGNORED = (

@@ -36,7 +36,10 @@ _ARGUMENT = (
     "调用时传入了函数不接受的参数；上一行会指出是哪个。",
 )
 _BELOW = (
-    "A call into {name} failed. This code says only that; the cause stands in the lines after it (EI0006, EJ0001, a return number) or in the plog.",
+    (
+        "A call into {name} failed. This code says only that; the cause stands in the lines after it "
+        "(EI0006, EJ0001, a return number) or in the plog."
+    ),
     "调用 {name} 失败。该错误码仅表示这一点；原因见其后的行（EI0006、EJ0001、返回码等）或 plog 日志。",
 )
 _KINDS = {
@@ -77,7 +80,8 @@ _KINDS = {
     ),
     "011": _Kind(
         "timeout error", "超时", _OTHER, True,
-        "Something did not answer in time: another rank, or the device.", "未在限时内得到响应：其他 rank 或设备。",
+        "Something did not answer in time: another rank, or the device.",
+        "未在限时内得到响应：其他 rank 或设备。",
     ),
     "012": _Kind(
         "permission error", "权限错误", "device-permission", True,
