@@ -216,6 +216,47 @@ def test_verify_asks_the_checks_that_prove_it(npudoctor: Npudoctor, tmp_path: Pa
     assert list(Draft202012Validator(SCHEMA).iter_errors(found)) == []
 
 
+def test_a_check_that_could_not_look_refutes_nothing(npudoctor: Npudoctor) -> None:
+    done = npudoctor("explain", "EI0006", "--verify", "--format", "json")
+    rows = {row["check"]: row for row in done.json["verified"]}
+    assert list(Draft202012Validator(SCHEMA).iter_errors(done.json)) == []
+    ended = {"ok": "refuted", "problem": "confirmed"}
+    assert all(row["outcome"] == ended.get(row["status"], "could-not-look") for row in rows.values())
+    # No scene of this suite sets the variables of HCCL for its interfaces.
+    assert rows["hccl-interface"]["outcome"] == "could-not-look" and rows["hccl-interface"]["messages"]
+    text = npudoctor("explain", "EI0006", "--verify").out
+    assert "hccl-interface: could not look (skipped)" in text and "not confirm it (skipped)" not in text
+
+
+def test_each_of_several_codes_is_answered(npudoctor: Npudoctor) -> None:
+    alone = {
+        code: npudoctor("explain", code, "--format", "json").json for code in ("EE1010", "EI0006", "ERR00100")
+    }
+    done = npudoctor("explain", *alone, "--format", "json")
+    assert (done.status, done.err) == (0, "")
+    assert list(Draft202012Validator(SCHEMA).iter_errors(done.json)) == []
+    for code, answer in zip(alone, done.json["answers"]):
+        assert answer["code"] == code and answer["diagnoses"] == alone[code]["diagnoses"]
+    # The worst of them is the verdict of all.
+    assert (alone["EE1010"]["verdict"], done.json["verdict"]) == ("not_environment", "environment")
+    assert done.json["diagnoses"][0] == alone["EI0006"]["diagnoses"][0]
+    text = npudoctor("explain", *alone).out
+    assert [line for line in text.splitlines() if line in alone] == list(alone)
+    wrong = npudoctor("explain", "EI0006", "EI9996X")
+    assert (wrong.status, wrong.out) == (64, "") and "EI9996X: not a file" in wrong.err
+
+
+def test_a_code_beside_a_log_that_is_there_is_a_missing_log(npudoctor: Npudoctor, tmp_path: Path) -> None:
+    done = npudoctor("explain", "EI0006", str(log(tmp_path, LINE)))
+    assert (done.status, done.out) == (64, "") and done.err.startswith("npudoctor: EI0006: ")
+
+
+@pytest.mark.parametrize("code", ["EI0006", "ERR00100", "507033", "loader-cann-library"])
+def test_show_answers_to_the_codes_of_logs_as_explain_does(npudoctor: Npudoctor, code: str) -> None:
+    shown, explained = npudoctor("show", code), npudoctor("explain", code)
+    assert (shown.status, shown.err) == (0, "") and shown.out == explained.out
+
+
 def test_collect_packs_what_is_asked_for_without_secrets(npudoctor: Npudoctor, tmp_path: Path) -> None:
     path = log(tmp_path, "quiet\n" * 1000 + "export API_TOKEN=hunter2\n" + LINE + "  at frame\n" * 1000)
     out = tmp_path / "bundle.tar.gz"

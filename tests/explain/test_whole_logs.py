@@ -39,16 +39,50 @@ def best(judgement: Judgement) -> tuple[str, Optional[str]]:
         "INFO 05-12 02:50:53 [loggers.py:111] Engine 000: Avg generation throughput: 12.8 tokens/s\n",
         ".\n----------------------------------------\nRan 1 test in 9.1s\n\nOK\n",
         "===== 12 passed, 3 warnings in 4.21s =====\n",
-        "[2021/05/05 19:15:24] root INFO: acc:0.2392874337987482\n",
         "result file saved to /home/user/expts/test_epochbest.json\n",
-        "INFO:root:avg. test_loss 0.897 avg. Accuracy@1 79.144\n",
-        LIFE,
     ],
-    ids="decode request throughput unittest pytest metric result words life".split(),
+    ids="decode request throughput unittest pytest result".split(),
 )
 def test_what_went_on_after_an_error_outlived_it(after: str) -> None:
     assert judged(BUG + after).verdict == "clean"
     assert best(judged(after + BUG)) == ("not_environment", "python-key-error")
+
+
+@pytest.mark.parametrize("failure", [BUG, OOM, "Segmentation fault (core dumped)\n"])
+@pytest.mark.parametrize(
+    "after",
+    [
+        LIFE,
+        "".join(
+            f"[2026-01-04 10:{at // 60:02d}:{at % 60:02d}] heartbeat: worker {at % 8} alive\n"
+            for at in range(300)
+        ),
+        "".join(
+            f"[rank{1 + at % 7}]: epoch: 1 step: {at}, loss is {2.5 - at / 1000:.4f}\n" for at in range(300)
+        ),
+        "".join(
+            f"Epoch 3:  {at // 3}%|{'█' * (at // 30)}| {at}/300 [00:00<00:09, 3.1it/s]\n" for at in range(300)
+        ),
+        "Destroying the process group\nwriter flushed\nworker stopped\n" * 100,
+        "[2021/05/05 19:15:24] root INFO: acc:0.2392874337987482\n",
+    ],
+    ids="words heartbeats ranks bars shutdown metric".split(),
+)
+def test_what_others_write_after_a_process_died_does_not_mend_it(failure: str, after: str) -> None:
+    assert best(judged(failure + after)) == best(judged(failure)) != ("clean", None)
+    assert judged(failure + after + "Training finished\n").verdict == "clean"
+
+
+def test_what_is_tried_once_more_or_caught_ended_nothing() -> None:
+    again = OOM + "retrying with half the batch\n"
+    assert judged(again + "epoch: 1 step: 125, loss is 1.9\n").verdict == "clean"
+    caught = BUG.replace("in <module>", "in step")
+    assert judged(caught + "epoch: 1 step: 125, loss is 1.9\n").verdict == "clean"
+    assert judged(BUG + "Please try again later\n" + LIFE).verdict != "clean"
+
+
+def test_a_traceback_that_was_cut_off_is_a_failure_whatever_follows() -> None:
+    assert judged(TRACEBACK + LIFE).verdict != "clean"
 
 
 def test_a_server_that_is_shut_down_in_order_did_not_fail_of_its_noise() -> None:
@@ -245,7 +279,8 @@ def test_of_a_flood_the_rest_is_counted_and_its_end_is_known() -> None:
     line = f"[rank0]: {SPENT}"
     judgement = judged(line * 30_000)
     assert judgement.diagnoses[0].count == 30_000 and judgement.verdict == "environment"
-    assert judged(line * 30_000 + "epoch: 1 step: 125, loss is 1.9\n").verdict == "clean"
+    assert judged(line * 30_000 + "epoch: 1 step: 125, loss is 1.9\n").verdict == "environment"
+    assert judged(line * 30_000 + "Training finished\n").verdict == "clean"
     other = judged(line * 30_000 + line.replace("[rank0]", "[rank7]") + "[rank7]: KeyError: 'lr'\n")
     assert {one.signature.id for one in other.diagnoses} >= {"device-oom-torch", "python-key-error"}
     assert other.diagnoses[0].count == 30_001

@@ -64,11 +64,11 @@ def explain_words(request: ExplainRequest) -> Explanation:
     try:
         inputs = gathered(words, request.started, request.seconds, request.since)
     except Absent as absent:
-        if len(words) > 1 or not absent.missing:
+        if not absent.missing or any(map(os.path.lexists, words)):
             raise UsageError(f"{absent.word}: {absent.why}") from absent
     table = _table(request.variables)
     if inputs is None:
-        return _about_code(words[0], table.signatures, request)
+        return _about_codes(words, table.signatures, request)
     text = _("does not answer; it may hold newer logs")
     inputs.walk.problems.extend((path, text) for path in dict.fromkeys(silent))
     return _about_logs(inputs, engine_for(table), request)
@@ -86,36 +86,77 @@ def _table(variables: Mapping[str, str]) -> Table:
     return tables.table
 
 
-def _about_code(word: str, signatures: tuple[Signature, ...], request: ExplainRequest) -> Explanation:
-    from npudoctor import __version__
-    from npudoctor.explain.ranking.judge import Diagnosis
-    from npudoctor.explain.signatures.codes import codes_of, found_by
+def explain_code(word: str, variables: Mapping[str, str]) -> Optional[Explanation]:
+    """What the code of a log stands for; None where it is none."""
+    signatures = _table(variables).signatures
+    request = ExplainRequest((word,), variables, time.monotonic())
+    return _about_code(word, signatures, request) if _known(word, signatures) else None
+
+
+def _known(word: str, signatures: Sequence[Signature]) -> list[Signature]:
+    """The signatures that answer to the code of a log, or to the id of one."""
+    from npudoctor.explain.signatures.codes import found_by
     from npudoctor.explain.signatures.return_numbers import number_of, of_number
-    from npudoctor.registry import registry
+    from npudoctor.explain.signatures.torch_npu_codes import of_torch_npu
 
     number = number_of(word)
-    signatures_found = [of_number(signature, number) for signature in found_by(number, signatures)]
-    if not signatures_found:
-        loaded = registry.load_all(request.variables)
-        signatures_found = _by_check(word, loaded)
-        broken = loaded.not_loaded(word)
-        if broken is not None and not signatures_found:
-            raise UsageError(f"{broken.check}: {broken.title}: {broken.reason}")
-        ours = {name for check in loaded.checks for name in (check.id, *check.codes)}
-        near = loaded.unread() + (suggestion(word, codes_of(signatures)) or suggestion(word, ours))
-        if any(word == check.id for check in loaded.checks):
-            near = _("; it is a check: npudoctor show {name}").format(name=word)
-    if not signatures_found:
-        text = _("{name}: not a file, a folder or a known code{suggestion}")
-        raise UsageError(text.format(name=word, suggestion=near))
+    theirs = of_torch_npu(word)
+    known = [of_number(signature, number) for signature in found_by(number, signatures)]
+    return known or ([] if theirs is None else [theirs])
+
+
+def _about_codes(
+    words: Sequence[str], signatures: tuple[Signature, ...], request: ExplainRequest
+) -> Explanation:
+    """What codes stand for, each by itself; of several all together are the answer."""
+    answers = tuple(_about_code(word, signatures, request) for word in dict.fromkeys(words))
+    if len(answers) == 1:
+        return answers[0]
+    diagnoses = tuple(diagnosis for answer in answers for diagnosis in answer.diagnoses)
+    worst = next((one for one in answers if one.verdict == "environment"), answers[0])
+    first = worst.diagnoses[0]
+    rest = tuple(one for one in diagnoses if one is not first)
+    return dataclasses.replace(worst, code=None, diagnoses=(first, *rest), answers=answers)
+
+
+def _about_code(word: str, signatures: tuple[Signature, ...], request: ExplainRequest) -> Explanation:
+    from npudoctor import __version__
+    from npudoctor.explain.ranking.judge import LEAST, Diagnosis
+    from npudoctor.explain.signatures.return_numbers import number_of
+
+    number = number_of(word)
+    signatures_found = _known(word, signatures) or _of_finding(word, signatures, request)
     verdict = "environment" if signatures_found[0].environment else "not_environment"
     # A number of so few digits may be of anything; HCCL's results are all that is known here.
-    best = "possible" if number.isdigit() and len(number) < _TOLD_APART else "certain"
+    vague = number.isdigit() and len(number) < _TOLD_APART
+    best = "possible" if vague or signatures_found[0].weight < LEAST else "certain"
     diagnoses = tuple(
         Diagnosis(signature, best if signature is signatures_found[0] else "possible", None, 0)
         for signature in signatures_found
     )
-    return Explanation(__version__, round(time.monotonic() - request.started, 3), (), verdict, diagnoses)
+    seconds = round(time.monotonic() - request.started, 3)
+    return Explanation(__version__, seconds, (), verdict, diagnoses, code=word)
+
+
+def _of_finding(word: str, signatures: tuple[Signature, ...], request: ExplainRequest) -> list[Signature]:
+    """What the code of a finding stands for; UsageError, with what may be meant, where it is none."""
+    from npudoctor.explain.signatures.codes import codes_of
+    from npudoctor.explain.signatures.torch_npu_codes import codes
+    from npudoctor.registry import registry
+
+    loaded = registry.load_all(request.variables)
+    if signatures_found := _by_check(word, loaded):
+        return signatures_found
+    broken = loaded.not_loaded(word)
+    if broken is not None:
+        raise UsageError(f"{broken.check}: {broken.title}: {broken.reason}")
+    ours = {name for check in loaded.checks for name in (check.id, *check.codes)}
+    theirs = codes_of(signatures) | set(codes())
+    near = loaded.unread() + (suggestion(word, theirs) or suggestion(word, ours))
+    if any(word == check.id for check in loaded.checks):
+        near = _("; it is a check: npudoctor show {name}").format(name=word)
+    text = _("{name}: not a file, a folder or a known code{suggestion}")
+    raise UsageError(text.format(name=word, suggestion=near))
 
 
 def _by_check(word: str, loaded: LoadedChecks) -> list[Signature]:
@@ -234,7 +275,11 @@ def _name_logs(paths: Sequence[str]) -> None:
 
 
 def verify_diagnosis(answer: Explanation, session: Session) -> Explanation:
-    """The same, with what the checks of the best diagnosis say now."""
+    """The same, with what the checks of the best diagnosis say now; of several codes, for each."""
+    if answer.answers:
+        answers = tuple(verify_diagnosis(one, session) for one in answer.answers)
+        best = next(one for one in answers if one.diagnoses[0] is answer.diagnoses[0])
+        return dataclasses.replace(answer, answers=answers, proofs=best.proofs)
     from npudoctor.core.model import Status
     from npudoctor.runner import runner
 

@@ -1,4 +1,4 @@
-"""`npudoctor show`: the manual of a check, by its id or one of its codes."""
+"""`npudoctor show`: the manual of a check, by its id or a code; of a log's code, what `explain` says."""
 
 from __future__ import annotations
 
@@ -15,9 +15,13 @@ Name = Annotated[o.Text, o.argument("ID|CODE", _("A check, or one of its codes."
 def show(ctx: typer.Context, name: Name = None, lang: o.Lang = None) -> int:
     """Print the manual of a check."""
     from npudoctor.cli.config import UsageError, suggestion
+    from npudoctor.cli.explaining import explain_code
     from npudoctor.cli.session import load_settings
     from npudoctor.cli.terminal import output
+    from npudoctor.cli.terminal.reports import style_for
+    from npudoctor.explain.signatures.remedies import remedied
     from npudoctor.registry import registry
+    from npudoctor.render.explain_text import explain_text
     from npudoctor.render.listing import manual_text
 
     load_settings({"lang": lang}, ctx.obj)
@@ -34,6 +38,10 @@ def show(ctx: typer.Context, name: Name = None, lang: o.Lang = None) -> int:
     kind = loaded.kind(name)
     if kind:
         raise UsageError(kind)
+    explanation = explain_code(name, ctx.obj.variables)
+    if explanation is not None:
+        output.emit(explain_text(remedied(explanation, None), style_for(None)), output.terminal_encoding())
+        return explanation.exit_code
     known = {known for check in loaded.checks for known in (check.id, *check.codes)}
     text = _("no such check or code: {name}{suggestion}")
     raise UsageError(text.format(name=name, suggestion=loaded.unread() + suggestion(name, known)))

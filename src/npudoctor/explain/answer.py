@@ -26,18 +26,27 @@ class Input:
 
 @dataclass(frozen=True)
 class Proof:
-    """What a check that a diagnosis names says now. `confirms`: it finds something."""
+    """What a check that a diagnosis names says now. `confirms`: it finds something; `outcome`: also whether
+    it could look at all."""
 
     check: str
     status: str
     confirms: bool
     messages: tuple[str, ...] = field(default=())
 
+    @property
+    def outcome(self) -> str:
+        """confirmed, refuted or could-not-look: a check that was skipped or ended early refutes nothing."""
+        if self.confirms:
+            return "confirmed"
+        return "refuted" if self.status == "ok" else "could-not-look"
+
 
 @dataclass(frozen=True)
 class Explanation:
     """What was read and what it means. `unread`: the inputs that could not be read, or not to their end, and
-    why; `late`: the seconds that were not enough; `logs`: how to reach what was read, by its path."""
+    why; `late`: the seconds that were not enough; `logs`: how to reach what was read, by its path; `code`:
+    what was asked for, and `answers`: that of each, where several codes were."""
 
     version: str
     seconds: float
@@ -50,6 +59,8 @@ class Explanation:
     late: Optional[float] = None
     runs: tuple[Run, ...] = field(default=())
     logs: Mapping[str, Log] = field(default_factory=dict)
+    code: Optional[str] = None
+    answers: tuple[Explanation, ...] = ()
 
     @property
     def complete(self) -> bool:

@@ -36,6 +36,10 @@ def explain_object(explanation: Explanation) -> dict[str, Any]:
     }
     if explanation.runs:
         document["runs"] = [_run(run) for run in explanation.runs]
+    if explanation.code is not None:
+        document["code"] = explanation.code
+    if explanation.answers:
+        document["answers"] = [explain_object(answer) for answer in explanation.answers]
     if explanation.proofs is not None:
         document["verified"] = [_proof(proof) for proof in explanation.proofs]
     return document
@@ -75,5 +79,6 @@ def _proof(proof: Proof) -> dict[str, Any]:
         "check": proof.check,
         "status": proof.status,
         "confirms": proof.confirms,
+        "outcome": proof.outcome,
         "messages": list(proof.messages),
     }

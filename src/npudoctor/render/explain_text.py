@@ -25,7 +25,12 @@ _KINDS = {"environment": "error", "not_environment": "warning", "clean": "ok"}
 
 
 def explain_text(explanation: Explanation, style: Style = PLAIN) -> str:
-    """The whole answer."""
+    """The whole answer; of several codes one after the other."""
+    if explanation.answers:
+        answers = explanation.answers
+        return "\n".join(
+            f"{printable(answer.code or '')}\n{explain_text(answer, style)}" for answer in answers
+        )
     return "\n".join(_lines(explanation, style)) + "\n"
 
 
@@ -138,7 +143,11 @@ def _proofs(proofs: tuple[Proof, ...]) -> Iterator[str]:
     yield ""
     yield _("checked now:") if proofs else _("checked now: nothing, because no check can confirm this")
     for proof in proofs:
-        text = _("{check}: confirms it") if proof.confirms else _("{check}: does not confirm it ({status})")
+        text = {
+            "confirmed": _("{check}: confirms it"),
+            "refuted": _("{check}: does not confirm it"),
+            "could-not-look": _("{check}: could not look ({status})"),
+        }[proof.outcome]
         yield INDENT + printable(text.format(check=proof.check, status=proof.status))
         for message in proof.messages:
             yield from paragraph(redact(message), INDENT * 2, INDENT * 2)

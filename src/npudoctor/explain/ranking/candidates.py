@@ -8,12 +8,12 @@ from typing import Optional
 from npudoctor.core.frozen import dataclass
 from npudoctor.explain.ranking.ending import Ending
 from npudoctor.explain.scanning.evidence import Evidence, Found, Seen
-from npudoctor.explain.signatures.device_memory import held_elsewhere
+from npudoctor.explain.signatures.device_memory import held_by_the_job, held_elsewhere
 from npudoctor.explain.signatures.signatures import Signature
 from npudoctor.explain.signatures.table import NEAR, WITHOUT
 
 OUTSIDE = "ended-from-outside"
-_SPENT, _BUSY = "out-of-device-memory", "device-busy-occupied"
+_SPENT, _BUSY, _OWN = "out-of-device-memory", "device-busy-occupied", "device-oom-own"
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,9 @@ class Candidate:
         """Take in one file."""
         self.count += found.count
         seen = [*found.ranks.values(), *(one for one in (found.last,) if one is not None)]
-        weight = self.signature.weight
+        weight = (
+            None if self.outside else self.signature.weight
+        )  # who ends it from outside may start it again
         if self.outside and found.final is not None:
             seen.append(found.final)
         # That a signal came is no warning, whatever level the one gives it whom it ends.
@@ -102,12 +104,17 @@ def candidates_of(
 
 
 def _read_memory(signatures: Sequence[Signature], candidates: Sequence[Candidate]) -> None:
-    """Memory that ran out because another process holds it is a card that is busy."""
-    busy = next((one for one in signatures if one.id == _BUSY), None)
+    """Memory that ran out because another process holds it is a card that is busy; what would not fit into
+    the card without any other process is the job's own."""
+    known = {one.id: one for one in signatures if one.id in (_BUSY, _OWN)}
     for one in candidates:
-        spent = one.signature.category == _SPENT and any(held_elsewhere(spot.seen.text) for spot in one.spots)
-        if spent and busy is not None:
-            one.signature, one.score = busy, float(busy.weight)
+        if one.signature.category != _SPENT:
+            continue
+        texts = [spot.seen.text for spot in one.spots]
+        busy = any(map(held_elsewhere, texts))
+        reading = known.get(_BUSY if busy else _OWN)
+        if reading is not None and (busy or any(map(held_by_the_job, texts))):
+            one.signature, one.score = reading, float(reading.weight)
 
 
 def _standing(signatures: Sequence[Signature], evidence: Evidence) -> Iterator[tuple[int, Found]]:

@@ -27,6 +27,8 @@ _COMMAND = re.compile(r"(?:mkdir|rmdir|rm|cp|mv|ln|touch|chmod|chown|cat|ls): \S
 _UNREAD = re.compile(r"(?:Syntax|Indentation|Tab)Error: ")
 # A line of the job's own script that the shell could not run: what follows is the same job.
 _OF_SCRIPT = re.compile(r"\S*/slurm_script: line \d+: ")
+# What is no end: an error in the own log of TensorFlow, a warning, and what a process says that was told to.
+_NO_END = re.compile(r"\bE \w[\w./-]*\.cc:\d+\]|Warning: |^(?:KeyboardInterrupt|SystemExit)\b")
 _LONG_LIFE = 200  # after the last word of a process there may be some of others
 
 
@@ -95,9 +97,9 @@ class Ending:
         found = [seen for seen in self._dead if first <= seen.offset < last]
         return found[-1] if found else None
 
-    def survived(self, seen: Seen, weight: int = _WEIGHTY) -> bool:
+    def survived(self, seen: Seen, weight: Optional[int] = None) -> bool:
         """Whether the job went on after this line, or this was of an earlier run, or of an orderly
-        shutdown."""
+        shutdown. `weight`: of the signature that was found there; None for a mere sign of failure."""
         outline = self._outline
         if seen.offset < self.begin:
             return True
@@ -109,8 +111,9 @@ class Ending:
             return False
         if _COMMAND.match(seen.text) and self._evidence.lines - seen.line >= _LONG:
             return True
+        final = self._final(seen, weight)
         went = outline.moved if seen.offset in self._ended else outline.progress
-        if went is not None and went > seen.offset:
+        if not final and went is not None and went > seen.offset:
             return True
         quiet = seen.teardown or seen.offset not in self._loud
         if self._success is not None and seen.offset > self._success and quiet:
@@ -118,8 +121,24 @@ class Ending:
         orderly = outline.shutdown is not None and outline.progress is not None
         if orderly and seen.offset > (outline.shutdown or 0) and seen.offset not in self._ended:
             return True
-        enough = _LONG_LIFE if seen.offset in self._deaths else _LONG if weight >= _WEIGHTY else _LIFE
+        if final:
+            return any(
+                place is not None and place > seen.offset for place in (outline.success, outline.served)
+            )
+        weighty = weight is None or weight >= _WEIGHTY
+        enough = _LONG_LIFE if seen.offset in self._deaths else _LONG if weighty else _LIFE
         return outline.lines_between(seen.offset) >= enough
+
+    def _final(self, seen: Seen, weight: Optional[int]) -> bool:
+        """Whether this ended its process for certain, so that what is written later is of others: heartbeats,
+        other ranks that wait for it, bars, what a shutdown says. Only a good end is no consequence of it, or
+        a server that answers. A library's own log of errors, and what is tried once more, end nothing."""
+        if seen.low or seen.handled or seen.teardown or seen.retried or seen.offset in self._ended:
+            return False
+        if _NO_END.search(seen.text):
+            return False
+        known = weight is not None and weight >= _WEIGHTY
+        return known or seen.uncaught or seen.offset in self._uncaught or seen.offset in self._crashed
 
     def _put_back(self, cancelled: int) -> bool:
         """Whether the job was started again after it had been cancelled: bars that were only in a buffer, and
@@ -164,6 +183,16 @@ class Ending:
         success = self._outline.success
         short = success is not None and self._outline.lines_between(success) < _LIFE
         return success if short else None
+
+    @cached_property
+    def _crashed(self) -> frozenset[int]:
+        """The places at which a process says that it crashed."""
+        return self._places(("crash",))
+
+    @cached_property
+    def _uncaught(self) -> frozenset[int]:
+        """The places of exceptions that nobody caught."""
+        return frozenset(seen.offset for seen in self._dead if seen.uncaught)
 
     @cached_property
     def _closed(self) -> frozenset[int]:
@@ -217,7 +246,7 @@ class Ending:
         for index, marks in sorted(self._evidence.marks.items()):
             name = MARKS[index].name
             for seen in marks:
-                weight = 0 if name in _ENDS else _WEIGHTY  # what only calls itself an error ends nothing
+                weight = 0 if name in _ENDS else None  # what only calls itself an error ends nothing
                 counts = name not in _ENDS or seen.offset >= self._tail
                 if counts and not self.survived(seen, weight):
                     yield name, seen

@@ -15,11 +15,12 @@ _LONG = 1000  # characters of a line that are looked at
 
 class Advance(NamedTuple):
     """The last places that say that the job went on, in more than that it saved how far it came; and that it
-    ended well; None where none does."""
+    ended well; and that it served; None where none does."""
 
     progress: Optional[int] = None
     moved: Optional[int] = None
     success: Optional[int] = None
+    served: Optional[int] = None
 
 
 def last_advance(block: bytes, begin: int) -> Advance:
@@ -40,17 +41,19 @@ def _of(chunk: bytes, begin: int) -> Advance:
     last: Optional[int] = None
     moved: Optional[int] = None
     success: Optional[int] = None
+    served: Optional[int] = None
     for at, line in _lines(chunk, begin):
         if progress.succeeds(line):
             last = moved = success = at
         elif progress.goes_on(line):
+            served = at if progress.serves(line) else served
             bar = progress.bar(line)
             place = at if bar is None else bars.moved(at, *bar)
             if place is not None:
                 last = moved = place
         elif progress.saves(line):
             last = at
-    return Advance(last, moved, success)
+    return Advance(last, moved, success, served)
 
 
 def _lines(chunk: bytes, at: int) -> Iterator[tuple[int, str]]:

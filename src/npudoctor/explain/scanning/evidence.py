@@ -15,7 +15,9 @@ SHOWN = 8  # so many marks of a kind are kept from the start, and as many from t
 class Seen:
     """A line at which something was found. `low`: it calls itself a warning or information; `handled`: an
     exception that was handled, and another came; `cause`: the direct cause of a later one; `teardown`:
-    of a thread that was left when all else was gone."""
+    of a thread that was left when all else was gone; `uncaught`: of an exception that nobody caught, so that
+    the process is dead whatever others write after it; `retried`: it says that it is tried once more, or done
+    without. `text` is never empty."""
 
     line: int
     offset: int
@@ -26,6 +28,8 @@ class Seen:
     handled: bool = False
     cause: bool = False
     teardown: bool = False
+    uncaught: bool = False
+    retried: bool = False
 
 
 class Found:

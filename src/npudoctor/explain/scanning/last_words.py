@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from npudoctor.explain.scanning.levels import low
 from npudoctor.explain.scanning.window import decoded
-from npudoctor.explain.signatures.quoted import quoted
+from npudoctor.explain.signatures.quoted import harmless, quoted
 from npudoctor.explain.signatures.recognise import bare
 
 TAIL = 16 << 10  # bytes of the end of a log that are looked at,
@@ -27,6 +27,9 @@ _LEAD = re.compile(
     r"[#>*|\s]{1,200}|#\d{1,4} [\d.]{1,12} |\[[^\]]{1,60}\]:? ?"
     r"|\S{0,40}\d\d:\d\d:\d\d\S{0,20} |[\w./-]{1,40}: "
 )
+_DOCKER = re.compile(
+    r'(?:\\n)?", ?"stream": ?"std(?:out|err)"[^\n]{0,80}\}$'
+)  # and after it, in docker's JSON
 _LEADS = 5  # so many of them at most
 _OPENS = re.compile(
     r"(?:fatal|FATAL|Fatal)(?: error)?[: ]|FAILED?\b(?! *[:=]? *0\b)[: ]|(?:ERROR|Error|error)(?: \w+)?: \S"
@@ -101,6 +104,7 @@ def _lines(tail: bytes, base: int) -> list[tuple[int, int, str]]:
         begin = line.rfind(b"\r") + 1  # what was overwritten on a terminal is not the last word
         if line and (start or not base):
             text = bare(decoded(line[begin : begin + _MOST]))
+            text = _DOCKER.sub("", text) if '"stream"' in text else text
             found.append((base + start + begin, base + stop, text))
         stop = start - 1
     return found[::-1]
@@ -112,7 +116,7 @@ def _says(text: str, age: int) -> bool:
         return True
     if _EXIT.search(text):  # whatever level a scheduler gives that
         return not _MILD_EXIT.search(text) and not quoted(text)
-    if low(text) or quoted(text):
+    if low(text) or quoted(text) or harmless(text):
         return False
     if _opens(text) or _PLAIN.search(text):
         return not _MILD.search(text)

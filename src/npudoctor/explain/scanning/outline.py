@@ -63,16 +63,16 @@ class Start:
 @dataclass(frozen=True)
 class Outline:
     """The course of a log. `begin`: where what was looked at begins; `progress`: the last place that says
-    that
-    the job went on; `moved`: in more than that it saved how far it came; `success`: that it ended well;
-    `shutdown`: where somebody began to end it after that;
-    `last`: the last line that is not
-    empty; `ordinary`: the places of lines of ordinary output; before `dense` of one in `each` lines."""
+    that the job went on; `moved`: in more than that it saved how far it came; `success`: that it ended well;
+    `served`: that a server answered; `shutdown`: where somebody began to end it after that; `last`: the last
+    line that is not empty;
+    `ordinary`: the places of lines of ordinary output; before `dense` of one in `each` lines."""
 
     begin: int = 0
     progress: Optional[int] = None
     moved: Optional[int] = None
     success: Optional[int] = None
+    served: Optional[int] = None
     shutdown: Optional[int] = None
     last: int = 0
     each: int = 1
@@ -112,6 +112,7 @@ def outline_of(block: bytes, begin: int, lines_before: int, head: bytes, first: 
         advance.progress,
         advance.moved,
         advance.success,
+        advance.served,
         shutdown,
         last,
         each,
@@ -192,7 +193,7 @@ class _Course:
                 self._start(at, decoded(self._line(at)[:300]))
         places = [
             (one.weight, [at for at in self._places_of(one) if at + self._begin > own])
-            for own, one in _heads(begin[:first] if first else begin)
+            for own, one in _heads(begin[:first])
         ]
         for at in _clusters(places):
             self._start(at, decoded(self._line(at)[:300]))

@@ -27,6 +27,19 @@ from npudoctor.explain.signatures.signatures import Signature
 SHOWN = 2000  # characters of a line that are kept
 _LOGGING = 16 << 10  # bytes of what `logging` writes about a message that it cannot format
 _TRACEBACK = 60  # lines of a traceback at most
+# Not "try again later", which is advice.
+_RETRIED = re.compile(
+    r"(?i)\b(?:will ?retry|retrying|retry (?:in|after|\d|attempt)|retry[=:#]|trying again"
+    r"|fall\w* ?back (?:to|on))|重试中|正在重试"
+)
+_DEEP = 200  # lines of one in which is looked for its first frame
+# Where a process begins: a script, a module, a child of multiprocessing.
+_OUTERMOST = re.compile(
+    r'[ \t]*File "[^"]{1,500}", line \d+, in <module>'
+    r'|[ \t]*File "[^"]{0,500}\bmultiprocessing/process\.py", line \d+, in _bootstrap\b'
+    r'|[ \t]*File "<frozen runpy>", line \d+, in '
+    r'|[ \t]*File "[^"]{0,500}/runpy\.py", line \d+, in _run_module'
+)
 _EXCEPTION = re.compile(r"(?:[\w.]*\.)?\w*(?:Error|Exception|Interrupt)(?:: |$)")
 _IGNORED = (
     "Exception ignored in",
@@ -111,6 +124,8 @@ class Place:
             ending.startswith(_HANDLED),
             ending.startswith(_CAUSE),
             self.teardown,
+            self._uncaught,
+            any(map(_RETRIED.search, (self.text, *after[:2]))),
         )
 
     def plain(self, path_rank: Optional[int]) -> Seen:
@@ -160,6 +175,24 @@ class Place:
                 if not (above and above[-1].startswith(_CHAINED)):
                     return above[-2:]
         return ()
+
+    @property
+    def _uncaught(self) -> bool:
+        """Whether the traceback that ends here begins where the process does: one that somebody caught begins
+        with the function that caught it. Of one that is cut off the head is asked."""
+        if self._bare.startswith("Traceback ("):
+            lines = [bare(line) for line in self.following(_DEEP)]
+            end = next((line for line in lines if line.strip() and not line[:1].isspace()), "")
+            return bool(lines and _OUTERMOST.match(lines[0]) and not _EXCEPTION.match(end))
+        if not _EXCEPTION.match(self._bare) or not self._follows_source:
+            return False
+        after = ""
+        for line in reversed(self._window.before(self._outer[0], _DEEP)):
+            text = bare(line)
+            if text.startswith("Traceback ("):
+                return bool(_OUTERMOST.match(after))
+            after = text if text.strip().startswith("File ") else after
+        return False
 
     @cached_property
     def quoted(self) -> bool:

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Optional, TypeVar
 
-from npudoctor.core.frozen import replace
 from npudoctor.core.messages import _
 from npudoctor.explain.scanning import ranks
 from npudoctor.explain.scanning.evidence import SHOWN, Evidence, Found, Seen
@@ -22,6 +21,7 @@ from npudoctor.explain.scanning.outline import KEPT, outline_of
 from npudoctor.explain.scanning.place import Place
 from npudoctor.explain.scanning.window import Window
 from npudoctor.explain.signatures.failures import ENDED, MARKS, WORDS
+from npudoctor.explain.signatures.quoted import harmless
 from npudoctor.explain.signatures.recognise import UNIT_LINES
 from npudoctor.explain.signatures.table import Needle, Table
 
@@ -235,7 +235,7 @@ class Scan:
             for place in places:
                 seen = place.plain(self._rank)
                 if owner >= 0:
-                    self.evidence.found[owner].ended(replace(seen, text=""))
+                    self.evidence.found[owner].ended(seen)
                 elif not seen.low:
                     self.evidence.mark(~owner, seen)
                     self.evidence.counts[~owner] -= 1  # it was counted
@@ -267,15 +267,15 @@ class Scan:
                 found.add(self._seen(found.ranks, place))
 
     def _seen(self, known: dict[Optional[int], Seen], place: Place) -> Seen:
-        """The line as it is kept; of what is known already only where it is."""
+        """The line as it is kept; of what is known already without the lines around it."""
         rank = place.rank(self._rank)
         mine = known.get(rank)
         if mine is None or (mine.low and not place.low):
             return place.seen(self._rank, self._year)
-        return Seen(place.number, place.offset, "", rank, low=place.low, teardown=place.teardown)
+        return place.plain(self._rank)
 
     def _mark(self, index: int, place: Place) -> None:
-        if place.low and MARKS[index].name not in ENDED:
+        if (place.low and MARKS[index].name not in ENDED) or harmless(place.text):
             return
         # Of a flood of errors the first few are shown; of the rest it counts where they are.
         full = self.evidence.counts.get(index, 0) < SHOWN

@@ -23,18 +23,37 @@ _NAMED = re.compile(r"\bProcess \d+ has [\d.]+ ?[KMG]i?B memory in use")
 # Of the card: less is what drivers and contexts take, and the buffers of collectives, of which the
 # allocator knows nothing; where other processes are named there is no doubt.
 _MUCH, _SURELY = 0.25, 0.1
+_MOSTLY = 0.9  # of the card, and it is the job's
 
 
 def held_elsewhere(text: str) -> bool:
     """Whether the allocation would fit but for what no process of this job holds; False where that is not
     said."""
-    tried, total, free = (_bytes(pattern, text) for pattern in (_TRIED, _TOTAL, _FREE))
-    mine = next((size for size in (_bytes(one, text) for one in _MINE) if size is not None), None)
-    if tried is None or total is None or free is None or mine is None:
+    sizes = _sizes(text)
+    if sizes is None:
         return False
+    tried, total, free, mine = sizes
     others = total - free - mine
     much = _SURELY if _NAMED.search(text) else _MUCH
     return free < tried <= free + others and others >= much * total
+
+
+def held_by_the_job(text: str) -> bool:
+    """Whether the allocation would not fit if nobody else were on the card; False where that is not said."""
+    sizes = _sizes(text)
+    if sizes is None or _NAMED.search(text):
+        return False
+    tried, total, free, mine = sizes
+    return tried > free and mine + tried > total and mine >= _MOSTLY * total
+
+
+def _sizes(text: str) -> Optional[tuple[float, float, float, float]]:
+    """What was asked for, the size of the card, what of it is free, and what this process holds."""
+    tried, total, free = (_bytes(pattern, text) for pattern in (_TRIED, _TOTAL, _FREE))
+    mine = next((size for size in (_bytes(one, text) for one in _MINE) if size is not None), None)
+    if tried is None or total is None or free is None or mine is None:
+        return None
+    return tried, total, free, mine
 
 
 def _bytes(pattern: re.Pattern[str], text: str) -> Optional[float]:

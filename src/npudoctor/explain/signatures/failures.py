@@ -40,6 +40,7 @@ MARKS = (
             r"^\w+(?:\.\w+)*\.\w*(?:NotFound|Timeout|Failure)(?:: |$)",
             r"^[ \t]+raise [\w.]*(?:Error|Exception)\(",
             r"^(?:\[\w+\]: ?)?(?:bdb\.)?BdbQuit$",
+            r"^(?:\[\w+\]: ?)?StopIteration(?:: |$|\\n\")",
         ),
         sure=False,
     ),

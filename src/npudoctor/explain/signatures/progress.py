@@ -128,6 +128,11 @@ def goes_on(line: str) -> bool:
     return _says(line, _TRAINING, _TRAINS) or _says(line, _SERVING, _SERVES)
 
 
+def serves(line: str) -> bool:
+    """Whether a line says that a server answered or generates."""
+    return _says(line[:1000], _SERVING, _SERVES)
+
+
 def saves(line: str) -> bool:
     """Whether a line says that a job saved how far it came."""
     return _says(line[:1000], _SAVING, _SAVES)

@@ -17,6 +17,8 @@ _QUOTED = re.compile(
     r"|\bException ignored (?:in|on calling)"
     r"|\bHTTP/[\d.]+\"? 4\d\d\b"
 )
+# What the vendor's own documents call harmless, whatever level it has.
+_HARMLESS = re.compile(r"\bGetInputConstDataOut: ErrorNo: -1\(failed\)")
 _SOURCE = re.compile(r"^[ \t]*File \"[^\"]+\", line \d+(?:, in \S|$)")
 _PAIR = re.compile(r"\w=[^,;\s]{0,80}[,;]? |['\"]\w+['\"]: ")
 _TROUBLE = re.compile(r"(?i)error|fail|exception|fatal|abort")
@@ -26,6 +28,11 @@ _DUMP, _PAIRS = 300, 8  # a line so long with so many settings is a dump of the 
 def quoted(line: str) -> bool:
     """Whether a line only shows something."""
     return bool(_QUOTED.search(line[:400])) or _dump(line)
+
+
+def harmless(line: str) -> bool:
+    """Whether a line is an error by its words alone."""
+    return bool(_HARMLESS.search(line[:400]))
 
 
 def _dump(line: str) -> bool:

@@ -39,7 +39,8 @@ def remedied(found: Explanation, installed: Optional[Installed]) -> Explanation:
         remedy = {**one.signature.remedy, language(): remedy_on(one.signature.remedy, installed)}
         signature = dataclasses.replace(one.signature, remedy=remedy)
         diagnoses.append(dataclasses.replace(one, signature=signature))
-    return dataclasses.replace(found, diagnoses=tuple(diagnoses))
+    answers = tuple(remedied(one, installed) for one in found.answers)
+    return dataclasses.replace(found, diagnoses=tuple(diagnoses), answers=answers)
 
 
 def remedy_on(remedy: Mapping[str, Sequence[str]], installed: Optional[Installed]) -> tuple[str, ...]:

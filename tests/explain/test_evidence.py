@@ -1,0 +1,60 @@
+"""What is shown as evidence is what stands at its line: the number and the words of one and the same line."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from npudoctor.explain.engine import engine_of
+from npudoctor.explain.ranking.candidates import Spot
+from npudoctor.explain.ranking.judge import Judgement
+from npudoctor.explain.signatures.recognise import bare
+from npudoctor.explain.signatures.signatures import built_in
+
+ENGINE = engine_of(built_in())
+PIECES = [one.log.strip("\n") for signature in built_in() for one in signature.examples if one.match]
+LIFE = ["epoch: 1 step: 125, loss is 1.9", "loading a shard", "", "Training finished", "[WARNING] slow disk"]
+LIFE += ["[INFO] Starting worker group", "request 7 was answered", "Traceback (most recent call last):"]
+
+
+def log(seed: int) -> str:
+    """A log in which a few failures come again and again: in a row, after life, of ranks, as warnings."""
+    chance = random.Random(seed)  # noqa: S311  (it is to be repeatable)
+    pieces = chance.sample(PIECES, 4)
+    lines: list[str] = []
+    for _turn in range(chance.choice((5, 40, 300))):
+        lines += [chance.choice(LIFE)] * chance.choice((0, 1, 30))
+        piece = chance.choice(pieces)
+        mark = chance.choice(("", "", "[rank3]: ", "[WARNING] ", "\x1b[31m"))
+        lines += [f"{mark}{line}" for line in piece.splitlines()] * chance.choice((1, 1, 3))
+    return "\n".join(lines) + chance.choice(("", "\n"))
+
+
+def spots(judgement: Judgement) -> Iterator[Spot]:
+    """All that may be shown."""
+    for one in judgement.diagnoses:
+        yield from (spot for spot in (one.first, one.last) if spot is not None)
+    yield from judgement.errors
+    for run in judgement.runs:
+        if run.seen is not None:
+            yield Spot(run.path, 0, run.seen)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_evidence_is_the_text_at_its_line(seed: int) -> None:
+    text = log(seed)
+    lines = [line.replace("\x1b[31m", "") for line in text.split("\n")]
+    for spot in spots(ENGINE.judged([ENGINE.text(text)])):
+        line = lines[spot.seen.line - 1].strip()
+        # A message over several lines is shown as one.
+        assert spot.seen.text and (spot.seen.text in line or bare(line).strip()[:40] in spot.seen.text)
+
+
+def test_a_later_hit_that_counts_has_its_own_words() -> None:
+    failure = "RuntimeError: NPU out of memory. Tried to allocate {} MiB\n"
+    log = failure.format(1) + "Training finished\n" + "quiet\n" * 30 + failure.format(2)
+    (best, *_others) = ENGINE.judged([ENGINE.text(log)]).diagnoses
+    assert best.first is not None
+    assert (best.first.seen.line, best.first.seen.text) == (33, failure.format(2).strip())
