@@ -30,7 +30,7 @@ def preflight(
     job_flags = {
         **flags,
         "python": python,
-        "profile": "deep" if flags.get("deep") else flags.get("profile") or "quick",
+        "profile": "deep" if flags.get("deep") else flags.get("profile"),
         "scope": flags.get("scope") or "job",
         "format": "text",
     }

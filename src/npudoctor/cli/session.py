@@ -148,6 +148,7 @@ def open_session(
             like=None if like is None else _snapshot(str(like), files),
             like_path=str(like or ""),
             expect_count=int(count or 0),
+            vendor_tools=config["profile"] != "quick",
         )
         host = Host(
             options,

@@ -20,6 +20,7 @@ class Options:
     `wait`: how long, in seconds, a file that is still being written may take. `only_user` and `only_job`
     (of Slurm) limit leftovers to one owner or job. `until`: when the run must be over, on the steady clock.
     `like`: the snapshot of --like (facts.snapshot.document), None without it; `like_path`: its file.
+    `vendor_tools`: whether the profile lets a check start npu-smi, hccn_tool or nvidia-smi.
     """
 
     expect: str = "auto"
@@ -38,3 +39,4 @@ class Options:
     like: Optional[object] = None
     like_path: str = ""
     expect_count: int = 0
+    vendor_tools: bool = True
