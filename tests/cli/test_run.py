@@ -131,7 +131,7 @@ def test_the_interpreter_is_the_commands(run: Npudoctor, trusted: Path) -> None:
     script.chmod(0o755)
     for words in ([sys.executable, "-V"], ["./launcher"], ["env", "true"]):
         told = run("run", "-v", *words, PATH="/usr/bin:/bin").err
-        assert (f"interpreter: {sys.executable} " in told) == (words[0] != "env")
+        assert (f"Python: {sys.executable} " in told) == (words[0] != "env")
 
 
 def test_the_variables_of_a_script_are_the_jobs(run: Npudoctor) -> None:

@@ -33,6 +33,7 @@ def preflight(
         "profile": "deep" if flags.get("deep") else flags.get("profile"),
         "scope": flags.get("scope") or "job",
         "format": "text",
+        "own_python": False,  # a job starts the Python that PATH names, whatever ours has
     }
     try:
         with open_session(job_flags, caller) as session:

@@ -149,6 +149,7 @@ def open_session(
             like_path=str(like or ""),
             expect_count=int(count or 0),
             vendor_tools=config["profile"] != "quick",
+            own_python=flags.get("own_python") is not False,
         )
         host = Host(
             options,

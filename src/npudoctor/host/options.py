@@ -21,6 +21,7 @@ class Options:
     (of Slurm) limit leftovers to one owner or job. `until`: when the run must be over, on the steady clock.
     `like`: the snapshot of --like (facts.snapshot.document), None without it; `like_path`: its file.
     `vendor_tools`: whether the profile lets a check start npu-smi, hccn_tool or nvidia-smi.
+    `own_python`: whether our own Python is examined where python3 of PATH has no framework and ours has one.
     """
 
     expect: str = "auto"
@@ -40,3 +41,4 @@ class Options:
     like_path: str = ""
     expect_count: int = 0
     vendor_tools: bool = True
+    own_python: bool = True

@@ -11,6 +11,7 @@ from npudoctor.core.model import ADVICE, UNANSWERED, Finding, Report, Result, Se
 from npudoctor.core.redact.redact import redact
 from npudoctor.render.advice import advice_line
 from npudoctor.render.columns import beside, paragraph, room, width
+from npudoctor.render.machine import machine_text, python_text
 from npudoctor.render.printable import printable
 from npudoctor.render.problems import INDENT, Problems, echoes_of
 from npudoctor.render.rows import status_words
@@ -67,17 +68,14 @@ class Brief:
         return [line for number, part in enumerate(filter(None, parts)) for line in (*gap[:number], *part)]
 
     def _head(self) -> Iterator[str]:
-        """The machine, its devices, the interpreter."""
-        host, target = self._report.host, self._report.target
-        machine = [host.name, host.distribution, host.machine, _("container") if host.container else None]
-        if target.root is not None:
-            machine = [_("image {root}").format(root=target.root), host.distribution]
-        parts = [_(", ").join(part for part in machine if part), _devices(target), _interpreter(target)]
+        """The machine, its devices, the interpreter with its frameworks."""
         title = f"npudoctor {self._report.version}"
-        text = _("; ").join(part for part in parts if part)
-        first, *rest = paragraph(_("{code}: {message}").format(code=title, message=text), "", "  ")
+        text = _("{code}: {message}").format(code=title, message=machine_text(self._report))
+        first, *rest = paragraph(text, "", "  ")
         yield first.replace(title, self._style.paint(title, BOLD), 1)
         yield from rest
+        if self._report.target.python is not None:
+            yield from paragraph(python_text(self._report.target), "", "  ")
 
     def _rest(self, notes: bool) -> Iterator[str]:
         """What is well, worth knowing, ignored, not judged, and does not apply: a line for each."""
@@ -180,27 +178,6 @@ class Brief:
             return text
         more = ngettext("{names} and {count} more", "{names} and {count} more", len(names) - most)
         return more.format(names=text, count=len(names) - most)
-
-
-def _devices(target: Target) -> str:
-    """How many accelerators there are, and of which model."""
-    if target.root is not None:
-        return ""
-    if target.kind in ("npu", "gpu") and target.devices:
-        words = {
-            "npu": ngettext("{count} NPU", "{count} NPUs", target.devices),
-            "gpu": ngettext("{count} GPU", "{count} GPUs", target.devices),
-        }
-        text = words[target.kind].format(count=target.devices)
-        return _("{devices} ({model})").format(devices=text, model=target.model) if target.model else text
-    return {"npu": _("no NPU"), "gpu": _("no GPU")}.get(target.kind, _("no accelerator"))
-
-
-def _interpreter(target: Target) -> str:
-    if target.python is None:
-        return ""
-    version = target.python.version or _("version unknown")
-    return _("{path} ({version})").format(path=target.python.path, version=version)
 
 
 def _why(row: Result) -> str:

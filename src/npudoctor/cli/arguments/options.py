@@ -57,8 +57,8 @@ Profile = Annotated[
         "--profile",
         "full|quick|deep",
         _(
-            "All checks, all but those that start a vendor's tool such as npu-smi, or all plus those that run "
-            "the frameworks; default full."
+            "All checks, all but those that start a vendor's tool such as npu-smi, or all plus those that "
+            "run the frameworks; default full."
         ),
     ),
 ]

@@ -81,7 +81,8 @@ class Layout:
 
 
 class Interpreter:
-    """The interpreter under examination. `chosen_by`: option, path, own."""
+    """The interpreter under examination. `chosen_by`: option, path, own. `instead_of`: the python3 of PATH
+    that has no framework, where our own Python is examined for that reason."""
 
     def __init__(
         self,
@@ -95,8 +96,10 @@ class Interpreter:
         layout: Optional[Layout] = None,
         timeout: float = 6.0,
         here: Callable[[], Optional[str]] = lambda: None,
+        instead_of: Optional[str] = None,
     ) -> None:
         self.path = path
+        self.instead_of = instead_of
         self.chosen_by = chosen_by
         self._files, self._commands, self._variables = files, commands, variables
         self._as_root = as_root
