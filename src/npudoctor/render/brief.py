@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _, ngettext
-from npudoctor.core.model import ADVICE, UNANSWERED, Finding, Report, Result, Severity, Status, Target
+from npudoctor.core.model import ADVICE, UNANSWERED, Finding, Report, Result, Severity, Status
 from npudoctor.core.redact.redact import redact
 from npudoctor.render.advice import advice_line
 from npudoctor.render.columns import beside, paragraph, room, width

@@ -1,4 +1,4 @@
-"""What was looked at, in the first lines of a report: machine, accelerators, driver, CANN, Python, frameworks."""
+"""The first lines of a report: machine, accelerators, driver, CANN, Python and its frameworks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""npudoctor's own Python, where it has a framework and python3 of PATH has none: then that one runs the job."""
+"""Our own Python, where it has a framework and python3 of PATH has none: then that one runs the job."""
 
 from __future__ import annotations
 
