@@ -23,20 +23,22 @@ SCREEN = 24  # lines
 @dataclass(frozen=True)
 class Tightness:
     """What is left to -v so that a report fits on a screen. `names`: checks that are named in one place;
-    `commands`: lines of one remedy; `prose`: lines of one that is only text."""
+    `commands`: lines of one remedy; `prose`: lines of one that is only text; `head`: whether the distribution
+    is named, and the interpreter on a line of its own."""
 
     blank: bool = True
     names: int = 12
     commands: int = 4
     prose: int = 12
+    head: bool = True
 
 
 _LEVELS = (
     Tightness(),
     Tightness(blank=False, names=4),
-    Tightness(blank=False, names=3, commands=3, prose=3),
-    Tightness(blank=False, names=3, commands=2, prose=3),
-    Tightness(blank=False, names=2, commands=1, prose=1),
+    Tightness(blank=False, names=3, commands=3, prose=3, head=False),
+    Tightness(blank=False, names=3, commands=2, prose=3, head=False),
+    Tightness(blank=False, names=2, commands=1, prose=1, head=False),
 )
 
 
@@ -70,12 +72,16 @@ class Brief:
     def _head(self) -> Iterator[str]:
         """The machine, its devices, the interpreter with its frameworks."""
         title = f"npudoctor {self._report.version}"
-        text = _("{code}: {message}").format(code=title, message=machine_text(self._report))
+        machine = machine_text(self._report, whole=self._level.head)
+        python = python_text(self._report.target)
+        apart = bool(python) and self._level.head
+        message = machine if apart or not python else _("; ").join((machine, python))
+        text = _("{code}: {message}").format(code=title, message=message)
         first, *rest = paragraph(text, "", "  ")
         yield first.replace(title, self._style.paint(title, BOLD), 1)
         yield from rest
-        if self._report.target.python is not None:
-            yield from paragraph(python_text(self._report.target), "", "  ")
+        if apart:
+            yield from paragraph(python, "", "  ")
 
     def _rest(self, notes: bool) -> Iterator[str]:
         """What is well, worth knowing, ignored, not judged, and does not apply: a line for each."""

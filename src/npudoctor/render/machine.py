@@ -6,10 +6,12 @@ from npudoctor.core.messages import _, ngettext
 from npudoctor.core.model import Report, Target
 
 
-def machine_text(report: Report) -> str:
-    """The machine with its devices, their driver, and CANN."""
+def machine_text(report: Report, *, whole: bool = True) -> str:
+    """The machine with its devices, their driver, and CANN; without `whole` by its name alone."""
     host, target = report.host, report.target
     machine = [host.name, host.distribution, host.machine, _("container") if host.container else None]
+    if not whole:
+        machine = [host.name, _("container") if host.container else None]
     if target.root is not None:
         machine = [_("image {root}").format(root=target.root), host.distribution]
     driver = _("driver {version}").format(version=target.driver) if target.driver else None
