@@ -11,7 +11,6 @@ from typing import Optional
 import pytest
 
 from npudoctor.host import Host, Options
-from npudoctor.host.python import own
 
 DIST_INFO = "Metadata-Version: 2.1\nName: torch\nVersion: 2.13.0+cpu\n"
 
@@ -40,9 +39,9 @@ def chosen(
     monkeypatch: pytest.MonkeyPatch, ours: str, of_path: str, options: Optional[Options] = None
 ) -> tuple[str, str, Optional[str]]:
     """Which interpreter is judged where npudoctor runs in `ours`: its path, why, and instead of which."""
-    monkeypatch.setattr(own.sys, "executable", ours)
+    monkeypatch.setattr(sys, "executable", ours)
     sites = [str(path) for path in Path(ours).parent.parent.glob("lib/python*/site-packages")]
-    monkeypatch.setattr(own.sys, "path", ["", *sites])
+    monkeypatch.setattr(sys, "path", ["", *sites])
     host = Host(options, variables={"PATH": f"{os.path.dirname(of_path)}:/usr/bin:/bin"})
     try:
         return host.interpreter.path, host.interpreter.chosen_by, host.interpreter.instead_of
