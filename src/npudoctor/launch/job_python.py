@@ -116,6 +116,7 @@ def _of_env(rest: Sequence[str], variables: Mapping[str, str], depth: int) -> Jo
             break
         words.pop(0)
     python = job_python(words, inner, depth + 1)
+    python = python if python.path is not None else _of_path(inner, variables)
     return replace(python, first="", moved=True) if moved else python
 
 
