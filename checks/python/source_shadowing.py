@@ -73,7 +73,8 @@ def source_shadowing(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     Looks where Python looks first: in the folders of PYTHONPATH, and in the working directory; of
     `npudoctor run` in the folder of the script that the command names. A file or a package there
-    (`torch/__init__.py`, `random.py`) hides the installed one of that name, or the standard library's. Folders that hold metadata of installed distributions are install folders themselves, CANN's
+    (`torch/__init__.py`, `random.py`) hides the installed one of that name, or the standard library's.
+    Folders that hold metadata of installed distributions are install folders themselves, CANN's
     too, and are only searched for old backports: `enum34`, `typing`, `dataclasses`, `pathlib`, `asyncio`,
     `uuid`, `contextvars`. A folder without `__init__.py` hides nothing.
 
