@@ -20,7 +20,10 @@ def screen_of(host: Host) -> Screen:
 
 def is_elsewhere(host: Host, look: NpuSmiInfo) -> bool:
     """Whether a silent tool may say nothing about the node: a container need not have the tool, nor a user
-    the right to run it, and jobs run without it. One rule for all checks that ask it."""
+    the right to run it, and jobs run without it. One that was started and never answered says something
+    everywhere: the driver below it may hang for the job too. One rule for all checks that ask it."""
+    if look.answer.ended == "timeout":
+        return False
     if host.system.container() or look.answer.ended == "missing":
         return True
     refused = look.answer.ended == "not-started" or (

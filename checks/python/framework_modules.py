@@ -60,7 +60,6 @@ from npudoctor.knowledge.requirements import imported_modules
     scope=Scope.JOB,
     tags={"mindspore", "paddle", "pytorch", "tensorflow"},
     needs=("packages",),
-    quick=False,
     codes={
         "framework-modules.source-gone": ERROR,
         "framework-modules.not-built": ERROR,

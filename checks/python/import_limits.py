@@ -51,7 +51,6 @@ LEAST = {
     scope=Scope.JOB,
     tags={"mindspore", "paddle", "pytorch", "tensorflow"},
     needs=("framework", "tensorflow", "tensorflow-cpu"),
-    quick=False,
     codes={
         "import-limits.address-space": ERROR,
         "import-limits.data": ERROR,

@@ -52,7 +52,6 @@ _OWN = re.compile(r"lib(?:torch|c10|caffe2|shm|mindspore|paddle|phi|tensorflow)\
     scope=Scope.JOB,
     tags={"mindspore", "paddle", "pytorch", "tensorflow"},
     needs=("framework", "tensorflow", "tensorflow-cpu"),
-    quick=False,
     codes={
         "loaded-libraries.not-loadable": ERROR,
         "loaded-libraries.not-found": ERROR,

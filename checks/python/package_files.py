@@ -58,7 +58,6 @@ _OPENED = re.compile(r"/plugin/(?:ascend/)?libmindspore_(?:ascend|ops_ascend|asc
     scope=Scope.JOB,
     tags={"mindspore", "paddle", "pytorch", "tensorflow"},
     needs=("packages",),
-    quick=False,
     codes={
         "package-files.missing": ERROR,
         "package-files.cut-short": ERROR,

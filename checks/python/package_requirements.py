@@ -39,7 +39,6 @@ NCCL = "nvidia-nccl"  # -cu12, -cu13
     scope=Scope.JOB,
     tags={"mindspore", "paddle", "pytorch", "tensorflow"},
     needs=FRAMEWORKS,
-    quick=False,
     codes={
         "package-requirements.missing": ERROR,
         "package-requirements.unsuitable": ERROR,

@@ -31,7 +31,6 @@ VARIABLES = (HOME, PLATLIBDIR, EXECUTABLE, WARNINGS, *NAMES, *framework_values.N
     scope=Scope.JOB,
     tags={"mindspore", "paddle", "pytorch", "tensorflow"},
     needs=tuple(f"${name}" for name in VARIABLES),
-    quick=False,
     codes={
         "python-variables.no-standard-library": ERROR,
         "python-variables.bad-value": ERROR,

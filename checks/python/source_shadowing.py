@@ -71,9 +71,10 @@ def source_shadowing(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## What it does
 
-    Looks where Python looks first: in the folders of PYTHONPATH, and in the working directory. A file or a
-    package there (`torch/__init__.py`, `random.py`) hides the installed one of that name, or the standard
-    library's. Folders that hold metadata of installed distributions are install folders themselves, CANN's
+    Looks where Python looks first: in the folders of PYTHONPATH, and in the working directory; of
+    `npudoctor run` in the folder of the script that the command names. A file or a package there
+    (`torch/__init__.py`, `random.py`) hides the installed one of that name, or the standard library's.
+    Folders that hold metadata of installed distributions are install folders themselves, CANN's
     too, and are only searched for old backports: `enum34`, `typing`, `dataclasses`, `pathlib`, `asyncio`,
     `uuid`, `contextvars`. A folder without `__init__.py` hides nothing.
 
@@ -105,7 +106,8 @@ def source_shadowing(host: Host) -> Iterator[Union[Finding, Facts]]:
     search_path = host.interpreter.layout().search_path
     entries = variables.path_list("PYTHONPATH")
     fronts = [Front(path, entry) for entry in entries for path in pythonpath([entry], here)]
-    searched = here is not None and not variables.get("PYTHONSAFEPATH")
+    place = here if host.options.first_folder is None else host.options.first_folder or None
+    searched = place is not None and not variables.get("PYTHONSAFEPATH")
     if not fronts and not searched:
         raise Skip(_("PYTHONPATH is not set, and the working directory is not searched"))
     yield Facts({"pythonpath": entries, "working_directory": here})
@@ -120,10 +122,10 @@ def source_shadowing(host: Host) -> Iterator[Union[Finding, Facts]]:
         names = _provided(host, front)
         yield from _hidden(host, front, {name: names[name] for name in names if name not in hidden}, own)
         hidden |= names.keys()
-    if here is None or not searched or is_closed(host.files, here):
+    if place is None or not searched or is_closed(host.files, place):
         return
-    if here not in [host.files.real(front.path) for front in fronts]:
-        front = Front(here, None)  # it stands before PYTHONPATH
+    if place not in [host.files.real(front.path) for front in fronts]:
+        front = Front(place, None)  # it stands before PYTHONPATH
         yield from _hidden(host, front, _provided(host, front), absolute)
 
 

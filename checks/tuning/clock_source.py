@@ -20,7 +20,6 @@ FAST = "tsc"
     scope=Scope.NODE,
     needs=("npu", "gpu"),
     advisory=True,
-    quick=False,
     codes={"clock-source.slow": INFO},
 )
 def clock_source(host: Host) -> Iterator[Union[Finding, Facts]]:

@@ -17,7 +17,6 @@ WANTED = "performance"
     scope=Scope.NODE,
     needs=("npu", "gpu"),
     advisory=True,
-    quick=False,
     codes={"cpu-governor.saves-power": INFO},
 )
 def cpu_governor(host: Host) -> Iterator[Union[Finding, Facts]]:

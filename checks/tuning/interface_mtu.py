@@ -18,7 +18,6 @@ ROCE = 4200  # bytes of Ethernet from which on RoCE sends its largest frame, 409
     scope=Scope.NODE,
     needs=("npu", "gpu"),
     advisory=True,
-    quick=False,
     codes={"interface-mtu.small": INFO},
 )
 def interface_mtu(host: Host) -> Iterator[Union[Finding, Facts]]:

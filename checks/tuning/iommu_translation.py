@@ -17,7 +17,6 @@ IDENTITY = "identity"
     scope=Scope.NODE,
     needs=("npu", "gpu"),
     advisory=True,
-    quick=False,
     codes={"iommu-translation.on": INFO},
 )
 def iommu_translation(host: Host) -> Iterator[Union[Finding, Facts]]:

@@ -18,7 +18,6 @@ MOST = 1024  # interrupts of one port: no card has more
     scope=Scope.NODE,
     needs=("npu", "gpu"),
     advisory=True,
-    quick=False,
     codes={"irq-affinity.other-node": INFO},
 )
 def irq_affinity(host: Host) -> Iterator[Union[Finding, Facts]]:

@@ -20,7 +20,6 @@ STEPS = tuple(mebibytes << 20 for mebibytes in (16, 64, 128))
     scope=Scope.NODE,
     needs=("npu", "gpu"),
     advisory=True,
-    quick=False,
     codes={"network-buffers.small": INFO},
 )
 def network_buffers(host: Host) -> Iterator[Union[Finding, Facts]]:

@@ -17,7 +17,6 @@ PATH = "/proc/sys/kernel/numa_balancing"
     scope=Scope.NODE,
     needs=("npu", "gpu"),
     advisory=True,
-    quick=False,
     codes={"numa-balancing.on": INFO},
 )
 def numa_balancing(host: Host) -> Iterator[Union[Finding, Facts]]:

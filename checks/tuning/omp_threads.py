@@ -17,7 +17,6 @@ RANKS = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
     scope=Scope.JOB,
     needs=("npu", "gpu"),
     advisory=True,
-    quick=False,
     codes={"omp-threads.unset": INFO, "omp-threads.too-many": INFO, "omp-threads.not-a-number": INFO},
 )
 def omp_threads(host: Host) -> Iterator[Union[Finding, Facts]]:

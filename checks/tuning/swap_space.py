@@ -29,7 +29,6 @@ class Area:
     scope=Scope.NODE,
     needs=("npu", "gpu"),
     advisory=True,
-    quick=False,
     codes={"swap-space.in-use": INFO, "swap-space.eager": INFO},
 )
 def swap_space(host: Host) -> Iterator[Union[Finding, Facts]]:

@@ -19,7 +19,6 @@ USUAL = 2 << 20  # bytes of a large page; those of kernels with 64 KiB pages are
     scope=Scope.NODE,
     needs=("npu", "gpu"),
     advisory=True,
-    quick=False,
     codes={"transparent-hugepages.off": INFO, "transparent-hugepages.on-request": INFO},
 )
 def transparent_hugepages(host: Host) -> Iterator[Union[Finding, Facts]]:

@@ -74,9 +74,9 @@ def test_the_reason_of_a_sick_node_is_kept(nhc: Run) -> None:
     ]
 
 
-def test_without_options_the_node_is_asked_quickly(nhc: Run) -> None:
+def test_without_options_the_node_is_asked_what_check_asks(nhc: Run) -> None:
     assert nhc('#!/bin/sh\necho "ready $*"\n', "log() { :; }; dbg() { echo $*; }; check_npudoctor")[0] == (
-        "check_npudoctor: ready check --scope node --profile quick --lang en -q"
+        "check_npudoctor: ready check --scope node --deadline 9 --lang en -q"
     )
 
 

@@ -26,7 +26,7 @@ KEYS = {
         " results"
     ),
     ("host",): "name boot_id machine system release distribution container user",
-    ("target",): "kind model devices python python_from root",
+    ("target",): "kind model devices python python_from root driver cann frameworks python_of_path",
     ("target", "python"): "path version",
     ("counts",): (
         "ok problem skipped unknown timeout crashed broken ignored folded errors warnings infos"

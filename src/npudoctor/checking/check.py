@@ -46,7 +46,8 @@ class Check:
 
     `title`: the first sentence of the manual, without its full stop. `needs`: it applies only where one of
     these is (npudoctor.checking.needs). `advisory`: its answer is not needed for a verdict. `quick`: asked in
-    the quick profile too. `always`: asked under every scope and profile. `origin`: built-in, or where from.
+    the quick profile too, as it starts no tool of a vendor (npu-smi, hccn_tool, nvidia-smi). `always`: asked
+    under every scope and profile. `origin`: built-in, or where from.
     """
 
     id: str

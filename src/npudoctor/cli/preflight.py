@@ -15,9 +15,9 @@ from npudoctor.cli.session import Session, open_session
 from npudoctor.core import messages
 from npudoctor.core.model import Report, Verdict
 from npudoctor.host import CannotTell, Host
+from npudoctor.launch.job_python import JobPython, job_python
 from npudoctor.launch.launch import fingerprint, launch_of
 from npudoctor.launch.preflight import Preflight
-from npudoctor.launch.program import python_of
 from npudoctor.launch.rendezvous import Rendezvous
 from npudoctor.launch.sharing import Sharing
 
@@ -26,20 +26,23 @@ def preflight(
     flags: Mapping[str, Any], caller: Caller, command: Sequence[str], full: bool, pid: int
 ) -> dict[str, Any]:
     """The answer for the job that the process `pid` will start; or why the options are refused."""
-    python = flags.get("python") or python_of(command[0], caller.variables)
+    python = job_python(command, caller.variables)
     job_flags = {
         **flags,
-        "python": python,
-        "profile": "deep" if flags.get("deep") else flags.get("profile") or "quick",
+        "python": flags.get("python") or python.path,
+        "first_folder": python.first,
+        "job_variables": sorted(python.examined({}).items()),
+        "profile": "deep" if flags.get("deep") else flags.get("profile"),
         "scope": flags.get("scope") or "job",
         "format": "text",
+        "own_python": False,  # a job starts the Python that PATH names, whatever ours has
     }
     try:
         with open_session(job_flags, caller) as session:
             budget = session.until - time.monotonic()
 
             def ask() -> Preflight:  # a rank that waited in vain for another's answer still has all its time
-                return _check(session, caller, full, time.monotonic() + budget)
+                return _check(session, caller, python, full, time.monotonic() + budget)
 
             sharing = _sharing(session, job_flags, caller, pid)
             answer = ask() if sharing is None else sharing.answer(ask, session.deadline)
@@ -50,11 +53,16 @@ def preflight(
         return {"refused": str(refused)}
 
 
-def _check(session: Session, caller: Caller, full: bool, until: float) -> Preflight:
+def _check(session: Session, caller: Caller, python: JobPython, full: bool, until: float) -> Preflight:
     """Ask the checks about the job as it will be started: with the variables that it still lacks."""
     from npudoctor.runner import runner
 
     host, changes, notes = _with_environment(session.host)
+    examined = python.examined(host.variables)
+    if (
+        examined != host.variables
+    ):  # what a wrapper sets and what Python ignores are the job's, not ours to change
+        host = host.with_variables(examined)
     report = runner.run(session.loaded, host, session.settings(), until)
     before = caller.variables
     all_changes = {**_differences(before, session.host.variables), **changes}

@@ -148,6 +148,9 @@ def open_session(
             like=None if like is None else _snapshot(str(like), files),
             like_path=str(like or ""),
             expect_count=int(count or 0),
+            vendor_tools=config["profile"] != "quick",
+            first_folder=_text_of(flags.get("first_folder")),
+            own_python=flags.get("own_python") is not False,
         )
         host = Host(
             options,
@@ -160,6 +163,10 @@ def open_session(
         yield Session(config, host, loaded, started + deadline + config["wait"], whole)
     finally:
         (disk if host is None else host).close()
+
+
+def _text_of(value: object) -> Optional[str]:
+    return value if isinstance(value, str) else None
 
 
 def _watch(runs: Sequence[CheckRun], host: Host) -> contextlib.AbstractContextManager[object]:

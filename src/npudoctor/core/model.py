@@ -206,7 +206,11 @@ class PythonFacts:
 
 @dataclass(frozen=True)
 class Target:
-    """What the machine trains on, and in which interpreter."""
+    """What the machine trains on, and in which interpreter.
+
+    `frameworks`: their versions by name, None where the interpreter could not be asked. `python_of_path`: the
+    python3 of PATH where another one is judged, as only that has a framework.
+    """
 
     kind: str
     model: Optional[str]
@@ -214,6 +218,10 @@ class Target:
     python: Optional[PythonFacts]
     python_from: Optional[str]
     root: Optional[str]
+    driver: Optional[str] = None
+    cann: Optional[str] = None
+    frameworks: Optional[Mapping[str, str]] = None
+    python_of_path: Optional[str] = None
 
 
 @dataclass(frozen=True)

@@ -265,9 +265,22 @@ class Host:
         image = self.options.root is not None
         caller = Variables({} if image else self._caller)
         path, chosen_by = self._which_python(caller)
+        chosen = self._interpreter_at(path, chosen_by, caller)
+        if chosen_by != "path" or image or self.options.env_of or not self.options.own_python:
+            return chosen
+        from npudoctor.host.python.own import own_instead_of
+
+        own = own_instead_of(self.files, chosen)
+        return chosen if own is None else self._interpreter_at(own, "own", caller, instead_of=path)
+
+    def _interpreter_at(
+        self, path: str, chosen_by: str, caller: Variables, instead_of: Optional[str] = None
+    ) -> Interpreter:
+        image = self.options.root is not None
         return Interpreter(
             path,
             chosen_by,
+            instead_of=instead_of,
             files=self.files,
             commands=None if image or self.options.foreign_variables else self.commands,
             variables=caller,

@@ -20,6 +20,10 @@ class Options:
     `wait`: how long, in seconds, a file that is still being written may take. `only_user` and `only_job`
     (of Slurm) limit leftovers to one owner or job. `until`: when the run must be over, on the steady clock.
     `like`: the snapshot of --like (facts.snapshot.document), None without it; `like_path`: its file.
+    `vendor_tools`: whether the profile lets a check start npu-smi, hccn_tool or nvidia-smi.
+    `own_python`: whether our own Python is examined where python3 of PATH has no framework and ours has one.
+    `first_folder`: where the job's Python looks for modules first; None for the working directory, as far as
+    anybody knows, "" for nowhere.
     """
 
     expect: str = "auto"
@@ -38,3 +42,6 @@ class Options:
     like: Optional[object] = None
     like_path: str = ""
     expect_count: int = 0
+    vendor_tools: bool = True
+    own_python: bool = True
+    first_folder: Optional[str] = None

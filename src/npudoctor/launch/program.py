@@ -1,4 +1,4 @@
-"""Which file a command's first word means, as a shell would find it; and which Python will run it."""
+"""Which file a command's first word means, as a shell would find it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import os
 import re
 import stat
 from collections.abc import Mapping
-from typing import Optional
 
 from npudoctor.core.messages import _, strerror
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
-_PYTHON = re.compile(r"python(\d+(\.\d+)*)?\Z")
+PYTHON = re.compile(r"python(\d+(\.\d+)*)?\Z")
 _SHEBANG = 256  # the kernel reads no more of it
 _LOOKED_AT = 80  # bash reads no more to tell a script from a binary
 
@@ -48,10 +47,10 @@ def start_error(path: str, error: int) -> CannotStart:
         return CannotStart(NOT_EXECUTABLE, _("{path} is a directory").format(path=path))
     if error in (2, 20) and not os.path.lexists(path):
         return CannotStart(NOT_FOUND, f"{path}: {strerror(error)}")
-    shebang = _shebang(path)
-    if error == 2 and shebang:
+    words = shebang(path)
+    if error == 2 and words:
         text = _("{path}: its interpreter {interpreter} does not exist")
-        return CannotStart(NOT_EXECUTABLE, text.format(path=path, interpreter=shebang[0]))
+        return CannotStart(NOT_EXECUTABLE, text.format(path=path, interpreter=words[0]))
     return CannotStart(NOT_EXECUTABLE, f"{path}: {strerror(error)}")
 
 
@@ -61,26 +60,7 @@ def is_script(path: bytes) -> bool:
         return b"\0" not in file.read(_LOOKED_AT).split(b"\n", 1)[0]
 
 
-def python_of(word: str, variables: Mapping[str, str]) -> Optional[str]:
-    """The interpreter that a command will be run by, where it is a Python or a Python script."""
-    try:
-        path = find_program(word, variables)
-    except CannotStart:
-        return None
-    if _PYTHON.match(os.path.basename(path)):
-        return os.path.abspath(path)
-    words = _shebang(path)
-    if words and os.path.basename(words[0]) == "env":
-        words = [word for word in words[1:] if not word.startswith("-") and "=" not in word][:1]
-    if not words or not _PYTHON.match(os.path.basename(words[0])):
-        return None
-    try:
-        return os.path.abspath(find_program(words[0], variables))
-    except CannotStart:
-        return None
-
-
-def _shebang(path: str) -> list[str]:
+def shebang(path: str) -> list[str]:
     """The words of a script's first line, without "#!"; none for all else."""
     if not _is_file(path):
         return []

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _, ngettext
-from npudoctor.core.model import ADVICE, UNANSWERED, Finding, Report, Result, Severity, Status, Target
+from npudoctor.core.model import ADVICE, UNANSWERED, Finding, Report, Result, Severity, Status
 from npudoctor.core.redact.redact import redact
 from npudoctor.render.advice import advice_line
 from npudoctor.render.columns import beside, paragraph, room, width
+from npudoctor.render.machine import machine_text, python_text
 from npudoctor.render.printable import printable
 from npudoctor.render.problems import INDENT, Problems, echoes_of
 from npudoctor.render.rows import status_words
@@ -22,20 +23,22 @@ SCREEN = 24  # lines
 @dataclass(frozen=True)
 class Tightness:
     """What is left to -v so that a report fits on a screen. `names`: checks that are named in one place;
-    `commands`: lines of one remedy; `prose`: lines of one that is only text."""
+    `commands`: lines of one remedy; `prose`: lines of one that is only text; `head`: whether the distribution
+    is named, and the interpreter on a line of its own."""
 
     blank: bool = True
     names: int = 12
     commands: int = 4
     prose: int = 12
+    head: bool = True
 
 
 _LEVELS = (
     Tightness(),
     Tightness(blank=False, names=4),
-    Tightness(blank=False, names=3, commands=3, prose=3),
-    Tightness(blank=False, names=3, commands=2, prose=3),
-    Tightness(blank=False, names=2, commands=1, prose=1),
+    Tightness(blank=False, names=3, commands=3, prose=3, head=False),
+    Tightness(blank=False, names=3, commands=2, prose=3, head=False),
+    Tightness(blank=False, names=2, commands=1, prose=1, head=False),
 )
 
 
@@ -67,17 +70,18 @@ class Brief:
         return [line for number, part in enumerate(filter(None, parts)) for line in (*gap[:number], *part)]
 
     def _head(self) -> Iterator[str]:
-        """The machine, its devices, the interpreter."""
-        host, target = self._report.host, self._report.target
-        machine = [host.name, host.distribution, host.machine, _("container") if host.container else None]
-        if target.root is not None:
-            machine = [_("image {root}").format(root=target.root), host.distribution]
-        parts = [_(", ").join(part for part in machine if part), _devices(target), _interpreter(target)]
+        """The machine, its devices, the interpreter with its frameworks."""
         title = f"npudoctor {self._report.version}"
-        text = _("; ").join(part for part in parts if part)
-        first, *rest = paragraph(_("{code}: {message}").format(code=title, message=text), "", "  ")
+        machine = machine_text(self._report, whole=self._level.head)
+        python = python_text(self._report.target)
+        apart = bool(python) and self._level.head
+        message = machine if apart or not python else _("; ").join((machine, python))
+        text = _("{code}: {message}").format(code=title, message=message)
+        first, *rest = paragraph(text, "", "  ")
         yield first.replace(title, self._style.paint(title, BOLD), 1)
         yield from rest
+        if apart:
+            yield from paragraph(python, "", "  ")
 
     def _rest(self, notes: bool) -> Iterator[str]:
         """What is well, worth knowing, ignored, not judged, and does not apply: a line for each."""
@@ -180,27 +184,6 @@ class Brief:
             return text
         more = ngettext("{names} and {count} more", "{names} and {count} more", len(names) - most)
         return more.format(names=text, count=len(names) - most)
-
-
-def _devices(target: Target) -> str:
-    """How many accelerators there are, and of which model."""
-    if target.root is not None:
-        return ""
-    if target.kind in ("npu", "gpu") and target.devices:
-        words = {
-            "npu": ngettext("{count} NPU", "{count} NPUs", target.devices),
-            "gpu": ngettext("{count} GPU", "{count} GPUs", target.devices),
-        }
-        text = words[target.kind].format(count=target.devices)
-        return _("{devices} ({model})").format(devices=text, model=target.model) if target.model else text
-    return {"npu": _("no NPU"), "gpu": _("no GPU")}.get(target.kind, _("no accelerator"))
-
-
-def _interpreter(target: Target) -> str:
-    if target.python is None:
-        return ""
-    version = target.python.version or _("version unknown")
-    return _("{path} ({version})").format(path=target.python.path, version=version)
 
 
 def _why(row: Result) -> str:

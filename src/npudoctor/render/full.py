@@ -8,6 +8,7 @@ from itertools import groupby
 from npudoctor.core.messages import _, ngettext
 from npudoctor.core.model import Report
 from npudoctor.render.columns import paragraph
+from npudoctor.render.machine import machine_text, python_text
 from npudoctor.render.printable import printable
 from npudoctor.render.rows import Rows
 from npudoctor.render.style import Style
@@ -29,16 +30,10 @@ def full_lines(report: Report, style: Style) -> Iterator[str]:
 
 
 def _head(report: Report) -> Iterator[str]:
-    host, target = report.host, report.target
-    machine = [host.name, host.distribution, host.machine, _("container") if host.container else None]
-    if target.root is not None:
-        machine = [_("image {root}").format(root=target.root), host.distribution]
-    text = printable(_(", ").join(part for part in machine if part))
-    yield _("{code}: {message}").format(code=f"npudoctor {report.version}", message=text)
-    if target.python is not None:
-        text = _("interpreter: {path} ({version})")
-        version = target.python.version or _("version unknown")
-        yield printable(text.format(path=target.python.path, version=version))
+    title = f"npudoctor {report.version}"
+    yield from paragraph(_("{code}: {message}").format(code=title, message=machine_text(report)), "", "  ")
+    if report.target.python is not None:
+        yield from paragraph(python_text(report.target), "", "  ")
 
 
 def _counts(report: Report) -> Iterator[str]:

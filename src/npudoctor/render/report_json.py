@@ -38,7 +38,9 @@ def report_object(report: Report) -> dict[str, Any]:
 
 
 def _target(target: Target) -> dict[str, Any]:
-    return {**vars(target), "python": target.python and vars(target.python)}
+    frameworks = None if target.frameworks is None else dict(target.frameworks)
+    fields = {name: getattr(target, name) for name in Target.__annotations__}
+    return {**fields, "python": target.python and vars(target.python), "frameworks": frameworks}
 
 
 def _result(row: Result) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def verdict_lines(report: Report, style: Style, *, whole: bool = False) -> Itera
     }[report.verdict]
     if report.verdict is Verdict.NOT_READY and not report.counts["errors"]:
         kind = "warning"
-    told = _count_findings(report)
+    told = _count_findings(report) or (_without_framework(report) if whole else "")
     head = _("{verdict}: {text}").format(verdict=word, text=told) if told else word
     following = next_lines(report, whole=whole)
     lines = [printable(_("; ").join([head, *following]))]
@@ -67,6 +67,15 @@ def _count_findings(report: Report) -> str:
     if report.verdict is Verdict.UNDETERMINED:
         parts.append(_reason(report.msg))
     return _(", ").join(parts)
+
+
+def _without_framework(report: Report) -> str:
+    """That the interpreter has none, where all that could be judged is well."""
+    target = report.target
+    if report.verdict is not Verdict.READY or report.scope == "node" or target.python is None:
+        return ""
+    text = _("no framework is installed in {python}").format(python=target.python.path)
+    return text if target.frameworks is not None and not target.frameworks else ""
 
 
 def _reason(line: str) -> str:

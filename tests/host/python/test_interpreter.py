@@ -147,10 +147,12 @@ def test_it_is_asked_once() -> None:
 def test_as_root_a_stranger_is_not_run(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     (tmp_path / "bin").mkdir()
-    path = script(tmp_path / "bin/python3", f"touch {tmp_path}/ran")
+    path = tmp_path / "bin/python3"
+    path.write_bytes(b"\x7fELF")  # a start of it would fail, and be told
+    path.chmod(0o755)
     (tmp_path / "lib/python3.11/site-packages/mindspore-2.7.0.dist-info").mkdir(parents=True)
     found = Interpreter(
-        path,
+        str(path),
         "path",
         files=REAL,
         commands=Commands(REAL, as_root=True),
@@ -159,7 +161,6 @@ def test_as_root_a_stranger_is_not_run(tmp_path: Path) -> None:
     )
     assert found.version_of("mindspore") == "2.7.0"
     assert not found.layout().asked
-    assert not (tmp_path / "ran").exists()
 
 
 SITE = "/usr/lib/python3.11/site-packages"
@@ -410,3 +411,23 @@ def test_for_root_a_library_that_is_not_found_proves_nothing(root: bool) -> None
     with pytest.raises(CannotTell) as unknown:
         made.layout()
     assert isinstance(unknown.value, DoesNotRun) is not root
+
+
+@pytest.mark.parametrize("kind", ["text", "empty", "script", "other program"])
+def test_what_is_no_python_is_not_judged_by_the_folders_beside_it(tmp_path: Path, kind: str) -> None:
+    """As root, who starts none of them: an environment whose python3 was overwritten or linked elsewhere."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "lib/python3.11/site-packages").mkdir(parents=True)
+    python = tmp_path / "bin/python3"
+    if kind == "other program":
+        python.symlink_to("/bin/ls")
+    else:
+        python.write_text({"text": "hello\n", "empty": "", "script": "#!/bin/sh\nexit 0\n"}[kind])
+        python.chmod(0o755)
+    files = Files(LocalDisk())
+    commands = Commands(files, as_root=True, may_block=lambda _path: False, variables={})
+    judged = Interpreter(
+        str(python), "path", files=files, commands=commands, variables=Variables({}), as_root=True
+    )
+    with pytest.raises(CannotTell, match="is not a Python program|is a script, which npudoctor"):
+        judged.layout()

@@ -56,7 +56,10 @@ Profile = Annotated[
     value(
         "--profile",
         "full|quick|deep",
-        _("All checks, only quick ones, or all plus those that run the frameworks; default full."),
+        _(
+            "All checks, all but those that start a vendor's tool such as npu-smi, or all plus those that "
+            "run the frameworks; default full."
+        ),
     ),
 ]
 Ignore = Annotated[
@@ -109,7 +112,12 @@ JobScope = Annotated[
     value("--scope", "all|node|job", _("Check the machine, this shell and its job, or both; default job.")),
 ]
 JobProfile = Annotated[
-    Text, value("--profile", "full|quick", _("All checks, or only the quick ones; default quick."))
+    Text,
+    value(
+        "--profile",
+        "full|quick",
+        _("All checks, or all but those that start a vendor's tool such as npu-smi; default full."),
+    ),
 ]
 JobPython = Annotated[
     Text,

@@ -81,7 +81,8 @@ class Layout:
 
 
 class Interpreter:
-    """The interpreter under examination. `chosen_by`: option, path, own."""
+    """The interpreter under examination. `chosen_by`: option, path, own. `instead_of`: the python3 of PATH
+    that has no framework, where our own Python is examined for that reason."""
 
     def __init__(
         self,
@@ -95,8 +96,10 @@ class Interpreter:
         layout: Optional[Layout] = None,
         timeout: float = 6.0,
         here: Callable[[], Optional[str]] = lambda: None,
+        instead_of: Optional[str] = None,
     ) -> None:
         self.path = path
+        self.instead_of = instead_of
         self.chosen_by = chosen_by
         self._files, self._commands, self._variables = files, commands, variables
         self._as_root = as_root
@@ -277,6 +280,8 @@ class Interpreter:
         real = self._files.real(program)
         if real is None:
             raise DoesNotRun(_("the interpreter {path} does not exist").format(path=program), 127, "")
+        if self._commands is not None and not self._is_program(real):
+            raise CannotTell(self._without_library(program))
         installed = list(self._installed(program, real))
         version = next((version for version, _base in installed if version), None)
         if version is None:
@@ -315,6 +320,13 @@ class Interpreter:
             return Reached()
         return user_folders(self._files, self._variables, program, version)
 
+    def _is_program(self, real: str) -> bool:
+        """Whether the file is a Python at all: folders beside a text, or beside a link to another program,
+        say nothing of what `python3` would start."""
+        from npudoctor.host.python.python_start import is_python
+
+        return is_python(self._files, real) and (self._files.read(real, 4) or b"") == b"\x7fELF"
+
     def _without_library(self, program: str) -> str:
         from npudoctor.host.process.program_start import shebang
 
@@ -324,6 +336,9 @@ class Interpreter:
                 "itself with --python"
             )
             return text.format(path=program)
+        real = self._files.real(program)
+        if self._commands is not None and real is not None and not self._is_program(real):
+            return _("{path} is not a Python program").format(path=program)
         return _("there is no lib/pythonX.Y next to {path}").format(path=program)
 
     def _reached(self, *sites: str) -> Reached:

@@ -1,0 +1,35 @@
+"""Our own Python, where it has a framework and python3 of PATH has none: then that one runs the job."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Optional
+
+from npudoctor.core.errors import CannotTell
+from npudoctor.host.fs.files import Files
+from npudoctor.host.python.interpreter import Interpreter
+
+# The modules by which a framework is known, whether or not there is metadata of it.
+MODULES = ("torch", "torch_npu", "mindspore", "paddle", "paddle_custom_device", "tensorflow")
+
+
+def has_framework(files: Files, search_path: Sequence[str]) -> bool:
+    """Whether one of these folders brings a framework; CannotTell when one cannot be read."""
+    folders = [folder for folder in search_path if folder.startswith("/")]
+    return any(name in MODULES for folder in folders for name in files.names(folder))
+
+
+def own_instead_of(files: Files, of_path: Interpreter) -> Optional[str]:
+    """The path of our own Python, where it is to be judged instead of python3 of PATH; None where not.
+
+    Most often our own environment has no framework: then nothing is asked, and a few folders are read.
+    """
+    own = sys.executable
+    if not own.startswith("/") or own == of_path.path:
+        return None
+    try:
+        mine = has_framework(files, [*filter(None, sys.path)])
+        return own if mine and not has_framework(files, of_path.layout().search_path) else None
+    except CannotTell:  # what PATH's Python has cannot be seen: the checks say why
+        return None
