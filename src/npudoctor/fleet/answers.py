@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Callable, Optional
 
-from ClusterShell.Event import EventHandler
-from ClusterShell.Task import task_self
-
+from npudoctor.core.optional import load
 from npudoctor.fleet.gathering import Gathering
+
+_EVENT, _TASK = load("ClusterShell.Event"), load("ClusterShell.Task")
 
 TURN = 1.0  # seconds between two looks at the progress
 
 
-class Answers(EventHandler):  # type: ignore[misc]
+class Answers(_EVENT.EventHandler):  # type: ignore[misc]
     """Hands on what ClusterShell tells; it keeps nothing itself, as that would be all that nodes say."""
 
     def __init__(self, gathering: Gathering, turn: Callable[[], None]) -> None:
@@ -53,16 +53,14 @@ class Answers(EventHandler):  # type: ignore[misc]
             self.worker.abort()
 
 
-def ask_all(
-    gathering: Gathering, turn: Callable[[], None], start: Callable[[Any, EventHandler], Any]
-) -> None:
+def ask_all(gathering: Gathering, turn: Callable[[], None], start: Callable[[Any, Answers], Any]) -> None:
     """Ask all nodes, and return when each has answered or had its time. `turn` is called about once a second.
 
     `start` schedules the worker that reaches them: it gets the task and the handler. Whatever ends it early,
     as Ctrl-C, ends the connections, and so what runs on the nodes.
     """
     request = gathering.request
-    task = task_self()
+    task = _TASK.task_self()
     for stream in ("stdout_msgtree", "stderr_msgtree"):
         task.set_default(stream, False)
     task.set_info("fanout", request.fanout)

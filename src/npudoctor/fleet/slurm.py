@@ -12,13 +12,14 @@ import time
 from collections.abc import Mapping
 from typing import Any, Callable, Optional
 
-from ClusterShell.Worker.Exec import ExecClient, ExecWorker
-
+from npudoctor.core.optional import load
 from npudoctor.fleet.answers import ask_all
 from npudoctor.fleet.gathering import Gathering
 from npudoctor.fleet.programs import trusted_program
 from npudoctor.fleet.remote import words
 from npudoctor.fleet.slurm_states import closed_nodes
+
+_EXEC = load("ClusterShell.Worker.Exec")
 
 _JOB = "SLURM_JOB_ID"  # that of the allocation that we run in
 _ENDING_SECONDS = 5.0  # how long all sruns together may take to end their steps, before they are killed
@@ -112,7 +113,7 @@ def _command(gathering: Gathering, variables: Mapping[str, str]) -> tuple[str, .
     )
 
 
-class _Srun(ExecClient):  # type: ignore[misc]
+class _Srun(_EXEC.ExecClient):  # type: ignore[misc]
     """The srun of one node. It is never killed while it can end its step: what it started would stay."""
 
     def _build_cmd(self) -> tuple[list[str], None]:
@@ -132,7 +133,7 @@ class _Srun(ExecClient):  # type: ignore[misc]
         self.worker._check_fini()
 
 
-class _Sruns(ExecWorker):  # type: ignore[misc]
+class _Sruns(_EXEC.ExecWorker):  # type: ignore[misc]
     """One for each node."""
 
     SHELL_CLASS = _Srun
