@@ -1,4 +1,4 @@
-"""The packages of the extras: imported here alone, so that one that is missing is the same line everywhere."""
+"""Imports the packages of the extras, alone: one that is missing is the same line everywhere."""
 
 from __future__ import annotations
 
