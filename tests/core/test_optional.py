@@ -1,4 +1,4 @@
-"""What an extra brings is imported in one place, and where it is missing that is one line with what to type."""
+"""What an extra brings is imported in one place; where it is missing, that is one line with what to type."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def number_before(word: str, text: str) -> int:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_line_of_check_agrees_with_its_counts(seed: int) -> None:
-    dice = random.Random(seed)
+    dice = random.Random(seed)  # noqa: S311
     for _round in range(EACH):
         rows, fail_on = random_rows(dice), dice.choice((Severity.ERROR, Severity.WARNING))
         report = report_of(rows, fail_on)
@@ -102,9 +102,7 @@ def random_fleet(dice: random.Random) -> Fleet:
         state = dice.choice(states)
         error = "no report" if state == SILENT or (state == UNDETERMINED and dice.random() < 0.5) else None
         nodes.append(Node(f"n{number}", state, "msg", error=error))
-    failures = [
-        Failure(node.name, "-", node.error) for node in nodes if node.error and dice.random() < 0.5
-    ]
+    failures = [Failure(node.name, "-", node.error) for node in nodes if node.error and dice.random() < 0.5]
     if dice.random() < 0.4:
         names: list[Optional[str]] = [None, *(node.name for node in nodes)]
         failures.append(Failure(dice.choice(names), "x.json", "holds no report"))
@@ -113,7 +111,7 @@ def random_fleet(dice: random.Random) -> Fleet:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_line_of_a_fleet_agrees_with_its_nodes(seed: int) -> None:
-    dice = random.Random(seed)
+    dice = random.Random(seed)  # noqa: S311
     for _round in range(EACH):
         fleet = random_fleet(dice)
         line, counts = fleet_line(fleet), {state: len(fleet.names(state)) for state in STATES}
@@ -139,7 +137,7 @@ def test_the_line_of_a_fleet_agrees_with_its_nodes(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_line_of_fleet_fix_says_why_it_ends_so(seed: int) -> None:
-    dice = random.Random(seed)
+    dice = random.Random(seed)  # noqa: S311
     for _round in range(EACH):
         names = [f"n{number}" for number in range(dice.choice((1, 2, 5)))]
         nodes = []

@@ -1,5 +1,5 @@
-"""Run by a Python that has npudoctor and what it requires, and nothing else: calls every command, every option
-with a plausible value and every choice, each in a child of its own, and prints as JSON what each ended with."""
+"""Run by a Python that has npudoctor and what it requires, and nothing else: calls every command, each option
+with a plausible value and every choice, each in a child of its own; prints as JSON how each ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wheel alone, without any extra, in a Python that has nothing else: every command answers in its own words."""
+"""The wheel alone, without any extra, in a Python that has nothing else: each command says what it lacks."""
 
 from __future__ import annotations
 

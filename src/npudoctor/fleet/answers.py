@@ -7,12 +7,13 @@ from typing import Any, Callable, Optional
 from npudoctor.core.optional import load
 from npudoctor.fleet.gathering import Gathering
 
-_EVENT, _TASK = load("ClusterShell.Event"), load("ClusterShell.Task")
+EventHandler: Any = load("ClusterShell.Event").EventHandler
+task_self: Any = load("ClusterShell.Task").task_self
 
 TURN = 1.0  # seconds between two looks at the progress
 
 
-class Answers(_EVENT.EventHandler):  # type: ignore[misc]
+class Answers(EventHandler):  # type: ignore[misc]
     """Hands on what ClusterShell tells; it keeps nothing itself, as that would be all that nodes say."""
 
     def __init__(self, gathering: Gathering, turn: Callable[[], None]) -> None:
@@ -60,7 +61,7 @@ def ask_all(gathering: Gathering, turn: Callable[[], None], start: Callable[[Any
     as Ctrl-C, ends the connections, and so what runs on the nodes.
     """
     request = gathering.request
-    task = _TASK.task_self()
+    task = task_self()
     for stream in ("stdout_msgtree", "stderr_msgtree"):
         task.set_default(stream, False)
     task.set_info("fanout", request.fanout)

@@ -19,7 +19,9 @@ from npudoctor.fleet.programs import trusted_program
 from npudoctor.fleet.remote import words
 from npudoctor.fleet.slurm_states import closed_nodes
 
-_EXEC = load("ClusterShell.Worker.Exec")
+_WORKERS = load("ClusterShell.Worker.Exec")
+ExecClient: Any = _WORKERS.ExecClient
+ExecWorker: Any = _WORKERS.ExecWorker
 
 _JOB = "SLURM_JOB_ID"  # that of the allocation that we run in
 _ENDING_SECONDS = 5.0  # how long all sruns together may take to end their steps, before they are killed
@@ -113,7 +115,7 @@ def _command(gathering: Gathering, variables: Mapping[str, str]) -> tuple[str, .
     )
 
 
-class _Srun(_EXEC.ExecClient):  # type: ignore[misc]
+class _Srun(ExecClient):  # type: ignore[misc]
     """The srun of one node. It is never killed while it can end its step: what it started would stay."""
 
     def _build_cmd(self) -> tuple[list[str], None]:
@@ -133,7 +135,7 @@ class _Srun(_EXEC.ExecClient):  # type: ignore[misc]
         self.worker._check_fini()
 
 
-class _Sruns(_EXEC.ExecWorker):  # type: ignore[misc]
+class _Sruns(ExecWorker):  # type: ignore[misc]
     """One for each node."""
 
     SHELL_CLASS = _Srun

@@ -34,10 +34,10 @@ def fleet_text(fleet: Fleet, style: Style = PLAIN) -> str:
     lines += [*_findings(fleet, style), *_skew(fleet), *_open(fleet), *_states(fleet)]
     kind = {0: "ok", 1: "error"}.get(fleet.exit_code, "open")
     verdict = style.painted(kind, printable(one_line(fleet)), bold=True)
-    return "\n".join([*lines, "", verdict, *_next(fleet)]) + "\n"
+    return "\n".join([*lines, "", verdict, *(f"  {line}" for line in next_lines(fleet))]) + "\n"
 
 
-def _next(fleet: Fleet) -> Iterator[str]:
+def next_lines(fleet: Fleet) -> Iterator[str]:
     """The command that cleans up, for the nodes that need it; odd names are on no line to type."""
     dirty = {
         node
@@ -48,7 +48,7 @@ def _next(fleet: Fleet) -> Iterator[str]:
     nodes = fold(node.name for node in fleet.nodes if node.name in dirty and is_safe(node.name))
     if nodes:
         command = f"npudoctor fleet fix --cache-server -w {shlex.quote(nodes)}"
-        yield "  " + _("next: {command}").format(command=command)
+        yield _("next: {command}").format(command=command)
 
 
 def one_line(fleet: Fleet) -> str:
@@ -76,7 +76,7 @@ def one_line(fleet: Fleet) -> str:
 
 
 def _unread(fleet: Fleet) -> list[Failure]:
-    """What could not be read and made no node undetermined: nobody knows of which it is, or it has another."""
+    """What could not be read and is the state of no node: nobody knows whose it is, or it has another."""
     told = {node.name for node in fleet.nodes if node.error is not None}
     return [failure for failure in fleet.failures if failure.node not in told]
 
