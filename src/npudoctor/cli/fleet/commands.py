@@ -29,7 +29,7 @@ Nodes = Annotated[
     o.value(
         "--nodes",
         "|".join(STATES) + "[,...]",
-        _("Print only the set of these nodes, for srun --exclude (all but ready) or --nodelist."),
+        _("Print only the set of these nodes, for srun --exclude or --nodelist."),
     ),
 ]
 
