@@ -6,6 +6,7 @@ import json
 import sys
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import jsonschema
@@ -94,7 +95,7 @@ def test_whose_report_nobody_can_read_is_in_no_set_and_is_named(npudoctor: Npudo
 
 def test_its_own_json_is_read_again(npudoctor: Npudoctor) -> None:
     """As it was: names by which nodes were asked, who is silent, what nobody could read."""
-    reports = [{"node": f"alias{n}", "report": ready("localhost")} for n in (1, 2)]
+    reports: list[dict[str, Any]] = [{"node": f"alias{n}", "report": ready("localhost")} for n in (1, 2)]
     reports += [{"node": "alias3", "report": report("localhost")}]
     reports += [{"node": "gone", "error": "no route to host", "unreachable": True}]
     (npudoctor.folder / "torn.json").write_text('{"schema": "npudoctor.report/1", "ver')

@@ -14,7 +14,9 @@ from npudoctor import Finding, Severity, Status
 from npudoctor.core.model import Ignored, Report, Result, Verdict
 from npudoctor.fleet.fixes import NodeFix, fold_fixes
 from npudoctor.fleet.merge import NOT_READY, READY, SILENT, STATES, UNDETERMINED, Failure, Fleet, Node
-from npudoctor.render import fleet_fix
+from npudoctor.fleet.pairs import Side
+from npudoctor.fleet.pairs import judge as pairs_judge
+from npudoctor.render import fleet_fix, fleet_pairs
 from npudoctor.render.fleet_text import fleet_text
 from npudoctor.render.fleet_text import one_line as fleet_line
 from npudoctor.render.style import PLAIN
@@ -24,6 +26,7 @@ from npudoctor.runner import verdict
 from . import samples
 
 NONE_APPLIES = "none of the selected checks applies to this machine"
+PORTS = frozenset({1})
 SEEDS = range(40)
 EACH = 25
 
@@ -93,6 +96,26 @@ def test_a_warning_and_none_applies_are_never_said_together() -> None:
     skipped = Result("hccl-env", "t", "network", Status.SKIPPED, needed=False)
     (line, *_more) = verdict_lines(report_of([row, skipped], Severity.ERROR), PLAIN)
     assert line.startswith("UNDETERMINED: 1 warning, no result from cache-server")
+
+
+@pytest.mark.parametrize(
+    ("sides", "status", "line"),
+    [
+        ((Side("a", PORTS), Side("b", PORTS)), 0, "all 2 nodes reach each other on 1 (2 connections)"),
+        ((Side("a", error="x"), Side("b", error="y")), 2, "none of 2 nodes took part"),
+        ((Side("a", PORTS), Side("b", error="x")), 2, "1 nodes reach each other on 1; 1 took no part"),
+        (
+            (Side("a", PORTS), Side("b", PORTS, failed={"a": (PORTS, "refused")}), Side("c", error="x")),
+            1,
+            "not all of 2 nodes reach each other on 1 (2 connections tried); 1 took no part",
+        ),
+    ],
+)
+def test_the_line_of_fleet_pairs_leaves_no_silent_node_out(
+    sides: tuple[Side, ...], status: int, line: str
+) -> None:
+    reach = pairs_judge(sides)
+    assert (reach.exit_code, fleet_pairs.one_line(reach, "1")) == (status, line)
 
 
 def random_fleet(dice: random.Random) -> Fleet:
