@@ -13,7 +13,7 @@ doctor() {
     out=$(mktemp "$room/doctor.XXXXXXXX") || { said="no temporary file" status=75; return; }
     timeout -k 2 "$SECONDS_MOST" "$NPUDOCTOR" "$@" >"$out" 2>&1 </dev/null
     status=$?
-    said=$(tail -n 1 "$out" | tr -cd '[:print:]' | cut -c 1-200)
+    said=$(tail -n 1 "$out" | tr -cd '[:print:]' | cut -c 1-4000)
     rm -f "$out"
     case $status in
     124 | 137) said="no answer within $SECONDS_MOST s" ;;
@@ -30,10 +30,20 @@ verdict() {
     esac
 }
 
+# short TEXT: at most 200 characters, as of a reason in sinfo: whole words, and a sign where some are left out.
+short() {
+    text=$1
+    if [ "${#text}" -gt 200 ]; then
+        text=$(printf '%s' "$text" | cut -c 1-196)
+        text="${text% *} ..."
+    fi
+    printf '%s' "$text"
+}
+
 # The findings that decide, as Slurm's reason: `npudoctor: cache-server.orphan-segment, ...`.
 reason() {
     codes=$(printf '%s\n' "$said" | sed -n 's/^[^(]*(\(.*\)).*$/\1/p')
-    printf 'npudoctor: %s' "${codes:-$said}"
+    short "npudoctor: ${codes:-$said}"
 }
 
 # Whether this verdict takes the node out of service.

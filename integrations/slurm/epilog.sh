@@ -7,5 +7,5 @@ here=${0%/*}
 
 [ -n "$SLURM_JOB_USER" ] || exit 0
 doctor fix --cache-server --yes --user "$SLURM_JOB_USER" --owner "$SLURM_JOB_USER" --lang en
-[ "$status" = 0 ] || echo "npudoctor: job ${SLURM_JOB_ID:-?}: $said (status $status)" >&2
+[ "$status" = 0 ] || echo "npudoctor: job ${SLURM_JOB_ID:-?}: $(short "$said") (status $status)" >&2
 exit 0

@@ -7,8 +7,9 @@ here=${0%/*}
 verdict
 drains || {
     rm -f "$STATE/reason" # whatever fails next is somebody else's
+    [ "$status" = 0 ] || echo "$(reason) (job ${SLURM_JOB_ID:-?}, which starts all the same)" >&2
     exit 0
 }
+echo "$(reason) (job ${SLURM_JOB_ID:-?})" >&2 # slurmd.log has it, whatever becomes of the next line
 reason >"$STATE/reason"
-echo "$(reason) (job ${SLURM_JOB_ID:-?})" >&2 # slurmd.log has it too
 exit 1

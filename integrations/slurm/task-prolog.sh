@@ -7,5 +7,5 @@ here=${0%/*}
 [ "${SLURM_LOCALID:-0}" = 0 ] || exit 0 # one of the tasks on a node speaks for all
 doctor check --scope job --deadline 6 --lang en -q
 [ "$status" = 1 ] || exit 0
-echo "print npudoctor: ${SLURMD_NODENAME:-this node}: $said"
+echo "print npudoctor: ${SLURMD_NODENAME:-this node}: $(short "$said")"
 [ "$TASK" = print ] || exit 1

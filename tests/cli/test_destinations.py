@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from npudoctor.cli.companions.grammar import all_commands, command_tree
+
 from .command import Npudoctor
 
 STRANGER = 12345
@@ -119,3 +121,63 @@ def _planted(theirs: Path, victim: Path, kind: str) -> Path:
         theirs.write_text("theirs")
     os.chown(theirs, STRANGER, STRANGER, follow_symlinks=False)
     return theirs / "report" if kind == "folder link" else theirs
+
+
+WRITERS = [
+    ("check", "clock", "--expect", "none", "--output"),
+    ("check", "clock", "--expect", "none", "--format", "json", "--output"),
+    ("check", "clock", "--format", "junit", "--output"),
+    ("check", "clock", "--format", "prometheus", "--output"),
+    ("check", "clock", "--format", "npd", "--output"),
+    ("explain", "job.log", "--output"),
+    ("explain", "job.log", "--collect"),
+    ("env", "--write"),
+    ("snapshot",),
+    ("diff", "some.json", "some.json", "--output"),
+    ("fleet", "report", "some.json", "--output"),
+    ("fleet", "check", "-w", "localhost", "--output"),
+]
+
+
+def test_every_option_that_names_a_file_to_write_is_tried_below() -> None:
+    """Another command that writes belongs into WRITERS."""
+    writing = {
+        (*command.words, option.names[-1])
+        for command in all_commands(command_tree())
+        for option in command.options
+        if option.names[-1] in ("--output", "--write", "--collect")
+    }
+    words = {(*line[: 2 if line[0] == "fleet" else 1], line[-1]) for line in WRITERS}
+    assert writing <= words
+
+
+@pytest.mark.parametrize("line", WRITERS, ids=" ".join)
+def test_a_place_that_cannot_be_is_wrong_usage_for_every_command(
+    npudoctor: Npudoctor, line: tuple[str, ...]
+) -> None:
+    """A folder that does not exist, or one that is a file: 64 before anything is asked, one line, nothing on
+    standard output."""
+    (npudoctor.folder / "job.log").write_text(LOG)
+    (npudoctor.folder / "some.json").write_text("{}")
+    before = sorted(os.listdir(npudoctor.folder))
+    for path in ("/nonexistent/x.json", "job.log/x.json"):
+        done = npudoctor(*line, path)
+        assert (done.status, done.out, done.err.count("\n")) == (64, "", 1), (path, done)
+    assert sorted(os.listdir(npudoctor.folder)) == before
+
+
+@pytest.mark.parametrize("path", ["/proc/x.json", "home"])
+def test_where_nobody_can_create_a_file_is_wrong_usage_too(npudoctor: Npudoctor, path: str) -> None:
+    done = npudoctor(*QUICK, "--output", path)
+    assert (done.status, done.out, done.err.count("\n")) == (64, "", 1)
+
+
+def test_a_place_that_fails_while_it_is_written_is_a_lost_result(npudoctor: Npudoctor) -> None:
+    """It was there and took the trial file, so the usage was right: 74."""
+    done = npudoctor(*QUICK, "--output", "/dev/full")
+    assert (done.status, done.out, done.err.count("\n")) == (74, "", 1)
+
+
+def test_a_plug_in_of_nagios_says_so_in_its_own_status(npudoctor: Npudoctor) -> None:
+    done = npudoctor("check", "clock", "--format", "nagios", "--output", "/nonexistent/x")
+    assert (done.status, done.err) == (3, "") and done.out.startswith("UNKNOWN: --output: /nonexistent/x")

@@ -98,10 +98,27 @@ def test_a_run_is_shown_and_undone(drop_ins: Path) -> None:
     assert applied["commands"] == ["rm -- /run/lock/a.conf", "rm /run/lock/one"]
     assert after.out.split() == ["two"]
     assert f"undone by {undone.json['run']}" in later.out and f"it undid run {name}" in later.out
-    assert (nothing.status, nothing.out) == (0, "nothing to undo\n")
+    # What is left of the run cannot be undone: that is said each time, with its run and the reason.
+    assert (nothing.status, nothing.out.splitlines()[-1]) == (1, "1 refused")
+    assert f"what run {name} did about sick.odd" in " ".join(nothing.out.split())
+    assert "why: this cannot be undone: touch /run/lock/two" in nothing.out
     for document in (as_json.json, later_json.json):
         assert errors("history", document) == []
     assert errors("fix", undone.json) == []
+
+
+def test_what_cannot_be_undone_is_named_and_is_no_success(drop_ins: Path) -> None:
+    lines = [
+        MEND.format(code="sick.odd"), "npudoctor undo", "npudoctor undo --yes --format json",
+        "npudoctor history --format json",
+    ]  # fmt: skip
+    _fixed, plain, as_json, history = run(drop_ins, lines)
+    (only,) = history.json["runs"]  # an undo that does nothing is no run
+    assert plain.status == 1 and f"what run {only['run']} did about sick.odd" in " ".join(plain.out.split())
+    assert (as_json.status, as_json.json["changed"], as_json.json["failed"]) == (1, False, True)
+    (action,) = as_json.json["actions"]
+    assert (action["status"], action["reason"]) == ("refused", "this cannot be undone: touch /run/lock/two")
+    assert errors("fix", as_json.json) == []
 
 
 def test_the_name_of_a_run(drop_ins: Path) -> None:

@@ -359,6 +359,18 @@ def test_the_exit_status(fixes: Sequence[Optional[Fix]], status: Status, expecte
     assert not report.changed
 
 
+@pytest.mark.parametrize(
+    ("fixes", "said"), [((), "found nothing to fix, but "), ((Fix("t", unproven=True),), "1 refused; ")]
+)
+def test_status_2_never_comes_without_its_reason(fixes: Sequence[Fix], said: str) -> None:
+    host = fake_host()
+    found = report_of(host, *(finding(remedy) for remedy in fixes), status=Status.UNKNOWN)
+    context = FixContext(lambda: found, fake_host, lambda item: None)
+    report = fix(FixRequest(("x",), yes=True), context, lambda items: None)
+    assert (report.exit_code, report.failed) == (2, True)
+    assert report.msg.startswith(f"{said}could not check everything: x"), report.msg
+
+
 def test_fixed_is_what_the_check_no_longer_finds(machine: Machine) -> None:
     host = machine.host()
     remedy = Fix("t", TRUE, risk=Risk.SAFE, needs_root=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import Any, Optional
 
 import pytest
@@ -208,3 +209,38 @@ def test_secrets_are_taken_out() -> None:
 def test_no_other_text_is_a_node_set(text: str) -> None:
     with pytest.raises(InvalidNodes):
         expand(text)
+
+
+def test_the_page_says_what_the_text_says_with_its_version_and_date() -> None:
+    """Remedies too, also those that are a sentence and no line, and what to type next."""
+    one = report("a", started="2026-11-27T01:02:03Z")
+    said = {
+        "code": "x.y",
+        "severity": "error",
+        "message": "m",
+        "fix": {"title": "ask the NFS server's admin"},
+    }
+    one["results"].append({"check": "x", "status": "problem", "findings": [said]})
+    fleet = merged(one, {**ready("b"), "started": "2026-11-26T00:00:00Z"})
+    page, text = fleet_html(fleet, "2026-11-27 09:00:00 +0800"), fleet_text(fleet)
+    for line in (
+        f"npudoctor {__version__}, 2026-11-27 09:00:00 +0800",
+        "reports from 2026-11-26T00:00:00Z to 2026-11-27T01:02:03Z",
+        "ask the NFS server&#x27;s admin",
+        "next: npudoctor fleet fix --cache-server -w a",
+    ):
+        assert line in page, line
+    assert "next: npudoctor fleet fix --cache-server -w a" in text
+    for finding in fleet.findings:
+        assert finding.severity == "info" or not finding.fix or escape(finding.fix["title"]) in page
+        for command in finding.fix["commands"] if finding.fix else ():
+            assert escape(command) in page
+
+
+def test_rows_keep_their_reason_only_for_who_asks() -> None:
+    kept, lean = Merger(details=True), Merger()
+    for merger in (kept, lean):
+        merger.add(Found(report("a", seconds=1.5), "-"))
+    (node,), (other,) = kept.fleet().nodes, lean.fleet().nodes
+    assert len(node.details) == len(node.rows) > 0 and other.details == ()
+    assert node.seconds == other.seconds == 1.5

@@ -6,9 +6,11 @@ import time
 
 import pytest
 
+from npudoctor.fleet.gathering import Answer, Gathering
 from npudoctor.fleet.merge import Merger
 from npudoctor.fleet.reading import Found
 from npudoctor.fleet.remote import Frame
+from npudoctor.fleet.request import Request
 
 from .carriers import ready
 
@@ -41,3 +43,21 @@ def test_who_tells_no_time_has_none(time_told: str) -> None:
     frame = Frame(MARK)
     frame.add(f"{MARK} begin {time_told}".encode())
     assert frame.ahead(0.0) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "carried", "hinted"), [(127, b"", True), (126, b"", True), (127, b"x", False), (1, b"", False)]
+)
+def test_a_node_without_npudoctor_is_told_how_to_get_it_there(
+    status: int, carried: bytes, hinted: bool
+) -> None:
+    answers: list[Answer] = []
+    gathering = Gathering(Request(("n1",), ("npudoctor",), 5.0, 1, 5.0, carried=carried), answers.append)
+    gathering.begin("n1")
+    for line in (f"{gathering.mark} begin 1", f"{gathering.mark} end {status}"):
+        gathering.hear("n1", line.encode())
+    gathering.frame("n1").noise(b"sh: 1: npudoctor: not found")
+    gathering.end("n1", 0)
+    (answer,) = answers
+    assert f"(status {status}): sh: 1: npudoctor: not found" in answer.why
+    assert answer.why.endswith("; --push --file npudoctor.pyz carries it there") == hinted

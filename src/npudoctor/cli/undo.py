@@ -51,12 +51,13 @@ def undo(
 
 
 def _find_run(runs: Sequence[FixRun], name: Optional[str]) -> Optional[FixRun]:
-    """The run of this name, or the newest that can be undone; UsageError for no such run, or several."""
+    """The run of this name, or the newest that can be undone; where none can, the newest of which something
+    lasts, so that it is said why. UsageError for no such run, or several."""
     from npudoctor.cli.config import UsageError, suggestion
-    from npudoctor.fixing.undoing import newest_undoable, runs_named
+    from npudoctor.fixing.undoing import newest_lasting, newest_undoable, runs_named
 
     if name is None:
-        return newest_undoable(runs)
+        return newest_undoable(runs) or newest_lasting(runs)
     matches = runs_named(runs, name)
     if len(matches) == 1:
         return matches[0]

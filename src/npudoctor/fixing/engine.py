@@ -15,8 +15,8 @@ from npudoctor.fixing.actions.apply import apply_step
 from npudoctor.fixing.journal import Journal, NoJournal
 from npudoctor.fixing.outcome import ActionStatus, Observer, Outcome
 from npudoctor.fixing.plan import FixRequest, Item, ItemResult, items_of, unanswered_checks
+from npudoctor.fixing.report import UNPROVEN, fix_report
 from npudoctor.fixing.report import FixReport as FixReport
-from npudoctor.fixing.report import fix_report
 from npudoctor.fixing.steps.steps import RUN, RemoveFiles, encode
 from npudoctor.host import Host
 
@@ -214,8 +214,11 @@ def _appeared(item: Item) -> Outcome:
 def _answer(results: Sequence[ItemResult], report: Report, run: Optional[str], *, changed: bool) -> FixReport:
     silent = unanswered_checks(report)
     unproven = bool(silent) or any(result.item.unproven for result in results)
-    msg = ""
-    if silent and not results:
-        text = _("found nothing to fix, but could not check everything: {reasons}")
-        msg = text.format(reasons=_("; ").join(silent[:REASONS] + (["..."] if silent[REASONS:] else [])))
-    return fix_report(results, run, changed=changed, unproven=unproven, msg=msg)
+    answer = fix_report(results, run, changed=changed, unproven=unproven)
+    if not silent or (results and answer.exit_code != UNPROVEN):
+        return answer
+    reasons = _("; ").join(silent[:REASONS] + (["..."] if silent[REASONS:] else []))
+    text = _("found nothing to fix, but could not check everything: {reasons}")
+    if results:
+        text = _("{result}; could not check everything: {reasons}")
+    return replace(answer, msg=text.format(result=answer.msg, reasons=reasons))

@@ -11,6 +11,8 @@ from npudoctor.core.messages import _
 from npudoctor.fixing.outcome import ActionStatus
 from npudoctor.fixing.plan import ItemResult, anything_left
 
+UNPROVEN = 2  # the exit status: nothing is left that could be dealt with, but not all could be judged
+
 
 @dataclass(frozen=True)
 class FixReport:
@@ -29,7 +31,7 @@ def fix_report(
     results: Sequence[ItemResult], run: Optional[str], *, changed: bool, unproven: bool = False, msg: str = ""
 ) -> FixReport:
     """What became of all items, and the exit status that says it."""
-    status = 1 if anything_left(results) else 2 if unproven else 0
+    status = 1 if anything_left(results) else UNPROVEN if unproven else 0
     return FixReport(
         exit_code=status,
         changed=changed,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Callable, Optional
 
-from ClusterShell.Event import EventHandler
-from ClusterShell.Task import task_self
-
+from npudoctor.core.optional import load
 from npudoctor.fleet.gathering import Gathering
+
+EventHandler: Any = load("ClusterShell.Event").EventHandler
+task_self: Any = load("ClusterShell.Task").task_self
 
 TURN = 1.0  # seconds between two looks at the progress
 
@@ -53,9 +54,7 @@ class Answers(EventHandler):  # type: ignore[misc]
             self.worker.abort()
 
 
-def ask_all(
-    gathering: Gathering, turn: Callable[[], None], start: Callable[[Any, EventHandler], Any]
-) -> None:
+def ask_all(gathering: Gathering, turn: Callable[[], None], start: Callable[[Any, Answers], Any]) -> None:
     """Ask all nodes, and return when each has answered or had its time. `turn` is called about once a second.
 
     `start` schedules the worker that reaches them: it gets the task and the handler. Whatever ends it early,

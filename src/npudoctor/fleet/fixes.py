@@ -18,7 +18,10 @@ LONGEST, MOST = 2000, 2000  # characters of a text, entries of a list
 
 @dataclass(frozen=True)
 class NodeFix:
-    """One node's answer. `error`: why there is none; `document`: the answer as it came, without secrets."""
+    """One node's answer. `error`: why there is none; `document`: the answer as it came, without secrets.
+
+    `msg`: what it says of itself in one line.
+    """
 
     node: str
     exit_code: int = 2
@@ -29,6 +32,12 @@ class NodeFix:
     actions: tuple[Action, ...] = ()
     document: Optional[Mapping[str, Any]] = None
     error: Optional[str] = None
+    msg: str = ""
+
+    @property
+    def open(self) -> bool:
+        """Whether the node answered, and could not judge everything."""
+        return self.error is None and self.exit_code not in (0, 1)
 
 
 @dataclass(frozen=True)
@@ -110,6 +119,7 @@ def fix_in(answer: Answer) -> NodeFix:
             _action(row) for row in (rows if isinstance(rows, list) else ())[:MOST] if isinstance(row, dict)
         ),
         kept if isinstance(kept, dict) else None,
+        msg=_text(document.get("msg")),
     )
 
 

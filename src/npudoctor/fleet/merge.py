@@ -23,7 +23,10 @@ MOST_ROWS, MOST_FINDINGS, MOST_COMMANDS = 1000, 2000, 40
 
 @dataclass(frozen=True)
 class Node:
-    """What is kept of one node. `rows`: (check, status) pairs, shared between nodes that are alike."""
+    """What is kept of one node. `rows`: (check, status) pairs, shared between nodes that are alike.
+
+    `details`: of each of the rows the reason and the seconds, where the Merger keeps them; `seconds`: of all.
+    """
 
     name: str
     state: str
@@ -33,6 +36,8 @@ class Node:
     rows: tuple[tuple[str, str], ...] = ()
     codes: tuple[str, ...] = ()
     error: Optional[str] = None
+    details: tuple[tuple[str, float], ...] = ()
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -103,9 +108,11 @@ class _Draft:
 
 
 class Merger:
-    """Takes reports one by one; `expected`: nodes that were asked for."""
+    """Takes reports one by one; `expected`: nodes that were asked for; `details`: whether the reason and the
+    seconds of each row are kept, which differ from node to node."""
 
-    def __init__(self, expected: Sequence[str] = ()) -> None:
+    def __init__(self, expected: Sequence[str] = (), details: bool = False) -> None:
+        self._details = details
         self._expected = tuple(expected)
         # A node may report with its domain while Slurm knows it without; two of one name are told apart.
         hosts = Counter(map(_host, expected))
@@ -169,12 +176,15 @@ class Merger:
     def _draft(self, name: str, started: str, found: Found) -> _Draft:
         report = found.report
         rows: list[tuple[str, str]] = []
+        details: list[tuple[str, float]] = []
         findings: dict[str, tuple[Any, ...]] = {}
         results = report.get("results")
         for row in (results if isinstance(results, list) else [])[:MOST_ROWS]:
             row = _dict(row)
             check, status = _text(row.get("check"))[:100], row.get("status")
             rows.append((check, status if status in STATUSES else "unknown"))
+            if self._details:
+                details.append((self._share(_short(_text(row.get("reason")))), _seconds(row.get("seconds"))))
             listed = row.get("findings")
             if listed and isinstance(listed, list):
                 for finding in listed[:MOST_FINDINGS]:
@@ -191,6 +201,8 @@ class Merger:
             found.source,
             shared,
             self._share(tuple(sorted(findings))),
+            details=tuple(details),
+            seconds=_seconds(report.get("seconds")),
         )
         told, looked = facts_of(report)
         if found.ahead is not None:
@@ -279,6 +291,11 @@ def _dict(value: object) -> dict[str, Any]:
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
+
+
+def _seconds(value: object) -> float:
+    """A duration; 0 where there is none, or none that can be."""
+    return float(value) if isinstance(value, (int, float)) and 0 <= value < 1e9 else 0.0
 
 
 def _short(text: str) -> str:

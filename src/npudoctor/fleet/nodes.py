@@ -8,6 +8,7 @@ from typing import Any
 
 from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
+from npudoctor.core.optional import load
 
 # What a name of a host may be made of. Anything else is data of a hostile or broken report: ClusterShell
 # would read its brackets and operators, a shell its blanks.
@@ -15,7 +16,7 @@ _SAFE = pattern(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
 
 
 class InvalidNodes(ValueError):
-    """The text is not a node set; or what reads node sets is not installed. The text is one line."""
+    """The text is not a node set. The text is one line."""
 
 
 def is_safe(name: str) -> bool:
@@ -53,14 +54,9 @@ def expand(text: str, groups: bool = False) -> tuple[str, ...]:
 
 
 def require_library() -> None:
-    """InvalidNodes when ClusterShell is not installed."""
+    """MissingExtra when ClusterShell is not installed."""
     _library()
 
 
 def _library() -> Any:
-    try:
-        from ClusterShell import NodeSet
-    except ImportError as error:
-        text = _("node sets need ClusterShell, which is not installed beside npudoctor")
-        raise InvalidNodes(text) from error
-    return NodeSet
+    return load("ClusterShell.NodeSet")

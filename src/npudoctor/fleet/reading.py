@@ -18,7 +18,7 @@ from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _, strerror
 from npudoctor.fleet.gathering import Answer
 
-REPORT = "npudoctor.report/1"
+REPORT, FLEET = "npudoctor.report/1", "npudoctor.fleet/1"
 LONGEST = 32 << 20  # bytes of one report; a real one has about 60 KB
 DEEPEST = 40  # of containers around a report; Ansible's have eight
 _SUFFIXES = (".json", ".jsonl", ".ndjson", ".log", ".out", ".txt", ".gz")
@@ -222,6 +222,8 @@ def find_reports(document: object, source: str, name: Optional[str], depth: int 
     if isinstance(document, list):
         for part in document:
             yield from find_reports(part, source, name, depth + 1)
+    elif isinstance(document, dict) and document.get("schema") == FLEET:
+        yield from _in_fleet(document, source, depth)
     elif isinstance(document, dict):
         yield from _in_table(document, source, name, depth)
 
@@ -243,11 +245,7 @@ def _in_table(document: dict[str, Any], source: str, name: Optional[str], depth:
     schema = document.get("schema")
     if schema == REPORT:
         yield Found(document, source)
-    elif (
-        isinstance(schema, str)
-        and schema.startswith("npudoctor.")
-        and not schema.startswith("npudoctor.fleet/")
-    ):
+    elif isinstance(schema, str) and schema.startswith("npudoctor."):
         yield Unreadable(
             _host_name(document) or name,
             source,
@@ -276,6 +274,24 @@ def _in_table(document: dict[str, Any], source: str, name: Optional[str], depth:
             if isinstance(part, (dict, list)):
                 inner = key if depth and isinstance(part, dict) and key not in ("hosts", "results") else name
                 yield from find_reports(part, source, inner, depth + 1)
+
+
+def _in_fleet(document: dict[str, Any], source: str, depth: int) -> Iterator[Item]:
+    """What a merged document says of each node. One of an older npudoctor names no node beside its report."""
+    parts = document.get("reports")
+    for part in parts if isinstance(parts, list) else ():
+        if not isinstance(part, dict):
+            continue
+        node = part.get("node") if isinstance(part.get("node"), str) else None
+        error = part.get("error")
+        if part.get("schema") == REPORT:
+            yield Found({key: value for key, value in part.items() if key != "node"}, source, node)
+        elif isinstance(error, str):  # also of a file, of which nobody knows whose report it was
+            at = part.get("source")
+            where = at if node is None and isinstance(at, str) else source
+            yield Unreadable(node, where, error[:500], part.get("unreachable") is True)
+        else:
+            yield from _in_table(part, source, node, depth + 1)
 
 
 def _host_name(document: dict[str, Any]) -> Optional[str]:

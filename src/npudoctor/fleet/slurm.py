@@ -12,13 +12,16 @@ import time
 from collections.abc import Mapping
 from typing import Any, Callable, Optional
 
-from ClusterShell.Worker.Exec import ExecClient, ExecWorker
-
+from npudoctor.core.optional import load
 from npudoctor.fleet.answers import ask_all
 from npudoctor.fleet.gathering import Gathering
 from npudoctor.fleet.programs import trusted_program
 from npudoctor.fleet.remote import words
 from npudoctor.fleet.slurm_states import closed_nodes
+
+_WORKERS = load("ClusterShell.Worker.Exec")
+ExecClient: Any = _WORKERS.ExecClient
+ExecWorker: Any = _WORKERS.ExecWorker
 
 _JOB = "SLURM_JOB_ID"  # that of the allocation that we run in
 _ENDING_SECONDS = 5.0  # how long all sruns together may take to end their steps, before they are killed

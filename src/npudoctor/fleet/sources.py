@@ -12,6 +12,7 @@ from typing import Any
 
 from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
+from npudoctor.core.optional import load
 from npudoctor.fleet.nodes import InvalidNodes, expand
 
 LONGEST = 16 << 20  # bytes
@@ -94,8 +95,7 @@ def _servers(document: Mapping[str, object]) -> Iterable[str]:
 
 
 def _of_yaml(text: str) -> Iterator[str]:
-    import yaml  # ClusterShell brings it
-
+    yaml = load("yaml")
     try:
         document = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError) as error:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import time
 from collections.abc import Iterable, Iterator
+from itertools import repeat
 from xml.sax.saxutils import escape, quoteattr
 
 from npudoctor.core.frozen import dataclass
@@ -12,7 +14,21 @@ from npudoctor.fleet.merge import Fleet
 from npudoctor.render.printable import printable
 
 NPD_BYTES = 79  # of node-problem-detector's 80, one is the end of the line
+_MORE = "…"
+_WORD = 20  # characters: a longer one, as a path, is cut itself
+_FORMULA = tuple("=+-@＝＋－＠")
+_STAMP = "%Y-%m-%dT%H:%M:%S"
 _NUMBERS = {"ready": 1, "not_ready": 0, "undetermined": -1, "silent": -1}
+
+
+@dataclass(frozen=True)
+class Row:
+    """How one check ended, why, and how long it took; of a report that does not say so, "" and 0."""
+
+    check: str
+    status: str
+    reason: str = ""
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -22,8 +38,10 @@ class Subject:
     name: str
     state: str
     msg: str
-    rows: tuple[tuple[str, str], ...]
+    rows: tuple[Row, ...]
     findings: tuple[tuple[str, str, str, str], ...]
+    started: str = ""
+    seconds: float = 0.0
 
 
 def subjects(fleet: Fleet) -> list[Subject]:
@@ -35,60 +53,87 @@ def subjects(fleet: Fleet) -> list[Subject]:
                 (finding.check, finding.code, finding.severity, finding.message)
             )
     return [
-        Subject(node.name, node.state, node.error or node.msg, node.rows, tuple(found.get(node.name, ())))
+        Subject(
+            node.name,
+            node.state,
+            node.error or node.msg,
+            tuple(Row(*row, *more) for row, more in zip(node.rows, node.details or repeat(("", 0.0)))),
+            tuple(found.get(node.name, ())),
+            node.started,
+            node.seconds,
+        )
         for node in fleet.nodes
     ]
 
 
 def junit(nodes: Iterable[Subject]) -> str:
-    """One suite a node, one case a check. Unknown is an error, a warning no failure."""
-    suites = [_suite(node) for node in nodes]
-    return (
-        '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="npudoctor">\n'
-        + "".join(suites)
-        + "</testsuites>\n"
-    )
+    """One suite a node, one case a check, by the schema of Apache Ant, the strictest of those in use. Unknown
+    is an error; a warning is no failure, and stands in the suite's output."""
+    suites = [_suite(number, node) for number, node in enumerate(nodes)]
+    return '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites>\n' + "".join(suites) + "</testsuites>\n"
 
 
-def _suite(node: Subject) -> str:
-    cases = [_case(node, check, status) for check, status in node.rows]
+def _suite(number: int, node: Subject) -> str:
+    cases = [_case(node, row) for row in node.rows]
     if not node.rows or (
         node.state in ("undetermined", "silent") and not any("<error" in case for case in cases)
     ):
-        name = quoteattr(printable(node.name))
-        cases.append(
-            f'    <testcase classname={name} name="report">'
-            f"<error message={quoteattr(printable(node.msg))}/></testcase>\n"
-        )
+        cases.append(_element(node, Row("report", node.state), _ending("error", node.state, node.msg)))
+    name = _attribute(node.name or "localhost")
     counts = {kind: sum(f"<{kind}" in case for case in cases) for kind in ("failure", "error", "skipped")}
+    warnings = [
+        f"{code}: {message}" for _check, code, severity, message in node.findings if severity == "warning"
+    ]
     return (
-        f'  <testsuite name={quoteattr(printable(node.name))} tests="{len(cases)}" failures="{counts["failure"]}"'  # noqa: E501
-        f' errors="{counts["error"]}" skipped="{counts["skipped"]}">\n' + "".join(cases) + "  </testsuite>\n"
+        f'  <testsuite package="npudoctor" id="{number}" name={name} hostname={name}'
+        f' timestamp="{_timestamp(node.started)}" time="{node.seconds:.3f}" tests="{len(cases)}"'
+        f' failures="{counts["failure"]}" errors="{counts["error"]}" skipped="{counts["skipped"]}">\n'
+        f'    <properties><property name="verdict" value={_attribute(node.state)}/>'
+        f'<property name="message" value={_attribute(node.msg)}/></properties>\n'
+        + "".join(cases)
+        + f"    <system-out>{escape(_lines(warnings))}</system-out>\n    <system-err/>\n  </testsuite>\n"
     )
 
 
-def _case(node: Subject, check: str, status: str) -> str:
+def _case(node: Subject, row: Row) -> str:
+    found = [finding for finding in node.findings if finding[0] == row.check]
+    errors = [finding for finding in found if finding[2] == "error"]
     inner = ""
-    told = [row for row in node.findings if row[0] == check]
-    errors = [row for row in told if row[2] == "error"]
     if errors:
-        text = "\n".join(f"{code}: {message}" for _check, code, _severity, message in told)
-        inner = (
-            f"<failure type={quoteattr(printable(errors[0][1]))} message={quoteattr(printable(errors[0][3]))}>"  # noqa: E501
-            f"{escape(_lines(text))}</failure>"
-        )
-    elif status == "skipped":
-        inner = "<skipped/>"
-    elif status not in ("ok", "problem"):
-        inner = f'<error message="{status}"/>'
+        text = _lines([f"{code}: {message}" for _check, code, _severity, message in found])
+        inner = _ending("failure", errors[0][1], errors[0][3], text)
+    elif row.status == "skipped":
+        inner = f"<skipped message={_attribute(row.reason)}/>" if row.reason else "<skipped/>"
+    elif row.status not in ("ok", "problem"):
+        inner = _ending("error", row.status, row.reason or row.status)
+    return _element(node, row, inner)
+
+
+def _element(node: Subject, row: Row, inner: str) -> str:
     return (
-        f"    <testcase classname={quoteattr(printable(node.name))} name={quoteattr(printable(check))}>"
-        f"{inner}</testcase>\n"
+        f"    <testcase classname={_attribute(node.name)} name={_attribute(row.check)}"
+        f' time="{row.seconds:.3f}">{inner}</testcase>\n'
     )
 
 
-def _lines(text: str) -> str:
-    return "\n".join(map(printable, text.split("\n")))
+def _ending(kind: str, type: str, message: str, text: str = "") -> str:
+    return f"<{kind} type={_attribute(type)} message={_attribute(message)}>{escape(text)}</{kind}>"
+
+
+def _attribute(text: str) -> str:
+    return quoteattr(printable(text))
+
+
+def _lines(lines: Iterable[str]) -> str:
+    return "\n".join(map(printable, lines))
+
+
+def _timestamp(started: str) -> str:
+    """When the report began, in UTC; the schema allows no zone. Of a report that does not tell, the epoch."""
+    try:
+        return time.strftime(_STAMP, time.strptime(started, f"{_STAMP}Z"))
+    except ValueError:
+        return "1970-01-01T00:00:00"
 
 
 def prometheus(nodes: Iterable[Subject], finished: float) -> str:
@@ -103,7 +148,7 @@ def _metrics(nodes: list[Subject], finished: float) -> Iterator[str]:
         yield f"npudoctor_ready{{node={_label(node.name)}}} {_NUMBERS.get(node.state, -1)}\n"
     yield "# HELP npudoctor_check_status 1 for the ending of each check\n# TYPE npudoctor_check_status gauge\n"  # noqa: E501
     for node in nodes:
-        for check, status in dict(node.rows).items():
+        for check, status in {row.check: row.status for row in node.rows}.items():
             if status != "skipped":
                 yield (
                     f"npudoctor_check_status{{node={_label(node.name)},id={_label(check)},"
@@ -133,9 +178,9 @@ def csv_text(nodes: Iterable[Subject]) -> str:
 
 
 def _cell(text: str) -> str:
-    """A spreadsheet would compute what begins like a formula."""
+    """A spreadsheet would compute what begins like a formula, behind blanks and in full width too."""
     shown = printable(text)
-    return "'" + shown if shown[:1] in ("=", "+", "-", "@") else shown
+    return "'" + shown if shown.lstrip()[:1] in _FORMULA else shown
 
 
 def nagios(subject: Subject, seconds: float) -> tuple[int, str]:
@@ -164,5 +209,19 @@ def npd(subject: Subject) -> str:
     order = ("error", "warning") if subject.state == "not_ready" else ()
     told = sorted((row for row in subject.findings if row[2] in order), key=lambda row: order.index(row[2]))
     text = f"{told[0][1]}: {told[0][3]}" if told else subject.msg
-    line = printable(text).encode("utf-8")[:NPD_BYTES]
-    return line.decode("utf-8", "ignore") + "\n"
+    return _cut(printable(text), NPD_BYTES) + "\n"
+
+
+def _cut(text: str, most: int) -> str:
+    """The text in so many bytes: whole words and a sign that there is more. Where a word is long, or the
+    language has no blanks, it ends with a whole character."""
+    if len(text.encode()) <= most:
+        return text
+    end = len(text.encode()[: most - len(_MORE.encode())].decode("utf-8", "ignore"))
+    begin = next((at for at in range(end, max(0, end - _WORD), -1) if not _in_word(text, at)), end)
+    return text[:begin].rstrip(" ,;:，；：、") + _MORE
+
+
+def _in_word(text: str, at: int) -> bool:
+    """Whether a cut there would part a word; Chinese may be parted anywhere."""
+    return all(char.isascii() and char != " " for char in text[at - 1 : at + 1])

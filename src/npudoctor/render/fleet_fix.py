@@ -21,13 +21,18 @@ def fleet_fix_text(fleet: FleetFix) -> str:
     """Each action with its nodes and the lines that run there, who gave no answer, and the one line."""
     lines = [line for action in fleet.actions for line in _action_lines(action)]
     reasons: dict[str, list[str]] = {}
+    doubts: dict[str, list[str]] = {}
     for node in fleet.nodes:
         if node.error is not None:
             reasons.setdefault(node.error, []).append(node.node)
-    for reason, names in sorted(reasons.items(), key=lambda item: -len(item[1])):
-        lines += paragraph(
-            _("no answer from {nodes}: {why}").format(nodes=fold(names), why=reason), INDENT, DEEPER
-        )
+        elif node.open:
+            doubts.setdefault(node.msg or _("no reason given"), []).append(node.node)
+    for text, groups in (
+        (_("not everything could be judged on {nodes}: {why}"), doubts),
+        (_("no answer from {nodes}: {why}"), reasons),
+    ):
+        for why, names in sorted(groups.items(), key=lambda item: -len(item[1])):
+            lines += paragraph(text.format(nodes=fold(names), why=why), INDENT, DEEPER)
     return "\n".join([*lines, one_line(fleet)]) + "\n"
 
 
@@ -51,15 +56,18 @@ def one_line(fleet: FleetFix) -> str:
     silent = sum(node.error is not None for node in fleet.nodes)
     left = sum(node.exit_code == 1 for node in fleet.nodes)
     changed = sum(node.changed for node in fleet.nodes)
+    doubtful = sum(node.open for node in fleet.nodes)
     parts = [ngettext("{n} node", "{n} nodes", len(fleet.nodes)).format(n=len(fleet.nodes))]
     if changed:
         parts.append(_("changed {n}").format(n=changed))
     if left:
         parts.append(_("something left on {n}").format(n=left))
+    if doubtful:
+        parts.append(_("not everything could be judged on {n}").format(n=doubtful))
     if silent:
         parts.append(_("no answer from {n}").format(n=silent))
     if len(parts) == 1:
-        parts.append(_("nothing to do") if fleet.exit_code == 0 else _("not all could be judged"))
+        parts.append(_("nothing to do"))
     return ", ".join(parts)
 
 
@@ -68,7 +76,7 @@ def fleet_fix_object(fleet: FleetFix, started: str, seconds: float, engine: str)
     groups = {
         "done": [node.node for node in fleet.nodes if node.exit_code == 0],
         "left": [node.node for node in fleet.nodes if node.exit_code == 1],
-        "undetermined": [node.node for node in fleet.nodes if node.exit_code == 2 and node.error is None],
+        "undetermined": [node.node for node in fleet.nodes if node.open],
         "silent": [node.node for node in fleet.nodes if node.error is not None],
     }
     return {

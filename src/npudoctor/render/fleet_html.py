@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from html import escape
 
+from npudoctor import __version__
 from npudoctor.core.messages import _, language
 from npudoctor.fleet.merge import NOT_READY, READY, SILENT, STATES, UNDETERMINED, Fleet, FleetFinding
 from npudoctor.fleet.nodes import fold
 from npudoctor.fleet.skew import Deviation
 from npudoctor.render.fleet_page import SCRIPT, STYLE
-from npudoctor.render.fleet_text import fix_title, one_line, reasons, value_text
+from npudoctor.render.fleet_text import fix_title, next_lines, one_line, reasons, value_text
 from npudoctor.render.printable import printable
 
 _CELLS = {
@@ -30,9 +31,11 @@ SHORT = 90  # characters of a node set, about three lines
 _ILL_FIRST = (NOT_READY, UNDETERMINED, SILENT, READY)
 
 
-def fleet_html(fleet: Fleet) -> str:
-    """The page."""
-    return "".join((*_head(fleet), *_findings(fleet), *_skew(fleet), *_map(fleet), *_open(fleet), *_foot()))
+def fleet_html(fleet: Fleet, made: str = "") -> str:
+    """The page; `made`: when, as a person reads it."""
+    return "".join(
+        (*_head(fleet, made), *_findings(fleet), *_skew(fleet), *_map(fleet), *_open(fleet), *_foot())
+    )
 
 
 def _text(text: str) -> str:
@@ -47,7 +50,7 @@ def _nodes(names: Iterable[str]) -> str:
     return f'<div class="nodes many" tabindex="0">{text.replace(",", ",<wbr>")}</div>'
 
 
-def _head(fleet: Fleet) -> Iterator[str]:
+def _head(fleet: Fleet, made: str) -> Iterator[str]:
     title = _text(one_line(fleet))
     policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
     yield f'<!doctype html>\n<html lang="{language()}"><head><meta charset="utf-8">'
@@ -55,6 +58,7 @@ def _head(fleet: Fleet) -> Iterator[str]:
     yield '<meta name="viewport" content="width=device-width">'
     yield f"<title>npudoctor: {title}</title><style>{STYLE}</style></head><body>\n"
     yield f'<h1 class="{fleet.verdict}">{title}</h1>\n'
+    yield f"<p>{_text(_(', ').join(_origin(fleet, made)))}</p>\n"
     yield f'<div class="bar"><label for="filter">{_text(_("Filter (press /)"))}</label> '
     yield '<output id="shown" for="filter"></output><br><input id="filter" type="search"></div>\n'
     yield '<div class="wide whole"><table><tbody>'
@@ -63,6 +67,16 @@ def _head(fleet: Fleet) -> Iterator[str]:
         yield f'<tr><th class="state {state}" scope="row">{_text(name)}</th>'
         yield f'<td class="count">{len(nodes)}</td><td>{_nodes(nodes)}</td></tr>'
     yield "</tbody></table></div>\n"
+
+
+def _origin(fleet: Fleet, made: str) -> Iterator[str]:
+    """By which version the page was made and when, and when its reports were."""
+    yield f"npudoctor {__version__}"
+    if made:
+        yield made
+    times = sorted(node.started for node in fleet.nodes if node.started)
+    if times:
+        yield _("reports from {first} to {last}").format(first=times[0], last=times[-1])
 
 
 def _state_names() -> dict[str, str]:
@@ -81,6 +95,8 @@ def _table(title: str, rows: list[str]) -> Iterator[str]:
 def _findings(fleet: Fleet) -> Iterator[str]:
     ranked = sorted(fleet.findings, key=lambda finding: (finding.severity == "info", -len(finding.nodes)))
     yield from _table(_("Findings"), ["".join(_finding(finding)) for finding in ranked])
+    for line in next_lines(fleet):
+        yield f"<p><code>{_text(line)}</code></p>\n"
 
 
 def _finding(finding: FleetFinding) -> Iterator[str]:
@@ -90,9 +106,9 @@ def _finding(finding: FleetFinding) -> Iterator[str]:
     if finding.variants > 1:
         text = _("({n} different messages; this is the first)").format(n=finding.variants)
         yield f"<br><small>{_text(text)}</small>"
-    if finding.fix and finding.fix["commands"]:
+    if finding.fix:
         lines = "\n".join(map(_text, finding.fix["commands"]))
-        yield f"<br>{_text(fix_title(finding))}<pre>{lines}</pre>"
+        yield f"<br>{_text(fix_title(finding))}" + (f"<pre>{lines}</pre>" if lines else "")
     yield "</td></tr>\n"
 
 

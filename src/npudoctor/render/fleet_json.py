@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from npudoctor import __version__
-from npudoctor.fleet.merge import STATES, Fleet
+from npudoctor.fleet.merge import SILENT, STATES, Fleet
 from npudoctor.fleet.nodes import fold
 from npudoctor.fleet.skew import Deviation
 from npudoctor.render.fleet_text import one_line
@@ -21,7 +21,7 @@ def fleet_object(
 
     `engine`: what brought them, ssh or slurm, or report for files.
     """
-    errors = [
+    errors: list[dict[str, Any]] = [
         {"node": failure.node, "source": failure.source, "error": failure.error} for failure in fleet.failures
     ]
     told = {failure.node for failure in fleet.failures}
@@ -30,6 +30,9 @@ def fleet_object(
         for node in fleet.nodes
         if node.error is not None and node.name not in told
     ]
+    silent = frozenset(fleet.names(SILENT))
+    for error in errors:
+        error["unreachable"] = error["node"] in silent
     return {
         "schema": SCHEMA,
         "version": __version__,

@@ -75,15 +75,18 @@ def _by_reason(reasons: Mapping[str, str]) -> list[tuple[str, list[str]]]:
 def one_line(reach: Reach, ports: str) -> str:
     """The verdict, with the numbers behind it."""
     taking = len(reach.sides) - len(reach.silent)
-    numbers = {"nodes": taking, "ports": ports, "attempts": reach.attempts}
+    numbers = {"nodes": taking, "ports": ports, "attempts": reach.attempts, "silent": len(reach.silent)}
+    if not taking:
+        return _("none of {nodes} nodes took part").format(nodes=len(reach.sides))
     if reach.exit_code == 0:
         return _("all {nodes} nodes reach each other on {ports} ({attempts} connections)").format(**numbers)
     if reach.exit_code == 1:
-        return _(
-            "not all of {nodes} nodes reach each other on {ports} ({attempts} connections tried)"
-        ).format(**numbers)
+        text = _("not all of {nodes} nodes reach each other on {ports} ({attempts} connections tried)")
+        line = text.format(**numbers)
+        more = _("{result}; {silent} took no part")
+        return more.format(result=line, **numbers) if reach.silent else line
     text = _("{nodes} nodes reach each other on {ports}; {silent} took no part")
-    return text.format(silent=len(reach.silent), **numbers)
+    return text.format(**numbers)
 
 
 def pairs_object(

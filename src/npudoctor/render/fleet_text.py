@@ -7,7 +7,16 @@ from collections.abc import Iterator
 
 from npudoctor import __version__
 from npudoctor.core.messages import _, ngettext
-from npudoctor.fleet.merge import NOT_READY, READY, SILENT, UNDETERMINED, Fleet, FleetFinding
+from npudoctor.fleet.merge import (
+    NOT_READY,
+    READY,
+    SILENT,
+    STATES,
+    UNDETERMINED,
+    Failure,
+    Fleet,
+    FleetFinding,
+)
 from npudoctor.fleet.nodes import fold, is_safe
 from npudoctor.fleet.skew import Deviation, Skew
 from npudoctor.render.columns import paragraph
@@ -25,10 +34,10 @@ def fleet_text(fleet: Fleet, style: Style = PLAIN) -> str:
     lines += [*_findings(fleet, style), *_skew(fleet), *_open(fleet), *_states(fleet)]
     kind = {0: "ok", 1: "error"}.get(fleet.exit_code, "open")
     verdict = style.painted(kind, printable(one_line(fleet)), bold=True)
-    return "\n".join([*lines, "", verdict, *_next(fleet)]) + "\n"
+    return "\n".join([*lines, "", verdict, *(f"  {line}" for line in next_lines(fleet))]) + "\n"
 
 
-def _next(fleet: Fleet) -> Iterator[str]:
+def next_lines(fleet: Fleet) -> Iterator[str]:
     """The command that cleans up, for the nodes that need it; odd names are on no line to type."""
     dirty = {
         node
@@ -39,23 +48,37 @@ def _next(fleet: Fleet) -> Iterator[str]:
     nodes = fold(node.name for node in fleet.nodes if node.name in dirty and is_safe(node.name))
     if nodes:
         command = f"npudoctor fleet fix --cache-server -w {shlex.quote(nodes)}"
-        yield "  " + _("next: {command}").format(command=command)
+        yield _("next: {command}").format(command=command)
 
 
 def one_line(fleet: Fleet) -> str:
     """The verdict with the numbers behind it."""
-    words = {
-        READY: _("ready: all {nodes} nodes can train"),
-        NOT_READY: _("not ready: {not_ready} of {nodes} nodes"),
-        UNDETERMINED: _("undetermined: {open} of {nodes} nodes"),
-    }
-    numbers = {state: len(fleet.names(state)) for state in (NOT_READY, UNDETERMINED, SILENT)}
-    text = words[fleet.verdict].format(
-        nodes=len(fleet.nodes), not_ready=numbers[NOT_READY], open=numbers[UNDETERMINED] + numbers[SILENT]
-    )
-    if fleet.verdict == NOT_READY and numbers[UNDETERMINED] + numbers[SILENT]:
-        text += _(", {open} undetermined or silent").format(open=numbers[UNDETERMINED] + numbers[SILENT])
-    return text
+    count = len(fleet.nodes)
+    nodes = {state: len(fleet.names(state)) for state in STATES}
+    open_nodes, unread = nodes[UNDETERMINED] + nodes[SILENT], len(_unread(fleet))
+    if fleet.verdict == READY:
+        return _("ready: all {nodes} nodes can train").format(nodes=count)
+    if fleet.verdict == NOT_READY:
+        parts = [_("not ready: {not_ready} of {nodes} nodes").format(not_ready=nodes[NOT_READY], nodes=count)]
+        if open_nodes:
+            parts.append(_("{open} undetermined or silent").format(open=open_nodes))
+    elif open_nodes:
+        parts = [_("undetermined: {open} of {nodes} nodes").format(open=open_nodes, nodes=count)]
+    elif count:
+        text = ngettext("undetermined: {nodes} node is ready", "undetermined: {nodes} nodes are ready", count)
+        parts = [text.format(nodes=count)]
+    else:
+        parts = [_("undetermined: no node reported")]
+    if unread:
+        text = ngettext("{n} report could not be read", "{n} reports could not be read", unread)
+        parts.append(text.format(n=unread))
+    return _(", ").join(parts)
+
+
+def _unread(fleet: Fleet) -> list[Failure]:
+    """What could not be read and is the state of no node: nobody knows whose it is, or it has another."""
+    told = {node.name for node in fleet.nodes if node.error is not None}
+    return [failure for failure in fleet.failures if failure.node not in told]
 
 
 def _findings(fleet: Fleet, style: Style) -> Iterator[str]:
@@ -128,9 +151,8 @@ def reasons(fleet: Fleet) -> list[tuple[str, list[str]]]:
     for node in fleet.nodes:
         if node.state in (UNDETERMINED, SILENT):
             found.setdefault(node.error or node.msg or _("no reason given"), []).append(node.name)
-    for failure in fleet.failures:
-        if failure.node is None:
-            found.setdefault(failure.error, []).append(failure.source)
+    for failure in _unread(fleet):
+        found.setdefault(failure.error, []).append(failure.node or failure.source)
     return sorted(found.items(), key=lambda item: -len(item[1]))
 
 

@@ -9,7 +9,7 @@ from typing import Any, Optional
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 
-_CHOICES = re.compile(r"\[?([a-z0-9-]+(?:\|[a-z0-9-]+)+)\]?")
+_CHOICES = re.compile(r"\[?([a-z0-9-]+(?:\|[a-z0-9-]+)+)(?:\[,\.\.\.\])?\]?")
 _ERROR_CODE = re.compile(r"[A-Z]{2}[A-Z0-9]*\d{3,}")  # EI0006; of mere numbers there are too many
 # What a value is, by how the help calls it.
 _KINDS = {

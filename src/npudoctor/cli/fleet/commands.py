@@ -27,7 +27,9 @@ Format = Annotated[o.Text, o.value("--format", "|".join(FORMATS), _("Output form
 Nodes = Annotated[
     o.Text,
     o.value(
-        "--nodes", "|".join(STATES), _("Print only the set of these nodes, for srun --exclude or --nodelist.")
+        "--nodes",
+        "|".join(STATES) + "[,...]",
+        _("Print only the set of these nodes, for srun --exclude or --nodelist."),
     ),
 ]
 

@@ -24,11 +24,11 @@ from npudoctor.host.fs.files import Files, LocalDisk
 
 @dataclass(frozen=True)
 class Wish:
-    """How the result is wanted. `nodes`: only the set of the nodes in this state; `target`: a file, None for
-    standard output."""
+    """How the result is wanted. `nodes`: only the set of the nodes in these states, None for all of it;
+    `target`: a file, None for standard output."""
 
     format: str
-    nodes: Optional[str]
+    nodes: Optional[tuple[str, ...]]
     target: Optional[str]
 
     @property
@@ -46,14 +46,17 @@ def wish_of(
     caller: Caller,
 ) -> Wish:
     """What the options ask for; UsageError for what cannot be."""
-    for option, value, choices in (("--format", format, FORMATS), ("--nodes", nodes, STATES)):
-        if value is not None and value not in choices:
-            text = _("{value!r} is not one of {choices}")
-            raise UsageError(f"{option}: " + text.format(value=value, choices=", ".join(choices)))
+    states = None if nodes is None else tuple(nodes.split(","))
+    formats = () if format is None else (format,)
+    for option, values, choices in (("--format", formats, FORMATS), ("--nodes", states or (), STATES)):
+        for value in values:
+            if value not in choices:
+                text = _("{value!r} is not one of {choices}")
+                raise UsageError(f"{option}: " + text.format(value=value, choices=", ".join(choices)))
     chosen = format_for(format, target, FORMATS)
     own = chosen if chosen in ("text", "json") else None
     settings = load_settings({"format": own, "lang": lang, "config": config}, caller)
-    return Wish(chosen or settings["format"], nodes, _target(target))
+    return Wish(chosen or settings["format"], states, _target(target))
 
 
 def _target(path: Optional[str]) -> Optional[str]:
@@ -69,7 +72,7 @@ class Delivery:
 
     def __init__(self, wish: Wish, expected: Sequence[str] = (), engine: str = "report") -> None:
         self._wish, self._started, self._engine = wish, time.time(), engine
-        self._merger = Merger(expected)
+        self._merger = Merger(expected, details=wish.format == "junit")
         self._spool = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  (until the context ends)
 
     def __enter__(self) -> Delivery:
@@ -106,7 +109,8 @@ class Delivery:
     def _content(self, fleet: Fleet) -> str:
         wish = self._wish
         if wish.nodes is not None:
-            return _node_set(fleet.names(wish.nodes.replace("-", "_")))
+            states = {state.replace("-", "_") for state in wish.nodes}
+            return _node_set(fleet, [node.name for node in fleet.nodes if node.state in states])
         if wish.format == "jsonl":
             return "".join(json.dumps(document) + "\n" for document in self._documents())
         if wish.format == "json":
@@ -115,7 +119,7 @@ class Delivery:
 
             stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._started))
             answers = (document for document in self._documents() if "unreachable" not in document)
-            reports = (document.get("report", document) for document in answers)
+            reports = map(_named, answers)
             seconds = max(0.0, time.time() - self._started)
             return json_text(fleet_object(fleet, stamp, seconds, reports, self._engine))
         return _rendered(fleet, wish)
@@ -136,10 +140,20 @@ class Delivery:
             yield name, document
 
 
-def _node_set(names: Sequence[str]) -> str:
+def _node_set(fleet: Fleet, names: Sequence[str]) -> str:
+    """The set; whoever cannot be in it although he should be is named on standard error."""
+    for failure in fleet.failures:
+        if failure.node is None:  # in no set, and in none that excludes
+            output.complain(f"{failure.source}: {failure.error}")
     for odd in (name for name in names if not node_sets.is_safe(name)):
         output.complain(_("{text!r} is not a node name").format(text=odd))
     return node_sets.fold(filter(node_sets.is_safe, names)) + "\n"
+
+
+def _named(document: dict[str, Any]) -> dict[str, Any]:
+    """The report with the name by which its node was asked, which may have another for itself."""
+    report = document.get("report")
+    return document if report is None else {**report, "node": document["node"]}
 
 
 def _kept(item: Item) -> tuple[Optional[str], dict[str, Any]]:
@@ -162,7 +176,7 @@ def _rendered(fleet: Fleet, wish: Wish) -> str:
     if wish.format == "html":
         from npudoctor.render.fleet_html import fleet_html
 
-        return fleet_html(fleet)
+        return fleet_html(fleet, time.strftime("%Y-%m-%d %H:%M:%S %z"))
     if wish.format == "text":
         from npudoctor.cli.terminal.reports import style_for
         from npudoctor.render.fleet_text import fleet_text

@@ -21,7 +21,7 @@ def refuse(why: str) -> int:
 
 def deliver_export(report: Report, format: str, target: Optional[str]) -> int:
     """Write the report; the exit status is the verdict's, or what Nagios calls it."""
-    merger = Merger()
+    merger = Merger(details=True)
     merger.add(Found(report_object(report), "-", report.host.name or "localhost"))
     (subject,) = exports.subjects(merger.fleet())
     status, content = report.exit_code, ""

@@ -11,6 +11,7 @@ from npudoctor.cli.arguments.parsing import USAGE_ERROR
 from npudoctor.cli.config import UsageError, suggestion
 from npudoctor.cli.terminal import output
 from npudoctor.core.messages import _
+from npudoctor.core.optional import MissingExtra
 from npudoctor.core.redact.redact import redact_lines
 
 
@@ -20,7 +21,7 @@ def refusal(error: Exception) -> tuple[int, Optional[str]]:
         return error.exit_code, None
     if isinstance(error, typer.Abort):
         return 130, None
-    if isinstance(error, UsageError):
+    if isinstance(error, (UsageError, MissingExtra)):
         return 64, str(error)
     if isinstance(error, USAGE_ERROR):
         return 64, _usage(error)

@@ -4,12 +4,12 @@ the caller's own variables hold under telling names."""
 from __future__ import annotations
 
 import functools
-import importlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Optional
 
+from npudoctor.core.optional import load
 from npudoctor.core.redact.names import Weight, looks_secret, weight
 from npudoctor.core.redact.prefilter import HIDDEN
 from npudoctor.core.redact.redactor import Redactor
@@ -37,7 +37,7 @@ def patterns() -> tuple[re.Pattern[str], ...]:
     patterns: list[re.Pattern[str]] = []
     for module, name in _PLUGINS.items():
         try:
-            plugin = getattr(importlib.import_module(f"detect_secrets.plugins.{module}"), name)
+            plugin = getattr(load(f"detect_secrets.plugins.{module}"), name)
             patterns += [pattern for pattern in plugin.denylist if isinstance(pattern, re.Pattern)]
         except Exception:  # noqa: S112  (a list that cannot be loaded is one that is not there)
             continue

@@ -10,9 +10,9 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Collection, Sequence
-from importlib import import_module
 from typing import Any, Callable, Optional
 
+from npudoctor.core.optional import load
 from npudoctor.explain.reading.sample import Sample
 from npudoctor.explain.scanning.matching import Hit, spellings
 from npudoctor.explain.signatures.patterns import Literal
@@ -102,7 +102,7 @@ def fast(table: Table) -> Optional[Fast]:
 
 def compiled(texts: Sequence[Text]) -> Any:
     """A database for these texts."""
-    hyperscan: Any = import_module("hyperscan")
+    hyperscan = load("hyperscan")
     database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
     database.compile(
         expressions=[text for _number, text, _caseless in texts],

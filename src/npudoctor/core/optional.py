@@ -1,0 +1,54 @@
+"""Imports the packages of the extras, alone: one that is missing is the same line everywhere."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+from npudoctor.core.messages import _
+
+# The extra of pyproject.toml that brings each package, by the name that is imported.
+EXTRAS = {
+    "ClusterShell": "fleet",
+    "yaml": "fleet",  # ClusterShell brings it
+    "hyperscan": "fast",
+    "detect_secrets": "secrets",
+    "pynvml": "gpu",
+}
+_NAMES = {"yaml": "PyYAML", "detect_secrets": "detect-secrets", "pynvml": "nvidia-ml-py"}
+
+
+class MissingExtra(Exception):
+    """An optional package is not installed, or cannot be imported; the text is one line with the remedy."""
+
+
+def load(module: str) -> Any:
+    """A module of an optional package; MissingExtra where it cannot be had.
+
+    Who can do without it catches that; for everybody else it ends the command as a usage error.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        missing = isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == package
+        raise MissingExtra(_line(package, "" if missing else str(error))) from error
+
+
+def _line(package: str, why: str) -> str:
+    import shlex
+
+    from npudoctor.core.redact.redact import redact
+
+    extra, name = EXTRAS[package], _NAMES.get(package, package)
+    if why:
+        text = _("{package} cannot be imported ({why}); install it again: {command}")
+        flag = "--force-reinstall "
+    else:
+        text = _("this needs {package}, which is not installed; install it: {command}")
+        flag = ""
+    command = f"{shlex.quote(sys.executable or 'python3')} -m pip install {flag}'npudoctor[{extra}]'"
+    line = text.format(package=name, why=redact(why), command=command)
+    # The one file that is carried to nodes has what fleet needs.
+    return line + _("; npudoctor.pyz carries it") if extra == "fleet" else line

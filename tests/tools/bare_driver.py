@@ -1,0 +1,84 @@
+"""Run by a Python that has npudoctor and what it requires, and nothing else: calls every command, each option
+with a plausible value and every choice, each in a child of its own; prints as JSON how each ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+
+from npudoctor.__main__ import main
+from npudoctor.cli.companions.grammar import Command, Option, all_commands, command_tree
+
+PLAUSIBLE = {
+    "FILE": "there", "PATH": sys.executable, "SCRIPT": "script.sh", "OUT.tar.gz": "out.tar.gz", "DIR": "/",
+    "USER": "root", "NAME": "root", "SECONDS": "5", "PID": "self", "ADDR,...": "127.0.0.1",
+    "SLURM_JOB_ID": "1", "NUMBER": "2", "NODES": "n[1-2]", "PORTS": "60000-60001",
+    "ID|CODE[=REASON]": "clock=known", "ID|CODE": "clock", "auto|npu[=N]|gpu[=N]|none": "none",
+}  # fmt: skip
+# What a command needs beside the option that is tried: little to do, and nothing that changes the machine.
+BESIDE = {
+    "check": ("hccl-env", "--expect", "none"), "fix": ("hccl-env", "--dry-run"), "undo": ("--dry-run",),
+    "run": ("--expect", "none", "--", "true"), "explain": ("job.log",), "rehearse": ("--list",),
+    "snapshot": ("--expect", "none"), "diff": ("there", "there"), "show": ("clock",),
+    "fleet check": ("-w", "n[1-2]"), "fleet fix": ("--cache-server", "--dry-run", "-w", "n[1-2]"),
+    "fleet pairs": ("-w", "n[1-2]"), "fleet report": ("there",),
+}  # fmt: skip
+SECONDS = 20
+
+
+def calls() -> Iterator[list[str]]:
+    for command in all_commands(command_tree()):
+        words, beside = list(command.words), BESIDE.get(" ".join(command.words), ())
+        yield words
+        if beside:
+            yield [*words, *beside]
+        for choice in command.argument.choices if command.argument else ():
+            yield [*words, choice]
+        for option in command.options:
+            yield from ([*words, *tried, *beside] for tried in forms(command, option))
+
+
+def forms(command: Command, option: Option) -> Iterator[list[str]]:
+    """The option under each name, with each of its choices, or a value of its kind."""
+    for name in option.names:
+        if option.value is None:
+            yield [name]
+        elif option.value.choices:
+            yield from ([name, choice] for choice in option.value.choices)
+        else:
+            value = PLAUSIBLE[option.value.metavar]
+            yield [name, str(os.getpid()) if value == "self" else value]
+
+
+def call(words: list[str], log: str) -> int:
+    """The exit status of one call; what it writes lies in the log."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(SECONDS)
+        null, out = os.open(os.devnull, os.O_RDONLY), os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        for number, descriptor in enumerate((null, out, out)):
+            os.dup2(descriptor, number)
+        sys.argv = ["npudoctor", *words]
+        status = 99
+        try:
+            status = main()
+        except SystemExit as ended:
+            status = ended.code if isinstance(ended.code, int) else 98
+        finally:
+            sys.stdout.flush()
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+if __name__ == "__main__":
+    rows = []
+    for words in calls():
+        if os.path.exists("out.tar.gz"):
+            os.unlink("out.tar.gz")
+        status = call(words, "log")
+        with open("log", encoding="utf-8", errors="replace") as file:
+            rows.append((words, status, file.read()))
+    json.dump(rows, sys.stdout)
