@@ -18,7 +18,7 @@ COMMANDS = {
     "check": _("Check this node; the exit status is the verdict."),
     "fix": _("Fix what is safe to fix; without a selection only show the plan."),
     "undo": _("Undo a run of fix, as far as it can be undone."),
-    "history": _("Show what earlier runs of fix did and what can be undone."),
+    "history": _("List earlier runs of fix, the newest first, or show all that one did."),
     "env": _('Print the export lines, for eval "$(npudoctor env)".'),
     "run": _("Check, set the environment and start the job; exits with the job's status."),
     "explain": _("Explain a failing log or a code, and say what to do."),

@@ -40,6 +40,16 @@ def pad(text: str, columns: int) -> str:
     return text + " " * (columns - width(text))
 
 
+def cut(text: str, columns: int) -> str:
+    """As much of the text, from its beginning, as these columns hold."""
+    taken = 0
+    for number, char in enumerate(text):
+        taken += _columns(char)
+        if taken > columns:
+            return text[:number]
+    return text
+
+
 def beside(head: str, text: str) -> str:
     """A text behind what announces it: a wide colon brings its own blank."""
     return f"{head}{text}" if head.endswith("：") else f"{head} {text}"

@@ -9,9 +9,9 @@ import typer
 from npudoctor.core.messages import _
 
 
-def value(name: str, metavar: str, help: str) -> Any:
-    """An option with a value."""
-    return typer.Option(name, metavar=metavar, help=help, show_default=False)
+def value(name: str, metavar: str, help: str, *short: str) -> Any:
+    """An option with a value, and its short name where it has one."""
+    return typer.Option(*short, name, metavar=metavar, help=help, show_default=False)
 
 
 def switch(*names: str, help: str) -> Any:
