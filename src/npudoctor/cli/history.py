@@ -9,7 +9,9 @@ import typer
 from npudoctor.cli.arguments import options as o
 from npudoctor.core.messages import _
 
-Name = Annotated[o.Text, o.argument("[RUN]", _("Show all that this run did; the start of its name is enough."))]
+Name = Annotated[
+    o.Text, o.argument("[RUN]", _("Show all that this run did; the start of its name is enough."))
+]
 Number = Annotated[o.Text, o.value("--number", "N", _("Only the newest N runs; default all."), "-n")]
 
 

@@ -40,8 +40,8 @@ _DONE = frozenset((ActionStatus.APPLIED, ActionStatus.ALREADY, ActionStatus.DECL
 
 
 def plan_text(items: Sequence[Item], style: Style = PLAIN) -> str:
-    """What is about to be asked or done, and what of it can be taken back. What is refused or left to a person
-    is no part of a plan: the answer shows it, once, with the reason."""
+    """What is about to be asked or done, and what of it can be taken back. What is refused, or left to a
+    person, is no part of it: the answer shows that once, with the reason."""
     planned = [item for item in items if not item.refusal]
     lines = [_("to be undone:") if items[0].takes_back else _("the plan:")] if planned else []
     for item in planned:

@@ -133,10 +133,22 @@ Lang = Annotated[
     Text,
     value("--lang", "en|zh", _("Language of the output; default: from LANG, and English in JSON.")),
 ]
+Color = Annotated[
+    Text, value("--color", "auto|always|never", _("Colour words; default auto: on a terminal."))
+]
 ConfigFile = Annotated[
     Text, value("--config", "FILE", _("Also read this configuration file, after the others."))
 ]
 DryRun = Annotated[bool, switch("--dry-run", help=_("Show the plan, change nothing."))]
-Verbose = Annotated[bool, switch("-v", "--verbose", help=_("Show every row in full."))]
+Verbose = Annotated[
+    int,
+    typer.Option(
+        "-v",
+        "--verbose",
+        count=True,
+        show_default=False,
+        help=_("Show what each check looked at and saw; -vv all of it, and why checks do not apply here."),
+    ),
+]
 Quiet = Annotated[bool, switch("-q", "--quiet", help=_("Show only the verdict."))]
 Version = Annotated[bool, switch("--version", help=_("Print the version."))]
