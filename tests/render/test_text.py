@@ -132,6 +132,16 @@ def test_warnings_alone_are_told_and_do_not_decide() -> None:
     assert last_line(ROWS[2], fail_on=Severity.WARNING).startswith("NOT READY: 1 warning")
 
 
+@pytest.mark.parametrize("install", [None, "/usr/local/Ascend/cann"])
+def test_env_is_advised_where_there_is_a_cann(install: Optional[str]) -> None:
+    fix = Fix("set it", (Export("TASK_QUEUE_ENABLE", "1"),), risk=Risk.MANUAL, needs_root=False)
+    finding = Finding("training-env.bad-value", "it is 7", Severity.ERROR, fix=fix)
+    row = Result("training-env", "T", "python", Status.PROBLEM, findings=(finding,))
+    cann = Result("cann-install", "C", "cann", Status.SKIPPED, needed=False, facts={"active": install})
+    assert ("npudoctor env" in last_line(row, cann)) is (install is not None)
+    assert "npudoctor env" not in last_line(row), "nothing says that CANN is here"
+
+
 def test_an_echo_stands_under_its_cause_only() -> None:
     text = report_text(report())
     assert "held by what was left behind" not in text

@@ -106,14 +106,9 @@ def _fixing(report: Report) -> str:
 
 def _setting(report: Report) -> str:
     """The line that sets what the shell lacks, where `env` knows the value."""
-    from npudoctor.environment.variable_checks import UNSOURCED, changes_of, findings_of
+    from npudoctor.environment.variable_checks import env_would_help
 
-    if report.target.root is None and any(
-        finding.counts
-        and finding.weight > Severity.INFO
-        and (finding.code in UNSOURCED or changes_of(finding))
-        for finding in findings_of(report)
-    ):
+    if report.target.root is None and env_would_help(report):
         return _("next, in the job's shell: {command}").format(command='eval "$(npudoctor env)"')
     return ""
 

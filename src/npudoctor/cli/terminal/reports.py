@@ -91,7 +91,7 @@ def color_variables(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def wants_color(variables: Mapping[str, str], terminal: bool) -> bool:
-    """Whether words are coloured: as --color says, else NO_COLOR wins (no-color.org), then what forces colour,
+    """Whether words are coloured: as --color says, else NO_COLOR wins (no-color.org), then what forces it,
     then a terminal that can show it."""
     if _color != "auto":
         return _color == "always"
