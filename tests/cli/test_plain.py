@@ -19,6 +19,8 @@ PLAIN = (
     ("check", "--quiet", "--ignore", "a=b", "--ignore=c", "--ignore", "d,e"),
     ("check", "--config=/a=b", "--peers", "10.0.0.1,node2", "--wait", "3", "--lang", "zh"),
     ("check", ""),
+    ("check", "-v", "clock", "--verbose"),
+    ("check", "-vv", "--color", "always"),
 )
 LEFT_TO_TYPER = (
     (),
@@ -57,11 +59,20 @@ def test_the_table_is_the_grammar_of_typer() -> None:
     told: dict[str, tuple[str, str]] = {}
     for parameter in _parameters():
         flag = getattr(parameter, "is_flag", False)
-        kind = "switch" if flag else "list" if parameter.multiple else "value"
+        kind = (
+            "count"
+            if getattr(parameter, "count", False)
+            else "switch"
+            if flag
+            else "list"
+            if parameter.multiple
+            else "value"
+        )
         told.update({name: (kind, parameter.name) for name in parameter.opts if name.startswith("-")})
     ours = {name: ("value", key) for name, key in plain.VALUES.items()}
     ours.update({name: ("list", key) for name, key in plain.LISTS.items()})
     ours.update({name: ("switch", key) for name, key in plain.SWITCHES.items()})
+    ours.update({name: ("count", key) for name, key in plain.COUNTS.items()})
     assert ours == told
 
 

@@ -75,18 +75,19 @@ def test_a_run_is_shown_and_undone(drop_ins: Path) -> None:
         MEND.format(code="sick"), "npudoctor history", "npudoctor history --format json",
         "npudoctor undo", "npudoctor undo --dry-run", "ls /run/lock", "npudoctor undo --yes --format json",
         "ls /run/lock", "npudoctor history", "npudoctor history --format json", "npudoctor undo --yes",
+        "for run in $(npudoctor history | cut -d' ' -f1); do npudoctor history $run; done",
+        "npudoctor history -n 1", "npudoctor history --number=1 --format json",
     ]  # fmt: skip
-    fixed, history, as_json, unasked, dry, before, undone, after, later, later_json, nothing = run(
-        drop_ins, lines
-    )
+    told = run(drop_ins, lines)
+    fixed, history, as_json, unasked, dry, before, undone, after, later, later_json, nothing, *details = told
+    blocks, newest, newest_json = details
     assert fixed.status == 0
     back = ["      to undo it:", "      $ rm -- /run/lock/a.conf", "      $ rm /run/lock/one"]
     assert "\n".join(back) in fixed.err
     assert "      $ touch /run/lock/two\n      this cannot be undone\n" in fixed.err
     name = as_json.json["runs"][0]["run"]
-    (block,) = history.out.split("\n\n")
-    assert block.startswith(f"{name}  20") and " +0800  finished: 2 applied\n" in block
-    assert f"to undo it: npudoctor undo {name}" in block
+    (line,) = history.out.splitlines()
+    assert line.startswith(f"{name}  20") and line.endswith("  finished: 2 applied; can be undone")
     assert (unasked.status, dry.status) == (1, 1)
     assert "no terminal" in unasked.out
     assert "1 planned, 1 refused" in dry.out
@@ -97,7 +98,13 @@ def test_a_run_is_shown_and_undone(drop_ins: Path) -> None:
     assert (refused["code"], refused["reason"]) == ("sick.odd", "this cannot be undone: touch /run/lock/two")
     assert applied["commands"] == ["rm -- /run/lock/a.conf", "rm /run/lock/one"]
     assert after.out.split() == ["two"]
-    assert f"undone by {undone.json['run']}" in later.out and f"it undid run {name}" in later.out
+    assert [line.split()[0] for line in later.out.splitlines()] == [undone.json["run"], name], "newest first"
+    assert newest.out == later.out.splitlines()[0] + "\n"
+    assert [run["run"] for run in newest_json.json["runs"]] == [undone.json["run"]]
+    first, second = later.out.splitlines()
+    assert "  undo; finished: 1 applied, 1 refused" in first and second.endswith("; undone since")
+    assert f"undone by {undone.json['run']}" in blocks.out and f"it undid run {name}" in blocks.out
+    assert " +0800  finished: 2 applied\n" in blocks.out and "touch /run/lock/one" in blocks.out
     # What is left of the run cannot be undone: that is said each time, with its run and the reason.
     assert (nothing.status, nothing.out.splitlines()[-1]) == (1, "1 refused")
     assert f"what run {name} did about sick.odd" in " ".join(nothing.out.split())
@@ -173,8 +180,8 @@ def test_a_run_that_was_killed_while_its_program_ran(drop_ins: Path) -> None:
     begun = f"touch /run/slow; {program} & while [ ! -e /run/lock/one ]; do sleep 0.05; done; "
     lines = [
         begun + "npudoctor history; kill -9 $!; wait $!",
-        "npudoctor history", "npudoctor history --format json", "npudoctor undo --yes", "ls /run/lock",
-        "npudoctor undo",
+        "npudoctor history; npudoctor history 20", "npudoctor history --format json", "npudoctor undo --yes",
+        "ls /run/lock", "npudoctor undo",
     ]  # fmt: skip
     running, history, as_json, undone, left, nothing = run(drop_ins, lines)
     assert "still running" in running.out

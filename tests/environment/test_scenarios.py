@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 from tests.scenarios.faults import cann as cann_faults
 
-from npudoctor.core.model import Finding
+from npudoctor.core.model import Finding, Report, Risk
 from npudoctor.environment import EnvironmentChanges, required_changes, variable_checks
 from npudoctor.environment.rounds import _environment_checks
+from npudoctor.fixing.plan import FixRequest, refusal_of
 from npudoctor.host import CannotTell
 from npudoctor.runner import runner
+from npudoctor.testing import fake_host
 
 from ..scenarios.fault import Fault  # noqa: TID252
 from ..scenarios.gpu import gpu_machines  # noqa: TID252
@@ -51,13 +53,17 @@ def _with(machine: Machine, found: EnvironmentChanges) -> Machine:
     return after
 
 
-def _findings(machine: Machine) -> list[Finding]:
-    """What is still wrong with the variables."""
+def _report(machine: Machine) -> Report:
     host = host_of(machine)
     try:
-        return variable_checks.findings_of(runner.run(_environment_checks(), host, runner.Settings()))
+        return runner.run(_environment_checks(), host, runner.Settings())
     finally:
         host.close()
+
+
+def _findings(machine: Machine) -> list[Finding]:
+    """What is still wrong with the variables."""
+    return variable_checks.findings_of(_report(machine))
 
 
 def _is_clean(machine: Machine) -> bool:
@@ -114,11 +120,32 @@ def test_a_fault_of_the_variables_is_answered(number: int, fault: Fault) -> None
         found = _wanted(machine)
     except CannotTell:
         assert not any(machine.top in path for path in machine.files)  # there is no CANN any more
+        assert not variable_checks.env_would_help(_report(machine))
         return
+    if not found.changes:
+        assert not variable_checks.env_would_help(_report(machine)), "advised, and prints nothing"
     after = _with(machine, found)
     assert {finding.code for finding in _findings(after)} <= FILES
     assert _is_clean(after)
     assert _wanted(after).changes == {}
+
+
+def test_fix_advises_env_where_it_prints_a_line() -> None:
+    """Of the same finding, with CANN and without."""
+    machine = MACHINES[0].copy()
+    cann_faults.unsource(machine)
+    finding = next(one for one in _findings(machine) if one.code.startswith("cann-env.") and one.fix)
+    other = Finding("x.y", finding.message, finding.severity, fix=finding.fix)
+    request = FixRequest(yes=True, risk=Risk.CAUTION)
+    host, empty = host_of(machine), fake_host()
+    try:
+        refusals = [
+            refusal_of(*pair, request) or "" for pair in ((finding, host), (finding, empty), (other, host))
+        ]
+    finally:
+        host.close()
+    assert ['eval "$(npudoctor env)"' in refusal for refusal in refusals] == [True, False, False]
+    assert all("no program can change the shell" in refusal for refusal in refusals)
 
 
 def test_what_stays_is_left_in_its_place() -> None:

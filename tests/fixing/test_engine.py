@@ -261,7 +261,7 @@ TRUE = (Command(("true",)),)
             "never removes",
         ),
         (Fix("t", TRUE, risk=Risk.MANUAL), FixRequest(yes=True, risk=Risk.CAUTION), 0, "by hand"),
-        (Fix("t", (Export("A", "b"),), risk=Risk.SAFE), FixRequest(yes=True), 0, "npudoctor env"),
+        (Fix("t", (Export("A", "b"),), risk=Risk.SAFE), FixRequest(yes=True), 0, "type the line shown"),
         (Fix("t", TRUE, risk=Risk.SAFE), FixRequest(yes=True), 1000, "only root"),
         (Fix("t", TRUE), FixRequest(yes=True), 0, "--risk caution"),
         (Fix("t", TRUE), FixRequest(yes=True, risk=Risk.CAUTION), 0, None),

@@ -94,25 +94,23 @@ ENV = 'eval "$(npudoctor env)"'
 
 
 @pytest.mark.parametrize(
-    ("step", "line", "env"),
+    ("step", "line"),
     [
-        (Export("A", "b"), "export A=b", True),
-        (Command(("unset", "A")), "unset A", True),
-        (Command(("source", "/x/set_env.sh")), "source /x/set_env.sh", True),
-        (Command(("ulimit", "-n", "65536")), "ulimit -n 65536", False),
-        (Command(("newgrp", "HwHiAiUser")), "newgrp HwHiAiUser", False),
+        (Export("A", "b"), "export A=b"),
+        (Command(("unset", "A")), "unset A"),
+        (Command(("source", "/x/set_env.sh")), "source /x/set_env.sh"),
+        (Command(("ulimit", "-n", "65536")), "ulimit -n 65536"),
+        (Command(("newgrp", "HwHiAiUser")), "newgrp HwHiAiUser"),
     ],
 )
 @pytest.mark.parametrize("risk", Risk)
-def test_what_only_the_callers_shell_can_do(
-    machine: Machine, step: Step, line: str, env: bool, risk: Risk
-) -> None:
+def test_what_only_the_callers_shell_can_do(machine: Machine, step: Step, line: str, risk: Risk) -> None:
     finding = Finding("x.y", "it is so", Severity.WARNING, fix=Fix("t", (step,), risk=risk, needs_root=False))
     report = mend(Looks(machine, [[finding]]))
     told = fix_object(report)
     (action,) = json.loads(json.dumps(told["actions"]))
     assert (action["status"], action["commands"]) == ("refused", [line])
-    assert (ENV in action["reason"]) is env
+    assert ENV not in action["reason"], "it would print nothing about this finding"
     assert "no program can change the shell that called it" in action["reason"]
     assert (report.exit_code, report.changed, report.failed) == (1, False, True)
     text = fix_text(report)

@@ -17,15 +17,24 @@ from npudoctor.render.text import report_text
 
 from .samples import ROWS, healed_by, report
 
+SUBJECTS = {
+    "cache-server": "Looks for the sockets of cache servers at all places that any version has used, and "
+    "asks each socket whether somebody listens"
+}
 GOLDEN = Path(__file__).with_name("golden")
 
 
 @pytest.mark.parametrize(
     ("name", "verbose", "style"),
-    [("report.txt", False, PLAIN), ("verbose.txt", True, PLAIN), ("colour.txt", False, Style(True, True))],
+    [
+        ("report.txt", 0, PLAIN),
+        ("verbose.txt", 1, PLAIN),
+        ("everything.txt", 2, PLAIN),
+        ("colour.txt", 0, Style(True, True)),
+    ],
 )
-def test_it_reads_as_it_did(name: str, verbose: bool, style: Style) -> None:
-    text = report_text(report(), verbose=verbose, style=style)
+def test_it_reads_as_it_did(name: str, verbose: int, style: Style) -> None:
+    text = report_text(report(), verbose=verbose, style=style, subjects=SUBJECTS)
     assert text == (GOLDEN / name).read_text(encoding="utf-8")
 
 
@@ -33,7 +42,7 @@ def test_it_reads_as_it_did(name: str, verbose: bool, style: Style) -> None:
 def test_it_fits_into_80_columns_but_for_what_is_typed(language: str) -> None:
     messages.activate(language)
     try:
-        lines = report_text(report(), verbose=True).splitlines()
+        lines = report_text(report(), verbose=1).splitlines()
     finally:
         messages.activate("en")
     assert all(width(line) <= 80 for line in lines if not line.startswith("        "))
@@ -45,7 +54,7 @@ def test_what_is_only_worth_knowing_is_named_and_shown_to_who_asked_for_it() -> 
             for name, findings in (("a", (note,)), ("b", ()))]  # fmt: skip
     text = report_text(report(*rows))
     assert "\ninfo: a.note (-v says more)\n" in text and "worth a word" not in text
-    assert "\n2 checks do not apply here (-v says why)\n" in text
+    assert "\n2 checks do not apply here (-vv says why)\n" in text
     assert "\ninfo a.note: worth a word\n" in report_text(report(*rows), notes=True)
 
 
@@ -66,7 +75,7 @@ def test_of_many_alike_the_first_are_shown_and_all_are_counted() -> None:
     assert text.count("error npu-busy.held: NPU ") == 3
     assert "\nerror and 5 more npu-busy.held (-v shows them)\n" in text
     assert text.splitlines()[-1] == "NOT READY: 8 errors"
-    assert report_text(report(row), verbose=True).count("is held") == 8
+    assert report_text(report(row), verbose=1).count("is held") == 8
 
 
 def test_errors_come_first() -> None:
@@ -80,7 +89,7 @@ def test_a_remedy_of_many_lines_says_how_many_are_left() -> None:
     row = Result("x", "X", "g", Status.PROBLEM, findings=(Finding("x.y", "m", Severity.ERROR, fix=fix),))
     text = report_text(report(row))
     assert "step2\n      # and 6 more lines (-v shows them)\n" in text
-    assert report_text(report(row), verbose=True).count("step") == 9
+    assert report_text(report(row), verbose=1).count("step") == 9
 
 
 def test_quiet_is_the_one_line() -> None:
@@ -123,11 +132,21 @@ def test_warnings_alone_are_told_and_do_not_decide() -> None:
     assert last_line(ROWS[2], fail_on=Severity.WARNING).startswith("NOT READY: 1 warning")
 
 
+@pytest.mark.parametrize("install", [None, "/usr/local/Ascend/cann"])
+def test_env_is_advised_where_there_is_a_cann(install: Optional[str]) -> None:
+    fix = Fix("set it", (Export("TASK_QUEUE_ENABLE", "1"),), risk=Risk.MANUAL, needs_root=False)
+    finding = Finding("training-env.bad-value", "it is 7", Severity.ERROR, fix=fix)
+    row = Result("training-env", "T", "python", Status.PROBLEM, findings=(finding,))
+    cann = Result("cann-install", "C", "cann", Status.SKIPPED, needed=False, facts={"active": install})
+    assert ("npudoctor env" in last_line(row, cann)) is (install is not None)
+    assert "npudoctor env" not in last_line(row), "nothing says that CANN is here"
+
+
 def test_an_echo_stands_under_its_cause_only() -> None:
     text = report_text(report())
     assert "held by what was left behind" not in text
     assert "\n    this also causes hccl-ports.dead\n" in text
-    assert "      echo hccl-ports.dead: held by what was left behind" in report_text(report(), verbose=True)
+    assert "      echo hccl-ports.dead: held by what was left behind" in report_text(report(), verbose=1)
 
 
 def test_a_remedy_without_lines_announces_none() -> None:
@@ -203,3 +222,17 @@ def test_what_an_echo_explains_is_named_at_the_cause() -> None:
     assert "\n    this also causes b.x, c.x, d.x\n" in text
     quiet = report_text(report(found("a", None, Severity.INFO), found("b", "a", Severity.INFO)))
     assert "\ninfo: a.x, b.x (-v says more)\n" in quiet
+
+
+def test_what_does_not_apply_is_counted_and_only_with_two_v_shown() -> None:
+    rows = [
+        Result(f"off{n}", "T", "g", Status.SKIPPED, needed=False, reason="no such thing") for n in range(60)
+    ]
+    on = Result("on", "On", "g", Status.OK, facts={"free": 3 << 30, "folders": ["/a", "/b"], "mounted": True})
+    once, twice = (
+        report_text(report(on, *rows), verbose=count, subjects={"on": "Looks"}) for count in (1, 2)
+    )
+    assert "\n60 checks do not apply here (-vv says why)\n" in once and "off1" not in once
+    assert "\n    Looks\n    saw: free 3 GiB; folders /a, /b; mounted yes\n" in once
+    assert once.count("\n") < 12
+    assert twice.count("no such thing") == 60 and "-vv" not in twice

@@ -10,7 +10,7 @@ import typer
 
 from npudoctor import __version__
 from npudoctor.cli.arguments.options import Lang, Version
-from npudoctor.cli.arguments.parsing import Group, StrictCommand, Wrapper, evaluate_hints
+from npudoctor.cli.arguments.parsing import Group, StrictCommand, Wrapper, command_function
 from npudoctor.cli.terminal import output
 from npudoctor.core.messages import _
 
@@ -18,7 +18,7 @@ COMMANDS = {
     "check": _("Check this node; the exit status is the verdict."),
     "fix": _("Fix what is safe to fix; without a selection only show the plan."),
     "undo": _("Undo a run of fix, as far as it can be undone."),
-    "history": _("Show what earlier runs of fix did and what can be undone."),
+    "history": _("List earlier runs of fix, the newest first, or show all that one did."),
     "env": _('Print the export lines, for eval "$(npudoctor env)".'),
     "run": _("Check, set the environment and start the job; exits with the job's status."),
     "explain": _("Explain a failing log or a code, and say what to do."),
@@ -48,7 +48,7 @@ def command_line(argv: Sequence[str] = ()) -> Any:
         subcommand_metavar="COMMAND [ARGS]...",
         help=_("Can this machine train, and if not, what exactly do I type?"),
     )
-    app.callback()(evaluate_hints(npudoctor))
+    app.callback()(command_function(npudoctor))
     for name in argv[:1] if argv[:1] and argv[0] in COMMANDS else COMMANDS:
         if name == "fleet":
             from npudoctor.cli.fleet.commands import add_fleet
@@ -58,7 +58,7 @@ def command_line(argv: Sequence[str] = ()) -> Any:
         function = getattr(import_module(f"npudoctor.cli.{name}"), FUNCTIONS.get(name, name))
         text = COMMANDS[name]
         app.command(name, cls=CLASSES.get(name, StrictCommand), help=text, short_help=text)(
-            evaluate_hints(function)
+            command_function(function)
         )
     return typer.main.get_command(app)
 

@@ -40,7 +40,7 @@ def check(
     like: o.Like = None,
     lang: o.Lang = None,
     config: o.ConfigFile = None,
-    verbose: o.Verbose = False,
+    verbose: o.Verbose = 0,
     quiet: o.Quiet = False,
 ) -> int:
     """Judge this node."""

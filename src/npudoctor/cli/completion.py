@@ -17,14 +17,15 @@ def completion(ctx: typer.Context, shell: Shell = None, lang: o.Lang = None) -> 
     import os
 
     from npudoctor.cli.companions import share
-    from npudoctor.cli.config import UsageError
+    from npudoctor.cli.config import UsageError, suggestion
     from npudoctor.cli.session import load_settings
     from npudoctor.cli.terminal import output
 
     load_settings({"lang": lang}, ctx.obj)
     chosen = shell or os.path.basename(ctx.obj.variables.get("SHELL", ""))
     if chosen not in share.PLACES:
-        text = _("no completion for this shell: {name}; known are {shells}")
-        raise UsageError(text.format(name=chosen, shells=", ".join(share.PLACES)))
+        text = _("no completion for this shell: {name}; known are {shells}{suggestion}")
+        near = suggestion(chosen, share.PLACES)
+        raise UsageError(text.format(name=chosen, shells=", ".join(share.PLACES), suggestion=near))
     output.emit(share.completion(chosen))
     return 0

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Callable, Optional
 
 from npudoctor.core.frozen import dataclass, field
@@ -19,7 +18,6 @@ from npudoctor.host.fs.root_trust import RootTrust
 REASONS = "ignore"
 LONGEST = 86400.0  # a run that may take longer than a day is a mistake
 LONGEST_NAME, LONGEST_LABEL = 254, 63  # of a host, with its last dot
-NEAR = 3  # names that may have been meant
 
 
 class InvalidValue(ValueError):
@@ -40,8 +38,7 @@ _COUNT = pattern(r"[1-9][0-9]{0,3}")
 def _one_of(*choices: str) -> Callable[[Any, bool], str]:
     def parse(raw: Any, in_file: bool) -> str:
         if raw not in choices:
-            text = _("{value!r} is not one of {choices}")
-            raise InvalidValue(text.format(value=raw, choices=", ".join(choices)))
+            raise InvalidValue(not_one_of(raw, choices))
         return str(raw)
 
     return parse
@@ -143,8 +140,7 @@ def _expectation(raw: Any, in_file: bool) -> str:
     kind, equal, count = raw.partition("=") if isinstance(raw, str) else ("", "", "")
     known = kind in (("npu", "gpu") if equal else ("auto", "npu", "gpu", "none"))
     if not known or (equal and not _COUNT.fullmatch(count)):
-        text = _("{value!r} is not one of {choices}")
-        raise InvalidValue(text.format(value=raw, choices="auto, npu, gpu, none, npu=8, gpu=8"))
+        raise InvalidValue(not_one_of(raw, ("auto", "npu", "gpu", "none", "npu=8", "gpu=8")))
     return str(raw)
 
 
@@ -227,34 +223,18 @@ def flag_value(key: str, value: object) -> Any:
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """What may have been meant, as the end of a sentence; empty when nothing comes near."""
+    from npudoctor.cli.arguments.suggestions import near_names  # for errors only
+
     # Dashes are left out, or every short option would look like every other.
     names = {candidate.lstrip("-").casefold(): candidate for candidate in sorted(known)}
-    word = name.lstrip("-").casefold()[:LONGEST_NAME]
-    near = _misspelt(word, names) or _parts(word, names)
+    near = near_names(name.lstrip("-").casefold()[:LONGEST_NAME], list(names))
     return _("; did you mean {name}?").format(name=_(", ").join(names[one] for one in near)) if near else ""
 
 
-def _misspelt(word: str, names: Iterable[str]) -> list[str]:
-    """The names that are nearly the word; several only where they are equally near."""
-    import difflib  # for errors only
-
-    close = difflib.get_close_matches(word, names, n=NEAR, cutoff=0.7)
-    scores = {one: difflib.SequenceMatcher(None, one, word).ratio() for one in close}
-    return [one for one in close if scores[one] > scores[close[0]] - 0.01]
-
-
-def _parts(word: str, names: Iterable[str]) -> list[str]:
-    """The names of which the word is a part, or the beginning, the shortest first; codes only without ids."""
-    for begins in (False, True):
-        found = [
-            one
-            for one in names
-            if (len(word) >= NEAR and one.startswith(word) if begins else word in re.split("[-._]", one))
-        ]
-        if found:
-            ids = [one for one in found if "." not in one]
-            return sorted(ids or found, key=lambda one: (len(one), one))[:NEAR]
-    return []
+def not_one_of(value: object, choices: Sequence[str]) -> str:
+    """The sentence that a value is none of those that there are, with the one that may have been meant."""
+    text = _("{value!r} is not one of {choices}").format(value=value, choices=", ".join(choices))
+    return text + (suggestion(value, choices) if isinstance(value, str) else "")
 
 
 def _settings(

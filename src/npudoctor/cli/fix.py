@@ -88,12 +88,12 @@ def _owners(names: Sequence[str]) -> frozenset[int]:
 def _fix_request(
     session: Session, names: Sequence[str], everything: bool, *, dry_run: bool, yes: bool, risk: str
 ) -> FixRequest:
-    from npudoctor.cli.config import UsageError
+    from npudoctor.cli.config import UsageError, not_one_of
     from npudoctor.core.model import Risk
     from npudoctor.fixing.plan import FixRequest
 
     if risk not in ("safe", "caution"):
-        raise UsageError(_("--risk: {value} is not one of safe, caution").format(value=risk))
+        raise UsageError("--risk: " + not_one_of(risk, ("safe", "caution")))
     checks = session.loaded.checks
     known = {name for check in checks for name in (check.id, *check.codes)}
     known |= {row.check for row in session.loaded.broken}

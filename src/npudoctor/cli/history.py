@@ -1,23 +1,57 @@
-"""`npudoctor history`: what earlier runs of `fix` and `undo` did."""
+"""`npudoctor history`: what earlier runs of `fix` and `undo` did, a line for each; all of one by its name."""
 
 from __future__ import annotations
+
+from typing import Annotated, Optional
 
 import typer
 
 from npudoctor.cli.arguments import options as o
+from npudoctor.core.messages import _
+
+Name = Annotated[
+    o.Text, o.argument("[RUN]", _("Show all that this run did; the start of its name is enough."))
+]
+Number = Annotated[o.Text, o.value("--number", "N", _("Only the newest N runs; default all."), "-n")]
 
 
 def history(
-    ctx: typer.Context, format: o.Format = None, lang: o.Lang = None, config: o.ConfigFile = None
+    ctx: typer.Context,
+    run: Name = None,
+    number: Number = None,
+    format: o.Format = None,
+    lang: o.Lang = None,
+    config: o.ConfigFile = None,
 ) -> int:
     """Show what earlier runs did, and what of it can be undone."""
-    from npudoctor.cli.own_records import own_machine, own_runs
+    from npudoctor.cli.own_records import own_machine, own_runs, run_named
     from npudoctor.cli.session import load_settings
-    from npudoctor.cli.terminal.reports import deliver
-    from npudoctor.render.history import history_object, history_text
+    from npudoctor.cli.terminal import output
+    from npudoctor.cli.terminal.reports import deliver, style_for
+    from npudoctor.render.history import history_object, history_text, run_text
 
     settings = load_settings({"format": format, "lang": lang, "config": config}, ctx.obj)
+    count = _count(number)
     with own_machine(ctx.obj) as host:
         runs = own_runs(host)
-    deliver(settings["format"], lambda: history_object(runs), lambda: history_text(runs))
+    if run is not None:
+        chosen = run_named(runs, run)
+        deliver(settings["format"], lambda: history_object([chosen]), lambda: run_text(chosen))
+        return 0
+    shown = runs[:count]
+    style_for(None)  # so wide are its lines
+    deliver(settings["format"], lambda: history_object(shown), lambda: history_text(shown))
+    if shown and settings["format"] == "text" and output.is_terminal():
+        output.complain(_("all that a run did: {command}").format(command="npudoctor history RUN"))
     return 0
+
+
+def _count(number: Optional[str]) -> Optional[int]:
+    """How many runs are shown; None for all."""
+    from npudoctor.cli.config import UsageError
+
+    if number is None:
+        return None
+    if not (number.isascii() and number.isdigit() and len(number) < 10 and int(number)):
+        raise UsageError(_("-n: {value!r} is not a number of runs from 1").format(value=number))
+    return int(number)

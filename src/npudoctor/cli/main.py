@@ -68,7 +68,9 @@ def _invoke(argv: list[str]) -> int:
     flags = check_flags(argv)
     if flags is not None:
         from npudoctor.cli.checking import check_node
+        from npudoctor.cli.terminal.reports import choose_color
 
+        choose_color(flags["color"])
         return check_node(flags, caller)
     from npudoctor.cli.app import command_line
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from npudoctor.cli.caller import Caller
@@ -37,3 +37,18 @@ def own_runs(host: Host) -> list[FixRun]:
     for doubt in host.records.doubts:
         output.complain(_("warning: {text}").format(text=doubt))
     return runs
+
+
+def run_named(runs: Sequence[FixRun], name: str) -> FixRun:
+    """The run of this name, or of which it is the beginning; UsageError for no such run, or several."""
+    from npudoctor.cli.config import UsageError, suggestion
+    from npudoctor.fixing.undoing import runs_named
+
+    matches = runs_named(runs, name)
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        names = ", ".join(run.name for run in matches[:5])
+        raise UsageError(_("{name} may mean several runs: {names}").format(name=name, names=names))
+    near = suggestion(name, {run.name for run in runs}) or _("; see `npudoctor history`")
+    raise UsageError(_("no such run: {name}{suggestion}").format(name=name, suggestion=near))

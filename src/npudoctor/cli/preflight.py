@@ -105,7 +105,7 @@ def _text(report: Report, full: bool) -> str:
     if full:
         from npudoctor.render.text import report_text
 
-        return report_text(report, verbose=True)
+        return report_text(report, verbose=1)
     if report.verdict is not Verdict.NOT_READY:
         return ""
     from npudoctor.render.text import decisive_text

@@ -87,10 +87,11 @@ def _perform(fault: Fault, options: Sequence[str]) -> int:
 def _terminal() -> Optional[dict[str, str]]:
     """What the doctor in the private machine is told of the terminal that this one has."""
     from npudoctor.cli.terminal import output
+    from npudoctor.cli.terminal.reports import color_variables
 
     if not output.is_terminal() or output.terminal_encoding().lower() not in ("utf-8", "utf8"):
         return None
-    return {name: os.environ[name] for name in ("TERM", "NO_COLOR") if name in os.environ}
+    return color_variables(os.environ)
 
 
 def _list(format: str) -> int:

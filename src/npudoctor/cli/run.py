@@ -43,7 +43,7 @@ def run(
     lang: o.Lang = None,
     config: o.ConfigFile = None,
     force: o.Force = False,
-    verbose: o.Verbose = False,
+    verbose: o.Verbose = 0,
     quiet: o.Silent = False,
 ) -> int:
     """Start a job on a node that was judged right before."""

@@ -6,15 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional
 
 from npudoctor.core.model import Finding, Report, Severity, Status, Step
+from npudoctor.fixing.shell_variables import CHECKS as CHECKS
+from npudoctor.fixing.shell_variables import LEFT, answered_by_env
 from npudoctor.fixing.steps.commands import Command, Export
 
-# What is asked: the checks of a shell's variables, and, to know causes from echoes, what is installed.
-CHECKS = (
-    *("cann-env", "aicpu-path", "library-path", "te-topi", "nnal-atb"),
-    *("log-settings", "log-directory", "libpython", "libstdcxx", "training-env", "identity", "hccl-env"),
-)
 # Whose errors are nothing but wrong variables.
 OWN = ("cann-env", "aicpu-path")
+# Asked too, to know causes from echoes: what is installed.
 CAUSES = ("cann-install", "cann-driver", "accelerator")
 # One of these, and what the installation's own script sets is missing or wrong.
 UNSOURCED = frozenset(
@@ -34,10 +32,6 @@ MIXED = frozenset(
 # Mended however little they weigh: where no NPU is to be used everything is only said.
 ALWAYS = ("cann-env.", "library-path.", "aicpu-path.missing", "aicpu-path.other-install")
 HARMLESS = ("log-settings.bad-value", "log-settings.pasted-punctuation")
-# Somebody may have meant it so, or it must be the same on every node: said, and left to a person.
-LEFT = tuple(
-    f"hccl-env.{word}" for word in ("bad-value", "unsupported-pair", "conflict", "timeout-order", "whitelist")
-)
 
 
 def findings_of(report: Report) -> list[Finding]:
@@ -48,6 +42,26 @@ def findings_of(report: Report) -> list[Finding]:
         for finding in sorted(findings, key=lambda finding: finding.caused_by is not None)
         if is_relevant(finding)
     ]
+
+
+def env_would_help(report: Report) -> bool:
+    """Whether `npudoctor env` prints lines that answer a finding of this report: without CANN, none."""
+    return _has_cann(report) and any(
+        finding.counts
+        and finding.weight > Severity.INFO
+        and answered_by_env(finding)
+        and (finding.code in UNSOURCED or bool(changes_of(finding)))
+        for finding in findings_of(report)
+    )
+
+
+def _has_cann(report: Report) -> bool:
+    """Whether the report has seen an installation: of some checks only those of CANN can tell."""
+    facts = {row.check: row.facts for row in report.results}
+    for check, name in (("cann-install", "active"), ("cann-env", "install")):
+        if name in facts.get(check, {}):
+            return bool(facts[check][name])
+    return any(row.group == "cann" and row.status in (Status.OK, Status.PROBLEM) for row in report.results)
 
 
 def is_relevant(finding: Finding) -> bool:

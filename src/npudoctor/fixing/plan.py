@@ -7,9 +7,10 @@ from typing import Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
-from npudoctor.core.model import ADVICE, UNANSWERED, Finding, Report, Risk, Severity, Step
-from npudoctor.fixing.actions.apply import for_a_shell, why_forbidden
+from npudoctor.core.model import ADVICE, UNANSWERED, Finding, Fix, Report, Risk, Severity, Step
+from npudoctor.fixing.actions.apply import for_a_shell, of_variables, why_forbidden
 from npudoctor.fixing.outcome import ActionStatus, Outcome
+from npudoctor.fixing.shell_variables import env_helps
 from npudoctor.fixing.steps.steps import RemoveFiles, RemoveUnused, SignalProcess
 from npudoctor.host import Host
 
@@ -148,7 +149,7 @@ def refusal_of(finding: Finding, host: Host, request: FixRequest) -> Optional[st
         # Without lines the title is not a deed but says when, or who.
         return _("not proven dead: npudoctor never removes it") if fix.steps else fix.title
     if any(map(for_a_shell, fix.steps)):  # whatever its risk: the remedy is another than a person's hands
-        return next(why for why in (why_forbidden(step, host) for step in fix.steps) if why)
+        return _left_to_a_shell(finding, fix, host)
     if fix.risk is Risk.MANUAL:
         return _("must be done by hand")
     for step in fix.steps:
@@ -164,6 +165,16 @@ def refusal_of(finding: Finding, host: Host, request: FixRequest) -> Optional[st
     if (max(fix.risk, Risk.CAUTION) if ends else fix.risk) > request.risk and request.yes:
         return _("its risk is caution: add --risk caution")
     return None
+
+
+def _left_to_a_shell(finding: Finding, fix: Fix, host: Host) -> str:
+    """Why `fix` cannot do what only the caller's shell can, and what to type there."""
+    if all(map(of_variables, fix.steps)) and env_helps(finding, host):
+        text = _(
+            "no program can change the shell that called it: type {line} in that shell, or the lines shown"
+        )
+        return text.format(line='eval "$(npudoctor env)"')
+    return next(why for why in (why_forbidden(step, host) for step in fix.steps) if why)
 
 
 def unanswered_checks(report: Report) -> list[str]:

@@ -169,8 +169,8 @@ class Brief:
         count = self._report.counts["skipped"]
         if count:
             text = ngettext(
-                "{count} check does not apply here (-v says why)",
-                "{count} checks do not apply here (-v says why)",
+                "{count} check does not apply here (-vv says why)",
+                "{count} checks do not apply here (-vv says why)",
                 count,
             )
             yield from paragraph(text.format(count=count), "", INDENT)

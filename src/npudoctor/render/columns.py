@@ -40,6 +40,18 @@ def pad(text: str, columns: int) -> str:
     return text + " " * (columns - width(text))
 
 
+def shortened(line: str) -> str:
+    """The line, its end replaced by dots where the reader's are shorter."""
+    if width(line) <= _room:
+        return line
+    taken = 0
+    for number, char in enumerate(line):
+        taken += _columns(char)
+        if taken > _room - 3:
+            return f"{line[:number].rstrip()}..."
+    return line
+
+
 def beside(head: str, text: str) -> str:
     """A text behind what announces it: a wide colon brings its own blank."""
     return f"{head}{text}" if head.endswith("：") else f"{head} {text}"
@@ -50,12 +62,13 @@ def paragraph(text: str, first: str, rest: str) -> list[str]:
 
     A line break in it is spelled out too: a name with one must not look like a line of ours.
     """
-    lines = _wrapped(printable(text), _room - width(rest), width(first) - width(rest))
+    lines = wrapped(printable(text), _room - width(rest), width(first) - width(rest))
     return [(first if number == 0 else rest) + line for number, line in enumerate(lines)]
 
 
-def _wrapped(text: str, columns: int, ahead: int) -> Iterator[str]:
-    """The lines; the first has `ahead` columns less than the others, or more where that is negative."""
+def wrapped(text: str, columns: int, ahead: int = 0) -> Iterator[str]:
+    """The lines of this many columns; the first has `ahead` less than the others, or more where that is
+    negative."""
     line, taken = "", ahead
     for piece in _pieces(text):
         wide = width(piece)

@@ -40,15 +40,14 @@ _DONE = frozenset((ActionStatus.APPLIED, ActionStatus.ALREADY, ActionStatus.DECL
 
 
 def plan_text(items: Sequence[Item], style: Style = PLAIN) -> str:
-    """What is about to be asked or done, and what of it can be taken back."""
-    lines = [_("to be undone:") if items[0].takes_back else _("the plan:")] if items else []
-    for item in items:
+    """What is about to be asked or done, and what of it can be taken back. What is refused, or left to a
+    person, is no part of it: the answer shows that once, with the reason."""
+    planned = [item for item in items if not item.refusal]
+    lines = [_("to be undone:") if items[0].takes_back else _("the plan:")] if planned else []
+    for item in planned:
         word = _("planned")
-        if item.refusal:
-            word = _("by hand") if item.by_hand else _("refused")
-        kind = "warning" if item.refusal else "info"
-        lines += _head(style.painted(kind, word), word, _about(item))
-        lines += () if item.refusal else what_runs(item)
+        lines += _head(style.painted("info", word), word, _about(item))
+        lines += what_runs(item)
     return "".join(line + "\n" for line in lines)
 
 

@@ -1,12 +1,12 @@
-"""The long form of a report (-v): every row of every group, with all that is known of it."""
+"""The long form of a report (-v, -vv): the rows of every group, with all that is known of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 
 from npudoctor.core.messages import _, ngettext
-from npudoctor.core.model import Report
+from npudoctor.core.model import Report, Status
 from npudoctor.render.columns import paragraph
 from npudoctor.render.machine import machine_text, python_text
 from npudoctor.render.printable import printable
@@ -14,18 +14,30 @@ from npudoctor.render.rows import Rows
 from npudoctor.render.style import Style
 
 
-def full_lines(report: Report, style: Style) -> Iterator[str]:
-    """Which machine was judged and for which interpreter, all rows by group, how many ended how."""
+def full_lines(
+    report: Report, style: Style, subjects: Mapping[str, str], *, everything: bool
+) -> Iterator[str]:
+    """Which machine was judged and for which interpreter, the rows by group, how many ended how.
+
+    `everything`: those too that do not apply here, which are most.
+    """
     yield from _head(report)
-    rows = Rows(report, True, style.paint)
-    for group, members in groupby(
-        sorted(report.results, key=lambda row: row.group), key=lambda row: row.group
-    ):
+    rows = Rows(report, True, style.paint, subjects, whole=everything)
+    shown = [row for row in report.results if everything or row.status is not Status.SKIPPED or row.findings]
+    for group, members in groupby(sorted(shown, key=lambda row: row.group), key=lambda row: row.group):
         yield ""
         yield printable(group)
         for row in members:
             yield from rows.lines(row)
     yield ""
+    hidden = len(report.results) - len(shown)
+    if hidden:
+        text = ngettext(
+            "{count} check does not apply here (-vv says why)",
+            "{count} checks do not apply here (-vv says why)",
+            hidden,
+        )
+        yield text.format(count=hidden)
     yield from _counts(report)
 
 

@@ -12,11 +12,12 @@ from npudoctor import __version__
 from npudoctor.core.messages import _
 from npudoctor.core.redact.redact import redact, redact_lines, redact_value
 from npudoctor.fixing.history import FINISHED, INTERRUPTED, KILLED, RUNNING, UNKNOWN, FixRun, StepRecord
-from npudoctor.render.columns import paragraph
+from npudoctor.render.columns import pad, paragraph, shortened, width
 from npudoctor.render.fix_text import DEEPER, INDENT, status_words
 from npudoctor.render.printable import printable
 
 SCHEMA = "npudoctor.history/1"
+_MINUTE = len("2026-01-31 12:34")  # what a list of many runs needs of a moment
 
 
 def history_object(runs: Sequence[FixRun]) -> dict[str, object]:
@@ -54,10 +55,30 @@ def _act_object(act: StepRecord) -> dict[str, object]:
 
 
 def history_text(runs: Sequence[FixRun]) -> str:
-    """One block for each run."""
+    """A line for each run: its name, when it began, how it ended, whether it can be undone."""
     if not runs:
         return _("no run of `npudoctor fix` is recorded for this user") + "\n"
-    return "\n".join("".join(line + "\n" for line in _block(run)) for run in runs)
+    names = max(width(printable(run.name)) for run in runs)
+    return "".join(f"{_line(run, names)}\n" for run in runs)
+
+
+def _line(run: FixRun, names: int) -> str:
+    """One line, which is cut where it is longer than the reader's: `run_text` has the whole."""
+    parts = [_status_text(run)]
+    if run.undoes:
+        parts.insert(0, _("undo"))
+    if run.undone_by:
+        parts.append(_("undone since"))
+    elif run.undoable:
+        parts.append(_("can be undone"))
+    minute = local(run.started)[:_MINUTE]
+    line = f"{pad(printable(run.name), names)}  {minute}  {printable(_('; ').join(parts))}"
+    return shortened(line)
+
+
+def run_text(run: FixRun) -> str:
+    """All that one run did, and how it is taken back."""
+    return "".join(line + "\n" for line in _block(run))
 
 
 def _block(run: FixRun) -> Iterator[str]:

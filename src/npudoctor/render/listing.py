@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from npudoctor.checking.check import Check
@@ -56,6 +57,17 @@ def manual_text(check: Check) -> str:
     lines += [f"  {code:{width}}  {words[severity]}" for code, severity in check.codes.items()]
     lines += ["", *manual(check).split("\n")]
     return "\n".join(printable(line) for line in lines).rstrip() + "\n"
+
+
+def subject(check: Check) -> str:
+    """What the check looks at, as the first sentence of its manual says it, in the language spoken now."""
+    sections = manual(check).split("\n\n")
+    heading = next((n for n, block in enumerate(sections) if block.startswith("## ")), len(sections))
+    first = " ".join("".join(sections[heading + 1 : heading + 2]).split())
+    if first.startswith(("-", "#")):
+        return ""
+    sentence = re.split(r"(?<=[.:;])\s|(?<=[。：；])", first, maxsplit=1)[0]
+    return sentence.rstrip(" .:;。：；").replace("`", "")
 
 
 def manual(check: Check) -> str:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from npudoctor.core.messages import _, ngettext
 from npudoctor.core.model import Finding, Fix, Report, Result, Risk, Severity, Status
-from npudoctor.core.redact.redact import redact, redact_lines
-from npudoctor.render.columns import beside, pad, paragraph, room, width
+from npudoctor.core.redact.redact import redact, redact_lines, redact_value
+from npudoctor.core.sizes import size_text
+from npudoctor.render.columns import beside, pad, paragraph, room, shortened, width
 from npudoctor.render.printable import printable
 from npudoctor.render.style import Paint
 
 COLOURS = {Status.OK: "32", Status.PROBLEM: "31", Status.SKIPPED: "2"}
 OPEN = "33"  # neither good nor bad: nobody could tell
+_IN_BYTES = ("bytes", "free", "available", "limit", "left")  # the last word of a key
 INDENT, DEEPER = " " * 4, " " * 6
 
 
@@ -35,10 +38,15 @@ def severity_words() -> dict[Severity, str]:
 
 
 class Rows:
-    """Prints the rows of one report; every echo goes under its cause."""
+    """Prints the rows of one report; every echo goes under its cause.
 
-    def __init__(self, report: Report, verbose: bool, paint: Paint) -> None:
-        self._verbose, self._paint = verbose, paint
+    `subjects`: what each check looks at, by its id. `whole`: that, and what was seen, is not cut.
+    """
+
+    def __init__(
+        self, report: Report, verbose: bool, paint: Paint, subjects: Mapping[str, str], *, whole: bool
+    ) -> None:
+        self._verbose, self._paint, self._subjects, self._whole = verbose, paint, subjects, whole
         self._words, self._severities = status_words(), severity_words()
         self._column = max(map(width, self._words.values()))
         self._names = max((width(printable(row.check)) for row in report.results), default=0)
@@ -57,12 +65,22 @@ class Rows:
         first, *rest = paragraph(f"{title}{took}", before, " " * width(before))
         yield first.replace(word, self._paint(word, _colour(row)), 1).rstrip()
         yield from rest
+        yield from self._seen(row)
         if row.reason:
             yield from paragraph(row.reason, INDENT, INDENT)
         if row.status in (Status.UNKNOWN, Status.TIMEOUT, Status.CRASHED) and not row.needed:
             yield INDENT + _("not needed for the verdict")
         for finding in row.findings:
             yield from self._finding(finding)
+
+    def _seen(self, row: Result) -> Iterator[str]:
+        """What the check looked at and what it saw, a line each, or the whole of it."""
+        facts = _("saw: {facts}").format(facts=facts_text(redact_value(dict(row.facts)))) if row.facts else ""
+        for text in (self._subjects.get(row.check, ""), facts):
+            if text and self._whole:
+                yield from paragraph(text, INDENT, DEEPER)
+            elif text:
+                yield shortened(f"{INDENT}{printable(text)}")
 
     def _finding(self, finding: Finding) -> Iterator[str]:
         severity = self._severities[finding.weight]
@@ -86,6 +104,23 @@ class Rows:
             yield DEEPER + printable(text)
         if finding.fix is not None:
             yield from fix_lines(finding.fix, DEEPER)
+
+
+def facts_text(facts: Any) -> str:
+    """What a check saw, a mapping, its keys as they are in JSON: `bytes 23.5 GiB; models Ascend910B3`."""
+    return "; ".join(f"{key} {_value(key, value)}" for key, value in facts.items())
+
+
+def _value(key: str, value: object) -> str:
+    if isinstance(value, Mapping):
+        return f"({facts_text(value)})" if value else _("none")
+    if isinstance(value, (list, tuple)):
+        return ", ".join(_value(key, item) for item in value) or _("none")
+    if isinstance(value, bool):
+        return _("yes") if value else _("no")
+    if isinstance(value, int) and key.rpartition("_")[2] in _IN_BYTES:
+        return size_text(value)
+    return _("none") if value in (None, "") else str(value)
 
 
 def _colour(row: Result) -> str:

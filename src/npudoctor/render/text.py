@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from npudoctor.core.messages import _, ngettext
 from npudoctor.core.model import Finding, Report, Risk, Severity, Status, Verdict
@@ -16,9 +17,18 @@ from npudoctor.render.style import PLAIN, Style
 
 
 def report_text(
-    report: Report, *, verbose: bool = False, quiet: bool = False, style: Style = PLAIN, notes: bool = False
+    report: Report,
+    *,
+    verbose: int = 0,
+    quiet: bool = False,
+    style: Style = PLAIN,
+    notes: bool = False,
+    subjects: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """The report as text: one screen, or all of it; `quiet` leaves only its one line.
+
+    `verbose`: 1 shows what was looked at and seen, 2 also each row that does not apply here.
+    `subjects`: what each check looks at, by its id.
 
     `notes`: the reader asked for certain checks, so what is only worth knowing is shown in full too.
     """
@@ -26,7 +36,7 @@ def report_text(
         return printable(report.msg) + "\n"
     closing = list(verdict_lines(report, style, whole=not notes))
     if verbose:
-        lines = [*full_lines(report, style), *closing]
+        lines = [*full_lines(report, style, subjects, everything=verbose > 1), *closing]
     else:
         lines = brief_lines(report, style, closing, notes=notes)
     return "\n".join(lines) + "\n"
@@ -105,14 +115,9 @@ def _fixing(report: Report) -> str:
 
 def _setting(report: Report) -> str:
     """The line that sets what the shell lacks, where `env` knows the value."""
-    from npudoctor.environment.variable_checks import UNSOURCED, changes_of, findings_of
+    from npudoctor.environment.variable_checks import env_would_help
 
-    if report.target.root is None and any(
-        finding.counts
-        and finding.weight > Severity.INFO
-        and (finding.code in UNSOURCED or changes_of(finding))
-        for finding in findings_of(report)
-    ):
+    if report.target.root is None and env_would_help(report):
         return _("next, in the job's shell: {command}").format(command='eval "$(npudoctor env)"')
     return ""
 

@@ -9,9 +9,9 @@ import typer
 from npudoctor.core.messages import _
 
 
-def value(name: str, metavar: str, help: str) -> Any:
-    """An option with a value."""
-    return typer.Option(name, metavar=metavar, help=help, show_default=False)
+def value(name: str, metavar: str, help: str, *short: str) -> Any:
+    """An option with a value, and its short name where it has one."""
+    return typer.Option(*short, name, metavar=metavar, help=help, show_default=False)
 
 
 def switch(*names: str, help: str) -> Any:
@@ -141,10 +141,22 @@ Lang = Annotated[
     Text,
     value("--lang", "en|zh", _("Language of the output; default: from LANG, and English in JSON.")),
 ]
+Color = Annotated[
+    Text, value("--color", "auto|always|never", _("Colour words; default auto: on a terminal."))
+]
 ConfigFile = Annotated[
     Text, value("--config", "FILE", _("Also read this configuration file, after the others."))
 ]
 DryRun = Annotated[bool, switch("--dry-run", help=_("Show the plan, change nothing."))]
-Verbose = Annotated[bool, switch("-v", "--verbose", help=_("Show every row in full."))]
+Verbose = Annotated[
+    int,
+    typer.Option(
+        "-v",
+        "--verbose",
+        count=True,
+        show_default=False,
+        help=_("Show what each check looked at and saw; -vv all of it, and why checks do not apply here."),
+    ),
+]
 Quiet = Annotated[bool, switch("-q", "--quiet", help=_("Show only the verdict."))]
 Version = Annotated[bool, switch("--version", help=_("Print the version."))]

@@ -11,11 +11,12 @@ from typing import Any, Optional
 
 _NAMES = (
     "format output scope expect profile fail-on deadline timeout python root env-of source peers wait user"
-    " job like lang config"
+    " job like color lang config"
 )
 VALUES = {f"--{name}": name.replace("-", "_") for name in _NAMES.split()}
 LISTS = {"--ignore": "ignore"}
-SWITCHES = {"-v": "verbose", "--verbose": "verbose", "-q": "quiet", "--quiet": "quiet"}
+SWITCHES = {"-q": "quiet", "--quiet": "quiet"}
+COUNTS = {"-v": "verbose", "--verbose": "verbose"}
 
 
 def check_flags(argv: Sequence[str]) -> Optional[dict[str, Any]]:
@@ -25,10 +26,15 @@ def check_flags(argv: Sequence[str]) -> Optional[dict[str, Any]]:
     flags: dict[str, Any] = dict.fromkeys(VALUES.values())
     flags.update(dict.fromkeys(("names", *LISTS.values()), ()))
     flags.update(dict.fromkeys(SWITCHES.values(), False))
+    flags.update(dict.fromkeys(COUNTS.values(), 0))
     words = iter(argv[1:])
     for word in words:
         if word in SWITCHES:
             flags[SWITCHES[word]] = True
+        elif word in COUNTS:
+            flags[COUNTS[word]] += 1
+        elif word == "-vv":
+            flags["verbose"] += 2
         elif not word.startswith("-"):
             flags["names"] += (word,)
         else:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Optional
 
-from npudoctor.cli.config import UsageError
+from npudoctor.cli.config import UsageError, not_one_of
 from npudoctor.core.messages import _
 from npudoctor.render.environment import FORMATS, SHELLS
 
@@ -47,8 +47,7 @@ def form_of(shell: Optional[str], format: Optional[str], variables: Mapping[str,
 
 def _one_of(option: str, value: str, choices: tuple[str, ...]) -> str:
     if value not in choices:
-        text = _("{value!r} is not one of {choices}")
-        raise UsageError(f"{option}: {text.format(value=value, choices=', '.join(choices))}")
+        raise UsageError(f"{option}: {not_one_of(value, choices)}")
     return value
 
 

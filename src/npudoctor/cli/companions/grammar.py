@@ -105,7 +105,7 @@ def _command(click: Any, words: tuple[str, ...]) -> Command:
 
 
 def _option(parameter: Any) -> Option:
-    value = None if parameter.is_flag else _value(parameter.metavar)
+    value = None if parameter.is_flag or parameter.count else _value(parameter.metavar)
     return Option(tuple(sorted(parameter.opts, key=len)), parameter.help or "", value)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from npudoctor import __version__
+from npudoctor.cli.companions.examples import examples_of
 from npudoctor.cli.companions.grammar import Command, Option, all_commands
 from npudoctor.core.messages import _
 
@@ -36,6 +37,7 @@ def _lines(command: Command, root: Command) -> Iterator[str]:
     for option in command.options:
         yield from (".TP", _names(option), _escaped(option.help))
     yield from _endings(command)
+    yield from _examples(command)
     others = [one for one in all_commands(root) if one is not command and _near(one, command)]
     yield from _section(_("SEE ALSO"), ", ".join(f"\\fB{_escaped(_page(one))}\\fR(1)" for one in others))
 
@@ -94,6 +96,15 @@ def _endings(command: Command) -> Iterator[str]:
     yield from _section(_("EXIT STATUS"))
     for status, text in (*own.get(command.words, ()), *common):
         yield from (".TP", f"\\fB{status}\\fR", _escaped(text))
+
+
+def _examples(command: Command) -> Iterator[str]:
+    """Lines to type, and what each is for."""
+    examples = examples_of(command.words)
+    if examples:
+        yield from _section(_("EXAMPLES"))
+    for line, text in examples:
+        yield from (".TP", f"\\fB{_escaped(line)}\\fR", _escaped(text))
 
 
 def _escaped(text: str) -> str:

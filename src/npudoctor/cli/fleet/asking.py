@@ -10,7 +10,7 @@ from typing import Annotated, Any, Callable, Optional
 
 from npudoctor.cli.arguments import options as o
 from npudoctor.cli.caller import Caller
-from npudoctor.cli.config import UsageError
+from npudoctor.cli.config import UsageError, not_one_of
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.fleet.gathering import Answer, Gathering
@@ -220,8 +220,7 @@ def _engine(name: str) -> Callable[[Gathering, Callable[[], None]], None]:
         from npudoctor.fleet import slurm
 
         return slurm.gather
-    text = _("{value!r} is not one of {choices}")
-    raise UsageError("--engine: " + text.format(value=name, choices="ssh, slurm"))
+    raise UsageError("--engine: " + not_one_of(name, ("ssh", "slurm")))
 
 
 def seconds_of(option: str, value: Optional[str], default: float, most: float = 86400.0) -> float:

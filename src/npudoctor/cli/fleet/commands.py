@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from npudoctor.cli.arguments import options as o
-from npudoctor.cli.arguments.parsing import Group, StrictCommand, evaluate_hints
+from npudoctor.cli.arguments.parsing import Group, StrictCommand, command_function
 from npudoctor.core.messages import _
 
 COMMANDS = {
@@ -49,6 +49,6 @@ def add_fleet(app: typer.Typer, argv: Sequence[str], help: str) -> None:
         function = getattr(import_module(f"npudoctor.cli.fleet.{name}"), name)
         text = known[name]
         group.command(name, cls=StrictCommand, help=text, short_help=text, hidden=name in HIDDEN)(
-            evaluate_hints(function)
+            command_function(function)
         )
     app.add_typer(group, name="fleet", cls=Group, help=help, short_help=help)

@@ -10,7 +10,7 @@ from typing import Any, Optional
 
 from npudoctor.cli.arguments.paths import format_for, writable
 from npudoctor.cli.caller import Caller
-from npudoctor.cli.config import UsageError
+from npudoctor.cli.config import UsageError, not_one_of
 from npudoctor.cli.fleet.commands import FORMATS, STATES
 from npudoctor.cli.session import load_settings
 from npudoctor.cli.terminal import output
@@ -51,8 +51,7 @@ def wish_of(
     for option, values, choices in (("--format", formats, FORMATS), ("--nodes", states or (), STATES)):
         for value in values:
             if value not in choices:
-                text = _("{value!r} is not one of {choices}")
-                raise UsageError(f"{option}: " + text.format(value=value, choices=", ".join(choices)))
+                raise UsageError(f"{option}: {not_one_of(value, choices)}")
     chosen = format_for(format, target, FORMATS)
     own = chosen if chosen in ("text", "json") else None
     settings = load_settings({"format": own, "lang": lang, "config": config}, caller)

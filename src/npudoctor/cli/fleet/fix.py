@@ -10,7 +10,7 @@ from typing import Annotated, Optional
 import typer
 
 from npudoctor.cli.arguments import options as o
-from npudoctor.cli.config import UsageError
+from npudoctor.cli.config import UsageError, not_one_of
 from npudoctor.cli.fix import CacheServer, Owner, Risk
 from npudoctor.cli.fleet import asking as a
 from npudoctor.core.messages import _
@@ -48,7 +48,7 @@ def fix(
     if not cache_server:
         raise UsageError(_("fleet fix cleans up what is named: --cache-server"))
     if risk not in (None, "safe", "caution"):
-        raise UsageError(_("--risk: {value} is not one of safe, caution").format(value=risk))
+        raise UsageError("--risk: " + not_one_of(risk, ("safe", "caution")))
     settings = load_settings({"format": format, "lang": lang, "config": config}, ctx.obj)
     run = _Run(a.asking_of(ctx.params, ctx.obj), _words(risk, owner or ()), settings["format"])
     try:

@@ -50,7 +50,7 @@ def _options(context: Any) -> dict[str, bool]:
     """The options of the command being parsed, and whether each is a flag."""
     parameters = context.command.get_params(context) if context else ()
     return {
-        name: bool(getattr(parameter, "is_flag", False))
+        name: bool(getattr(parameter, "is_flag", False) or getattr(parameter, "count", False))
         for parameter in parameters
         for name in parameter.opts
         if name.startswith("-")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Callable, Optional
 
 from npudoctor.cli.terminal import output
@@ -10,6 +12,10 @@ from npudoctor.core.model import Report
 
 if TYPE_CHECKING:
     from npudoctor.render.style import Style
+
+COLORS = ("auto", "always", "never")
+_FORCING = ("CLICOLOR_FORCE", "FORCE_COLOR")
+_color = "auto"  # what --color says
 
 
 def deliver(
@@ -29,9 +35,16 @@ def deliver(
 
 
 def deliver_report(
-    report: Report, format: str, target: Optional[str], *, verbose: bool, quiet: bool, notes: bool = False
+    report: Report,
+    format: str,
+    target: Optional[str],
+    *,
+    verbose: int,
+    quiet: bool,
+    notes: bool = False,
+    subjects: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Write the report of `check`; `notes` as in report_text."""
+    """Write the report of `check`; `verbose`, `notes` and `subjects` as in report_text."""
 
     def document() -> object:
         from npudoctor.render.report_json import report_object
@@ -41,7 +54,9 @@ def deliver_report(
     def text() -> str:
         from npudoctor.render.text import report_text
 
-        return report_text(report, verbose=verbose, quiet=quiet, style=style_for(target), notes=notes)
+        return report_text(
+            report, verbose=verbose, quiet=quiet, style=style_for(target), notes=notes, subjects=subjects
+        )
 
     deliver(format, document, text, target)
 
@@ -51,6 +66,42 @@ def style_for(target: Optional[str]) -> Style:
     return style_at(None if target is not None else output.result_descriptor())
 
 
+def choose_color(value: Optional[str]) -> None:
+    """Heed --color from now on; None leaves it as it is, UsageError for what is no choice."""
+    global _color
+    if value is None:
+        return
+    if value not in COLORS:
+        from npudoctor.cli.config import UsageError, not_one_of
+
+        raise UsageError("--color: " + not_one_of(value, COLORS))
+    _color = value
+
+
+def color_variables(variables: Mapping[str, str]) -> dict[str, str]:
+    """What decides about colour in these variables and on our command line, for another npudoctor."""
+    told = {
+        name: variables[name] for name in (*_FORCING, "NO_COLOR", "CLICOLOR", "TERM") if name in variables
+    }
+    if _color == "always":
+        told = {**told, "NO_COLOR": "", "CLICOLOR_FORCE": "1"}
+    elif _color == "never":
+        told = {**told, "NO_COLOR": "1"}
+    return told
+
+
+def wants_color(variables: Mapping[str, str], terminal: bool) -> bool:
+    """Whether words are coloured: as --color says, else NO_COLOR wins (no-color.org), then what forces it,
+    then a terminal that can show it."""
+    if _color != "auto":
+        return _color == "always"
+    if variables.get("NO_COLOR"):
+        return False
+    if any(variables.get(name, "") not in ("", "0") for name in _FORCING):
+        return True
+    return terminal and variables.get("CLICOLOR") != "0" and (variables.get("TERM") or "dumb") != "dumb"
+
+
 def style_at(descriptor: Optional[int]) -> Style:
     """The same for what is written to a descriptor; None for a file."""
     from npudoctor.render.columns import WIDTH, set_room
@@ -58,6 +109,8 @@ def style_at(descriptor: Optional[int]) -> Style:
 
     shown = descriptor is not None and os.isatty(descriptor)
     set_room(output.columns(os.environ, descriptor if shown else None) or WIDTH)
-    if not shown or os.environ.get("NO_COLOR") or (os.environ.get("TERM") or "dumb") == "dumb":
+    if descriptor is None and _color != "always":  # no variable was meant for a file
+        return PLAIN
+    if not wants_color(os.environ, shown):
         return PLAIN
     return Style(True, output.shows_symbols(os.environ))

@@ -92,13 +92,7 @@ class ChangeCounter:
 def why_forbidden(step: Step, host: Host) -> Optional[str]:
     """Why this user may not take the step whatever its guard says; None when he may."""
     if for_a_shell(step):
-        text = _("no program can change the shell that called it: type the line shown in that shell")
-        if isinstance(step, Export) or (isinstance(step, Command) and step.argv[0] in OF_VARIABLES):
-            text = _(
-                "no program can change the shell that called it: type {line} in that shell, or the "
-                "lines shown"
-            )
-        return text.format(line='eval "$(npudoctor env)"')
+        return _("no program can change the shell that called it: type the line shown in that shell")
     owner = getattr(step, "owner", None)
     if owner is None or host.identity.may_remove(owner):
         return None
@@ -110,6 +104,11 @@ def why_forbidden(step: Step, host: Host) -> Optional[str]:
     return _("it belongs to {user}: only {user}, or root with --owner {user}, may remove it").format(
         user=name
     )
+
+
+def of_variables(step: Step) -> bool:
+    """Whether the step changes nothing but the variables of a shell."""
+    return isinstance(step, Export) or (isinstance(step, Command) and step.argv[0] in OF_VARIABLES)
 
 
 def for_a_shell(step: Step) -> bool:
