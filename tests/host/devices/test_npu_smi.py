@@ -93,7 +93,9 @@ def test_a_table_with_another_status(tool: Callable[[str], Path], host: Host) ->
 def test_it_may_do_what_it_likes(tool: Callable[[str], Path], host: Host, script: str, reason: str) -> None:
     tool(script)
     answer = judged(host)
-    assert (answer.status, answer.advisory) == (Status.UNKNOWN, bool(host.system.container()))
+    # A tool that hangs would hang the job as well, also in a container.
+    advisory = bool(host.system.container()) and "asked 2 times" not in reason
+    assert (answer.status, answer.advisory) == (Status.UNKNOWN, advisory)
     assert reason in answer.reason
     assert {finding.weight for finding in answer.findings} <= {Severity.INFO}
 
