@@ -428,5 +428,5 @@ def test_what_is_no_python_is_not_judged_by_the_folders_beside_it(tmp_path: Path
     judged = Interpreter(
         str(python), "path", files=files, commands=commands, variables=Variables({}), as_root=True
     )
-    with pytest.raises(CannotTell, match="is not a Python program|is a script, which npudoctor"):
+    with pytest.raises(CannotTell, match=r"is not a Python program|is a script, which npudoctor"):
         judged.layout()
