@@ -32,7 +32,7 @@ _RETRIED = re.compile(
     r"(?i)\b(?:will ?retry|retrying|retry (?:in|after|\d|attempt)|retry[=:#]|trying again"
     r"|fall\w* ?back (?:to|on))|重试中|正在重试"
 )
-_DEEP = 200  # lines of one in which is looked for its first frame
+_DEEP = 32 << 10  # bytes of one before its last line, in which is looked for its first frame
 # Where a process begins: a script, a module, a child of multiprocessing.
 _OUTERMOST = re.compile(
     r'[ \t]*File "[^"]{1,500}", line \d+, in <module>'
@@ -181,18 +181,17 @@ class Place:
         """Whether the traceback that ends here begins where the process does: one that somebody caught begins
         with the function that caught it. Of one that is cut off the head is asked."""
         if self._bare.startswith("Traceback ("):
-            lines = [bare(line) for line in self.following(_DEEP)]
+            lines = [bare(line) for line in self.following(_TRACEBACK)]
             end = next((line for line in lines if line.strip() and not line[:1].isspace()), "")
             return bool(lines and _OUTERMOST.match(lines[0]) and not _EXCEPTION.match(end))
         if not _EXCEPTION.match(self._bare) or not self._follows_source:
             return False
-        after = ""
-        for line in reversed(self._window.before(self._outer[0], _DEEP)):
-            text = bare(line)
-            if text.startswith("Traceback ("):
-                return bool(_OUTERMOST.match(after))
-            after = text if text.strip().startswith("File ") else after
-        return False
+        # Asked of the bytes: a log may have thousands of ranks, and a traceback a hundred lines.
+        start = self._outer[0]
+        before = self._window.data[max(0, start - _DEEP) : start]
+        begin = before.rfind(b"Traceback (")
+        first = before[begin:].split(b"\n", 2)[1:2] if begin >= 0 else []
+        return bool(first and _OUTERMOST.match(bare(decoded(first[0]))))
 
     @cached_property
     def quoted(self) -> bool:
