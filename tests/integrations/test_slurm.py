@@ -298,3 +298,17 @@ def test_the_engine_lets_nodes_meet(slurm: Run) -> None:
         health=False,
     )
     assert told == ["all 1 nodes reach each other on 61000-61001 (0 connections)", "0"]
+
+
+def test_the_line_of_the_manual_leaves_out_whoever_is_not_proven_ready(slurm: Run) -> None:
+    """The dead and the silent too; where all are ready nobody is left out."""
+    told = slurm(
+        f"""
+        lines() {{ {FLEET.replace("--format jsonl", "--nodes not-ready,undetermined,silent")} "$@"; }}
+        bad=$(lines -w localhost,node9); echo "$? $bad"
+        bad=$(lines -w localhost); echo "$? $bad"
+        [ $? -le 2 ] && srun --exclude="$bad" hostname
+        """,
+        health=False,
+    )
+    assert told == ["2 node9", "0 ", "localhost"]
