@@ -33,6 +33,7 @@ _RANGES = {
     "requirements.lenient": ("versions",),
     "requirements.needs": ("versions",),
     "torch_npu.numpy": ("versions", "numpy"),
+    "torch_npu.python": ("torch_npu",),
     "vllm_ascend.releases": ("python",),
 }
 # What is a requirement, with the name of the package: `numpy<2`.
