@@ -33,6 +33,10 @@ _NEW_GPU_DRIVER = N_(
 )
 _FREE = N_("free space there, or point TMPDIR and the job's folders to a file system that has some")
 
+_VARIABLE = N_("correct the variable in the job's script, or take it out there")
+_PIP = N_("install it with pip of the interpreter that runs the job")
+_PIP_AGAIN = N_("install the package again with pip of the interpreter that runs the job")
+
 SENTENCES = {
     "accelerator.fewer": N_(
         "ask the administrator to look for the others: lspci, then npu-smi info or nvidia-smi"
@@ -47,6 +51,10 @@ SENTENCES = {
         "source the set_env.sh of the one CANN that the job is to use, in a new shell"
     ),
     "aicpu-path.unset": N_("source CANN's set_env.sh in the job's script, before the job is started"),
+    "cache-server.client-attached": N_(
+        "end the process that is attached, if it hangs; npudoctor fix --cache-server does the rest"
+    ),
+    "cache-server.orphan-segment": N_("type npudoctor fix --cache-server, as the owner of the segment"),
     "cann-driver.incompatible": N_("ask the administrator to install the recommended driver, then reboot"),
     "cann-driver.missing": N_(
         "ask the administrator to install the driver and firmware of the NPUs, then reboot"
@@ -73,7 +81,6 @@ SENTENCES = {
     "cann-install.wrong-machine": N_("install the CANN packages for this machine's architecture"),
     "cann-python-deps.missing": N_("install these packages into the interpreter that runs the job"),
     "cann-python-deps.numpy-2": N_("install NumPy below 2 into the interpreter that runs the job"),
-    "container-mounts.driver": N_("ask whoever starts the container to mount the driver's folders into it"),
     "conflicting-packages.other-c-library": N_(
         "install it again with pip of this interpreter, from its own index"
     ),
@@ -83,6 +90,7 @@ SENTENCES = {
     "conflicting-packages.other-python": N_(
         "install it again with pip of this interpreter, from its own index"
     ),
+    "container-mounts.driver": N_("ask whoever starts the container to mount the driver's folders into it"),
     "cuda-driver.compat-unusable": _NEW_GPU_DRIVER,
     "cuda-driver.mismatch": N_(
         "ask the administrator to reboot, or to unload and load the nvidia module again"
@@ -99,6 +107,7 @@ SENTENCES = {
     "device-nodes.not-a-device": N_(
         "ask root to remove it and to load the driver again, which makes the node"
     ),
+    "device-visibility.none-left": _VARIABLE,
     "disk-space.full": _FREE,
     "disk-space.no-inodes": N_(
         "delete files that nobody needs there: the file system has no room for more files"
@@ -131,6 +140,11 @@ SENTENCES = {
     "gpu-nodes.not-a-device": N_(
         "ask root to remove it and to run nvidia-modprobe -u -c 0, which makes the node"
     ),
+    "gpu-visibility.hidden": _VARIABLE,
+    "gpu-visibility.none-left": _VARIABLE,
+    "gpu-visibility.repeated": _VARIABLE,
+    "hccl-env.bad-value": _VARIABLE,
+    "hccl-env.pasted-punctuation": _VARIABLE,
     "hccl-env.unsupported-pair": N_("set only one of the two variables in the job's script"),
     "hccl-interface.bad-value": N_(
         "name one interface of this machine there, as `ip -br address` lists them"
@@ -138,6 +152,7 @@ SENTENCES = {
     "hccl-interface.down": N_("ask the administrator to bring the interface up, or name another one"),
     "hccl-interface.inner": N_("name the interface that leads to the other nodes, as `ip route` shows it"),
     "hccl-interface.not-ours": N_("set it on each node to an address or interface of that node"),
+    "hccl-interface.pasted-punctuation": _VARIABLE,
     "hccl-ports.bad-value": N_("set it in the job's script to a free port from 1024 to 65520, such as 29500"),
     "hccl-ports.held-by-stale": N_(
         "end the old process that holds the port, or choose another port for the job"
@@ -161,9 +176,6 @@ SENTENCES = {
     "interpreter.does-not-run": N_("start the job with another interpreter, or install this one again"),
     "interpreter.other-abi": N_(
         "start the job with the Python that it was installed for, or install it for this one"
-    ),
-    "libpython.other-version": N_(
-        "install the libpython of this interpreter, or start the job with another one"
     ),
     "library-path.broken": N_("install what the library belongs to again; until then its folder is no use"),
     "library-path.driver-not-found": N_(
@@ -205,6 +217,7 @@ SENTENCES = {
     "mindspore-cann.not-accepted": N_(
         "source a CANN that this MindSpore accepts, or install another MindSpore"
     ),
+    "nccl-env.bad-value": _VARIABLE,
     "nccl-version.missing": N_("install the NCCL that the framework needs"),
     "nccl-version.missing-symbols": N_(
         "install the NCCL that the framework needs, or take the other one away"
@@ -225,15 +238,30 @@ SENTENCES = {
         "ask the administrator to reboot; if it stays, to install the driver again"
     ),
     "npu-tool.hung": N_("ask the administrator to reboot this machine"),
+    "numpy-version.missing": _PIP,
+    "numpy-version.unsuitable": _PIP,
     "openmpi.missing": N_(
         "ask the administrator to install Open MPI, and put its lib folder in LD_LIBRARY_PATH"
     ),
-    "package-files.interrupted": N_("install the package again with pip of this interpreter"),
+    "package-files.cut-short": _PIP_AGAIN,
+    "package-files.interrupted": _PIP_AGAIN,
+    "package-files.missing": _PIP_AGAIN,
+    "package-files.spoiled": _PIP_AGAIN,
+    "package-files.stale-code": _PIP_AGAIN,
+    "package-files.two-versions": _PIP_AGAIN,
     "package-files.unreadable": N_(
         "ask the owner to make these files readable, or install into an environment of yours"
     ),
+    "package-requirements.missing": _PIP,
+    "package-requirements.unsuitable": _PIP,
     "paddle-npu.cann-incompatible": _SITE_ROW,
+    "paddle-npu.paddle-missing": _PIP,
     "protobuf-implementation.not-there": N_("take the variable out of the job's script"),
+    "python-variables.bad-value": _VARIABLE,
+    "python-variables.framework-refuses": _VARIABLE,
+    "python-variables.hides-packages": _VARIABLE,
+    "python-variables.no-standard-library": _VARIABLE,
+    "python-variables.warnings-as-errors": _VARIABLE,
     "rank-env.bad-value": N_("correct the variable where the job is launched"),
     "rank-env.out-of-range": N_(
         "correct the ranks where the job is launched: they run from 0 to the size less one"
@@ -257,6 +285,9 @@ SENTENCES = {
     "rank-table.unreadable": N_("ask the owner to make the rank table readable for the user of the job"),
     "rank-table.wrong-address": _RANK_TABLE,
     "rank-table.wrong-count": _RANK_TABLE,
+    "scipy-version.missing": _PIP,
+    "scipy-version.slow-initialisation": _PIP,
+    "scipy-version.unsuitable": _PIP,
     "socket-interfaces.bad-value": N_(
         "name interfaces of this machine there, as `ip -br address` lists them"
     ),
@@ -267,6 +298,7 @@ SENTENCES = {
     "socket-interfaces.no-address": N_(
         "name an interface that has an address, as `ip -br address` lists them"
     ),
+    "socket-interfaces.pasted-punctuation": _VARIABLE,
     "source-shadowing.package": N_(
         "rename the file or folder that hides the package, or start the job elsewhere"
     ),
@@ -278,8 +310,14 @@ SENTENCES = {
     ),
     "torch-family.mismatch": N_("install the release of it that was made for this torch"),
     "torch-family.other-build": N_("install it again from the index of this build of torch"),
+    "torch-family.torch-missing": _PIP,
     "torch-npu.cann-incompatible": _SITE_ROW,
-    "training-env.bad-value": N_("correct the variable in the job's script"),
+    "torch-npu.cann-missing": N_(
+        "install CANN and source its set_env.sh, or uninstall torch_npu if no NPU is used"
+    ),
+    "torch-npu.torch-mismatch": _PIP,
+    "torch-npu.torch-missing": _PIP,
+    "training-env.bad-value": _VARIABLE,
     "virtual-environment.base-missing": N_(
         "create a new environment beside it, and install the packages there"
     ),
@@ -293,6 +331,7 @@ SENTENCES = {
         "create a new environment beside it, and install the packages there"
     ),
     "vllm-ascend.cann-incompatible": _SITE_ROW,
+    "vllm-ascend.unmet-requirement": _PIP,
     "vllm-ascend.vllm-mismatch": N_("install the vLLM that it was made for, without dependencies"),
     "vllm-ascend.vllm-missing": N_("install the vLLM that it was made for, without dependencies"),
     "working-directory.gone": N_("change to a folder that exists, and start the job from there"),
