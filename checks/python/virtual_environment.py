@@ -151,8 +151,8 @@ def _settings(host: Host, folder: str) -> tuple[str, ...]:
 def _anew(host: Host, folder: str) -> Fix:
     """Its packages stay where a Python of their release is on PATH; else a new environment is made beside it.
 
-    Nothing is deleted or moved but links that the next line makes again: what was installed from a folder or an
-    index that is gone could not be had again.
+    Nothing is deleted or moved but links that the next line makes again: what was installed from a folder
+    or an index that is gone could not be had again.
     """
     libs = [name for name in host.files.names(f"{folder}/lib") if PYTHON_LIB.match(name)]
     filled = [name for name in libs if len(host.files.names(f"{folder}/lib/{name}/site-packages")) > 1]
