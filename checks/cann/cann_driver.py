@@ -64,7 +64,7 @@ def cann_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
       (`required_driver_<name>_version`); CANN's own installer warns of it too.
     - `cann-driver.incompatible`: the release notes name the pair as one that does not work.
     - `cann-driver.not-listed`: no release note names the pair, and newer drivers are named; information where
-      older ones are named too and one package's own list has the other's branch. A driver newer
+      older ones are named too, unless neither package's own list has the other's branch. A driver newer
       than all that are named, or a CANN newer than the table, is only noted
       (`cann-driver.newer-than-table`).
     - `cann-driver.other-branch`: no row is about this CANN, and neither package lists the other's branch.
@@ -205,8 +205,9 @@ def _judge(
     elif declared.verdict == "not-listed":
         text = _("no release note lists the driver {driver} for {cann}; the nearest listed: {nearest}")
         finding = _finding("cann-driver.not-listed", text, install, driver, declared, **words)
-        # Between two that work, and one package's own list has the other: nothing speaks against it.
-        yield replace(finding, severity=INFO) if len(declared.nearest) > 1 and agree else finding
+        # Between two that work: nothing speaks against it but a list of the packages' own.
+        between = len(declared.nearest) > 1 and agree is not False
+        yield replace(finding, severity=INFO) if between else finding
     else:
         text = _("the driver {driver} is newer than every driver that the table of {as_of} lists for {cann}")
         if declared.verdict == "newer-cann":

@@ -266,7 +266,7 @@ def _not_listed(host: Host, version: str, built_for: Sequence[str]) -> Iterator[
         for copy in host.interpreter.distributions(name)[:1]:
             row = pythons_of(host.knowledge, name, copy.version)
             wanted = _other_pythons(row, minor)
-            if row is None or wanted is None:
+            if row is None or wanted is None or _wheel_is_for(host, copy, minor):
                 continue
             text = _("{name} {version} is published for CPython {wanted}, but {python} is {mine}")
             words = {"name": copy.name, "version": copy.version, "wanted": wanted, "mine": version}
@@ -278,6 +278,12 @@ def _not_listed(host: Host, version: str, built_for: Sequence[str]) -> Iterator[
                 action=Action.NONE if name in built_for else Action.CONFIG,
                 echo_of=("interpreter.other-abi",),
             )
+
+
+def _wheel_is_for(host: Host, copy: Distribution, minor: str) -> bool:
+    """Whether its own wheel says that it is for this Python, whatever our tables know."""
+    text = host.files.text(f"{copy.folder}/WHEEL") or ""
+    return f"\nTag: cp{minor.replace('.', '')}-" in f"\n{text}"
 
 
 def _other_pythons(row: Optional[Row], minor: str) -> Optional[str]:

@@ -79,6 +79,8 @@ def mindspore_cann(host: Host) -> Iterator[Union[Finding, Facts]]:
     ## References
 
     - MindSpore, `mindspore/run_check/_check_version.py`, class AscendEnvChecker.
+    - mindspore-ai/mindspore, issue 236: 2.0.0 beside CANN 5.0.4, "Load dynamic library:
+      libmindspore_ascend.so.2 failed. libcann_kb.so: cannot open shared object file".
     - MindSpore, release list; `npudoctor list --knowledge` says which rows are loaded.
     """
     mindspore = _for_ascend(host)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Optional, Union
 
-from npudoctor import ERROR, Action, Facts, Finding, Host, Scope, Skip, _, check
+from npudoctor import ERROR, WARNING, Action, Facts, Finding, Host, Scope, Skip, _, check
 from npudoctor.checks.python._install import install_accepted
 from npudoctor.core.frozen import replace
+from npudoctor.facts.python.frameworks import failure_beside
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import required, version_number
 from npudoctor.knowledge.frameworks import numpy_for
@@ -41,15 +42,16 @@ def numpy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
     own metadata, as far as they are installed. Nothing is imported. A package that requires any NumPy accepts
     every one, but for torch before 2.3, whose metadata names no NumPy: it was built for NumPy 1.
 
-    - `unsuitable`: one of them does not accept the installed NumPy.
+    - `unsuitable`: one of them does not accept the installed NumPy. An error where a row of our table says
+      with which error that was seen to fail; a warning where only metadata says so, or where little fails.
     - `missing`: NumPy is not installed, and one of them cannot do without it.
 
     ## Why it matters
 
-    NumPy 2 changed the binary interface: what was built against NumPy 1 and says `numpy<2.0.0`, as
-    MindSpore 2.7 to 2.9 do, fails at import or when an array is passed (torch: "Numpy is not available").
-    It comes in unasked, as a
-    dependency of something else.
+    NumPy 2 changed the binary interface: what was built against NumPy 1 may fail at import or when an array
+    is passed (torch before 2.3: "Numpy is not available"). MindSpore 2.7 to 2.9, which say `numpy<2.0.0`,
+    work with it but for datasets of plain numbers or strings ("Unable to avoid copy"). It comes in unasked,
+    as a dependency of something else.
 
     ## Fix safety
 
@@ -90,9 +92,18 @@ def numpy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
     against = [pair for pair in both if not pair[1].contains(version, prereleases=True)]
     if against:
         text = _("NumPy {numpy} does not suit {name} {version}, which requires numpy{required}")
+        failures = [
+            failure for user, _of in against for failure in (failure_beside(host, user, numpy),) if failure
+        ]
+        grave = any(not failure.lenient for failure in failures)
         finding = _finding(host, "numpy-version.unsuitable", text, against, both, [numpy])
         table = (f"{row['source']}, {row['as_of']}",) if row and built[0] in against else ()
-        yield replace(finding, evidence=finding.evidence + table)
+        reasons = tuple(failure.reason for failure in failures)
+        yield replace(
+            finding,
+            severity=ERROR if grave else WARNING,
+            evidence=(*finding.evidence, *reasons, *table),
+        )
 
 
 def _built_for(

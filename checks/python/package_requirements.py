@@ -56,8 +56,8 @@ def package_requirements(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - `package-requirements.missing`: a required distribution is not installed. A warning where the framework
       is known to import without it (networkx for PyTorch).
-    - `package-requirements.unsuitable`: another version is installed than is required. An error where it is
-      older than required, or known to break the import; else a warning, as such bounds are often guesses.
+    - `package-requirements.unsuitable`: another version is installed than is required. An error where a row
+      of our table says with which error that was seen to fail; else a warning: such bounds are often guesses.
     - `package-requirements.site-table`: rows that this site added to our table cannot be used.
 
     What is known to be needed and stands in no metadata is added: NumPy below 2 for MindSpore 2.10.0.

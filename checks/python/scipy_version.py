@@ -14,6 +14,7 @@ from npudoctor import (
     Fix,
     Host,
     Scope,
+    Severity,
     Skip,
     Unknown,
     _,
@@ -21,7 +22,9 @@ from npudoctor import (
 )
 from npudoctor.checks.python._install import install_accepted, pins
 from npudoctor.checks.python._pip import pip_fix
-from npudoctor.core.frozen import dataclass
+from npudoctor.core.frozen import dataclass, replace
+from npudoctor.facts.python.closure import Failure
+from npudoctor.facts.python.frameworks import failure_beside
 from npudoctor.facts.system.broken_rows import broken_rows
 from npudoctor.host.python.interpreter import Distribution, Layout
 from npudoctor.host.python.requirements import required, version_number
@@ -66,7 +69,8 @@ def scipy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
     it was built for a NumPy of a later series than is there: SciPy 1.18 beside NumPy 1.26, to which
     MindSpore 2.7 to 2.9 hold. Nothing is imported.
 
-    - `unsuitable`: MindSpore does not accept the installed SciPy, or NumPy does not suit it.
+    - `unsuitable`: MindSpore does not accept the installed SciPy, or NumPy does not suit it. An error where a
+      row of our table says with which error that was seen to fail, else a warning.
     - `slow-initialisation`: SciPy 1.4, with which initialising the weights takes very long.
     - `missing`: SciPy is not installed, and MindSpore requires it.
     - `site-table`: rows that this site added to that table cannot be used.
@@ -139,8 +143,15 @@ def _judge(host: Host, scipy: Optional[Distribution], wanted: Wanted) -> Optiona
         return _finding(host, "scipy-version.slow-initialisation", text, scipy, wanted)
     if not wanted.specifier.contains(version, prereleases=True):
         text = _("SciPy {scipy} does not suit MindSpore {mindspore}, which requires scipy{required}")
-        return _finding(host, "scipy-version.unsuitable", text, scipy, wanted)
+        finding = _finding(host, "scipy-version.unsuitable", text, scipy, wanted)
+        failure = failure_beside(host, wanted.mindspore, scipy)
+        reasons = (failure.reason,) if failure else ()
+        return replace(finding, severity=_weight(failure), evidence=(*finding.evidence, *reasons))
     return None
+
+
+def _weight(failure: Optional[Failure]) -> Severity:
+    return ERROR if failure is not None and not failure.lenient else WARNING
 
 
 def _beside_numpy(host: Host, scipy: Distribution, mindspore: Distribution) -> Optional[Finding]:
@@ -155,13 +166,18 @@ def _beside_numpy(host: Host, scipy: Distribution, mindspore: Distribution) -> O
     series = version_number(numpy).major
     if not any(copy.operator == ">=" and Version(copy.version).major > series for copy in specifier):
         return None
+    failure = failure_beside(host, scipy, numpy)
     text = _("SciPy {scipy} requires numpy{required}, and NumPy {numpy} is installed")
     title = _("install a SciPy that MindSpore accepts")
     accepted = [f"{name}{required(mindspore, name, layout) or ''}" for name in ("scipy", "numpy")]
     return Finding(
         "scipy-version.unsuitable",
         text.format(scipy=scipy.version, required=specifier, numpy=numpy.version),
-        evidence=tuple(copy.evidence for copy in (mindspore, scipy, numpy)),
+        severity=_weight(failure),
+        evidence=(
+            *(copy.evidence for copy in (mindspore, scipy, numpy)),
+            *([failure.reason] if failure else []),
+        ),
         action=Action.CONFIG,
         fix=pip_fix(host, title, ("install", *pins(host, "scipy", "numpy"), *accepted)),
         echo_of=("numpy-version.unsuitable",),

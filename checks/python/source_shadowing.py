@@ -95,7 +95,8 @@ def source_shadowing(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    The line is an `export` for the shell that starts the job. Nothing is moved or renamed.
+    Shown only: an `export` for the shell that starts the job, or the `mv -n` of a single file in the working
+    directory that hides a module of Python; a folder is never moved.
 
     ## References
 
@@ -184,8 +185,21 @@ def _finding(host: Host, front: Front, path: str, name: str, installed: str) -> 
         severity=ERROR if _imported(host, name) else WARNING if front.certain else INFO,
         evidence=(_("found first: {path}").format(path=path), _("hidden: {path}").format(path=installed)),
         action=Action.CONFIG,
-        fix=_without(host, front),
+        fix=_without(host, front) or _moved(host, name, path),
     )
+
+
+def _moved(host: Host, name: str, path: str) -> Optional[Fix]:
+    """The line that takes one file of the job's own out of the way, where an import fails by it.
+
+    Its byte code in __pycache__ counts no more then. A folder may be a project: its owner decides.
+    """
+    if not _imported(host, name) or path.rpartition("/")[2].startswith("__init__."):
+        return None
+    step = Command(("mv", "-n", path, f"{path}.aside"))
+    back = Command(("mv", "-n", f"{path}.aside", path)).lines()
+    title = _("rename the file, and what imports it by this name")
+    return Fix(title, steps=(step,), undo=tuple(back), risk=Risk.MANUAL, needs_root=False)
 
 
 def _imported(host: Host, name: str) -> bool:

@@ -36,7 +36,7 @@ from npudoctor.host.python.interpreter import Distribution, normal
 from npudoctor.host.python.requirements import required, version_number
 from npudoctor.knowledge.compatibility import Compatibility, judge_pair
 from npudoctor.knowledge.frameworks import is_listed, torch_npu_pairs, torch_of
-from npudoctor.knowledge.versions import public
+from npudoctor.knowledge.versions import names_cann, public
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
@@ -272,9 +272,14 @@ def _release(host: Host, torch: Distribution) -> Optional[str]:
     cann = product_version(host, install) if install else None
     if cann:
         pairs = torch_npu_pairs(host.knowledge)
+        # Every release of a train may go with it; the one that was published for it comes first.
+        paired = {
+            row["torch_npu"] for row in rows if any(names_cann(name, cann) for name in row.texts("cann"))
+        }
         releases = [
             name for name in releases if judge_pair(pairs, name, cann).answer is Compatibility.COMPATIBLE
         ]
+        releases.sort(key=lambda name: name not in paired)
     return releases[0] if releases else None
 
 

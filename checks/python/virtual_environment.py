@@ -55,7 +55,7 @@ def virtual_environment(host: Host) -> Iterator[Union[Finding, Facts]]:
     ## Fix safety
 
     Shown only. Where a Python of the release of its packages is on PATH, the environment is led to that one
-    and keeps them; else it must be made once more, and its packages installed again.
+    and keeps them; else a new one is made beside it, with the same packages. Nothing of it is deleted.
 
     ## References
 
@@ -149,25 +149,30 @@ def _settings(host: Host, folder: str) -> tuple[str, ...]:
 
 
 def _anew(host: Host, folder: str) -> Fix:
-    """Its packages stay where a Python of their release is on PATH; else they are installed again."""
+    """Its packages stay where a Python of their release is on PATH; else a new environment is made beside it.
+
+    Nothing is deleted or moved but links that the next line makes again: what was installed from a folder
+    or an index that is gone could not be had again.
+    """
     libs = [name for name in host.files.names(f"{folder}/lib") if PYTHON_LIB.match(name)]
     filled = [name for name in libs if len(host.files.names(f"{folder}/lib/{name}/site-packages")) > 1]
     python = host.files.real(host.interpreter.path) or "python3"  # one outside of it
-    steps: tuple[tuple[str, ...], ...] = ((python, "-m", "venv", "--clear", folder),)
-    title = _("recreate the environment with a Python that exists, then install its packages again")
+    new = f"{folder}-new"
+    steps: tuple[tuple[str, ...], ...] = ((python, "-m", "venv", new),)
+    title = _("create a new environment beside it, install the packages there, and use that one")
     other = _on_path(host, folder, filled[0]) if filled else None
     if other is not None:
         title = _("point the environment at {python}; its packages stay").format(python=other)
         links = [f"{folder}/bin/{name}" for name in host.files.names(f"{folder}/bin") if _PROGRAM.match(name)]
         steps = (("rm", "-f", *links), (other, "-m", "venv", "--upgrade", folder))
     elif filled:
-        title = _("list its packages, recreate the environment, and install them again")
+        title = _("list its packages, install them into a new environment beside it, and use that one")
         site, kept = f"{folder}/lib/{filled[0]}/site-packages", f"{folder}.packages.txt"
         steps = (
             # Not what they require: another Python may need other releases of that.
             ("sh", "-c", _LIST, site, kept),
             *steps,
-            (f"{folder}/bin/python3", "-m", "pip", "install", "-r", kept),
+            (f"{new}/bin/python3", "-m", "pip", "install", "-r", kept),
         )
     return Fix(title, steps=tuple(map(Command, steps)), risk=Risk.MANUAL, needs_root=False)
 
@@ -181,7 +186,8 @@ def _on_path(host: Host, folder: str, name: str) -> Optional[str]:
         path = f"{one}/{name}"
         if one.startswith("/") and one.rstrip("/") != f"{folder}/bin":
             entry = host.files.stat(path)
-            if entry is not None and entry.is_file:
+            # A shim (pyenv) is a script: an environment that points to one is broken for good.
+            if entry is not None and entry.is_file and host.files.read(path, 2) != b"#!":
                 return path
     return None
 

@@ -96,7 +96,7 @@ _TWO_NUMPY = (
 VERSIONS = (
     Case("torch-without-numpy", TORCH, (Uninstall("numpy"),), ("numpy",)),
     Case("mindspore-new-numpy-2", MINDSPORE_NEW, (Install("numpy==2.2.6"),), ("numpy",)),
-    Case("mindspore-numpy-2", MINDSPORE, (Install("numpy==2.3.5"),), ("numpy",), quick=True),
+    Case("mindspore-numpy-2", MINDSPORE, (Install("numpy==2.3.5"),), ("numpy",), warned=True, quick=True),
     Case("scipy-for-a-later-numpy", MINDSPORE, (Install("numpy==1.23.5"),), ("numpy",)),
     Case("paddle-old-protobuf", PADDLE, (Install("protobuf==3.19.6"),), ("protobuf",)),
     Case(

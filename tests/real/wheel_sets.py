@@ -167,11 +167,11 @@ ILL = [
         "E scipy-version.slow-initialisation E conflicting-packages.other-python", "slow-scipy", "3.9",
         "mindspore-ascend==1.10.0", NUMPY_1, Foreign("scipy==1.4.1", python="3.8"),
     ),
-    _ill("E numpy-version.unsuitable", "numpy-2-mindspore", "3.11", *_MINE, "numpy==2.3.5", "scipy==1.17.1"),
+    _ill("W numpy-version.unsuitable", "numpy-2-mindspore", "3.11", *_MINE, "numpy==2.3.5", "scipy==1.17.1"),
     _ill("E scipy-version.unsuitable", "scipy-1.18", "3.12", *_MINE, NUMPY_1, "scipy==1.18.1"),
     _ill("E numpy-version.missing", "no-numpy", "3.11", *_MINE, "scipy==1.17.1"),
     _ill(
-        "E numpy-version.unsuitable", "numpy-2-vllm-ascend", "3.11", "vllm-ascend==0.15.0rc1", "vllm==0.15.0",
+        "W numpy-version.unsuitable", "numpy-2-vllm-ascend", "3.11", "vllm-ascend==0.15.0rc1", "vllm==0.15.0",
         *VLLM_NEEDS,
         "numpy==2.3.5",
     ),

@@ -83,6 +83,8 @@ def _paths(program: str, rest: list[str]) -> Iterator[str]:
     """The paths among the words; what is written is made, if its folder is there."""
     if program in ("printf", "chmod", "mkdir"):
         return
+    if program == "mv":
+        rest = rest[:-1]  # what it is called later
     yield from (word for word in rest if word.startswith("/"))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from npudoctor.core.model import Finding
+from npudoctor.core.model import Finding, Severity
 from npudoctor.host import Host
 from npudoctor.runner.runner import Settings, run
 
@@ -51,6 +51,8 @@ def test_every_line_works_there(fault: Fault, machine: Machine) -> None:
         for check, finding in _said(broken):
             assert _untrue(host, finding) == [], finding.code
             lines = finding.fix.commands if finding.fix else ()
+            if finding.weight is Severity.ERROR:  # lines, or a sentence that says who does what where
+                assert lines or (finding.fix and finding.fix.title), finding.code
             assert lacking(broken, host, lines) == [], finding.code
             after = typed(broken, lines) if lines else None
             if after is not None:

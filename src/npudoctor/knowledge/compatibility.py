@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from npudoctor.core.frozen import dataclass, field
-from npudoctor.knowledge.versions import Order, cann_order, public, same_patch_line
+from npudoctor.knowledge.versions import Order, cann_order, cann_span, names_cann, public
 
 if TYPE_CHECKING:
     from packaging.version import Version
@@ -69,7 +69,21 @@ def judge_pair(rows: Sequence[Pair], release: str, cann: str) -> PairJudgement:
     if theirs > _ends(newest)[1]:
         return PairJudgement(Compatibility.NEWER, (newest,), newer_cann=True)
     exact = tuple(row for row in exact if row.compatible)
-    return PairJudgement(Compatibility.BETWEEN, exact) if exact else _unlisted(known, release, cann)
+    return _listed(known, exact, cann) if exact else _unlisted(known, release, cann)
+
+
+def _listed(known: Sequence[Pair], exact: tuple[Pair, ...], cann: str) -> PairJudgement:
+    """Of a release whose rows name other versions: its neighbours may suit this one.
+
+    Both of them; of the newest release, the one before it.
+    """
+    mine = _dated(exact[0].release)
+    ordered = sorted(known, key=lambda row: _dated(row.release))
+    below = _equals([row for row in ordered if _dated(row.release) < mine], -1)
+    above = _equals([row for row in ordered if _dated(row.release) > mine], 0)
+    if below and all(any(_names(row, cann) for row in side) for side in (below, above) if side):
+        return PairJudgement(Compatibility.BESIDE, (*below, *above))
+    return PairJudgement(Compatibility.BETWEEN, exact)
 
 
 def _unlisted(rows: Sequence[Pair], release: str, cann: str) -> PairJudgement:
@@ -111,11 +125,10 @@ def _dated(release: str) -> Version:
 
 
 def _names(row: Pair, cann: str) -> bool:
-    mine = cann_order(cann)
-    return any(cann_order(version) == mine or same_patch_line(version, cann) for version in row.cann)
+    return any(names_cann(name, cann) for name in row.cann)
 
 
 def _ends(row: Pair) -> tuple[Order, Order]:
     """The oldest and the newest CANN that a row names; a row that names none comes first."""
-    orders = sorted(order for order in map(cann_order, row.cann) if order) or [()]
-    return orders[0], orders[-1]
+    spans = [span for span in map(cann_span, row.cann) if span] or [((), ())]
+    return min(first for first, _last in spans), max(last for _first, last in spans)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Optional
 from npudoctor.knowledge.compatibility import Pair
 from npudoctor.knowledge.site import Knowledge
 from npudoctor.knowledge.tables import Row
-from npudoctor.knowledge.versions import public
+from npudoctor.knowledge.versions import is_train, public
 
 if TYPE_CHECKING:
     from packaging.version import Version
@@ -26,7 +26,7 @@ def torch_npu_pairs(knowledge: Knowledge) -> list[Pair]:
         pairs += [
             Pair(row["torch_npu"], train.texts("cann"), train["source"], train["as_of"])
             for train in trains
-            if own_train and own_train[0] in train.texts("trains")
+            if own_train and any(is_train(name, own_train[0]) for name in train.texts("trains"))
         ]
     return pairs
 
@@ -135,10 +135,14 @@ def pythons_of(knowledge: Knowledge, name: str, version: str) -> Optional[Row]:
         "torch-npu": ("torch_npu", "python", "torch"),
         "vllm-ascend": ("vllm_ascend", "releases", "vllm_ascend"),
     }.get(name, ("mindspore", "python", "mindspore"))
+    from packaging.specifiers import SpecifierSet
+
     mine = public(version)
-    if mine is not None and name == "torch-npu":
-        mine = public(mine.base_version)
     rows = [row for row in knowledge.rows(table, section) if row.texts("python")]
+    if mine is not None and name == "torch-npu":
+        some = (SpecifierSet(",".join(row.texts("torch_npu"))) for row in rows)
+        rows = [row for row, those in zip(rows, some) if those.contains(mine, prereleases=True)]
+        mine = public(mine.base_version)
     if section == "releases":  # what such a row forbids is a CANN
         rows = [row for row in rows if row.values.get("compatible", True)]
     return next((row for row in rows if mine is not None and public(row[key]) == mine), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Optional
 
 from npudoctor.knowledge.site import Knowledge
@@ -36,6 +37,23 @@ def seen_to_work(knowledge: Knowledge, user: str, version: str, name: str, insta
         )
     except (InvalidRequirement, InvalidVersion):
         return False
+
+
+def seen_to_fail(knowledge: Knowledge, user: str, version: str, name: str, installed: str) -> Optional[Row]:
+    """The row that says with which error this release was seen to fail beside this version of another one.
+
+    None where no row does: what metadata alone says proves no failure. Names by PEP 503.
+    """
+    for row in knowledge.rows("requirements", "fails"):
+        if user in row.texts("users") and row["beside"].startswith(name) and _covers(row, version):
+            from packaging.requirements import InvalidRequirement, Requirement
+            from packaging.version import InvalidVersion
+
+            with suppress(InvalidRequirement, InvalidVersion):
+                beside = Requirement(row["beside"])
+                if beside.name == name and beside.specifier.contains(installed, prereleases=True):
+                    return row
+    return None
 
 
 def unstated_requirements(knowledge: Knowledge, user: str, version: str) -> list[tuple[Requirement, Row]]:

@@ -30,13 +30,15 @@ _RANGES = {
     "cann_packages.numpy": ("specifier",),
     "cann_python.python": ("python",),
     "mindspore.scipy": ("versions", "scipy"),
+    "requirements.fails": ("versions",),
     "requirements.lenient": ("versions",),
     "requirements.needs": ("versions",),
     "torch_npu.numpy": ("versions", "numpy"),
+    "torch_npu.python": ("torch_npu",),
     "vllm_ascend.releases": ("python",),
 }
 # What is a requirement, with the name of the package: `numpy<2`.
-_REQUIREMENTS = {"requirements.needs": ("requires",)}
+_REQUIREMENTS = {"requirements.fails": ("beside",), "requirements.needs": ("requires",)}
 _RELEASES = {
     "cann_packages.numpy": ("below",),
     "mindspore.cann": ("mindspore",),

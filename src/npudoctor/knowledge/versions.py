@@ -15,6 +15,7 @@ Order = tuple[tuple[int, ...], ...]
 # The community calls 8.1.RC1 8.1.RC1.beta1; 9.0.0-beta.2 is a release of its own.
 _COMMUNITY = re.compile(r"(?<=\d)\.beta\d+\Z", re.IGNORECASE)
 _PATCH = re.compile(r"(\d+\.\d+)\.\d+\Z")
+_ANY = re.compile(r"(\d+\.\d+)\.X\Z", re.IGNORECASE)
 
 
 def cann_order(version: str) -> Optional[Order]:
@@ -26,6 +27,28 @@ def same_patch_line(one: str, other: str) -> bool:
     """Whether two versions of CANN differ in their last number only: 8.5.0 and 8.5.1, not 8.3.RC1 and RC2."""
     mine, theirs = _PATCH.match(one), _PATCH.match(other)
     return mine is not None and theirs is not None and mine[1] == theirs[1]
+
+
+def names_cann(name: str, cann: str) -> bool:
+    """Whether a name in a row is about this CANN: 8.5.0 for 8.5.1 too, 8.5.X for the line and its betas."""
+    line = _ANY.match(name)
+    if line is not None:
+        return cann_order(cann) is not None and cann.startswith(f"{line[1]}.")
+    return cann_order(name) == cann_order(cann) or same_patch_line(name, cann)
+
+
+def cann_span(name: str) -> Optional[tuple[Order, Order]]:
+    """The oldest and the newest CANN that a name in a row stands for; None when it is not such a name."""
+    line = _ANY.match(name)
+    first, last = (cann_order(f"{line[1]}.T0"), cann_order(f"{line[1]}.999")) if line else (
+        cann_order(name), cann_order(name))  # fmt: skip
+    return None if first is None or last is None else (first, last)
+
+
+def is_train(name: str, train: str) -> bool:
+    """Whether a name in a row is this release train: 26.1.X is 26.1.0 and 26.1.1."""
+    line = _ANY.match(name)
+    return train.startswith(f"{line[1]}.") if line else name == train
 
 
 def public(version: str) -> Optional[Version]:

@@ -42,15 +42,24 @@ _LEVELS = (
 )
 
 
-def brief_lines(report: Report, style: Style, closing: Sequence[str], *, notes: bool = False) -> list[str]:
+def brief_lines(
+    report: Report,
+    style: Style,
+    closing: Sequence[str],
+    *,
+    notes: bool = False,
+    together: Sequence[str] = (),
+) -> list[str]:
     """The whole, which ends with `closing`; tighter where that makes it fit on one screen.
 
-    `notes`: show what is only worth knowing in full, as the reader asked for it.
+    `notes`: show what is only worth knowing in full, as the reader asked for it. `together`: what stands
+    before the end where the screen has room for it; its lines stand with their findings too.
     """
-    for level in _LEVELS:
-        page = Brief(report, style, level).page(notes, closing)
-        if len(page) <= SCREEN:
-            return page
+    for ending in ((*together, *closing), closing) if together else (closing,):
+        for level in _LEVELS:
+            page = Brief(report, style, level).page(notes, ending)
+            if len(page) <= SCREEN:
+                return page
     return Brief(report, style, _LEVELS[0]).page(notes, closing)
 
 

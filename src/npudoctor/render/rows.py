@@ -139,6 +139,11 @@ def fix_lines(fix: Fix, indent: str, most: int = 0, prose: int = 0) -> Iterator[
     `most`: only so many lines, and how many are left, a single one beside its title; 0 for all.
     `prose`: the same for a title without lines.
     """
+    if fix.container and not fix.commands:
+        # Words of `docker run` are copied, so they are never broken.
+        yield from paragraph(_("ask whoever starts the container to add:"), indent, indent)
+        yield f"{indent}  {printable(redact(' '.join(fix.container)))}"
+        return
     if not fix.commands:
         lines = paragraph(redact(fix.title), indent, indent)
         yield from lines[: prose or None]

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from npudoctor.core.messages import _, ngettext
-from npudoctor.core.model import Finding, Report, Risk, Severity, Status, Verdict
+from npudoctor.core.model import Report, Severity, Status, Verdict
 from npudoctor.render.brief import brief_lines
 from npudoctor.render.columns import paragraph, room, width
+from npudoctor.render.combined import can_fix, combined_lines
 from npudoctor.render.full import full_lines
 from npudoctor.render.printable import printable
 from npudoctor.render.problems import Problems
@@ -35,10 +36,11 @@ def report_text(
     if quiet:
         return printable(report.msg) + "\n"
     closing = list(verdict_lines(report, style, whole=not notes))
+    together = combined_lines(report, _healing(report)[0], _environment(report))
     if verbose:
-        lines = [*full_lines(report, style, subjects, everything=verbose > 1), *closing]
+        lines = [*full_lines(report, style, subjects, everything=verbose > 1), *together, *closing]
     else:
-        lines = brief_lines(report, style, closing, notes=notes)
+        lines = brief_lines(report, style, closing, notes=notes, together=together)
     return "\n".join(lines) + "\n"
 
 
@@ -103,22 +105,35 @@ def next_lines(report: Report, *, whole: bool = False) -> list[str]:
 
 def _fixing(report: Report) -> str:
     """The command that heals, where npudoctor can; other commands are shown with what they are for."""
-    healing = [(row, finding) for row in report.results for finding in row.findings if _can_fix(finding)]
+    command, rooted = _healing(report)
+    text = _("next, as root: {command}") if rooted else _("next: {command}")
+    return text.format(command=command) if command else ""
+
+
+def _healing(report: Report) -> tuple[str, bool]:
+    """The command that heals, and whether root has to type it; "" where npudoctor can do nothing."""
+    healing = [(row, finding) for row in report.results for finding in row.findings if can_fix(finding)]
     if not healing:
-        return ""
+        return "", False
     checks = dict.fromkeys(row.check for row, _finding in healing)
     arguments = ["--cache-server" if check == "cache-server" else check for check in checks]
     command = "npudoctor fix " + " ".join(arguments)
     rooted = report.host.user != "root" and any(f.fix is not None and f.fix.needs_root for _row, f in healing)
-    return (_("next, as root: {command}") if rooted else _("next: {command}")).format(command=command)
+    return command, rooted
 
 
 def _setting(report: Report) -> str:
     """The line that sets what the shell lacks, where `env` knows the value."""
+    command = _environment(report)
+    return _("next, in the job's shell: {command}").format(command=command) if command else ""
+
+
+def _environment(report: Report) -> str:
+    """The command for the shell that lacks variables; "" where it would print nothing that helps."""
     from npudoctor.environment.variable_checks import env_would_help
 
     if report.target.root is None and env_would_help(report):
-        return _("next, in the job's shell: {command}").format(command='eval "$(npudoctor env)"')
+        return 'eval "$(npudoctor env)"'
     return ""
 
 
@@ -129,14 +144,6 @@ def _expecting(report: Report) -> str:
     silent = any(row.check == "accelerator" and row.status is Status.UNKNOWN for row in report.results)
     text = _("if it needs no accelerator: {command}")
     return text.format(command="npudoctor check --expect none") if silent else ""
-
-
-def _can_fix(finding: Finding) -> bool:
-    """Whether `npudoctor fix` could do something: a child can set no variable, and MANUAL is for people."""
-    fix = finding.fix
-    if fix is None or not finding.counts or fix.risk is Risk.MANUAL or fix.unproven:
-        return False
-    return any(not line.startswith("export ") for line in fix.commands)
 
 
 def decisive_text(report: Report) -> str:

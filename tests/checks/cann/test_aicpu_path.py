@@ -57,7 +57,7 @@ def told(files: Mapping[str, Content], variables: Mapping[str, str], **more: Any
 def line(asked: Asked) -> Optional[str]:
     """The one line of the fix of the one finding."""
     (finding,) = asked.findings
-    if finding.fix is None:
+    if finding.fix is None or not finding.fix.commands:
         return None
     (command,) = finding.fix.commands
     return command

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Iterator, Mapping
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from tests.checks.python.stack_machine import site
 from npudoctor import Severity, Status
 from npudoctor.checks.cann.cann_driver import cann_driver
 from npudoctor.host import Host, Options
+from npudoctor.knowledge.site import Knowledge
 from npudoctor.testing import Asked, Content, ask, unreadable
 
 INFO_FILE = f"{DRIVER}/version.info"
@@ -47,6 +50,22 @@ def test_quiet_when_the_pair_is_known_to_work(release: str, version: str) -> Non
     told = pair(release, version)
     assert (told.status, told.codes) == (Status.OK, [])
     assert told.facts["driver"] == version
+
+
+def test_every_row_of_ours_is_quiet() -> None:
+    rows = [row for row in Knowledge().rows("cann_driver", "driver") if row.values.get("compatible", True)]
+    assert len(rows) > 25
+    for row in rows:
+        for release, version in product(row.texts("cann"), row.texts("drivers")):
+            there = [re.sub(r"\.[xX]\Z", ".1", name) for name in (release, version)]
+            assert pair(*there).codes == [], (release, version)
+
+
+def test_between_two_rows_is_a_note_where_no_list_speaks_against_it() -> None:
+    told = asked(cann_driver, cann("9.2.0"), driver("26.1.0", listed=""), NPU)
+    (finding,) = told.findings
+    assert (finding.code, finding.severity) == ("cann-driver.not-listed", Severity.INFO)
+    assert "26.0.RC1, 26.2.RC1" in finding.message
 
 
 def test_rows_of_a_site(tmp_path: Path) -> None:
@@ -130,7 +149,8 @@ def test_no_driver_where_a_job_is_to_use_npus() -> None:
         (finding,) = told.findings
         assert (finding.code, finding.severity) == ("cann-driver.missing", Severity.ERROR)
         assert finding.echo_of == ("accelerator.missing",)
-        assert (finding.evidence, finding.fix) == ((), None)
+        assert finding.fix is not None
+        assert (finding.evidence, finding.fix.commands) == ((), ())
 
 
 def test_in_a_container_the_mounts_are_said() -> None:

@@ -199,7 +199,8 @@ def test_latest_is_forgotten() -> None:
 def test_no_such_path_and_no_cann_at_all() -> None:
     asked = told({}, sourced())
     assert one(asked).code == "cann-env.no-such-path"
-    assert one(asked).fix is None
+    fix = one(asked).fix
+    assert fix is not None and fix.commands == ()
     assert one(asked).echo_of == ("cann-install.missing",)
     assert len(one(asked).evidence) == 3
 

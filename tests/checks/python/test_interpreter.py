@@ -208,6 +208,22 @@ def test_modules_for_this_python_make_it_a_note() -> None:
     assert (finding.code, finding.severity) == ("interpreter.python-not-listed", Severity.INFO)
 
 
+@pytest.mark.parametrize("version", ["2.9.0.post9", "2.10.0.post7", "2.14.0"])
+def test_a_release_that_got_another_python_than_its_torch_before(version: str) -> None:
+    assert told(package_files("torch_npu", version), python_version="3.14.0").codes == []
+    if version != "2.14.0":
+        former = package_files("torch_npu", version[:-1] + "6")
+        assert told(former, python_version="3.14.0").codes == ["interpreter.python-not-listed"]
+
+
+def test_the_tag_of_the_wheel_counts_before_our_table() -> None:
+    files = package_files("torch_npu", "2.7.1")
+    wheel = f"{SITE}/torch_npu-2.7.1.dist-info/WHEEL"
+    for tag, codes in (("cp314-cp314", []), ("cp313-cp313", ["interpreter.python-not-listed"])):
+        files[wheel] = f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {tag}-manylinux_2_28_x86_64\n"
+        assert told(files, python_version="3.14.0").codes == codes
+
+
 def test_a_row_of_a_site_about_pythons(tmp_path: Any) -> None:
     row = '[[torch_npu.python]]\ntorch = "2.7.1"\npython = "{python}"\nsource = "us"\nas_of = "2026-12"\n'
     files = package_files("torch_npu", "2.7.1")

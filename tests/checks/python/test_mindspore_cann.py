@@ -12,6 +12,7 @@ from tests.checks.python.stack_machine import LATEST, cann, site
 
 from npudoctor import Severity, Status
 from npudoctor.checks.python.mindspore_cann import mindspore_cann
+from npudoctor.knowledge.site import Knowledge
 from npudoctor.testing import SITE, Asked, Content, ask, fake_host, package_files, unreadable
 
 # As in the wheel of 2.7.0: the checker of GPUs has such a list too, and stands before.
@@ -72,7 +73,7 @@ def test_older_than_all_that_it_accepts() -> None:
     for word in ("2.7.0", "8.0.0", "7.6.0.1.220", "7.7, 7.8, 8.2"):
         assert word in finding.message
     assert f"7.7, 7.8, 8.2: {SITE}/mindspore/run_check/_check_version.py" in finding.evidence
-    assert finding.fix is None  # no published one accepts it
+    assert finding.fix is not None and finding.fix.commands == ()  # no published one accepts it
 
 
 def test_a_mixture_of_releases_is_the_cause() -> None:
@@ -119,11 +120,22 @@ def test_a_release_of_which_only_the_notes_are_known() -> None:
     assert "2.4.0 with CANN 8.0.RC3" in finding.message
 
 
-@pytest.mark.parametrize(("mindspore", "version"), [("2.11.0", "9.1.0"), ("2.4.0", "9.2.0")])
+@pytest.mark.parametrize(("mindspore", "version"), [("2.12.0", "9.2.0"), ("2.4.0", "9.3.0")])
 def test_newer_than_the_table(mindspore: str, version: str) -> None:
     (finding,) = beside(mindspore, version).findings
     assert (finding.code, finding.severity) == ("mindspore-cann.newer-than-table", Severity.INFO)
     assert "2026-11" in finding.message
+
+
+def test_every_row_of_ours_is_quiet() -> None:
+    rows = Knowledge().rows("mindspore", "cann")
+    assert len(rows) > 20
+    for row in rows:
+        for version in row.texts("cann"):
+            assert beside(row["mindspore"], version).codes == [], (row["mindspore"], version)
+    for row in Knowledge().rows("mindspore", "cann_component_versions"):
+        for component in row.texts("accepts"):
+            assert beside(row["mindspore"], "", component).codes == [], (row["mindspore"], component)
 
 
 def test_a_site_has_the_first_word(tmp_path: Path) -> None:

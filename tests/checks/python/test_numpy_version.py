@@ -58,14 +58,18 @@ def test_skipped_where_nobody_says_which(numpy: str, packages: list[dict[str, Co
 @pytest.mark.parametrize("numpy", ["2.2.6", "2.0.0rc1", "1.19.5"])
 def test_not_what_it_requires(numpy: str) -> None:
     (finding,) = beside(numpy, MINDSPORE, TE).findings
-    assert (finding.code, finding.severity) == ("numpy-version.unsuitable", Severity.ERROR)
+    # MindSpore 2.7.0 runs with it, but for datasets of plain numbers or strings: that is no error.
+    assert (finding.code, finding.severity) == ("numpy-version.unsuitable", Severity.WARNING)
+    failing = any("Unable to avoid copy" in line for line in finding.evidence)
+    assert failing is (numpy == "2.2.6")
     assert f"NumPy {numpy}" in finding.message and "numpy<2.0.0,>=1.20.0" in finding.message
     assert f"numpy {numpy}: {SITE}/numpy-{numpy}.dist-info" in finding.evidence
 
 
 def test_one_finding_names_all_and_the_line_suits_all() -> None:
     (finding,) = beside("2.2.6", MINDSPORE, VLLM_ASCEND, TORCHVISION).findings
-    assert len(finding.evidence) == 3
+    assert len(finding.evidence) == 4
+    assert finding.evidence[3] == "a dataset of plain numbers or strings fails: Unable to avoid copy"
     assert finding.fix is not None and finding.fix.risk is Risk.MANUAL
     (line,) = finding.fix.commands
     kept = "mindspore==2.7.0 torchvision==0.22.1 vllm-ascend==0.11.0"

@@ -83,6 +83,34 @@ def test_too_old(version: str, severities: list[Severity]) -> None:
     assert [finding.severity for finding in findings] == severities
 
 
+SCIPY: Package = ("scipy", "1.17.1", "numpy<2.7,>=1.26.4")
+TYPING: Package = ("typing_extensions", "4.12.2")
+PADDLE: Package = ("paddlepaddle", "3.3.1", "numpy>=1.21", "protobuf>=3.20.2")
+
+
+@pytest.mark.parametrize(
+    ("framework", "others", "severity", "error"),
+    [
+        (("mindspore", "2.8.0", "scipy"), (SCIPY, ("numpy", "1.26.3")), Severity.WARNING, ""),
+        (("mindspore", "2.8.0", "scipy"), (SCIPY, ("numpy", "1.25.2")), Severity.WARNING, ""),
+        (("mindspore", "2.8.0", "scipy"), (SCIPY, ("numpy", "1.24.4")), Severity.ERROR, "numpy.exceptions"),
+        (PADDLE, (WITH_NUMPY, TYPING, ("protobuf", "3.20.1")), Severity.WARNING, ""),
+        (
+            PADDLE,
+            (WITH_NUMPY, TYPING, ("protobuf", "3.19.6")),
+            Severity.ERROR,
+            "cannot import name 'builder'",
+        ),
+    ],
+)
+def test_only_what_was_seen_to_fail_is_an_error(
+    framework: Package, others: tuple[Package, ...], severity: Severity, error: str
+) -> None:
+    (finding,) = told(framework, *others).findings
+    assert (finding.code, finding.severity) == ("package-requirements.unsuitable", severity)
+    assert ("fails: " in finding.evidence[0], error in finding.evidence[0]) == (bool(error), True)
+
+
 def test_newer_than_a_bound_is_a_warning() -> None:
     (finding,) = told(*without("mpmath"), ("mpmath", "1.4.0")).findings
     assert (finding.code, finding.severity) == ("package-requirements.unsuitable", Severity.WARNING)
@@ -169,7 +197,8 @@ def test_builds_of_one_release_are_alike() -> None:
     assert told(torch, WITH_NUMPY, ("torch-npu", "2.9.0", "torch==2.9.0+cpu")).codes == []
     assert told(("torch", "2.9.0+cpu"), WITH_NUMPY, ("torch-npu", "2.9.0", "torch==2.9.0")).codes == []
     (finding,) = told(torch, WITH_NUMPY, ("torch-npu", "2.10.0", "torch==2.10.0")).findings
-    assert (finding.code, finding.severity) == ("package-requirements.unsuitable", Severity.ERROR)
+    assert (finding.code, finding.severity) == ("package-requirements.unsuitable", Severity.WARNING)
+    assert "torch-npu.torch-mismatch" in finding.echo_of  # which knows what fails, and is an error
 
 
 def test_a_plug_in_names_the_version_for_what_it_extends() -> None:
@@ -244,9 +273,9 @@ def test_a_bound_that_no_metadata_says(version: str, codes: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "severity"), [("1.0.1", Severity.WARNING), ("0.9", Severity.ERROR), ("odd", None)]
+    ("version", "severity"), [("1.0.1", Severity.WARNING), ("0.9", Severity.WARNING), ("odd", None)]
 )
-def test_older_than_required_and_seen_to_work(version: str, severity: object) -> None:
+def test_older_than_required_and_not_seen_to_fail(version: str, severity: object) -> None:
     findings = told(
         ("mindspore", "2.10.0", "asttokens>=2.0.4"), WITH_OLD_NUMPY, ("asttokens", version)
     ).findings

@@ -14,6 +14,7 @@ from tests.checks.python.test_torch_autoload import WITHOUT_CANN, judge
 
 from npudoctor import Risk, Severity, Status
 from npudoctor.checks.python.torch_npu import torch_npu
+from npudoctor.knowledge.site import Knowledge
 from npudoctor.testing import SITE, Asked, Content, ask, fake_host, folder, package_files, unreadable
 
 ROW = '[[torch_npu.cann]]\ntorch_npu = "2.7.1"\ncann = "{cann}"\nsource = "ours"\nas_of = "2026-12"\n'
@@ -51,6 +52,45 @@ def test_quiet_when_it_suits(adapter: str, torch: str, version: str, headers: tu
     told = beside(adapter, torch, version, *headers)
     assert (told.status, told.codes) == (Status.OK, [])
     assert told.facts == {"torch_npu": adapter, "torch": torch, "cann": version}
+
+
+# What TorchNPU 26.2.0's release note declares: every release of these trains with every CANN of these lines.
+TRAINS = (
+    *("2.14.0", "2.13.0", "2.12.0.post3", "2.11.0.post3", "2.10.0.post7", "2.9.0.post9", "2.7.1.post11"),
+    *("2.12.0.post2", "2.11.0.post2", "2.10.0.post6", "2.9.0.post8", "2.7.1.post10"),
+    *("2.12.0", "2.11.0", "2.10.0.post4", "2.9.0.post6", "2.7.1.post8"),
+    *("2.10.0", "2.9.0.post2", "2.8.0.post4", "2.7.1.post4"),
+    *("2.9.0", "2.8.0.post2", "2.7.1.post2", "2.6.0.post5"),
+)
+CANNS = ("8.5.0", "8.5.1", "8.5.2", "9.0.0-beta.2", "9.0.0", "9.0.1", "9.1.0", "9.2.0-beta.1", "9.2.0")
+
+
+@pytest.mark.parametrize("adapter", TRAINS)
+def test_quiet_with_every_cann_that_its_train_is_declared_for(adapter: str) -> None:
+    torch = adapter.partition(".post")[0]
+    assert {version: beside(adapter, torch, version).codes for version in CANNS} == {
+        version: [] for version in CANNS
+    }
+
+
+def test_every_row_of_ours_is_quiet() -> None:
+    rows = [row for row in Knowledge().rows("torch_npu", "cann") if row.texts("torch")]
+    assert len(rows) > 80
+    for row in rows:
+        for version in row.texts("cann"):
+            there = version.replace(".X", ".0")
+            assert beside(row["torch_npu"], row["torch"], there).codes == [], (row["torch_npu"], version)
+
+
+def test_a_release_of_no_train_between_two_that_suit_is_a_note() -> None:
+    (finding,) = beside("2.10.0.post2", "2.10.0", "8.5.0").findings
+    assert (finding.code, finding.severity) == ("torch-npu.cann-not-listed", Severity.INFO)
+
+
+def test_the_release_that_was_published_for_this_cann_is_offered_first() -> None:
+    told = beside("2.8.0", "2.9.0", "8.5.0", "Requires-Dist: torch==2.8.0")
+    fix = told.findings[0].fix
+    assert fix is not None and fix.commands[0].endswith(" torch-npu==2.9.0")
 
 
 def test_quiet_without_cann() -> None:
@@ -121,14 +161,14 @@ def test_without_metadata_its_requirements_are_not_known() -> None:
 
 
 def test_newer_than_its_line_on_a_cann_that_is_older() -> None:
-    (finding,) = beside("2.7.1.post11", "2.7.1", "8.0.0").findings
+    (finding,) = beside("2.7.1.post12", "2.7.1", "8.0.0").findings
     assert (finding.code, finding.severity) == ("torch-npu.cann-not-listed", Severity.WARNING)
-    assert "2.7.1.post8 with CANN 9.1.0" in finding.message
+    assert "2.7.1.post11 with CANN 9.2.0" in finding.message
 
 
 def test_only_what_is_newer_is_called_so() -> None:
-    (finding,) = beside("2.7.1.post11", "2.7.1", "9.1.0").findings
-    assert "torch_npu 2.7.1.post11 is newer" in finding.message and "2.7.1.post8" in finding.message
+    (finding,) = beside("2.7.1.post12", "2.7.1", "9.1.0").findings
+    assert "torch_npu 2.7.1.post12 is newer" in finding.message and "2.7.1.post11" in finding.message
     (finding,) = beside("2.7.1", "2.7.1", "10.0.0").findings
     assert finding.message.startswith("CANN 10.0.0 is newer")
 
@@ -169,7 +209,7 @@ def test_a_package_between_two_that_do_not_suit() -> None:
 
 @pytest.mark.parametrize(
     ("adapter", "version"),
-    [("2.14.0", "9.1.0"), ("2.9.0.post9", "9.1.0"), ("2.12.0", "9.2.0-beta.2"), ("2.1.0", "10.0.0")],
+    [("2.15.0", "9.1.0"), ("2.9.0.post10", "9.1.0"), ("2.12.0", "9.3.0-beta.2"), ("2.1.0", "10.0.0")],
 )
 def test_newer_than_the_table(adapter: str, version: str) -> None:
     (finding,) = beside(adapter, adapter.partition(".post")[0], version).findings
@@ -251,7 +291,7 @@ def scene(tmp: Path) -> Iterator[Asked]:
     for adapter, version in (
         ("2.9.0", "8.1.RC1"),
         ("2.7.1.post6", "9.0.0"),
-        ("2.14.0", "9.1.0"),
+        ("2.15.0", "9.1.0"),
         ("2.1.0", "10.0.0"),
     ):
         yield beside(adapter, adapter[:5], version)

@@ -70,8 +70,27 @@ def test_the_base_is_another_release_now() -> None:
     assert finding.fix is not None
     listed, made, filled = finding.fix.commands
     assert "pip list --not-required" in listed and f"{VENV}/lib/python3.11/site-packages" in listed
-    assert made == f"/opt/python3.11/bin/python3 -m venv --clear {VENV}"
-    assert filled == f"{VENV}/bin/python3 -m pip install -r {VENV}.packages.txt"
+    assert made == f"/opt/python3.11/bin/python3 -m venv {VENV}-new"
+    assert filled == f"{VENV}-new/bin/python3 -m pip install -r {VENV}.packages.txt"
+
+
+def test_a_shim_is_no_python_to_point_an_environment_at() -> None:
+    shims = "/home/ann/.pyenv/shims"
+    for text, kept in (("#!/usr/bin/env bash\nexec pyenv exec python3.11\n", True), ("\x7fELF", False)):
+        files = {**WELL, f"{shims}/python3.11": text}
+        (finding,) = told(files, "3.12.1", PATH=f"{VENV}/bin:{shims}:/usr/bin").findings
+        assert finding.fix is not None
+        assert any(f"venv {VENV}-new" in line for line in finding.fix.commands) is kept
+        assert any(shims in line for line in finding.fix.commands) is not kept
+
+
+@pytest.mark.parametrize("files", [WELL, GONE])
+def test_no_remedy_deletes_packages(files: dict[str, Content]) -> None:
+    for finding in told(files, "3.12.1").findings:
+        assert finding.fix is not None
+        assert not [
+            one for one in finding.fix.commands if "--clear" in one or one.startswith(("mv", "rm -r"))
+        ]
 
 
 def test_packages_for_both_releases_are_well() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.checks.python.stack_machine import cann, installed, site
 from npudoctor import Severity, Status
 from npudoctor.checks.python.torch_npu import torch_npu
 from npudoctor.checks.python.vllm_ascend import vllm_ascend
+from npudoctor.knowledge.site import Knowledge
 from npudoctor.testing import SITE, Asked, Content, ask, fake_host, package_files, unreadable
 
 # As in the wheels of PyPI.
@@ -189,8 +191,23 @@ def test_another_cann() -> None:
 
 
 def test_newer_than_the_table() -> None:
-    (finding,) = beside("0.24.0", (), {"vllm": "0.24.0"}, "9.1.0").findings
+    (finding,) = beside("0.31.0", (), {"vllm": "0.31.0"}, "9.2.0").findings
     assert (finding.code, finding.severity) == ("vllm-ascend.newer-than-table", Severity.INFO)
+
+
+def test_every_row_of_ours_is_quiet() -> None:
+    rows = Knowledge().rows("vllm_ascend", "releases")
+    assert len(rows) > 35
+    for row in rows:
+        names = {"torch": row["torch"], "torch_npu": row["torch_npu"]}
+        for version, vllm in product(row.texts("cann"), row.texts("vllm")):
+            told = beside(row["vllm_ascend"], (), {"vllm": vllm, **names}, version)
+            assert told.codes == [], (row["vllm_ascend"], vllm, version)
+
+
+def test_the_newest_release_with_the_cann_of_the_one_before_it_is_a_note() -> None:
+    (finding,) = beside("0.30.0rc1", (), {"vllm": "0.30.0"}, "9.1.0").findings
+    assert (finding.code, finding.severity) == ("vllm-ascend.cann-not-listed", Severity.INFO)
 
 
 def test_the_rows_of_a_site(tmp_path: Path) -> None:

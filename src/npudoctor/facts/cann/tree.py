@@ -112,9 +112,16 @@ def kernels(files: Files, install: Install) -> Optional[str]:
 
 
 def kernels_suit(files: Files, install: Install, version: str) -> Optional[bool]:
-    """Whether the kernels package is one that the release asks for; None when nothing says so."""
+    """Whether the kernels package is one that the release asks for; None when nothing says so.
+
+    From 8.5 it is called ops; from 9.0 on the two are upgraded independently (release notes of CANN
+    9.2.0-beta.1: its ops suit toolkits from 8.5.2 on), and two numbers are no fault by themselves.
+    """
     if at_least(install.version, "8.5"):
-        return version == install.version or version == install.component
+        if train(version) in (train(install.version), train(install.component)):
+            return True
+        independent = at_least(install.version, "9.0") or at_least(version, "9.0")
+        return None if independent else False
     for part in ("toolkit", "runtime", "compiler", "opp"):
         info = cann_info.settings(cann_info.text(files, f"{install.path}/{part}/version.info"))
         wanted = info.get("required_package_opp_kernel_version")

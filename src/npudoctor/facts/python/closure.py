@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 # From whom to whom a requirement leads, by normal name: whether it counts as an optional one.
 Lenient = Callable[[Distribution, str], bool]
+# Who requires it, and the copy that is there: what is known to fail with these two; None: nothing.
+Failing = Callable[[Distribution, Distribution], Optional["Failure"]]
 # The same: whether the version that it names does not count.
 Overruled = Callable[[Distribution, str], bool]
 
@@ -33,11 +35,19 @@ class UnstatedNeed:
 
 
 @dataclass(frozen=True)
+class Failure:
+    """What was seen to fail beside a version. `lenient`: not the import."""
+
+    reason: str
+    lenient: bool = False
+
+
+@dataclass(frozen=True)
 class Need:
     """One requirement: who has it, of what, and what is installed. `way`: from a framework to the user.
 
     `lenient`: some step of the way is one without which the import still works. `reason`: what is known to
-    break, of what no metadata says.
+    break.
     """
 
     user: Distribution
@@ -64,20 +74,6 @@ class Need:
             return accepts(self.specifier, copy.version)
         except InvalidVersion:
             return True
-
-    @property
-    def too_old(self) -> bool:
-        """Whether what is installed is older than everything that is asked for."""
-        from packaging.version import InvalidVersion, Version
-
-        try:
-            here = Version(self.found.version) if self.found else None
-            lows = [clause for clause in self.specifier if clause.operator in (">=", ">", "~=", "==")]
-            return here is not None and any(
-                here < Version(clause.version.removesuffix(".*")) for clause in lows
-            )
-        except InvalidVersion:
-            return False
 
 
 @dataclass(frozen=True)
@@ -106,13 +102,15 @@ def closure(
     unsaid: Callable[[Distribution], Iterable[UnstatedNeed]],
     stand_ins: Mapping[str, Mapping[str, bool]],
     overruled: Overruled = lambda user, name: False,
+    failing: Failing = lambda user, copy: None,
 ) -> Closure:
     """What the roots require, what that requires, and so on, as far as it is installed.
 
     `stand_ins`: which distributions bring the same modules as another one, and whether under the same
-    version numbers. `overruled`: whether another one decides which version of something is right.
+    version numbers. `overruled`: whether another one decides which version of something is right. `failing`:
+    what was seen to fail beside a version that is not what is required.
     """
-    walk = _Walk(interpreter, lenient, unsaid, stand_ins, overruled)
+    walk = _Walk(interpreter, lenient, unsaid, stand_ins, overruled, failing)
     for root in roots:
         walk.enter(root, (), ("",), False)
     walk.drain()
@@ -129,9 +127,11 @@ class _Walk:
         unsaid: Callable[[Distribution], Iterable[UnstatedNeed]],
         stand_ins: Mapping[str, Mapping[str, bool]],
         overruled: Overruled,
+        failing: Failing,
     ) -> None:
         self._interpreter, self._stand_ins = interpreter, stand_ins
         self._lenient, self._unsaid, self._overruled = lenient, unsaid, overruled
+        self._failing = failing
         self._layout = interpreter.layout()
         self._todo: deque[tuple[Distribution, tuple[str, ...], Sequence[str], bool]] = deque()
         self._entered: set[tuple[str, str, bool]] = set()
@@ -183,6 +183,9 @@ class _Walk:
             return
         any_version = not alike or self._overruled(user, wanted.name)
         specifier = SpecifierSet() if any_version else wanted.specifier
+        failure = self._failing(user, distribution) if distribution is not None and alike else None
+        if failure is not None and not reason:
+            reason, lenient = failure.reason, lenient or failure.lenient
         self.needs.append(Need(user, wanted.name, specifier, distribution, way, lenient, reason))
         if distribution is not None:
             self.enter(distribution, way, ("", *wanted.extras), lenient)

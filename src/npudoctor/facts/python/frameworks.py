@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Optional
 
 from npudoctor.core.messages import _
-from npudoctor.facts.python.closure import Closure, Need, Overruled, UnstatedNeed, closure
+from npudoctor.facts.python.closure import Closure, Failure, Need, Overruled, UnstatedNeed, closure
 from npudoctor.host.host import Host
 from npudoctor.host.python.interpreter import Distribution, normal
 from npudoctor.host.python.requirements import all_required
@@ -60,7 +61,14 @@ def _walk(host: Host) -> Closure:
         ],
         stand_ins=rows.stand_ins(knowledge),
         overruled=_overruled(host),
+        failing=lambda user, copy: failure_beside(host, user, copy),
     )
+
+
+def failure_beside(host: Host, user: Distribution, copy: Distribution) -> Optional[Failure]:
+    """What was seen to fail when these two are installed together; None where no row knows."""
+    row = rows.seen_to_fail(host.knowledge, normal(user.name), user.version, normal(copy.name), copy.version)
+    return None if row is None else Failure(_breaks(row), bool(row.values.get("imports")))
 
 
 def _works_without(host: Host, user: Distribution, name: str) -> bool:
@@ -92,12 +100,12 @@ def _overruled(host: Host) -> Overruled:
 def optional(need: Need) -> bool:
     """Whether the import works although this need is not met, as far as is known.
 
-    What is missing is needed unless a row knows better. A version above what is asked for often works; one
-    below seldom does.
+    What is missing is needed unless a row knows better. Another version than is asked for often works: it is
+    an error where a row knows what was seen to fail with it.
     """
     if need.lenient:
         return True
-    return need.found is not None and not need.reason and not need.too_old
+    return need.found is not None and not need.reason
 
 
 def order(needs: Sequence[Need]) -> tuple[bool, int]:
