@@ -119,3 +119,28 @@ def _planted(theirs: Path, victim: Path, kind: str) -> Path:
         theirs.write_text("theirs")
     os.chown(theirs, STRANGER, STRANGER, follow_symlinks=False)
     return theirs / "report" if kind == "folder link" else theirs
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("check", "hccl-env", "--expect", "none", "--output"),
+        ("explain", "job.log", "--output"),
+        ("explain", "job.log", "--collect"),
+        ("env", "--write"),
+        ("snapshot",),
+        ("diff", "job.log", "job.log", "--output"),
+        ("fleet", "check", "-w", "n1", "--output"),
+        ("fleet", "report", "job.log", "--output"),
+    ],
+    ids=" ".join,
+)
+def test_a_destination_where_nothing_can_be_written_is_one_line(
+    npudoctor: Npudoctor, command: tuple[str, ...]
+) -> None:
+    (npudoctor.folder / "job.log").write_text(LOG)
+    (npudoctor.folder / "loop").symlink_to("loop")
+    for path in ("/nonexistent/x.json", "job.log/x.json", "loop/x.json", "a" * 300, "."):
+        done = npudoctor(*command, path)
+        assert (done.status, done.out) == (64, ""), path
+        assert len(done.err.splitlines()) == 1 and "Traceback" not in done.err, path

@@ -188,7 +188,9 @@ def write(
 
 def try_folder(path: str) -> None:
     """OSError where no file could be made at the path."""
-    with folder_of(path) as (folder, _name):
+    with folder_of(path) as (folder, name):
+        with suppress(FileNotFoundError):  # a name that is too long
+            os.stat(name, dir_fd=folder, follow_symlinks=False)
         trial = f".npudoctor-{os.urandom(8).hex()}"
         os.close(open_new(trial, folder))
         os.unlink(trial, dir_fd=folder)
