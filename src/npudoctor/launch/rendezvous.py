@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from collections.abc import Iterator, Mapping
@@ -10,6 +9,7 @@ from contextlib import suppress
 from typing import Any, Optional
 
 from npudoctor.core import way
+from npudoctor.core.parsing import json_of
 from npudoctor.launch.preflight import encode_line
 
 LARGEST = 1 << 20
@@ -39,7 +39,7 @@ class Rendezvous:
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             with open(os.open(name, flags, dir_fd=self._descriptor), "rb") as file:
                 if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                    record = json.loads(file.read(LARGEST))
+                    record = json_of(file.read(LARGEST + 1), most=LARGEST)
                     return record if isinstance(record, dict) else None
         return None
 
