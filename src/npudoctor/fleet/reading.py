@@ -23,7 +23,7 @@ REPORT = "npudoctor.report/1"
 LONGEST = 32 << 20  # bytes of one report; a real one has about 60 KB
 HELD = 256 << 20  # characters of reports that have not ended, all together
 TRIES = 4  # a line that begins with a brace ends most reports
-READING = 60.0  # seconds for a file
+READING = 30.0  # seconds for a file
 SILENCE = 300.0  # seconds that a pipe may say nothing
 GATHERING = 3600.0  # seconds for what many nodes say through a pipe
 DEEPEST = 40  # of containers around a report; Ansible's have eight
@@ -102,7 +102,8 @@ def _read_folder(folder: str) -> Iterator[Item]:
 
 
 def _read_file(path: str) -> Iterator[Item]:
-    count, until = 0, time.monotonic() + READING
+    last: Optional[Item] = None
+    until = time.monotonic() + READING
     try:
         source = _pipe(path) or sources.opened(path, until)
     except (OSError, opening.Unreadable) as error:
@@ -110,12 +111,11 @@ def _read_file(path: str) -> Iterator[Item]:
         yield Unreadable(None, path, why)
         return
     try:
-        for item in read_stream(_lines_in(source), path):
-            count += 1
-            yield item
+        for last in read_stream(_lines_in(source), path):
+            yield last
     finally:
         source.close()
-    if source.problem or not count:
+    if last is None or (source.problem and isinstance(last, Found)):  # else what was cut off is said already
         yield Unreadable(None, path, source.problem or _("holds no report"))
 
 

@@ -76,6 +76,7 @@ def _of_file(path: str, most: int) -> bytes:
 
 def _of_pipe(number: int, most: int) -> bytes:
     """TimeoutError where it says nothing for too long; one byte more than `most` where it does not end."""
+    os.read(number, 0)  # OSError for what is only written to: nothing would ever come
     parts: list[bytes] = []
     size, until = 0, time.monotonic() + 12 * SILENCE
     while size <= most:
