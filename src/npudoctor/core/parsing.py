@@ -87,9 +87,10 @@ def toml_of(text: str, most: int = TOML_LARGEST) -> dict[str, Any]:
 
 def _is_deep_name(line: str) -> bool:
     """Whether a line of TOML may have a name of many parts: its parser copies all of them for each."""
-    for mark in "={[#":
-        line = line.replace(mark, ",")
-    return any(part.count(".") > DEEPEST for part in line.split(","))
+    for mark in "={[#,":
+        line = line.replace(mark, " ")
+    words = " ".join(line.split()).replace(" .", ".").replace(". ", ".").split(" ")
+    return any(word.count(".") > DEEPEST for word in words)
 
 
 def yaml_of(text: str) -> Any:
