@@ -39,8 +39,8 @@ def json_of(
         raise TooMuch(_("it is larger than {most} bytes").format(most=most))
     if isinstance(text, (bytes, bytearray)):
         text = text.decode("utf-8-sig")
-    opened = text.count("{")
-    if opened > objects:
+    marks = _marks(text)
+    if marks.count(b"{") > objects:
         raise TooMuch(_("it has more than {most} objects").format(most=objects))
     if "parse_int" not in hooks and not hasattr(sys, "get_int_max_str_digits"):
         hooks["parse_int"] = _integer
@@ -48,8 +48,7 @@ def json_of(
         document = json.loads(text, **hooks)
     except RecursionError:
         raise TooMuch(_("it is nested too deeply")) from None
-    if opened + text.count("[") > DEEPEST:  # few brackets cannot be deep
-        _expect_flat(text)
+    _expect_flat(marks)
     return document
 
 
@@ -58,13 +57,13 @@ def next_json(text: str, at: int = 0, **hooks: Any) -> tuple[Any, int]:
     through a text begins at 0, where all of it is judged once."""
     if not at and len(text) > LARGEST:
         raise TooMuch(_("it is larger than {most} bytes").format(most=LARGEST))
-    if not at and text.count("{") > OBJECTS:
+    if not at and len(text) > OBJECTS and text.count("{") > OBJECTS:
         raise TooMuch(_("it has more than {most} objects").format(most=OBJECTS))
     try:
         document, end = json.JSONDecoder(**hooks).raw_decode(text, at)
     except RecursionError:
         raise TooMuch(_("it is nested too deeply")) from None
-    _expect_flat(text[at:end])
+    _expect_flat(_marks(text[at:end]))
     return document, end
 
 
@@ -115,14 +114,20 @@ def is_zip(content: bytes) -> bool:
     return zipfile.is_zipfile(io.BytesIO(content))
 
 
-def _expect_flat(text: str) -> None:
-    """TooMuch where a valid JSON text is deeper than DEEPEST. A report has thousands of values, and
-    thousands are read at once: nothing is done here for each value, but by the C of `bytes`."""
+def _marks(text: str) -> bytes:
+    """The brackets and the quotes of a JSON text. A report has thousands of values, and thousands are read at
+    once: nothing is done here for each value, but by the C of `bytes`."""
     if "\\" in text:
         text = text.replace("\\\\", "").replace('\\"', "")
-    marks = text.encode("utf-8", "surrogatepass").translate(None, _NO_MARKS)
+    return text.encode("utf-8", "surrogatepass").translate(None, _NO_MARKS)
+
+
+def _expect_flat(marks: bytes) -> None:
+    """TooMuch where a JSON text, which is valid, is deeper than DEEPEST."""
     # Strings without brackets are two quotes now. What stands between two left over is in a string.
-    left = b"".join(marks.replace(b'""', b"").split(b'"')[::2])
+    left = marks.replace(b'""', b"")
+    if b'"' in left:
+        left = b"".join(left.split(b'"')[::2])
     for _depth in range(DEEPEST):
         left = left.replace(b"[]", b"").replace(b"{}", b"")
         if not left:
