@@ -6,6 +6,7 @@ be read is told as an `Unreadable`, never dropped.
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 import time
@@ -135,21 +136,20 @@ def _lines_in(source: sources.Source) -> Iterator[bytes]:
     """The lines of a file; what is empty, as a hole is, takes no time. The source's `problem` tells of a line
     without an end."""
     pending: list[bytes] = []
-    size = 0
     for piece in source.pieces():
         if not piece.strip(b"\0\r\n\t "):
             piece = piece[:1] + piece[-1:]
-        *whole, last = piece.split(b"\n")
-        for line in whole:
-            yield b"".join((*pending, line, b"\n"))
-            pending.clear()
-            size = 0
-        size += len(last)
-        if size > LONGEST:
-            source.problem = _("a line is longer than {count} MiB").format(count=LONGEST >> 20)
-            return
-        if last:
-            pending.append(last)
+        for line in io.BytesIO(piece).readlines():
+            if pending:
+                line = b"".join((*pending, line))
+                pending.clear()
+            if line.endswith(b"\n"):
+                yield line
+                continue
+            if len(line) > LONGEST:
+                source.problem = _("a line is longer than {count} MiB").format(count=LONGEST >> 20)
+                return
+            pending.append(line)
     if pending:
         yield b"".join(pending)
 
