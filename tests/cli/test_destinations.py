@@ -159,8 +159,9 @@ def test_a_place_that_cannot_be_is_wrong_usage_for_every_command(
     standard output."""
     (npudoctor.folder / "job.log").write_text(LOG)
     (npudoctor.folder / "some.json").write_text("{}")
+    (npudoctor.folder / "loop").symlink_to("loop")
     before = sorted(os.listdir(npudoctor.folder))
-    for path in ("/nonexistent/x.json", "job.log/x.json"):
+    for path in ("/nonexistent/x.json", "job.log/x.json", "loop/x.json", "a" * 300, "."):
         done = npudoctor(*line, path)
         assert (done.status, done.out, done.err.count("\n")) == (64, "", 1), (path, done)
     assert sorted(os.listdir(npudoctor.folder)) == before

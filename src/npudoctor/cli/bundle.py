@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from npudoctor.cli.arguments.paths import writable
 from npudoctor.cli.config import UsageError, absolute
-from npudoctor.cli.terminal.output import Lost, complain, put_file, write_in_child
-from npudoctor.core.messages import _, strerror
+from npudoctor.cli.terminal.output import Lost, complain, write_in_child
+from npudoctor.core import way
+from npudoctor.core.messages import _
 from npudoctor.core.redact.prefilter import HIDDEN
 from npudoctor.core.redact.redact import redact
 from npudoctor.host import CannotTell
@@ -120,9 +121,9 @@ def pack(path: str, contents: Mapping[str, bytes]) -> None:
     top = os.path.basename(path).split(".")[0] or "npudoctor"
     content = _packed(top, contents)
     try:
-        write_in_child(lambda: put_file(path, content, _link, 0o600), path)
+        write_in_child(lambda: way.write(path, content, 0o600, way.link), path)
     except OSError as error:
-        raise Lost(f"{path}: {strerror(error.errno)}") from error
+        raise Lost(f"{path}: {way.why(error)}") from error
 
 
 def _packed(top: str, contents: Mapping[str, bytes]) -> bytes:
@@ -133,8 +134,3 @@ def _packed(top: str, contents: Mapping[str, bytes]) -> bytes:
             entry.size, entry.mode, entry.mtime = len(content), 0o644, int(time.time())
             bundle.addfile(entry, io.BytesIO(content))
     return file.getvalue()
-
-
-def _link(new: str, name: str, folder: int) -> None:
-    """Never instead of another file."""
-    os.link(new, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)

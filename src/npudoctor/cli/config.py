@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Callable, Optional
 
@@ -331,10 +330,8 @@ def _from_file(files: Files, path: str, named: str) -> Iterator[Setting]:
 
 
 def _parse(files: Files, path: str, at: str) -> dict[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
+    from npudoctor.core.parsing import toml_of
+
     try:
         content = files.read(path, LARGEST + 1)
     except CannotTell as error:
@@ -344,7 +341,7 @@ def _parse(files: Files, path: str, at: str) -> dict[str, Any]:
     if len(content) > LARGEST:
         raise UsageError(_("{path} is larger than {most} bytes").format(path=at, most=LARGEST))
     try:
-        return tomllib.loads(content.decode("utf-8"))
+        return toml_of(content.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise UsageError(_("{path} is not UTF-8").format(path=at)) from error
     except ValueError as error:

@@ -40,11 +40,10 @@ def diff(
         raise UsageError(_("only one of the two can be read from standard input"))
     disk = LocalDisk()
     try:
-        files = Files(disk)
-        target = writable(output, files)
-        sides = (read_snapshot(first, files, "A"), read_snapshot(second, files, "B"))
+        target = writable(output, Files(disk))
     finally:
         disk.close()
+    sides = (read_snapshot(first, "A"), read_snapshot(second, "B"))
     comparison, names = compare(*sides), (first, second)
     deliver(
         settings["format"],

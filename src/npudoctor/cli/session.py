@@ -145,7 +145,7 @@ def open_session(
             only_user=owner(flags),
             only_job=job(flags),
             until=started + deadline + config["wait"],
-            like=None if like is None else _snapshot(str(like), files),
+            like=None if like is None else _snapshot(str(like)),
             like_path=str(like or ""),
             expect_count=int(count or 0),
             vendor_tools=config["profile"] != "quick",
@@ -178,11 +178,11 @@ def _watch(runs: Sequence[CheckRun], host: Host) -> contextlib.AbstractContextMa
     return watch(runs, host)
 
 
-def _snapshot(path: str, files: Files) -> object:
+def _snapshot(path: str) -> object:
     """The snapshot of --like; only who names one pays for reading it."""
     from npudoctor.cli.snapshots import read_snapshot
 
-    return read_snapshot(path, files, "--like")
+    return read_snapshot(path, "--like")
 
 
 def _deadline(config: Config, flags: Mapping[str, object]) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Optional
 
 from npudoctor.core.frozen import replace
+from npudoctor.core.parsing import json_of
 from npudoctor.firewall.fields import marks_of
 from npudoctor.firewall.match import choices, comparison
 from npudoctor.firewall.packet import Packet, spoil
@@ -42,7 +43,7 @@ _AWAKE = {"owner", "persist"}
 def parse_nft(text: str, borrowed: Borrowed = lambda *place: None) -> list[Table]:
     """The tables; ValueError for what is no rule set in JSON."""
     try:
-        items = json.loads(text)["nftables"]
+        items = json_of(text)["nftables"]
         objects = _Found([item for item in items if isinstance(item, dict)])
         return [_table(table, objects, borrowed) for table in objects.of("table")]
     except ODD as error:

@@ -7,12 +7,11 @@ import fcntl
 import json
 import os
 import secrets
-import stat
 import time
-from contextlib import suppress
 from typing import Optional
 
-from npudoctor.core.messages import _, strerror
+from npudoctor.core import way
+from npudoctor.core.messages import _
 from npudoctor.core.redact.redact import redact_value
 from npudoctor.fixing.outcome import Observer, changing
 
@@ -37,21 +36,23 @@ class Journal:
         self._broken: Optional[NoJournal] = None
 
     def __enter__(self) -> Journal:
-        folder = os.path.join(self.directory, "journal")
+        folders = []
         try:
-            own_folder(self.directory, "state folder", self._at)
-            own_folder(folder, "journal folder", self._at)
+            folders.append(own_folder(self.directory, "state folder", self._at))
+            folders.append(own_folder(os.path.join(self.directory, "journal"), "journal folder", self._at))
             with changing(self._at, "make lock"):
-                self._lock = _lock(os.path.join(self.directory, "lock"))
+                self._lock = _lock(folders[0])
             with changing(self._at, "make journal"):
-                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-                self._file = os.open(os.path.join(folder, f"{self.run}.jsonl"), flags, 0o600)
-                sync(folder)
+                self._file = way.open_new(f"{self.run}.jsonl", folders[1], append=True)
+                os.fsync(folders[1])
         except BaseException as error:
             self.__exit__()
             if isinstance(error, OSError):
                 raise NoJournal(_why(self.directory, error)) from error
             raise
+        finally:
+            for folder in folders:
+                os.close(folder)
         return self
 
     def __exit__(self, *_details: object) -> None:
@@ -89,24 +90,30 @@ def _name(now: int) -> str:
     return f"{moment}-{rest // 1000:05x}{secrets.token_hex(2)[:3]}"
 
 
-def own_folder(path: str, name: str, at: Observer) -> None:
-    """Create a folder that only this user may enter; OSError for an existing one that is not private."""
+def own_folder(path: str, name: str, at: Observer) -> int:
+    """A folder that only this user may enter, made where it is missing, held open by the descriptor; OSError
+    for one that is not private."""
     if not os.path.lexists(path):
         with changing(at, f"make {name}"):
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with suppress(FileExistsError):
-                os.mkdir(path, 0o700)
+            descriptor = way.make_folder(path)
             sync(os.path.dirname(path))
-    entry = os.lstat(path)
-    if not stat.S_ISDIR(entry.st_mode) or entry.st_uid != os.geteuid():
-        raise OSError(errno.EPERM, os.strerror(errno.EPERM), path)
-    if entry.st_mode & 0o077:
-        with changing(at, f"close {name}"):
-            os.chmod(path, 0o700)
+    else:
+        descriptor = way.make_folder(path)
+    try:
+        entry = os.fstat(descriptor)
+        if os.path.islink(path) or entry.st_uid != os.geteuid():
+            raise OSError(errno.EPERM, os.strerror(errno.EPERM), path)
+        if entry.st_mode & 0o077:
+            with changing(at, f"close {name}"):
+                os.fchmod(descriptor, 0o700)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
-def _lock(path: str) -> int:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+def _lock(folder: int) -> int:
+    descriptor = way.open_or_make("lock", folder)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -127,7 +134,7 @@ def sync(folder: str) -> None:
 def _why(directory: str, error: OSError) -> str:
     if error.errno in (errno.EAGAIN, errno.EWOULDBLOCK):
         return _("another fix is running")
-    why = strerror(error.errno) if error.errno else str(error)
+    why = way.why(error) if error.errno or isinstance(error, way.Refused) else str(error)
     text = _("cannot write the journal in {path}, and nothing is changed without it: {why}")
     return text.format(path=directory, why=why)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
+from npudoctor.core.parsing import json_of
 from npudoctor.core.redact.redact import redact, redact_value
 from npudoctor.fleet.gathering import Answer
 
@@ -97,7 +97,7 @@ class FleetFix:
 def fix_in(answer: Answer) -> NodeFix:
     """What a node that was asked to fix said, or why it said nothing."""
     try:
-        document = None if answer.text is None else json.loads(answer.text)
+        document = None if answer.text is None else json_of(answer.text)
     except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:

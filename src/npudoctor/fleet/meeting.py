@@ -10,6 +10,7 @@ from typing import Any, Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
+from npudoctor.core.parsing import json_of
 from npudoctor.fleet.gathering import Answer, Gathering
 from npudoctor.fleet.pairs import Side
 from npudoctor.fleet.request import Request
@@ -53,8 +54,8 @@ class Meeting(Gathering):
         if not frame.begun or not line.startswith(b"{"):
             return
         try:
-            document = json.loads(line)
-        except (ValueError, RecursionError):
+            document = json_of(line)
+        except ValueError:
             return
         if node not in self._listening:
             listening = _listening(document, self._ports)

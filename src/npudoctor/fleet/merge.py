@@ -180,8 +180,10 @@ class Merger:
         findings: dict[str, tuple[Any, ...]] = {}
         results = report.get("results")
         for row in (results if isinstance(results, list) else [])[:MOST_ROWS]:
-            row = _dict(row)
-            check, status = _text(row.get("check"))[:100], row.get("status")
+            if not isinstance(row, dict):  # of each row of each node: calls would count
+                row = {}
+            check, status = row.get("check"), row.get("status")
+            check = check[:100] if isinstance(check, str) else ""
             rows.append((check, status if status in STATUSES else "unknown"))
             if self._details:
                 details.append((self._share(_short(_text(row.get("reason")))), _seconds(row.get("seconds"))))

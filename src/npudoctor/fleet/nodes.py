@@ -15,6 +15,13 @@ from npudoctor.core.optional import load
 _SAFE = pattern(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
 
 
+_BRACKETS = pattern(r"\[([^\[\]]*)\]")
+_RANGE = pattern(r"\s*(\d{1,18})-(\d{1,18})(?:/(\d{1,9}))?\s*")
+_LONG = pattern(r"\d{19}")
+LONGEST = 16 << 20  # characters of a set
+MOST = 131_072  # nodes of a set; the largest machines have some 10,000
+
+
 class InvalidNodes(ValueError):
     """The text is not a node set. The text is one line."""
 
@@ -43,14 +50,42 @@ def expand(text: str, groups: bool = False) -> tuple[str, ...]:
     `groups`: whether @group counts, which may run the program that the site's configuration names for it.
     """
     library = _library()
+    shown = text if len(text) <= 80 else f"{text[:80]}..."
+    if _count(text) > MOST:
+        raise InvalidNodes(_("{text!r} names more than {most} nodes").format(text=shown, most=MOST))
     try:
         names = tuple(library.NodeSet(text, resolver=None if groups else library.RESOLVER_NOGROUP))
     except library.NodeSetException as error:
-        raise InvalidNodes(_("{text!r} is not a node set: {why}").format(text=text, why=error)) from error
+        raise InvalidNodes(
+            _("{text!r} is not a node set: {why}").format(text=shown, why=str(error)[:200])
+        ) from error
     odd = next((name for name in names if not is_safe(name)), None)
     if odd is not None:
-        raise InvalidNodes(_("{text!r} is not a node name").format(text=odd))
+        raise InvalidNodes(_("{text!r} is not a node name").format(text=odd[:80]))
     return names
+
+
+def _count(text: str) -> int:
+    """How many names a set has at most, without making one of them: the sets beside each other added, the
+    ranges of one multiplied."""
+    if len(text) > LONGEST or _LONG.search(text):
+        return MOST + 1
+    total, product, last = 0, 1, 0
+    for brackets in _BRACKETS.finditer(text):
+        between = text[last : brackets.start()]
+        last = brackets.end()
+        if any(sign in between for sign in ",!&^ \n\t"):
+            total, product = total + product, 1
+        product *= sum(map(_size, brackets[1].split(",")))
+    return total + product + text.count(",")
+
+
+def _size(part: str) -> int:
+    """How many numbers a part of a range has."""
+    match = _RANGE.fullmatch(part)
+    if match is None:
+        return 1
+    return max(0, int(match[2]) - int(match[1])) // (int(match[3] or 1) or 1) + 1
 
 
 def require_library() -> None:

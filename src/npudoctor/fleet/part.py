@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import Any, Optional
 
 from npudoctor.core.frozen import dataclass
+from npudoctor.core.parsing import json_of
 
 CONNECT_SECONDS = 3.0  # in which the kernel asks a second and a third time
 AT_ONCE = 512  # connections; half of the descriptors that a process has by default
@@ -161,9 +162,7 @@ async def _talk(connection: socket.socket, address: tuple[str, int], expected: s
 
 def _peers(line: bytes) -> list[Peer]:
     """What the asker told: it chose the names, and checked what the nodes said."""
-    return [
-        Peer(node, address, greeting, tuple(ports)) for node, address, greeting, ports in json.loads(line)
-    ]
+    return [Peer(node, address, greeting, tuple(ports)) for node, address, greeting, ports in json_of(line)]
 
 
 async def _standard_input() -> asyncio.StreamReader:

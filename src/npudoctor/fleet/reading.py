@@ -6,20 +6,27 @@ be read is told as an `Unreadable`, never dropped.
 
 from __future__ import annotations
 
-import gzip
-import json
+import io
 import os
-import zlib
+import stat
+import time
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO, Optional, Union
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _, strerror
+from npudoctor.core.parsing import TooMuch, json_of, next_json
+from npudoctor.explain.reading import opening, sources
 from npudoctor.fleet.gathering import Answer
 
 REPORT, FLEET = "npudoctor.report/1", "npudoctor.fleet/1"
 LONGEST = 32 << 20  # bytes of one report; a real one has about 60 KB
+HELD = 256 << 20  # characters of reports that have not ended, all together
+TRIES = 4  # a line that begins with a brace ends most reports
+READING = 30.0  # seconds for a file
+SILENCE = 300.0  # seconds that a pipe may say nothing
+GATHERING = 3600.0  # seconds for what many nodes say through a pipe
 DEEPEST = 40  # of containers around a report; Ansible's have eight
 _SUFFIXES = (".json", ".jsonl", ".ndjson", ".log", ".out", ".txt", ".gz")
 
@@ -65,11 +72,25 @@ def read(paths: Iterable[str], stdin: BinaryIO) -> Iterator[Item]:
     """Every report of these files and folders, "-" for standard input."""
     for path in paths:
         if path == "-":
-            yield from read_stream(stdin, "-")
+            yield from _read_stdin(stdin)
         elif os.path.isdir(path):
             yield from _read_folder(path)
         else:
             yield from _read_file(path)
+
+
+def _read_stdin(stdin: BinaryIO) -> Iterator[Item]:
+    try:
+        source = sources.Source("-", os.dup(stdin.fileno()), until=time.monotonic() + GATHERING)
+    except OSError:  # it has no descriptor, or a closed one
+        yield from read_stream(stdin, "-")
+        return
+    try:
+        yield from read_stream(_lines_in(source), "-")
+    finally:
+        source.close()
+    if source.problem:
+        yield Unreadable(None, "-", source.problem)
 
 
 def _read_folder(folder: str) -> Iterator[Item]:
@@ -82,24 +103,60 @@ def _read_folder(folder: str) -> Iterator[Item]:
 
 
 def _read_file(path: str) -> Iterator[Item]:
-    count = 0
+    last: Optional[Item] = None
+    until = time.monotonic() + READING
     try:
-        with open(path, "rb") as file:
-            packed = file.peek(2)[:2] == b"\x1f\x8b"
-            stream: Any = gzip.GzipFile(fileobj=file) if packed else file
-            for item in read_stream(stream, path):
-                count += 1
-                yield item
-    except (OSError, EOFError, zlib.error) as error:
-        why = strerror(error.errno) if isinstance(error, OSError) and error.errno else _("damaged gzip data")
+        source = _pipe(path) or sources.opened(path, until)
+    except (OSError, opening.Unreadable) as error:
+        why = strerror(error.errno) if isinstance(error, OSError) else str(error)
         yield Unreadable(None, path, why)
         return
-    if not count:
-        yield Unreadable(None, path, _("holds no report"))
+    try:
+        for last in read_stream(_lines_in(source), path):
+            yield last
+    finally:
+        source.close()
+    if last is None or (source.problem and isinstance(last, Found)):  # else what was cut off is said already
+        yield Unreadable(None, path, source.problem or _("holds no report"))
+
+
+def _pipe(path: str) -> Optional[sources.Source]:
+    """A pipe that we were given: `npudoctor fleet report <(ssh node npudoctor check --format json)`."""
+    number = path.rpartition("/")[2]
+    if not path.startswith(("/dev/fd/", "/proc/self/fd/")) or not number.isdecimal():
+        return None
+    descriptor = os.dup(int(number))
+    if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        return None
+    return sources.Source(path, descriptor, patience=SILENCE, until=time.monotonic() + GATHERING)
+
+
+def _lines_in(source: sources.Source) -> Iterator[bytes]:
+    """The lines of a file; what is empty, as a hole is, takes no time. The source's `problem` tells of a line
+    without an end."""
+    pending: list[bytes] = []
+    for piece in source.pieces():
+        if not piece.strip(b"\0\r\n\t "):
+            piece = piece[:1] + piece[-1:]
+        for line in io.BytesIO(piece).readlines():
+            if pending:
+                line = b"".join((*pending, line))
+                pending.clear()
+            if line.endswith(b"\n"):
+                yield line
+                continue
+            if len(line) > LONGEST:
+                source.problem = _("a line is longer than {count} MiB").format(count=LONGEST >> 20)
+                return
+            pending.append(line)
+    if pending:
+        yield b"".join(pending)
 
 
 def read_stream(stream: Iterable[bytes], source: str) -> Iterator[Item]:
     """Every report of a stream of lines."""
+    held = 0  # characters that were added since all was counted
     texts: dict[str, _Text] = {}  # by prefix: srun and kubectl interleave the lines of several nodes
     for line in _lines(stream):
         prefix, name, body = _split(line, texts)
@@ -112,12 +169,23 @@ def read_stream(stream: Iterable[bytes], source: str) -> Iterator[Item]:
         if text is None:
             continue
         text.add(body)
+        held += len(body)
         if text.size > LONGEST:
             yield from texts.pop(prefix).abandoned(source)
-        elif _may_end(body):
+        elif _may_end(body) and text.is_due():
             yield from _complete(texts, prefix, source)
+        if held > HELD:  # of more nodes at once than there are
+            yield from _drop_largest(texts, source)
+            held = sum(text.size for text in texts.values())
+    for prefix in list(texts):
+        yield from _complete(texts, prefix, source)
     for text in texts.values():
         yield from text.abandoned(source)
+
+
+def _drop_largest(texts: dict[str, _Text], source: str) -> Iterator[Item]:
+    if texts:
+        yield from texts.pop(max(texts, key=lambda prefix: texts[prefix].size)).abandoned(source)
 
 
 def _complete(texts: dict[str, _Text], prefix: str, source: str) -> Iterator[Item]:
@@ -173,18 +241,27 @@ class _Text:
         self.name = name
         self.size = 0
         self._lines: list[str] = []
+        self._tries, self._next = 0, 0
 
     def add(self, line: str) -> None:
         self.size += len(line)
         self._lines.append(line)
 
+    def is_due(self) -> bool:
+        """Whether to see if it is complete. After some tries in vain only when it has doubled: one that never
+        ends, with a brace in each line, would be read again for each."""
+        return self._tries < TRIES or self.size >= self._next
+
     def documents(self) -> tuple[list[object], str]:
         """What is complete, and what stands behind it."""
+        self._tries, self._next = self._tries + 1, 2 * self.size
         text = "".join(self._lines)
         if len(self._lines) == 1 or text.rstrip().endswith("}"):
             try:
-                return [json.loads(text)], ""
-            except (ValueError, RecursionError):
+                return [json_of(text)], ""
+            except TooMuch:
+                return [], ""
+            except ValueError:
                 pass
         return _decode(text)
 
@@ -202,11 +279,11 @@ class _Text:
 
 def _decode(text: str) -> tuple[list[object], str]:
     documents: list[object] = []
-    at, decoder = 0, json.JSONDecoder()
+    at = 0
     while at < len(text) and text[at] == "{":
         try:
-            document, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
+            document, end = next_json(text, at)
+        except ValueError:
             return documents, text[at:]
         documents.append(document)
         at = end
@@ -231,8 +308,8 @@ def find_reports(document: object, source: str, name: Optional[str], depth: int 
 def report_in(answer: Answer) -> Item:
     """The report of a node that was asked for one, or why there is none."""
     try:
-        document = None if answer.text is None else json.loads(answer.text)
-    except (ValueError, RecursionError):
+        document = None if answer.text is None else json_of(answer.text)
+    except ValueError:
         document = None
     for item in find_reports(document, answer.node, answer.node):
         if isinstance(item, Found):

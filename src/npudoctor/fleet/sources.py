@@ -6,14 +6,13 @@ whose output is read here as well.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
-from npudoctor.core.optional import load
-from npudoctor.fleet.nodes import InvalidNodes, expand
+from npudoctor.core.parsing import json_of, yaml_of
+from npudoctor.fleet.nodes import MOST, InvalidNodes, expand
 
 LONGEST = 16 << 20  # bytes
 _SECTION = pattern(r"\[([^\]]+)\]\s*(?:[#;].*)?")
@@ -28,7 +27,11 @@ def nodes_in(content: bytes) -> tuple[str, ...]:
     if len(content) > LONGEST:
         raise InvalidNodes(_("the file is larger than {count} MiB").format(count=LONGEST >> 20))
     text = content.decode("utf-8-sig", "replace")
-    names = dict.fromkeys(name for words in _words(text) for name in expand(words))
+    names: dict[str, None] = {}
+    for words in _words(text):
+        names.update(dict.fromkeys(expand(words)))
+        if len(names) > MOST:
+            raise InvalidNodes(_("the file names more than {most} nodes").format(most=MOST))
     if not names:
         raise InvalidNodes(_("the file names no node"))
     return tuple(names)
@@ -69,7 +72,9 @@ def _ranges(host: str) -> str:
         first, last, step = match.groups()
         if first.isdecimal() and last.isdecimal():
             return f"[{first}-{last}{f'/{step}' if step else ''}]"
-        letters = range(ord(first), ord(last) + 1, int(step or 1)) if len(first) == len(last) == 1 else ()
+        letters: Iterable[int] = ()
+        if len(first) == len(last) == 1:
+            letters = range(ord(first), ord(last) + 1, int(step or 1) or 1)
         return "[" + ",".join(map(chr, letters)) + "]"
 
     return _RANGE.sub(spelled, host)
@@ -77,8 +82,8 @@ def _ranges(host: str) -> str:
 
 def _of_json(text: str) -> Iterator[str]:
     try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        document = json_of(text)
+    except ValueError as error:
         raise InvalidNodes(_("the file is not JSON: {why}").format(why=error)) from error
     if "server_list" in document or "group_list" in document:
         return iter(_servers(document))
@@ -95,11 +100,10 @@ def _servers(document: Mapping[str, object]) -> Iterable[str]:
 
 
 def _of_yaml(text: str) -> Iterator[str]:
-    yaml = load("yaml")
     try:
-        document = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as error:
-        raise InvalidNodes(_("the file is not YAML: {why}").format(why=str(error).split("\n")[0])) from error
+        document = yaml_of(text)  # ClusterShell brings its library
+    except ValueError as error:
+        raise InvalidNodes(_("the file is not YAML: {why}").format(why=error)) from error
     seen: set[int] = set()
     left = list(_table(document).values())
     while left:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import stat
 from collections.abc import Iterator, Mapping
@@ -11,6 +10,7 @@ from typing import Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _, strerror
+from npudoctor.core.parsing import json_of
 from npudoctor.host.process.identity import Identity
 
 ROOT_STATE = "/var/lib/npudoctor"
@@ -109,7 +109,7 @@ class Records:
 
 def _record(run: str, line: str) -> Optional[Record]:
     try:
-        data: dict[str, object] = json.loads(line)
+        data: dict[str, object] = json_of(line)
         return Record(run, str(data["event"]), data)
     except (ValueError, KeyError, TypeError, RecursionError):
         return None  # a line that a kill cut short

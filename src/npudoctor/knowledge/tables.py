@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, Optional
 
 from npudoctor.core.frozen import dataclass
+from npudoctor.core.parsing import toml_of
 
 BUILT_IN = "built-in"
 FOLDER = os.path.join(os.path.dirname(__file__), "tables")
@@ -15,13 +16,7 @@ FOLDER = os.path.join(os.path.dirname(__file__), "tables")
 
 def parse_toml(text: str) -> dict[str, Any]:
     """The content of a TOML document; ValueError when it is none."""
-    import sys
-
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    return tomllib.loads(text)
+    return toml_of(text)
 
 
 @cache

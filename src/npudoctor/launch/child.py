@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import signal
@@ -12,6 +11,7 @@ from contextlib import suppress
 from typing import Any, Callable, NoReturn, Optional
 
 from npudoctor.core.descriptors import open_null
+from npudoctor.core.parsing import json_of
 from npudoctor.launch.preflight import encode_line
 
 END_SECONDS = 2.0  # how long it may take to end what it started
@@ -78,7 +78,7 @@ def _run(work: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
 
 def _parse(line: bytes) -> Optional[dict[str, Any]]:
     try:
-        answer = json.loads(line)
+        answer = json_of(line)
     except ValueError:
         return None
     return answer if isinstance(answer, dict) else None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Optional
 
+from npudoctor.core import way
+from npudoctor.core.parsing import json_of
 from npudoctor.launch.preflight import encode_line
 
 LARGEST = 1 << 20
@@ -25,10 +26,7 @@ class Rendezvous:
         """The first of our places that can be used and is safe; None when none is."""
         for path in _folders(euid, variables):
             with suppress(OSError):
-                with suppress(FileExistsError):
-                    os.mkdir(path, 0o700)
-                flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-                descriptor = os.open(path, flags)
+                descriptor = way.make_folder(path)
                 entry = os.fstat(descriptor)
                 if entry.st_uid == euid and not entry.st_mode & 0o077:
                     return cls(path, descriptor)
@@ -41,7 +39,7 @@ class Rendezvous:
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             with open(os.open(name, flags, dir_fd=self._descriptor), "rb") as file:
                 if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                    record = json.loads(file.read(LARGEST))
+                    record = json_of(file.read(LARGEST + 1), most=LARGEST)
                     return record if isinstance(record, dict) else None
         return None
 
@@ -49,10 +47,9 @@ class Rendezvous:
         """Replace a file as a whole."""
         new = f".{name}-{os.getpid()}"
         self.remove(new)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with open(os.open(new, flags, 0o600, dir_fd=self._descriptor), "wb") as file:
+        with open(way.open_new(new, self._descriptor), "wb") as file:
             file.write(encode_line(record))
-        os.replace(new, name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+        way.replace(new, name, self._descriptor)
 
     def remove(self, name: str) -> None:
         with suppress(FileNotFoundError):

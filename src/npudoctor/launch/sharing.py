@@ -6,7 +6,6 @@ launch is never taken. A rank that gets none in time, or differs from the first,
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -17,10 +16,11 @@ from dataclasses import asdict
 from typing import Any, Callable, Optional
 
 from npudoctor.core.frozen import replace
+from npudoctor.core.parsing import json_of
 from npudoctor.host.process.processes import Processes
 from npudoctor.launch.launch import Launch
 from npudoctor.launch.preflight import Preflight, from_json
-from npudoctor.launch.rendezvous import Rendezvous
+from npudoctor.launch.rendezvous import LARGEST, Rendezvous
 
 TURN = 0.02
 LINGER = 2.0  # how long an answer stays at least for the others to take it, whatever becomes of the job
@@ -120,7 +120,7 @@ def withdraw(answer: Preflight) -> None:
         while 0 <= _now() - answer.at < LINGER and len(_files(folder, key)) < (answer.ranks or sys.maxsize):
             time.sleep(TURN)
         with open(answer.shared, "rb") as file:
-            if json.load(file).get("at") != answer.at:
+            if json_of(file.read(LARGEST + 1), most=LARGEST).get("at") != answer.at:
                 return  # the next launch's
         for name in _files(folder, key):
             with suppress(FileNotFoundError):

@@ -17,6 +17,7 @@ from typing import Any, Callable, NoReturn, Optional
 
 from npudoctor.checking.check import NoAnswer
 from npudoctor.core.descriptors import inherited_descriptors, open_null, ready
+from npudoctor.core.parsing import json_of
 from npudoctor.core.threads import TURN
 
 ANSWER_LIMIT = 4 << 20
@@ -54,8 +55,8 @@ class GuardedChild:
                 return None
             received += part
         try:
-            answer = json.loads(received)
-        except (ValueError, RecursionError):
+            answer = json_of(received)
+        except ValueError:
             return None
         return answer if isinstance(answer, dict) else None
 

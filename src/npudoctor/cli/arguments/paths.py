@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Callable, Optional, TypeVar
 
 from npudoctor.cli.config import Config, UsageError, absolute
-from npudoctor.core.messages import _, strerror
+from npudoctor.core import way
+from npudoctor.core.messages import _
 from npudoctor.host import CannotTell
 from npudoctor.host.fs.files import Entry, Files
 
@@ -77,7 +78,7 @@ def writable(value: Optional[str], files: Files, option: str = "--output") -> Op
         raise UsageError(_("{option}: {path} is not a regular file").format(option=option, path=path))
     real, entry = resolve_target(path, files, option)
     if entry is None or entry.is_file:
-        _try(os.path.dirname(real), path, option)
+        _try(real, path, option)
     return real
 
 
@@ -89,30 +90,18 @@ def format_for(
     return ending if format is None and ending in endings and "." in (output or "") else format
 
 
-def _try(folder: str, path: str, option: str) -> None:
-    """UsageError where no file can be created in the folder, or it does not answer: it may be frozen."""
+def _try(real: str, path: str, option: str) -> None:
+    """UsageError where no file can be created in its folder, or it does not answer: it may be frozen."""
     from npudoctor.explain.reading.bounded import PATIENCE, Late, ask
 
     try:
-        ask(lambda: _put_and_remove(folder))
+        ask(lambda: way.try_folder(real))
     except Late as late:
         text = _("{option}: {path}: its file system accepts no data within {seconds:g} s")
         raise UsageError(text.format(option=option, path=path, seconds=PATIENCE)) from late
     except OSError as error:
-        raise UsageError(f"{option}: {path}: {strerror(error.errno)}") from error
-
-
-def _put_and_remove(folder: str) -> None:
-    from npudoctor.cli.terminal.destinations import open_target_folder
-
-    trial = f".npudoctor-{os.urandom(8).hex()}"
-    descriptor = open_target_folder(folder)
-    try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        os.close(os.open(trial, flags, 0o600, dir_fd=descriptor))
-        os.unlink(trial, dir_fd=descriptor)
-    finally:
-        os.close(descriptor)
+        whole = str(error) if isinstance(error, way.Refused) else f"{path}: {way.why(error)}"
+        raise UsageError(f"{option}: {whole}") from error
 
 
 def own_file(value: Optional[str], files: Files, option: str) -> Optional[str]:

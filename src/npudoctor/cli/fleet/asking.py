@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Callable, Optional
 
 from npudoctor.cli.arguments import options as o
+from npudoctor.cli.arguments.named import READING, read_named
 from npudoctor.cli.caller import Caller
 from npudoctor.cli.config import UsageError, not_one_of
 from npudoctor.core.frozen import dataclass
@@ -17,6 +18,7 @@ from npudoctor.fleet.gathering import Answer, Gathering
 from npudoctor.fleet.request import Request
 
 FANOUT, CONNECT_SECONDS, SECONDS = 64, 10.0, 60.0
+LARGEST_FILE = 256 << 20  # bytes that are carried
 CARRYING = 16  # nodes at once that a file is carried to: it is held in memory for each
 
 On = Annotated[
@@ -157,52 +159,38 @@ def asking_of(params: Mapping[str, Any], caller: Caller) -> Asking:
 
 def _carried(path: Optional[str]) -> bytes:
     """The one file; UsageError where there is none, or where it is something else."""
-    import zipfile
-
-    from npudoctor.core.messages import strerror
+    from npudoctor.core.parsing import is_zip
 
     file = path if path is not None else os.path.abspath(sys.argv[0])
-    try:
-        if zipfile.is_zipfile(file):
-            with open(file, "rb") as stream:
-                return stream.read()
-    except OSError as error:
-        raise UsageError(f"--file: {file}: {strerror(error.errno)}") from error
+    content = read_named("--file", file, LARGEST_FILE) if path is not None or os.path.isfile(file) else b""
+    if is_zip(content):
+        return content
     if path is None:
         raise UsageError(_("--push carries npudoctor.pyz, and this is not it: name it by --file"))
     raise UsageError(_("--file: {path} is not npudoctor.pyz").format(path=path))
 
 
 def _nodes(on: Optional[str], source: Optional[str], caller: Caller) -> tuple[str, ...]:
+    from npudoctor.explain.reading.bounded import Late, ask
     from npudoctor.fleet.nodes import InvalidNodes, expand
-    from npudoctor.fleet.sources import nodes_in
+    from npudoctor.fleet.sources import LONGEST, nodes_in
 
     if on is not None and source is not None:
         raise UsageError(_("-w and --from exclude each other"))
     asked = on if on is not None else caller.variables.get("SLURM_JOB_NODELIST", "")
     try:
         if source is not None:
-            return nodes_in(_content(source))
+            content = read_named("--from", source, LONGEST)
+            return ask(lambda: nodes_in(content), READING)
         names = expand(asked, groups=on is not None) if asked else ()
+    except Late as late:
+        text = _("{option}: {path} cannot be read within {seconds:g} s")
+        raise UsageError(text.format(option="--from", path=source, seconds=READING)) from late
     except InvalidNodes as error:
         raise UsageError(f"--from: {error}" if source is not None else str(error)) from error
     if not names:
         raise UsageError(_("no nodes are named: -w NODES or --from FILE"))
     return names
-
-
-def _content(source: str) -> bytes:
-    """What the file holds, or standard input for -."""
-    from npudoctor.core.messages import strerror
-    from npudoctor.fleet.sources import LONGEST
-
-    if source == "-":
-        return sys.stdin.buffer.read(LONGEST + 1)
-    try:
-        with open(_readable("--from", source) or "", "rb") as file:
-            return file.read(LONGEST + 1)
-    except OSError as error:
-        raise UsageError(f"--from: {source}: {strerror(error.errno)}") from error
 
 
 def _readable(option: str, path: Optional[str]) -> Optional[str]:

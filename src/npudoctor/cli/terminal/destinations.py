@@ -6,10 +6,8 @@ for every process of the machine.
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
-import time
 from typing import Optional
 
 from npudoctor.cli.config import UsageError
@@ -18,22 +16,20 @@ from npudoctor.core.messages import _
 from npudoctor.host import CannotTell
 from npudoctor.host.fs.disk import Entry
 from npudoctor.host.fs.files import Files
-from npudoctor.host.fs.walk import open_directory
 
 _DESCRIPTOR = pattern(r"/proc/(\d+)(?:/task/\d+)?/fd/(\d+)")
 _LINKS = 40  # as many as the kernel follows
-READER = 5.0  # seconds that a pipe may be without a reader
 
 
 def own_descriptor(path: str, option: str) -> Optional[int]:
     """The descriptor that a path names (/dev/stdout, /dev/fd/3, /proc/self/fd/3), if we were given it."""
     named = path
     for _link in range(_LINKS):
-        path = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
-        match = _DESCRIPTOR.fullmatch(path)
-        if match:
-            return _expect_given(int(match[2]), named, option, int(match[1]))
-        try:
+        try:  # realpath, too, raises where folders are exchanged meanwhile
+            path = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+            match = _DESCRIPTOR.fullmatch(path)
+            if match:
+                return _expect_given(int(match[2]), named, option, int(match[1]))
             path = os.path.join(os.path.dirname(path), os.readlink(path))
         except OSError:
             return None
@@ -69,9 +65,7 @@ def resolve_target(path: str, files: Files, option: str) -> tuple[str, Optional[
     if there is not None:
         _expect_writable(path, entry, option)
         _expect_own(path, there, folder, option)
-    if not replaced:
-        return os.path.realpath(path), entry
-    return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path)), entry
+    return path, entry
 
 
 def _foreign(link: Entry, before: Entry) -> bool:
@@ -90,37 +84,3 @@ def _expect_own(path: str, there: Entry, folder: Optional[Entry], option: str) -
     owners = (os.geteuid(), folder.uid if folder else 0)
     if folder and folder.sticky and folder.permissions & 0o022 and there.uid not in owners:
         raise UsageError(_("{option}: {path} belongs to another user").format(option=option, path=path))
-
-
-def open_stream(path: str) -> Optional[int]:
-    """The pipe or device at a path, open for writing; None where a file is to be put. OSError otherwise."""
-    try:
-        if stat.S_IFMT(os.lstat(path).st_mode) in (stat.S_IFREG, stat.S_IFLNK):  # a link is replaced
-            return None
-    except FileNotFoundError:
-        return None
-    descriptor = _open_pipe(path, time.monotonic() + READER)
-    kind = os.fstat(descriptor).st_mode
-    if not (stat.S_ISFIFO(kind) or stat.S_ISCHR(kind)):  # it was swapped since
-        os.close(descriptor)
-        raise OSError(errno.EEXIST, os.strerror(errno.EEXIST), path)
-    return descriptor
-
-
-def _open_pipe(path: str, until: float) -> int:
-    """The reader of a pipe may open it a moment later than we do."""
-    while True:
-        try:
-            return os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError as error:
-            if error.errno != errno.ENXIO or time.monotonic() > until:
-                raise
-        time.sleep(0.05)
-
-
-def open_target_folder(path: str) -> int:
-    """The folder in which a file is put. Root goes there without following a link: one may be new there."""
-    if os.geteuid() == 0:
-        with open_directory(path) as (descriptor, _parents):
-            return os.dup(descriptor)
-    return os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from typing import Callable, Optional
 
+from npudoctor.core import way
 from npudoctor.core.descriptors import open_null, ready
 from npudoctor.core.messages import _, strerror
 from npudoctor.core.redact.redact import redact
@@ -129,7 +130,7 @@ def save(path: str, text: str, errors: str = "backslashreplace", mode: int = 0o6
         else:
             write_in_child(lambda: _save(path, content, mode), path)
     except OSError as error:
-        raise Lost(f"{path}: {strerror(error.errno)}") from error
+        raise Lost(f"{path}: {way.why(error)}") from error
 
 
 def write_in_child(work: Callable[[], None], path: str) -> None:
@@ -145,42 +146,14 @@ def write_in_child(work: Callable[[], None], path: str) -> None:
 
 
 def _save(path: str, content: bytes, mode: int) -> None:
-    from npudoctor.cli.terminal.destinations import open_stream
-
-    stream = open_stream(path)
+    stream = way.open_stream(path)
     if stream is None:
-        put_file(path, content, mode=mode)
+        way.write(path, content, mode)
         return
     try:
         _write(stream, content)
     finally:
         os.close(stream)
-
-
-def _replace(new: str, name: str, folder: int) -> None:
-    os.replace(new, name, src_dir_fd=folder, dst_dir_fd=folder)
-
-
-def put_file(
-    path: str, content: bytes, place: Callable[[str, str, int], None] = _replace, mode: int = 0o644
-) -> None:
-    """Write a file under a temporary name, all of it on disk, then `place` it. The folder is held open, so
-    that renaming it, or putting a link in its place, does not redirect the file."""
-    from npudoctor.cli.terminal.destinations import open_target_folder
-
-    folder, name = open_target_folder(os.path.dirname(path)), os.path.basename(path)
-    temporary = f".npudoctor-{os.urandom(8).hex()}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        with open(os.open(temporary, flags, mode, dir_fd=folder), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        place(temporary, name, folder)
-    finally:
-        with contextlib.suppress(OSError):  # it is gone where it was renamed
-            os.unlink(temporary, dir_fd=folder)
-        os.close(folder)
 
 
 def discard_output() -> None:

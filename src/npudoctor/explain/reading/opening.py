@@ -75,8 +75,11 @@ def named(path: str) -> int:
                     if not target.startswith("/"):
                         continue
                     below = os.open("/", WAY)
-            os.close(here)
-            here = below
+            place, here = here, below
+            try:
+                expect_own_name(found, os.fstat(place))
+            finally:
+                os.close(place)
         _judge(here, leaders)
         return here
     except BaseException:
@@ -91,6 +94,17 @@ def _judge(descriptor: int, leaders: dict[int, str]) -> None:
         if uid != owner:
             text = _("link {link} belongs to uid {uid} but its target belongs to uid {owner}: not followed")
             raise Unreadable(text.format(link=link, uid=uid, owner=owner))
+
+
+def expect_own_name(found: os.stat_result, place: os.stat_result) -> None:
+    """Unreadable for a hard link that another user may have made, in a folder of his or of all, to what only
+    root may read."""
+    if os.geteuid() or found.st_nlink < 2 or not stat.S_ISREG(found.st_mode):
+        return
+    shared = bool(place.st_mode & 0o002 or (place.st_mode & 0o020 and place.st_gid))
+    if shared or place.st_uid not in (0, found.st_uid):
+        text = _("another user may have made this hard link to a file of uid {uid}: not read")
+        raise Unreadable(text.format(uid=found.st_uid))
 
 
 def folder(path: str) -> int:
@@ -137,6 +151,8 @@ class Opener:
         try:
             if known is not None and identity(found) != known:
                 raise Unreadable(_("replaced while it was examined: not read"))
+            if below:
+                expect_own_name(found, os.fstat(self._here[1]))
             if known is not None and not stat.S_ISREG(found.st_mode):
                 raise Unreadable(_("no regular file: not read"))
         except BaseException:

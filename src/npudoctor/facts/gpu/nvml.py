@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, Optional
@@ -10,6 +9,7 @@ from typing import Any, Optional
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
+from npudoctor.core.parsing import json_of
 from npudoctor.host.host import Host
 from npudoctor.host.process.commands import Answer
 
@@ -141,7 +141,7 @@ def visible_gpus(value: str, gpus: Sequence[Gpu], by_bus: bool) -> Optional[list
 
 def _by_nvml(text: str) -> Iterator[Gpu]:
     try:
-        gpus: list[dict[str, Any]] = json.loads(text)
+        gpus: list[dict[str, Any]] = json_of(text)
         for gpu in gpus:
             held = tuple(
                 GpuProcess(pid, (used or 0) // MIB, bool(kind)) for pid, used, kind in gpu["processes"]

@@ -37,7 +37,7 @@ def _unusable(host: Host, path: str) -> str:
         return _("HCCL_WHITELIST_FILE is not set")
     if not path.startswith("/"):
         return ""
-    import json
+    from npudoctor.core.parsing import json_of
 
     try:
         text = host.files.text(path)
@@ -46,8 +46,8 @@ def _unusable(host: Host, path: str) -> str:
     if text is None:
         return _("{path} does not exist").format(path=path)
     try:
-        json.loads(text)
-    except (ValueError, RecursionError):
+        json_of(text)
+    except ValueError:
         return _("{path} is not JSON").format(path=path)
     return ""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import shutil
@@ -18,6 +17,7 @@ from typing import Any, Optional
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass, field, replace
 from npudoctor.core.messages import _, strerror
+from npudoctor.core.parsing import json_of
 from npudoctor.facts.job.probe_trust import why_not
 from npudoctor.facts.job.tracebacks import Raised, from_text, from_words
 from npudoctor.facts.job.working_directory import absolute_search_paths
@@ -232,7 +232,7 @@ def _source(script: str) -> str:
 def _told(path: str) -> Optional[dict[str, Any]]:
     """What it left in a file whose name no module knows; None where it did not come to that."""
     with suppress(ValueError):
-        words = json.loads(_content(path))
+        words = json_of(_content(path))
         return words if isinstance(words, dict) else None
     return None
 

@@ -98,17 +98,19 @@ def parse_table(content: bytes, link: bool = False) -> RankTableFile:
         return RankTableFile({}, NOT_JSON, _("byte {number} is not UTF-8").format(number=error.start), link)
     if not text:
         return RankTableFile({}, NOT_JSON, _("it is empty"), link)
-    import json
+    from json import JSONDecodeError
+
+    from npudoctor.core.parsing import TooMuch, next_json
 
     try:
         # Numbers are kept from growing: in a rank table they are mistakes anyway.
-        table, end = json.JSONDecoder(parse_int=float, parse_constant=_refuse).raw_decode(text)
-    except json.JSONDecodeError as error:
+        table, end = next_json(text, parse_int=float, parse_constant=_refuse)
+    except JSONDecodeError as error:
         return RankTableFile({}, NOT_JSON, _why(text, error.pos, error.lineno, error.colno), link)
+    except TooMuch as error:
+        return RankTableFile({}, NOT_JSON, str(error), link)
     except ValueError as error:
         return RankTableFile({}, NOT_JSON, _("{value} is not JSON").format(value=error), link)
-    except RecursionError:
-        return RankTableFile({}, NOT_JSON, _("it is nested too deeply"), link)
     if not isinstance(table, dict):
         return RankTableFile({}, NOT_JSON, _("it does not begin with a brace"), link)
     import hashlib

@@ -9,6 +9,7 @@ from typing import Any
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
+from npudoctor.core.parsing import TooMuch, json_of
 from npudoctor.core.redact.redact import redact_value
 from npudoctor.facts.snapshot.values import Value
 
@@ -69,10 +70,10 @@ def load(content: bytes) -> dict[str, Any]:
     if len(content) > LARGEST:
         raise Unreadable(_("it is larger than {most} bytes").format(most=LARGEST))
     try:
-        document = json.loads(
-            content.decode("utf-8-sig"), parse_int=_integer, parse_float=_number, parse_constant=_constant
-        )
-    except (ValueError, RecursionError) as error:
+        document = json_of(content, parse_int=_integer, parse_float=_number, parse_constant=_constant)
+    except TooMuch as error:
+        raise Unreadable(str(error)) from error
+    except ValueError as error:
         raise Unreadable(_("it is not valid JSON")) from error
     if not isinstance(document, dict):
         raise Unreadable(_("it is not a JSON object"))

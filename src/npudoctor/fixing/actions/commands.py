@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Optional
 
 from npudoctor.core.marks import FileMark
 from npudoctor.core.messages import _
+from npudoctor.core.parsing import json_of
 from npudoctor.fixing.outcome import CommandFailed, Failed, Gone, Observer, Refused, changing
 from npudoctor.fixing.steps.steps import Command, DeleteRule, InsertRule, Remount
 from npudoctor.host import Host
@@ -88,7 +88,7 @@ def _handles(step: InsertRule | DeleteRule, host: Host) -> list[int]:
             raise Gone  # with its chain, as after a reboot
         raise Refused(failure_text(answer))
     try:
-        rules = [item["rule"] for item in json.loads(answer.stdout)["nftables"] if "rule" in item]
+        rules = [item["rule"] for item in json_of(answer.stdout)["nftables"] if "rule" in item]
         return [int(rule["handle"]) for rule in rules if rule.get("comment") == step.comment]
     except (ValueError, KeyError, TypeError, AttributeError):
         raise Refused(_("the output of nft cannot be parsed")) from None

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Optional
 
+from npudoctor.core import way
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.fixing.actions.directories import open_folder
 from npudoctor.fixing.actions.syscalls import rename_without_replacing
-from npudoctor.fixing.journal import own_folder, sync
+from npudoctor.fixing.journal import own_folder
 from npudoctor.fixing.outcome import Failed, Gone, Observer, Refused, changing
 from npudoctor.fixing.steps.texts import LIMIT, FileState, PutBack, WriteFile, digest, kept_path
 from npudoctor.host import Host
@@ -167,19 +168,15 @@ def _prepare(
     """
     new = _new_name(name)
     try:
-        with changing(at, f"prepare file {name}"):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            with open(os.open(new, flags, 0o600, dir_fd=folder), "wb") as file:
-                file.write(content)
-                if owner:
-                    os.fchown(file.fileno(), owner.uid, owner.gid)
-                have = dict(_attributes(file.fileno()))  # a label that it has anyway may not be ours to set
-                for key, value in current.attributes if current else ():
-                    if have.get(key) != value:
-                        os.setxattr(file.fileno(), key, value)
-                os.fchmod(file.fileno(), owner.mode if owner else mode)
-                file.flush()
-                os.fsync(file.fileno())
+        with changing(at, f"prepare file {name}"), way.new_file(new, folder) as file:
+            file.write(content)
+            if owner:
+                os.fchown(file.fileno(), owner.uid, owner.gid)
+            have = dict(_attributes(file.fileno()))  # a label that it has anyway may not be ours to set
+            for key, value in current.attributes if current else ():
+                if have.get(key) != value:
+                    os.setxattr(file.fileno(), key, value)
+            os.fchmod(file.fileno(), owner.mode if owner else mode)
         yield new
     finally:
         _clear(folder, new)
@@ -197,7 +194,7 @@ def _clear(folder: int, name: str) -> None:
 
 def _put(new: str, name: str, folder: int, *, replacing: bool) -> None:
     if replacing:
-        os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
+        way.replace(new, name, folder)
         return
     try:
         rename_without_replacing(new, name, folder)
@@ -215,20 +212,19 @@ def save_backup(path: Optional[str], content: bytes, host: Host, at: Observer) -
     expected = kept_path(host, digest(content))
     if path != expected:  # what was shown is what is done
         raise Refused(_("its backup would be {path}").format(path=expected))
-    folder = os.path.dirname(expected)
-    own_folder(host.records.directory, "state folder", at)
-    own_folder(folder, "folder of copies", at)
-    if _read(expected, host.identity.euid) == content:
-        return
-    with changing(at, "keep copy"):
-        new = os.path.join(folder, "new")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-        with open(os.open(new, flags, 0o600), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(new, expected)
-        sync(folder)
+    os.close(own_folder(host.records.directory, "state folder", at))
+    folder = own_folder(os.path.dirname(expected), "folder of copies", at)
+    try:
+        if _read(expected, host.identity.euid) == content:
+            return
+        with changing(at, "keep copy"):
+            _clear(folder, "new")  # what a run that was killed left
+            with way.new_file("new", folder) as file:
+                file.write(content)
+            way.replace("new", os.path.basename(expected), folder)
+            os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def read_backup(path: str, sha256: str, host: Host) -> bytes:

@@ -1,0 +1,268 @@
+"""The only place where files and folders are made or replaced: every step of the way by descriptor, from "/".
+
+A path that was looked at is not the path that is written to: whoever may write in a folder on the way can put
+a link there in between. So a path is walked once, each part opened from the one before, without the kernel
+following links; which links are followed is decided here. What is done then is done in the folder that is
+held open, and in a folder of another user with that user's rights, never with root's.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import BinaryIO, Callable, Optional
+
+from npudoctor.core.messages import _, strerror
+
+LINKS = 40  # as many as the kernel follows
+READER = 5.0  # seconds that a pipe may be without a reader
+_STEP = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_STREAM = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Refused(OSError):
+    """Something on the way that another user may have put there; the text says what."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+
+
+def why(error: OSError) -> str:
+    """What an error of this module says, as the end of a sentence."""
+    return str(error) if isinstance(error, Refused) else strerror(error.errno)
+
+
+class Walk:
+    """Where a walk is: a descriptor, and what it is. Closed by `close`."""
+
+    def __init__(self, start: Optional[int] = None) -> None:
+        self.here = os.open("/", _STEP) if start is None else os.dup(start)
+        self.links = 0
+
+    def close(self) -> None:
+        os.close(self.here)
+
+    def go(self, path: str, named: str = "") -> None:
+        """Walk on along a path; an absolute one begins at "/". Refused at a link that is not followed."""
+        todo = path.split("/")[::-1]
+        if path.startswith("/"):
+            self._enter(os.open("/", _STEP))
+        while todo:
+            part = todo.pop()
+            if part in ("", "."):
+                continue
+            below = os.open(part, _STEP, dir_fd=self.here)
+            status = os.fstat(below)
+            if not stat.S_ISLNK(status.st_mode):
+                self._enter(below)
+                continue
+            try:
+                self._expect_followed(status, named or path)
+                target = os.readlink("", dir_fd=below)  # of this very link, whatever stands there now
+            finally:
+                os.close(below)
+            if target.startswith("/"):
+                self._enter(os.open("/", _STEP))
+            todo += target.split("/")[::-1]
+
+    def _enter(self, below: int) -> None:
+        os.close(self.here)
+        self.here = below
+
+    def _expect_followed(self, link: os.stat_result, path: str) -> None:
+        """Root follows root's own links, where nobody else can move them; others follow all but those that
+        anybody may have put into a folder that all share."""
+        self.links += 1
+        if self.links > LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+        euid, folder = os.geteuid(), os.fstat(self.here)
+        shared = bool(folder.st_mode & 0o022)
+        sticky = bool(folder.st_mode & stat.S_ISVTX)
+        foreign = link.st_uid not in (0, euid)
+        if euid:
+            refused = foreign and shared and sticky
+        else:
+            refused = foreign or folder.st_uid != 0 or (_others_write(folder) and not sticky)
+        if refused:
+            text = _("{path} goes through a symbolic link that another user controls")
+            raise Refused(text.format(path=path))
+
+
+def _others_write(folder: os.stat_result) -> bool:
+    return bool(folder.st_mode & 0o002 or (folder.st_mode & 0o020 and folder.st_gid != 0))
+
+
+@contextmanager
+def folder_of(path: str) -> Iterator[tuple[int, str]]:
+    """The folder of an absolute path, held open, and the name in it; meanwhile with its owner's rights."""
+    directory, _slash, name = path.rpartition("/")
+    if not path.startswith("/") or name in ("", ".", ".."):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    walk = Walk()
+    try:
+        walk.go(directory or "/", path)
+        status = os.fstat(walk.here)
+        if not stat.S_ISDIR(status.st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+        with _rights_of(status):
+            yield walk.here, name
+    finally:
+        walk.close()
+
+
+@contextmanager
+def _rights_of(owner: os.stat_result) -> Iterator[None]:
+    """Root's work in a folder of another user, with that user's rights: neither a link, nor a hard link, nor
+    another folder that is put there leads to what that user may not write anyway.
+
+    All threads of a process share the rights: in a process with threads it is done in a forked child.
+    """
+    if os.geteuid() != 0 or owner.st_uid == 0:
+        yield
+        return
+    groups, gid = os.getgroups(), os.getegid()
+    with suppress(PermissionError):  # a user namespace may forbid it, which then has no other groups
+        os.setgroups([])
+    try:
+        with suppress(OSError):  # a user namespace may not know them; root's own rights end at its border
+            os.setegid(owner.st_gid)
+            os.seteuid(owner.st_uid)
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(gid)
+        with suppress(PermissionError):
+            os.setgroups(groups)
+
+
+def open_new(name: str, folder: int, mode: int = 0o600, *, append: bool = False) -> int:
+    """A file that is not there yet, open for writing."""
+    return os.open(name, _NEW | (os.O_APPEND if append else 0), mode, dir_fd=folder)
+
+
+def open_or_make(name: str, folder: int, mode: int = 0o600) -> int:
+    """A file of our own folder, made where it is missing: what is locked."""
+    return os.open(name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder)
+
+
+@contextmanager
+def new_file(name: str, folder: int, mode: int = 0o600) -> Iterator[BinaryIO]:
+    """A file that is not there yet; when the block ends well, the disk has all of it."""
+    with open(open_new(name, folder, mode), "wb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def replace(new: str, name: str, folder: int) -> None:
+    """Give a file its name, instead of whatever has it now."""
+    os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def link(new: str, name: str, folder: int) -> None:
+    """Give a file its name, never instead of another file."""
+    os.link(new, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+
+
+def write(
+    path: str, content: bytes, mode: int = 0o644, place: Callable[[str, str, int], None] = replace
+) -> None:
+    """Write a file as a whole: under a temporary name, all of it on disk, then `place` it."""
+    with folder_of(path) as (folder, name):
+        _expect_own(name, folder, path)
+        temporary = f".npudoctor-{os.urandom(8).hex()}"
+        try:
+            with new_file(temporary, folder, mode) as file:
+                file.write(content)
+            place(temporary, name, folder)
+        finally:
+            with suppress(OSError):  # it is gone where it was renamed
+                os.unlink(temporary, dir_fd=folder)
+
+
+def try_folder(path: str) -> None:
+    """OSError where no file could be made at the path."""
+    with folder_of(path) as (folder, name):
+        with suppress(FileNotFoundError):  # a name that is too long
+            os.stat(name, dir_fd=folder, follow_symlinks=False)
+        trial = f".npudoctor-{os.urandom(8).hex()}"
+        os.close(open_new(trial, folder))
+        os.unlink(trial, dir_fd=folder)
+
+
+def _expect_own(name: str, folder: int, path: str) -> None:
+    """In a folder that all share nothing of anybody else's is replaced, not even by root."""
+    place = os.fstat(folder)
+    if not (place.st_mode & stat.S_ISVTX and place.st_mode & 0o022):
+        return
+    with suppress(FileNotFoundError):
+        if os.stat(name, dir_fd=folder, follow_symlinks=False).st_uid not in (os.geteuid(), place.st_uid):
+            raise Refused(_("{path} belongs to another user").format(path=path))
+
+
+def open_stream(path: str) -> Optional[int]:
+    """The pipe or device at a path, open for writing; None where a file is to be put. OSError otherwise.
+
+    A link to a file, or to nothing, is replaced by the file and not followed.
+    """
+    with folder_of(path) as (folder, name):
+        walk = Walk(folder)
+        try:
+            walk.go(name, path)
+        except (FileNotFoundError, Refused):
+            return None
+        else:
+            kind = os.fstat(walk.here).st_mode
+            if stat.S_ISREG(kind):
+                return None
+            if not (stat.S_ISFIFO(kind) or stat.S_ISCHR(kind)):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+            return _opened(walk.here, name, folder, time.monotonic() + READER)
+        finally:
+            walk.close()
+
+
+def _opened(there: int, name: str, folder: int, until: float) -> int:
+    """The very thing that was judged. The reader of a pipe may open it a moment later than we do."""
+    while True:
+        try:
+            descriptor = os.open(f"/proc/self/fd/{there}", _STREAM & ~os.O_NOFOLLOW)
+            break
+        except (FileNotFoundError, PermissionError):  # without /proc, or with another user's rights
+            descriptor = os.open(name, _STREAM, dir_fd=folder)
+            break
+        except OSError as error:
+            if error.errno != errno.ENXIO or time.monotonic() > until:
+                raise
+        time.sleep(0.05)
+    if not os.path.samestat(os.fstat(descriptor), os.fstat(there)):
+        os.close(descriptor)
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
+    return descriptor
+
+
+def make_folder(path: str, mode: int = 0o700) -> int:
+    """Make a folder, and those above it that are missing; the descriptor of the folder, which may have been
+    there before: who needs it private judges it."""
+    walk, missing = Walk(), []
+    try:
+        parts = [part for part in path.split("/") if part]
+        while parts:
+            try:
+                walk.go("/" + "/".join(parts), path)
+                break
+            except FileNotFoundError:
+                missing.append(parts.pop())
+        for part in reversed(missing):
+            with _rights_of(os.fstat(walk.here)), suppress(FileExistsError):
+                os.mkdir(part, mode if part is missing[0] else 0o755, dir_fd=walk.here)
+            walk.go(part, path)
+        return os.open(".", _FOLDER, dir_fd=walk.here)
+    finally:
+        walk.close()
