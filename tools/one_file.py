@@ -47,6 +47,7 @@ except (ImportError, MemoryError, OSError) as error:
     status = 70
 sys.exit(status)
 """
+# Python has no signal to answer with a traceback while it looks for what the file is: -c is its first line.
 # Before the zip, which is read from its end: nothing that Python was talked into counts. Root starts no
 # python3 of another user's folder of PATH; all else about it is judged later.
 HEAD = b"""#!/bin/sh
@@ -66,7 +67,13 @@ if [ -O / ]; then
     *) echo "npudoctor: no folder of PATH that is root's has python3: PATH=/usr/bin:/bin $0" >&2; exit 64 ;;
     esac
 fi
-exec "$python" -I -S "$0" "$@"
+exec "$python" -I -S -c 'import _signal
+if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+import sys, zipimport
+del sys.argv[0]
+sys.path.insert(0, sys.argv[0])
+exec(zipimport.zipimporter(sys.argv[0]).get_code("__main__"))' "$0" "$@"
 exit 70
 """
 

@@ -28,7 +28,7 @@ def main() -> int:
     folder, us = unpack(os.path.abspath(sys.argv[0])), os.getpid()
     if folder is None:
         return FAILED
-    # Beside Python's own library, which is all that __main__ left: neither PYTHONPATH nor the site's packages.
+    # Beside the standard library, all that __main__ left: PYTHONPATH and the site's packages are not ours.
     sys.path[0] = os.path.join(folder, PACKED.rstrip("/"))
     sys.dont_write_bytecode = True
     try:

@@ -1,7 +1,7 @@
 """What lies beside npudoctor and is searched for by `import`: what Python's `site` would add, less its code.
 
-A .pth file may hold code, which Python runs at each of its starts, whoever wrote it. Ours runs none but that of
-an editable install, which is how a plug-in under development is found.
+A .pth file may hold code, which Python runs at each of its starts, whoever wrote it. Ours runs none but that
+of an editable install, which is how a plug-in under development is found.
 """
 
 from __future__ import annotations
