@@ -54,10 +54,9 @@ def _main(folders: "Optional[Callable[[], list[str]]]" = None) -> int:
 
     try:
         guard.secure(folders() if folders else ())
+        from npudoctor.cli.main import run
     except guard.Untrusted as error:
         return _refuse(str(error))
-    try:
-        from npudoctor.cli.main import run
     except Exception:  # of whatever PYTHONPATH or PYTHONHOME put in the place of a module
         if sys.flags.isolated or not any(name.startswith("PYTHON") for name in os.environ):
             raise

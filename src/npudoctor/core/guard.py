@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _CUSTOMISATIONS = ("sitecustomize", "usercustomize")
 _SITES = ("site-packages", "dist-packages")
 
+left_out: "list[str]" = []  # of the search path: what lies there is not loaded, and said
+
 
 class Untrusted(ImportError):
     """Root must not load it; the text is one line that says why."""
@@ -46,7 +48,8 @@ def secure(folders: "Iterable[str]") -> None:
         guard = _Guard()
         guard.judge_loaded()
         guard.judge_start()
-        sys.path[:] = filter(guard.counts, sys.path)
+        left_out[:] = [path for path in sys.path if not guard.counts(path)]
+        sys.path[:] = [path for path in sys.path if path not in left_out]
         sys.meta_path.insert(0, guard)
         counts = guard.counts
     if folders:

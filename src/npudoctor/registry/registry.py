@@ -25,7 +25,7 @@ def load_all(variables: Mapping[str, str], seconds: float = LOAD_SECONDS) -> Loa
     collector = Collector()
     _load_built_in(collector)
     until = time.monotonic() + min(seconds, LOAD_SECONDS)
-    named = entry_points(sys.path)
+    named = entry_points([*sys.path, *guard.left_out])
     if named:
         from npudoctor.registry import plugins
 
