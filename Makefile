@@ -45,7 +45,7 @@ help:
 
 # A stamp for each set of extras. pip runs again when what is installed, or how it is built, has changed;
 # sources need no reinstall, as the install is editable.
-STAMP_NEEDS = pyproject.toml $(wildcard build_backend/*.py) $(CATALOGUES) $(SIGNATURES) $(BIN)/python
+STAMP_NEEDS = pyproject.toml $(wildcard build_backend/*.py start/* start/.npudoctor*) $(CATALOGUES) $(SIGNATURES) $(BIN)/python
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

@@ -42,6 +42,9 @@ __all__ = [
 
 Settings = Optional[dict[str, Any]]
 ROOT = Path(__file__).resolve().parent.parent
+# Five lines for everybody's first `make run`, about a table that an editable install needs: without it uv
+# writes into the command which Python built it.
+warnings.filterwarnings("ignore", message=r"Support for `\[tool\.distutils\]`")
 
 
 def compile_catalogues(root: Path = ROOT) -> list[Path]:

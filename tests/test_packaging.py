@@ -40,6 +40,7 @@ SHARE = [
     *(f"share/{folder}/{page}" for folder in MANUALS.values() for page in PAGES),
 ]
 DATA = f"npudoctor-{__version__}.data/data"
+SCRIPTS = f"npudoctor-{__version__}.data/scripts"
 PLACES = {"src/npudoctor": "npudoctor", "checks": "npudoctor/checks"}
 
 
@@ -82,7 +83,9 @@ def expected(tree: Path) -> set[str]:
             if path.is_file() and "__pycache__" not in path.parts:
                 names.add(f"{package}/{path.relative_to(tree / folder).as_posix()}")
     catalogues = {name[: -len("po")] + "mo" for name in names if name.endswith(".po")}
-    return names | catalogues | {"npudoctor/explain/table.json"} | {f"{DATA}/{path}" for path in SHARE}
+    scripts = {f"{SCRIPTS}/{path.name}" for path in (tree / "start").iterdir()}
+    made = {"npudoctor/explain/table.json", *(f"{DATA}/{path}" for path in SHARE)}
+    return names | catalogues | scripts | made
 
 
 def names_in(wheel: Path) -> set[str]:
@@ -132,7 +135,7 @@ def test_the_sdist_has_the_sources_the_tests_and_the_catalogues(packages: Packag
     with tarfile.open(packages.sdist) as archive:
         names = {member.name.partition("/")[2] for member in archive if member.isfile()}
     wanted = {"pyproject.toml", "Makefile", "LICENSE", "README.md", ".ci/run"}
-    for folder in ("src/npudoctor", "checks", "tests", "build_backend", "tools"):
+    for folder in ("src/npudoctor", "checks", "tests", "build_backend", "start", "tools"):
         for path in (packages.tree / folder).rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts:
                 wanted.add(path.relative_to(packages.tree).as_posix())

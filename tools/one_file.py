@@ -34,6 +34,9 @@ if sys.version_info < (3, 9):
 import _signal
 if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+import os
+library = os.path.dirname(os.__file__)
+sys.path[1:] = [path for path in sys.path[1:] if path == library or path.startswith(library + "/lib-")]
 try:
     from npudoctor_start import main
     status = main()
@@ -44,7 +47,35 @@ except (ImportError, MemoryError, OSError) as error:
     status = 70
 sys.exit(status)
 """
-SHEBANG = b"#!/usr/bin/env python3\n"
+# Python has no signal to answer with a traceback while it looks for what the file is: -c is its first line.
+# Before the zip, which is read from its end: nothing that Python was talked into counts. Root starts no
+# python3 of another user's folder of PATH; all else about it is judged later.
+HEAD = b"""#!/bin/sh
+# npudoctor: behind these lines is a zip file for Python 3.9 and newer.
+python=python3
+if [ -O / ]; then
+    IFS=: && set -f
+    for folder in $PATH; do
+        case $folder in /*) ;; *) continue ;; esac
+        [ -O "$folder/." ] && [ -O "$folder/python3" ] && [ -x "$folder/python3" ] || continue
+        python=$folder/python3
+        break
+    done
+    unset IFS && set +f
+    case $python in
+    /*) ;;
+    *) echo "npudoctor: no folder of PATH that is root's has python3: PATH=/usr/bin:/bin $0" >&2; exit 64 ;;
+    esac
+fi
+exec "$python" -I -S -c 'import _signal
+if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+import sys, zipimport
+del sys.argv[0]
+sys.path.insert(0, sys.argv[0])
+exec(zipimport.zipimporter(sys.argv[0]).get_code("__main__"))' "$0" "$@"
+exit 70
+"""
 
 
 def main(wheel: Path, target: Path, sbom: Optional[Path] = None) -> None:
@@ -59,7 +90,7 @@ def main(wheel: Path, target: Path, sbom: Optional[Path] = None) -> None:
     members["__main__.py"] = MAIN
     members["npudoctor_start.py"] = (ROOT / "tools/one_file_start.py").read_bytes()
     with target.open("wb") as file:
-        file.write(SHEBANG)
+        file.write(HEAD)
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
             for name in sorted(members):
                 entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))

@@ -28,9 +28,8 @@ def main() -> int:
     folder, us = unpack(os.path.abspath(sys.argv[0])), os.getpid()
     if folder is None:
         return FAILED
-    # In front of PYTHONPATH, where a job may have modules of the same name; the site's packages are not ours.
-    others = [path for path in sys.path[1:] if "site-packages" not in path and "dist-packages" not in path]
-    sys.path[:] = [os.path.join(folder, PACKED.rstrip("/")), *others]
+    # Beside the standard library, all that __main__ left: PYTHONPATH and the site's packages are not ours.
+    sys.path[0] = os.path.join(folder, PACKED.rstrip("/"))
     sys.dont_write_bytecode = True
     try:
         from npudoctor.__main__ import main as run

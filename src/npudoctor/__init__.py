@@ -3,8 +3,6 @@
 The console script imports this package even for `--version`, so nothing heavy may load here.
 """
 
-from __future__ import annotations
-
 # Not from typing: importing that would cost more than all the rest of `--version`.
 TYPE_CHECKING = False
 
@@ -62,9 +60,11 @@ _HOME = {
 }
 _SEVERITIES = ("INFO", "WARNING", "ERROR")
 
-INFO: Severity
-WARNING: Severity
-ERROR: Severity
+# Nothing of Python's own library either, `__future__` included: what is found by its name may be another
+# user's until __main__ has put the path in order.
+INFO: "Severity"
+WARNING: "Severity"
+ERROR: "Severity"
 
 __all__ = [
     "ERROR",

@@ -1,7 +1,5 @@
 """The entry point: answers `--version` before anything heavy loads, then hands over to the commands."""
 
-from __future__ import annotations
-
 import os
 import sys
 
@@ -9,6 +7,7 @@ TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     import signal
+    from typing import Callable, Optional
 else:
     import _signal as signal  # the public module loads enum, which costs more than all of `--version`
 
@@ -27,15 +26,16 @@ sys.exit(main())
 """
 
 
-def main() -> int:
-    """Run the program on sys.argv; returns the exit status, which is the verdict."""
+def main(folders: "Optional[Callable[[], list[str]]]" = None) -> int:
+    """Run the program on sys.argv; returns the exit status, which is the verdict. `folders`: where else
+    modules are looked for."""
     _heed()
     _own_library_first()
     reserve = []
     try:
         _need_room()
         reserve.append(bytearray(_RESERVE))  # costs nothing: no page of it is touched
-        status = _main()
+        status = _main(folders)
     except (ImportError, OSError, MemoryError) as error:
         reserve.clear()
         status = _no_room(error)
@@ -47,11 +47,16 @@ def main() -> int:
     return status
 
 
-def _main() -> int:
+def _main(folders: "Optional[Callable[[], list[str]]]" = None) -> int:
     if sys.argv[1:] == ["--version"] and _told_version():
         return 0
+    from npudoctor.core import guard
+
     try:
+        guard.secure(folders() if folders else ())
         from npudoctor.cli.main import run
+    except guard.Untrusted as error:
+        return _refuse(str(error))
     except Exception:  # of whatever PYTHONPATH or PYTHONHOME put in the place of a module
         if sys.flags.isolated or not any(name.startswith("PYTHON") for name in os.environ):
             raise
@@ -76,6 +81,13 @@ def _no_room(error: BaseException) -> int:
     except (OSError, MemoryError):
         pass
     return 70
+
+
+def _refuse(why: str) -> int:
+    """A usage error, said in one line before the commands are loaded."""
+    _fail_evaluation()
+    os.write(2, f"npudoctor: {why}\n".encode("utf-8", "backslashreplace"))
+    return 64
 
 
 def _own_library_first() -> None:

@@ -28,18 +28,57 @@ def why_untrusted(path: str, euid: int) -> Optional[str]:
         if not listed and entry.st_dev != device:
             text = _("{path} is not on the same file system as /, and {mounts} does not show who mounted it")
             return text.format(path=part, mounts=MOUNTINFO)
-        for point in points:
-            if part == point or part.startswith(f"{point}/"):
-                text = _("{path} is on the file system at {point}, which another user mounted")
-                return text.format(path=part, point=point)
-        if entry.st_uid not in (0, euid):
-            return _("{path} belongs to another user").format(path=part)
-        if stat.S_ISLNK(entry.st_mode):
-            continue  # a link has no mode of its own; its owner and its folder are what counts
-        sticky = stat.S_ISDIR(entry.st_mode) and entry.st_mode & stat.S_ISVTX
-        if entry.st_mode & 0o022 and not sticky:
-            return _("{path} is writable by other users").format(path=part)
+        reason = _why_not_step(part, entry, points, euid)
+        if reason:
+            return reason
     return None
+
+
+def _why_not_step(part: str, entry: os.stat_result, points: tuple[str, ...], euid: int) -> Optional[str]:
+    for point in points:
+        if part == point or part.startswith(f"{point}/"):
+            text = _("{path} is on the file system at {point}, which another user mounted")
+            return text.format(path=part, point=point)
+    if entry.st_uid not in (0, euid):
+        return _("{path} belongs to another user").format(path=part)
+    if stat.S_ISLNK(entry.st_mode):
+        return None  # a link has no mode of its own; its owner and its folder are what counts
+    sticky = stat.S_ISDIR(entry.st_mode) and entry.st_mode & stat.S_ISVTX
+    if entry.st_mode & 0o022 and not sticky:
+        return _("{path} is writable by other users").format(path=part)
+    return None
+
+
+class Ways:
+    """`why_untrusted` for hundreds of paths: each folder on the way is looked at once, as are the mounts."""
+
+    def __init__(self, euid: int) -> None:
+        self._euid = euid
+        self._points = mounted_by_others(euid)
+        self._blind = not mounts_are_listed()
+        self._known: dict[str, Optional[str]] = {}
+
+    def why_not(self, path: str) -> Optional[str]:
+        """As of `why_untrusted`, of an absolute path without "..": OSError where there is nothing."""
+        if path not in self._known:
+            self._known[path] = self._judged(path)
+        return self._known[path]
+
+    def why_not_folder(self, folder: str) -> Optional[str]:
+        """The same of a folder in which names are looked up, so that sticky does not help."""
+        reason = self.why_not(folder)
+        if reason is None and os.stat(folder).st_mode & 0o022:
+            return _("{path} is writable by other users").format(path=folder)
+        return reason
+
+    def _judged(self, path: str) -> Optional[str]:
+        reason = self.why_not(os.path.dirname(path)) if path != "/" else None
+        if reason is not None:
+            return reason
+        entry = os.lstat(path)
+        if self._blind or stat.S_ISLNK(entry.st_mode):
+            return why_untrusted(path, self._euid)
+        return _why_not_step(path, entry, self._points, self._euid)
 
 
 def read_trusted(path: str, euid: int, limit: int = 4 << 20) -> tuple[Optional[bytes], Optional[str]]:

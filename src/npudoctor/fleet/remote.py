@@ -27,7 +27,7 @@ _INSTALLED = 'first=$1; shift; [ -x "$first" ] || first=${first##*/}; '
 _CARRIED = (
     "size=$1; shift; umask 077; first=; "
     "for python in python3 python3.13 python3.12 python3.11 python3.10 python3.9; do "
-    '"$python" -c "import sys; sys.exit(sys.version_info < (3, 9))" </dev/null >/dev/null 2>&1 '
+    '"$python" -I -S -c "import sys; sys.exit(sys.version_info < (3, 9))" </dev/null >/dev/null 2>&1 '
     "&& first=$python && break; done; "
     "dir=; trap 'rm -rf \"$dir\"' 0; trap 'exit 143' 1 2 15; "
     'for place in "${TMPDIR:-/tmp}" /tmp /var/tmp /dev/shm; do '
@@ -37,7 +37,7 @@ _CARRIED = (
     '[ -n "$first" ] || { echo "there is no Python 3.9 or newer" >&2; first=/nonexistent; }; '
     'if [ -n "$dir" ]; then head -c "$size" >"$dir/npudoctor.pyz"; else '
     'echo "there is no folder with room for npudoctor.pyz" >&2; first=/nonexistent; fi; '
-    'set -- "$dir/npudoctor.pyz" "$@"; '
+    'set -- -I -S "$dir/npudoctor.pyz" "$@"; '
 )
 _BEGIN = 'echo; echo "$mark begin $(date +%s)"; '
 _TALKING = '"$first" "$@"; status=$?; '

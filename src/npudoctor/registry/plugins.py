@@ -9,6 +9,7 @@ from functools import partial
 from typing import Optional
 
 from npudoctor.checking.check import is_name
+from npudoctor.core.guard import Untrusted
 from npudoctor.core.messages import _, strerror
 from npudoctor.core.trust import why_untrusted
 from npudoctor.registry import foreign
@@ -53,6 +54,8 @@ def _why_not(point: EntryPoint) -> Optional[str]:
             why = why_untrusted(path, os.geteuid())
             if why is not None:
                 return why
+    except Untrusted as error:
+        return str(error)
     except OSError as error:
         return _("{path} cannot be read: {why}").format(path=path, why=strerror(error.errno))
     return None
@@ -72,6 +75,8 @@ def _files_imported(module: str) -> Iterator[str]:
         try:
             # Of a name without a parent nothing is imported; finders of development installs know it, too.
             spec = PathFinder.find_spec(whole, places) if places is not None else find_spec(whole)
+        except Untrusted:
+            raise
         except (ImportError, ValueError):
             return
         if spec is None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 
 from npudoctor.checking import index
+from npudoctor.core import guard
 from npudoctor.registry.collector import Collector, LoadedChecks
 from npudoctor.registry.entrypoints import entry_points
 
@@ -25,7 +26,7 @@ def load_all(variables: Mapping[str, str], seconds: float = LOAD_SECONDS) -> Loa
     collector = Collector()
     _load_built_in(collector)
     until = time.monotonic() + min(seconds, LOAD_SECONDS)
-    named = entry_points(sys.path)
+    named = entry_points([*sys.path, *guard.left_out])
     if named:
         from npudoctor.registry import plugins
 

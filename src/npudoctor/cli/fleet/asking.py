@@ -152,9 +152,20 @@ def asking_of(params: Mapping[str, Any], caller: Caller) -> Asking:
         params["login"],
         _readable("--tree", params["tree"]),
     )
+    _require_trusted(engine)
     nodes = _nodes(params["on"], params["source"], caller)
     carried = _carried(params.get("file")) if params.get("push") else b""
     return Asking(nodes, engine, _program(params["program"]), template, carried)
+
+
+def _require_trusted(engine: str) -> None:
+    from npudoctor.core.errors import CannotTell
+    from npudoctor.fleet.trusted import require_trusted
+
+    try:
+        require_trusted(engine)
+    except CannotTell as error:
+        raise UsageError(f"--engine {engine}: {error}") from error
 
 
 def _carried(path: Optional[str]) -> bytes:

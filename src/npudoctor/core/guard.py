@@ -1,0 +1,186 @@
+"""What root's own start may load: nothing that another user could have written or exchanged.
+
+Python looks for modules where variables, the working directory, a user's folder and .pth files lead it; as
+root all that is another user's hand. One look at the start: what was imported already, or was run by Python
+before our first line, is judged, and the search path is cleaned; from then on each module is judged before it
+is executed.
+
+It imports nothing before the path is clean, `__future__` included: that could be the other user's.
+"""
+
+import os
+import stat
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+    from typing import Any, Callable, Optional
+
+
+_CUSTOMISATIONS = ("sitecustomize", "usercustomize")
+_SITES = ("site-packages", "dist-packages")
+
+left_out: "list[str]" = []  # of the search path: what lies there is not loaded, and said
+
+
+class Untrusted(ImportError):
+    """Root must not load it; the text is one line that says why."""
+
+
+def is_needed() -> bool:
+    """Whether we have the powers of root. A "/" that is not root's is seen from a user namespace, in which
+    all others' files look alike and ours is an ordinary user's power."""
+    return os.geteuid() == 0 and os.stat("/").st_uid == 0
+
+
+def secure(folders: "Iterable[str]") -> None:
+    """Let nothing of another user count from here on, and search these folders, too, as far as they may;
+    Untrusted where we are another user's ourselves, or Python has already run something."""
+    counts: Callable[[str], bool] = os.path.exists
+    if is_needed():
+        sys.path[:] = [path for path in sys.path if path.startswith("/")]
+        from npudoctor.core import messages
+
+        messages.activate(messages.language_of(os.environ))
+        guard = _Guard()
+        guard.judge_loaded()
+        guard.judge_start()
+        left_out[:] = [path for path in sys.path if not guard.counts(path)]
+        sys.path[:] = [path for path in sys.path if path not in left_out]
+        sys.meta_path.insert(0, guard)
+        counts = guard.counts
+    if folders:
+        from npudoctor.core.packages import extend
+
+        extend(folders, counts)
+
+
+class _Guard:
+    """The first finder of modules: asks the others, and judges what they find."""
+
+    def __init__(self) -> None:
+        from npudoctor.core.trust import Ways
+
+        self._ways: Ways = Ways(0)
+        self._folders: set[str] = set()  # of modules, and judged; of each module only its own file is left
+
+    def find_spec(
+        self, name: str, path: "Optional[Sequence[str]]" = None, target: "Optional[ModuleType]" = None
+    ) -> "Optional[ModuleSpec]":
+        """The module as another finder finds it; Untrusted where root must not load it."""
+        for finder in sys.meta_path:
+            spec = None if finder is self else finder.find_spec(name, path, target)
+            if spec is not None:
+                for file in _files_of(spec):
+                    if not self._is_plain(file):
+                        why = self._why_not(file)
+                        if why is not None:
+                            raise Untrusted(why)
+                return spec
+        return None
+
+    def judge_loaded(self) -> None:
+        """Untrusted where what is imported already could be another user's."""
+        for name, module in list(sys.modules.items()):
+            spec = getattr(module, "__spec__", None)
+            file = getattr(module, "__file__", None)
+            for path in _files_of(spec) if spec is not None else (file,) if file else ():
+                why = None if self._is_plain(path) else self._why_not(path)
+                if why is not None:
+                    ours = name.partition(".")[0] in ("npudoctor", "__main__", "os")
+                    raise Untrusted(_own_text(why) if ours else _run_text(path, why))
+
+    def judge_start(self) -> None:
+        """Untrusted where Python itself runs something of another user's when it starts: customisations, and
+        .pth files. Such code can take itself out of what is loaded, but not out of its folder."""
+        if sys.flags.no_site:
+            return
+        site: Any = sys.modules["site"]
+        told = () if sys.flags.ignore_environment else os.environ.get("PYTHONPATH", "").split(":")
+        own = (site.getusersitepackages(),) if site.ENABLE_USER_SITE else ()
+        for folder in dict.fromkeys((*told, *own, *site.getsitepackages())):
+            for file in _run_by_site(folder):
+                why = self._why_not(file)
+                if why is not None:
+                    raise Untrusted(_run_text(file, why))
+
+    def counts(self, path: str) -> bool:
+        """Whether root may look for modules in a folder, or read a file that leads to some."""
+        return os.path.exists(path) and self._why_not_place(path) is None
+
+    def _why_not_place(self, path: str) -> "Optional[str]":
+        return self._ways.why_not_folder(path) if os.path.isdir(path) else self._ways.why_not(path)
+
+    def _why_not(self, file: str) -> "Optional[str]":
+        """Of a file with code: it, and the folder that others must not put byte code into; of a module in an
+        archive the archive, which is the file that is there."""
+        place, inside = os.path.abspath(file), False
+        while not os.path.lexists(place):
+            place, inside = os.path.dirname(place), True
+        if os.path.isdir(place):
+            return None if inside else self._ways.why_not_folder(place)
+        why = self._ways.why_not(place)
+        if why is None and not inside:
+            why = self._ways.why_not_folder(os.path.dirname(place))
+            if why is None and place == file:
+                self._folders.add(os.path.dirname(file))
+        return why
+
+    def _is_plain(self, file: str) -> bool:
+        """Whether nothing is wrong for certain, as with most: root's, in a folder that is judged."""
+        if file.rpartition("/")[0] not in self._folders:
+            return False
+        try:
+            entry = os.lstat(file)
+        except OSError:
+            return True  # byte code that is not there
+        return entry.st_uid == 0 and entry.st_mode & 0o170022 == stat.S_IFREG
+
+
+def _files_of(spec: "ModuleSpec") -> "Sequence[str]":
+    """What is executed for a module: its file, or its byte code; of a namespace its folders."""
+    origin = spec.origin
+    if origin is not None and origin.startswith("/"):
+        cached = spec.cached
+        return (origin,) if cached is None else (origin, cached)
+    return () if origin in ("built-in", "frozen") else list(spec.submodule_search_locations or ())
+
+
+def _run_by_site(folder: str) -> "Iterator[str]":
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return
+    for name in names:
+        stem = name.partition(".")[0]
+        in_site = os.path.basename(folder) in _SITES and name.endswith(".pth")
+        if in_site or (stem in _CUSTOMISATIONS and name == f"{stem}.py"):
+            yield f"{folder}/{name}"
+
+
+def _own_text(why: str) -> str:
+    from shlex import quote
+
+    from npudoctor.core.messages import _
+
+    text = _("root runs no npudoctor that another user could change: {why}. Install it for root: {commands}")
+    program = os.path.abspath(sys.argv[0])
+    if program.endswith(".pyz") and os.path.isfile(program):
+        commands = f"install -m 755 {quote(program)} /usr/local/bin/npudoctor"
+    else:
+        commands = "cd / && python3 -I -m venv /opt/npudoctor && /opt/npudoctor/bin/pip install npudoctor"
+    return text.format(why=why, commands=commands)
+
+
+def _run_text(file: str, why: str) -> str:
+    from shlex import join
+
+    from npudoctor.core.messages import _
+
+    text = _("Python has run {file} as root, which another user could change: {why}. Start it so: {command}")
+    program = os.path.abspath(sys.argv[0])
+    start = ("-m", "npudoctor") if program.endswith("/npudoctor/__main__.py") else (program,)
+    return text.format(file=file, why=why, command=join((sys.executable, "-I", *start, *sys.argv[1:])))

@@ -1,0 +1,104 @@
+"""What the programs that reach the nodes read and obey, for root: configuration can name programs to run.
+
+ClusterShell's groups have upcalls, ssh has ProxyCommand and Match exec, Slurm loads plug-ins. All of it is
+judged before anything is started.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shlex
+from collections.abc import Iterable, Iterator
+from typing import Optional
+
+from npudoctor.core import guard
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.messages import _
+from npudoctor.core.trust import why_untrusted
+
+_CLUSTERSHELL = ("groups.conf", "topology.conf", "defaults.conf", "clush.conf", "groups.conf.d", "groups.d")
+_DEEPEST = 16  # files that include each other, as ssh itself says
+
+
+def require_trusted(engine: Optional[str] = None) -> None:
+    """CannotTell, for root, where what reads node sets obeys, or this engine, is or could become another
+    user's."""
+    if not guard.is_needed():
+        return
+    _judge(_of_clustershell())
+    if engine is not None:
+        _judge(_of_ssh() if engine == "ssh" else _of_slurm())
+
+
+def _judge(paths: Iterable[str]) -> None:
+    for path in paths:
+        reason = _why_not(path)
+        if reason is not None:
+            text = _("{path} can name programs, which root would run: {why}")
+            raise CannotTell(text.format(path=path, why=reason))
+
+
+def _why_not(path: str) -> Optional[str]:
+    """Of what is missing: whether another user could make it, now or while a program waits for it."""
+    place = os.path.abspath(path)
+    missing = not os.path.lexists(place)
+    while not os.path.lexists(place):
+        place = os.path.dirname(place)
+    reason = why_untrusted(place, 0)
+    if reason is None and missing and os.stat(place).st_mode & 0o022:
+        reason = _("{path} is writable by other users").format(path=place)
+    return reason
+
+
+def _of_clustershell() -> Iterator[str]:
+    """Where ClusterShell looks for its configuration, besides /etc and Python's own prefix."""
+    home = os.path.expanduser("~")
+    folders = [f"{home}/.local/etc/clustershell"]
+    folders.append(f"{os.environ.get('XDG_CONFIG_HOME', f'{home}/.config')}/clustershell")
+    if "CLUSTERSHELL_CFGDIR" in os.environ:
+        folders.append(os.environ["CLUSTERSHELL_CFGDIR"])
+    for folder in (*folders, "/etc/clustershell"):
+        for name in _CLUSTERSHELL:
+            path = f"{folder}/{name}"
+            if os.path.isdir(path):
+                yield from (f"{path}/{inner}" for inner in sorted(os.listdir(path)))
+            if os.path.lexists(path):
+                yield path
+
+
+def _of_slurm() -> Iterator[str]:
+    """A file that is not there yet, too: srun waits a minute for it, and obeys whoever makes it."""
+    path = os.environ.get("SLURM_CONF")
+    if path:
+        yield path
+
+
+def _of_ssh() -> Iterator[str]:
+    """ssh asks the list of users for root's home, and not HOME."""
+    home = pwd.getpwuid(os.geteuid()).pw_dir
+    for path in (f"{home}/.ssh/config", "/etc/ssh/ssh_config"):
+        yield from _with_included(path, os.path.dirname(path), home, _DEEPEST)
+
+
+def _with_included(path: str, folder: str, home: str, deep: int) -> Iterator[str]:
+    import glob
+
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            lines = file.read(1 << 20).splitlines()
+    except OSError:
+        return
+    yield path
+    for line in lines if deep else ():
+        keyword, _blank, rest = line.strip().replace("=", " ", 1).partition(" ")
+        if keyword.lower() != "include":
+            continue
+        try:
+            names = shlex.split(rest)
+        except ValueError:
+            continue
+        for name in names:
+            pattern = home + name[1:] if name.startswith("~/") else os.path.join(folder, name)
+            for included in sorted(glob.glob(pattern)):
+                yield from _with_included(included, folder, home, deep - 1)
