@@ -10,8 +10,8 @@ import pytest
 from tests.render.samples import report
 
 from npudoctor.core import messages
-from npudoctor.core.model import Finding, Fix, Report, Result, Risk, Severity, Status
-from npudoctor.fixing.steps.steps import Command, Export, Step
+from npudoctor.core.model import Finding, Fix, Report, Result, Risk, Severity, Status, Step
+from npudoctor.fixing.steps.steps import Command, Export
 from npudoctor.render.text import report_text
 
 PIP = ("/opt/py/bin/python3", "-m", "pip")
