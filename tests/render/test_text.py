@@ -157,6 +157,16 @@ def test_a_remedy_without_lines_announces_none() -> None:
     assert "make a virtual environment\n" in text
 
 
+def test_what_a_container_lacks_can_be_copied_as_one_line() -> None:
+    words = tuple(f"--device=/dev/davinci{number}" for number in range(8))
+    fix = Fix("ask whoever", risk=Risk.MANUAL, needs_root=False, container=words)
+    finding = Finding("accelerator.missing", "none", Severity.ERROR, fix=fix)
+    row = Result("accelerator", "A", "host", Status.PROBLEM, findings=(finding,))
+    lines = report_text(report(row)).splitlines()
+    at = lines.index("    ask whoever starts the container to add:")
+    assert lines[at + 1] == f"      {' '.join(words)}"
+
+
 def test_a_machine_without_accelerators_is_told_what_lets_it_be_judged() -> None:
     row = Result("accelerator", "A", "host", Status.UNKNOWN, reason="none was found")
     ok = Result("b", "B", "g", Status.OK)

@@ -15,7 +15,7 @@ from npudoctor.checks.network.socket_interfaces import socket_interfaces
 from npudoctor.checks.network.socket_interfaces import socket_interfaces as check
 from npudoctor.facts.job.interface_names import default_order, read_names
 from npudoctor.host.network.network import Network
-from npudoctor.testing import Asked, FakeNetwork, ask, fake_host, interface
+from npudoctor.testing import Asked, Content, FakeNetwork, ask, device, fake_host, interface
 
 ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 HCCL, GLOO, TENSORPIPE, NCCL = (f"{one}_SOCKET_IFNAME" for one in ("HCCL", "GLOO", "TP", "NCCL"))
@@ -45,6 +45,21 @@ def test_quiet_when_well(name: str, value: str, chosen: list[str]) -> None:
     asked = told({**SEVERAL, "HCCL_IF_IP": "192.0.2.1", name: value})
     assert (asked.status, asked.codes) == (Status.OK, [])
     assert asked.facts["interfaces"] == {name: chosen}
+
+
+def test_the_interface_that_is_there_is_named() -> None:
+    network = FakeNetwork(
+        [interface("lo", "127.0.0.1/8", state="unknown"), interface("ens1", "192.0.2.1/24")]
+    )
+    files: dict[str, Content] = {"/dev/davinci0": device()}
+    variables = {**SEVERAL, HCCL: "gone0"}
+    (finding,) = ask(check, fake_host(files, variables=variables, network=network)).findings
+    assert (finding.code, finding.severity) == ("socket-interfaces.missing", ERROR)
+    assert finding.fix is not None
+    assert finding.fix.commands == ("export HCCL_SOCKET_IFNAME=ens1",)
+    (finding,) = told(variables).findings
+    assert finding.fix is not None and finding.fix.commands == ()
+    assert "one of eth0, eth10, data0" in finding.fix.title
 
 
 def test_facts_name_what_hccl_takes_and_its_mtu() -> None:

@@ -110,6 +110,18 @@ def test_a_relative_entry() -> None:
     assert "/job/src/torch/__init__.py hides torch" in finding.message
 
 
+def test_a_file_that_fails_an_import_is_moved_aside_and_a_folder_is_not() -> None:
+    torch = package_files("torch", "2.9.0")
+    (finding,) = told({"/job/random.py": "", **torch}, CANN).findings
+    assert (finding.code, finding.severity) == ("source-shadowing.standard-library", Severity.ERROR)
+    assert finding.fix is not None and finding.fix.risk is Risk.MANUAL
+    assert finding.fix.commands == ("mv -n /job/random.py /job/random.py.aside",)
+    assert finding.fix.undo == ("mv -n /job/random.py.aside /job/random.py",)
+    (finding,) = told({"/job/random/__init__.py": "", **torch}, CANN).findings
+    assert finding.severity is Severity.ERROR
+    assert finding.fix is not None and (finding.fix.commands, bool(finding.fix.title)) == ((), True)
+
+
 def test_the_working_directory_alone_is_information() -> None:
     asked = told({"/job/random.py": "", "/job/te/__init__.py": ""}, CANN)
     assert sorted(asked.codes) == ["source-shadowing.package", "source-shadowing.standard-library"]
