@@ -108,7 +108,7 @@ def by_module(machine: Machine, *words: str, **variables: str) -> subprocess.Com
 def test_what_python_ran_before_us_is_said(machine: Machine) -> None:
     for name in NAMES:
         (machine.traps / f"{name}.py").unlink()
-    (machine.traps / "sitecustomize.py").write_text("import sys; del sys.modules['sitecustomize']\n")
+    (machine.traps / "sitecustomize.py").write_text("import sys; sys.modules['sitecustomize'] = sys\n")
     machine.give()
     done = by_module(machine, "list", PYTHONPATH=str(machine.traps))
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (64, "", 1)
