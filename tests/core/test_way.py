@@ -140,6 +140,11 @@ def test_a_folder_is_made_with_those_above_it(tmp_path: Path) -> None:
     os.close(way.make_folder(str(tmp_path / "a" / "b")))
     assert stat.S_IMODE((tmp_path / "a" / "b").stat().st_mode) == 0o700
     os.close(way.make_folder(str(tmp_path / "a" / "b")))
+    (tmp_path / "link").symlink_to("a")
+    with pytest.raises(NotADirectoryError):
+        way.make_folder(str(tmp_path / "link"))
+    with pytest.raises(FileNotFoundError):
+        way.make_folder(str(tmp_path / "c" / "d"), parents=False)
 
 
 def test_a_pipe_without_a_reader_is_waited_for_a_moment(

@@ -247,22 +247,27 @@ def _opened(there: int, name: str, folder: int, until: float) -> int:
     return descriptor
 
 
-def make_folder(path: str, mode: int = 0o700) -> int:
+def make_folder(path: str, mode: int = 0o700, *, parents: bool = True) -> int:
     """Make a folder, and those above it that are missing; the descriptor of the folder, which may have been
-    there before: who needs it private judges it."""
+    there before: who needs it private judges it. A link in its place is an error."""
     walk, missing = Walk(), []
+    above, _slash, name = path.rstrip("/").rpartition("/")
     try:
-        parts = [part for part in path.split("/") if part]
-        while parts:
+        parts = [part for part in above.split("/") if part]
+        while True:
             try:
                 walk.go("/" + "/".join(parts), path)
                 break
             except FileNotFoundError:
+                if not parents:
+                    raise
                 missing.append(parts.pop())
         for part in reversed(missing):
             with _rights_of(os.fstat(walk.here)), suppress(FileExistsError):
-                os.mkdir(part, mode if part is missing[0] else 0o755, dir_fd=walk.here)
+                os.mkdir(part, 0o755, dir_fd=walk.here)
             walk.go(part, path)
-        return os.open(".", _FOLDER, dir_fd=walk.here)
+        with _rights_of(os.fstat(walk.here)), suppress(FileExistsError):
+            os.mkdir(name, mode, dir_fd=walk.here)
+        return os.open(name, _FOLDER, dir_fd=walk.here)
     finally:
         walk.close()

@@ -101,7 +101,7 @@ def own_folder(path: str, name: str, at: Observer) -> int:
         descriptor = way.make_folder(path)
     try:
         entry = os.fstat(descriptor)
-        if os.path.islink(path) or entry.st_uid != os.geteuid():
+        if entry.st_uid != os.geteuid():
             raise OSError(errno.EPERM, os.strerror(errno.EPERM), path)
         if entry.st_mode & 0o077:
             with changing(at, f"close {name}"):

@@ -26,7 +26,7 @@ class Rendezvous:
         """The first of our places that can be used and is safe; None when none is."""
         for path in _folders(euid, variables):
             with suppress(OSError):
-                descriptor = way.make_folder(path)
+                descriptor = way.make_folder(path, parents=False)
                 entry = os.fstat(descriptor)
                 if entry.st_uid == euid and not entry.st_mode & 0o077:
                     return cls(path, descriptor)
