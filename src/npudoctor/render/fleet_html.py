@@ -96,7 +96,7 @@ def _findings(fleet: Fleet) -> Iterator[str]:
     ranked = sorted(fleet.findings, key=lambda finding: (finding.severity == "info", -len(finding.nodes)))
     yield from _table(_("Findings"), ["".join(_finding(finding)) for finding in ranked])
     for line in next_lines(fleet):
-        yield f"<p><code>{_text(line)}</code></p>\n"
+        yield f"<pre>{_text(line)}</pre>\n"
 
 
 def _finding(finding: FleetFinding) -> Iterator[str]:
