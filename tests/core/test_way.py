@@ -199,7 +199,7 @@ def makes_files(node: ast.AST) -> bool:
     if not isinstance(node, ast.Call):
         return False
     called = node.func
-    if isinstance(called, ast.Attribute):
+    if isinstance(called, ast.Attribute) and not ast.unparse(called.value).startswith("super("):
         module = called.value.id if isinstance(called.value, ast.Name) else ""
         return called.attr in METHODS or called.attr in CALLS.get(module, ())
     if isinstance(called, ast.Name) and called.id == "open" and len(node.args) > 1:
