@@ -29,7 +29,7 @@ MISUSES = {
     ("history", "-n", "0"): "-n: '0' is not a number of runs from 1",
     ("history", "-n", "many"): "-n: 'many' is not a number of runs from 1",
     ("history", "--number="): "-n: '' is not a number",
-    ("history", "1999"): "no such run: 1999; see `npudoctor history`",
+    ("history", "no-run"): "no such run: no-run",
     ("history", "--nubmer", "1"): "did you mean --number?",
     ("list", "more"): "unexpected argument: more",
     ("check", "--deadline", "soon"): "--deadline: 'soon' is not a number of seconds",
