@@ -24,7 +24,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 help:
 	@echo "make run        check this machine and say the exit status"
 	@echo "make test       run the tests (PYTEST_ARGS=... to choose)"
-	@echo "make lint       ruff, mypy --strict, the message catalogues, the generated documentation"
+	@echo "make lint       ruff, mypy --strict, the message catalogues, the generated documentation, the transcripts in it"
 	@echo "make format     let ruff format the sources"
 	@echo "make bench      measure the promises about speed"
 	@echo "make scenarios  whole machines, healthy and with one fault each: the table and both rates"
@@ -81,6 +81,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/python tools/messages.py --check
 	$(BIN)/python tools/index.py --check
 	$(BIN)/python tools/readme.py --check
+	$(BIN)/python tools/transcripts.py --check
 
 # A release waits for what a change need not bring: the whole catalogue, and every finding in Chinese.
 release-check: $(VENV)/.installed-test
