@@ -77,7 +77,11 @@ class Speech:
     def __init__(self, texts: Iterable[str], own: Names) -> None:
         self._own = own
         # Each with its longest piece, which a line must contain: most patterns need no trial.
-        self._patterns = [(max(PLACEHOLDER.split(text), key=len), _pattern(text)) for text in set(texts)]
+        pieces = ((PLACEHOLDER.split(text), text) for text in set(texts))
+        # What has no word of its own would say anything; joints tell that better.
+        self._patterns = [
+            (max(parts, key=len), _pattern(text)) for parts, text in pieces if LETTER.search("".join(parts))
+        ]
         self._known: dict[str, bool] = {}
 
     def explains(self, text: str) -> bool:
@@ -103,9 +107,8 @@ class Speech:
         """Two texts, each of which the program says; of the last joint, a blank, one word and the rest."""
         for joint in JOINT.finditer(text):
             left, right = text[: joint.start()], text[joint.end(1) :]
-            if joint[1] == " " and " " in left:
-                continue
-            if (left or right) and self.explains(left) and self.explains(right):
+            apart = joint[1] != " " or " " not in left
+            if apart and (left or right) and self.explains(left) and self.explains(right):
                 return True
         return False
 
@@ -133,9 +136,9 @@ class Speech:
             return self.command(words[1:])
         if words[:1] != ["npudoctor"]:
             return bool(words) and words[0] in TOOLS and all(map(VALUE.fullmatch, words[1:]))
-        own = self._own
+        options = self._own.options | {"--"}
         return all(
-            word.partition("=")[0] in own.options | {"--"} if word.startswith("-") else self._argument(word)
+            word.partition("=")[0] in options if word.startswith("-") else self._argument(word)
             for word in words[1:]
         )
 
@@ -158,7 +161,7 @@ def speeches() -> dict[str, Speech]:
     chinese = {msgid: there.get(msgid, texts) for msgid, texts in english.items()}
     own = names()
     return {
-        language: Speech(filter(_has_words, _with_reasons(chain.from_iterable(texts.values()))), own)
+        language: Speech(_with_reasons(chain.from_iterable(texts.values())), own)
         for language, texts in (("en", english), ("zh", chinese))
     }
 
@@ -171,19 +174,13 @@ def _with_reasons(texts: Iterable[str]) -> Iterator[str]:
             yield match[2]
 
 
-def _has_words(text: str) -> bool:
-    return bool(LETTER.search(PLACEHOLDER.sub("", text)))
-
-
 def blocks(text: str) -> Iterator[tuple[int, list[str]]]:
     """Each transcript: the number of its first line, and its lines."""
     start, inside = 0, False
-    lines = text.splitlines()
-    for number, line in enumerate(lines):
+    for number, line in enumerate(lines := text.splitlines()):
         if line.lstrip().startswith("```"):
             block = lines[start:number]
-            prompts = [shown for shown in block if PROMPT.match(shown)]
-            if inside and prompts and not any(" --help" in shown for shown in prompts):
+            if inside and any(map(PROMPT.match, block)) and " --help" not in block[0]:
                 yield start + 1, block
             start, inside = number + 1, not inside
 
@@ -191,14 +188,12 @@ def blocks(text: str) -> Iterator[tuple[int, list[str]]]:
 def drifts(name: str, text: str, speech: Speech) -> Iterator[str]:
     """The lines of one document that the program does not print."""
     for first, lines in blocks(text):
-        status = False
-        number = 0
+        status, number = False, 0
         while number < len(lines):
             line = lines[number]
             if PROMPT.match(line):
                 status = "echo $?" in line
-                typed = re.split(r"[;|>]| \d>", line[2:])[0].split()
-                taken = int(speech.command(typed))
+                taken = int(speech.command(re.split(r"[;|>]| \d>", line[2:])[0].split()))
             elif not line.strip() or (status and line.strip().isdigit()):
                 taken = 1
             else:
@@ -210,8 +205,7 @@ def drifts(name: str, text: str, speech: Speech) -> Iterator[str]:
 
 def _sentence(lines: Sequence[str], speech: Speech) -> int:
     """How many of these lines are one sentence of the program; 0 where the first belongs to none."""
-    wrapped = _wrapped(lines, 0)
-    for count in range(wrapped, 0, -1):
+    for count in range(_wrapped(lines), 0, -1):
         parts = [line.strip() for line in lines[:count]]
         # Chinese is broken between any two characters, all else at a blank.
         if speech.explains(_glued(parts)) or speech.explains(" ".join(parts)):
@@ -227,17 +221,10 @@ def _glued(parts: Sequence[str]) -> str:
     return text
 
 
-def _wrapped(lines: Sequence[str], number: int) -> int:
-    """How many lines the sentence of this line may have: those after it that are indented, and as far."""
-    depth = _depth(lines[number])
-    end = number + 1
-    while end < len(lines) and lines[end].strip() and _depth(lines[end]) >= max(depth, 1):
-        end += 1
-    return end - number
-
-
-def _depth(line: str) -> int:
-    return len(line) - len(line.lstrip())
+def _wrapped(lines: Sequence[str]) -> int:
+    """How many lines the sentence of the first may have: those after it that are indented, and as far."""
+    depths = [len(line) - len(line.lstrip()) if line.strip() else -1 for line in lines]
+    return next((n for n in range(1, len(lines)) if depths[n] < max(depths[0], 1)), len(lines))
 
 
 def main() -> int:
