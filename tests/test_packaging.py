@@ -240,3 +240,26 @@ def test_the_installed_wheel_answers_as_the_tree_does(
         installed = output(str(folder / "npudoctor"), *arguments, cwd=tmp_path)
         assert installed == output(sys.executable, "-m", "npudoctor", *arguments, cwd=tmp_path)
         assert installed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["--target", "--user", "venv"])
+def test_the_command_starts_however_pip_installs_it(
+    way: str, packages: Packages, tmp_path: Path, lack: Callable[[str], None]
+) -> None:
+    finder = [sys.executable, str(ROOT / "tools" / "pythons.py"), "newest"]
+    found = subprocess.run(finder, capture_output=True, encoding="utf-8", check=False)
+    python, place = found.stdout.strip(), tmp_path / "a place"
+    if found.returncode or subprocess.run([python, "-m", "pip", "-V"], capture_output=True).returncode:
+        lack(found.stderr.strip() or f"{python} has no pip")
+    options = {"--target": ["--target", str(place)], "--user": ["--user"], "venv": []}[way]
+    if way == "venv":
+        output(python, "-m", "venv", str(place), cwd=tmp_path)
+        python = str(place / "bin" / "python")
+    pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *options]
+    variables = {**environment(), "PYTHONUSERBASE": str(place), "PIP_BREAK_SYSTEM_PACKAGES": "1"}
+    subprocess.run([*pip, str(packages.wheel)], cwd=tmp_path, env=variables, check=True)
+    command = str(place / "bin" / "npudoctor")
+    assert output(command, "--version", cwd=tmp_path) == f"npudoctor {__version__}\n"
+    listed = output(command, "list", "--format", "json", cwd=tmp_path)
+    assert listed == output(sys.executable, "-m", "npudoctor", "list", "--format", "json", cwd=tmp_path)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import cache_from_source
 from pathlib import Path
 
 import pytest
@@ -138,3 +140,67 @@ def test_a_single_file_of_another_user_is_not_loaded(machine: Machine) -> None:
     os.chown(package / "__main__.py", SOMEBODY, SOMEBODY)
     done = machine.run(str(machine.command), "list")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (64, "", 1)
+
+
+@pytest.mark.parametrize("shell", ["bash", "dash"])
+def test_functions_that_a_shell_takes_from_variables(machine: Machine, shell: str) -> None:
+    program = shutil.which(shell, path="/usr/bin:/bin")
+    if program is None:
+        pytest.skip(f"no {shell} on this machine")
+    sh, link = machine.site.parents[3] / "sh", machine.site.parents[3] / "link"
+    sh.symlink_to(program)
+    link.symlink_to(machine.command)
+    trap = f"() {{ echo > {machine.mark}; }}"
+    names = ("[", "read", "readlink", "unset", "exec", "exit")
+    done = machine.run(str(sh), str(link), "--version", **{f"BASH_FUNC_{name}%%": trap for name in names})
+    assert (done.returncode, done.stderr, machine.mark.exists()) == (0, "", False)
+    assert done.stdout == f"npudoctor {npudoctor.__version__}\n"
+
+
+@pytest.mark.parametrize(("owner", "status"), [(0, "plug-in"), (SOMEBODY, "")], ids=["root", "somebody"])
+def test_a_pth_file_beside_npudoctor(machine: Machine, owner: int, status: str) -> None:
+    """Its paths are searched where it is root's, as are they; its code is run for nobody."""
+    more = machine.site.parents[3] / "more"
+    more.mkdir()
+    (more / "plugin.py").write_text("print('plug-in')\n")
+    pth = machine.site / "vendor.pth"
+    pth.write_text(f"import sys; open({str(machine.mark)!r}, 'w')\n{more}\n")
+    os.chown(pth, owner, owner)
+    start = machine.command.parent / ".npudoctor-start"
+    text = start.read_text().replace("return main(", "return probe(")
+    probe = (
+        "def probe(folders):\n"
+        "    from npudoctor.core import guard\n"
+        "    guard.secure(folders())\n"
+        "    try:\n        import plugin\n    except ImportError:\n        pass\n"
+        "    return 0\n\n\n"
+    )
+    start.write_text(text.replace("def start():", f"{probe}def start():"))
+    done = machine.run(str(machine.command))
+    assert (done.returncode, done.stderr, machine.mark.exists()) == (0, "", False)
+    assert done.stdout.strip() == status
+    os.chown(pth, 0, 0)
+    os.chown(more, SOMEBODY, SOMEBODY)
+    assert machine.run(str(machine.command)).stdout == ""
+
+
+def test_byte_code_of_another_user_is_not_loaded(machine: Machine) -> None:
+    """In a folder that is root's, where each module has only its files left to be judged."""
+    more = machine.site / "more"
+    (more / "__pycache__").mkdir(parents=True)
+    (more / "__init__.py").write_text("")
+    (more / "plain.py").write_text("print('loaded')\n")
+    code = f"import sys; sys.path.append({str(machine.site)!r}); from npudoctor.core import guard; "
+    code += "guard.secure(()); guard.secure(()); import more, more.plain"
+    assert machine.run(sys.executable, "-I", "-c", code).stdout == "loaded\n"
+    cached = Path(cache_from_source(str(more / "plain.py")))
+    if not cached.exists():
+        cached.write_bytes(b"")
+    os.chown(cached, SOMEBODY, SOMEBODY)
+    done = machine.run(sys.executable, "-I", "-c", code)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"{cached} belongs to another user" in done.stderr
+    cached.unlink()
+    os.chown(cached.parent, SOMEBODY, SOMEBODY)
+    done = machine.run(sys.executable, "-I", "-c", code)
+    assert f"{cached.parent} belongs to another user" in done.stderr

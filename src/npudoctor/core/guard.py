@@ -65,14 +65,16 @@ class _Guard:
         from npudoctor.core.trust import Ways
 
         self._ways: Ways = Ways(0)
-        self._folders: set[str] = set()  # of modules, and judged; of each module only its own file is left
+        self._folders: dict[
+            str, bool
+        ] = {}  # of modules: where one is good, only the module's own file is left
 
     def find_spec(
         self, name: str, path: "Optional[Sequence[str]]" = None, target: "Optional[ModuleType]" = None
     ) -> "Optional[ModuleSpec]":
         """The module as another finder finds it; Untrusted where root must not load it."""
         for finder in sys.meta_path:
-            spec = None if finder is self else finder.find_spec(name, path, target)
+            spec = None if type(finder) is _Guard else finder.find_spec(name, path, target)
             if spec is not None:
                 for file in _files_of(spec):
                     if not self._is_plain(file):
@@ -125,19 +127,30 @@ class _Guard:
         why = self._ways.why_not(place)
         if why is None and not inside:
             why = self._ways.why_not_folder(os.path.dirname(place))
-            if why is None and place == file:
-                self._folders.add(os.path.dirname(file))
         return why
 
     def _is_plain(self, file: str) -> bool:
-        """Whether nothing is wrong for certain, as with most: root's, in a folder that is judged."""
-        if file.rpartition("/")[0] not in self._folders:
+        """Whether nothing is wrong for certain, as with most: root's, in a folder that is good."""
+        folder = file.rpartition("/")[0]
+        try:
+            good = self._folders[folder]
+        except KeyError:
+            good = self._folders[folder] = self._is_good(folder)
+        if not good:
             return False
         try:
             entry = os.lstat(file)
         except OSError:
             return True  # byte code that is not there
         return entry.st_uid == 0 and entry.st_mode & 0o170022 == stat.S_IFREG
+
+    def _is_good(self, folder: str) -> bool:
+        """Nobody else can put anything there, nor make it where byte code has no folder yet."""
+        if folder != os.path.abspath(folder):
+            return False
+        if not os.path.lexists(folder) and folder.endswith("/__pycache__"):
+            folder = os.path.dirname(folder)
+        return os.path.isdir(folder) and self._ways.why_not_folder(folder) is None
 
 
 def _files_of(spec: "ModuleSpec") -> "Sequence[str]":

@@ -80,7 +80,7 @@ def user_mount_points(mountinfo: str, utab: str, euid: int = 0) -> Iterator[str]
     """The mount points whose content another user than `euid` and root makes up, owners included: FUSE of a
     user, and disks that users may mount. FUSE of root is root's choice, as a container's fuse-overlayfs."""
     own = {"user_id=0", f"user_id={euid}"}
-    for mount in parse_mountinfo(mountinfo).values():
+    for mount in parse_mountinfo(mountinfo).values() if " - fuse" in mountinfo else ():
         if mount.kind.startswith("fuse") and mount.kind != "fusectl" and own.isdisjoint(mount.options):
             yield mount.point
     for line in lines_of(utab):

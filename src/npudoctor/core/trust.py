@@ -54,8 +54,9 @@ class Ways:
 
     def __init__(self, euid: int) -> None:
         self._euid = euid
-        self._points = mounted_by_others(euid)
-        self._blind = not mounts_are_listed()
+        listed = _text(MOUNTINFO)
+        self._points = _points_of_others(listed, euid)
+        self._blind = not listed
         self._known: dict[str, Optional[str]] = {}
 
     def why_not(self, path: str) -> Optional[str]:
@@ -116,9 +117,13 @@ def mounts_are_listed() -> bool:
 def mounted_by_others(euid: int) -> tuple[str, ...]:
     """The mount points whose content, owners included, another user makes up; read each time, as others mount
     while we run."""
+    return _points_of_others(_text(MOUNTINFO), euid)
+
+
+def _points_of_others(listed: str, euid: int) -> tuple[str, ...]:
     from npudoctor.core.mounts import UTAB, user_mount_points
 
-    return tuple(user_mount_points(_text(MOUNTINFO), _text(UTAB), euid))
+    return tuple(user_mount_points(listed, _text(UTAB), euid))
 
 
 def _text(path: str) -> str:
