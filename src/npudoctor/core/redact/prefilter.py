@@ -4,6 +4,7 @@ A healthy run never loads these."""
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import NamedTuple
 
 HIDDEN = "***"
 
@@ -28,6 +29,26 @@ _MARKS = (
     *("=", ":", '"', "'", "：", "＝", "<", " -", "set", "env ", "arg ", " is ", " was "),
     *("%3d", "%3a", "%253"),
 )
+# With these even a blank announces, if what follows is no word: "token Zx9k".
+_NEAR = (
+    "pass",
+    "pwd",
+    "secret",
+    "token",
+    "cred",
+    "cookie",
+    "webhook",
+    "ccess key",
+    "rivate key",
+    "auth",
+    "_sk",
+    "bindpw",
+    "rootpw",
+    "psk",
+    "_pw",
+    "pi key",
+    "on key",
+)
 _PHRASES = ("phrase", "mnemonic", "seed words", "recovery words", "backup words")
 _ALONE = ("password", "bearer", "api key", "requirepass", "masterauth", *_PHRASES)
 _SPOKEN = ("密码", "口令", "密钥", "令牌", "私钥", "凭证", "凭据", "秘钥", "暗号")
@@ -37,13 +58,13 @@ _SHAPES = (
     " glpat- gldt- glrt- glft- gloas- glptt- glcbt- glimt- glsoat- glagent- glrtr- gr1348941 sk- sk_ rk_ xox"
     " xapp- npm_ pypi- ms- gsk_ xai- r8_ nvapi- pplx- dapi dckr_ hvs. hvb. hvr. sg. shpat_ shpca_ shppa_"
     " shpss_ dop_v1_ doo_v1_ dor_v1_ a3t ls0tls1crudjti"
-    " glsa_ glc_ lin_api_ ntn_ whsec_ wandb_v1_ age- aaaa $7$ $6$ $5$ $1$ $2 $y$ $apr1$ argon2 b3blbnnzac1"
+    " glsa_ glc_ sha256~ tskey- atatt3 atctt3 atbb eaac figd_ sntrys_ sntryu_ lsv2_ tvly pul- pul_ fw_ fw- jina sbp_ sbp- dp.pt dp.st pmak nrak rubygems atlasv1. office lin_api_ ntn_ whsec_ wandb_v1_ age- aaaa $7$ $6$ $5$ $1$ $2 $y$ $apr1$ argon2 b3blbnnzac1"
     " mii 8q~ /bot"
 ).split()
 _PROGRAMS = (
     "mysql mariadb curl wget redis mongo ldap smbclient ipmitool openssl zip sqlcmd obsutil ossutil"
     " wandb swanlab login sudo chpasswd ftp rabbitmq 7z creds influx clickhouse coscli snmp identified"
-    " bcp mycli xtrabackup cqlsh isql twine useradd usermod crictl skopeo"
+    " bcp mycli xtrabackup cqlsh isql twine useradd usermod alias config crictl skopeo"
 ).split()
 # Programs whose names are in many words: only with an option.
 _BRIEF = ("rar", "ctr", "xh", "http")
@@ -53,6 +74,19 @@ _SHORT = tuple(
 )
 _SHORT_TEXT = 200  # characters
 _TRIGGERS = (*_ALONE, *_SPOKEN, *_SHAPES, *_PROGRAMS, *_SHORT)
+_HEADERS = ("cookie", "authorization", "bearer")
+
+
+class Families(NamedTuple):
+    """Which kinds of forms a text may hold."""
+
+    names: bool  # a value that a name announces
+    near: bool  # the same, without a sign between them
+    shapes: bool
+    programs: bool
+    headers: bool
+    phrases: bool
+    encoded: bool
 
 
 def may_hold_secret(text: str) -> bool:
@@ -72,10 +106,37 @@ def _holds_trigger(text: str) -> bool:
         from npudoctor.core.redact.escapes import unescape
 
         lowered = f"{lowered}\n{unescape(lowered)[0]}"
-    if any(name in lowered for name in _NAMES) and (
-        lowered[:1] == "-" or any(one in lowered for one in _MARKS)
-    ):
-        return True
-    if any(word in lowered for word in _TRIGGERS):
-        return True
+    return _named(lowered) or any(word in lowered for word in _TRIGGERS) or _brief(lowered) or _near(lowered)
+
+
+def families_of(text: str) -> Families:
+    """What is worth to be looked for in a text that may hold a secret."""
+    lowered = text.lower()
+    return Families(
+        names=_named(lowered) or any(word in lowered for word in (*_ALONE, *_SPOKEN, *_SHORT)),
+        near=_near(lowered) or any(word in lowered for word in _SPOKEN),
+        shapes=any(word in lowered for word in _SHAPES),
+        programs=any(word in lowered for word in _PROGRAMS)
+        or _brief(lowered)
+        or "password" in lowered
+        or "pass" in lowered
+        or "secret" in lowered
+        or "masterauth" in lowered,
+        headers=any(word in lowered for word in _HEADERS),
+        phrases=any(word in lowered for word in _PHRASES),
+        encoded="%" in lowered,
+    )
+
+
+def _named(lowered: str) -> bool:
+    return any(name in lowered for name in _NAMES) and (
+        lowered[:1] == "-" or any(mark in lowered for mark in _MARKS)
+    )
+
+
+def _brief(lowered: str) -> bool:
     return any(name in lowered for name in _BRIEF) and any(mark in lowered for mark in _OPTION)
+
+
+def _near(lowered: str) -> bool:
+    return any(name in lowered for name in _NEAR)
