@@ -107,20 +107,16 @@ class Context:
         if putty:
             self._block, self._left = ("block", "", Weight.SECRET), int(putty[1])
             return
-        match = _ASKED.match(line) or (line[-1:] == ">" and _TAG.search(line)) or _CONTINUED.match(line)
-        match = (
-            match
-            or (line.rstrip()[-1:] in ":=：＝|>+-[\\\"'→" or "#" in line or line[-1:].isalnum())
-            and _OPEN.match(line)
-        )
+        match = _opening(line)
         if match:
-            self._begin(match, line)
+            self._begin(match)
         elif self._table is None:
             self._headings(line)
 
-    def _begin(self, match: re.Match[str], line: str) -> None:
+    def _begin(self, match: re.Match[str]) -> None:
         known = weight(match["name"].replace(":", "_"))
-        if known not in _STRONG or match["name"].lower().endswith(("tokens",)) and match.re is not _OPEN:
+        counted = match["name"].lower().endswith("tokens") and match.re is not _OPEN
+        if known not in _STRONG or counted:
             return
         if match.re is _TAG:
             self._block = ("tag", match["name"], known)
@@ -181,9 +177,7 @@ class Context:
             return [(begin, len(line.rstrip()))]
         begin, end = (size if same else 0) + len(content) - len(content.lstrip()), len(line.rstrip())
         item = content.lstrip().startswith("- ")
-        if item:
-            begin += 2
-        elif content.startswith(": "):
+        if item or content.startswith(": "):
             begin += 2
         told = line[begin:end].rstrip(",\\ ")
         if not told or _MAPPING.match(told) or not (item or self._single(told, known, deeper)):
@@ -262,11 +256,20 @@ class Context:
         for number, known in telling.items():
             begin, end = cells[number]
             told = line[begin:end].strip()
-            sure = known is Weight.SECRET and looks_secret(told, known) or chosen(told, 6)
+            sure = (known is Weight.SECRET and looks_secret(told, known)) or chosen(told, 6)
             if told and sure:
                 begin = line.index(told, begin)
                 secrets.append((begin, begin + len(told)))
         return secrets
+
+
+def _opening(line: str) -> Optional[re.Match[str]]:
+    """The name at the end of a line whose value begins on the next."""
+    match = _ASKED.match(line) or (_TAG.search(line) if line[-1:] == ">" else None) or _CONTINUED.match(line)
+    if match:
+        return match
+    ends = line.rstrip()[-1:] in ":=：＝|>+-[\\\"'→" or "#" in line or line[-1:].isalnum()
+    return _OPEN.match(line) if ends else None
 
 
 def _cells(line: str, separator: re.Pattern[str]) -> Sequence[Span]:

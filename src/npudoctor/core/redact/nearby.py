@@ -1,5 +1,6 @@
 """Values that stand near a telling name, with anything but a plain sign between the two: arrows, cells of a
-table, words of a sentence, brackets, a blank. The weaker the sign, the more the value itself must look chosen."""
+table, words of a sentence, brackets, a blank. The weaker the sign, the more the value itself must look
+chosen."""
 
 from __future__ import annotations
 
@@ -12,8 +13,10 @@ from npudoctor.core.redact.names import Weight, looks_secret, weight
 Span = tuple[int, int]
 
 _WORD = re.compile(
-    r"(?i)pass(?:wo?r?d|wd|phrase|code|[ _-]?key)?|pwd|p(?:ass)?w(?=\W)|secret|token|creden|(?:api|access|private|account"
-    r"|subscription|signing|encryption)[ _-]?key|\bpsk|webhook|cookie|\bauth|[_-]sk\b|密码|口令|密钥|令牌|私钥|凭证|凭据|秘钥"
+    r"(?i)pass(?:wo?r?d|wd|phrase|code|[ _-]?key)?|pwd|p(?:ass)?w(?=\W)|secret|token|creden"
+    r"|(?:api|access|private|account|subscription|signing|encryption)[ _-]?key"
+    r"|\bpsk|webhook|cookie|\bauth|[_-]sk\b"
+    r"|密码|口令|密钥|令牌|私钥|凭证|凭据|秘钥"
 )
 _REST = re.compile(r"[\w.-]{0,80}")
 _BACK = 80  # characters of a name before the word that tells
@@ -23,19 +26,22 @@ _CLOSE = r"(?:\\{0,7}[\"'`]|&quot;|\*\*|__)?"
 _NOTE = r"(?:\s?\([^()\n]{1,40}\)|\s?\[[^\[\]\n]{0,40}\])?"
 # Signs that surely announce a value.
 _SIGN = re.compile(
-    rf"{_CLOSE}{_NOTE}{_CLOSE}[^\S\n]{{0,40}}(?:(?::\s?[\w.\[\], ]{{1,40}})?=(?!>)|[-=~]{{1,2}}>|:{{1,2}}=|<-|[→⇒➜⟶↦＝：]|[:=]{{1,2}}"
+    rf"{_CLOSE}{_NOTE}{_CLOSE}[^\S\n]{{0,40}}(?:(?::\s?[\w.\[\], ]{{1,40}})?=(?!>)"
+    r"|[-=~]{1,2}>|:{1,2}=|<-|[→⇒➜⟶↦＝：]|[:=]{1,2}"
     r"|\.{3,100}|[:=]?\s?&quot;|&gt;(?:=\s)?|>\s?<!\[CDATA\[|=?\(\s?(?=\\{0,7}[\"'`]))[^\S\n]{0,8}"
 )
 # Signs that may also only separate: the cell beside it, the field of a list.
 _CELL = re.compile(rf"{_CLOSE}[^\S\n]{{0,60}}(?:[|│┃║¦]|\t{{1,4}}|(?<=\S)[,;~](?=\S))[^\S\n]{{0,60}}")
 _LINK = re.compile(
-    rf"(?i){_CLOSE}{_NOTE}[,]?(?:\s(?:is|was|are|were|has been|set|reset|changed|updated|equals|now|to|as|be|will be|:)){{1,5}}\s?[:=]?\s"
+    rf"(?i){_CLOSE}{_NOTE}[,]?"
+    r"(?:\s(?:is|was|are|were|has been|set|reset|changed|updated|equals|now|to|as|(?:will )?be|:))"
+    r"{1,5}\s?[:=]?\s"
     r"|\s?(?:已经|已|被|现在)?(?:重置|修改|更新|设置|设|改|变更|更换|初始化)?(?:为|是|成|:|：|=)\s{0,4}[:：]?\s{0,4}"
 )
 # Words between, up to a sign: "token for user bob was: ".
 _WORDS = re.compile(
-    r"(?i)[\"'`]?\s(?:for|of|to|on|at|in|from|by|used|with|that|which|sent|read|received|provided|entered|given|issued)\s"
-    r"(?:(?![:=]\s)[^\s=]{1,60}\s?){1,6}?(?:[:=]|\s(?:is|was|are|were)(?:\s?[:=])?|[-=]>|(?<=[为是]))\s{0,4}"
+    r"(?i)[\"'`]?\s(?:for|of|to|on|at|in|from|by|used|with|that|which|sent|read|received|provided|entered|given"
+    r"|issued)\s(?:[^\s=]{1,60}\s){0,5}?(?:[^\s=]{0,60}?(?:[:=]|[-=]>|[为是])|(?:is|was|are|were)\s)\s{0,4}[:=]?\s{0,4}"
 )
 _BLANK = re.compile(r"[\"'`)]?[^\S\n]{1,40}")
 _SLASH = re.compile(r"/")

@@ -58,13 +58,15 @@ _SHAPES = (
     " glpat- gldt- glrt- glft- gloas- glptt- glcbt- glimt- glsoat- glagent- glrtr- gr1348941 sk- sk_ rk_ xox"
     " xapp- npm_ pypi- ms- gsk_ xai- r8_ nvapi- pplx- dapi dckr_ hvs. hvb. hvr. sg. shpat_ shpca_ shppa_"
     " shpss_ dop_v1_ doo_v1_ dor_v1_ a3t ls0tls1crudjti"
-    " glsa_ glc_ sha256~ tskey- atatt3 atctt3 atbb eaac figd_ sntrys_ sntryu_ lsv2_ tvly pul- pul_ fw_ fw- jina sbp_ sbp- dp.pt dp.st pmak nrak rubygems atlasv1. office lin_api_ ntn_ whsec_ wandb_v1_ age- aaaa $7$ $6$ $5$ $1$ $2 $y$ $apr1$ argon2 b3blbnnzac1"
+    " glsa_ glc_ sha256~ tskey- atatt3 atctt3 atbb eaac figd_ sntrys_ sntryu_ lsv2_"
+    " tvly pul- pul_ fw_ fw- jina sbp_ sbp- dp.pt dp.st pmak nrak rubygems atlasv1."
+    " office lin_api_ ntn_ whsec_ wandb_v1_ age- aaaa $7$ $6$ $5$ $1$ $2 $y$ $apr1$ argon2 b3blbnnzac1"
     " mii 8q~ /bot"
 ).split()
 _PROGRAMS = (
     "mysql mariadb curl wget redis mongo ldap smbclient ipmitool openssl zip sqlcmd obsutil ossutil"
     " wandb swanlab login sudo chpasswd ftp rabbitmq 7z creds influx clickhouse coscli snmp identified"
-    " bcp mycli xtrabackup cqlsh isql twine useradd usermod alias config crictl skopeo"
+    " bcp mycli xtrabackup cqlsh isql twine useradd usermod alias crictl skopeo"
 ).split()
 # Programs whose names are in many words: only with an option.
 _BRIEF = ("rar", "ctr", "xh", "http")

@@ -24,7 +24,7 @@ from npudoctor.core.redact.forms import (
 )
 from npudoctor.core.redact.names import Weight, entropy, looks_secret
 from npudoctor.core.redact.nearby import find_nearby
-from npudoctor.core.redact.prefilter import HIDDEN, families_of, may_hold_secret
+from npudoctor.core.redact.prefilter import HIDDEN, Families, families_of, may_hold_secret
 from npudoctor.core.redact.values import Values
 
 # Lines of a private key whose end is nowhere: a 16384-bit RSA key has 200.
@@ -139,6 +139,11 @@ def _find(text: str) -> Iterator[Secret]:
     if families.programs:
         for begin, end in Values(text).each((at, Weight.SECRET) for at in _arguments(text)):
             yield begin, end, "command"
+    yield from _shaped(text, families)
+
+
+def _shaped(text: str, families: Families) -> Iterator[Secret]:
+    """What its own form or what stands right before it tells, whatever its name."""
     shaped = (
         (families.headers, HEADERS, "header"),
         (families.shapes, WEB, "url"),
