@@ -56,7 +56,7 @@ COMMANDS = tuple(
             r"\bpass(?:in|out)?(?:=|\s{1,4})pass:",
             rf"\blogin{_GAP}\S{{1,100}}\s{{1,8}}(?:account\s{{1,4}}\S{{1,100}}\s{{1,8}})?password\s{{1,8}}",
             r"(?m)^[ \t]{0,16}password[ \t]{1,8}(?=\S{0,60}[\d!@#$%^&*])(?=\S{1,200}[ \t\r]*$)",
-            r"\b(?:requirepass|masterauth)\s{1,4}",
+            r"\b(?:requirepass|masterauth|rootpw\s{1,4}--(?:plaintext|iscrypted))\s{1,4}",
             r"\bmc\s{1,4}alias\s{1,4}set\s{1,4}(?:\S{1,200}\s{1,4}){3}",
             r"(?i)\bidentified\s(?:with\s\S{1,40}\s)?by\s{1,4}(?=[\"'])",
         ),

@@ -27,20 +27,22 @@ _NOTE = r"(?:\s?\([^()\n]{1,40}\)|\s?\[[^\[\]\n]{0,40}\])?"
 # Signs that surely announce a value.
 _SIGN = re.compile(
     rf"{_CLOSE}{_NOTE}{_CLOSE}[^\S\n]{{0,40}}(?:(?::\s?[\w.\[\], ]{{1,40}})?=(?!>)"
-    r"|[-=~]{1,2}>|:{1,2}=|<-|[→⇒➜⟶↦＝：]|[:=]{1,2}"
-    r"|\.{3,100}|[:=]?\s?&quot;|&gt;(?:=\s)?|>\s?<!\[CDATA\[|=?\(\s?(?=\\{0,7}[\"'`]))[^\S\n]{0,8}"
+    r"|[-=~]{1,2}>|:{1,2}=|<-|[→⇒➜⟶↦＝：]|[:=]?\s?&quot;|[:=]{1,2}"
+    r"|\.{3,100}|&gt;(?:=\s)?|>\s?<!\[CDATA\[|=?\(\s?(?=\\{0,7}[\"'`]))[^\S\n]{0,8}"
 )
 # Signs that may also only separate: the cell beside it, the field of a list.
-_CELL = re.compile(rf"{_CLOSE}[^\S\n]{{0,60}}(?:[|│┃║¦]|\t{{1,4}}|(?<=\S)[,;~](?=\S))[^\S\n]{{0,60}}")
+_CELL = re.compile(
+    rf"{_CLOSE}[^\S\n]{{0,60}}(?:[|│┃║¦]|\t{{1,4}}|(?<=\S)[,;~](?=\S)|\]|[-–—](?=\s)|(?<=\s)[(\[]|[(\[](?=[\"']))[^\S\n]{{0,60}}"
+)
 _LINK = re.compile(
     rf"(?i){_CLOSE}{_NOTE}[,]?"
-    r"(?:\s(?:is|was|are|were|has been|set|reset|changed|updated|equals|now|to|as|(?:will )?be|:))"
-    r"{1,5}\s?[:=]?\s"
+    r"(?:\s(?:is|was|are|were|has been|from|generated|value|set|reset|changed|updated|equals|now|to|as"
+    r"|(?:will )?be|:)){1,5}\s?[:=]?\s"
     r"|\s?(?:已经|已|被|现在)?(?:重置|修改|更新|设置|设|改|变更|更换|初始化)?(?:为|是|成|:|：|=)\s{0,4}[:：]?\s{0,4}"
 )
 # Words between, up to a sign: "token for user bob was: ".
 _WORDS = re.compile(
-    r"(?i)[\"'`]?\s(?:for|of|to|on|at|in|from|by|used|with|that|which|sent|read|received|provided|entered|given"
+    r"(?i)[\"'`]?\s(?:for|of|to|on|is|was|you|we|that|at|in|from|by|used|with|that|which|sent|read|received|provided|entered|given"
     r"|issued)\s(?:[^\s=]{1,60}\s){0,5}?(?:[^\s=]{0,60}?(?:[:=]|[-=]>|[为是])|(?:is|was|are|were)\s)\s{0,4}[:=]?\s{0,4}"
 )
 _BLANK = re.compile(r"[\"'`)]?[^\S\n]{1,40}")
@@ -48,12 +50,18 @@ _SLASH = re.compile(r"/")
 _VALUE = re.compile(
     r"[bBrRuUfF]{0,2}\\{0,7}([\"'`])(?P<quoted>[^\"'`\n\\]{1,1024})|(?P<bare>[^\s\"'`<>|│┃，。；、\\&]{1,1024})"
 )
+# Chinese goes on right behind a value: "口令Zx9k登录".
+_ASCII = re.compile(r"[!-~]+|.+")
 _TRAILING = ".,;:!?)]}>"
 _NUMBERED = re.compile(
     r"[a-z]{2,}[-_]?\d{1,4}$|v?\d+(?:\.\d+)+\S{0,20}$|\d[\d.,]*[a-z%]{1,6}(?:/[a-z]{1,3})?$|\d+[a-z]?[-:/x]\d+\S*$",
     re.I,
 )
 _JOINED = re.compile(r"[a-z]+\d{0,4}(?:[_.:/-](?:[a-z]+\d{0,4}|\d{1,6}))+$", re.IGNORECASE)
+_MIXED = re.compile(r"\d|(?!^)[!@#%^*+?](?!$)")
+_LETTER = re.compile(r"[A-Za-z\u00c0-\u024f]")
+_CAPITALS = re.compile(r"[A-Z][a-z]+(?:[_.:-][A-Z]?[a-z]+)*\d{2,4}$")
+_COUNTED = re.compile(r"(?i)(?:sha|md|utf|aes|rsa|base|argon|node|rank|step|line|v)-?\d|\d")
 _CODE = re.compile(
     r"[\[\](){}$<>]|0x[0-9a-f]|\w+::|[a-z][a-z+.-]{1,12}://|\w+=|--|%[sdrifgx(]", re.IGNORECASE
 )
@@ -66,7 +74,9 @@ def find_nearby(text: str) -> Iterator[Span]:
         if word.start() < done:
             continue
         begin = _begin(text, word.start())
-        end = _REST.match(text, word.end()).end()  # type: ignore[union-attr]
+        # What follows a Chinese word is no part of it.
+        rest = _REST.match(text, word.end()) if word[0].isascii() else None
+        end = rest.end() if rest else word.end()
         while end > word.end() and text[end - 1] in ".-":
             end -= 1
         known = weight(text[begin:end].replace(" ", "_"))
@@ -107,7 +117,7 @@ def _value(text: str, name: str, at: int, known: Weight) -> Optional[Span]:
 def _span(value: re.Match[str]) -> Span:
     group = "quoted" if value["quoted"] else "bare"
     text = value[group]
-    kept = text if group == "quoted" else text.rstrip(_TRAILING)
+    kept = text if group == "quoted" else _ASCII.match(text)[0].rstrip(_TRAILING)  # type: ignore[index]
     return value.start(group), value.start(group) + len(kept)
 
 
@@ -157,22 +167,11 @@ def _after_slash(text: str, at: int) -> Optional[Span]:
 
 def chosen(value: str, least: int, numbered: bool = False) -> bool:
     """Whether a value is no word, number, path or code, but letters mixed with digits or signs; `numbered`
-    lets "hunter2" count, which else may be "node2"."""
-    if (
-        not least <= len(value) <= 1024
-        or " " in value
-        or value[0] in "/~.#@-"
-        or not looks_secret(value, Weight.TOKEN)
-    ):
+    lets "hunter2" and "Sunny-Day2024" count, which else may be "node2" and "Atlas-A2"."""
+    if not least <= len(value) <= 1024 or not _MIXED.search(value) or not _LETTER.search(value):
         return False
-    if _CODE.search(value) or _JOINED.match(value) or (not numbered and _NUMBERED.match(value)):
+    if " " in value or value[0] in "/~.#@-" or not looks_secret(value, Weight.TOKEN):
         return False
-    if (
-        numbered
-        and re.match(r"(?i)(?:sha|md|utf|aes|rsa|base|argon|node|rank|step|line|v)-?\d|\d", value)
-        and _NUMBERED.match(value)
-    ):
+    if _CODE.search(value) or (_JOINED.match(value) and not (numbered and _CAPITALS.match(value))):
         return False
-    if not any(char.isalpha() and char < "\u0250" for char in value):
-        return False
-    return any(char.isdigit() for char in value) or sum(char in "!@#%^*+?" for char in value[1:-1]) > 0
+    return not (_NUMBERED.match(value) and (not numbered or _COUNTED.match(value)))

@@ -4,7 +4,6 @@ A healthy run never loads these."""
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
 
 HIDDEN = "***"
 
@@ -49,10 +48,10 @@ _NEAR = (
     "pi key",
     "on key",
 )
-_PHRASES = ("phrase", "mnemonic", "seed words", "recovery words", "backup words")
-_ALONE = ("password", "bearer", "api key", "requirepass", "masterauth", *_PHRASES)
-_SPOKEN = ("密码", "口令", "密钥", "令牌", "私钥", "凭证", "凭据", "秘钥", "暗号")
-_SHAPES = (
+PHRASES = ("phrase", "mnemonic", "seed words", "recovery words", "backup words")
+ALONE = ("password", "bearer", "api key", "requirepass", "masterauth", *PHRASES)
+SPOKEN = ("密码", "口令", "密钥", "令牌", "私钥", "凭证", "凭据", "秘钥", "暗号")
+SHAPES = (
     ":// :*: sas= %3a%2f%2f @ --user proxy :543 :6432: :aa begin @tcp( webhook hooks /hook/ eyj aiza ya29."
     " gocspx- 1//0 akia asia abia acca ltai akid aklt hf_ api_org_ ghp_ gho_ ghs_ ghu_ ghr_ github_pat_"
     " glpat- gldt- glrt- glft- gloas- glptt- glcbt- glimt- glsoat- glagent- glrtr- gr1348941 sk- sk_ rk_ xox"
@@ -63,7 +62,7 @@ _SHAPES = (
     " office lin_api_ ntn_ whsec_ wandb_v1_ age- aaaa $7$ $6$ $5$ $1$ $2 $y$ $apr1$ argon2 b3blbnnzac1"
     " mii 8q~ /bot"
 ).split()
-_PROGRAMS = (
+PROGRAMS = (
     "mysql mariadb curl wget redis mongo ldap smbclient ipmitool openssl zip sqlcmd obsutil ossutil"
     " wandb swanlab login sudo chpasswd ftp rabbitmq 7z creds influx clickhouse coscli snmp identified"
     " bcp mycli xtrabackup cqlsh isql twine useradd usermod alias crictl skopeo"
@@ -71,24 +70,11 @@ _PROGRAMS = (
 # Programs whose names are in many words: only with an option.
 _BRIEF = ("rar", "ctr", "xh", "http")
 _OPTION = (" -", '"-', "'-")
-_SHORT = tuple(
+SHORT = tuple(
     f"{name}{mark}" for name in ("ak", "sk", "pat", "sid") for mark in ("=", ":", '"', "'", " =", " :")
 )
 _SHORT_TEXT = 200  # characters
-_TRIGGERS = (*_ALONE, *_SPOKEN, *_SHAPES, *_PROGRAMS, *_SHORT)
-_HEADERS = ("cookie", "authorization", "bearer")
-
-
-class Families(NamedTuple):
-    """Which kinds of forms a text may hold."""
-
-    names: bool  # a value that a name announces
-    near: bool  # the same, without a sign between them
-    shapes: bool
-    programs: bool
-    headers: bool
-    phrases: bool
-    encoded: bool
+_TRIGGERS = (*ALONE, *SPOKEN, *SHAPES, *PROGRAMS, *SHORT)
 
 
 def may_hold_secret(text: str) -> bool:
@@ -108,37 +94,23 @@ def _holds_trigger(text: str) -> bool:
         from npudoctor.core.redact.escapes import unescape
 
         lowered = f"{lowered}\n{unescape(lowered)[0]}"
-    return _named(lowered) or any(word in lowered for word in _TRIGGERS) or _brief(lowered) or _near(lowered)
-
-
-def families_of(text: str) -> Families:
-    """What is worth to be looked for in a text that may hold a secret."""
-    lowered = text.lower()
-    return Families(
-        names=_named(lowered) or any(word in lowered for word in (*_ALONE, *_SPOKEN, *_SHORT)),
-        near=_near(lowered) or any(word in lowered for word in _SPOKEN),
-        shapes=any(word in lowered for word in _SHAPES),
-        programs=any(word in lowered for word in _PROGRAMS)
-        or _brief(lowered)
-        or "password" in lowered
-        or "pass" in lowered
-        or "secret" in lowered
-        or "masterauth" in lowered,
-        headers=any(word in lowered for word in _HEADERS),
-        phrases=any(word in lowered for word in _PHRASES),
-        encoded="%" in lowered,
+    return (
+        holds_name(lowered)
+        or any(word in lowered for word in _TRIGGERS)
+        or holds_brief(lowered)
+        or holds_near(lowered)
     )
 
 
-def _named(lowered: str) -> bool:
+def holds_name(lowered: str) -> bool:
     return any(name in lowered for name in _NAMES) and (
         lowered[:1] == "-" or any(mark in lowered for mark in _MARKS)
     )
 
 
-def _brief(lowered: str) -> bool:
+def holds_brief(lowered: str) -> bool:
     return any(name in lowered for name in _BRIEF) and any(mark in lowered for mark in _OPTION)
 
 
-def _near(lowered: str) -> bool:
+def holds_near(lowered: str) -> bool:
     return any(name in lowered for name in _NEAR)

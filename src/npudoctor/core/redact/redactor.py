@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from npudoctor.core.redact.assignments import find_assigned
 from npudoctor.core.redact.context import OPENS, Context
 from npudoctor.core.redact.escapes import UNICODE_MARK, find_encoded, unescape
+from npudoctor.core.redact.families import Families, families_of
 from npudoctor.core.redact.forms import (
     COMMANDS,
     HEADERS,
@@ -24,7 +25,7 @@ from npudoctor.core.redact.forms import (
 )
 from npudoctor.core.redact.names import Weight, entropy, looks_secret
 from npudoctor.core.redact.nearby import find_nearby
-from npudoctor.core.redact.prefilter import HIDDEN, Families, families_of, may_hold_secret
+from npudoctor.core.redact.prefilter import HIDDEN, may_hold_secret
 from npudoctor.core.redact.values import Values
 
 # Lines of a private key whose end is nowhere: a 16384-bit RSA key has 200.
