@@ -46,6 +46,7 @@ _WORDS = re.compile(
     r"|issued)\s(?:[^\s=]{1,60}\s){0,5}?(?:[^\s=]{0,60}?(?:[:=]|[-=]>|[为是])|(?:is|was|are|were)\s)\s{0,4}[:=]?\s{0,4}"
 )
 _BLANK = re.compile(r"[\"'`)]?[^\S\n]{1,40}")
+_ANY_BLANK = re.compile(r"[^\S\n]{0,40}")  # Chinese needs none
 _SLASH = re.compile(r"/")
 _VALUE = re.compile(
     r"[bBrRuUfF]{0,2}\\{0,7}([\"'`])(?P<quoted>[^\"'`\n\\]{1,1024})|(?P<bare>[^\s\"'`<>|│┃，。；、\\&]{1,1024})"
@@ -142,7 +143,7 @@ def _after_words(value: str, known: Weight, plain: bool) -> bool:
 
 
 def _after_blank(text: str, at: int, plain: bool) -> Optional[Span]:
-    match = _BLANK.match(text, at)
+    match = (_BLANK if text[at - 1].isascii() else _ANY_BLANK).match(text, at)
     value = _VALUE.match(text, match.end()) if match else None
     if value is None:
         return None

@@ -47,6 +47,8 @@ _NEAR = (
     "_pw",
     "pi key",
     "on key",
+    "_key",
+    "-key",
 )
 PHRASES = ("phrase", "mnemonic", "seed words", "recovery words", "backup words")
 ALONE = ("password", "bearer", "api key", "requirepass", "masterauth", *PHRASES)
