@@ -136,6 +136,14 @@ def test_the_rest_stays(text: str) -> None:
         "\\u0070",
         "kubectl secret --from-literal=",
         "/bot1234567",
+        "password,",
+        "password | ",
+        "password for a:b ",
+        "password ........ ",
+        "token.",
+        "secret value=",
+        'value="a" name="password" ',
+        "<key>password</key><value>",
     ],
 )
 def test_no_text_makes_it_slow(unit: str) -> None:

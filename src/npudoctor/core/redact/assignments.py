@@ -28,8 +28,15 @@ _SET = re.compile(
 )
 _ELEMENT = re.compile(r"<([\w.:-]{1,100})(?:\s[^<>]{0,100})?>(?=[^<])")
 _PAIRED = re.compile(
-    r"(?i)\bname\\{0,7}[\"']?\s{0,4}[:=]\s{0,4}(?:\\{0,7}[\"'])?([\w.-]{1,100})(?:\\{0,7}[\"'])?"
-    r"[\s,;]{1,40}(?:\\{0,7}[\"'])?value\\{0,7}[\"']?\s{0,4}[:=]\s{0,4}"
+    r"(?i)\b(?:name|key|id|field|variable|property|param(?:eter)?)\\{0,7}[\"']?\s{0,4}[:=]\s{0,4}(?:\\{0,7}[\"'])?([\w.-]{1,100})(?:\\{0,7}[\"'])?"
+    r"[\s,;]{1,40}(?:\\{0,7}[\"'])?(?:value|val|default|content)\\{0,7}[\"']?\s{0,4}[:=]\s{0,4}"
+)
+_PAIRED_ELEMENTS = re.compile(
+    r"(?i)<(?:name|key)>\s{0,8}([^\s<>]{1,100})\s{0,8}</(?:name|key)>\s{0,80}<(?:value|string)>\s{0,8}(?=[^<])"
+)
+_PAIRED_BACK = re.compile(
+    r"(?i)\b(?:value|val|content)\\{0,7}[\"']?\s{0,4}[:=]\s{0,4}\\{0,7}[\"']([^\"'\n]{1,1000}?)\\{0,7}[\"'][\s,;]{1,40}"
+    r"(?:\\{0,7}[\"'])?(?:name|key|field|property|param(?:eter)?)\\{0,7}[\"']?\s{0,4}[:=]\s{0,4}\\{0,7}[\"']([\w.-]{1,100})"
 )
 _FLAG = re.compile(r"(?<![\w.-])(--?[a-z][\w-]{1,60})[^\S\n]{1,4}(?!--?[a-z])", re.IGNORECASE)
 _BEFORE_LINE = re.compile(r"[ \t]*(?:\d{1,9}: )?(?:- )?\Z")
@@ -42,7 +49,10 @@ def find_assigned(text: str) -> Iterator[Span]:
     """First and last+1 of each value to be hidden."""
     values = Values(text)
     yield from _assigned(text, values)
-    for pattern in (_SAID, _ENGLISH, _BARE_KEY, _SET, _ELEMENT, _PAIRED, _FLAG):
+    for match in _PAIRED_BACK.finditer(text):
+        if looks_secret(match[1], weight(match[2])):
+            yield match.span(1)
+    for pattern in (_SAID, _ENGLISH, _BARE_KEY, _SET, _ELEMENT, _PAIRED, _PAIRED_ELEMENTS, _FLAG):
         named = ((match.end(), weight(match[1])) for match in pattern.finditer(text))
         yield from values.each((at, known) for at, known in named if known.value >= _least(pattern).value)
 

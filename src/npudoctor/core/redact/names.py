@@ -23,9 +23,9 @@ class Weight(enum.Enum):
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_a-zA-Z]+|\d+")
 _SECRET = re.compile(r"passwo?r?d|passphrase|passcode|secret|credential")
 _KEY = re.compile(
-    r"(?:api|access|private|secret|account|signing|encryption|sharedaccess)keys?"
+    r"(?:api|access|private|secret|account|signing|encryption|sharedaccess|subscription|preshared)keys?"
     r"(?:id|data|value|secret|base64|b64|pem|prod|dev|test)?\d*$"
-    r"|clientkeydata$|sharedaccess(?:signature|token)$|(?:ak|access)sk$|identitytoken$"
+    r"|clientkeydata$|presharedkey$|psk$|bindpw$|rootpw$|connectionstring$|sharedaccess(?:signature|token)$|(?:ak|access)sk$|identitytoken$"
 )
 _SPOKEN = re.compile(r"(?:密码|口令|密钥|令牌|私钥|凭证|凭据|秘钥)$")
 # A name that ends so tells about the secret, and is not it.
@@ -76,7 +76,7 @@ def weight(name: str) -> Weight:
         return Weight.SECRET
     if _SECRET.search(joined):
         return Weight.RANDOM if about else Weight.SECRET
-    return _of_tokens(words, name) or _of_last(words, joined)
+    return _of_tokens(words, name) or _of_last(words, joined, name)
 
 
 def _of_tokens(words: list[str], name: str) -> Optional[Weight]:
@@ -91,13 +91,19 @@ def _of_tokens(words: list[str], name: str) -> Optional[Weight]:
     return None
 
 
-def _of_last(words: list[str], joined: str) -> Weight:
+def _of_last(words: list[str], joined: str, name: str) -> Weight:
     last = words[-1]
     if last in ("pass", "pwd"):
         owned = len(words) > 1 and (words[-2] in _OWNERS or last == "pwd")
         return Weight.TYPED if not owned or last == "pwd" else Weight.SECRET
     if joined.endswith(("sshpass", "dbpass", "userpass", "userpwd")):
         return Weight.SECRET
+    if (
+        last in ("pw", "psk", "auth", "sk", "cookie", "session", "webhook")
+        and name.isupper()
+        and len(words) > 1
+    ):
+        return Weight.TYPED
     return Weight.RANDOM if last in _RANDOM else Weight.NONE
 
 

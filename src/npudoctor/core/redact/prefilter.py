@@ -28,31 +28,55 @@ _MARKS = (
     *("=", ":", '"', "'", "：", "＝", "<", " -", "set", "env ", "arg ", " is ", " was "),
     *("%3d", "%3a", "%253"),
 )
-_PHRASES = ("phrase", "mnemonic", "seed words", "recovery words", "backup words")
-_ALONE = ("password", "bearer", "api key", "requirepass", "masterauth", *_PHRASES)
-_SPOKEN = ("密码", "口令", "密钥", "令牌", "私钥", "凭证", "凭据", "秘钥", "暗号")
-_SHAPES = (
+# With these even a blank announces, if what follows is no word: "token Zx9k".
+_NEAR = (
+    "pass",
+    "pwd",
+    "secret",
+    "token",
+    "cred",
+    "cookie",
+    "webhook",
+    "ccess key",
+    "rivate key",
+    "auth",
+    "_sk",
+    "bindpw",
+    "rootpw",
+    "psk",
+    "_pw",
+    "pi key",
+    "on key",
+    "_key",
+    "-key",
+)
+PHRASES = ("phrase", "mnemonic", "seed words", "recovery words", "backup words")
+ALONE = ("password", "bearer", "api key", "requirepass", "masterauth", *PHRASES)
+SPOKEN = ("密码", "口令", "密钥", "令牌", "私钥", "凭证", "凭据", "秘钥", "暗号")
+SHAPES = (
     ":// :*: sas= %3a%2f%2f @ --user proxy :543 :6432: :aa begin @tcp( webhook hooks /hook/ eyj aiza ya29."
     " gocspx- 1//0 akia asia abia acca ltai akid aklt hf_ api_org_ ghp_ gho_ ghs_ ghu_ ghr_ github_pat_"
     " glpat- gldt- glrt- glft- gloas- glptt- glcbt- glimt- glsoat- glagent- glrtr- gr1348941 sk- sk_ rk_ xox"
     " xapp- npm_ pypi- ms- gsk_ xai- r8_ nvapi- pplx- dapi dckr_ hvs. hvb. hvr. sg. shpat_ shpca_ shppa_"
     " shpss_ dop_v1_ doo_v1_ dor_v1_ a3t ls0tls1crudjti"
-    " glsa_ glc_ lin_api_ ntn_ whsec_ wandb_v1_ age- aaaa $7$ $6$ $5$ $1$ $2 $y$ $apr1$ argon2 b3blbnnzac1"
+    " glsa_ glc_ sha256~ tskey- atatt3 atctt3 atbb eaac figd_ sntrys_ sntryu_ lsv2_"
+    " tvly pul- pul_ fw_ fw- jina sbp_ sbp- dp.pt dp.st pmak nrak rubygems atlasv1."
+    " office lin_api_ ntn_ whsec_ wandb_v1_ age- aaaa $7$ $6$ $5$ $1$ $2 $y$ $apr1$ argon2 b3blbnnzac1"
     " mii 8q~ /bot"
 ).split()
-_PROGRAMS = (
+PROGRAMS = (
     "mysql mariadb curl wget redis mongo ldap smbclient ipmitool openssl zip sqlcmd obsutil ossutil"
     " wandb swanlab login sudo chpasswd ftp rabbitmq 7z creds influx clickhouse coscli snmp identified"
-    " bcp mycli xtrabackup cqlsh isql twine useradd usermod crictl skopeo"
+    " bcp mycli xtrabackup cqlsh isql twine useradd usermod alias crictl skopeo"
 ).split()
 # Programs whose names are in many words: only with an option.
 _BRIEF = ("rar", "ctr", "xh", "http")
 _OPTION = (" -", '"-', "'-")
-_SHORT = tuple(
+SHORT = tuple(
     f"{name}{mark}" for name in ("ak", "sk", "pat", "sid") for mark in ("=", ":", '"', "'", " =", " :")
 )
 _SHORT_TEXT = 200  # characters
-_TRIGGERS = (*_ALONE, *_SPOKEN, *_SHAPES, *_PROGRAMS, *_SHORT)
+_TRIGGERS = (*ALONE, *SPOKEN, *SHAPES, *PROGRAMS, *SHORT)
 
 
 def may_hold_secret(text: str) -> bool:
@@ -72,10 +96,23 @@ def _holds_trigger(text: str) -> bool:
         from npudoctor.core.redact.escapes import unescape
 
         lowered = f"{lowered}\n{unescape(lowered)[0]}"
-    if any(name in lowered for name in _NAMES) and (
-        lowered[:1] == "-" or any(one in lowered for one in _MARKS)
-    ):
-        return True
-    if any(word in lowered for word in _TRIGGERS):
-        return True
+    return (
+        holds_name(lowered)
+        or any(word in lowered for word in _TRIGGERS)
+        or holds_brief(lowered)
+        or holds_near(lowered)
+    )
+
+
+def holds_name(lowered: str) -> bool:
+    return any(name in lowered for name in _NAMES) and (
+        lowered[:1] == "-" or any(mark in lowered for mark in _MARKS)
+    )
+
+
+def holds_brief(lowered: str) -> bool:
     return any(name in lowered for name in _BRIEF) and any(mark in lowered for mark in _OPTION)
+
+
+def holds_near(lowered: str) -> bool:
+    return any(name in lowered for name in _NEAR)

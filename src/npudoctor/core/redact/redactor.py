@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from npudoctor.core.redact.assignments import find_assigned
+from npudoctor.core.redact.context import OPENS, Context
 from npudoctor.core.redact.escapes import UNICODE_MARK, find_encoded, unescape
+from npudoctor.core.redact.families import Families, families_of
 from npudoctor.core.redact.forms import (
     COMMANDS,
     HEADERS,
@@ -22,6 +24,7 @@ from npudoctor.core.redact.forms import (
     password_span,
 )
 from npudoctor.core.redact.names import Weight, entropy, looks_secret
+from npudoctor.core.redact.nearby import find_nearby
 from npudoctor.core.redact.prefilter import HIDDEN, may_hold_secret
 from npudoctor.core.redact.values import Values
 
@@ -37,6 +40,7 @@ class Redactor:
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self._left = 0  # lines that may still belong to the key that has begun
+        self._context = Context()
 
     @property
     def within(self) -> bool:
@@ -46,19 +50,23 @@ class Redactor:
     def end(self) -> None:
         """What follows belongs to another text."""
         self._left = 0
+        self._context = Context()
 
     def text(self, text: str) -> str:
         """A whole text without its secrets."""
         if not may_hold_secret(text):
             return text
-        secrets = sorted(_find_everywhere(text), key=lambda secret: (secret[0], -secret[1]))
-        return self._without(text, secrets)
+        return self._without(text, [*_find_everywhere(text), *(_find_below(text) if "\n" in text else ())])
 
     def line(self, text: str) -> str:
         """The next line of a text."""
         if self._left:
             return self._inside(text)
-        shown = self.text(text)
+        below = self._context.line(text) if self._context.open or OPENS.search(text) else ()
+        secrets = [(*span, "named") for span in below]
+        if may_hold_secret(text):
+            secrets += _find_everywhere(text)
+        shown = self._without(text, secrets)
         if "-----BEGIN" in text and _open(text):
             self._left = LONGEST_KEY
         elif shown == text and (body := KEY_LINE.search(text)) and _dense(body[1]):
@@ -77,7 +85,7 @@ class Redactor:
 
     def _without(self, text: str, secrets: list[Secret]) -> str:
         parts, done = [], 0
-        for begin, end, kind in secrets:
+        for begin, end, kind in sorted(secrets, key=lambda secret: (secret[0], -secret[1])):
             if end <= done:
                 continue
             if begin >= done:
@@ -106,21 +114,48 @@ def _find_everywhere(text: str) -> Iterator[Secret]:
             yield places[begin], places[end], kind
 
 
+def _find_below(text: str) -> Iterator[Secret]:
+    """What lines of a text make secret in those below them."""
+    context, at = Context(), 0
+    for line in text.split("\n"):
+        if context.open or OPENS.search(line):
+            for begin, end in context.line(line):
+                yield at + begin, at + end, "named"
+        at += len(line) + 1
+
+
 def _find(text: str) -> Iterator[Secret]:
     """Every secret, in no order; they may overlap."""
     yield from _keys(text)
-    for finder in (find_assigned, find_encoded, find_phrases):
-        for begin, end in finder(text):
+    families = families_of(text)
+    finders = (
+        (families.names, find_assigned),
+        (families.near, find_nearby),
+        (families.encoded, find_encoded),
+        (families.phrases, find_phrases),
+    )
+    for worth, finder in finders:
+        for begin, end in finder(text) if worth else ():
             yield begin, end, "named"
-    values = Values(text)
-    for begin, end in values.each((at, Weight.SECRET) for at in _arguments(text)):
-        yield begin, end, "command"
-    for patterns, kind in ((HEADERS, "header"), (WEB, "url"), ((TOKENS,), "token")):
-        for pattern in patterns:
+    if families.programs:
+        for begin, end in Values(text).each((at, Weight.SECRET) for at in _arguments(text)):
+            yield begin, end, "command"
+    yield from _shaped(text, families)
+
+
+def _shaped(text: str, families: Families) -> Iterator[Secret]:
+    """What its own form or what stands right before it tells, whatever its name."""
+    shaped = (
+        (families.headers, HEADERS, "header"),
+        (families.shapes, WEB, "url"),
+        (families.shapes, (TOKENS,), "token"),
+    )
+    for worth, patterns, kind in shaped:
+        for pattern in patterns if worth else ():
             for match in pattern.finditer(text):
                 if looks_secret(match[1].strip(), Weight.SECRET):
                     yield match.start(1), match.end(1), kind
-    for match in URL.finditer(text):
+    for match in URL.finditer(text) if families.shapes else ():
         place = password_span(match[1], match[2])
         if place and text[match.start(2) + place[0] : match.start(2) + place[1]] != HIDDEN:
             yield match.start(2) + place[0], match.start(2) + place[1], "url"

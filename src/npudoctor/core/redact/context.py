@@ -1,0 +1,282 @@
+"""What lines say of those that follow: a block of YAML, a column of a table, a value on the next line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Optional
+
+from npudoctor.core.redact.names import Weight, looks_secret, weight
+from npudoctor.core.redact.nearby import chosen
+
+Span = tuple[int, int]
+
+# What a line must hold to say something of the next.
+OPENS = re.compile(
+    r"(?i)pass|pwd|secret|token|key|cred|auth|cookie|psk|private-lines|\bdata\\?[\"']?:|密码|口令|密钥|令牌|凭证|凭据"
+)
+_LONGEST = 250  # lines of one block
+_PAIR_LINES = 3  # lines between a name and its value
+_OPEN = re.compile(
+    r"(?P<before>.{0,200}?)(?P<name>(?<![\w.-])[\w.-]{1,100}|密码|口令|密钥|令牌|凭证|凭据)(?P<close>\\{0,7}[\"'])?\s{0,8}"
+    r"(?:(?P<sign>[:=：＝]|:=|[-=]>|→)\s{0,8}"
+    r"(?P<kind>(?:!\w{1,20}\s)?(?:&\w{1,40}\s)?[|>][-+\d]{0,2}|[rbfu]?(?:\"\"\"|''')|\[|\\|!\w{1,20}|&\w{1,40}|)|(?P<flag>\\))\s{0,8}(?:#.{0,80})?$"
+)
+_CONTINUED = re.compile(
+    r"(?P<before>.{0,200}?)(?P<name>(?<![\w.-])[\w.-]{1,100})\s{0,8}[:=]\s{0,8}\S{1,1000}\\$"
+)
+_ASKED = re.compile(r"(?P<before>\s{0,80})\?\s(?P<name>[\w.-]{1,100})\s*$")
+_TAG = re.compile(r"<(?P<name>[\w.:-]{1,100})(?:\s[^<>]{0,200})?>\s*(?:<!\[CDATA\[)?\s*$")
+_NAMED = re.compile(
+    r"(?i)(?:<name>\s{0,4}|\b(?:name|key|id|field|variable|property|parameter)\\{0,7}[\"']?\s{0,4}[:=]\s{0,4}\\{0,7}[\"']?)([\w.-]{1,100})"
+    r"(?:\s{0,4}</name>|\\{0,7}[\"']?,?\s*$)"
+)
+_ITS_VALUE = re.compile(
+    r"(?i)(?:<value>|\b(?:value|val|default|content)\\{0,7}[\"']?\s{0,4}[:=]\s{0,4})(?P<value>\S.*?)(?:</value>|\s*)$"
+)
+_SECRET_KIND = re.compile(r"\s{0,80}(?:- )?\\?[\"']?kind\\?[\"']?:\s?\\?[\"']?(\w{1,40})")
+_DATA = re.compile(r"(?P<before>\s{0,80}\\?[\"']?)(?:data|stringData)\\?[\"']?:\s*\{?\s*$")
+_ENTRY = re.compile(r"\s{0,80}\\?[\"']?[\w.-]{1,200}\\?[\"']?:\s{0,4}(?P<value>\S.*)$")
+_PUTTY = re.compile(r"Private-Lines:\s?(\d{1,3})\s*$")
+_BARE = re.compile(r"\s{0,200}(?:-\s{1,4}|:\s{1,4})?(?P<value>\S.*?)\s*(?:\\|,)?\s*$")
+_MAPPING = re.compile(r"\\{0,7}[\"']?[\w.-]{1,100}\\{0,7}[\"']?\s?[:=](?:\s|$)")
+_BORDER = re.compile(r"[\s|+=:│┃║├┤┼┬┴─━═┌┐└┘╪╬-]{3,}$")
+_HEADING = re.compile(r"[A-Za-z\u4e00-\u9fff][\w .()/-]{0,39}$")
+_SEPARATORS = (
+    re.compile(r"[|│┃║]"),
+    re.compile(r"\t"),
+    re.compile(r","),
+    re.compile(r";"),
+    re.compile(r" {2,}"),
+)
+_DIGITS = re.compile(r"\d")
+_STRONG = (Weight.SECRET, Weight.TOKEN, Weight.TYPED)
+
+
+class Context:
+    """Fed one line after the other; each answers which of its parts are secret because of those before."""
+
+    def __init__(self) -> None:
+        self._block: Optional[tuple[str, str, Weight]] = None  # its kind, what stands before the name, weight
+        self._left = 0  # lines that the block may still have
+        self._pair = 0  # lines in which the value of a name may follow
+        self._secret = False  # within an object of kind Secret
+        self._api = 0  # lines since the beginning of an object
+        self._data: Optional[str] = None  # what stands before "data:"
+        self._table: Optional[tuple[re.Pattern[str], int, dict[int, Weight]]] = None
+
+    @property
+    def open(self) -> bool:
+        """Whether a line before says something of the next."""
+        return bool(
+            self._block or self._pair or self._table or self._secret or self._api or self._data is not None
+        )
+
+    def line(self, line: str) -> list[Span]:
+        """The secret parts of the next line."""
+        line = line.rstrip("\r\n")
+        spans: list[Span] = []
+        if self.open:
+            spans += self._cells(line)
+            spans += self._in_block(line)
+            spans += self._in_pair(line)
+            spans += self._in_data(line)
+        if len(line) <= 2000:
+            self._objects(line)
+            if OPENS.search(line) and not (self._block and self._block[0] == "block"):
+                self._opened(line)
+        return spans
+
+    def _objects(self, line: str) -> None:
+        kind = _SECRET_KIND.match(line) if "kind" in line else None
+        if kind:
+            self._secret = kind[1] == "Secret"
+        elif line.startswith("---") and not line.strip("- "):
+            self._secret = False
+        self._api = 12 if "apiVersion" in line[:200] else max(0, self._api - 1)
+
+    def _opened(self, line: str) -> None:
+        if (self._secret or self._api) and (data := _DATA.match(line)):
+            self._data, self._left = data["before"].rstrip("\\\"'"), _LONGEST
+            return
+        named = _NAMED.search(line)
+        if named and weight(named[1]) in _STRONG:
+            self._pair = _PAIR_LINES + 1
+            return
+        putty = _PUTTY.match(line)
+        if putty:
+            self._block, self._left = ("block", "", Weight.SECRET), int(putty[1])
+            return
+        match = _opening(line)
+        if match:
+            self._begin(match)
+        elif self._table is None:
+            self._headings(line)
+
+    def _begin(self, match: re.Match[str]) -> None:
+        known = weight(match["name"].replace(":", "_"))
+        counted = match["name"].lower().endswith("tokens") and match.re is not _OPEN
+        if known not in _STRONG or counted:
+            return
+        if match.re is _TAG:
+            self._block = ("tag", match["name"], known)
+        elif match.re in (_ASKED, _CONTINUED):
+            self._block = ("next", match["before"], known)
+        else:
+            kind = (match["kind"] or "").strip()
+            shape = "next"
+            if match["flag"] and "-" not in match["name"][:2]:
+                return
+            if kind.endswith(("|", ">")) or kind[-2:-1] in ("|", ">") or kind[-3:-2] in ("|", ">"):
+                shape = "block"
+            elif kind[-3:] in ('"""', "'''"):
+                shape = kind[-3:]
+            elif kind == "[":
+                shape = "["
+            self._block = (shape, match["before"], known)
+        self._left = _LONGEST if self._block[0] != "next" else 2
+
+    def _in_block(self, line: str) -> list[Span]:
+        if not self._block:
+            return []
+        kind, before, known = self._block
+        self._left -= 1
+        if self._left < 0:
+            self._block = None
+            return []
+        if not line.strip():
+            return []
+        value = _BARE.match(line)
+        if value is None:
+            return []
+        if kind in ("tag", "[", '"""', "'''"):
+            end = line.find({"tag": "</", "[": "]"}.get(kind, kind))
+            if end >= 0:
+                self._block = None
+            stop = len(line) if end < 0 else end
+            begin = value.start("value")
+            return (
+                [(begin, len(line[:stop].rstrip()))]
+                if len(line[:stop].rstrip()) > begin and line[begin] != "<"
+                else []
+            )
+        return self._indented(line, kind, before, known, value)
+
+    def _indented(self, line: str, kind: str, before: str, known: Weight, value: re.Match[str]) -> list[Span]:
+        size = len(before)
+        same = _DIGITS.sub("0", line[:size]) == _DIGITS.sub("0", before)
+        if not same and before.endswith("- "):
+            same = line[:size] == before[:-2] + "  "
+        content = line[size:] if same else line
+        deeper = same and content[:1] in (" ", "\t")
+        if kind == "block":
+            if not deeper:
+                self._block = None
+                return []
+            begin = size + len(content) - len(content.lstrip())
+            return [(begin, len(line.rstrip()))]
+        begin, end = (size if same else 0) + len(content) - len(content.lstrip()), len(line.rstrip())
+        item = content.lstrip().startswith("- ")
+        if item or content.startswith(": "):
+            begin += 2
+        told = line[begin:end].rstrip(",\\ ")
+        if not told or _MAPPING.match(told) or not (item or self._single(told, known, deeper)):
+            self._block = None
+            return []
+        if item:
+            self._left = max(self._left, 1)
+        else:
+            self._block = None
+        return [(begin, begin + len(told))] if looks_secret(told.strip("\"'"), known) else []
+
+    def _single(self, value: str, known: Weight, deeper: bool) -> bool:
+        quoted = value[:1] in "\"'" and value[-1:] == value[:1] and len(value) > 2
+        if quoted or (deeper and known is Weight.SECRET):
+            return quoted or " " not in value
+        return chosen(value, 6, numbered=known is Weight.SECRET)
+
+    def _in_pair(self, line: str) -> list[Span]:
+        if not self._pair:
+            return []
+        self._pair -= 1
+        match = _ITS_VALUE.search(line)
+        if not match:
+            return []
+        self._pair = 0
+        begin, told = match.start("value"), match["value"].rstrip(",")
+        bare = told.strip("\\\"'")
+        begin += told.find(bare)
+        return [(begin, begin + len(bare))] if looks_secret(bare, Weight.SECRET) else []
+
+    def _in_data(self, line: str) -> list[Span]:
+        if self._data is None or not line.strip():
+            return []
+        self._left -= 1
+        if not line.startswith(self._data + " ") or self._left < 0:
+            self._data = None
+            return []
+        entry = _ENTRY.match(line)
+        begin, told = (
+            (entry.start("value"), entry["value"])
+            if entry
+            else (len(line) - len(line.lstrip()), line.strip())
+        )
+        bare = told.rstrip(" ,").strip("\\\"'")
+        begin += told.find(bare)
+        sure = self._secret or looks_secret(bare, Weight.RANDOM)
+        return (
+            [(begin, begin + len(bare))]
+            if sure and bare not in "|>{}" and looks_secret(bare, Weight.SECRET)
+            else []
+        )
+
+    def _headings(self, line: str) -> None:
+        """Remembers the columns of a table that hold secrets, if this is its first row."""
+        if len(line) > 400:
+            return
+        for separator in _SEPARATORS:
+            cells = [line[begin:end].strip().strip("\"'*") for begin, end in _cells(line, separator)]
+            if len(cells) > 1 and all(_HEADING.match(cell) for cell in cells):
+                telling = {number: weight(cell.replace(" ", "_")) for number, cell in enumerate(cells)}
+                telling = {number: known for number, known in telling.items() if known in _STRONG}
+                if telling:
+                    self._table, self._left = (separator, len(cells), telling), _LONGEST
+                return
+
+    def _cells(self, line: str) -> list[Span]:
+        if self._table is None or _BORDER.match(line):
+            return []
+        separator, count, telling = self._table
+        cells = _cells(line, separator) if len(line) <= 4000 else []
+        self._left -= 1
+        if len(cells) != count or self._left < 0:
+            self._table = None
+            return []
+        secrets = []
+        for number, known in telling.items():
+            begin, end = cells[number]
+            told = line[begin:end].strip()
+            sure = (known is Weight.SECRET and looks_secret(told, known)) or chosen(told, 6)
+            if told and sure:
+                begin = line.index(told, begin)
+                secrets.append((begin, begin + len(told)))
+        return secrets
+
+
+def _opening(line: str) -> Optional[re.Match[str]]:
+    """The name at the end of a line whose value begins on the next."""
+    match = _ASKED.match(line) or (_TAG.search(line) if line[-1:] == ">" else None) or _CONTINUED.match(line)
+    if match:
+        return match
+    ends = line.rstrip()[-1:] in ":=：＝|>+-[\\\"'→" or "#" in line or line[-1:].isalnum()
+    return _OPEN.match(line) if ends else None
+
+
+def _cells(line: str, separator: re.Pattern[str]) -> Sequence[Span]:
+    """Where the cells of a row are; the frame around the row is none."""
+    begin, end = len(line) - len(line.lstrip(" |│┃║")), len(line.rstrip(" |│┃║"))
+    cells = []
+    for match in separator.finditer(line, begin, end):
+        cells.append((begin, match.start()))
+        begin = match.end()
+    return [*cells, (begin, end)]

@@ -1,0 +1,178 @@
+"""Values that stand near a telling name, with anything but a plain sign between the two: arrows, cells of a
+table, words of a sentence, brackets, a blank. The weaker the sign, the more the value itself must look
+chosen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Optional
+
+from npudoctor.core.redact.names import Weight, looks_secret, weight
+
+Span = tuple[int, int]
+
+_WORD = re.compile(
+    r"(?i)pass(?:wo?r?d|wd|phrase|code|[ _-]?key)?|pwd|p(?:ass)?w(?=\W)|secret|token|creden"
+    r"|(?:api|access|private|account|subscription|signing|encryption)[ _-]?key"
+    r"|\bpsk|webhook|cookie|\bauth|[_-]sk\b"
+    r"|密码|口令|密钥|令牌|私钥|凭证|凭据|秘钥"
+)
+_REST = re.compile(r"[\w.-]{0,80}")
+_BACK = 80  # characters of a name before the word that tells
+_PLAIN_PASSWORD = re.compile(r"(?i)pass(?:wo?r?d|wd|phrase|code)s?$|pwd$|密码$|口令$")
+
+_CLOSE = r"(?:\\{0,7}[\"'`]|&quot;|\*\*|__)?"
+_NOTE = r"(?:\s?\([^()\n]{1,40}\)|\s?\[[^\[\]\n]{0,40}\])?"
+# Signs that surely announce a value.
+_SIGN = re.compile(
+    rf"{_CLOSE}{_NOTE}{_CLOSE}[^\S\n]{{0,40}}(?:(?::\s?[\w.\[\], ]{{1,40}})?=(?!>)"
+    r"|[-=~]{1,2}>|:{1,2}=|<-|[→⇒➜⟶↦＝：]|[:=]?\s?&quot;|[:=]{1,2}"
+    r"|\.{3,100}|&gt;(?:=\s)?|>\s?<!\[CDATA\[|=?\(\s?(?=\\{0,7}[\"'`]))[^\S\n]{0,8}"
+)
+# Signs that may also only separate: the cell beside it, the field of a list.
+_CELL = re.compile(
+    rf"{_CLOSE}[^\S\n]{{0,60}}(?:[|│┃║¦]|\t{{1,4}}|(?<=\S)[,;~](?=\S)|\]|[-–—](?=\s)|(?<=\s)[(\[]|[(\[](?=[\"']))[^\S\n]{{0,60}}"
+)
+_LINK = re.compile(
+    rf"(?i){_CLOSE}{_NOTE}[,]?"
+    r"(?:\s(?:is|was|are|were|has been|from|generated|value|set|reset|changed|updated|equals|now|to|as"
+    r"|(?:will )?be|:)){1,5}\s?[:=]?\s"
+    r"|\s?(?:已经|已|被|现在)?(?:重置|修改|更新|设置|设|改|变更|更换|初始化)?(?:为|是|成|:|：|=)\s{0,4}[:：]?\s{0,4}"
+)
+# Words between, up to a sign: "token for user bob was: ".
+_WORDS = re.compile(
+    r"(?i)[\"'`]?\s(?:for|of|to|on|is|was|you|we|that|at|in|from|by|used|with|that|which|sent|read|received|provided|entered|given"
+    r"|issued)\s(?:[^\s=]{1,60}\s){0,5}?(?:[^\s=]{0,60}?(?:[:=]|[-=]>|[为是])|(?:is|was|are|were)\s)\s{0,4}[:=]?\s{0,4}"
+)
+_BLANK = re.compile(r"[\"'`)]?[^\S\n]{1,40}")
+_ANY_BLANK = re.compile(r"[^\S\n]{0,40}")  # Chinese needs none
+_SLASH = re.compile(r"/")
+_VALUE = re.compile(
+    r"[bBrRuUfF]{0,2}\\{0,7}([\"'`])(?P<quoted>[^\"'`\n\\]{1,1024})|(?P<bare>[^\s\"'`<>|│┃，。；、\\&]{1,1024})"
+)
+# Chinese goes on right behind a value: "口令Zx9k登录".
+_ASCII = re.compile(r"[!-~]+|.+")
+_TRAILING = ".,;:!?)]}>"
+_NUMBERED = re.compile(
+    r"[a-z]{2,}[-_]?\d{1,4}$|v?\d+(?:\.\d+)+\S{0,20}$|\d[\d.,]*[a-z%]{1,6}(?:/[a-z]{1,3})?$|\d+[a-z]?[-:/x]\d+\S*$",
+    re.I,
+)
+_JOINED = re.compile(r"[a-z]+\d{0,4}(?:[_.:/-](?:[a-z]+\d{0,4}|\d{1,6}))+$", re.IGNORECASE)
+_MIXED = re.compile(r"\d|(?!^)[!@#%^*+?](?!$)")
+_LETTER = re.compile(r"[A-Za-z\u00c0-\u024f]")
+_CAPITALS = re.compile(r"[A-Z][a-z]+(?:[_.:-][A-Z]?[a-z]+)*\d{2,4}$")
+_COUNTED = re.compile(r"(?i)(?:sha|md|utf|aes|rsa|base|argon|node|rank|step|line|v)-?\d|\d")
+_CODE = re.compile(
+    r"[\[\](){}$<>]|0x[0-9a-f]|\w+::|[a-z][a-z+.-]{1,12}://|\w+=|--|%[sdrifgx(]", re.IGNORECASE
+)
+
+
+def find_nearby(text: str) -> Iterator[Span]:
+    """First and last+1 of each value, of all telling names of a text."""
+    done = 0
+    for word in _WORD.finditer(text):
+        if word.start() < done:
+            continue
+        begin = _begin(text, word.start())
+        # What follows a Chinese word is no part of it.
+        rest = _REST.match(text, word.end()) if word[0].isascii() else None
+        end = rest.end() if rest else word.end()
+        while end > word.end() and text[end - 1] in ".-":
+            end -= 1
+        known = weight(text[begin:end].replace(" ", "_"))
+        if known is not Weight.NONE:
+            span = _value(text, text[begin:end], end, known)
+            if span:
+                yield span
+                end = span[1]
+        done = end
+
+
+def _begin(text: str, at: int) -> int:
+    least = max(0, at - _BACK)
+    while at > least and (text[at - 1].isalnum() or text[at - 1] in "_-.") and text[at - 1] < "\u2e80":
+        at -= 1
+    return at
+
+
+def _value(text: str, name: str, at: int, known: Weight) -> Optional[Span]:
+    plain = bool(_PLAIN_PASSWORD.search(name))
+    for pattern, ask in (
+        (_SIGN, _after_sign),
+        (_CELL, _after_cell),
+        (_LINK, _after_link),
+        (_WORDS, _after_words),
+    ):
+        match = pattern.match(text, at)
+        value = _VALUE.match(text, match.end()) if match else None
+        if value and match:
+            span = _span(value)
+            if ask(text[span[0] : span[1]], known, plain):
+                return span
+    if known in (Weight.SECRET, Weight.TOKEN):
+        return _after_blank(text, at, plain) or _after_slash(text, at)
+    return None
+
+
+def _span(value: re.Match[str]) -> Span:
+    group = "quoted" if value["quoted"] else "bare"
+    text = value[group]
+    kept = text if group == "quoted" else _ASCII.match(text)[0].rstrip(_TRAILING)  # type: ignore[index]
+    return value.start(group), value.start(group) + len(kept)
+
+
+def _after_sign(value: str, known: Weight, plain: bool) -> bool:
+    return (
+        chosen(value, 6)
+        if known in (Weight.SECRET, Weight.TOKEN, Weight.TYPED)
+        else looks_secret(value, known)
+    )
+
+
+def _after_cell(value: str, known: Weight, plain: bool) -> bool:
+    return _after_sign(value, known, plain) or (plain and chosen(value, 5, numbered=True))
+
+
+def _after_link(value: str, known: Weight, plain: bool) -> bool:
+    return known in (Weight.SECRET, Weight.TOKEN) and chosen(value, 5, numbered=plain)
+
+
+def _after_words(value: str, known: Weight, plain: bool) -> bool:
+    return _after_link(value, known, plain)
+
+
+def _after_blank(text: str, at: int, plain: bool) -> Optional[Span]:
+    match = (_BLANK if text[at - 1].isascii() else _ANY_BLANK).match(text, at)
+    value = _VALUE.match(text, match.end()) if match else None
+    if value is None:
+        return None
+    span = _span(value)
+    told = text[span[0] : span[1]]
+    # A word in quotes beside "password" is one; beside "token" it is what a parser stumbles over.
+    if chosen(told, 6, numbered=plain) or (
+        plain and value["quoted"] and len(told) >= 6 and told.isalnum() and not told.isalpha()
+    ):
+        return span
+    return None
+
+
+def _after_slash(text: str, at: int) -> Optional[Span]:
+    """The part of a URL's path that follows: /reset/token/X."""
+    value = _VALUE.match(text, at + 1) if _SLASH.match(text, at) else None
+    if value is None or not value["bare"]:
+        return None
+    begin, part = value.start(), re.split(r"[/?#]", value["bare"], maxsplit=1)[0].rstrip(_TRAILING)
+    return (begin, begin + len(part)) if looks_secret(part, Weight.RANDOM) else None
+
+
+def chosen(value: str, least: int, numbered: bool = False) -> bool:
+    """Whether a value is no word, number, path or code, but letters mixed with digits or signs; `numbered`
+    lets "hunter2" and "Sunny-Day2024" count, which else may be "node2" and "Atlas-A2"."""
+    if not least <= len(value) <= 1024 or not _MIXED.search(value) or not _LETTER.search(value):
+        return False
+    if " " in value or value[0] in "/~.#@-" or not looks_secret(value, Weight.TOKEN):
+        return False
+    if _CODE.search(value) or (_JOINED.match(value) and not (numbered and _CAPITALS.match(value))):
+        return False
+    return not (_NUMBERED.match(value) and (not numbered or _COUNTED.match(value)))
