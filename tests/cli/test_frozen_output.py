@@ -23,7 +23,7 @@ def _frozen(*_told: Any, **_named: Any) -> None:
 
 def test_an_output_on_a_frozen_file_system(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(output, "WRITING", 0.3)
-    monkeypatch.setattr(os, "replace", _frozen)
+    monkeypatch.setattr(os, "rename", _frozen)
     started = time.monotonic()
     with pytest.raises(output.Lost, match=f"{tmp_path}/report: its file system accepts no data within 0.3 s"):
         output.save(str(tmp_path / "report"), "text")

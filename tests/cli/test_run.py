@@ -121,7 +121,7 @@ def test_it_asks_what_check_asks_of_the_job_unless_told(run: Npudoctor) -> None:
     run.drop_in("sick", BAD)  # of the scope node
     assert run("run", "true").status == 0
     assert run("run", "--scope", "all", "true").status == 125
-    told = run("run", "-v", "true").err
+    told = run("run", "-vv", "true").err
     assert "not in the scope job" in told and "not in the profile quick" not in told and "READY" in told
 
 

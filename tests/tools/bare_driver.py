@@ -15,7 +15,7 @@ from npudoctor.cli.companions.grammar import Command, Option, all_commands, comm
 PLAUSIBLE = {
     "FILE": "there", "PATH": sys.executable, "SCRIPT": "script.sh", "OUT.tar.gz": "out.tar.gz", "DIR": "/",
     "USER": "root", "NAME": "root", "SECONDS": "5", "PID": "self", "ADDR,...": "127.0.0.1",
-    "SLURM_JOB_ID": "1", "NUMBER": "2", "NODES": "n[1-2]", "PORTS": "60000-60001",
+    "SLURM_JOB_ID": "1", "NUMBER": "2", "N": "2", "NODES": "n[1-2]", "PORTS": "60000-60001",
     "ID|CODE[=REASON]": "clock=known", "ID|CODE": "clock", "auto|npu[=N]|gpu[=N]|none": "none",
 }  # fmt: skip
 # What a command needs beside the option that is tried: little to do, and nothing that changes the machine.

@@ -238,5 +238,6 @@ def scene(tmp: Path) -> Iterator[Asked]:
     yield old(vllm="", torch_npu="")
     yield old(vllm="0.10.2", cann_version="8.1.RC1")
     yield beside("0.24.0", (), {"vllm": "0.24.0"}, "9.1.0")
+    yield beside("0.31.0", (), {"vllm": "0.31.0"}, "9.2.0")
     yield old(knowledge=site(tmp / "b", ROW.format(cann="8.3.RC2") + "compatible = false\n"))
     yield old(knowledge=site(tmp / "c", "x = ["))

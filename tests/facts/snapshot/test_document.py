@@ -88,9 +88,13 @@ def test_a_flood_of_facts_is_cut() -> None:
 
 def test_deep_facts_of_checks_end_somewhere() -> None:
     deep: Any = "leaf"
-    for _level in range(300):
+    for _level in range(40):
         deep = {"a": deep}
     assert len(read(checks={"x": deep}).sections["check x"]) <= 1
+    for _level in range(300):
+        deep = {"a": deep}
+    with pytest.raises(Unreadable, match="nested too deeply"):
+        read(checks={"x": deep})
 
 
 def test_secrets_that_somebody_left_in_are_taken_out() -> None:
