@@ -137,6 +137,7 @@ def test_the_rest_stays(text: str) -> None:
         "kubectl secret --from-literal=",
         "/bot1234567",
         "password,",
+        "密码",
         "password | ",
         "password for a:b ",
         "password ........ ",

@@ -49,7 +49,7 @@ _BLANK = re.compile(r"[\"'`)]?[^\S\n]{1,40}")
 _ANY_BLANK = re.compile(r"[^\S\n]{0,40}")  # Chinese needs none
 _SLASH = re.compile(r"/")
 _VALUE = re.compile(
-    r"[bBrRuUfF]{0,2}\\{0,7}([\"'`])(?P<quoted>[^\"'`\n\\]{1,1024})|(?P<bare>[^\s\"'`<>|│┃，。；、\\&]{1,1024})"
+    r"[bBrRuUfF]{0,2}\\{0,7}([\"'`])(?P<quoted>[^\"'`\n\\]{1,1024})|(?=[!-~])(?P<bare>[^\s\"'`<>|│┃，。；、\\&]{1,1024})"
 )
 # Chinese goes on right behind a value: "口令Zx9k登录".
 _ASCII = re.compile(r"[!-~]+|.+")
@@ -59,6 +59,7 @@ _NUMBERED = re.compile(
     re.I,
 )
 _JOINED = re.compile(r"[a-z]+\d{0,4}(?:[_.:/-](?:[a-z]+\d{0,4}|\d{1,6}))+$", re.IGNORECASE)
+_UNLIKE_WORDS = re.compile(r"[\d!@#%^*+?]")  # the quick look before the next
 _MIXED = re.compile(r"\d|(?!^)[!@#%^*+?](?!$)")
 _LETTER = re.compile(r"[A-Za-z\u00c0-\u024f]")
 _CAPITALS = re.compile(r"[A-Z][a-z]+(?:[_.:-][A-Z]?[a-z]+)*\d{2,4}$")
@@ -169,7 +170,9 @@ def _after_slash(text: str, at: int) -> Optional[Span]:
 def chosen(value: str, least: int, numbered: bool = False) -> bool:
     """Whether a value is no word, number, path or code, but letters mixed with digits or signs; `numbered`
     lets "hunter2" and "Sunny-Day2024" count, which else may be "node2" and "Atlas-A2"."""
-    if not least <= len(value) <= 1024 or not _MIXED.search(value) or not _LETTER.search(value):
+    if not least <= len(value) <= 1024 or not _UNLIKE_WORDS.search(value):
+        return False
+    if not _MIXED.search(value) or not _LETTER.search(value):
         return False
     if " " in value or value[0] in "/~.#@-" or not looks_secret(value, Weight.TOKEN):
         return False
