@@ -66,9 +66,7 @@ def _lacking(machine: Machine, host: Host, words: list[str], fetched: bool) -> I
         yield from _not_there(host, [f"/proc/{word}" for word in rest if word.isdigit()])
     elif "pip" in rest:
         yield from _of_pip(host, rest[rest.index("pip") + 1 :], fetched)
-    elif rest[:2] == ["-m", "venv"]:
-        return  # it makes what it names
-    elif program != "ipcrm":
+    elif program != "ipcrm" and rest[:2] != ["-m", "venv"]:  # that makes what it names
         yield from _not_there(host, _paths(program, rest))
 
 

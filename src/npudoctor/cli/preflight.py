@@ -23,7 +23,7 @@ from npudoctor.launch.sharing import Sharing
 
 
 def preflight(
-    flags: Mapping[str, Any], caller: Caller, command: Sequence[str], full: bool, pid: int
+    flags: Mapping[str, Any], caller: Caller, command: Sequence[str], verbose: int, pid: int
 ) -> dict[str, Any]:
     """The answer for the job that the process `pid` will start; or why the options are refused."""
     python = job_python(command, caller.variables)
@@ -42,7 +42,7 @@ def preflight(
             budget = session.until - time.monotonic()
 
             def ask() -> Preflight:  # a rank that waited in vain for another's answer still has all its time
-                return _check(session, caller, python, full, time.monotonic() + budget)
+                return _check(session, caller, python, verbose, time.monotonic() + budget)
 
             sharing = _sharing(session, job_flags, caller, pid)
             answer = ask() if sharing is None else sharing.answer(ask, session.deadline)
@@ -53,7 +53,7 @@ def preflight(
         return {"refused": str(refused)}
 
 
-def _check(session: Session, caller: Caller, python: JobPython, full: bool, until: float) -> Preflight:
+def _check(session: Session, caller: Caller, python: JobPython, verbose: int, until: float) -> Preflight:
     """Ask the checks about the job as it will be started: with the variables that it still lacks."""
     from npudoctor.runner import runner
 
@@ -69,7 +69,7 @@ def _check(session: Session, caller: Caller, python: JobPython, full: bool, unti
     return Preflight(
         verdict=report.verdict.value,
         line=report.msg,
-        text=_text(report, full),
+        text=_text(report, verbose),
         notes=notes,
         changes=all_changes,
         before={name: before.get(name) for name in all_changes},
@@ -100,12 +100,12 @@ def _differences(before: Mapping[str, str], after: Mapping[str, str]) -> dict[st
     return changed
 
 
-def _text(report: Report, full: bool) -> str:
+def _text(report: Report, verbose: int) -> str:
     """What is printed when the job is not started."""
-    if full:
+    if verbose:
         from npudoctor.render.text import report_text
 
-        return report_text(report, verbose=1)
+        return report_text(report, verbose=verbose)
     if report.verdict is not Verdict.NOT_READY:
         return ""
     from npudoctor.render.text import decisive_text
