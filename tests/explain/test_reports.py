@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from tests.render.samples import report
 
@@ -64,8 +66,21 @@ def test_what_a_job_says_around_reports_is_its_own(language: str, form: str) -> 
     cut = "".join(told.splitlines(True)[:3])
     for log in (FAILS + told, told + FAILS + told, cut + FAILS + _forms(report(*ROWS))["brief"]):
         judgement = ENGINE.judged([ENGINE.text(log)])
-        ends = [*judgement.errors, *judgement.runs]
-        assert "KeyError: 'lr'" in [end.seen.text for end in ends if end.seen], log
+        texts = [spot.seen.text for spot in judgement.errors]
+        texts += [run.seen.text for run in judgement.runs if run.seen]
+        assert "KeyError: 'lr'" in texts, log
+
+
+@pytest.mark.parametrize("text", [report_text, decisive_text])
+def test_a_report_that_kept_a_job_from_being_started_is_why(
+    language: str, text: Callable[[Report], str]
+) -> None:
+    told = text(report(*ROWS))
+    refused = messages._("{verdict}; the job was not started (--force starts it anyway)")
+    said = f"loading modules\n{told}npudoctor: a note\nnpudoctor: {refused.format(verdict='1 error')}\n"
+    for log in (said, told):
+        judgement = ENGINE.judged([ENGINE.text(log)])
+        assert judgement.verdict == "environment", (log, judgement)
 
 
 def test_each_line_may_have_a_rank_before_it() -> None:

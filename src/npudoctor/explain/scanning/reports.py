@@ -20,6 +20,13 @@ _FINDING = re.compile(
     _LABEL + rb"(?:%s)(?:\x1b\[0m)? ?[a-z][\w-]*\.[\w.-]+" % "error|warning|错误|警告|✗|!".encode() + _COLON
 )
 
+_FAILS = (b"NOT READY", "未就绪".encode())
+# What follows a verdict: the rest of it, then that the job was not started, or nothing.
+_AFTER = re.compile(
+    rb"[^\n]*(?:\n[ \t][^\n]*)*(?:\nnpudoctor: [^\n]*)*?"
+    rb"(?:(?P<refused>\nnpudoctor: [^\n]*(?:%s))|\s*\Z)" % "the job was not started|作业未启动".encode()
+)
+
 
 def reports(data: bytes) -> list[tuple[int, int]]:
     """Where each begins, and where its last line, the verdict, does. `run` prints only the findings that keep
@@ -35,8 +42,15 @@ def reports(data: bytes) -> list[tuple[int, int]]:
         head = bisect_left(heads, verdict.start()) - 1
         headed = head >= 0 and heads[head] >= low
         begin = heads[head] if headed else _first_finding(data, low, verdict.start())
-        found.append((begin, verdict.end()))
+        if not _is_reason(data, begin, verdict):
+            found.append((begin, verdict.end()))
     return found
+
+
+def _is_reason(data: bytes, begin: int, verdict: re.Match[bytes]) -> bool:
+    """Whether a report says why there is no job: it was refused, or there is nothing else in the log."""
+    after = _AFTER.match(data, verdict.end()) if verdict[0].endswith(_FAILS) else None
+    return after is not None and (after["refused"] is not None or not data[:begin].strip())
 
 
 def _heads(data: bytes) -> Iterator[int]:
