@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from tests.render.samples import report
@@ -43,10 +43,12 @@ def _forms(rows: Report) -> dict[str, str]:
 
 
 @pytest.fixture(params=["en", "zh"])
-def language(request: pytest.FixtureRequest) -> str:
-    """The language that is spoken."""
+def language(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The language that is spoken, for one test."""
+    before = messages.language()
     messages.activate(request.param)
-    return str(request.param)
+    yield request.param
+    messages.activate(before)
 
 
 @pytest.mark.parametrize("form", sorted(_forms(report())))
