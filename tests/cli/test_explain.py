@@ -56,6 +56,14 @@ def test_people_get_one_screen_in_their_language(npudoctor: Npudoctor, tmp_path:
     assert any("\u4e00" <= char <= "\u9fff" for char in chinese.out) and chinese.status == 0
 
 
+def test_the_line_of_the_answer_is_not_found_once_more(npudoctor: Npudoctor, tmp_path: Path) -> None:
+    memory = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n"
+    alone = npudoctor("explain", str(log(tmp_path, memory)))
+    assert "memory is exhausted" in alone.out and "also found" not in alone.out
+    two = npudoctor("explain", str(log(tmp_path, memory + LINE))).out.partition("also found")[2]
+    assert ".log:2)" in two and ".log:1)" not in two
+
+
 def test_clean_unknown_and_what_cannot_be_judged(npudoctor: Npudoctor, tmp_path: Path) -> None:
     assert npudoctor("explain", str(log(tmp_path, "Training finished\n"))).status == 0
     unknown = npudoctor("explain", str(log(tmp_path, "[ERROR] out of tune\n")))

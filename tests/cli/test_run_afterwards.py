@@ -47,6 +47,34 @@ def test_a_failure_that_is_known_is_explained(run: Npudoctor) -> None:
     assert status == 1 and SAYS in said and said.index("OSError: libhccl.so") < said.index(SAYS)
 
 
+OF_EARLIER = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n"
+
+
+@pytest.mark.parametrize("mode", ["ab", "r+b"])
+def test_what_was_in_the_file_before_the_job_is_not_its_failure(run: Npudoctor, mode: str) -> None:
+    """Whether it is appended to or written on from a place; lines have the numbers that they have in it."""
+    (run.folder / "train.py").write_text(FAILS)
+    log = run.folder / "tr.log"
+    log.write_text(3 * OF_EARLIER)
+    with log.open(mode) as out:
+        out.seek(0, os.SEEK_END)
+        run.start("run", "--", sys.executable, "train.py", stdout=out, stderr=out).wait(60)
+    lines = log.read_text().splitlines()
+    said = "\n".join(lines[lines.index(FAILS.partition("raise ")[2].replace("('", ": ").strip("')\n")) + 1 :])
+    number = next(n for n, line in enumerate(lines, 1) if line.startswith("OSError: libhccl.so"))
+    assert SAYS in said and f"tr.log:{number}\n" in said.replace(" ", "\n"), said
+    assert "memory" not in said
+
+
+def test_of_a_file_that_the_job_has_emptied_all_is_its_own(run: Npudoctor) -> None:
+    (run.folder / "train.py").write_text(f"open('tr.log', 'w').close()\n{FAILS}")
+    log = run.folder / "tr.log"
+    log.write_text(300 * OF_EARLIER)
+    with log.open("ab") as out:
+        run.start("run", "--", sys.executable, "train.py", stdout=out, stderr=out).wait(60)
+    assert SAYS in log.read_text()
+
+
 def test_logs_of_the_ranks_are_read_and_those_of_earlier_jobs_are_not(run: Npudoctor) -> None:
     (run.folder / "train.py").write_text(MSRUN)
     (run.folder / "msrun_log").mkdir()

@@ -7,6 +7,7 @@ import gzip
 import os
 import tempfile
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Optional
 
@@ -39,6 +40,23 @@ def ids(evidence: Evidence) -> dict[str, int]:
         ENGINE.table.signatures[owner].id: min(seen.line for seen in one.ranks.values())
         for owner, one in evidence.found.items()
     }
+
+
+@pytest.mark.parametrize("part", [reading.PART, 2000])
+def test_what_lies_before_the_place_from_which_on_is_read(
+    tmp_path: Path, part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not read, neither at once nor in parts, but its lines are counted."""
+    monkeypatch.setattr(reading, "PART", part)
+    log = tmp_path / "job.log"
+    before = "MemoryError\n" * 3
+    log.write_text(before + "quiet\n" * 2000 + LINE + "\n" + "quiet\n" * 3)
+    walk = Walk()
+    walk.file(str(log), log.stat(), named=True)
+    (evidence,) = ENGINE.logs([replace(walk.logs[0], begin=len(before))])
+    found = ids(evidence)
+    assert found[ID] == 2004 and min(found.values()) > 3
+    assert (evidence.lines, evidence.bytes) == (2004, log.stat().st_size - len(before))
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
+import stat
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from npudoctor.core.frozen import dataclass
+
+if TYPE_CHECKING:
+    from npudoctor.explain.reading.opening import Identity
 
 SECONDS = 30.0  # the longest that a job's end waits for it
 READING = 20.0  # of them for the logs
@@ -21,16 +26,22 @@ STATUSES_OF_A_SHELL = (126, 127)  # reported already: nothing was started
 
 @dataclass(frozen=True)
 class JobStart:
-    """When the job began, by the clock of files, and the files that its output goes to, if to files."""
+    """When the job began, by the clock of files, and the files that its output goes to, if to files: their
+    paths, and where in each its output begins. What is before that somebody else wrote."""
 
     moment: float
     outputs: tuple[str, ...]
+    begins: Mapping[Identity, int]
 
     @classmethod
     def now(cls) -> JobStart:
         """Before the job is started, while standard output is still the caller's."""
         # Kernels stamp files with the clock of the last tick, which is behind.
-        return cls(time.time() - 0.1, _outputs())
+        outputs = _outputs()
+        paths = tuple(dict.fromkeys(path for path, _file, _begin in outputs))
+        # Of a file that is open twice the first place counts, which is the last of these.
+        begins = {file: begin for _path, file, begin in reversed(outputs)}
+        return cls(time.time() - 0.1, paths, begins)
 
 
 def explain_failure(status: int, beginning: JobStart, variables: Mapping[str, str]) -> Optional[str]:
@@ -95,7 +106,8 @@ def _explained(beginning: JobStart, variables: Mapping[str, str]) -> str:
     paths = (*beginning.outputs, *places)
     if not paths:
         return ""
-    explanation = explain_words(ExplainRequest(paths, variables, started, READING, beginning.moment))
+    request = ExplainRequest(paths, variables, started, READING, beginning.moment, beginning.begins)
+    explanation = explain_words(request)
     return (
         explain_text(remedied(explanation, None))
         if explanation.diagnoses and explanation.exit_code == 0
@@ -103,7 +115,7 @@ def _explained(beginning: JobStart, variables: Mapping[str, str]) -> str:
     )
 
 
-def _outputs() -> tuple[str, ...]:
+def _outputs() -> tuple[tuple[str, Identity, int], ...]:
     """The regular files that standard output and error go to; none where they lie does not answer."""
     descriptors = [number for number in (1, 2) if not _path(number).startswith(("/dev/", "pipe:", "socket:"))]
     if not descriptors:
@@ -112,7 +124,7 @@ def _outputs() -> tuple[str, ...]:
 
     try:
         return ask(
-            lambda: tuple(sorted({path for descriptor in descriptors for path in _regular(descriptor)})),
+            lambda: tuple(sorted(file for descriptor in descriptors for file in _regular(descriptor))),
             seconds=1.0,
         )
     except (Late, OSError):
@@ -127,11 +139,16 @@ def _path(descriptor: int) -> str:
         return "/dev/null"
 
 
-def _regular(descriptor: int) -> tuple[str, ...]:
-    """The path of an open regular file; nothing for any other, or one whose name is gone."""
+def _regular(descriptor: int) -> tuple[tuple[str, Identity, int], ...]:
+    """The path of an open regular file, what file it is, and where it is written next; nothing for any other,
+    or one whose name is gone."""
     path = _path(descriptor)
     try:
-        same = os.path.samestat(os.stat(path), os.fstat(descriptor))
-        return (path,) if same and os.path.isfile(path) else ()
+        file = os.fstat(descriptor)
+        if not (stat.S_ISREG(file.st_mode) and os.path.samestat(os.stat(path), file)):
+            return ()
+        appended = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_APPEND
+        begin = file.st_size if appended else os.lseek(descriptor, 0, os.SEEK_CUR)
+        return ((path, (file.st_dev, file.st_ino), begin),)
     except OSError:
         return ()

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Optional
 from npudoctor.cli.config import UsageError, suggestion
 from npudoctor.cli.session import knowledge_directory
 from npudoctor.cli.terminal import output
-from npudoctor.core.frozen import dataclass
+from npudoctor.core.frozen import dataclass, field
 from npudoctor.core.messages import _, ngettext
 from npudoctor.explain.answer import Explanation, Proof, explanation
 from npudoctor.explain.engine import Engine, engine_for
 from npudoctor.explain.reading.gather import FILES
-from npudoctor.explain.reading.opening import Unreadable
-from npudoctor.explain.reading.walk import ENTRIES, Walk
+from npudoctor.explain.reading.opening import Identity, Unreadable
+from npudoctor.explain.reading.walk import ENTRIES, Log, Walk
 from npudoctor.explain.scanning.evidence import Evidence
 from npudoctor.explain.signatures.prepared import prepared
 from npudoctor.explain.signatures.remedies import Installed
@@ -41,13 +41,15 @@ _NAMED = 5  # logs named there of those that were found
 @dataclass(frozen=True)
 class ExplainRequest:
     """The words of the command, the variables, and when it began. `seconds`: how long it may take, None for
-    the default; `since`: only what was written since then is read."""
+    the default; `since`: only what was written since then is read; `begins`: of files, by what they are, the
+    place from which on."""
 
     words: tuple[str, ...]
     variables: Mapping[str, str]
     started: float
     seconds: Optional[float] = None
     since: Optional[float] = None
+    begins: Mapping[Identity, int] = field(default_factory=dict)
 
 
 def explain_words(request: ExplainRequest) -> Explanation:
@@ -173,6 +175,7 @@ def _about_logs(inputs: Inputs, engine: Engine, request: ExplainRequest) -> Expl
     from npudoctor.cli.terminal.progress import LogProgress
 
     walk = inputs.walk
+    walk.logs = [_begun(log, request.begins) for log in walk.logs]
     with LogProgress() as progress:
         evidence = engine.logs(walk.logs, progress=progress.show, until=inputs.until)
     evidence += [_read_once(engine, path, inputs, request) for path in inputs.pipes]
@@ -188,6 +191,12 @@ def _about_logs(inputs: Inputs, engine: Engine, request: ExplainRequest) -> Expl
     return dataclasses.replace(
         answer, logs={log.path: log for log in walk.logs}, late=inputs.seconds if late else None
     )
+
+
+def _begun(log: Log, begins: Mapping[Identity, int]) -> Log:
+    """The log from where it is to be read; one that is shorter now was written from its start."""
+    begin = begins.get(log.known, 0) if log.known else 0
+    return dataclasses.replace(log, begin=begin) if 0 < begin <= log.size else log
 
 
 def _uncounted(walk: Walk) -> Iterator[tuple[str, str]]:

@@ -44,7 +44,9 @@ def _lines(explanation: Explanation, style: Style) -> Iterator[str]:
         yield from _best(explanation.diagnoses[0])
     else:
         yield from _errors(explanation.errors)
-    others = explanation.diagnoses[1:] if known else explanation.diagnoses
+    others = explanation.diagnoses
+    if known:
+        others = tuple(one for one in others[1:] if not _same(one, others[0]))
     if others:
         yield ""
         yield _("also found:")
@@ -63,6 +65,14 @@ def _lines(explanation: Explanation, style: Style) -> Iterator[str]:
     if known and explanation.diagnoses[0].signature.checks:
         checks = " ".join(explanation.diagnoses[0].signature.checks)
         yield printable(_("next: {command}").format(command=f"npudoctor check {checks}"))
+
+
+def _same(other: Diagnosis, best: Diagnosis) -> bool:
+    """Whether it says of the same lines, with less certainty, what was said already."""
+    if other.confidence == best.confidence or other.first is None or best.first is None:
+        return False
+    last = best.last or best.first
+    return other.first.same_line(best.first) and (other.last or other.first).same_line(last)
 
 
 def _verdict(explanation: Explanation) -> str:

@@ -29,6 +29,10 @@ class Spot:
         moment = self.seen.moment
         return self.seen.low, float("inf") if moment is None else moment, self.order, self.seen.line
 
+    def same_line(self, other: Spot) -> bool:
+        """Whether both are one line of one file."""
+        return (self.path, self.seen.line) == (other.path, other.seen.line)
+
 
 class Candidate:
     """A signature that was found. `low`: only in lines that call themselves warnings; `survived`: wherever it

@@ -33,7 +33,7 @@ def earlier_runs(
 
 
 def _of(signatures: Sequence[Signature], evidence: Evidence, ending: Ending) -> Iterator[Run]:
-    begin, line = 0, 1
+    begin, line = 0, evidence.before + 1
     for start in ending.runs:
         seen = ending.death(begin, start.offset)
         yield Run(evidence.path, line, start.line - 1, _signature_at(signatures, evidence, seen), seen)

@@ -58,7 +58,10 @@ def scanned(
             done.update(found)
             bar.add(found)
     late = time.monotonic() >= until
-    return _joined(logs, tasks, done, cut, over() if late else _("the process reading it died"))
+    whole = _joined(logs, tasks, done, cut, over() if late else _("the process reading it died"))
+    for one in whole:
+        one.number_in_file()
+    return whole
 
 
 class _Work:

@@ -43,7 +43,7 @@ class Task:
 def tasks_of(logs: Sequence[Log], until: float = math.inf) -> tuple[list[Task], frozenset[int]]:
     """All that is to be read, large files in parts that several processes can share; and the numbers of those
     that are too large to be read to their end."""
-    large = [number for number, log in enumerate(logs) if log.size >= 2 * PART]
+    large = [number for number, log in enumerate(logs) if log.size - log.begin >= 2 * PART]
     parts: dict[int, tuple[list[tuple[int, int]], bool]] = {}
     if large:
         patience = min(until, time.monotonic() + bounded.PATIENCE)
@@ -70,17 +70,16 @@ def _divided(
         try:
             with open(opened_log(opener, log), "rb", buffering=0) as file:
                 if _divisible(file.read(4096)):
-                    ranges, whole = _data(file.fileno(), log.size, max(1, left))
+                    ranges, whole = _data(file.fileno(), log.begin, log.size, max(1, left))
                     left -= len(ranges)
                     yield number, (ranges, whole)
         except (OSError, Unreadable):
             continue  # who reads it says why
 
 
-def _data(descriptor: int, size: int, most: int) -> tuple[list[tuple[int, int]], bool]:
+def _data(descriptor: int, at: int, size: int, most: int) -> tuple[list[tuple[int, int]], bool]:
     """The parts of a file in which there is something: a sparse one may be larger than any disk."""
     ranges: list[tuple[int, int]] = []
-    at = 0
     while at < size:
         try:
             at = os.lseek(descriptor, at, os.SEEK_DATA)
@@ -119,8 +118,11 @@ def read(
     """What this task's file or part says."""
     try:
         descriptor = opened_log(opener or Opener(), log)
+        before = _lines_before(log, task, descriptor, until)
         if task.end is not None:
-            return _read_part(table, matcher, log, task, descriptor, until)
+            evidence = _read_part(table, matcher, log, task, descriptor, until)
+            evidence.before = before
+            return evidence
         source = source_of(log.path, descriptor, until)
     except Unreadable as why:
         return failed(log.path, str(why))
@@ -129,9 +131,24 @@ def read(
             evidence = Evidence(log.path)
             evidence.binary = True
             return evidence
-        return read_source(Scan(table, matcher, log.path, log.year, until=until), source)
+        evidence = read_source(Scan(table, matcher, log.path, log.year, until=until), source)
+        evidence.before = before
+        return evidence
     finally:
         source.close()
+
+
+def _lines_before(log: Log, task: Task, descriptor: int, until: float) -> int:
+    """How many lines end before the place where reading begins, to which the descriptor is set; counted with
+    the first part of a file."""
+    count = left = 0
+    if task.end is None or task.start == log.begin:
+        left = log.begin
+    while left and time.monotonic() < until:
+        piece = os.pread(descriptor, min(PIECE, left), log.begin - left)
+        count, left = count + piece.count(b"\n"), left - len(piece) if piece else 0
+    os.lseek(descriptor, log.begin, os.SEEK_SET)
+    return count
 
 
 def read_source(scan: Scan, source: Source) -> Evidence:
@@ -159,7 +176,7 @@ def _read_part(
 ) -> Evidence:
     start, end = task.start, task.end or 0
     # Of the last part the course of the log is asked too.
-    base = max(0, start - (KEPT if task.last else CONTEXT))
+    base = max(log.begin, start - (KEPT if task.last else CONTEXT))
     try:
         # The last part reads what the log has grown by since the walk, but not what it still grows by.
         size = max(end, os.fstat(descriptor).st_size if task.last and end == log.size else 0)

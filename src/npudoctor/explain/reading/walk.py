@@ -39,7 +39,8 @@ _LOG = re.compile(r"(?:\.(?:log|out|err|txt)|log\.\d+|(?:^|/)std(?:out|err))(?:[
 @dataclass(frozen=True)
 class Log:
     """A file to be read. `year`: when it was written last, `written` to the second; `named`: by the caller,
-    who wants it read; else it lies at `below` in the named folder `base`. `known`: what the walk saw."""
+    who wants it read; else it lies at `below` in the named folder `base`. `known`: what the walk saw;
+    `begin`: what lies before this place is not read."""
 
     path: str
     size: int
@@ -49,6 +50,7 @@ class Log:
     base: str = ""
     below: str = ""
     known: Optional[Identity] = None
+    begin: int = 0
 
 
 class Walk:

@@ -63,6 +63,7 @@ class Evidence:
         self.path = path
         self.bytes = 0
         self.lines = 0
+        self.before = 0  # lines of the file before what was read
         self.problem: Optional[str] = None
         self.unread = False  # nothing of it could be read
         self.binary = False  # no log at all
@@ -128,6 +129,11 @@ class Evidence:
                 for one in self.outline.starts
             )
             self.outline = replace(self.outline, starts=tuple(starts))
+
+    def number_in_file(self) -> None:
+        """Give all lines the numbers that they have in the file, of which only the end was read."""
+        if self.before:
+            self.renumber(lambda seen: replace(seen, line=seen.line + self.before))
 
     def _moved(self, seen: Seen) -> Seen:
         """A line of a later part, numbered from the start of the file."""

@@ -196,7 +196,7 @@ class Place:
     @cached_property
     def quoted(self) -> bool:
         """Whether the line is no message of the job."""
-        return quoted(bare(self.text)) or self._of_logging
+        return quoted(bare(self.text)) or self._of_logging or self._window.reported(self._outer[0])
 
     @property
     def _of_logging(self) -> bool:

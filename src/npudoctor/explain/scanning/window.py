@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
+from typing import Optional
+
+from npudoctor.explain.scanning.reports import reports
 
 LONG = 4096  # a longer line is looked at in pieces
 _PIECE, _OVERLAP = 2048, 1024
@@ -15,6 +19,14 @@ class Window:
 
     def __init__(self, data: bytes, base: int) -> None:
         self.data, self.base = data, base
+        self._reports: Optional[list[tuple[int, int]]] = None
+
+    def reported(self, at: int) -> bool:
+        """Whether a line is of a report of npudoctor."""
+        if self._reports is None:
+            self._reports = reports(self.data)
+        last = bisect_right(self._reports, (at, len(self.data))) - 1
+        return last >= 0 and at < self._reports[last][1]
 
     def bounds(self, at: int) -> tuple[int, int]:
         """Where the line around a place begins and ends; of a long one, the piece around it."""

@@ -1,0 +1,76 @@
+"""Where a log holds npudoctor's own reports, as `check` and `run` print them: what they say of the machine is
+no word of the job."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+
+_LONGEST = 64 << 10  # bytes of a report, with all that -vv shows
+_LABEL = rb"^(?:\S{1,30}[ \t])?(?:\x1b\[[\d;]{1,12}m)?"  # of a rank, or the time; and a colour
+_COLON = rb"(?:\x1b\[0m)?(?:: |\xef\xbc\x9a)"
+_HEAD = re.compile(_LABEL + rb"npudoctor \d[\w.+-]*" + _COLON)
+# In both languages, whatever is spoken now: the log may be of somebody else.
+_WORDS = "NOT READY|READY|UNDETERMINED|未就绪|就绪|无法判断".encode()
+_VERDICT = re.compile(
+    rb"(?m)" + _LABEL + rb"(?:%s)(?:\x1b\[0m)?(?=:|;|[ \t\r]*$|\xef\xbc[\x9a\x9b])" % _WORDS
+)
+_FINDING = re.compile(
+    _LABEL + rb"(?:%s)(?:\x1b\[0m)? ?[a-z][\w-]*\.[\w.-]+" % "error|warning|错误|警告|✗|!".encode() + _COLON
+)
+
+_FAILS = (b"NOT READY", "未就绪".encode())
+# What follows a verdict: the rest of it, then that the job was not started, or nothing.
+_AFTER = re.compile(
+    rb"[^\n]*(?:\n[ \t][^\n]*)*(?:\nnpudoctor: [^\n]*)*?"
+    rb"(?:(?P<refused>\nnpudoctor: [^\n]*(?:%s))|\s*\Z)" % "the job was not started|作业未启动".encode()
+)
+
+
+def reports(data: bytes) -> list[tuple[int, int]]:
+    """Where each begins, and where its last line, the verdict, does. `run` prints only the findings that keep
+    a job from being started, without a head, and a line that begins with its name."""
+    heads = list(_heads(data))
+    if not heads and b"npudoctor: " not in data:
+        return []
+    found: list[tuple[int, int]] = []
+    after = 0
+    for verdict in _VERDICT.finditer(data):
+        low = max(after, verdict.start() - _LONGEST)
+        after = verdict.end()
+        head = bisect_left(heads, verdict.start()) - 1
+        headed = head >= 0 and heads[head] >= low
+        begin = heads[head] if headed else _first_finding(data, low, verdict.start())
+        if not _is_reason(data, begin, verdict):
+            found.append((begin, verdict.end()))
+    return found
+
+
+def _is_reason(data: bytes, begin: int, verdict: re.Match[bytes]) -> bool:
+    """Whether a report says why there is no job: it was refused, or there is nothing else in the log."""
+    after = _AFTER.match(data, verdict.end()) if verdict[0].endswith(_FAILS) else None
+    return after is not None and (after["refused"] is not None or not data[:begin].strip())
+
+
+def _heads(data: bytes) -> Iterator[int]:
+    """Where reports begin: looked for by a word, as most logs have none."""
+    at = data.find(b"npudoctor ")
+    while at >= 0:
+        start = data.rfind(b"\n", 0, at) + 1
+        if _HEAD.match(data[start : start + 100]):
+            yield start
+        at = data.find(b"npudoctor ", at + 1)
+
+
+def _first_finding(data: bytes, low: int, end: int) -> int:
+    """Where the first of the findings begins that stand one after the other before a verdict."""
+    first = at = end
+    while at > low:
+        at = data.rfind(b"\n", low, at - 1) + 1 or low
+        line = data[at : at + 200]
+        if _FINDING.match(line):
+            first = at
+        elif line[:1] not in (b" ", b"\n", b"\r"):
+            break
+    return first

@@ -1,0 +1,91 @@
+"""What npudoctor itself reported before a job is no word of the job, in whatever form and language."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from tests.render.samples import report
+
+from npudoctor.core import messages
+from npudoctor.core.model import Finding, Fix, Report, Result, Severity, Status
+from npudoctor.explain.engine import engine_of
+from npudoctor.explain.signatures.signatures import built_in
+from npudoctor.render.style import Style
+from npudoctor.render.text import decisive_text, report_text
+
+ENGINE = engine_of(built_in())
+SAID = "OSError: libhccl.so: cannot open shared object file: No such file or directory"
+FINDING = Finding(
+    "torch-npu.import",
+    f"torch_npu cannot be imported: {SAID}",
+    Severity.ERROR,
+    ("torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", SAID),
+    fix=Fix("RuntimeError: CUDA error: no kernel image is available; pip install torch-npu==2.1.0"),
+)
+WARNS = Finding("scipy.old", "ImportError: numpy.core.multiarray failed to import", Severity.WARNING)
+ROWS = tuple(
+    Result(one.code.split(".")[0], "It suits", "python", Status.PROBLEM, findings=(one,))
+    for one in (FINDING, WARNS)
+)
+TRAINS = "epoch: 1, step: 10, loss: 2.31\n"
+FAILS = "Traceback (most recent call last):\n  File '/job/train.py', line 7, in <module>\nKeyError: 'lr'\n"
+
+
+def _forms(rows: Report) -> dict[str, str]:
+    return {
+        "brief": report_text(rows),
+        "verbose": report_text(rows, verbose=1),
+        "whole": report_text(rows, verbose=2),
+        "coloured": report_text(rows, style=Style(True, True)),
+        "run": f"{decisive_text(rows)}npudoctor: not ready; started anyway\n",
+    }
+
+
+@pytest.fixture(params=["en", "zh"])
+def language(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The language that is spoken, for one test."""
+    before = messages.language()
+    messages.activate(request.param)
+    yield request.param
+    messages.activate(before)
+
+
+@pytest.mark.parametrize("form", sorted(_forms(report())))
+def test_a_report_before_a_job_is_not_its_failure(language: str, form: str) -> None:
+    told = _forms(report(*ROWS))[form]
+    assert ENGINE.judged([ENGINE.text(told + TRAINS)]).verdict == "clean", told
+    judgement = ENGINE.judged([ENGINE.text(told + TRAINS + FAILS)])
+    assert {one.signature.id for one in judgement.diagnoses} == {"python-key-error", "python-exception-any"}
+    assert judgement.diagnoses[0].first is not None
+    assert judgement.diagnoses[0].first.seen.line == told.count("\n") + 4
+
+
+@pytest.mark.parametrize("form", sorted(_forms(report())))
+def test_what_a_job_says_around_reports_is_its_own(language: str, form: str) -> None:
+    """Also after one that was not finished; a second one may begin another run."""
+    told = _forms(report(*ROWS))[form]
+    cut = "".join(told.splitlines(True)[:3])
+    for log in (FAILS + told, told + FAILS + told, cut + FAILS + _forms(report(*ROWS))["brief"]):
+        judgement = ENGINE.judged([ENGINE.text(log)])
+        texts = [spot.seen.text for spot in judgement.errors]
+        texts += [run.seen.text for run in judgement.runs if run.seen]
+        assert "KeyError: 'lr'" in texts, log
+
+
+@pytest.mark.parametrize("text", [report_text, decisive_text])
+def test_a_report_that_kept_a_job_from_being_started_is_why(
+    language: str, text: Callable[[Report], str]
+) -> None:
+    told = text(report(*ROWS))
+    refused = messages._("{verdict}; the job was not started (--force starts it anyway)")
+    said = f"loading modules\n{told}npudoctor: a note\nnpudoctor: {refused.format(verdict='1 error')}\n"
+    for log in (said, told):
+        judgement = ENGINE.judged([ENGINE.text(log)])
+        assert judgement.verdict == "environment", (log, judgement)
+
+
+def test_each_line_may_have_a_rank_before_it() -> None:
+    told = _forms(report(*ROWS))["brief"]
+    labelled = "".join(f"0: {line}" for line in (told + TRAINS).splitlines(True))
+    assert ENGINE.judged([ENGINE.text(labelled)]).verdict == "clean"
