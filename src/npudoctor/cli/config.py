@@ -312,8 +312,8 @@ def _expect_obeyed(files: Files, path: str, named: str) -> None:
 
 
 def _why_not_obeyed(files: Files, path: str) -> Optional[str]:
-    """Why root does not obey a file, whoever named it: what others may write would decide what is ignored, and
-    their links would lead to what only root may read. None for everybody else."""
+    """Why root does not obey a file, whoever named it: what others may write would decide what is ignored,
+    and their links would lead to what only root may read. None for everybody else."""
     return RootTrust(files).why_not(path) if os.geteuid() == 0 else None
 
 
