@@ -140,7 +140,7 @@ class Delivery:
 
 
 def _node_set(fleet: Fleet, names: Sequence[str]) -> str:
-    """The set, nothing where it is empty; whoever cannot be in it although he should be is named on standard error."""
+    """The set, or nothing; whoever cannot be in it although he should be is named on standard error."""
     for failure in fleet.failures:
         if failure.node is None:  # in no set, and in none that excludes
             output.complain(f"{failure.source}: {failure.error}")
