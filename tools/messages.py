@@ -46,6 +46,7 @@ BORROWED = (
     "Invalid argument",
     "Invalid cross-device link",
     "Is a directory",
+    "Missing command.",
     "No space left on device",
     "No such command {name!r}.",
     "No such device",

@@ -76,8 +76,13 @@ def _need_room() -> None:
 def _no_room(error: BaseException) -> int:
     """Where `ulimit -n` or `-v` leaves us none: Python's own status 1 would mean "not ready"."""
     _fail_evaluation()
-    try:  # noqa: SIM105
-        os.write(2, f"npudoctor: {type(error).__name__}: {error}\n".encode("utf-8", "backslashreplace"))
+    # What they have the loader load is in our process, too, and may be what fails.
+    names = [name for name in ("LD_PRELOAD", "LD_LIBRARY_PATH") if os.environ.get(name)]
+    names = names if isinstance(error, ImportError) else []
+    set_too = f" (set: {', '.join(names)})" if names else ""
+    try:
+        text = f"npudoctor: {type(error).__name__}: {error}{set_too}\n"
+        os.write(2, text.encode("utf-8", "backslashreplace"))
     except (OSError, MemoryError):
         pass
     return 70

@@ -150,3 +150,10 @@ def test_without_the_extra_it_says_what_to_type(npudoctor: Npudoctor) -> None:
         done = npudoctor.shell(f'{sys.executable} -c "{hidden}; sys.exit(main())" fleet {" ".join(words)}')
         assert (done.status, done.out, done.err.count("\n")) == (64, "", 1), done.err
         assert f"{sys.executable} -m pip install 'npudoctor[fleet]'; npudoctor.pyz carries it" in done.err
+
+
+def test_a_set_without_nodes_is_nothing(npudoctor: Npudoctor, tmp_path: Path) -> None:
+    """`srun --exclude="$bad"`, and `while read`: an empty line would be a name."""
+    (tmp_path / "ready.json").write_text(json.dumps(ready("node1")))
+    done = npudoctor("fleet", "report", str(tmp_path / "ready.json"), "--nodes", "not-ready")
+    assert (done.status, done.out) == (0, "")

@@ -139,3 +139,10 @@ def test_a_root_that_is_a_link_is_named_without_it(npudoctor: Npudoctor, tmp_pat
     (tmp_path / "link").symlink_to("image")
     done = npudoctor("check", "--root", "link/../link", "--format", "json")
     assert done.json["target"]["root"] == str(tmp_path / "image")
+
+
+def test_a_language_that_is_none_is_refused_in_the_callers_own(npudoctor: Npudoctor) -> None:
+    for words in (("--lang", "fr", "check"), ("check", "--lang", "fr"), ("list", "--lang=fr")):
+        own, english = npudoctor(*words, NPUDOCTOR_LANG="zh"), npudoctor(*words)
+        assert (own.status, english.status) == (64, 64)
+        assert "is not one of" in english.err and "is not one of" not in own.err

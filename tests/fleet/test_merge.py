@@ -54,6 +54,26 @@ def test_what_cannot_be_read_decides() -> None:
     assert merged().exit_code == 2
 
 
+@pytest.mark.parametrize("kind", ["error", "needed", "failed"])
+def test_a_report_that_contradicts_its_verdict_is_undetermined(kind: str) -> None:
+    """What counts decides, and not the word; what is ignored or folded does not count."""
+    told = ready("a")
+    finding = {"code": "x.bad", "severity": "error", "message": "it is bad"}
+    if kind == "error":
+        told["results"].append({"check": "x", "status": "problem", "findings": [finding]})
+    elif kind == "needed":
+        told["results"].append({"check": "x", "status": "unknown", "needed": True, "findings": []})
+    else:
+        told["failed"] = True
+    assert merged(told).names("undetermined") == ("a",) and merged(told).exit_code == 2
+    told = ready("a")
+    for reason in ({"ignored": {"reason": None}}, {"caused_by": "y.bad"}, {"severity": "warning"}):
+        row = {"check": "x", "status": "problem", "needed": True, "findings": [{**finding, **reason}]}
+        told["results"].append(row)
+    told["results"].append({"check": "z", "status": "timeout", "needed": False, "findings": []})
+    assert merged(told).names("ready") == ("a",)
+
+
 def test_the_newest_report_of_a_node_counts() -> None:
     old = report("a", started="2026-01-01T00:00:00Z")
     for order in ((old, ready("a")), (ready("a"), old)):

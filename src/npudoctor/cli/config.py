@@ -251,8 +251,7 @@ def _settings(
     if config_path:
         named = "--config" if flags.get("config") else "NPUDOCTOR_CONFIG"
         path = absolute(str(config_path), named)
-        if named == "NPUDOCTOR_CONFIG":
-            _expect_obeyed(files, path, named)
+        _expect_obeyed(files, path, named)
         yield from _from_file(files, path, named)
     for name, value in sorted(variables.items()):
         key = name[len(PREFIX) :].lower()
@@ -313,8 +312,8 @@ def _expect_obeyed(files: Files, path: str, named: str) -> None:
 
 
 def _why_not_obeyed(files: Files, path: str) -> Optional[str]:
-    """Why root does not obey a file that no option named: a variable, too, may be left from another user, and
-    what others may write would decide what is ignored. None for everybody else."""
+    """Why root does not obey a file, whoever named it: what others may write would decide what is ignored,
+    and their links would lead to what only root may read. None for everybody else."""
     return RootTrust(files).why_not(path) if os.geteuid() == 0 else None
 
 

@@ -54,6 +54,7 @@ def explain(
     from npudoctor.cli.arguments.paths import format_for, writable
     from npudoctor.cli.explaining import ExplainRequest, explain_words, installed_on, verify_diagnosis
     from npudoctor.cli.session import load_settings, open_session
+    from npudoctor.cli.terminal.output import complain
     from npudoctor.cli.terminal.reports import deliver, style_for
     from npudoctor.explain.signatures.remedies import remedied
     from npudoctor.host.fs.files import Files, LocalDisk
@@ -79,6 +80,7 @@ def explain(
     if packed is not None:
         with open_session(flags, ctx.obj) as session:
             bundle.collect(packed, explanation, session)
+        complain(_("{path} is written").format(path=packed))
     deliver(
         settings["format"],
         lambda: explain_object(explanation),

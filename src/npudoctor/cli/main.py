@@ -44,7 +44,8 @@ def _asked_language(argv: list[str]) -> Optional[str]:
             value = following
         elif word.startswith("--lang="):
             value = word.partition("=")[2]
-    return value and messages.language_of({"NPUDOCTOR_LANG": value})
+    known = value is not None and value[:2].lower() in messages.LANGUAGES  # else refused in the caller's own
+    return messages.language_of({"NPUDOCTOR_LANG": value}) if value and known else None
 
 
 def _speak(language: str) -> None:

@@ -73,9 +73,15 @@ def ask_all(gathering: Gathering, turn: Callable[[], None], start: Callable[[Any
         handler.worker.write(request.carried)
     try:
         task.run()
-    except BaseException:
+    except BaseException as error:
+        no_route = isinstance(
+            error, load("ClusterShell.Propagation").RouteResolvingError
+        )  # of a gateway lost
+        for node in gathering.left if no_route else ():
+            gathering.end(node, why=str(error)[:200])
         gathering.stop()
         task.abort(kill=True)
-        raise
+        if not no_route:
+            raise
     for node in gathering.left:
         gathering.end(node, timed_out=True)

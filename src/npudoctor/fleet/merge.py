@@ -17,6 +17,7 @@ STATES = (READY, NOT_READY, UNDETERMINED, SILENT)
 _STATUS_OF = {READY: 0, NOT_READY: 1, UNDETERMINED: 2}
 _SEVERITIES = {"error": 3, "warning": 2, "info": 1}
 STATUSES = ("ok", "problem", "skipped", "unknown", "timeout", "crashed", "broken")
+_ANSWERS = ("ok", "problem", "skipped")  # of a check that is needed: with another no node is ready
 LONGEST = 2000  # characters of a message
 MOST_ROWS, MOST_FINDINGS, MOST_COMMANDS = 1000, 2000, 40
 
@@ -178,13 +179,15 @@ class Merger:
         rows: list[tuple[str, str]] = []
         details: list[tuple[str, float]] = []
         findings: dict[str, tuple[Any, ...]] = {}
-        results = report.get("results")
+        results, missing = report.get("results"), False
         for row in (results if isinstance(results, list) else [])[:MOST_ROWS]:
             if not isinstance(row, dict):  # of each row of each node: calls would count
                 row = {}
             check, status = row.get("check"), row.get("status")
             check = check[:100] if isinstance(check, str) else ""
             rows.append((check, status if status in STATUSES else "unknown"))
+            if status not in _ANSWERS and row.get("needed") is True:
+                missing = True
             if self._details:
                 details.append((self._share(_short(_text(row.get("reason")))), _seconds(row.get("seconds"))))
             listed = row.get("findings")
@@ -194,6 +197,8 @@ class Merger:
         state = _text(report.get("verdict"))
         if state not in _STATUS_OF or report.get("exit_code") != _STATUS_OF[state] or not rows:
             state = UNDETERMINED
+        elif state == READY and (missing or report.get("failed") or _any_error(findings)):
+            state = UNDETERMINED  # it contradicts itself, and what counts does not say ready
         shared = self._share(tuple(rows))
         node = Node(
             name,
@@ -265,6 +270,10 @@ def _finding(
     check, severity, message, action, fix = kept
     told = fix and {"title": fix[0], "risk": fix[1], "needs_root": fix[2], "commands": list(fix[3])}
     return FleetFinding(key[0], check, severity, message, action, told, tuple(nodes), variants, fixes)
+
+
+def _any_error(findings: Mapping[str, tuple[Any, ...]]) -> bool:
+    return any(kept[1] == "error" for kept in findings.values())
 
 
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Any, Optional
 
 from npudoctor.core.frozen import dataclass
 
@@ -11,7 +11,7 @@ from npudoctor.core.frozen import dataclass
 class Request:
     """One command for many nodes. `seconds`: how long one node may take, its login included.
 
-    `user`: None for the one that ssh chooses. `tree`: a topology of ClusterShell, if any. `carried`: a
+    `user`: None for the one that ssh chooses. `tree`: a TopologyTree of ClusterShell, if any. `carried`: a
     program of Python for nodes without npudoctor, taken away again; the command is what follows its name.
     """
 
@@ -21,5 +21,5 @@ class Request:
     fanout: int
     connect_seconds: float
     user: Optional[str] = None
-    tree: Optional[str] = None
+    tree: Any = None
     carried: bytes = b""

@@ -25,7 +25,7 @@ def gather(gathering: Gathering, turn: Callable[[], None]) -> None:
         if request.user is not None:
             task.set_info("ssh_user", request.user)
         if request.tree is not None:
-            task.load_topology(request.tree)
+            task.topology = request.tree
         return task.shell(
             remote_line(request, gathering.mark, talking=gathering.converses),
             nodes=",".join(request.nodes),

@@ -21,11 +21,12 @@ _CLUSTERSHELL = ("groups.conf", "topology.conf", "defaults.conf", "clush.conf", 
 _DEEPEST = 16  # files that include each other, as ssh itself says
 
 
-def require_trusted(engine: Optional[str] = None) -> None:
+def require_trusted(engine: Optional[str] = None, named: Iterable[str] = ()) -> None:
     """CannotTell, for root, where what reads node sets obeys, or this engine, is or could become another
-    user's."""
+    user's. `named`: files that options name for it."""
     if not guard.is_needed():
         return
+    _judge(named)
     _judge(_of_clustershell())
     if engine is not None:
         _judge(_of_ssh() if engine == "ssh" else _of_slurm())

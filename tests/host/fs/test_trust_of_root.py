@@ -99,7 +99,8 @@ def test_a_configuration_at_a_home_that_is_not_roots(theirs: Path, name: str) ->
 
 
 @pytest.mark.parametrize("kind", ["theirs", "in a folder of theirs", "by a link of theirs", "writable"])
-def test_a_configuration_that_a_variable_names(theirs: Path, tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("way", ["NPUDOCTOR_CONFIG", "--config"])
+def test_a_configuration_that_is_named(theirs: Path, tmp_path: Path, kind: str, way: str) -> None:
     """It would decide what is expected and ignored: refused, and no check is asked."""
     own = tmp_path / "own.toml"
     own.write_text('fail_on = "warning"\n')
@@ -114,11 +115,13 @@ def test_a_configuration_that_a_variable_names(theirs: Path, tmp_path: Path, kin
     give_away(theirs)
     if kind == "in a folder of theirs":
         os.chown(named, 0, 0)
-    done = check("accelerator", "--expect", "none", NPUDOCTOR_CONFIG=str(named))
+    words, variables = ((way, str(named)), {}) if way == "--config" else ((), {way: str(named)})
+    done = check("accelerator", "--expect", "none", *words, **variables)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (64, "", 1)
-    assert done.stderr.startswith("npudoctor: NPUDOCTOR_CONFIG: /")
+    assert done.stderr.startswith(f"npudoctor: {way}: /")
     assert "belongs to another user" in done.stderr or "is writable by other users" in done.stderr
-    assert check("accelerator", "--expect", "none", "--config", str(own)).returncode == 0  # root named it
+    own.chmod(0o600)
+    assert check("accelerator", "--expect", "none", "--config", str(own)).returncode == 0
 
 
 def test_rows_of_a_site_in_a_folder_of_another_user(theirs: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Callable, Optional
 
 from npudoctor.cli.arguments import options as o
-from npudoctor.cli.arguments.named import READING, read_named
+from npudoctor.cli.arguments.named import DESCRIPTORS, READING, read_named
 from npudoctor.cli.caller import Caller
 from npudoctor.cli.config import UsageError, not_one_of
 from npudoctor.core.frozen import dataclass
@@ -138,6 +138,8 @@ class Asking:
 
 def asking_of(params: Mapping[str, Any], caller: Caller) -> Asking:
     """What the options ask for; UsageError for what cannot be."""
+    import dataclasses
+
     engine = params["engine"] or "ssh"
     _engine(engine)
     for option in ("login", "tree") if engine == "slurm" else ():
@@ -150,22 +152,34 @@ def asking_of(params: Mapping[str, Any], caller: Caller) -> Asking:
         int(seconds_of("--fanout", params["fanout"], FANOUT)) or 1,
         seconds_of("--connect-timeout", params["connect_timeout"], CONNECT_SECONDS),
         params["login"],
-        _readable("--tree", params["tree"]),
     )
-    _require_trusted(engine)
+    _require_trusted(engine, params["tree"])
     nodes = _nodes(params["on"], params["source"], caller)
+    if params["tree"] is not None:
+        template = dataclasses.replace(template, tree=_tree(params["tree"]))
     carried = _carried(params.get("file")) if params.get("push") else b""
     return Asking(nodes, engine, _program(params["program"]), template, carried)
 
 
-def _require_trusted(engine: str) -> None:
+def _require_trusted(engine: str, tree: Optional[str]) -> None:
     from npudoctor.core.errors import CannotTell
     from npudoctor.fleet.trusted import require_trusted
 
+    # What is not there is said when it is read, and a descriptor was given to us.
+    named = (tree,) if tree and os.path.exists(tree) and not tree.startswith(DESCRIPTORS) else ()
     try:
-        require_trusted(engine)
+        require_trusted(engine, named)
     except CannotTell as error:
         raise UsageError(f"--engine {engine}: {error}") from error
+
+
+def _tree(path: str) -> Any:
+    from npudoctor.fleet.topology import LONGEST, InvalidTopology, tree_of
+
+    try:
+        return tree_of(read_named("--tree", path, LONGEST))
+    except InvalidTopology as error:
+        raise UsageError(f"--tree: {path}: {error}") from error
 
 
 def _carried(path: Optional[str]) -> bytes:
@@ -202,12 +216,6 @@ def _nodes(on: Optional[str], source: Optional[str], caller: Caller) -> tuple[st
     if not names:
         raise UsageError(_("no nodes are named: -w NODES or --from FILE"))
     return names
-
-
-def _readable(option: str, path: Optional[str]) -> Optional[str]:
-    if path is not None and not os.path.isfile(path):
-        raise UsageError(_("{option}: {path} is not a regular file").format(option=option, path=path))
-    return path
 
 
 def _engine(name: str) -> Callable[[Gathering, Callable[[], None]], None]:

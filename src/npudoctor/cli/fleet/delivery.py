@@ -140,13 +140,14 @@ class Delivery:
 
 
 def _node_set(fleet: Fleet, names: Sequence[str]) -> str:
-    """The set; whoever cannot be in it although he should be is named on standard error."""
+    """The set, or nothing; whoever cannot be in it although he should be is named on standard error."""
     for failure in fleet.failures:
         if failure.node is None:  # in no set, and in none that excludes
             output.complain(f"{failure.source}: {failure.error}")
     for odd in (name for name in names if not node_sets.is_safe(name)):
         output.complain(_("{text!r} is not a node name").format(text=odd))
-    return node_sets.fold(filter(node_sets.is_safe, names)) + "\n"
+    folded = node_sets.fold(filter(node_sets.is_safe, names))
+    return f"{folded}\n" if folded else ""
 
 
 def _named(document: dict[str, Any]) -> dict[str, Any]:

@@ -68,13 +68,14 @@ class Accelerators:
 
     @property
     def evidence(self) -> tuple[str, ...]:
-        """What was seen, for a report."""
-        return (
-            _("device nodes: {nodes}").format(nodes=", ".join(self.nodes) or "-"),
-            _("on the PCI bus: {cards}").format(cards=self.unread or ", ".join(self.cards) or "-"),
-            _("kernel driver in use: {drivers}").format(drivers=", ".join(self.bound) or "-"),
-            _("installed driver: {driver}").format(driver=self.driver or "-"),
+        """What was seen, for a report; of what there is none, there is no line."""
+        lines = (
+            (_("device nodes: {nodes}"), "nodes", ", ".join(self.nodes)),
+            (_("on the PCI bus: {cards}"), "cards", self.unread or ", ".join(self.cards)),
+            (_("kernel driver in use: {drivers}"), "drivers", ", ".join(self.bound)),
+            (_("installed driver: {driver}"), "driver", self.driver),
         )
+        return tuple(text.format(**{name: value}) for text, name, value in lines if value)
 
 
 def find_npus(files: Files) -> Accelerators:
