@@ -105,9 +105,10 @@ def of_requirement(requirement: str, pip: str) -> Environment:
 
 
 def _unbuilt(folder: str, names: list[str]) -> list[str]:
-    """What is no part of the source: hidden and compiled files, and what a build leaves at the top."""
+    """What is no part of the source: what is hidden at the top, or compiled, and what a build leaves there."""
     top = {"build", "dist", "npudoctor.egg-info"} if Path(folder) == ROOT else set()
-    return [n for n in names if n in top or n == "__pycache__" or n.startswith(".")]
+    hidden = [n for n in names if n.startswith(".")] if Path(folder) == ROOT else []
+    return [n for n in names if n in top or n == "__pycache__" or n in hidden]
 
 
 def _create(folder: Path, pip: str) -> None:

@@ -35,8 +35,9 @@ def _parsed(words: list[str]) -> tuple[tuple[str, ...], dict[str, Any]]:
     name = "npudoctor"
     while hasattr(command, "commands"):
         context = command.make_context(name, list(words), parent=context)
-        # Of some versions of click the protected arguments are those that name the command.
-        rest = [*getattr(context, "_protected_args", ()), *context.args]
+        # The protected arguments are those that name the command; click 8.2 gave the attribute another name.
+        kept = vars(context)
+        rest = [*(kept.get("_protected_args") or kept.get("protected_args") or ()), *context.args]
         name, command, words = command.resolve_command(context, rest)
         path.append(name)
     with command.make_context(name, list(words), parent=context) as context:

@@ -25,20 +25,20 @@ _OPEN = re.compile(
 _CONTINUED = re.compile(
     r"(?P<before>.{0,200}?)(?P<name>(?<![\w.-])[\w.-]{1,100})\s{0,8}[:=]\s{0,8}\S{1,1000}\\$"
 )
-_ASKED = re.compile(r"(?P<before>\s{0,80})\?\s(?P<name>[\w.-]{1,100})\s*$")
-_TAG = re.compile(r"<(?P<name>[\w.:-]{1,100})(?:\s[^<>]{0,200})?>\s*(?:<!\[CDATA\[)?\s*$")
+_ASKED = re.compile(r"(?P<before>\s{0,80})\?\s(?P<name>[\w.-]{1,100})\s{0,80}$")
+_TAG = re.compile(r"<(?P<name>[\w.:-]{1,100})(?:\s[^<>]{0,200})?>\s*(?:<!\[CDATA\[)?\s{0,80}$")
 _NAMED = re.compile(
     r"(?i)(?:<name>\s{0,4}|\b(?:name|key|id|field|variable|property|parameter)\\{0,7}[\"']?\s{0,4}[:=]\s{0,4}\\{0,7}[\"']?)([\w.-]{1,100})"
-    r"(?:\s{0,4}</name>|\\{0,7}[\"']?,?\s*$)"
+    r"(?:\s{0,4}</name>|\\{0,7}[\"']?,?\s{0,80}$)"
 )
 _ITS_VALUE = re.compile(
-    r"(?i)(?:<value>|\b(?:value|val|default|content)\\{0,7}[\"']?\s{0,4}[:=]\s{0,4})(?P<value>\S.*?)(?:</value>|\s*)$"
+    r"(?i)(?:<value>|\b(?:value|val|default|content)\\{0,7}[\"']?\s{0,4}[:=]\s{0,4})(?P<value>\S.*?)(?:</value>|\s{0,80})$"
 )
 _SECRET_KIND = re.compile(r"\s{0,80}(?:- )?\\?[\"']?kind\\?[\"']?:\s?\\?[\"']?(\w{1,40})")
-_DATA = re.compile(r"(?P<before>\s{0,80}\\?[\"']?)(?:data|stringData)\\?[\"']?:\s*\{?\s*$")
+_DATA = re.compile(r"(?P<before>\s{0,80}\\?[\"']?)(?:data|stringData)\\?[\"']?:\s*\{?\s{0,80}$")
 _ENTRY = re.compile(r"\s{0,80}\\?[\"']?[\w.-]{1,200}\\?[\"']?:\s{0,4}(?P<value>\S.*)$")
-_PUTTY = re.compile(r"Private-Lines:\s?(\d{1,3})\s*$")
-_BARE = re.compile(r"\s{0,200}(?:-\s{1,4}|:\s{1,4})?(?P<value>\S.*?)\s*(?:\\|,)?\s*$")
+_PUTTY = re.compile(r"Private-Lines:\s?(\d{1,3})\s{0,80}$")
+_BARE = re.compile(r"\s{0,200}(?:-\s{1,4}|:\s{1,4})?(?P<value>\S.*?)\s*(?:\\|,)?\s{0,80}$")
 _MAPPING = re.compile(r"\\{0,7}[\"']?[\w.-]{1,100}\\{0,7}[\"']?\s?[:=](?:\s|$)")
 _BORDER = re.compile(r"[\s|+=:│┃║├┤┼┬┴─━═┌┐└┘╪╬-]{3,}$")
 _HEADING = re.compile(r"[A-Za-z\u4e00-\u9fff][\w .()/-]{0,39}$")
