@@ -105,7 +105,7 @@ def of_requirement(requirement: str, pip: str) -> Environment:
 
 
 def _unbuilt(folder: str, names: list[str]) -> list[str]:
-    """What is no part of the source: what is hidden at the top, or compiled, and what a build leaves there."""
+    """What is no part of the source: hidden at the top, compiled, or left there by a build."""
     top = {"build", "dist", "npudoctor.egg-info"} if Path(folder) == ROOT else set()
     hidden = [n for n in names if n.startswith(".")] if Path(folder) == ROOT else []
     return [n for n in names if n in top or n == "__pycache__" or n in hidden]
