@@ -40,10 +40,10 @@ class Environment:
     mode: str
 
     def program(self, name: str) -> str:
-        """The absolute path of a program; a script that would start a shell first is refused."""
+        """The absolute path of a program; refused where pip, and not the program, starts a shell first."""
         path = self.folder / "bin" / name
         with path.open("rb") as file:
-            if file.read(9) == b"#!/bin/sh":
+            if file.read(20).startswith(b"#!/bin/sh\n'''exec'"):
                 raise CannotMeasureError(f"{path} goes through a shell: XDG_CACHE_HOME is long or has spaces")
         return str(path)
 
