@@ -25,7 +25,7 @@ def prints_nothing(output: Output) -> str:
 PROMISE = Promise(
     ours=Command(CHECKOUT, ("npudoctor", "--version"), frozenset({0}), prints_a_version),
     theirs=Command(CHECKOUT, ("python", "-c", "pass"), frozenset({0}), prints_nothing),
-    at_most=1.4,  # 1.26 measured; the command is a shell script that starts a Python which runs nothing else first
+    at_most=1.4,  # 1.26 measured; a shell starts the Python that runs nothing else first
     aim=1.2,
     runs=21,
 )
