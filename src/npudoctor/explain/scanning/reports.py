@@ -24,7 +24,7 @@ _FAILS = (b"NOT READY", "未就绪".encode())
 # What follows a verdict: the rest of it, then that the job was not started, or nothing.
 _AFTER = re.compile(
     rb"[^\n]*(?:\n[ \t][^\n]*)*(?:\nnpudoctor: [^\n]*)*?"
-    rb"(?:(?P<refused>\nnpudoctor: [^\n]*(?:%s))|\s*\Z)" % "the job was not started|作业未启动".encode()
+    rb"(?:\nnpudoctor: [^\n]*(?:%s)|\s*\Z)" % "the job was not started|作业未启动".encode()
 )
 
 
@@ -42,15 +42,15 @@ def reports(data: bytes) -> list[tuple[int, int]]:
         head = bisect_left(heads, verdict.start()) - 1
         headed = head >= 0 and heads[head] >= low
         begin = heads[head] if headed else _first_finding(data, low, verdict.start())
-        if not _is_reason(data, begin, verdict):
+        if not _is_reason(data, verdict):
             found.append((begin, verdict.end()))
     return found
 
 
-def _is_reason(data: bytes, begin: int, verdict: re.Match[bytes]) -> bool:
-    """Whether a report says why there is no job: it was refused, or there is nothing else in the log."""
-    after = _AFTER.match(data, verdict.end()) if verdict[0].endswith(_FAILS) else None
-    return after is not None and (after["refused"] is not None or not data[:begin].strip())
+def _is_reason(data: bytes, verdict: re.Match[bytes]) -> bool:
+    """Whether a report says why there is no job: it was refused, or nothing came after a machine that is not
+    ready, as in a script that goes on only where it is (`npudoctor check && python train.py`)."""
+    return verdict[0].endswith(_FAILS) and _AFTER.match(data, verdict.end()) is not None
 
 
 def _heads(data: bytes) -> Iterator[int]:
