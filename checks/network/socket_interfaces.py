@@ -298,23 +298,13 @@ def _missing(
     message = text.format(variable=variable, value=value[:LONGEST], names=", ".join(names)[:LONGEST])
     if any(name[:1] in "^=" for name in names if name):
         message += " " + _("({variable} takes whole names only)").format(variable=variable)
-    return _finding(
-        "missing", message, variable, value, there, severity, None, _another(variable, value, there)
-    )
-
-
-def _another(variable: str, value: str, there: Iterable[Interface]) -> Optional[Fix]:
-    """The interface that is meant, where only one can be; else those from which the user chooses."""
-    names = [one.name for one in there if _useful(one) and not one.inner]
-    if not names:
-        return None
-    undo = Export(variable, value).lines()
-    if len(names) == 1:
-        title = _("name the interface that this machine has")
-        return Fix(title, (Export(variable, names[0]),), undo, risk=Risk.MANUAL, needs_root=False)
+    useful = [one.name for one in there if _useful(one) and not one.inner]
+    if len(useful) < 2:
+        return _finding("missing", message, variable, value, there, severity, useful[0] if useful else None)
     title = _("set {variable} in the job's script to one of {names}: the one that leads to the other nodes")
-    words = {"variable": variable, "names": ", ".join(names)[:LONGEST]}
-    return Fix(title.format(**words), risk=Risk.MANUAL, needs_root=False)
+    words = {"variable": variable, "names": ", ".join(useful)[:LONGEST]}
+    choice = Fix(title.format(**words), risk=Risk.MANUAL, needs_root=False)
+    return _finding("missing", message, variable, value, there, severity, None, choice)
 
 
 def _down(variable: str, value: str, chosen: Sequence[Interface], severity: Severity) -> Finding:
