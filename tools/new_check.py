@@ -43,11 +43,11 @@ def {name}(host: Host) -> Iterator[Finding]:
     """
     text = host.files.text(PATH)  # what may not be read ends the check as unknown by itself
     if text is None:
-        raise Skip(_("{{path}} does not exist").format(path=PATH))
+        raise Skip(_("{{path}} does not exist", path=PATH))
     if not text.strip():
-        raise Unknown(_("{{path}} is empty").format(path=PATH))
+        raise Unknown(_("{{path}} is empty", path=PATH))
     if text.strip() != "well":
-        message = _("{{path}} says {{value}}, not well").format(path=PATH, value=text.strip())
+        message = _("{{path}} says {{value}}, not well", path=PATH, value=text.strip())
         yield Finding("{id}.wrong", message, evidence=(f"{{PATH}}: `{{text.strip()}}`",))
 '''
 

@@ -172,13 +172,17 @@ def _other_install(
     ]
     if not foreign or mine is None:
         return None
-    text = _("ASCEND_AICPU_PATH names {mine}, but {name} names {other}")
     differ = any(mine.differs_from(other) for other in foreign)
     # Where the first of the others agrees with it, it is another variable that is wrong.
     better = None if usable is None or _same(host, usable.path, value) else usable
     return Finding(
         "aicpu-path.other-install",
-        text.format(mine=mine.label, name=foreign[0].named_by, other=foreign[0].label),
+        _(
+            "ASCEND_AICPU_PATH names {mine}, but {name} names {other}",
+            mine=mine.label,
+            name=foreign[0].named_by,
+            other=foreign[0].label,
+        ),
         severity=ERROR if differ else WARNING,
         evidence=_evidence({AICPU: value, **named}, None),
         action=Action.CONFIG,
@@ -195,12 +199,12 @@ def _same(host: Host, first: str, second: str) -> bool:
 def _evidence(named: Mapping[str, str], usable: Optional[Install]) -> tuple[str, ...]:
     lines = [f"{name}={value}" for name, value in named.items()]
     if usable is not None:
-        lines.append(_("installed: {install}").format(install=usable.label))
+        lines.append(_("installed: {install}", install=usable.label))
     return tuple(lines)
 
 
 def _export(install: Optional[Install], before: str) -> Optional[Fix]:
     if install is None:
         return None
-    title = _("point ASCEND_AICPU_PATH to {path}").format(path=install.path)
+    title = _("point ASCEND_AICPU_PATH to {path}", path=install.path)
     return change_variable(title, AICPU, install.path, before or None)

@@ -221,10 +221,10 @@ def _finding(
     evidence = [f"{install.path}: {install.version or install.component}", f"{driver.info}: {driver.version}"]
     if declared is not None:
         evidence.append(
-            _("built-in table of {as_of}: {source}").format(as_of=declared.as_of, source=declared.source)
+            _("built-in table of {as_of}: {source}", as_of=declared.as_of, source=declared.source)
         )
         if declared.recommended:
-            evidence.append(_("recommended: {drivers}").format(drivers=", ".join(declared.recommended)))
+            evidence.append(_("recommended: {drivers}", drivers=", ".join(declared.recommended)))
     label = f"CANN {install.version}" if install.version else f"CANN {install.component}"
     return Finding(
         code,

@@ -211,11 +211,14 @@ def _not_sourced(host: Host, install: Install, severity: Severity) -> Finding:
 
 
 def _unset(host: Host, install: Install, values: Mapping[str, str], severity: Severity) -> Finding:
-    text = _("{names} not set: the variables of the CANN at {install} are set only in part")
     steps = tuple(Export(name, value) for name, value in values.items())
     return Finding(
         "cann-env.unset",
-        text.format(names=", ".join(values), install=install.label),
+        _(
+            "{names} not set: the variables of the CANN at {install} are set only in part",
+            names=", ".join(values),
+            install=install.label,
+        ),
         severity=severity,
         action=Action.CONFIG,
         fix=_manual(_("set what is missing"), steps, tuple(f"unset {name}" for name in values)),
@@ -255,11 +258,16 @@ def _causes(host: Host, wrong: Mapping[str, str], usable: Optional[Install]) -> 
 def _mixed_installs(
     host: Host, active: Install, others: Mapping[str, Install], values: Mapping[str, str], severity: Severity
 ) -> Finding:
-    text = _("{name} names the CANN at {other}, and {mine_name} the one at {mine}")
     name, other = next(iter(others.items()))
     return Finding(
         "cann-env.mixed-installs",
-        text.format(name=name, other=other.label, mine=active.label, mine_name=active.named_by or "latest"),
+        _(
+            "{name} names the CANN at {other}, and {mine_name} the one at {mine}",
+            name=name,
+            other=other.label,
+            mine=active.label,
+            mine_name=active.named_by or "latest",
+        ),
         severity=severity,
         evidence=_assignments(values),
         action=Action.CONFIG,
@@ -270,10 +278,14 @@ def _mixed_installs(
 def _other_install_first(
     host: Host, active: Install, name: str, entry: str, other: Install, severity: Severity
 ) -> Finding:
-    text = _("{name} finds the CANN at {other} before the one at {mine}")
     return Finding(
         "cann-env.other-install-first",
-        text.format(name=name, other=other.label, mine=active.label),
+        _(
+            "{name} finds the CANN at {other} before the one at {mine}",
+            name=name,
+            other=other.label,
+            mine=active.label,
+        ),
         severity=severity,
         evidence=(f"{name}: {entry}",),
         action=Action.CONFIG,
@@ -286,10 +298,14 @@ def _other_install_first(
 def _missing_entry(
     host: Host, install: Install, name: str, folders: Sequence[str], severity: Severity
 ) -> Finding:
-    text = _("{name} lacks {folders} of the CANN at {install}")
     return Finding(
         "cann-env.missing-entry",
-        text.format(name=name, folders=", ".join(folders), install=install.label),
+        _(
+            "{name} lacks {folders} of the CANN at {install}",
+            name=name,
+            folders=", ".join(folders),
+            install=install.label,
+        ),
         severity=severity,
         action=Action.CONFIG,
         fix=_put_in_front(host, name, folders),
@@ -297,10 +313,9 @@ def _missing_entry(
 
 
 def _atb_not_sourced(script: str) -> Finding:
-    text = _("{script} was not sourced in this shell: vllm-ascend needs the libraries of ATB")
     return Finding(
         "cann-env.atb-not-sourced",
-        text.format(script=script),
+        _("{script} was not sourced in this shell: vllm-ascend needs the libraries of ATB", script=script),
         action=Action.CONFIG,
         fix=_manual(_("source the script of ATB"), (Command(("source", script)),)),
     )
@@ -320,17 +335,15 @@ def _remedy(host: Host, install: Install, values: Mapping[str, str], atb: bool =
         lists = [(name, _folders_for(host, install, name)) for name in ("PYTHONPATH", "PATH")] if atb else []
         exports = [Export(name, value) for name, value in values.items()]
         exports += [Export(name, _in_front(host, name, folders)) for name, folders in lists if folders]
-        return _manual(_("set the variables of {path}").format(path=install.path), tuple(exports))
+        return _manual(_("set the variables of {path}", path=install.path), tuple(exports))
     more = set_env.atb_script(host.files, host.variables, job_user(host).home) if atb else None
     scripts = [script, *([more] if more else [])]
-    return _manual(
-        _("source {script}").format(script=script), tuple(Command(("source", path)) for path in scripts)
-    )
+    return _manual(_("source {script}", script=script), tuple(Command(("source", path)) for path in scripts))
 
 
 def _put_in_front(host: Host, name: str, folders: Sequence[str]) -> Fix:
     """The variable with these folders put in front."""
-    title = _("put CANN's own folders in front of {name}").format(name=name)
+    title = _("put CANN's own folders in front of {name}", name=name)
     value = _in_front(host, name, folders)
     return change_variable(title, name, value, host.variables.get(name) or None)
 

@@ -222,10 +222,13 @@ def _machine_of(host: Host) -> Optional[str]:
 
 
 def _not_installed(frameworks: Sequence[str], python: str) -> Finding:
-    text = _("CANN is not installed on this machine, and {framework} in {python} cannot run without it")
     return Finding(
         "cann-install.missing",
-        text.format(framework=frameworks[0], python=python),
+        _(
+            "CANN is not installed on this machine, and {framework} in {python} cannot run without it",
+            framework=frameworks[0],
+            python=python,
+        ),
         evidence=tuple(frameworks),
         action=Action.CONFIG,
         echo_of=("cann-install.dangling-latest",),
@@ -233,10 +236,9 @@ def _not_installed(frameworks: Sequence[str], python: str) -> Finding:
 
 
 def _not_readable(reason: str, severity: Severity, user: str) -> Finding:
-    text = _("the CANN in use cannot be read by {user}: {reason}")
     return Finding(
         "cann-install.not-readable",
-        text.format(user=user, reason=reason),
+        _("the CANN in use cannot be read by {user}: {reason}", user=user, reason=reason),
         severity=severity,
         evidence=(_("an installation with --install-for-all can be read by every user"),),
         action=Action.CONFIG,
@@ -261,7 +263,7 @@ def _link_to(host: Host, place: str, other: Install) -> Fix:
     """By root, unless the folder in which the link lies is the user's own."""
     folder = host.files.stat(place.rpartition("/")[0] or "/")
     return Fix(
-        _("point {place} to {path}").format(place=place, path=other.path),
+        _("point {place} to {path}", place=place, path=other.path),
         steps=(Command(("ln", "-sfn", other.path, f"{host.options.root or ''}{place}")),),
         risk=Risk.MANUAL,
         needs_root=folder is None or folder.uid != job_user(host).euid,
@@ -269,10 +271,13 @@ def _link_to(host: Host, place: str, other: Install) -> Fix:
 
 
 def _mixed_releases(install: Install, parts: dict[str, list[str]], severity: Severity) -> Finding:
-    text = _("{path} mixes several releases: its parts are in {folders}")
     return Finding(
         "cann-install.mixed-latest",
-        text.format(path=install.path, folders=", ".join(parts)),
+        _(
+            "{path} mixes several releases: its parts are in {folders}",
+            path=install.path,
+            folders=", ".join(parts),
+        ),
         severity=severity,
         evidence=tuple(f"{folder}: {', '.join(names)}" for folder, names in parts.items()),
         action=Action.CONFIG,
@@ -296,10 +301,13 @@ def _kernels_missing(install: Install) -> Finding:
 
 
 def _other_kernels(install: Install, version: str) -> Finding:
-    text = _("the kernels package is {version}, which does not suit the CANN at {install}")
     return Finding(
         "cann-install.kernels-other-version",
-        text.format(version=version, install=install.label),
+        _(
+            "the kernels package is {version}, which does not suit the CANN at {install}",
+            version=version,
+            install=install.label,
+        ),
         evidence=(f"{install.path}/opp_kernel/version.info: Version={version}",)
         if not at_least(install.version, "8.5")
         else (),
@@ -310,11 +318,15 @@ def _other_kernels(install: Install, version: str) -> Finding:
 
 
 def _wrong_machine(install: Install, built_for: str, machine: str, proven: bool) -> Finding:
-    text = _("the CANN at {install} is for {told}, and this machine is {machine}")
     evidence = _("its libraries are for {told}") if proven else _("its install record says arch={told}")
     return Finding(
         "cann-install.wrong-machine",
-        text.format(install=install.label, told=built_for, machine=machine),
+        _(
+            "the CANN at {install} is for {told}, and this machine is {machine}",
+            install=install.label,
+            told=built_for,
+            machine=machine,
+        ),
         severity=ERROR if proven else INFO,
         evidence=(evidence.format(told=built_for),),
         action=Action.CONFIG,

@@ -78,7 +78,7 @@ def cann_python_deps(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not installs:
         raise Skip(_("CANN is not installed on this machine"))
     if not frameworks_on_cann(host):
-        raise Skip(_("no framework that runs on CANN is in {python}").format(python=host.interpreter.label))
+        raise Skip(_("no framework that runs on CANN is in {python}", python=host.interpreter.label))
     from npudoctor.facts.system.broken_rows import broken_rows
 
     yield from broken_rows(host, "cann-python-deps", "cann_packages")
@@ -97,14 +97,17 @@ def _version(host: Host, name: str) -> Optional[str]:
 
 
 def _missing(host: Host, active: Install, gone: Sequence[Need]) -> Iterator[Finding]:
-    text = _("{names} not installed in {python}, and the CANN in use needs it")
     groups: dict[tuple[tuple[str, ...], Severity], list[Need]] = {}
     for need in gone:
         groups.setdefault((_cause(host, active, need), need.weight), []).append(need)
     for (echo_of, weight), needs in sorted(groups.items(), key=lambda group: -group[0][1]):
         yield Finding(
             "cann-python-deps.missing",
-            text.format(names=", ".join(need.name for need in needs), python=host.interpreter.label),
+            _(
+                "{names} not installed in {python}, and the CANN in use needs it",
+                names=", ".join(need.name for need in needs),
+                python=host.interpreter.label,
+            ),
             severity=weight,
             evidence=_evidence(needs),
             action=Action.CONFIG,
@@ -138,10 +141,14 @@ def _numpy(host: Host, active: Install, version: Optional[str]) -> Optional[Find
             return None
     except InvalidVersion:
         return None
-    text = _("NumPy {numpy} is installed, but the CANN at {install} requires numpy{required}")
     return Finding(
         "cann-python-deps.numpy-2",
-        text.format(numpy=version, install=active.label, required=row["specifier"]),
+        _(
+            "NumPy {numpy} is installed, but the CANN at {install} requires numpy{required}",
+            numpy=version,
+            install=active.label,
+            required=row["specifier"],
+        ),
         evidence=(row["source"],),
         action=Action.CONFIG,
         fix=_install(host, [f"numpy{row['specifier']}"]),
@@ -160,7 +167,6 @@ def _unclear(host: Host) -> tuple[str, ...]:
 def _unsuitable(
     host: Host, needs: Sequence[Need], have: Mapping[str, Optional[str]], numpy_reported: bool
 ) -> Iterator[Finding]:
-    text = _("{name} {version} is installed in {python}, and the CANN in use needs {required}")
     for need in needs:
         version = have[need.name]
         if version is None or need.weight is INFO or (numpy_reported and need.name == "numpy"):
@@ -168,8 +174,12 @@ def _unsuitable(
         if not _suits(host, need):
             yield Finding(
                 "cann-python-deps.unsuitable",
-                text.format(
-                    name=need.name, version=version, python=host.interpreter.label, required=need.line
+                _(
+                    "{name} {version} is installed in {python}, and the CANN in use needs {required}",
+                    name=need.name,
+                    version=version,
+                    python=host.interpreter.label,
+                    required=need.line,
                 ),
                 evidence=_evidence([need]),
                 action=Action.CONFIG,

@@ -204,7 +204,7 @@ def _unlocking(host: Host, path: str, entry: Entry, mount: Optional[Mount]) -> F
     from npudoctor import RemoveUnused
     from npudoctor.proof.unused import LEASED, mark_of
 
-    title, needs_root = _("remove the stale {name}").format(name=LOCK), entry.uid != job_user(host).euid
+    title, needs_root = _("remove the stale {name}", name=LOCK), entry.uid != job_user(host).euid
     if mount is None or mount.kind not in LEASED:
         steps = (Command(("rm", "--", path)),)
         return Fix(title, steps=steps, risk=Risk.MANUAL, needs_root=needs_root)

@@ -54,10 +54,9 @@ def driver_firmware(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("no Ascend driver is installed on this machine"))
     status = install_record(host.files).get("driver_install_status", "")
     if status and status.lower() != "complete":
-        text = _("the driver's installation is incomplete: Driver_Install_Status is {status}")
         yield Finding(
             "driver-firmware.incomplete",
-            text.format(status=status),
+            _("the driver's installation is incomplete: Driver_Install_Status is {status}", status=status),
             evidence=(f"{RECORD}: Driver_Install_Status={status}",),
             action=Action.CONFIG,
         )

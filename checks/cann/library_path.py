@@ -203,10 +203,9 @@ class LibraryJudge:
         return ("cann-install.wrong-machine",) if elsewhere else ()
 
     def _broken(self) -> Iterator[Finding]:
-        text = _("the loader stops at {name}: {why}")
         for library in self.job.missing:
             if library.broken:
-                message = text.format(name=library.name, why=library.broken)
+                message = _("the loader stops at {name}: {why}", name=library.name, why=library.broken)
                 yield self._finding("library-path.broken", message, [_need(library)], fix=None)
 
     def _stub_first(self) -> Iterator[Finding]:
@@ -243,11 +242,15 @@ class LibraryJudge:
         """A copy, what is left of a removed release, an environment's own: its release is unknown."""
         outside = self.job.outside
         if outside:
-            text = _("{names} is taken from {folder}, which is not part of the CANN in use ({install})")
             folder = outside[0].path.rpartition("/")[0]
             yield self._finding(
                 "library-path.outside-cann",
-                text.format(names=_names(outside), folder=folder, install=self.active.label),
+                _(
+                    "{names} is taken from {folder}, which is not part of the CANN in use ({install})",
+                    names=_names(outside),
+                    folder=folder,
+                    install=self.active.label,
+                ),
                 [f"{library.name}: {library.path} ({library.via})" for library in outside],
                 severity=min(WARNING, self.severity),
                 fix=self._fix() if self.job.first_folders() else None,
@@ -323,7 +326,7 @@ class LibraryJudge:
 
 def _names(libraries: Sequence[Loaded | Missing]) -> str:
     names = list(dict.fromkeys(library.name for library in libraries))
-    more = _(" and {count} more").format(count=len(names) - SHOWN) if names[SHOWN:] else ""
+    more = _(" and {count} more", count=len(names) - SHOWN) if names[SHOWN:] else ""
     return ", ".join(names[:SHOWN]) + more
 
 
@@ -332,7 +335,7 @@ def _paths(libraries: Sequence[Loaded]) -> list[str]:
 
 
 def _need(library: Missing) -> str:
-    return _("{name}: needed by {by}").format(name=library.name, by=library.needed_by)
+    return _("{name}: needed by {by}", name=library.name, by=library.needed_by)
 
 
 def _texts(kind: str) -> tuple[str, str, str]:

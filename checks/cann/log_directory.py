@@ -87,8 +87,11 @@ def log_directory(host: Host) -> Iterator[Union[Finding, Facts]]:
     value = variables.get(name, "") if name != "HOME" else f"{home.rstrip('/')}/{USUAL}"
     yield Facts({"path": value, "from": name})
     if not value.startswith("/"):
-        text = _("CANN's logs go to {path} ({name}), below the folder in which the job is started")
-        message = text.format(path=value, name=name)
+        message = _(
+            "CANN's logs go to {path} ({name}), below the folder in which the job is started",
+            path=value,
+            name=name,
+        )
         echo_of = ("identity.home-unset", "identity.home-missing") if name == "HOME" else ()
         yield Finding("log-directory.relative", message, action=Action.CONFIG, echo_of=echo_of)
         return
@@ -104,11 +107,15 @@ def log_directory(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _not_entered(host: Host, path: str, name: str, reason: str) -> Finding:
-    text = _("CANN's logs cannot be written to {path} ({name}): {user} may not enter it")
     who = job_user(host)
     return Finding(
         "log-directory.not-writable",
-        text.format(path=path, name=name, user=who.user),
+        _(
+            "CANN's logs cannot be written to {path} ({name}): {user} may not enter it",
+            path=path,
+            name=name,
+            user=who.user,
+        ),
         evidence=(reason,),
         action=Action.CONFIG,
         echo_of=_of_home(host, host.variables.get("HOME") or who.home, name),
@@ -135,12 +142,17 @@ def _judge(host: Host, path: str, name: str) -> Iterator[Finding]:
             yield _not_writable(host, place, path, name, mount)
             return
         if may is None and who.is_root:
-            text = _("only the NFS server knows whether root may write in {place}")
-            raise Unknown(text.format(place=place.path), advisory=True)
+            raise Unknown(
+                _("only the NFS server knows whether root may write in {place}", place=place.path),
+                advisory=True,
+            )
     count = sum(len(host.files.names(place.path)) for place in places) if first.there and name != WORK else 0
     if count > MANY:
-        text = _("{path} contains {count} CANN log files")
-        yield Finding("log-directory.many-files", text.format(count=count, path=path), action=Action.CLEANUP)
+        yield Finding(
+            "log-directory.many-files",
+            _("{path} contains {count} CANN log files", count=count, path=path),
+            action=Action.CLEANUP,
+        )
 
 
 def _of_home(host: Host, place: str, name: str) -> tuple[str, ...]:
@@ -156,10 +168,14 @@ def _of_home(host: Host, place: str, name: str) -> tuple[str, ...]:
 
 
 def _no_directory(host: Host, place: NearestFolder, path: str, name: str) -> Finding:
-    text = _("CANN's logs cannot be written to {path} ({name}): {place} is not a directory")
     return Finding(
         "log-directory.no-directory",
-        text.format(path=path, name=name, place=place.path),
+        _(
+            "CANN's logs cannot be written to {path} ({name}): {place} is not a directory",
+            path=path,
+            name=name,
+            place=place.path,
+        ),
         evidence=(place.label,),
         action=Action.CONFIG,
         echo_of=_of_home(host, place.path, name),
@@ -192,7 +208,7 @@ def _fix(host: Host, place: NearestFolder, name: str) -> Optional[Fix]:
         return None
     if place.path.startswith(f"{home}/"):
         return Fix(
-            _("give {place} back to {user}").format(place=place.path, user=identity.user),
+            _("give {place} back to {user}", place=place.path, user=identity.user),
             steps=(Command(("chown", "-R", str(identity.euid), place.path)),),
             undo=Command(("chown", "-R", str(place.entry.uid), place.path)).lines(),
             risk=Risk.MANUAL,
@@ -201,7 +217,7 @@ def _fix(host: Host, place: NearestFolder, name: str) -> Optional[Fix]:
     better, before = f"{home}/{USUAL}", host.variables.get(OWN) or None
     if name == "HOME" or not _may_write(host, better):
         return None
-    return change_variable(_("let the logs go to {path}").format(path=better), OWN, better, before)
+    return change_variable(_("let the logs go to {path}", path=better), OWN, better, before)
 
 
 def _may_write(host: Host, path: str) -> bool:

@@ -83,7 +83,7 @@ def nnal_atb(host: Host) -> Iterator[Union[Finding, Facts]]:
     entries = host.variables.path_list("LD_LIBRARY_PATH")
     wanting = list(_wanting(host))
     if not wanting:
-        raise Skip(_("nothing in {python} needs ATB").format(python=host.interpreter.label))
+        raise Skip(_("nothing in {python} needs ATB", python=host.interpreter.label))
     used = host.interpreter.version_of("vllm-ascend") is not None
     any_atb = any_finding = False
     install = install_in_use(host)
@@ -105,8 +105,7 @@ def nnal_atb(host: Host) -> Iterator[Union[Finding, Facts]]:
             yield finding
         any_atb = any_atb or path is not None
     if not any_atb and not any_finding:
-        text = _("{by} needs ATB only for some operators, and NNAL is not installed")
-        raise Skip(text.format(by=wanting[0][1]))
+        raise Skip(_("{by} needs ATB only for some operators, and NNAL is not installed", by=wanting[0][1]))
     if install is None:
         raise Skip(_("CANN is not installed on this machine, so ATB was not compared with it"))
 
@@ -172,26 +171,32 @@ class AtbJudge:
         mine, torch = nnal.abi_of(atb.path), self.torch_abi
         evidence = (f"{ATB}: {atb.path}",)
         if mine is not None and torch is not None and mine != torch:
-            text = _("libatb.so has C++ ABI {mine}, but torch was built with ABI {torch}")
             severity = min(WARNING, self.severity)
-            message = text.format(mine=mine, torch=torch)
+            message = _(
+                "libatb.so has C++ ABI {mine}, but torch was built with ABI {torch}", mine=mine, torch=torch
+            )
             yield self._finding("nnal-atb.other-abi", message, severity=severity, evidence=evidence)
             return
         both = {nnal.abi_of(entry) for entry in self.host.variables.path_list("LD_LIBRARY_PATH")} >= {0, 1}
         if both:
-            text = _("both C++ ABIs of ATB are on LD_LIBRARY_PATH; the first one, ABI {mine}, is used")
             yield self._finding(
-                "nnal-atb.both-abis", text.format(mine=mine), severity=INFO, evidence=evidence, fix=False
+                "nnal-atb.both-abis",
+                _(
+                    "both C++ ABIs of ATB are on LD_LIBRARY_PATH; the first one, ABI {mine}, is used",
+                    mine=mine,
+                ),
+                severity=INFO,
+                evidence=evidence,
+                fix=False,
             )
 
     def _version(self, atb: Loaded) -> Iterator[Finding]:
         version = nnal.version_of(self.host.files, atb.path)
         cann = self.install.version if self.install else None
         if version and cann and version.lower() != cann.lower():
-            text = _("NNAL is {nnal}, but the CANN in use is {cann}")
             yield self._finding(
                 "nnal-atb.other-version",
-                text.format(nnal=version, cann=cann),
+                _("NNAL is {nnal}, but the CANN in use is {cann}", nnal=version, cann=cann),
                 severity=min(WARNING, self.severity),
                 evidence=(f"{ATB}: {atb.path}",),
                 fix=False,
@@ -204,10 +209,14 @@ class AtbJudge:
             symbols = self.host.libraries.symbols(library.path) if wanted else None
             wanted -= symbols.defined if symbols else frozenset()
         if wanted:
-            text = _("libatb.so lacks {count} symbols that {by} needs, such as {name}: NNAL does not suit it")
             names = sorted(wanted)
             evidence = (f"{ATB}: {atb.path}", *names[:SHOWN])
-            message = text.format(count=len(names), by=self.wanter, name=names[0])
+            message = _(
+                "libatb.so lacks {count} symbols that {by} needs, such as {name}: NNAL does not suit it",
+                count=len(names),
+                by=self.wanter,
+                name=names[0],
+            )
             yield self._finding("nnal-atb.undefined-symbols", message, evidence=evidence, fix=False)
 
     def _finding(

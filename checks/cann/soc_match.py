@@ -71,16 +71,16 @@ def soc_match(host: Host) -> Iterator[Union[Finding, Facts]]:
     chips = _chips(host.files, install)
     yield Facts({"models": list(models), "kernels": chips, "install": install.path})
     if not chips:
-        raise Skip(
-            _("could not determine which chip the kernels of {cann} are for").format(cann=install.label)
-        )
+        raise Skip(_("could not determine which chip the kernels of {cann} are for", cann=install.label))
     strange = [model for model in models if model not in CHIPS]
     for model in models:
         if model in CHIPS and CHIPS[model] not in chips:
             yield _other(install, model, chips)
     if strange:
-        text = _("npudoctor does not know which kernels package {models} needs")
-        raise Unknown(text.format(models=", ".join(strange)), advisory=True)
+        raise Unknown(
+            _("npudoctor does not know which kernels package {models} needs", models=", ".join(strange)),
+            advisory=True,
+        )
 
 
 def _chips(files: Files, install: Install) -> list[str]:
@@ -108,14 +108,19 @@ def _packaged(files: Files, path: str) -> set[str]:
 
 
 def _other(install: Install, model: str, chips: list[str]) -> Finding:
-    text = _("this machine has {model}, but the kernels of {cann} are for {chips}: install {package}")
     chip, version, arch = CHIPS[model][6:], install.version or "<version>", install.arch or "<arch>"
     package = f"Ascend-cann-kernels-{chip}_{version}_linux-{arch}.run"
     if at_least(install.version, "8.5"):
         package = f"Ascend-cann-{chip}-ops_{version}_linux-{arch}.run"
     return Finding(
         "soc-match.other-chip" if model in DOCUMENTED else "soc-match.perhaps-other-chip",
-        text.format(model=model, cann=install.label, chips=", ".join(chips), package=package),
+        _(
+            "this machine has {model}, but the kernels of {cann} are for {chips}: install {package}",
+            model=model,
+            cann=install.label,
+            chips=", ".join(chips),
+            package=package,
+        ),
         evidence=(f"{install.path}/{KERNELS}: {', '.join(chips)}",),
         action=Action.CONFIG,
     )

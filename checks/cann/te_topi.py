@@ -105,7 +105,7 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not installs:
         raise Skip(_("CANN is not installed on this machine"))
     if not frameworks_on_cann(host):
-        raise Skip(_("no framework that runs on CANN is in {python}").format(python=host.interpreter.label))
+        raise Skip(_("no framework that runs on CANN is in {python}", python=host.interpreter.label))
     active = installs[0]
     exported = host.variables.path_list("PYTHONPATH") if host.options.root is None else []
     exported = [
@@ -116,16 +116,17 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
     versions = {name: [[copy.folder, copy.version] for copy in copies_of[name]] for name in copies_of}
     yield Facts({"cann": active.path, "component": active.component, **versions})
     if train(active.component) is None:
-        text = _("the CANN at {install} does not state its component version")
-        raise Unknown(text.format(install=active.label), advisory=True)
+        raise Unknown(
+            _("the CANN at {install} does not state its component version", install=active.label),
+            advisory=True,
+        )
     closed = {name: path for name in MARKS for path in [closed_copy(host, name, folders)] if path}
     for name, path in closed.items():
         yield _not_readable(host, active, name, path)
     if not copies_of["te"] and "te" not in closed and ships(host.files, active, "te"):
         yield _missing(host, active)
     elif not closed and not any(copies_of.values()):
-        raise Skip(_("the CANN at {install} has neither te nor hccl").format(
-            install=active.label))  # fmt: skip
+        raise Skip(_("the CANN at {install} has neither te nor hccl", install=active.label))  # fmt: skip
     for name in MARKS:
         if copies_of[name]:
             yield from _judge(host, active, copies_of[name])
@@ -181,10 +182,14 @@ def _cause(host: Host, active: Install, copy: Copy) -> tuple[str, ...]:
 
 
 def _not_readable(host: Host, active: Install, name: str, path: str) -> Finding:
-    text = _("{name} in {path} is not readable by {user}: Python skips it")
     return Finding(
         "te-topi.not-readable",
-        text.format(name=name, path=path, user=job_user(host).user),
+        _(
+            "{name} in {path} is not readable by {user}: Python skips it",
+            name=name,
+            path=path,
+            user=job_user(host).user,
+        ),
         action=Action.CONFIG,
         fix=_readable(host, f"{path}/{name}"),
         echo_of=("cann-install.not-readable",),
@@ -198,7 +203,7 @@ def _readable(host: Host, path: str) -> Fix:
     except CannotTell:
         entry = None
     return Fix(
-        _("let every user read {path}").format(path=path),
+        _("let every user read {path}", path=path),
         steps=(Command(("chmod", "-R", "go+rX", f"{host.options.root or ''}{path}")),),
         risk=Risk.MANUAL,
         needs_root=entry is None or entry.uid != host.identity.euid,
@@ -206,11 +211,14 @@ def _readable(host: Host, path: str) -> Fix:
 
 
 def _missing(host: Host, active: Install) -> Finding:
-    text = _("{python} does not find te of the CANN at {install}")
     site = own_site(host.files, active, "te")
     return Finding(
         "te-topi.missing",
-        text.format(install=active.label, python=host.interpreter.label),
+        _(
+            "{python} does not find te of the CANN at {install}",
+            install=active.label,
+            python=host.interpreter.label,
+        ),
         action=Action.CONFIG,
         fix=_in_front(host, active) if site else _pip(host, active, ["te"]),
         echo_of=tuple(f"cann-env.{word}" for word in ENV),
@@ -221,8 +229,15 @@ def _fix(host: Host, active: Install, copy: Copy) -> Optional[Fix]:
     exported = copy.folder in (host.variables.path_list("PYTHONPATH") if host.options.root is None else ())
     site = own_site(host.files, active, copy.name)
     if site and host.files.real(site) == host.files.real(copy.folder):
-        text = _("reinstall the complete CANN at {install}: its own {name} belongs to another release")
-        return Fix(text.format(install=active.label, name=copy.name), risk=Risk.MANUAL, needs_root=False)
+        return Fix(
+            _(
+                "reinstall the complete CANN at {install}: its own {name} belongs to another release",
+                install=active.label,
+                name=copy.name,
+            ),
+            risk=Risk.MANUAL,
+            needs_root=False,
+        )
     # What a variable finds first, no wheel in the interpreter's own folder would replace.
     if exported:
         return _in_front(host, active) if site else None
@@ -256,7 +271,7 @@ def _in_front(host: Host, active: Install) -> Optional[Fix]:
         return None
     entries = [entry for entry in host.variables.path_list("PYTHONPATH") if entry]
     value = ":".join(dict.fromkeys((*python_folders(host.files, active), *entries)))
-    title = _("put CANN's own folders in front of {name}").format(name="PYTHONPATH")
+    title = _("put CANN's own folders in front of {name}", name="PYTHONPATH")
     return change_variable(title, "PYTHONPATH", value, host.variables.get("PYTHONPATH") or None)
 
 

@@ -102,7 +102,7 @@ def _missing_module(host: Host, raised: Raised) -> Optional[Cause]:
         fix = remedies.install_suiting(host, near, found)
         words = distinct(module, near.name)
         return Cause(text.format(package=label, module=module, user=user), raised, words, fix, owner=label)
-    text = _("the module {module} is not installed; {user} imports it").format(module=module, user=user)
+    text = _("the module {module} is not installed; {user} imports it", module=module, user=user)
     return Cause(text, raised, distinct(module, top), remedies.install_provider(host, top, found))
 
 
@@ -127,8 +127,8 @@ def _gone(host: Host, raised: Raised, module: str) -> Optional[Cause]:
 def _hidden(host: Host, raised: Raised, path: str, module: str) -> Cause:
     """A file of the job's own is taken for a module."""
     installed = owner_of_module(host, module.partition(".")[0]) or owner_of_module(host, module)
-    name = installed.label if installed else _("the module {module}").format(module=module.partition(".")[0])
-    text = _("{path} hides {package}: {error}").format(path=path, package=name, error=raised.message)
+    name = installed.label if installed else _("the module {module}", module=module.partition(".")[0])
+    text = _("{path} hides {package}: {error}", path=path, package=name, error=raised.message)
     return Cause(
         text, raised, distinct(path, module), remedies.rename(path), owner=name if installed else None
     )
@@ -184,7 +184,7 @@ def _protobuf(host: Host, raised: Raised) -> Optional[Cause]:
     label = found.label if found else "protobuf"
     text = _("{variable}={value} asks for an implementation that {package} does not have: {error}")
     text = text.format(variable=PROTOBUF, value=told, package=label, error=raised.message)
-    fix = remedies.by_hand(_("unset {variable}").format(variable=PROTOBUF))
+    fix = remedies.by_hand(_("unset {variable}", variable=PROTOBUF))
     return Cause(text, raised, distinct(PROTOBUF, "protobuf"), fix, owner=label)
 
 
@@ -251,9 +251,10 @@ def within_limits(host: Host, text: str) -> tuple[str, Optional[Fix]]:
         except CannotTell:
             continue
         if soft is not None:
-            told = _("{text} (the limit {command} is {size} MiB)")
-            text = told.format(text=text, command=command, size=soft >> 20)
-            fix = fix or remedies.by_hand(_("raise the limit: {command} unlimited").format(command=command))
+            text = _(
+                "{text} (the limit {command} is {size} MiB)", text=text, command=command, size=soft >> 20
+            )
+            fix = fix or remedies.by_hand(_("raise the limit: {command} unlimited", command=command))
     return text, fix
 
 
@@ -263,12 +264,12 @@ def _warning(host: Host, raised: Raised) -> Optional[Cause]:
         return None
     user, _found = user_of(host, raised)
     told = host.variables.get("PYTHONWARNINGS", "")
-    text = _("a warning from {user} is turned into an error: {error}").format(user=user, error=raised.text)
+    text = _("a warning from {user} is turned into an error: {error}", user=user, error=raised.text)
     if not told:
         return Cause(text, raised, distinct("PYTHONWARNINGS"))
     text = _("PYTHONWARNINGS={value} turns a warning from {user} into an error: {error}")
     text = text.format(value=told, user=user, error=raised.text)
-    fix = remedies.by_hand(_("unset PYTHONWARNINGS, or let it ignore {type}").format(type=raised.type))
+    fix = remedies.by_hand(_("unset PYTHONWARNINGS, or let it ignore {type}", type=raised.type))
     return Cause(text, raised, distinct("PYTHONWARNINGS"), fix)
 
 
@@ -280,12 +281,12 @@ def _no_numpy(host: Host, raised: Raised) -> Optional[Cause]:
     path = f"{site_of(numpy)}/numpy/__init__.py" if numpy is not None else ""
     user, found = user_of(host, raised)
     if numpy is None:
-        text = _("the module {module} is not installed; {user} imports it").format(module="numpy", user=user)
+        text = _("the module {module} is not installed; {user} imports it", module="numpy", user=user)
         return Cause(text, raised, distinct("numpy"), remedies.install_provider(host, "numpy", found))
     if numpy.folder.endswith("/numpy") or host.files.stat(path) is not None:
         return None
     label = numpy.label
-    text = _("{path} of {package} is missing; {user} needs it").format(path=path, package=label, user=user)
+    text = _("{path} of {package} is missing; {user} needs it", path=path, package=label, user=user)
     return Cause(text, raised, distinct(path, "numpy"), remedies.reinstall(host, numpy), owner=label)
 
 
@@ -299,11 +300,19 @@ def _other_numpy(host: Host, raised: Raised) -> Optional[Cause]:
     label = numpy.label
     if not raised.frames or not deepest(raised.frames):
         user = _("an extension module")
-    text = _("{user} was built for another release than the {numpy} that is installed: {error}")
     error = raised.message.splitlines()[0]
     fix = remedies.install_suiting(host, numpy, found)
     return Cause(
-        text.format(user=user, numpy=label, error=error), raised, distinct("numpy"), fix, owner=label
+        _(
+            "{user} was built for another release than the {numpy} that is installed: {error}",
+            user=user,
+            numpy=label,
+            error=error,
+        ),
+        raised,
+        distinct("numpy"),
+        fix,
+        owner=label,
     )
 
 

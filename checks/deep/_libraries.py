@@ -46,7 +46,7 @@ def of_library(host: Host, raised: Raised) -> Optional[Cause]:
 
 
 def _file(library: str, owner: Optional[Owner]) -> str:
-    return _("{path} of {package}").format(path=library, package=owner.label) if owner else library
+    return _("{path} of {package}", path=library, package=owner.label) if owner else library
 
 
 def _words(library: str, owner: Optional[Owner]) -> tuple[str, ...]:
@@ -75,10 +75,10 @@ def _not_opened(host: Host, raised: Raised, match: re.Match[str], owner: Optiona
         user = f"{user} ({raised.path})"
     entry = host.files.stat(path_of(owner)) if owner else None
     if not why.startswith("No such file"):
-        text = _("{file} cannot be opened: {why}").format(file=_file(library, owner), why=why)
+        text = _("{file} cannot be opened: {why}", file=_file(library, owner), why=why)
         return _cause(raised, text, library, owner)
     if owner is None:
-        text = _("{user} needs the library {library}, which is not found").format(library=library, user=user)
+        text = _("{user} needs the library {library}, which is not found", library=library, user=user)
         return Cause(text, raised, _words(library, None), vague=True)
     if entry is not None:
         return _passed_over(host, raised, library, owner)
@@ -97,7 +97,7 @@ def _passed_over(host: Host, raised: Raised, library: str, owner: Owner) -> Caus
         return _cause(raised, text, path, owner, _reinstall(host, owner))
     text = _("the loader does not search {folder} of {package}, where {library} is")
     text = text.format(library=library, folder=path.rpartition("/")[0], package=owner.label)
-    fix = remedies.by_hand(_("ldd the file that needs it; reinstall {package}").format(package=owner.label))
+    fix = remedies.by_hand(_("ldd the file that needs it; reinstall {package}", package=owner.label))
     return _cause(raised, text, path, owner, fix)
 
 
@@ -111,10 +111,16 @@ def _machine(host: Host, path: str) -> Optional[str]:
 
 def _symbol(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
     library = match["library"]
-    text = _(
-        "{file} needs the symbol {symbol}, which no loaded library has: it was built for another release"
+    return _cause(
+        raised,
+        _(
+            "{file} needs the symbol {symbol}, which no loaded library has: it was built for another release",
+            file=_file(library, owner),
+            symbol=match["symbol"],
+        ),
+        library,
+        owner,
     )
-    return _cause(raised, text.format(file=_file(library, owner), symbol=match["symbol"]), library, owner)
 
 
 def _version(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
@@ -127,7 +133,7 @@ def _version(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[
 
 def _broken(host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
     library = match["library"]
-    text = _("{file} is damaged: {why}").format(file=_file(library, owner), why=match["why"])
+    text = _("{file} is damaged: {why}", file=_file(library, owner), why=match["why"])
     return _cause(raised, text, library, owner, _reinstall(host, owner))
 
 
@@ -151,14 +157,18 @@ def _mapped(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[O
     text = text.format(file=_file(library, owner), error=match[0].partition(": ")[2])
     fix = None
     if library.startswith("/") and (match["why"] or "").startswith("Operation not permitted"):
-        title = _("is {folder} mounted with noexec? findmnt -T {folder} -o TARGET,OPTIONS")
-        fix = remedies.by_hand(title.format(folder=library.rpartition("/")[0]))
+        fix = remedies.by_hand(
+            _(
+                "is {folder} mounted with noexec? findmnt -T {folder} -o TARGET,OPTIONS",
+                folder=library.rpartition("/")[0],
+            )
+        )
     return _cause(raised, text, library, owner, fix)
 
 
 def _any(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
     library = match["library"]
-    text = _("{file} cannot be loaded: {why}").format(file=_file(library, owner), why=match["why"])
+    text = _("{file} cannot be loaded: {why}", file=_file(library, owner), why=match["why"])
     return Cause(text, raised, _words(library, owner), vague=True, owner=owner.label if owner else None)
 
 

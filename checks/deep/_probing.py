@@ -96,14 +96,14 @@ def _without_exception(host: Host, probed: ProbeResult, left: Optional[Cause]) -
     loading = probed.loading if silent or (stack and _loads(stack)) else None
     if probed.finished and left is None:
         return Cause(
-            _("{ending} when Python exited, after everything had worked").format(ending=probed.ending), raised
+            _("{ending} when Python exited, after everything had worked", ending=probed.ending), raised
         )
     if frame is None and loading is None:
         return None
     words = {"ending": probed.ending, "place": spot_of(host, raised)}
     owner = owner_of(host, loading or (frame.file if frame else None))
     if loading:
-        library = _("{path} of {package}").format(path=loading, package=owner.label) if owner else loading
+        library = _("{path} of {package}", path=loading, package=owner.label) if owner else loading
         text = _("{ending} while {library} is loaded")
         if silent:
             text = _("{ending}; {library} was loaded last")

@@ -37,7 +37,7 @@ def by_hand(title: str) -> Fix:
 
 def reinstall(host: Host, copy: Distribution) -> Fix:
     """The same release once more, over what is there."""
-    fix: Fix = pip_reinstall(host, _("reinstall {name}").format(name=copy.label), copy.requirement)
+    fix: Fix = pip_reinstall(host, _("reinstall {name}", name=copy.label), copy.requirement)
     return fix
 
 
@@ -49,15 +49,14 @@ def install_suiting(host: Host, copy: Distribution, user: Optional[Distribution]
     wanted = _wanted(host, user, copy.name) if user else None
     try:
         if user and wanted and not wanted.contains(copy.version, prereleases=True):
-            title = _("install the {name} that {user} requires").format(name=copy.name, user=user.name)
+            title = _("install the {name} that {user} requires", name=copy.name, user=user.name)
             fix: Fix = pip_install(host, title, f"{normal(copy.name)}{wanted}")
             return fix
     except InvalidVersion:
         pass
     if user is None:
-        return by_hand(_("install a release of {name} that has it").format(name=copy.name))
-    text = _("install releases of {user} and {name} that go together")
-    return by_hand(text.format(user=user.label, name=name))
+        return by_hand(_("install a release of {name} that has it", name=copy.name))
+    return by_hand(_("install releases of {user} and {name} that go together", user=user.label, name=name))
 
 
 def suits(host: Host, copy: Distribution, user: Optional[Distribution]) -> bool:
@@ -76,9 +75,14 @@ def install_provider(host: Host, module: str, user: Optional[Distribution]) -> F
     name = _BRINGS.get(module, module)
     wanted = _wanted(host, user, name) if user else None
     if wanted is None and name == module:
-        text = _("install the package that brings the module {module} into {python}")
-        return by_hand(text.format(module=module, python=host.interpreter.path))
-    fix: Fix = pip_install(host, _("install {name}").format(name=name), f"{normal(name)}{wanted or ''}")
+        return by_hand(
+            _(
+                "install the package that brings the module {module} into {python}",
+                module=module,
+                python=host.interpreter.path,
+            )
+        )
+    fix: Fix = pip_install(host, _("install {name}", name=name), f"{normal(name)}{wanted or ''}")
     return fix
 
 
@@ -91,10 +95,10 @@ def _wanted(host: Host, user: Distribution, name: str) -> Optional[SpecifierSet]
 
 def rename(path: str) -> Fix:
     """Of a file of the job's own."""
-    return by_hand(_("rename {path}, or start the job from another folder").format(path=path))
+    return by_hand(_("rename {path}, or start the job from another folder", path=path))
 
 
 def remove_byte_code(path: str) -> Fix:
     """Python writes byte code once more where there is none."""
     folder = path.rpartition("/")[0]
-    return by_hand(_("remove {folder}/__pycache__: Python makes it again").format(folder=folder))
+    return by_hand(_("remove {folder}/__pycache__: Python makes it again", folder=folder))

@@ -94,17 +94,15 @@ def framework_imports(host: Host) -> Iterator[Union[Finding, Facts]]:
         if seconds[key] > SLOW:
             yield _slow(modules[-1], seconds[key])
     for sentence, alike in failures.items():
-        text = _("import {module} fails: {ending}")
         names = ", ".join(name for name, _failure in alike)
-        message = text.format(module=names, ending=sentence)
+        message = _("import {module} fails: {ending}", module=names, ending=sentence)
         yield failed("framework-imports.failed", message, alike[0][1])
     told: dict[str, object] = {"seconds": seconds, "bytes": memory, "versions": versions}
     if failures:
         told["causes"] = {name: failure.facts for alike in failures.values() for name, failure in alike}
     yield Facts(told)
     if untried:
-        text = _("no result before the deadline of the run: {names}")
-        raise Unknown(text.format(names=", ".join(untried)))
+        raise Unknown(_("no result before the deadline of the run: {names}", names=", ".join(untried)))
 
 
 def _installed(host: Host) -> list[tuple[str, ...]]:
@@ -112,7 +110,7 @@ def _installed(host: Host) -> list[tuple[str, ...]]:
     todo = [modules for name, modules in MODULES.items() if host.interpreter.installed(name) is not None]
     if not todo:
         host.interpreter.be_sure_without(next(iter(MODULES)))
-        raise Skip(_("no framework is installed in {python}").format(python=host.interpreter.label))
+        raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
     return list(dict.fromkeys(todo))
 
 
@@ -129,9 +127,13 @@ def _probed(host: Host, modules: tuple[str, ...], todo: list[tuple[str, ...]]) -
 
 
 def _slow(module: str, seconds: float) -> Finding:
-    text = _("import {module} took {seconds:.0f} s, more than {limit:.0f} s")
     return Finding(
         "framework-imports.slow",
-        text.format(module=module, seconds=seconds, limit=SLOW),
+        _(
+            "import {module} took {seconds:.0f} s, more than {limit:.0f} s",
+            module=module,
+            seconds=seconds,
+            limit=SLOW,
+        ),
         action=Action.NONE,
     )

@@ -49,7 +49,7 @@ def framework_selftest(host: Host) -> Iterator[Union[Finding, Facts]]:
     todo = [one for one in FRAMEWORKS.items() if any(map(host.interpreter.installed, one[1][0]))]
     if not todo:
         host.interpreter.be_sure_without("torch")
-        raise Skip(_("no framework is installed in {python}").format(python=host.interpreter.label))
+        raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
     seconds: dict[str, float] = {}
     causes: dict[str, object] = {}
     untried: list[str] = []
@@ -74,8 +74,7 @@ def framework_selftest(host: Host) -> Iterator[Union[Finding, Facts]]:
             yield _failed(framework, device, failure, bool(failing))
     yield Facts({"seconds": seconds, "causes": causes} if causes else {"seconds": seconds})
     if untried:
-        text = _("no result before the deadline of the run: {names}")
-        raise Unknown(text.format(names=", ".join(untried)))
+        raise Unknown(_("no result before the deadline of the run: {names}", names=", ".join(untried)))
 
 
 def _modules(framework: str, device: str) -> tuple[str, ...]:
@@ -89,8 +88,12 @@ def _without(host: Host) -> tuple[str, ...]:
 
 def _failed(framework: str, device: str, failure: Failure, importing: bool) -> Finding:
     """Where the import fails already, the other check says so."""
-    text = _("{framework} fails on the {device}: {ending}")
-    message = text.format(framework=framework, device=device.upper(), ending=failure.sentence)
+    message = _(
+        "{framework} fails on the {device}: {ending}",
+        framework=framework,
+        device=device.upper(),
+        ending=failure.sentence,
+    )
     echo_of = ("framework-imports.failed",) if importing else ()
     finding: Finding = failed("framework-selftest.failed", message, failure, echo_of)
     return finding

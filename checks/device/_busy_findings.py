@@ -65,7 +65,7 @@ def held_outside(
     return Finding(
         f"{check}.memory-held",
         text.format(device=device, used=used, total=total, core=core),
-        evidence=(_("not explained: {count} MB").format(count=unseen),),
+        evidence=(_("not explained: {count} MB", count=unseen),),
         device=device,
         action=Action.CLEANUP,
     )

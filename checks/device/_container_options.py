@@ -17,9 +17,11 @@ def to_add(paths: Iterable[str]) -> Fix:
 def asked_for(options: Iterable[tuple[str, ...]]) -> Fix:
     """The same with the options themselves, each as its words."""
     chosen = tuple(dict.fromkeys(options))
-    title = _("ask whoever starts the container to add {options}")
     return Fix(
-        title.format(options=" ".join(" ".join(option) for option in chosen)),
+        _(
+            "ask whoever starts the container to add {options}",
+            options=" ".join(" ".join(option) for option in chosen),
+        ),
         risk=Risk.MANUAL,
         needs_root=False,
         container=tuple(word for option in chosen for word in option),

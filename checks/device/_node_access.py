@@ -46,10 +46,13 @@ def _line(path: str, entry: Entry) -> str:
 
 
 def _by_mode(host: Host, paths: list[str], evidence: tuple[str, ...], code: str) -> Finding:
-    text = _("{user} may not open {paths}: neither their owner's nor their group's mode allows it")
     return Finding(
         code,
-        text.format(user=host.identity.user, paths=abbreviate(paths)),
+        _(
+            "{user} may not open {paths}: neither their owner's nor their group's mode allows it",
+            user=host.identity.user,
+            paths=abbreviate(paths),
+        ),
         evidence=evidence,
         action=Action.CONFIG,
     )
@@ -60,7 +63,7 @@ def _by_group(host: Host, gid: int, paths: list[str], evidence: tuple[str, ...],
     name, members = group_of(host.files, gid)
     group = name or str(gid)
     fix: Optional[Fix] = Fix(
-        _("add {user} to the group {group}; takes effect at the next login").format(user=user, group=group),
+        _("add {user} to the group {group}; takes effect at the next login", user=user, group=group),
         steps=(Command(("usermod", "-aG", group, user)),),
         undo=Command(("gpasswd", "-d", user, group)).lines(),
         risk=Risk.MANUAL,

@@ -98,12 +98,12 @@ def _driver(missing: list[str]) -> Finding:
 
 
 def _incomplete(missing: list[str]) -> Finding:
-    text = _(
-        "{paths} is not mounted into this container: some versions or health states cannot be determined"
-    )
     return Finding(
         "container-mounts.incomplete",
-        text.format(paths=", ".join(missing)),
+        _(
+            "{paths} is not mounted into this container: some versions or health states cannot be determined",
+            paths=", ".join(missing),
+        ),
         action=Action.CONFIG,
         fix=to_add(missing),
         echo_of=("cann-driver.not-mounted",),

@@ -91,13 +91,12 @@ def _judge_kinds(host: Host, there: dict[str, Entry], nodes: dict[str, Entry]) -
         yield _missing(host, [f"/dev/{name}" for name in missing])
     for path, entry in there.items():
         if path not in nodes:
-            text = _("{path} is not a device node but {what}: no job can use it")
             what = (
                 _("a folder") if entry.is_dir else _("a plain file") if entry.is_file else _("something else")
             )
             yield Finding(
                 "device-nodes.not-a-device",
-                text.format(path=path, what=what),
+                _("{path} is not a device node but {what}: no job can use it", path=path, what=what),
                 evidence=(f"{stat.filemode(entry.mode)} {path}",),
                 device=path,
                 action=Action.CONFIG,

@@ -202,7 +202,7 @@ def _shown(value: str, spelled: str) -> str:
 
 
 def _export(ids: Sequence[int], before: Optional[str]) -> Fix:
-    title = _("choose the NPUs {ids}").format(ids=_joined(ids))
+    title = _("choose the NPUs {ids}", ids=_joined(ids))
     return change_variable(title, RUNTIME, _joined(ids), before)
 
 

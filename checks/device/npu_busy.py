@@ -175,5 +175,7 @@ def _unseen(uses: Sequence[ChipUse], holders: DeviceHolders) -> Iterator[Finding
         elif heavy or hidden:
             undetermined.append(use.chip.label)
     if undetermined:
-        text = _("{devices}: this container cannot see who holds it")
-        raise Unknown(text.format(devices=", ".join(undetermined)), advisory=True)
+        raise Unknown(
+            _("{devices}: this container cannot see who holds it", devices=", ".join(undetermined)),
+            advisory=True,
+        )

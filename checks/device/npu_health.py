@@ -70,9 +70,14 @@ def npu_health(host: Host) -> Iterator[Union[Finding, Facts]]:
             yield _finding(chip, health)
     strange = [chip for chip in chips if chip.health.lower() not in (*LEVELS, "ok")]
     if strange:
-        text = _("npu-smi does not report the health of {devices}: {word}")
         names = ", ".join(chip.label for chip in strange)
-        raise Unknown(text.format(devices=names, word=strange[0].health or "-"))
+        raise Unknown(
+            _(
+                "npu-smi does not report the health of {devices}: {word}",
+                devices=names,
+                word=strange[0].health or "-",
+            )
+        )
 
 
 def _finding(chip: Chip, details: Optional[Health]) -> Finding:
@@ -86,7 +91,7 @@ def _finding(chip: Chip, details: Optional[Health]) -> Finding:
     return Finding(
         code,
         text.format(device=chip.label, name=chip.name, health=chip.health, codes=codes),
-        evidence=(*(details.information if details else ()), _("more: {command}").format(command=ask)),
+        evidence=(*(details.information if details else ()), _("more: {command}", command=ask)),
         device=chip.label,
         action=action,
     )

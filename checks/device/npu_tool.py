@@ -133,14 +133,15 @@ def npu_tool(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _hung(path: str, look: NpuSmiInfo) -> Finding:
-    text = _(
-        "{path} does not answer, and {process} is stuck in the driver (state D): only a reboot ends that"
-    )
     processes = [f"pid {process.pid} ({process.name})" for process in look.stuck]
     return Finding(
         "npu-tool.hung",
-        text.format(path=path, process=processes[0]),
-        evidence=tuple(_("state D, seen twice: {process}").format(process=name) for name in processes),
+        _(
+            "{path} does not answer, and {process} is stuck in the driver (state D): only a reboot ends that",
+            path=path,
+            process=processes[0],
+        ),
+        evidence=tuple(_("state D, seen twice: {process}", process=name) for name in processes),
         action=Action.REBOOT,
     )
 
@@ -190,8 +191,11 @@ def _judge_answer(host: Host, path: str, look: NpuSmiInfo) -> Iterator[Finding]:
     elif look.screen is None:
         lines = look.answer.stdout.splitlines() + look.answer.stderr.splitlines()
         if any(line.strip() for line in lines):
-            text = _("npudoctor does not recognise the output of {path}")
-            yield Finding("npu-tool.unknown-answer", text.format(path=path), evidence=_kept(lines))
+            yield Finding(
+                "npu-tool.unknown-answer",
+                _("npudoctor does not recognise the output of {path}", path=path),
+                evidence=_kept(lines),
+            )
     else:
         yield from _fewer(host, look)
     if INCOMPLETE in look.answer.stdout:
@@ -206,7 +210,7 @@ def _judge_answer(host: Host, path: str, look: NpuSmiInfo) -> Iterator[Finding]:
 
 def _kept(lines: list[str]) -> tuple[str, ...]:
     kept = [line[:200] for line in lines if line.strip()][:LINES]
-    return tuple(_("npu-smi printed: {line}").format(line=line) for line in kept)
+    return tuple(_("npu-smi printed: {line}", line=line) for line in kept)
 
 
 def _failed(host: Host, path: str, failure: NpuSmiFailure, look: NpuSmiInfo) -> Finding:
@@ -257,13 +261,15 @@ def _fewer(host: Host, look: NpuSmiInfo) -> Iterator[Finding]:
     if screen is None or screen.cut or host.system.container() or len(screen.chips) >= len(nodes):
         return
     missing = _missing(nodes, [chip.physical for chip in screen.chips])
-    text = _(
-        "npu-smi shows {chips} NPU chips, but there are {nodes} device nodes: a card may have dropped out"
-    )
     yield Finding(
         "npu-tool.fewer-devices",
-        text.format(chips=len(screen.chips), nodes=len(nodes)),
-        evidence=tuple(_("not shown: {node}").format(node=node) for node in missing),
+        _(
+            "npu-smi shows {chips} NPU chips, but there are {nodes} device nodes: a card may have dropped "
+            "out",
+            chips=len(screen.chips),
+            nodes=len(nodes),
+        ),
+        evidence=tuple(_("not shown: {node}", node=node) for node in missing),
         device=missing[0] if len(missing) == 1 else None,
         action=Action.ISOLATE,
     )

@@ -79,15 +79,20 @@ def cuda_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
     elif cuda is None and frameworks:
         yield _no_library(host, frameworks)
     if module is None:
-        text = _("could not determine the version of the loaded NVIDIA module: there is no {path}")
-        raise Unknown(text.format(path="/sys/module/nvidia/version"), advisory=True)
+        raise Unknown(
+            _(
+                "could not determine the version of the loaded NVIDIA module: there is no {path}",
+                path="/sys/module/nvidia/version",
+            ),
+            advisory=True,
+        )
     for library in _apart(module, cuda, nvml):
         yield _mismatch(host, module, library)
     if cuda is not None and cuda.compat and cuda.version and frameworks:
         yield from _compat(host, module, cuda.version, cuda)
     yield from _too_old(host, module, frameworks, cuda)
     if not frameworks:
-        raise Skip(_("no framework for CUDA is in {python}").format(python=host.interpreter.label))
+        raise Skip(_("no framework for CUDA is in {python}", python=host.interpreter.label))
 
 
 def _apart(
@@ -143,8 +148,11 @@ def _facts(
 
 
 def _stub(host: Host, cuda: DriverLibrary) -> Finding:
-    text = _("the loader finds {path}, a stub that is only meant for builds")
-    return Finding("cuda-driver.stub-first", text.format(path=cuda.path), action=Action.CONFIG)
+    return Finding(
+        "cuda-driver.stub-first",
+        _("the loader finds {path}, a stub that is only meant for builds", path=cuda.path),
+        action=Action.CONFIG,
+    )
 
 
 def _no_library(host: Host, frameworks: Sequence[Runtime]) -> Finding:
@@ -182,36 +190,48 @@ def _mismatch(host: Host, module: str, library: DriverLibrary) -> Finding:
 
 def _compat_older(module: str, version: str, cuda: DriverLibrary) -> Finding:
     """A package for forward compatibility of which the driver has no need any more."""
-    text = _(
-        "the loader finds {path} of driver {library}, a package for forward compatibility that is older than "
-        "the loaded NVIDIA module {module}: CUDA ends with error 803; take its folder out of LD_LIBRARY_PATH"
-    )
     words = {"path": cuda.path, "library": version, "module": module}
-    return Finding("cuda-driver.compat-unusable", text.format(**words), action=Action.CONFIG)
+    return Finding(
+        "cuda-driver.compat-unusable",
+        _(
+            "the loader finds {path} of driver {library}, a package for forward compatibility that is "
+            "older than "
+            "the loaded NVIDIA module {module}: CUDA ends with error 803; take its folder out of "
+            "LD_LIBRARY_PATH",
+            **words,
+        ),
+        action=Action.CONFIG,
+    )
 
 
 def _compat_on_geforce(model: str, cuda: DriverLibrary) -> Finding:
     """A package for forward compatibility, which only data centre GPUs have."""
-    text = _(
-        "the loader finds {path}, a package for forward compatibility, which NVIDIA offers for data centre "
-        "GPUs and not for {model}: CUDA ends with error 803 or 804; take its folder out of LD_LIBRARY_PATH, "
-        "or install a newer driver"
-    )
     return Finding(
-        "cuda-driver.compat-unusable", text.format(path=cuda.path, model=model), action=Action.CONFIG
+        "cuda-driver.compat-unusable",
+        _(
+            "the loader finds {path}, a package for forward compatibility, which NVIDIA offers for data "
+            "centre "
+            "GPUs and not for {model}: CUDA ends with error 803 or 804; take its folder out of "
+            "LD_LIBRARY_PATH, "
+            "or install a newer driver",
+            path=cuda.path,
+            model=model,
+        ),
+        action=Action.CONFIG,
     )
 
 
 def _older_than_cuda(runtime: Runtime, module: str, row: Row, alone: bool) -> Finding:
-    text = _(
-        "{framework} was built for CUDA {cuda}, which needs driver {least} or newer; this "
-        "machine has {module}"
-    )
-    source = _("built-in table of {as_of}: {source}").format(as_of=row["as_of"], source=row["source"])
+    source = _("built-in table of {as_of}: {source}", as_of=row["as_of"], source=row["source"])
     words = {"framework": runtime.framework, "cuda": runtime.cuda, "least": row["driver"]}
     return Finding(
         "cuda-driver.too-old",
-        text.format(module=module, **words),
+        _(
+            "{framework} was built for CUDA {cuda}, which needs driver {least} or newer; this "
+            "machine has {module}",
+            module=module,
+            **words,
+        ),
         severity=ERROR if alone else WARNING,
         evidence=(runtime.said_by, source),
         action=Action.CONFIG,

@@ -92,7 +92,7 @@ def gpu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
     }
     yield Facts({"named": named, "devices": devices})
     if not ours:
-        raise Skip(_("{name} matches no GPU of this machine").format(name=VISIBLE))
+        raise Skip(_("{name} matches no GPU of this machine", name=VISIBLE))
     sound = [gpu for gpu in ours if not gpu.trouble]
     untold = [
         (yield from _judge_silent(ours)),
@@ -110,25 +110,36 @@ def _judge_silent(gpus: Sequence[Gpu]) -> Generator[Finding, None, Optional[Unkn
     silent = []
     for gpu in gpus:
         if gpu.trouble.lower().endswith(RESET):
-            text = _("{device} must be reset before a job can use it; the driver says: {why}")
             yield Finding(
                 "gpu-busy.reset-required",
-                text.format(device=gpu.label, why=gpu.trouble),
+                _(
+                    "{device} must be reset before a job can use it; the driver says: {why}",
+                    device=gpu.label,
+                    why=gpu.trouble,
+                ),
                 device=gpu.label,
                 action=Action.RESET_DEVICE,
             )
         elif gpu.trouble:
             silent.append(f"{gpu.label}: {gpu.trouble}")
-    text = _("the driver does not report who holds it: {devices}")
-    return Unknown(text.format(devices="; ".join(silent))) if silent else None
+    return (
+        Unknown(_("the driver does not report who holds it: {devices}", devices="; ".join(silent)))
+        if silent
+        else None
+    )
 
 
 def _split(gpus: Sequence[Gpu]) -> Optional[Unknown]:
     """Why GPUs that are split cannot be judged; None where there are none."""
     if not gpus:
         return None
-    text = _("{devices}: split by MIG; only the instances can be checked")
-    return Unknown(text.format(devices=", ".join(gpu.label for gpu in gpus)), advisory=True)
+    return Unknown(
+        _(
+            "{devices}: split by MIG; only the instances can be checked",
+            devices=", ".join(gpu.label for gpu in gpus),
+        ),
+        advisory=True,
+    )
 
 
 def _judge(host: Host, gpus: Sequence[Gpu], named: bool) -> Generator[Finding, None, Optional[Unknown]]:
@@ -160,8 +171,12 @@ def _judge(host: Host, gpus: Sequence[Gpu], named: bool) -> Generator[Finding, N
     for gpu in hidden:
         yield say.memory_held("gpu-busy", gpu.label, gpu.used, gpu.total, _left_over(gpu), None)
     if unnamed:
-        text = _("{devices}: in use, but the driver does not report by which process")
-        return Unknown(text.format(devices=", ".join(gpu.label for gpu in unnamed)))
+        return Unknown(
+            _(
+                "{devices}: in use, but the driver does not report by which process",
+                devices=", ".join(gpu.label for gpu in unnamed),
+            )
+        )
     return None
 
 
@@ -178,8 +193,14 @@ def _unseen(
             yield say.held_outside("gpu-busy", gpu.label, gpu.used, gpu.total, memory)
         else:
             undetermined.append(gpu.label)
-    text = _("{devices}: this container cannot see who holds it")
-    return Unknown(text.format(devices=", ".join(undetermined)), advisory=True) if undetermined else None
+    return (
+        Unknown(
+            _("{devices}: this container cannot see who holds it", devices=", ".join(undetermined)),
+            advisory=True,
+        )
+        if undetermined
+        else None
+    )
 
 
 def _listed(host: Host, gpu: Gpu, inside: bool) -> list[Listed]:

@@ -56,8 +56,12 @@ def gpu_collective(host: Host) -> Iterator[Union[Finding, Facts]]:
     module = installed[0].modules[0] if installed else ""
     libraries = collectives(host, module.rpartition("/")[0]) if installed else []
     if not libraries:
-        text = _("no MindSpore with communication between GPUs is installed in {python}")
-        raise Skip(text.format(python=host.interpreter.label))
+        raise Skip(
+            _(
+                "no MindSpore with communication between GPUs is installed in {python}",
+                python=host.interpreter.label,
+            )
+        )
     if without_mpi(host):
         libraries = [path for path in libraries if not path.endswith(WITH_MPI)] or libraries
     missing_of = {}
@@ -78,13 +82,16 @@ def _finding(host: Host, path: str, missing: Sequence[Missing]) -> Finding:
     from npudoctor.checks.gpu._job import weight
 
     names = list(dict.fromkeys(library.name for library in missing))
-    text = _("MindSpore cannot load {library}: the loader does not find {names}")
     causes = [("libnccl", "nccl-version.missing"), ("libmpi", "openmpi.missing")]
     known = [code for start, code in causes if any(name.startswith(start) for name in names)]
     other = [name for name in names if not name.startswith(("libnccl", "libmpi"))]
     return Finding(
         "gpu-collective.not-loadable",
-        text.format(library=path.rpartition("/")[2], names=", ".join(names)),
+        _(
+            "MindSpore cannot load {library}: the loader does not find {names}",
+            library=path.rpartition("/")[2],
+            names=", ".join(names),
+        ),
         severity=weight(host),
         evidence=tuple(
             (library.broken or _("{name} is needed by {path}")).format(

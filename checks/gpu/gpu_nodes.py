@@ -91,7 +91,7 @@ def _kinds(there: dict[str, Entry]) -> Iterator[Finding]:
         if not _is_node(entry):
             yield Finding(
                 "gpu-nodes.not-a-device",
-                _("{path} is not a device node: no job can use it").format(path=path),
+                _("{path} is not a device node: no job can use it", path=path),
                 evidence=(f"{stat.filemode(entry.mode)} {path}",),
                 device=path,
                 action=Action.CONFIG,
@@ -104,7 +104,7 @@ def _missing(paths: list[str]) -> Iterator[Finding]:
     if paths:
         yield Finding(
             "gpu-nodes.missing",
-            _("{paths} was not passed to this container").format(paths=", ".join(paths)),
+            _("{paths} was not passed to this container", paths=", ".join(paths)),
             action=Action.CONFIG,
             fix=to_add(paths),
         )

@@ -75,7 +75,7 @@ def gpu_visibility(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     value = host.variables.get(RUNTIME)
     if value is None:
-        raise Skip(_("{name} is not set").format(name=RUNTIME))
+        raise Skip(_("{name} is not set", name=RUNTIME))
     count = len(host.gpus.nodes)
     yield Facts({"nodes": list(host.gpus.nodes), "value": value[:SHOWN]})
     if not count:
@@ -86,8 +86,14 @@ def gpu_visibility(host: Host) -> Iterator[Union[Finding, Facts]]:
     visible = _read_value(host, value)
     yield from _judge(value, visible, count)
     if visible.unknown:
-        text = _("{name} lists {part}: could not determine whether this machine has it")
-        raise Unknown(text.format(name=RUNTIME, part=visible.unknown[:100]), advisory=True)
+        raise Unknown(
+            _(
+                "{name} lists {part}: could not determine whether this machine has it",
+                name=RUNTIME,
+                part=visible.unknown[:100],
+            ),
+            advisory=True,
+        )
 
 
 def _read_value(host: Host, value: str) -> VisibleGpus:
@@ -106,7 +112,7 @@ def _hidden(host: Host, value: str) -> Finding:
     """All GPUs are hidden on purpose: whose purpose, is the question."""
     return Finding(
         "gpu-visibility.hidden",
-        _("{name}={value} hides every GPU from the job").format(name=RUNTIME, value=value),
+        _("{name}={value} hides every GPU from the job", name=RUNTIME, value=value),
         severity=None if host.options.expect == "gpu" else Severity.INFO,
         evidence=(f"{RUNTIME}={value}",),
         action=Action.CONFIG,
@@ -131,7 +137,7 @@ def _judge(value: str, visible: VisibleGpus, count: int) -> Iterator[Finding]:
 
 def _chosen(ids: tuple[int, ...], before: str) -> Fix:
     better = ",".join(map(str, ids))
-    return change_variable(_("choose the GPUs {ids}").format(ids=better), RUNTIME, better, before)
+    return change_variable(_("choose the GPUs {ids}", ids=better), RUNTIME, better, before)
 
 
 def _all(before: str) -> Fix:

@@ -138,8 +138,12 @@ def _sockets(variables: Mapping[str, str], rows: Mapping[str, Row]) -> Iterator[
     if all(name in rows and not what_is_wrong(rows[name], variables[name]) for name in SOCKETS):
         threads, each = (number(variables[name])[0] for name in SOCKETS)
         if threads * each > MOST_SOCKETS:
-            text = _("{threads} times {each} sockets is more than {most}")
-            why = text.format(threads=threads, each=each, most=MOST_SOCKETS)
+            why = _(
+                "{threads} times {each} sockets is more than {most}",
+                threads=threads,
+                each=each,
+                most=MOST_SOCKETS,
+            )
             yield _bad_value(rows[SOCKETS[1]], variables[SOCKETS[1]], why)
 
 
@@ -228,8 +232,11 @@ def _said(
     """The finding; its fix unsets the variable where no other steps are given."""
     name = row["name"]
     shown = value if len(value) <= SHOWN else value[:SHOWN] + "..."
-    source = _("built-in table of {as_of}: {source}")
-    sources = (source.format(as_of=row["as_of"], source=row["source"]),) if "source" in row else ()
+    sources = (
+        (_("built-in table of {as_of}: {source}", as_of=row["as_of"], source=row["source"]),)
+        if "source" in row
+        else ()
+    )
     unset = (Command(("unset", name)),)
     title = _("correct {name}") if steps else _("unset {name}")
     undo = Export(name, value).lines()

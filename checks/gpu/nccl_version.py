@@ -93,16 +93,20 @@ def nccl_version(host: Host) -> Iterator[Union[Finding, Facts]]:
         (use, build_of(host, use.path) if use.path and not use.built_in else None) for use in nccl_uses(host)
     ]
     if not uses:
-        text = _("no framework for GPUs is installed in {python}")
-        raise Skip(text.format(python=host.interpreter.label))
+        raise Skip(_("no framework for GPUs is installed in {python}", python=host.interpreter.label))
     yield Facts({use.framework: _facts(use, build) for use, build in uses})
     yield from _overwritten(host, uses)
     for use, build in uses:
         yield from _judge(host, use, build)
     silent = [use for use, build in uses if build and not build.version]
     if any(_least(host, use) for use in silent):
-        text = _("the NCCL of {names} does not say its version")
-        raise Unknown(text.format(names=", ".join(use.framework for use in silent)), advisory=True)
+        raise Unknown(
+            _(
+                "the NCCL of {names} does not say its version",
+                names=", ".join(use.framework for use in silent),
+            ),
+            advisory=True,
+        )
 
 
 def _facts(use: NcclUse, build: Optional[Build]) -> dict[str, object]:
@@ -151,16 +155,20 @@ def _overwritten(host: Host, uses: Sequence[tuple[NcclUse, Optional[Build]]]) ->
         wanted = (_requirement(host, use) or "").partition("==")[0]
         name = f"nvidia-nccl-cu{(build.cuda or '').partition('.')[0]}" if build else ""
         if wanted and build and build.cuda and name != wanted and use.path == use.own:
-            text = _("{names} have put libnccl.so.2 in the same place; {framework} needs that of {wanted}")
             names = ", ".join(distribution.name for distribution in installed)
             yield Finding(
                 "nccl-version.overwritten",
-                text.format(names=names, framework=use.framework, wanted=wanted),
+                _(
+                    "{names} have put libnccl.so.2 in the same place; {framework} needs that of {wanted}",
+                    names=names,
+                    framework=use.framework,
+                    wanted=wanted,
+                ),
                 evidence=_evidence(use, build),
                 action=Action.CONFIG,
                 fix=pip_install(
                     host,
-                    _("reinstall the library of {wanted}").format(wanted=wanted),
+                    _("reinstall the library of {wanted}", wanted=wanted),
                     "--force-reinstall",
                     "--no-deps",
                     _requirement(host, use) or wanted,
@@ -169,27 +177,29 @@ def _overwritten(host: Host, uses: Sequence[tuple[NcclUse, Optional[Build]]]) ->
 
 
 def _missing(host: Host, use: NcclUse) -> Finding:
-    text = _("{framework} {version} needs libnccl.so.2, which the loader does not find")
     wanted = _requirement(host, use)
     title = _("install the NCCL that it was built with")
     return Finding(
         "nccl-version.missing",
-        text.format(framework=use.framework, version=use.version),
+        _(
+            "{framework} {version} needs libnccl.so.2, which the loader does not find",
+            framework=use.framework,
+            version=use.version,
+        ),
         severity=ERROR if use.framework == "torch" else weight(host),
-        evidence=(_("needed by {path}").format(path=use.by),) if use.by else (),
+        evidence=(_("needed by {path}", path=use.by),) if use.by else (),
         action=Action.CONFIG,
         fix=pip_install(host, title, wanted) if wanted else None,
     )
 
 
 def _symbols(host: Host, use: NcclUse, build: Build, lacking: Sequence[str]) -> Finding:
-    text = _("{framework} calls {names}, which {path} (NCCL {nccl}) does not have")
     more = f" (+{len(lacking) - SHOWN})" if len(lacking) > SHOWN else ""
     names = ", ".join(lacking[:SHOWN]) + more
     words = {"framework": use.framework, "path": use.path, "nccl": build.version or "?"}
     return Finding(
         "nccl-version.missing-symbols",
-        text.format(names=names, **words),
+        _("{framework} calls {names}, which {path} (NCCL {nccl}) does not have", names=names, **words),
         severity=ERROR if use.framework == "torch" else weight(host),
         evidence=_evidence(use, build),
         action=Action.CONFIG,
@@ -198,11 +208,15 @@ def _symbols(host: Host, use: NcclUse, build: Build, lacking: Sequence[str]) -> 
 
 
 def _too_old(host: Host, use: NcclUse, build: Build, needed: str) -> Finding:
-    text = _("{framework} {version} needs NCCL {needed}, and would load {nccl}: {path}")
     words = {"framework": use.framework, "version": use.version, "needed": needed}
     return Finding(
         "nccl-version.too-old",
-        text.format(nccl=build.version, path=use.path, **words),
+        _(
+            "{framework} {version} needs NCCL {needed}, and would load {nccl}: {path}",
+            nccl=build.version,
+            path=use.path,
+            **words,
+        ),
         severity=WARNING if _requirement(host, use) else weight(host),
         evidence=_evidence(use, build),
         action=Action.CONFIG,
@@ -217,10 +231,15 @@ def _other(host: Host, use: NcclUse, build: Build, needed: Optional[str]) -> Ite
     own = build_of(host, use.own)
     if own.version in (None, build.version):
         return
-    text = _("{framework} would load NCCL {nccl} from {path}, not the {own} that is installed with it")
     yield Finding(
         "nccl-version.other-copy",
-        text.format(framework=use.framework, nccl=build.version, path=use.path, own=own.version),
+        _(
+            "{framework} would load NCCL {nccl} from {path}, not the {own} that is installed with it",
+            framework=use.framework,
+            nccl=build.version,
+            path=use.path,
+            own=own.version,
+        ),
         evidence=_evidence(use, build),
         action=Action.CONFIG,
         fix=_own_first(host, use),
@@ -230,7 +249,7 @@ def _other(host: Host, use: NcclUse, build: Build, needed: Optional[str]) -> Ite
 def _evidence(use: NcclUse, build: Build) -> tuple[str, ...]:
     lines = [f"{use.path}: NCCL {build.version or '?'}" + (f", CUDA {build.cuda}" if build.cuda else "")]
     if use.entry:
-        lines.append(_("found by the entry {entry} of LD_LIBRARY_PATH").format(entry=use.entry))
+        lines.append(_("found by the entry {entry} of LD_LIBRARY_PATH", entry=use.entry))
     if use.own and use.own != use.path:
         lines.append(use.own)
     return tuple(lines)
@@ -242,7 +261,7 @@ def _own_first(host: Host, use: NcclUse) -> Optional[Fix]:
         return None
     value = host.variables[PATH]
     folder = use.own.rpartition("/")[0]
-    title = _("let {folder} be searched first").format(folder=folder)
+    title = _("let {folder} be searched first", folder=folder)
     return change_variable(title, PATH, f"{folder}:{value}", value)
 
 

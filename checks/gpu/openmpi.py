@@ -90,8 +90,7 @@ def openmpi(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     name = _needed(host)
     if name is None:
-        text = _("no MindSpore that needs MPI is installed in {python}")
-        raise Skip(text.format(python=host.interpreter.label))
+        raise Skip(_("no MindSpore that needs MPI is installed in {python}", python=host.interpreter.label))
     mpi = library(host, name)
     facts = {"library": mpi.path, "version": mpi.version} if mpi else {"library": None}
     yield Facts(facts)
@@ -145,15 +144,27 @@ def _is_old(version: Optional[str], exact: bool) -> bool:
 def _missing(host: Host, name: str) -> Finding:
     from npudoctor.checks.gpu._job import weight
 
-    text = _(
-        "MindSpore's communication between GPUs needs {name} of Open MPI, which the loader does not find"
+    return Finding(
+        "openmpi.missing",
+        _(
+            "MindSpore's communication between GPUs needs {name} of Open MPI, which the loader does not find",
+            name=name,
+        ),
+        severity=weight(host),
+        action=Action.CONFIG,
     )
-    return Finding("openmpi.missing", text.format(name=name), severity=weight(host), action=Action.CONFIG)
 
 
 def _too_old(mpi: Mpi, least: str) -> Finding:
-    text = _("Open MPI is {version}; MindSpore's guide was written with {least}")
-    return Finding("openmpi.too-old", text.format(version=mpi.version, least=least), evidence=(mpi.path,))
+    return Finding(
+        "openmpi.too-old",
+        _(
+            "Open MPI is {version}; MindSpore's guide was written with {least}",
+            version=mpi.version,
+            least=least,
+        ),
+        evidence=(mpi.path,),
+    )
 
 
 def _no_launcher() -> Finding:
@@ -163,29 +174,38 @@ def _no_launcher() -> Finding:
 
 
 def _other_mpi(host: Host, path: str) -> Finding:
-    text = _("the first mpirun in PATH is not Open MPI's: {path} is {real}")
     return Finding(
         "openmpi.other-mpi",
-        text.format(path=path, real=host.files.real(path) or path),
+        _(
+            "the first mpirun in PATH is not Open MPI's: {path} is {real}",
+            path=path,
+            real=host.files.real(path) or path,
+        ),
         action=Action.CONFIG,
     )
 
 
 def _several(path: str, own: Mpi, version: str) -> Finding:
-    text = _("{path} belongs to Open MPI {own}, but the loaded library is {version}")
     return Finding(
         "openmpi.several",
-        text.format(path=path, own=own.version, version=version),
+        _(
+            "{path} belongs to Open MPI {own}, but the loaded library is {version}",
+            path=path,
+            own=own.version,
+            version=version,
+        ),
         evidence=(own.path,),
         action=Action.CONFIG,
     )
 
 
 def _root() -> Finding:
-    text = _("mpirun refuses to run as root unless {names} are 1 or --allow-run-as-root is passed")
     return Finding(
         "openmpi.root",
-        text.format(names=", ".join(ROOT)),
+        _(
+            "mpirun refuses to run as root unless {names} are 1 or --allow-run-as-root is passed",
+            names=", ".join(ROOT),
+        ),
         action=Action.CONFIG,
         fix=Fix(
             _("let mpirun run as root, as in a container"),

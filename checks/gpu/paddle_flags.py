@@ -82,7 +82,7 @@ def paddle_flags(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not rows:
         raise Skip(_("none of the variables of this check is set"))
     if not any(host.interpreter.version_of(name) for name in PACKAGES):
-        raise Skip(_("Paddle is not installed in {python}").format(python=host.interpreter.label))
+        raise Skip(_("Paddle is not installed in {python}", python=host.interpreter.label))
     yield Facts({"variables": {name: variables[name] for name in rows}})
     for row in rows.values():
         yield from _judge(host, row, variables[row["name"]])
@@ -161,7 +161,7 @@ def _said(code: str, text: str, row: Row, value: str, better: str = "", **words:
     """The finding; its fix sets `better`, or unsets the variable."""
     name = row["name"]
     shown = value if len(value) <= SHOWN else value[:SHOWN] + "..."
-    source = _("built-in table of {as_of}: {source}").format(as_of=row["as_of"], source=row["source"])
+    source = _("built-in table of {as_of}: {source}", as_of=row["as_of"], source=row["source"])
     title = _("correct {name}") if better else _("unset {name}")
     return Finding(
         f"paddle-flags.{code}",

@@ -84,10 +84,14 @@ def _facts(accelerators: Accelerators) -> dict[str, object]:
 
 def _fewer(host: Host, accelerators: Accelerators, wanted: int) -> Finding:
     action = Action.CONFIG if host.system.container() else Action.ISOLATE
-    text = _("this machine shows {count} of the {wanted} {kind}s that are expected")
     return Finding(
         "accelerator.fewer",
-        text.format(count=len(accelerators.nodes), wanted=wanted, kind=accelerators.kind.upper()),
+        _(
+            "this machine shows {count} of the {wanted} {kind}s that are expected",
+            count=len(accelerators.nodes),
+            wanted=wanted,
+            kind=accelerators.kind.upper(),
+        ),
         evidence=accelerators.evidence,
         action=action,
     )

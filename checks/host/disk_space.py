@@ -137,8 +137,11 @@ def _owners(host: Host) -> Iterator[Finding]:
 
     lines: Optional[tuple[str, ...]] = _owner_lines(host, TMP)
     if lines:
-        text = _("see whose files take the most space in {path}; do not empty the whole folder")
-        yield Finding("disk-space.tmp-owners", text.format(path=TMP), evidence=lines)
+        yield Finding(
+            "disk-space.tmp-owners",
+            _("see whose files take the most space in {path}; do not empty the whole folder", path=TMP),
+            evidence=lines,
+        )
 
 
 def _owner_lines(host: Host, folder: str) -> tuple[str, ...]:
@@ -170,7 +173,7 @@ def _owner_lines(host: Host, folder: str) -> tuple[str, ...]:
     names = user_names(host.files)
     lines = [_line(uid, size, biggest[uid], names) for uid, size in held.most_common(SHOWN) if size]
     if not all_seen:
-        lines.append(_("only the first {count} entries were examined").format(count=MOST))
+        lines.append(_("only the first {count} entries were examined", count=MOST))
     return tuple(lines)
 
 
@@ -190,8 +193,12 @@ def _entry(host: Host, path: str, follow: bool = False) -> Optional[Entry]:
 
 
 def _line(uid: int, size: int, biggest: tuple[int, str], names: dict[int, str]) -> str:
-    text = _("{owner} (uid {uid}): {size}; the biggest: {path}, {most}")
     owner = names.get(uid, "?")
-    return text.format(
-        owner=owner, uid=uid, size=size_text(size), path=biggest[1], most=size_text(biggest[0])
+    return _(
+        "{owner} (uid {uid}): {size}; the biggest: {path}, {most}",
+        owner=owner,
+        uid=uid,
+        size=size_text(size),
+        path=biggest[1],
+        most=size_text(biggest[0]),
     )

@@ -90,15 +90,22 @@ def file_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
     low = limit.soft < FEW
     then = None if _may_raise_itself(limit) else _limit_at_next_login(host)
     if then and then.soft is not None and then.soft >= ENOUGH:
-        text = _("a process may have {soft} files open, but enough from the next login: log in again")
         yield Finding(
-            "file-limits.next-login", text.format(soft=limit.soft), evidence=(*_evidence(limit), then.path)
+            "file-limits.next-login",
+            _(
+                "a process may have {soft} files open, but enough from the next login: log in again",
+                soft=limit.soft,
+            ),
+            evidence=(*_evidence(limit), then.path),
         )
         return
-    text = _("a process may have {soft} files open; the guide recommends {recommended}")
     yield Finding(
         _code(limit.soft),
-        text.format(soft=limit.soft, recommended=RECOMMENDED),
+        _(
+            "a process may have {soft} files open; the guide recommends {recommended}",
+            soft=limit.soft,
+            recommended=RECOMMENDED,
+        ),
         evidence=_evidence(limit),
         action=Action.CONFIG if low else Action.NONE,
         fix=_by_itself(limit) if _may_raise_itself(limit) else _raised(host, limit),
@@ -119,8 +126,7 @@ def _evidence(limit: Limit) -> tuple[str, ...]:
     hard = "unlimited" if limit.hard is None else str(limit.hard)
     lines = [f"ulimit -Sn {limit.soft}, ulimit -Hn {hard}"]
     if _room(limit) and not _may_raise_itself(limit):
-        text = _("this shell may raise it now: {line}")
-        lines.append(text.format(line=f"ulimit -Sn {limit.hard}"))
+        lines.append(_("this shell may raise it now: {line}", line=f"ulimit -Sn {limit.hard}"))
     return tuple(lines)
 
 
@@ -141,8 +147,10 @@ def _by_itself(limit: Limit, later: Optional[Fix] = None) -> Fix:
     steps = (Command(("ulimit", "-Sn", str(number))),)
     title = _("raise the limit in the shell that starts the job")
     if later is not None:
-        text = _("raise the limit in the shell that starts the job as far as it may; for more: {later}")
-        title = text.format(later="; ".join((later.title, *later.commands)))
+        title = _(
+            "raise the limit in the shell that starts the job as far as it may; for more: {later}",
+            later="; ".join((later.title, *later.commands)),
+        )
     return Fix(title, steps=steps, risk=Risk.MANUAL, needs_root=False)
 
 
@@ -192,16 +200,17 @@ def _obstacle(host: Host, number: int, content: str) -> Optional[str]:
     folder = files.stat(FOLDER)
     if not logins_read_them(files) or folder is None or not folder.is_dir:
         return _(
-            "logins on this machine do not read {path}: raise the limit where the session is opened"
-        ).format(path=FOLDER)
+            "logins on this machine do not read {path}: raise the limit where the session is opened",
+            path=FOLDER,
+        )
     if number < ENOUGH:
         # A session that asks for more than the kernel gives is not opened at all: nobody could log in.
         return _("first raise the kernel's limit: fs.nr_open is too low or unknown")
     user, groups = _user(host)
     then = pam_limit({**sources(files), LIMITS: content}, "nofile", user, groups)
     if (then.soft or 0) < ENOUGH:
-        return _("change the setting for {user} in {path}: it overrides a new file").format(
-            path=then.path, user=user
+        return _(
+            "change the setting for {user} in {path}: it overrides a new file", path=then.path, user=user
         )
     return None
 

@@ -122,8 +122,9 @@ def like_snapshot(host: Host) -> Iterator[Union[Finding, Facts]]:
         ]
     if unknown:
         more = f" (+{len(unknown) - NAMED})" if len(unknown) > NAMED else ""
-        text = _("could not be compared with the snapshot: {facts}")
-        raise Unknown(text.format(facts="; ".join(unknown[:NAMED]) + more))
+        raise Unknown(
+            _("could not be compared with the snapshot: {facts}", facts="; ".join(unknown[:NAMED]) + more)
+        )
 
 
 def _findings(host: Host, comparison: Comparison) -> Iterator[Finding]:
@@ -213,7 +214,7 @@ def _line(one: Difference, most: int) -> str:
     if mine is not None and theirs is not None and (mine or theirs):
         parts = ((_("only here {entries}"), mine), (_("only there {entries}"), theirs))
         texts = [text.format(entries=_cut(" ".join(entries), most)) for text, entries in parts if entries]
-        return _("{fact}: {differences}").format(fact=_label(one), differences=", ".join(texts))
+        return _("{fact}: {differences}", fact=_label(one), differences=", ".join(texts))
     text = _("{fact}: {here} here, {there} there")
     return text.format(fact=_label(one), here=_word(one.first, most), there=_word(one.second, most))
 

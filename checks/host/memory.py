@@ -77,10 +77,13 @@ def memory(host: Host) -> Iterator[Union[Finding, Facts]]:
         }
     )
     if available < min(SHARE * total, 4 * GIB):
-        text = _("only {left} of the machine's {total} of memory is available")
         yield Finding(
             "memory.nearly-used",
-            text.format(left=size_text(available), total=size_text(total)),
+            _(
+                "only {left} of the machine's {total} of memory is available",
+                left=size_text(available),
+                total=size_text(total),
+            ),
             action=Action.CLEANUP,
         )
     # A group as large as the machine, or larger, limits nothing.
@@ -114,10 +117,12 @@ def _mapped(limit: Limit) -> Iterator[Finding]:
     title = _("raise the limit in the shell that starts the job")
     later = _("ask whoever starts this session to raise its address space limit (ulimit -v, RLIMIT_AS)")
     steps = (Command(("ulimit", "-Sv", hard)),) if may else ()
-    text = _("a process may map only {limit} of memory: a framework's libraries need more")
     yield Finding(
         "memory.address-space",
-        text.format(limit=size_text(limit.soft)),
+        _(
+            "a process may map only {limit} of memory: a framework's libraries need more",
+            limit=size_text(limit.soft),
+        ),
         evidence=(f"ulimit -Sv {limit.soft >> 10}, ulimit -Hv {hard}",),
         action=Action.CONFIG,
         fix=Fix(title if may else later, steps=steps, risk=Risk.MANUAL, needs_root=False),

@@ -89,11 +89,14 @@ def _larger(host: Host, now: int) -> Optional[Fix]:
         return None
     text = f"{size // GIB}g" if size == MOST else f"{size // MIB}m"
     if host.system.container():
-        title = _(
-            "ask whoever starts the container to add --shm-size={size}, or an emptyDir of medium Memory"
-        )
         return Fix(
-            title.format(size=text), risk=Risk.MANUAL, needs_root=False, container=("--shm-size", text)
+            _(
+                "ask whoever starts the container to add --shm-size={size}, or an emptyDir of medium Memory",
+                size=text,
+            ),
+            risk=Risk.MANUAL,
+            needs_root=False,
+            container=("--shm-size", text),
         )
     if not _is_tmpfs(host):
         return None

@@ -148,10 +148,14 @@ def _expect_known(host: Host, folders: Iterable[JobFolder]) -> None:
     """Unknown where it cannot be told whether the job's user may write to one of them."""
     for folder in folders:
         if folder.writable is None:
-            text = _(
-                "could not determine whether {user} may write to {path}: it may have an access control list"
+            raise Unknown(
+                _(
+                    "could not determine whether {user} may write to {path}: it may have an access control "
+                    "list",
+                    user=job_user(host).user,
+                    path=folder.path,
+                )
             )
-            raise Unknown(text.format(user=job_user(host).user, path=folder.path))
 
 
 def _not_writable(host: Host, place: JobFolder, severity: Severity, variable: str = "") -> Finding:
@@ -219,8 +223,13 @@ def _fix(host: Host, place: JobFolder, variable: str) -> Optional[Fix]:
 
 def _writable_again(host: Host, place: JobFolder) -> Fix:
     if host.system.container():
-        text = _("ask whoever starts the container to provide a writable {path}: --tmpfs {path}")
-        return Fix(text.format(path=place.path), risk=Risk.MANUAL)
+        return Fix(
+            _(
+                "ask whoever starts the container to provide a writable {path}: --tmpfs {path}",
+                path=place.path,
+            ),
+            risk=Risk.MANUAL,
+        )
     point = place.mount.point if place.mount else place.path
     steps = (Command(("mount", "-o", "remount,rw", point)),)
     title = _("mount it writable, once `dmesg` shows no error of that file system")
@@ -233,21 +242,26 @@ def _judge_mindspore(host: Host, path: str) -> Iterator[Finding]:
     closed = _closed(host, path)
     if closed is None or not (named or _installed(host)):
         return
-    text = _(
-        "no dataset cache server of {user} can start: {path} belongs to {owner}, mode {mode}; "
-        "`dataset-cache --start` reports success and the server exits at once"
-    )
     owner = _name(host, closed.uid)
-    title = _("ask {owner} to remove {path} once no cache server uses it").format(owner=owner, path=path)
+    title = _("ask {owner} to remove {path} once no cache server uses it", owner=owner, path=path)
     yield Finding(
         "temporary-folders.mindspore-closed",
-        text.format(user=job_user(host).user, path=path, owner=owner, mode=f"{closed.permissions:04o}"),
+        _(
+            "no dataset cache server of {user} can start: {path} belongs to {owner}, mode {mode}; "
+            "`dataset-cache --start` reports success and the server exits at once",
+            user=job_user(host).user,
+            path=path,
+            owner=owner,
+            mode=f"{closed.permissions:04o}",
+        ),
         severity=ERROR if named else WARNING,
-        evidence=(f"{path} uid={closed.uid} gid={closed.gid} mode={stat.filemode(closed.mode)}",
-                  *(f"{name}={host.variables[name]}" for name in named)),
+        evidence=(
+            f"{path} uid={closed.uid} gid={closed.gid} mode={stat.filemode(closed.mode)}",
+            *(f"{name}={host.variables[name]}" for name in named),
+        ),
         action=Action.CONFIG,
         fix=Fix(title, risk=Risk.MANUAL, needs_root=closed.uid == 0),
-    )  # fmt: skip
+    )
 
 
 def _closed(host: Host, path: str) -> Optional[Entry]:

@@ -59,6 +59,5 @@ def _folded(message: str, findings: Sequence[Finding], count: int, names: Sequen
         return replace(first, message=message, evidence=(*evidence, *first.evidence[-1:]), fix=fix)
     steps = tuple(step for finding in findings if finding.fix for step in finding.fix.steps)
     if count > len(findings):
-        text = _("one run removes {count} of them; run it again for the rest")
-        evidence += (text.format(count=len(findings)),)
+        evidence += (_("one run removes {count} of them; run it again for the rest", count=len(findings)),)
     return replace(first, message=message, evidence=evidence, fix=replace(first.fix, steps=steps))

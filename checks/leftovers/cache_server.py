@@ -93,11 +93,21 @@ def cache_server(host: Host) -> Iterator[Finding]:
     yield from _proven(host, seen)
     yield from _unproven(host, seen)
     if scene.unseen:
-        text = _("could not look into {path}: {why}")
-        raise Unknown("; ".join(some([text.format(path=path, why=why) for path, why in scene.unseen])))
+        raise Unknown(
+            "; ".join(
+                some(
+                    [_("could not look into {path}: {why}", path=path, why=why) for path, why in scene.unseen]
+                )
+            )
+        )
     if scene.hidden:
-        text = _("only root can look into {folders}, where other users' servers may be")
-        raise Unknown(text.format(folders=", ".join(some(scene.hidden))), advisory=not host.identity.is_root)
+        raise Unknown(
+            _(
+                "only root can look into {folders}, where other users' servers may be",
+                folders=", ".join(some(scene.hidden)),
+            ),
+            advisory=not host.identity.is_root,
+        )
 
 
 SHOWN = 20
@@ -114,14 +124,22 @@ def _orphan_segment(host: Host, judged: SegmentState) -> Finding:
     from npudoctor.proof import leftovers
 
     segment = judged.segment
-    text = _("a dead cache server left the shared memory segment {shmid} of {size}")
     evidence = leftovers.segment_evidence(judged)
     if judged.socket is not None:
-        gentle = _("MindSpore itself cleans socket and segment: dataset-cache --start -p {port}, then --stop")
-        evidence = (*evidence, gentle.format(port=judged.socket.port))
+        evidence = (
+            *evidence,
+            _(
+                "MindSpore itself cleans socket and segment: dataset-cache --start -p {port}, then --stop",
+                port=judged.socket.port,
+            ),
+        )
     return Finding(
         "cache-server.orphan-segment",
-        text.format(shmid=segment.shmid, size=leftovers.format_size(segment.size)),
+        _(
+            "a dead cache server left the shared memory segment {shmid} of {size}",
+            shmid=segment.shmid,
+            size=leftovers.format_size(segment.size),
+        ),
         evidence=evidence,
         action=Action.CLEANUP,
         fix=_safe(
@@ -139,16 +157,20 @@ def _client_attached(host: Host, judged: SegmentState) -> Finding:
 
     segment = judged.segment
     pids = host.processes.mappers(segment.shmid)
-    text = _("the cache server of segment {shmid} is dead, but clients hold its {size}: {clients}")
     named = ", ".join(f"{pid} ({host.processes.program(pid) or '?'})" for pid in pids)
     unseen = segment.nattch - len(pids)
     evidence = leftovers.segment_evidence(judged)
     if unseen > 0:
-        evidence += (_("{count} attachments are not visible from here").format(count=unseen),)
+        evidence += (_("{count} attachments are not visible from here", count=unseen),)
     ending = (Command(("kill", *map(str, pids))),) if pids else ()
     return Finding(
         "cache-server.client-attached",
-        text.format(shmid=segment.shmid, size=leftovers.format_size(segment.size), clients=named or "?"),
+        _(
+            "the cache server of segment {shmid} is dead, but clients hold its {size}: {clients}",
+            shmid=segment.shmid,
+            size=leftovers.format_size(segment.size),
+            clients=named or "?",
+        ),
         evidence=evidence,
         action=Action.RESTART_JOB,
         fix=Fix(_("end these clients first, then run the fix again"), steps=ending, risk=Risk.MANUAL),
@@ -161,11 +183,17 @@ def _orphan_socket(host: Host, stale: StaleSocket) -> Finding:
     from npudoctor.host.process.identity import user_name
 
     entry = stale.file.entry
-    seen = _("owner {owner} inode {inode} key 0x{key:08x}")
     return Finding(
         "cache-server.orphan-socket",
-        _("a dead cache server left its socket {path}").format(path=stale.file.path),
-        evidence=(seen.format(owner=user_name(entry.uid), inode=entry.ino, key=stale.file.key),),
+        _("a dead cache server left its socket {path}", path=stale.file.path),
+        evidence=(
+            _(
+                "owner {owner} inode {inode} key 0x{key:08x}",
+                owner=user_name(entry.uid),
+                inode=entry.ino,
+                key=stale.file.key,
+            ),
+        ),
         action=Action.CLEANUP,
         fix=_safe(
             host,
@@ -180,10 +208,9 @@ def _displaced(host: Host, found: SocketFile) -> Finding:
     """A living server's socket that a killed removal of ours had renamed."""
     from npudoctor.checks.leftovers import _cache_server_steps as steps
 
-    text = _("an interrupted removal renamed a living server's socket {path}")
     return Finding(
         "cache-server.orphan-socket",
-        text.format(path=found.original),
+        _("an interrupted removal renamed a living server's socket {path}", path=found.original),
         action=Action.CLEANUP,
         fix=_safe(host, _("give the socket its name back"), steps.restore_socket(found), found.entry.uid),
     )
@@ -198,8 +225,8 @@ def _orphan_spill(host: Host, _proven: ProvenSpill) -> Finding:
     size = leftovers.format_size(folder.size)
     return Finding(
         "cache-server.orphan-spill",
-        _("a dead cache server left spilled data in {path}: {size}").format(path=folder.path, size=size),
-        evidence=(_("named in {path}").format(path=_proven.log.path),),
+        _("a dead cache server left spilled data in {path}: {size}", path=folder.path, size=size),
+        evidence=(_("named in {path}", path=_proven.log.path),),
         action=Action.CLEANUP,
         fix=_safe(
             host,
@@ -291,16 +318,16 @@ def _too_early(judged: SegmentState) -> Finding:
     from npudoctor.proof import leftovers
 
     segment = judged.segment
-    text = _(
-        "the shared memory segment {shmid} of {size} is too new to be judged: its server may be starting"
-    )
-    title = _("ask again in {seconds} s")
     return Finding(
         "cache-server.unproven",
-        text.format(shmid=segment.shmid, size=leftovers.format_size(segment.size)),
+        _(
+            "the shared memory segment {shmid} of {size} is too new to be judged: its server may be starting",
+            shmid=segment.shmid,
+            size=leftovers.format_size(segment.size),
+        ),
         evidence=leftovers.segment_evidence(judged),
         fix=Fix(
-            title.format(seconds=math.ceil(judged.ready_in) + 1),
+            _("ask again in {seconds} s", seconds=math.ceil(judged.ready_in) + 1),
             risk=Risk.MANUAL,
             needs_root=False,
             unproven=True,
@@ -315,10 +342,13 @@ def _unproven_segment(judged: SegmentState) -> Finding:
     segment = judged.segment
     if judged.ready_in and not segment.nattch:
         return _too_early(judged)
-    text = _("the shared memory segment {shmid} of {size} may be a dead cache server's; this is not proven")
     return Finding(
         "cache-server.unproven",
-        text.format(shmid=segment.shmid, size=leftovers.format_size(segment.size)),
+        _(
+            "the shared memory segment {shmid} of {size} may be a dead cache server's; this is not proven",
+            shmid=segment.shmid,
+            size=leftovers.format_size(segment.size),
+        ),
         severity=INFO if segment.nattch else None,
         evidence=leftovers.segment_evidence(judged),
         # What somebody uses is nothing that a person should be told to remove either.
@@ -327,10 +357,9 @@ def _unproven_segment(judged: SegmentState) -> Finding:
 
 
 def _unproven_socket(state: SocketState) -> Finding:
-    text = _("the socket {path} may be a dead cache server's; this is not proven")
     return Finding(
         "cache-server.unproven",
-        text.format(path=state.file.path),
+        _("the socket {path} may be a dead cache server's; this is not proven", path=state.file.path),
         evidence=(state.why,),
         fix=_by_hand(_socket_step(state)),
     )
@@ -341,30 +370,31 @@ def _passed(seen: Leftovers) -> Iterator[Finding]:
     from npudoctor.checks.leftovers._folded import FEW
     from npudoctor.host.process.identity import user_name
 
-    text = _(
-        "user {owner} has {count} more sockets, folders and links named like a cache server's,"
-        " too many to check"
-    )
     for one in seen.passed[:FEW]:
-        message = text.format(owner=user_name(one.uid), count=one.count)
+        message = _(
+            "user {owner} has {count} more sockets, folders and links named like a cache server's,"
+            " too many to check",
+            owner=user_name(one.uid),
+            count=one.count,
+        )
         yield Finding("cache-server.unproven", message, fix=_by_hand())
     rest = seen.passed[FEW:]
     if rest:
-        text = _(
+        message = _(
             "{owners} more users have {count} sockets, folders and links named like a cache server's,"
-            " too many to check"
+            " too many to check",
+            owners=len(rest),
+            count=sum(one.count for one in rest),
         )
-        message = text.format(owners=len(rest), count=sum(one.count for one in rest))
         yield Finding("cache-server.unproven", message, fix=_by_hand())
 
 
 def _unproven_folder(path: str, folder: Optional[SpillFolder], why: str) -> Finding:
     from npudoctor.checks.leftovers import _cache_server_steps as steps
 
-    text = _("the folder {path} may be a dead cache server's spilled data; this is not proven")
     return Finding(
         "cache-server.unproven",
-        text.format(path=path),
+        _("the folder {path} may be a dead cache server's spilled data; this is not proven", path=path),
         evidence=(why,),
         # Lines that remove something else than containers are shown to nobody, whatever a log says.
         fix=_by_hand(steps.remove_spill(folder)) if folder and folder.plain else _by_hand(),

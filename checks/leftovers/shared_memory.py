@@ -159,32 +159,36 @@ def _foreign(host: Host, segments: Sequence[Segment], others: Sequence[IpcObject
     from npudoctor.host.process.users import user_names
 
     count = len(segments) + len(others)
-    text = ngettext(
-        "{count} System V object of another program may be left over; it is not judged",
-        "{count} System V objects of other programs may be left over; they are not judged",
-        count,
-    )
 
     names = user_names(host.files)
     lines = _listed(host, segments, names) + [_other_line(other, names) for other in others[:SHOWN]]
     if len(others) > SHOWN:
-        lines.append(_("and {count} more semaphore sets and queues").format(count=len(others) - SHOWN))
-    return Finding("shared-memory.foreign", text.format(count=count), evidence=tuple(lines))
+        lines.append(_("and {count} more semaphore sets and queues", count=len(others) - SHOWN))
+    return Finding(
+        "shared-memory.foreign",
+        ngettext(
+            "{count} System V object of another program may be left over; it is not judged",
+            "{count} System V objects of other programs may be left over; they are not judged",
+            count,
+            count=count,
+        ),
+        evidence=tuple(lines),
+    )
 
 
 def _unattached(host: Host, segments: Sequence[Segment]) -> Finding:
     from npudoctor.host.process.users import user_names
 
-    text = ngettext(
-        "{count} shared memory segment of another program, {size}, is attached to no process",
-        "{count} shared memory segments of other programs, {size} in all, are attached to no process",
-        len(segments),
-    )
-
     size = _size(sum(segment.size for segment in segments))
     return Finding(
         "shared-memory.unattached",
-        text.format(count=len(segments), size=size),
+        ngettext(
+            "{count} shared memory segment of another program, {size}, is attached to no process",
+            "{count} shared memory segments of other programs, {size} in all, are attached to no process",
+            len(segments),
+            count=len(segments),
+            size=size,
+        ),
         evidence=tuple(_listed(host, segments, user_names(host.files))),
     )
 
@@ -196,18 +200,18 @@ def _listed(host: Host, segments: Sequence[Segment], names: dict[int, str]) -> l
     rest = ordered[SHOWN:]
     if rest:
         size = _size(sum(segment.size for segment in rest))
-        lines.append(_("and {count} smaller segments, {size} in all").format(count=len(rest), size=size))
+        lines.append(_("and {count} smaller segments, {size} in all", count=len(rest), size=size))
     return lines
 
 
 def _segment_line(host: Host, segment: Segment, names: dict[int, str]) -> str:
     from npudoctor.proof.creator import creator_life
 
-    text = _("shmid {shmid}, key 0x{key:08x}, {size}, mode {mode:o}, owner {owner}, attached {nattch}: {why}")
     why = creator_life(host, segment.cpid, segment.ctime).why
     if segment.destroyed:
         why += _("; ") + _("marked for destruction")
-    return text.format(
+    return _(
+        "shmid {shmid}, key 0x{key:08x}, {size}, mode {mode:o}, owner {owner}, attached {nattch}: {why}",
         shmid=segment.shmid,
         key=segment.key,
         size=_size(segment.size),
@@ -303,13 +307,14 @@ def _left_over(
 ) -> Finding:
     from npudoctor.proof.leftovers import format_size
 
-    text = _(
-        "{size} in /dev/shm (files: {count}) belongs to processes that are gone, and no process is seen "
-        "using it"
-    )
     return Finding(
         "shared-memory.left-over",
-        text.format(count=len(judged), size=format_size(_bytes(judged))),
+        _(
+            "{size} in /dev/shm (files: {count}) belongs to processes that are gone, and no process is seen "
+            "using it",
+            count=len(judged),
+            size=format_size(_bytes(judged)),
+        ),
         severity=None if _bytes(judged) >= MUCH else INFO,
         evidence=_list_files(host, judged, rest),
         action=Action.CLEANUP,
@@ -320,14 +325,15 @@ def _left_over(
 def _unproven(host: Host, judged: Sequence[SharedFileState], rest: Sequence[SharedFile]) -> Finding:
     from npudoctor.proof.leftovers import format_size
 
-    text = _(
-        "{size} in /dev/shm (files: {count}): no process is seen using it; could not determine whether "
-        "it is left over"
-    )
     much = _bytes(judged) >= MUCH and not any(one.unseen for one in judged) and not host.system.container()
     return Finding(
         "shared-memory.unproven",
-        text.format(count=len(judged), size=format_size(_bytes(judged))),
+        _(
+            "{size} in /dev/shm (files: {count}): no process is seen using it; could not determine whether "
+            "it is left over",
+            count=len(judged),
+            size=format_size(_bytes(judged)),
+        ),
         severity=None if much else INFO,
         evidence=_list_files(host, judged, rest),
         fix=_removal(host, judged),
@@ -354,11 +360,17 @@ def _list_files(
     lines = [_line(one, names, now) for one in _biggest(judged)[:SHOWN]]
     rest = _biggest(judged)[SHOWN:]
     if rest:
-        text = _("and {count} smaller files, {size} in all")
-        lines.append(text.format(count=len(rest), size=format_size(_bytes(rest))))
+        lines.append(
+            _("and {count} smaller files, {size} in all", count=len(rest), size=format_size(_bytes(rest)))
+        )
     if unjudged:
-        text = _("and {count} more in /dev/shm were not looked at: none is bigger than {size}")
-        lines.append(text.format(count=len(unjudged), size=format_size(unjudged[0].entry.held)))
+        lines.append(
+            _(
+                "and {count} more in /dev/shm were not looked at: none is bigger than {size}",
+                count=len(unjudged),
+                size=format_size(unjudged[0].entry.held),
+            )
+        )
     return tuple(lines)
 
 
@@ -366,8 +378,8 @@ def _line(one: SharedFileState, names: dict[int, str], now: float) -> str:
     from npudoctor.proof.leftovers import format_size
 
     entry = one.file.entry
-    text = _("{path} ({library}), {size}, owner {owner}, {minutes} minutes old: {why}")
-    return text.format(
+    return _(
+        "{path} ({library}), {size}, owner {owner}, {minutes} minutes old: {why}",
         path=one.file.path,
         library=one.file.library,
         size=format_size(entry.held),

@@ -126,8 +126,13 @@ def stale_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield from _zombie(host, twice.zombies)
     yield from _idle(host, [one for one in twice.idle if one.process.pid not in known])
     if proofs and judge.blind:
-        text = _("could not determine whether a process has outlived its job or container: {why}")
-        raise Unknown(text.format(why=judge.blind), advisory=True)
+        raise Unknown(
+            _(
+                "could not determine whether a process has outlived its job or container: {why}",
+                why=judge.blind,
+            ),
+            advisory=True,
+        )
 
 
 # In the paths of control groups of jobs and containers; who takes in orphans besides the first process.
@@ -184,7 +189,7 @@ def _left_behind(host: Host, stale: Mapping[int, str], judge: StaleJudge) -> Ite
 def _left_behind_finding(host: Host, found: Mapping[int, str], fix: Fix) -> Finding:
     return Finding(
         "stale-processes.left-behind",
-        _("processes outlived their Slurm job or container: {pids}").format(pids=_named(host, found)),
+        _("processes outlived their Slurm job or container: {pids}", pids=_named(host, found)),
         evidence=_lines(host, found),
         action=Action.CLEANUP,
         fix=fix,
@@ -195,10 +200,9 @@ def _outlived_job(host: Host, over: Mapping[int, str]) -> Iterator[Finding]:
     """Those that outlived the job that their variables name."""
     if over:
         over = dict(sorted(over.items()))  # they were found job by job
-        text = _("processes were started in a Slurm job that is over: {pids}")
         yield Finding(
             "stale-processes.outlived-job",
-            text.format(pids=_named(host, over)),
+            _("processes were started in a Slurm job that is over: {pids}", pids=_named(host, over)),
             evidence=_lines(host, over),
             fix=_looking(list(over)),
         )
@@ -226,12 +230,11 @@ def _stuck(host: Host, holders: Sequence[Holder]) -> Iterator[Finding]:
 def _zombie(host: Host, zombies: Sequence[Process]) -> Iterator[Finding]:
     """Those that ended and were not fetched."""
     if zombies:
-        text = _("processes have ended, but their parents have not reaped them: {pids}")
         why = {process.pid: _why_there(host, process) for process in zombies}
         parents = sorted({process.parent for process in zombies if process.parent > 1})
         yield Finding(
             "stale-processes.zombie",
-            text.format(pids=_named(host, why)),
+            _("processes have ended, but their parents have not reaped them: {pids}", pids=_named(host, why)),
             evidence=_lines(host, why),
             fix=_looking(parents or list(why)),
         )
@@ -240,11 +243,10 @@ def _zombie(host: Host, zombies: Sequence[Process]) -> Iterator[Finding]:
 def _compile_worker(host: Host, orphans: Sequence[Process]) -> Iterator[Finding]:
     """Compilers of operators that nobody waits for."""
     if orphans:
-        text = _("processes compile operators for a process that is gone: {pids}")
         found = {process.pid: "" for process in orphans}
         yield Finding(
             "stale-processes.compile-worker",
-            text.format(pids=_named(host, found)),
+            _("processes compile operators for a process that is gone: {pids}", pids=_named(host, found)),
             evidence=_lines(host, found),
             fix=_ending(host, list(found)),
         )
@@ -253,11 +255,13 @@ def _compile_worker(host: Host, orphans: Sequence[Process]) -> Iterator[Finding]
 def _idle(host: Host, holders: Sequence[Holder]) -> Iterator[Finding]:
     """Those that hold a device and do nothing: named, and no more."""
     if holders:
-        text = _("processes hold a device but used neither CPU nor the device in two samples: {pids}")
         found = {one.process.pid: ", ".join(one.nodes) for one in holders}
         yield Finding(
             "stale-processes.idle",
-            text.format(pids=_named(host, found)),
+            _(
+                "processes hold a device but used neither CPU nor the device in two samples: {pids}",
+                pids=_named(host, found),
+            ),
             evidence=(*_lines(host, found), _("an idle server or a waiting rank looks the same")),
             fix=_looking(list(found)),
         )
@@ -265,10 +269,10 @@ def _idle(host: Host, holders: Sequence[Holder]) -> Iterator[Finding]:
 
 def _why_there(host: Host, process: Process) -> str:
     if process.threads > 1:
-        text = _("{count} threads of it live on")
-        return text.format(count=process.threads - 1)
-    text = _("its parent is process {pid} ({program})")
-    return text.format(pid=process.parent, program=_name(host, process.parent))
+        return _("{count} threads of it live on", count=process.threads - 1)
+    return _(
+        "its parent is process {pid} ({program})", pid=process.parent, program=_name(host, process.parent)
+    )
 
 
 def _named(host: Host, pids: Iterable[int], most: int = 4) -> str:
@@ -289,18 +293,20 @@ def _lines(host: Host, found: Mapping[int, str]) -> tuple[str, ...]:
     names = user_names(host.files)
     lines = [_line(host, pid, why, names) for pid, why in list(found.items())[:SHOWN]]
     if len(found) > SHOWN:
-        lines.append(_("and {count} more processes").format(count=len(found) - SHOWN))
+        lines.append(_("and {count} more processes", count=len(found) - SHOWN))
     return tuple(lines)
 
 
 def _line(host: Host, pid: int, why: str, names: Mapping[int, str]) -> str:
     process = host.processes.all()[pid]
-    text = _("pid {pid}, user {user}, running for {minutes} minutes: {line}")
     line = " ".join(host.processes.arguments(pid) or (process.name,))
-    said = text.format(
-        pid=pid, user=names.get(process.uid, str(process.uid)), minutes=_minutes(host, process),
+    said = _(
+        "pid {pid}, user {user}, running for {minutes} minutes: {line}",
+        pid=pid,
+        user=names.get(process.uid, str(process.uid)),
+        minutes=_minutes(host, process),
         line=line if len(line) <= LONGEST else f"{line[:LONGEST]}...",
-    )  # fmt: skip
+    )
     return f"{said} - {why}" if why else said
 
 
@@ -361,8 +367,7 @@ def _without_parents_of_others(endings: Endings, pids: set[int], kept: dict[int,
         child = endings.unproven_child(pid, pids)
         if child is not None:
             pids.discard(pid)
-            text = _("it has a child {child} that does not end with it")
-            kept[pid] = text.format(child=child)
+            kept[pid] = _("it has a child {child} that does not end with it", child=child)
 
 
 def _step(endings: Endings, owner: int, pids: set[int]) -> SignalProcess:

@@ -153,20 +153,27 @@ def _lock(host: Host, path: str) -> Iterator[Finding]:
     words = {"path": path, "minutes": int(age // 60)}
     line = f"{path} uid={entry.uid} size={entry.size} ino={entry.ino}"
     if free:
-        text = _(
-            "{path} is {minutes} minutes old and no process holds it: training would wait for it forever"
-        )
         yield Finding(
             "temp-files.stale-lock",
-            text.format(**words),
+            _(
+                "{path} is {minutes} minutes old and no process holds it: training would wait for it forever",
+                **words,
+            ),
             evidence=(line,),
             action=Action.CLEANUP,
             fix=_unlocking(host, path, entry, kind),
         )
     elif free is None and age >= OLD:
-        text = _("{path} is {minutes} minutes old; could not determine whether its build is still running")
         fix = _removal(host, entry.uid, (Command(("rm", "--", path)),), unproven=True)
-        yield Finding("temp-files.lock", text.format(**words), evidence=(line,), fix=fix)
+        yield Finding(
+            "temp-files.lock",
+            _(
+                "{path} is {minutes} minutes old; could not determine whether its build is still running",
+                **words,
+            ),
+            evidence=(line,),
+            fix=fix,
+        )
 
 
 def _file_system(host: Host, path: str) -> str:
@@ -212,11 +219,10 @@ def _left(host: Host, left: Sequence[TempFolder], fix: Fix) -> Finding:
     names = user_names(host.files)
     lines = [_line(host, folder, names) for folder in left[:SHOWN]]
     if left[SHOWN:]:
-        lines.append(_("and {count} more folders").format(count=len(left) - SHOWN))
-    text = _("temporary folders of training that has ended: {count}")
+        lines.append(_("and {count} more folders", count=len(left) - SHOWN))
     return Finding(
         "temp-files.left-over",
-        text.format(count=len(left)),
+        _("temporary folders of training that has ended: {count}", count=len(left)),
         evidence=tuple(lines),
         action=Action.CLEANUP,
         fix=fix,
@@ -255,8 +261,8 @@ def _owner(host: Host, folders: Sequence[TempFolder]) -> int:
 
 
 def _line(host: Host, folder: TempFolder, names: dict[int, str]) -> str:
-    text = _("{path} ({library}), owner {owner}, {minutes} minutes old, {count} files")
-    return text.format(
+    return _(
+        "{path} ({library}), owner {owner}, {minutes} minutes old, {count} files",
         path=folder.path,
         library=folder.library,
         owner=names.get(folder.entry.uid, str(folder.entry.uid)),

@@ -50,8 +50,9 @@ def way_in(
     if zoneless:
         title = _(
             "{title}; in the default zone: add --zone= where firewall-cmd --get-active-zones names another "
-            "one for the interface by which they come"
-        ).format(title=title)
+            "one for the interface by which they come",
+            title=title,
+        )
     return Fix(title, steps, risk=Risk.MANUAL if zoneless else Risk.CAUTION)
 
 

@@ -39,7 +39,7 @@ def reserve(host: Host, outgoing: Span, reserved: Sequence[Span], more: Sequence
         return Fix(title, (step,), risk=Risk.MANUAL)
     other = _said_elsewhere(host)
     if other is not None:
-        title = _("Reserve them until the next boot; {path} decides what is reserved then").format(path=other)
+        title = _("Reserve them until the next boot; {path} decides what is reserved then", path=other)
         return Fix(title, (step,))
     kept = WriteFile.at(host, KEPT, f"{RESERVED}={then}\n")
     # Last what ends the finding: a run that was killed in between is finished by the next one.

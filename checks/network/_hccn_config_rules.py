@@ -86,13 +86,13 @@ def _bad_values(machine: Machine) -> Iterator[Finding]:
             if value and not right(value):
                 bad.append(f"{name}_{device}={value[:60]}")
     if bad:
-        text = _("{conf} has invalid values: {what}").format(conf=CONF, what=_few(bad))
+        text = _("{conf} has invalid values: {what}", conf=CONF, what=_few(bad))
         yield _finding("bad-value", text, machine.severity, evidence=tuple(bad))
     names = [
         key for key in (conf.clashes if conf else ()) if key.rpartition("_")[0] in (*ADDRESSES, "netmask")
     ]
     if names:
-        text = _("{conf} has two values for each of {names}").format(conf=CONF, names=_few(names))
+        text = _("{conf} has two values for each of {names}", conf=CONF, names=_few(names))
         yield _finding("clash", text)
 
 
@@ -194,7 +194,7 @@ def _links(machine: Machine, addressed: set[int]) -> Iterator[Finding]:
     ports = [port for port in machine.ports if port.device in addressed]
     down = [port.device for port in ports if port.get("link").upper() == "DOWN"]
     if down:
-        text = _("the network link of NPU {devices} is down").format(devices=_few(down))
+        text = _("the network link of NPU {devices} is down", devices=_few(down))
         yield _finding("link-down", text, machine.severity, down, action=Action.CONTACT)
     ill: dict[str, list[int]] = {}
     for port in ports:

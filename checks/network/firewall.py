@@ -193,7 +193,7 @@ class Answers:
         if not open_ports:
             return ""
         if self._lost:
-            why = _("the address of {peers} is not known").format(peers=abbreviate(self._lost))
+            why = _("the address of {peers} is not known", peers=abbreviate(self._lost))
         elif self.rules.unread:
             why = "; ".join(self.rules.unread)
         elif any(verdict.late for _c, _s, verdict in self._judged):
@@ -202,10 +202,13 @@ class Answers:
             why = _("it depends on who connects: name the other nodes with --peers")
         else:
             places = (place for _c, _s, verdict in self._judged for place in verdict.places)
-            why = _("it depends on what cannot be judged: {rules}").format(rules=abbreviate(places, 3))
+            why = _("it depends on what cannot be judged: {rules}", rules=abbreviate(places, 3))
             why = "; ".join([why, *self.rules.unlent])
-        text = _("could not determine whether the firewall lets others in on TCP {ports}: {why}")
-        return text.format(ports=abbreviate((spell([span]) for span in open_ports), 8), why=why)
+        return _(
+            "could not determine whether the firewall lets others in on TCP {ports}: {why}",
+            ports=abbreviate((spell([span]) for span in open_ports), 8),
+            why=why,
+        )
 
     def _known(self, verdict: PortVerdict) -> PortVerdict:
         """Rules that could not be read may drop what the others let through."""
@@ -244,14 +247,12 @@ def _blocked(host: Host, claim: Claim, answers: Answers) -> Iterator[Finding]:
     ports = runs(port for _c, (low, high), _v in found for port in range(low, high + 1))
     peers = list(dict.fromkeys(caller.name for caller, _s, _v in found if caller.name))
     places = tuple(dict.fromkeys(place for _c, _s, verdict in found for place in verdict.places))
-    text = ngettext(
-        "The firewall blocks {who} from TCP port {ports} ({label}): {place}",
-        "The firewall keeps {who} out of TCP ports {ports} ({label}): {place}",
-        sum(high - low + 1 for low, high in ports),
-    )
     yield Finding(
         "firewall.blocked",
-        text.format(
+        ngettext(
+            "The firewall blocks {who} from TCP port {ports} ({label}): {place}",
+            "The firewall keeps {who} out of TCP ports {ports} ({label}): {place}",
+            sum(high - low + 1 for low, high in ports),
             who=abbreviate(peers) if peers else _("every other node"),
             ports=abbreviate((spell([span]) for span in ports), 8),
             label=claim.label,

@@ -277,10 +277,9 @@ def _pair(pcie: Optional[str], roce: Optional[str]) -> Finding:
     names = ("HCCL_INTRA_PCIE_ENABLE", "HCCL_INTRA_ROCE_ENABLE")
     given = {name: value for name, value in zip(names, (pcie, roce)) if value is not None}
     told = ", ".join(f"{name}={given.get(name, _('unset'))}" for name in names)
-    text = _("HCCL does not support the pair {told}: it stops with EI0001")
     return Finding(
         "hccl-env.unsupported-pair",
-        text.format(told=told),
+        _("HCCL does not support the pair {told}: it stops with EI0001", told=told),
         evidence=tuple(f"{name}={value}" for name, value in given.items()),
         action=Action.CONFIG,
         fix=Fix(
@@ -295,10 +294,13 @@ def _pair(pcie: Optional[str], roce: Optional[str]) -> Finding:
 
 def _conflict(chief: Mapping[str, str], table: Mapping[str, str]) -> Finding:
     """Two ways of telling the ranks at once."""
-    text = _("{chief} must not be set beside {table}: HCCL is told the ranks in one way only")
     return Finding(
         "hccl-env.conflict",
-        text.format(chief=", ".join(chief), table=", ".join(table)),
+        _(
+            "{chief} must not be set beside {table}: HCCL is told the ranks in one way only",
+            chief=", ".join(chief),
+            table=", ".join(table),
+        ),
         evidence=tuple(f"{name}={value[:SHOWN]}" for name, value in (*chief.items(), *table.items())),
         action=Action.CONFIG,
     )
@@ -338,8 +340,9 @@ def _said(
 ) -> Finding:
     """The finding; its fix sets `better`, or unsets the variable where that is empty; `steps`: other ones."""
     shown = value if len(value) <= SHOWN else value[:SHOWN] + "..."
-    source = _("built-in table of {as_of}: {source}")
-    told = (source.format(as_of=row["as_of"], source=row["source"]),) if row else ()
+    told = (
+        (_("built-in table of {as_of}: {source}", as_of=row["as_of"], source=row["source"]),) if row else ()
+    )
     title = _("set {name} to {value}") if better else _("unset {name}")
     if steps is None:
         steps = (Export(name, better) if better else Command(("unset", name)),)

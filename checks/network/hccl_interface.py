@@ -92,7 +92,7 @@ def hccl_interface(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     value = host.variables.get(NAME)
     if value is None:
-        raise Skip(_("{name} is not set").format(name=NAME))
+        raise Skip(_("{name} is not set", name=NAME))
     npus, gpus = accelerators(host)
     if gpus and not npus:
         raise Skip(_("this machine has no NPU"))
@@ -228,53 +228,83 @@ LONGEST = 200  # characters of a value that are shown
 
 def _bad_value(value: str, why: str, better: str) -> Finding:
     """A value that HCCL refuses."""
-    text = _("{name} is {value}: {why}, and HCCL stops with EI0001")
     return _finding(
-        "bad-value", text.format(name=NAME, value=value[:LONGEST] or '""', why=why), value, better
+        "bad-value",
+        _(
+            "{name} is {value}: {why}, and HCCL stops with EI0001",
+            name=NAME,
+            value=value[:LONGEST] or '""',
+            why=why,
+        ),
+        value,
+        better,
     )
 
 
 def _pasted(value: str, meant: str) -> Finding:
     """An address with the punctuation of a document about it."""
-    text = _(
-        "{name} is {value}, with blanks or characters pasted from a document; probably {meant} was meant"
-    )
     return _finding(
-        "pasted-punctuation", text.format(name=NAME, value=value[:LONGEST], meant=meant), value, meant
+        "pasted-punctuation",
+        _(
+            "{name} is {value}, with blanks or characters pasted from a document; probably {meant} was meant",
+            name=NAME,
+            value=value[:LONGEST],
+            meant=meant,
+        ),
+        value,
+        meant,
     )
 
 
 def _not_ours(value: str, there: Iterable[Interface], better: str, severity: Severity) -> Finding:
     """An address that no interface of this network namespace carries."""
-    text = _("HCCL_IF_IP is {value}, which is not an address of this machine")
-    return _finding("not-ours", text.format(value=value), value, better, there, severity)
+    return _finding(
+        "not-ours",
+        _("HCCL_IF_IP is {value}, which is not an address of this machine", value=value),
+        value,
+        better,
+        there,
+        severity,
+    )
 
 
 def _down(value: str, owner: Interface, severity: Severity) -> Finding:
     """An address on an interface through which nothing can leave."""
-    text = _("HCCL_IF_IP is {value}, and its interface {interface} is down")
     fix = None
     if not owner.up:
         way = ("ip", "link", "set", "dev", owner.name)
         line = Command((*way, "up"), (*way, "down"))
-        title = _("switch {name} on").format(name=owner.name)
+        title = _("switch {name} on", name=owner.name)
         fix = Fix(title, (line,), risk=Risk.CAUTION)
     return _finding(
-        "down", text.format(value=value, interface=owner.name), value, None, (owner,), severity, fix
+        "down",
+        _("HCCL_IF_IP is {value}, and its interface {interface} is down", value=value, interface=owner.name),
+        value,
+        None,
+        (owner,),
+        severity,
+        fix,
     )
 
 
 def _inner(value: str, owner: Interface, severity: Severity, better: str) -> Finding:
     """An address that only this host knows."""
-    text = _("HCCL_IF_IP is {value}, on {interface}, which does not lead out of this machine")
-    message = text.format(value=value, interface=owner.name)
+    message = _(
+        "HCCL_IF_IP is {value}, on {interface}, which does not lead out of this machine",
+        value=value,
+        interface=owner.name,
+    )
     return _finding("inner", message, value, better if better != value else "", (owner,), severity)
 
 
 def _no_way(value: str, owner: Interface, far: Peer, severity: Severity) -> Finding:
     """An address from which the kernel would not send to the master."""
-    text = _("HCCL_IF_IP is {value}, which has no route to {far} ({named_by})")
-    message = text.format(value=value, far=far.address, named_by=far.named_by)
+    message = _(
+        "HCCL_IF_IP is {value}, which has no route to {far} ({named_by})",
+        value=value,
+        far=far.address,
+        named_by=far.named_by,
+    )
     return _finding("no-way", message, value, None, (owner,), severity)
 
 
@@ -282,8 +312,8 @@ def _other_way(
     value: str, owner: Interface, by: Optional[Interface], far: Peer, better: str, severity: Severity
 ) -> Finding:
     """An address on one interface while packets leave by another."""
-    text = _("HCCL_IF_IP is {value} on {interface}, but the route to {far} ({named_by}) uses {other}")
-    message = text.format(
+    message = _(
+        "HCCL_IF_IP is {value} on {interface}, but the route to {far} ({named_by}) uses {other}",
         value=value,
         interface=owner.name,
         far=far.address,
@@ -296,8 +326,12 @@ def _other_way(
 
 def _wins(value: str, owner: Interface, given: str) -> Finding:
     """HCCL_SOCKET_IFNAME that is not looked at."""
-    text = _("HCCL_IF_IP is {value} on {interface}, and wins over HCCL_SOCKET_IFNAME={given}")
-    message = text.format(value=value, interface=owner.name, given=given)
+    message = _(
+        "HCCL_IF_IP is {value} on {interface}, and wins over HCCL_SOCKET_IFNAME={given}",
+        value=value,
+        interface=owner.name,
+        given=given,
+    )
     return _finding("wins", message, value, None, (owner,))
 
 

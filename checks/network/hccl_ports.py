@@ -236,7 +236,7 @@ def _left(claim: Claim, sockets: Sequence[TcpSocket]) -> tuple[str, ...]:
     if claim.variable != RANGE:
         return ()
     free = claim.count - len({socket.port for socket in sockets})
-    return (_("HCCL takes the first free port of the range, and {count} are free").format(count=free),)
+    return (_("HCCL takes the first free port of the range, and {count} are free", count=free),)
 
 
 def _held_by_stale(
@@ -288,13 +288,15 @@ def _ephemeral(host: Host, claim: Claim) -> Optional[Finding]:
     open_to_all = without(overlap(claim.spans, [outgoing]), reserved) if outgoing else ()
     if not outgoing or not open_to_all:
         return None
-    text = _(
-        "Any outgoing connection may take {ports} ({label}): {name} is {first} to {last}, {other} lacks them"
-    )
-    message = text.format(
-        ports=_few(open_to_all), label=claim.label, name=OUTGOING, first=outgoing[0], last=outgoing[1],
+    message = _(
+        "Any outgoing connection may take {ports} ({label}): {name} is {first} to {last}, {other} lacks them",
+        ports=_few(open_to_all),
+        label=claim.label,
+        name=OUTGOING,
+        first=outgoing[0],
+        last=outgoing[1],
         other=RESERVED,
-    )  # fmt: skip
+    )
     fix = reserve(host, outgoing, reserved, open_to_all)
     return Finding("hccl-ports.ephemeral", message, action=Action.CONFIG, fix=fix)
 

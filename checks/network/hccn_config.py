@@ -87,7 +87,7 @@ def hccn_config(host: Host) -> Iterator[Union[Finding, Facts]]:
     conf, unread = _conf(host)
     program = host.hccn.program()
     if conf is None and unread is None and program is None:
-        raise Skip(_("this machine has neither {conf} nor hccn_tool").format(conf=CONF))
+        raise Skip(_("this machine has neither {conf} nor hccn_tool", conf=CONF))
     why_not = _why_not_asked(host, program)
     ports = host.hccn.ports() if why_not is None else []
 
@@ -111,7 +111,7 @@ def _devices(host: Host) -> list[int]:
         raise Skip(_("no NPU is used on this machine"))
     models = host.npus.models
     if models and all(model in WITHOUT_PORT for model in models):
-        raise Skip(_("{models}: inference cards have no network port").format(models=", ".join(models)))
+        raise Skip(_("{models}: inference cards have no network port", models=", ".join(models)))
     return host.hccn.devices()
 
 
@@ -125,17 +125,15 @@ def _conf(host: Host) -> tuple[Optional[HccnConf], Optional[CannotTell]]:
 
 def _why_not_asked(host: Host, program: Optional[str]) -> Optional[str]:
     if program is None:
-        return _("hccn_tool is not here: only {conf} was judged").format(conf=CONF)
+        return _("hccn_tool is not here: only {conf} was judged", conf=CONF)
     if not host.identity.is_root:
         return _("only root may ask hccn_tool")
     if not host.commands.may_run(program):
-        return _("{path} is not run as root: it or a folder above it is writable by other users").format(
-            path=program
+        return _(
+            "{path} is not run as root: it or a folder above it is writable by other users", path=program
         )
     if OTHER_SYNTAX in host.npus.models:
-        return _("how hccn_tool answers on {model} is known only from its documentation").format(
-            model=OTHER_SYNTAX
-        )
+        return _("how hccn_tool answers on {model} is known only from its documentation", model=OTHER_SYNTAX)
     return None
 
 
@@ -160,7 +158,7 @@ def _silent(ports: Sequence[Port]) -> str:
         return ""
     lines = [f"hccn_tool -i {device} -{name} -g: {_ending(reply)}" for device, name, reply in missing[:3]]
     more = f" (+{len(missing) - 3})" if len(missing) > 3 else ""
-    return _("npudoctor does not recognise the answer: {answers}").format(answers="; ".join(lines) + more)
+    return _("npudoctor does not recognise the answer: {answers}", answers="; ".join(lines) + more)
 
 
 def _not_known(ports: Sequence[Port], question: str) -> bool:
@@ -189,12 +187,12 @@ def _ending(reply: Reply) -> str:
     if answer is None:
         return "-"
     if answer.ended == "timeout":
-        text = _("it did not answer within {seconds:.1f} s").format(seconds=answer.seconds)
-        left = _("process {pid} cannot be ended").format(pid=answer.left_behind) if answer.left_behind else ""
+        text = _("it did not answer within {seconds:.1f} s", seconds=answer.seconds)
+        left = _("process {pid} cannot be ended", pid=answer.left_behind) if answer.left_behind else ""
         return f"{text}, {left}" if left else text
     if answer.ended == "flooded":
         return _("it printed too much")
     if answer.ended != "exited":
-        return _("it cannot be run ({why})").format(why=answer.ended)
+        return _("it cannot be run ({why})", why=answer.ended)
     said = (answer.stdout.strip() or answer.stderr.strip()).partition("\n")[0][:80]
-    return _("status {status}, {said}").format(status=answer.status, said=said or _("printed nothing"))
+    return _("status {status}, {said}", status=answer.status, said=said or _("printed nothing"))

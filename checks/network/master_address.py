@@ -109,10 +109,12 @@ def master_address(host: Host) -> Iterator[Union[Finding, Facts]]:
                 yield Facts({name: list(answer.addresses)})
             silent += [value] if answer.silent else []
     if silent:
-        text = _("{names} could not be resolved")
         from npudoctor.facts.job.expected_accelerator import meant_for_other_machines
 
-        raise Unknown(text.format(names=", ".join(silent)), advisory=meant_for_other_machines(host))
+        raise Unknown(
+            _("{names} could not be resolved", names=", ".join(silent)),
+            advisory=meant_for_other_machines(host),
+        )
 
 
 # The port beside an address, and the lowest that is taken; PADDLE_MASTER has it inside.
@@ -258,16 +260,22 @@ LONGEST = 80  # of a value that is shown
 
 def _bad_value(variable: str, value: str, meant: str, severity: Severity) -> Finding:
     """What can be neither looked up nor connected to."""
-    text = _("{variable} is {value}, which is neither an IP address nor a host name")
     return _finding(
-        "bad-value", text.format(variable=variable, value=value[:LONGEST]), severity, variable, meant
+        "bad-value",
+        _(
+            "{variable} is {value}, which is neither an IP address nor a host name",
+            variable=variable,
+            value=value[:LONGEST],
+        ),
+        severity,
+        variable,
+        meant,
     )
 
 
 def _bad_port(name: str, value: str, why: str, severity: Severity) -> Finding:
     """A port that is none; hccl-ports says the same of those that would be bound here."""
-    text = _("{variable}={value} names no port: {why}")
-    message = text.format(variable=name, value=value[:LONGEST], why=why)
+    message = _("{variable}={value} names no port: {why}", variable=name, value=value[:LONGEST], why=why)
     return Finding(
         "master-address.bad-port",
         message,
@@ -279,8 +287,11 @@ def _bad_port(name: str, value: str, why: str, severity: Severity) -> Finding:
 
 def _unresolvable(variable: str, place: str, severity: Severity) -> Finding:
     """A name that nobody knows."""
-    text = _("{variable} is {value}, a name that this machine cannot resolve")
-    return _finding("unresolvable", text.format(variable=variable, value=place), severity)
+    return _finding(
+        "unresolvable",
+        _("{variable} is {value}, a name that this machine cannot resolve", variable=variable, value=place),
+        severity,
+    )
 
 
 def _ipv6(variable: str, place: str, addresses: Sequence[str], severity: Severity) -> Finding:
@@ -291,16 +302,29 @@ def _ipv6(variable: str, place: str, addresses: Sequence[str], severity: Severit
 
 def _loopback(variable: str, place: str, better: str, severity: Severity) -> Finding:
     """Every node would connect to itself."""
-    text = _("{variable} is {value}: each of the job's nodes would look for the master on itself")
-    return _finding("loopback", text.format(variable=variable, value=place), severity, variable, better)
+    return _finding(
+        "loopback",
+        _(
+            "{variable} is {value}: each of the job's nodes would look for the master on itself",
+            variable=variable,
+            value=place,
+        ),
+        severity,
+        variable,
+        better,
+    )
 
 
 def _own_name(
     variable: str, place: str, addresses: Sequence[str], better: str, severity: Severity
 ) -> Finding:
     """Our own name, which only here means a loopback address."""
-    text = _("{variable} is {value}, our own name, which here is {addresses}, not the address of a NIC")
-    message = text.format(variable=variable, value=place, addresses=", ".join(addresses[:4]))
+    message = _(
+        "{variable} is {value}, our own name, which here is {addresses}, not the address of a NIC",
+        variable=variable,
+        value=place,
+        addresses=", ".join(addresses[:4]),
+    )
     return _finding("own-name", message, severity, variable, better)
 
 
@@ -315,8 +339,12 @@ def _not_ours(
 
 def _inner(variable: str, place: str, interface: str, better: str, severity: Severity) -> Finding:
     """An address for what runs on this machine only."""
-    text = _("{variable} is {value}, the address of {interface}, which other nodes cannot reach")
-    message = text.format(variable=variable, value=place, interface=interface)
+    message = _(
+        "{variable} is {value}, the address of {interface}, which other nodes cannot reach",
+        variable=variable,
+        value=place,
+        interface=interface,
+    )
     return _finding("inner", message, severity, variable, better)
 
 

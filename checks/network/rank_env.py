@@ -30,10 +30,21 @@ SCHEDULER = ("MS_WORKER_NUM", "MS_SCHED_HOST", "MS_SCHED_PORT")
 ROLES = ("MS_SCHED", "MS_WORKER", "MS_PSERVER", "MS_SERVER")
 # One of these must be there before anything is read: a job that only Slurm started has nothing to compare.
 TELLING = (
-    "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "RANK_ID", "RANK_SIZE", "MS_ROLE",
-    "MS_WORKER_NUM", "MS_NODE_ID", "PADDLE_TRAINER_ID", "PADDLE_TRAINERS_NUM", "PADDLE_TRAINER_ENDPOINTS",
-    "NODE_RANK", "PET_NODE_RANK",
-)  # fmt: skip
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+    "RANK_ID",
+    "RANK_SIZE",
+    "MS_ROLE",
+    "MS_WORKER_NUM",
+    "MS_NODE_ID",
+    "PADDLE_TRAINER_ID",
+    "PADDLE_TRAINERS_NUM",
+    "PADDLE_TRAINER_ENDPOINTS",
+    "NODE_RANK",
+    "PET_NODE_RANK",
+)
 
 
 @check(
@@ -117,8 +128,9 @@ def _each(variables: Mapping[str, str]) -> Iterator[Finding]:
             yield _beyond(names, index, count, variables, WARNING)
     rank, local = number(variables.get("RANK")), number(variables.get("LOCAL_RANK"))
     if rank is not None and local is not None and local > rank:
-        text = _("RANK is {rank}, less than LOCAL_RANK ({local})")
-        yield _disagree(text.format(local=local, rank=rank), TORCH.all, variables)
+        yield _disagree(
+            _("RANK is {rank}, less than LOCAL_RANK ({local})", local=local, rank=rank), TORCH.all, variables
+        )
 
 
 def _pairs(variables: Mapping[str, str]) -> Iterator[Finding]:
@@ -145,8 +157,11 @@ def _mindspore(variables: Mapping[str, str]) -> Iterator[Finding]:
         yield _half_set("msrun", missing, names, variables, WARNING)
     workers, size = (number(variables.get(name)) for name in (MSRUN.size, "RANK_SIZE"))
     if workers and size and workers != size and not (workers % size and size % workers):
-        text = _("MS_WORKER_NUM is {workers}, but RANK_SIZE is {size}")
-        yield _disagree(text.format(workers=workers, size=size), (*names, "RANK_SIZE"), variables)
+        yield _disagree(
+            _("MS_WORKER_NUM is {workers}, but RANK_SIZE is {size}", workers=workers, size=size),
+            (*names, "RANK_SIZE"),
+            variables,
+        )
 
 
 def _paddle(variables: Mapping[str, str]) -> Iterator[Finding]:
@@ -161,15 +176,31 @@ def _paddle(variables: Mapping[str, str]) -> Iterator[Finding]:
     size, rank = (number(variables.get(name)) for name in (PADDLE.size, PADDLE.rank))
     mine = variables.get("PADDLE_CURRENT_ENDPOINT")
     if size and size != len(endpoints):
-        text = _("PADDLE_TRAINERS_NUM is {size}, but PADDLE_TRAINER_ENDPOINTS names {count}")
-        yield _disagree(text.format(size=size, count=len(endpoints)), names, variables)
+        yield _disagree(
+            _(
+                "PADDLE_TRAINERS_NUM is {size}, but PADDLE_TRAINER_ENDPOINTS names {count}",
+                size=size,
+                count=len(endpoints),
+            ),
+            names,
+            variables,
+        )
     elif len(set(endpoints)) < len(endpoints):
         again = next(one for one in endpoints if endpoints.count(one) > 1)
-        text = _("PADDLE_TRAINER_ENDPOINTS names {endpoint} more than once")
-        yield _disagree(text.format(endpoint=again), names, variables)
+        yield _disagree(
+            _("PADDLE_TRAINER_ENDPOINTS names {endpoint} more than once", endpoint=again), names, variables
+        )
     elif mine and rank is not None and rank < len(endpoints) and endpoints[rank] != mine:
-        text = _("PADDLE_CURRENT_ENDPOINT is {mine}, but rank {rank} is {other} in PADDLE_TRAINER_ENDPOINTS")
-        yield _disagree(text.format(mine=mine, rank=rank, other=endpoints[rank]), names, variables)
+        yield _disagree(
+            _(
+                "PADDLE_CURRENT_ENDPOINT is {mine}, but rank {rank} is {other} in PADDLE_TRAINER_ENDPOINTS",
+                mine=mine,
+                rank=rank,
+                other=endpoints[rank],
+            ),
+            names,
+            variables,
+        )
 
 
 def _devices(host: Host, variables: Mapping[str, str]) -> Iterator[Finding]:
@@ -217,9 +248,12 @@ SHOWN = 80  # of a value
 def _bad_value(names: LauncherVariables, wrong: Sequence[str], variables: Mapping[str, str]) -> Finding:
     """Numbers that cannot be read."""
     given = ", ".join(f"{name}={variables[name][:SHOWN]}" for name in wrong)
-    text = _("{given}: a rank is a whole number from 0 on, a count one from 1 on")
     return _finding(
-        "bad-value", text.format(given=given), names.all, variables, names if names.ours else None
+        "bad-value",
+        _("{given}: a rank is a whole number from 0 on, a count one from 1 on", given=given),
+        names.all,
+        variables,
+        names if names.ours else None,
     )
 
 
@@ -231,29 +265,44 @@ def _beyond(
     severity: Optional[Severity],
 ) -> Finding:
     """A rank that the job does not have."""
-    text = _("{index} is {value}, but {count} is {most}: the ranks are 0 to {last}")
     most = int(variables[count])
-    message = text.format(index=index, value=variables[index], count=count, most=most, last=most - 1)
+    message = _(
+        "{index} is {value}, but {count} is {most}: the ranks are 0 to {last}",
+        index=index,
+        value=variables[index],
+        count=count,
+        most=most,
+        last=most - 1,
+    )
     return _finding("out-of-range", message, names.all, variables, names, severity)
 
 
 def _ranks_disagree(one: LauncherRank, other: LauncherRank, variables: Mapping[str, str]) -> Finding:
     """Two launchers with two numbers for this process."""
-    text = _("{one}={rank} ({launcher}), but {other}={other_rank} ({other_launcher}), both of {size}")
-    message = text.format(
-        one=one.names.rank, rank=one.rank, launcher=one.names.launcher, other=other.names.rank,
-        other_rank=other.rank, other_launcher=other.names.launcher, size=one.size,
-    )  # fmt: skip
+    message = _(
+        "{one}={rank} ({launcher}), but {other}={other_rank} ({other_launcher}), both of {size}",
+        one=one.names.rank,
+        rank=one.rank,
+        launcher=one.names.launcher,
+        other=other.names.rank,
+        other_rank=other.rank,
+        other_launcher=other.names.launcher,
+        size=one.size,
+    )
     return _finding("disagree", message, (*one.names.all, *other.names.all), variables)
 
 
 def _sizes_disagree(one: LauncherRank, other: LauncherRank, variables: Mapping[str, str]) -> Finding:
     """Two launchers with two numbers of ranks, of which none can be inside of the other."""
-    text = _("{one}={size} ({launcher}), but {other}={other_size} ({other_launcher}): neither is a part")
-    message = text.format(
-        one=one.names.size, size=one.size, launcher=one.names.launcher, other=other.names.size,
-        other_size=other.size, other_launcher=other.names.launcher,
-    )  # fmt: skip
+    message = _(
+        "{one}={size} ({launcher}), but {other}={other_size} ({other_launcher}): neither is a part",
+        one=one.names.size,
+        size=one.size,
+        launcher=one.names.launcher,
+        other=other.names.size,
+        other_size=other.size,
+        other_launcher=other.names.launcher,
+    )
     names = (*one.names.all, *other.names.all)
     return _finding("disagree", message, names, variables, severity=Severity.INFO)
 
@@ -276,8 +325,12 @@ def _no_device(name: str, value: int, devices: int, variables: Mapping[str, str]
 
 def _bad_role(role: str, variables: Mapping[str, str]) -> Finding:
     """A role that MindSpore does not know."""
-    text = _("MS_ROLE is {role}, but must be MS_SCHED or MS_WORKER")
-    return _finding("bad-value", text.format(role=role[:SHOWN]), ("MS_ROLE",), variables)
+    return _finding(
+        "bad-value",
+        _("MS_ROLE is {role}, but must be MS_SCHED or MS_WORKER", role=role[:SHOWN]),
+        ("MS_ROLE",),
+        variables,
+    )
 
 
 def _half_set(
@@ -288,8 +341,11 @@ def _half_set(
     severity: Severity,
 ) -> Finding:
     """A launcher's variables of which some are missing."""
-    text = _("only some of the variables of {launcher} are set; missing: {missing}")
-    message = text.format(launcher=launcher, missing=", ".join(missing))
+    message = _(
+        "only some of the variables of {launcher} are set; missing: {missing}",
+        launcher=launcher,
+        missing=", ".join(missing),
+    )
     return _finding("half-set", message, names, variables, severity=severity)
 
 
@@ -304,9 +360,10 @@ def _finding(
     given = [name for name in dict.fromkeys(names) if name in variables]
     fix = None
     if unset is not None:
-        title = _("let {launcher} set them")
         steps = tuple(Command(("unset", name)) for name in unset.all if name in variables)
-        fix = Fix(title.format(launcher=unset.launcher), steps, risk=Risk.MANUAL, needs_root=False)
+        fix = Fix(
+            _("let {launcher} set them", launcher=unset.launcher), steps, risk=Risk.MANUAL, needs_root=False
+        )
     return Finding(
         f"rank-env.{code}",
         message,

@@ -130,15 +130,19 @@ def rank_table(host: Host) -> Iterator[Union[Finding, Facts]]:
         (name for name in (ranktable.VARIABLE, ranktable.OLDER) if host.variables.get(name)), None
     )
     if variable is None:
-        raise Skip(_("{variable} is not set").format(variable=ranktable.VARIABLE))
+        raise Skip(_("{variable} is not set", variable=ranktable.VARIABLE))
     path = ranktable.named_path(host, variable) or ""
     older = ranktable.named_path(host, ranktable.OLDER)
     if older not in (None, path):
-        text = _(
-            "{variable} is {path}, but {other} is {second}: MindSpore 1.x takes the latter, others the former"
-        )
         names = {"variable": variable, "path": path, "other": ranktable.OLDER, "second": older}
-        yield _finding("two-tables", text.format(**names))
+        yield _finding(
+            "two-tables",
+            _(
+                "{variable} is {path}, but {other} is {second}: MindSpore 1.x takes the latter, others the "
+                "former",
+                **names,
+            ),
+        )
     look = ranktable.wait_for_table(host, path)
     yield from _of_the_file(host, variable, path, look)
     if not look.fault and not look.initializing:
@@ -150,16 +154,16 @@ def _of_the_file(host: Host, variable: str, path: str, look: RankTableFile) -> I
     if fault == "missing":
         negotiates = _only_torch(host)
         told = (_("torch_npu silently lets HCCL negotiate without it"),) if negotiates else ()
-        text = _("{variable} names {path}, which does not exist").format(**place)
+        text = _("{variable} names {path}, which does not exist", **place)
         yield _finding(fault, text, WARNING if negotiates else None, told)
     elif fault == "unreadable":
-        yield _finding(fault, _("the rank table {path} cannot be opened: {why}").format(**place))
+        yield _finding(fault, _("the rank table {path} cannot be opened: {why}", **place))
     elif fault == "too-large":
-        yield _finding("bad-value", _("rank table {path}: {what}").format(path=path, what=look.why))
+        yield _finding("bad-value", _("rank table {path}: {what}", path=path, what=look.why))
     elif fault:
-        yield _finding(fault, _("the rank table {path} is not JSON: {why}").format(**place))
+        yield _finding(fault, _("the rank table {path} is not JSON: {why}", **place))
     elif look.more:
-        yield _finding("not-json", _("text follows the rank table in {path}").format(**place), WARNING)
+        yield _finding("not-json", _("text follows the rank table in {path}", **place), WARNING)
     if look.initializing:
         yield _initializing(host, path)
     if look.link and host.interpreter.version_of("torch-npu"):
@@ -177,11 +181,17 @@ def _of_the_file(host: Host, variable: str, path: str, look: RankTableFile) -> I
 def _initializing(host: Host, path: str) -> Finding:
     waited = host.options.wait
     if waited:
-        text = _("the rank table {path} still says initializing after {seconds:g} s")
-        return _finding("initializing", text.format(path=path, seconds=waited))
-    text = _("the rank table {path} says initializing: it is still being written")
+        return _finding(
+            "initializing",
+            _("the rank table {path} still says initializing after {seconds:g} s", path=path, seconds=waited),
+        )
     told = _("--wait SECONDS reads it again until it is completed")
-    return _finding("initializing", text.format(path=path), WARNING, (told,))
+    return _finding(
+        "initializing",
+        _("the rank table {path} says initializing: it is still being written", path=path),
+        WARNING,
+        (told,),
+    )
 
 
 def _only_torch(host: Host) -> bool:
@@ -204,7 +214,7 @@ def _of_the_table(host: Host, path: str, look: RankTableFile) -> Iterator[Union[
     table = reader.table(look.table)
     faults = [Fault("bad-value", text) for text in reader.faults]
     if status not in ("", "completed"):
-        faults.append(Fault("bad-value", _("status is {value}, not completed").format(value=status[:40])))
+        faults.append(Fault("bad-value", _("status is {value}, not completed", value=status[:40])))
     here = Here(host, table)
     yield Facts(
         {
@@ -229,7 +239,7 @@ def _told(path: str, faults: Iterable[Fault]) -> Iterator[Finding]:
         lines = [fault.text for fault in same[:SHOWN]]
         if len(same) > SHOWN:
             lines.append(f"... (+{len(same) - SHOWN})")
-        text = _("rank table {path}: {what}").format(path=path, what=same[0].text)
+        text = _("rank table {path}: {what}", path=path, what=same[0].text)
         if len(same) > 1:
             text += f" (+{len(same) - 1})"
         worst = max(fault.severity for fault in same)

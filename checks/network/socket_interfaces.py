@@ -272,18 +272,18 @@ LONGEST = 200  # characters of a value that are shown
 
 def _bad_value(variable: str, value: str, why: str, severity: Severity) -> Finding:
     """A value that its reader refuses."""
-    text = _("{variable}={value} cannot be used: {why}").format(
-        variable=variable, value=value[:LONGEST], why=why
-    )
+    text = _("{variable}={value} cannot be used: {why}", variable=variable, value=value[:LONGEST], why=why)
     return _finding("bad-value", text, variable, value, (), severity, "")
 
 
 def _pasted(variable: str, value: str, meant: str, severity: Severity) -> Finding:
     """A name with blanks or the punctuation of a document about it."""
-    text = _(
-        "{name} is {value}, with blanks or characters pasted from a document; probably {meant} was meant"
+    message = _(
+        "{name} is {value}, with blanks or characters pasted from a document; probably {meant} was meant",
+        name=variable,
+        value=value[:LONGEST],
+        meant=meant,
     )
-    message = text.format(name=variable, value=value[:LONGEST], meant=meant)
     return _finding("pasted-punctuation", message, variable, value, (), severity, meant)
 
 
@@ -297,57 +297,75 @@ def _missing(
         text = _("{variable}={value} names no interface of this machine")
     message = text.format(variable=variable, value=value[:LONGEST], names=", ".join(names)[:LONGEST])
     if any(name[:1] in "^=" for name in names if name):
-        message += " " + _("({variable} takes whole names only)").format(variable=variable)
+        message += " " + _("({variable} takes whole names only)", variable=variable)
     useful = [one.name for one in there if _useful(one) and not one.inner]
     if len(useful) < 2:
         return _finding("missing", message, variable, value, there, severity, useful[0] if useful else None)
-    title = _("set {variable} in the job's script to one of {names}: the one that leads to the other nodes")
     words = {"variable": variable, "names": ", ".join(useful)[:LONGEST]}
-    choice = Fix(title.format(**words), risk=Risk.MANUAL, needs_root=False)
+    choice = Fix(
+        _(
+            "set {variable} in the job's script to one of {names}: the one that leads to the other nodes",
+            **words,
+        ),
+        risk=Risk.MANUAL,
+        needs_root=False,
+    )
     return _finding("missing", message, variable, value, there, severity, None, choice)
 
 
 def _down(variable: str, value: str, chosen: Sequence[Interface], severity: Severity) -> Finding:
     """An interface through which nothing can leave."""
-    text = _("{variable}={value}: {names} is down")
-    message = text.format(variable=variable, value=value[:LONGEST], names=_names(chosen))
+    message = _(
+        "{variable}={value}: {names} is down", variable=variable, value=value[:LONGEST], names=_names(chosen)
+    )
     fix = None
     if len(chosen) == 1 and not chosen[0].up:
         way = ("ip", "link", "set", "dev", chosen[0].name)
         line = Command((*way, "up"), (*way, "down"))
-        title = _("switch {name} on").format(name=chosen[0].name)
+        title = _("switch {name} on", name=chosen[0].name)
         fix = Fix(title, (line,), risk=Risk.CAUTION)
     return _finding("down", message, variable, value, chosen, severity, None, fix)
 
 
 def _no_address(variable: str, value: str, chosen: Sequence[Interface], severity: Severity) -> Finding:
     """An interface that nobody can be told to connect to."""
-    text = _("{variable}={value}: {names} has no address that other nodes could use")
-    message = text.format(variable=variable, value=value[:LONGEST], names=_names(chosen))
+    message = _(
+        "{variable}={value}: {names} has no address that other nodes could use",
+        variable=variable,
+        value=value[:LONGEST],
+        names=_names(chosen),
+    )
     return _finding("no-address", message, variable, value, chosen, severity, None)
 
 
 def _inner(variable: str, value: str, chosen: Sequence[Interface], severity: Severity) -> Finding:
     """An interface that leads to containers of this host only."""
-    text = _("{variable}={value}: {names} does not lead out of this machine")
-    message = text.format(variable=variable, value=value[:LONGEST], names=_names(chosen))
+    message = _(
+        "{variable}={value}: {names} does not lead out of this machine",
+        variable=variable,
+        value=value[:LONGEST],
+        names=_names(chosen),
+    )
     return _finding("inner", message, variable, value, chosen, severity, None)
 
 
 def _ambiguous(variable: str, value: str, chosen: Sequence[Interface]) -> Finding:
     """A whole name that is the beginning of others too."""
-    text = _("{variable}={value} is the beginning of {names}; write ={value} for the one of that name")
-    message = text.format(variable=variable, value=value[:LONGEST], names=_names(chosen))
+    message = _(
+        "{variable}={value} is the beginning of {names}; write ={value} for the one of that name",
+        variable=variable,
+        value=value[:LONGEST],
+        names=_names(chosen),
+    )
     return _finding("ambiguous", message, variable, value, chosen, None, f"={value}")
 
 
 def _differ(picks: Mapping[str, Sequence[Interface]], variables: Mapping[str, str]) -> Finding:
     """One library's way is not the other's."""
     told = ", ".join(f"{variable}: {_names(chosen)}" for variable, chosen in picks.items())
-    text = _("the libraries of this job are set to different interfaces: {told}")
     return Finding(
         "socket-interfaces.differ",
-        text.format(told=told),
+        _("the libraries of this job are set to different interfaces: {told}", told=told),
         evidence=tuple(f"{variable}={variables[variable]}" for variable in picks),
         action=Action.CONFIG,
     )
@@ -355,10 +373,13 @@ def _differ(picks: Mapping[str, Sequence[Interface]], variables: Mapping[str, st
 
 def _unset(taken: Interface, right: Interface, far: str, named_by: str) -> Finding:
     """HCCL would take the first interface by name, and the way to the others is another."""
-    text = _(
-        "HCCL_SOCKET_IFNAME is not set: HCCL takes {taken}, but the route to {far} ({named_by}) uses {right}"
+    message = _(
+        "HCCL_SOCKET_IFNAME is not set: HCCL takes {taken}, but the route to {far} ({named_by}) uses {right}",
+        taken=taken.name,
+        far=far,
+        named_by=named_by,
+        right=right.name,
     )
-    message = text.format(taken=taken.name, far=far, named_by=named_by, right=right.name)
     return _finding("unset", message, HCCL, None, (taken, right), None, f"={right.name}")
 
 

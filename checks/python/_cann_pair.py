@@ -10,7 +10,7 @@ from npudoctor.knowledge.compatibility import Compatibility, Pair, PairJudgement
 
 def without_cann(name: str) -> str:
     """Why a check that compares a framework with CANN was skipped after all else was compared."""
-    return _("CANN is not installed here, so {name} was not compared with it").format(name=name)
+    return _("CANN is not installed here, so {name} was not compared with it", name=name)
 
 
 def pair_finding(check: str, name: str, release: str, cann: str, judged: PairJudgement) -> Optional[Finding]:

@@ -32,12 +32,16 @@ def install_accepted(
     needs = [*closure_of(host).of(name), *(_need(user, name, wanted) for user, wanted in also)]
     pair = excluding(needs)
     if pair is not None:
-        text = _("{one} and {other} exclude each other: no {name} suits both; uninstall one of them")
         first, second = (f"{need.user.label} ({name}{need.specifier})" for need in pair)
-        title = text.format(one=first, other=second, name=name)
+        title = _(
+            "{one} and {other} exclude each other: no {name} suits both; uninstall one of them",
+            one=first,
+            other=second,
+            name=name,
+        )
         return Fix(title, steps=(), risk=Risk.MANUAL, needs_root=False)
     needs += _needs_of_others(host, name, needs)
-    title = title or _("install a {name} that all of them accept").format(name=name)
+    title = title or _("install a {name} that all of them accept", name=name)
     fix: Fix = pip_fix(host, title, ("install", *pins(host, name), f"{name}{tidy(joined(needs))}"))
     return fix
 
@@ -94,7 +98,7 @@ def install_one_of(host: Host, first: Distribution, second: Distribution) -> Fix
     needs = closure_of(host).of(first.name)
     suiting = [copy for copy in (first, second) if all(need.met_by(copy) for need in needs)]
     kept = max(suiting or (first, second), key=lambda copy: numbers_of(copy.version))
-    title = _("remove both, then install {name} again").format(name=kept.label)
+    title = _("remove both, then install {name} again", name=kept.label)
     fix: Fix = pip_replace(host, title, (normal(first.name),), kept.requirement, times=2)
     return fix
 
@@ -113,8 +117,10 @@ def overwritten_by_torch(host: Host) -> bool:
 def torch_install(host: Host, title: str, *requirements: str) -> Fix:
     """The line that installs torch, or what pulls it."""
     if overwritten_by_torch(host):
-        text = _("{title}, without dependencies: its triton would overwrite triton-ascend")
-        title, requirements = text.format(title=title), ("--no-deps", *requirements)
+        title, requirements = (
+            _("{title}, without dependencies: its triton would overwrite triton-ascend", title=title),
+            ("--no-deps", *requirements),
+        )
     fix: Fix = pip_install(host, title, *requirements)
     return fix
 
@@ -124,8 +130,9 @@ def with_source_of_triton(host: Host, title: str, version: str) -> str:
     known = [row["triton_ascend"] for row in host.knowledge.rows("vllm_ascend", "pypi")]
     if not version or version in known:
         return title
-    text = _(
+    return _(
         "{title}; triton-ascend {version} comes from the index that vllm-ascend's installation page names "
-        "(--extra-index-url), not from PyPI"
+        "(--extra-index-url), not from PyPI",
+        title=title,
+        version=version,
     )
-    return text.format(title=title, version=version)

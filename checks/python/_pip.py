@@ -41,12 +41,22 @@ def pip_fix(host: Host, title: str, *lines: Line) -> Fix:
     if uncovering is not None:
         return uncovering
     if installs_nothing(host):
-        text = _("{title}: not in this Python, which refuses it or has no pip; create a virtual environment")
-        return Fix(text.format(title=title), steps=(), risk=Risk.MANUAL, needs_root=needs_root(host))
+        return Fix(
+            _(
+                "{title}: not in this Python, which refuses it or has no pip; create a virtual environment",
+                title=title,
+            ),
+            steps=(),
+            risk=Risk.MANUAL,
+            needs_root=needs_root(host),
+        )
     nowhere = [match[0] for line in lines for match in _fetched(host, line) if _index_of(match) is None]
     if nowhere:
-        text = _("{title}; no public index has {builds}: take it from where it was installed from")
-        title = text.format(title=title, builds=", ".join(dict.fromkeys(nowhere)))
+        title = _(
+            "{title}; no public index has {builds}: take it from where it was installed from",
+            title=title,
+            builds=", ".join(dict.fromkeys(nowhere)),
+        )
     steps = [*pip_first(host), *(pip_argv(host, *_with_index(host, line)) for line in lines)]
     return Fix(title, steps=tuple(map(Command, steps)), risk=Risk.MANUAL, needs_root=needs_root(host))
 
@@ -111,8 +121,7 @@ def pip_wheels(
         undo_inputs=tuple(mark for mark in old if mark is not None) if back else (),
     )
     if user is None or None in marks or (not isolated and host.identity.is_root):
-        text = _("{title}; by hand: not everything that this runs belongs to you or root")
-        title = text.format(title=title)
+        title = _("{title}; by hand: not everything that this runs belongs to you or root", title=title)
         return Fix(title, (Command(step.argv),), risk=Risk.MANUAL, needs_root=False)
     return Fix(title, (step,), risk=Risk.CAUTION, needs_root=bool(isolated) and user != host.identity.euid)
 
@@ -145,7 +154,7 @@ def pip_replace(host: Host, title: str, names: Sequence[str], wanted: str, times
     last: Line = (*_AGAIN, "--no-index", "--find-links", WHEELS, wanted)
     if by_uv(host):  # it fetches nothing into a folder
         first, last = (*_AGAIN, "--dry-run", wanted), (*_AGAIN, wanted)
-    text = _("{title}; run each line only after the previous one has succeeded").format(title=title)
+    text = _("{title}; run each line only after the previous one has succeeded", title=title)
     return pip_fix(host, text, first, *(("uninstall", *names),) * times, last)
 
 
@@ -154,8 +163,15 @@ def _uncovering(host: Host, lines: Sequence[Line]) -> Optional[Fix]:
         for copy in host.interpreter.distributions(name)[:1]:
             entry = entry_of(host, copy)
             if entry is not None:
-                text = _("take {entry} out of PYTHONPATH: its {name} lies in front of what pip installs")
-                return _without(host, entry, text.format(entry=entry, name=copy.label))
+                return _without(
+                    host,
+                    entry,
+                    _(
+                        "take {entry} out of PYTHONPATH: its {name} lies in front of what pip installs",
+                        entry=entry,
+                        name=copy.label,
+                    ),
+                )
     return None
 
 
@@ -166,7 +182,7 @@ def out_of_pythonpath(host: Host, folder: str) -> Optional[Fix]:
     entry = next((one for one in entries if one.startswith("/") and host.files.real(one) == real), None)
     if entry is None:
         return None
-    return _without(host, entry, _("take {entry} out of PYTHONPATH").format(entry=entry))
+    return _without(host, entry, _("take {entry} out of PYTHONPATH", entry=entry))
 
 
 def _without(host: Host, entry: str, title: str) -> Fix:

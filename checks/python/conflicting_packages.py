@@ -89,7 +89,7 @@ def conflicting_packages(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     installed = {name: copies for name in LOOKED_AT if (copies := host.interpreter.distributions(name))}
     if not installed:
-        raise Skip(_("no framework is installed in {python}").format(python=host.interpreter.label))
+        raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
     yield Facts(
         {"installed": {name: [copy.version for copy in copies] for name, copies in installed.items()}}
     )
@@ -161,12 +161,15 @@ def _loads(extension: Extension, here: Here) -> bool:
 
 def _two_flavours(host: Host, first: Distribution, second: Distribution) -> Finding:
     """Two distributions with the same files in one folder."""
-    text = _("{first} and {second} share one folder: what was installed last has overwritten the other")
     kept = _kept(first, second)
-    title = _("remove both, then install {name} again").format(name=kept.name)
+    title = _("remove both, then install {name} again", name=kept.name)
     return Finding(
         "conflicting-packages.two-flavours",
-        text.format(first=first.label, second=second.label),
+        _(
+            "{first} and {second} share one folder: what was installed last has overwritten the other",
+            first=first.label,
+            second=second.label,
+        ),
         evidence=(first.evidence, second.evidence),
         action=Action.CONFIG,
         fix=pip_replace(host, title, (first.name, second.name), f"{kept.name}=={kept.version}"),
@@ -175,10 +178,14 @@ def _two_flavours(host: Host, first: Distribution, second: Distribution) -> Find
 
 def _mixed_copy(host: Host, first: Distribution, other: Distribution) -> Finding:
     """Two versions of one distribution in one folder."""
-    text = _("{name} is installed twice in one folder, as {first} and as {other}: an upgrade was interrupted")
     return Finding(
         "conflicting-packages.mixed-copy",
-        text.format(name=first.name, first=first.version, other=other.version),
+        _(
+            "{name} is installed twice in one folder, as {first} and as {other}: an upgrade was interrupted",
+            name=first.name,
+            first=first.version,
+            other=other.version,
+        ),
         evidence=(first.evidence, other.evidence),
         action=Action.CONFIG,
         fix=install_one_of(host, first, other),
@@ -188,23 +195,33 @@ def _mixed_copy(host: Host, first: Distribution, other: Distribution) -> Finding
 
 def _two_copies(first: Distribution, other: Distribution) -> Finding:
     """Two versions in two folders."""
-    text = _("{name} is installed twice: {first} in {folder} takes precedence over {other} in {behind}")
     words = {
         "first": first.version,
         "folder": site_of(first),
         "other": other.version,
         "behind": site_of(other),
     }
-    return Finding("conflicting-packages.two-copies", text.format(name=first.name, **words))
+    return Finding(
+        "conflicting-packages.two-copies",
+        _(
+            "{name} is installed twice: {first} in {folder} takes precedence over {other} in {behind}",
+            name=first.name,
+            **words,
+        ),
+    )
 
 
 def _other_python(host: Host, copy: Distribution, path: str, pythons: Sequence[str], version: str) -> Finding:
     """No extension module for this Python."""
-    text = _("{name} in {folder} is built for Python {pythons}, but {python} is {version}")
     words = {"folder": site_of(copy), "pythons": ", ".join(pythons), "version": version}
     return Finding(
         "conflicting-packages.other-python",
-        text.format(name=copy.label, python=host.interpreter.label, **words),
+        _(
+            "{name} in {folder} is built for Python {pythons}, but {python} is {version}",
+            name=copy.label,
+            python=host.interpreter.label,
+            **words,
+        ),
         evidence=(path,),
         action=Action.CONFIG,
         fix=_again(host, copy),
@@ -215,11 +232,15 @@ def _other_python(host: Host, copy: Distribution, path: str, pythons: Sequence[s
 def _other_c_library(host: Host, copy: Distribution, path: str, own: str) -> Finding:
     """No extension module for a Python with this C library."""
     built, own = ("musl", "glibc") if own == "gnu" else ("glibc", "musl")
-    text = _("{name} in {folder} is built for Python with {built}, but {python} is built with {own}")
     words = {"folder": site_of(copy), "built": built, "own": own}
     return Finding(
         "conflicting-packages.other-c-library",
-        text.format(name=copy.label, python=host.interpreter.label, **words),
+        _(
+            "{name} in {folder} is built for Python with {built}, but {python} is built with {own}",
+            name=copy.label,
+            python=host.interpreter.label,
+            **words,
+        ),
         evidence=(path,),
         action=Action.CONFIG,
         fix=_again(host, copy),
@@ -231,12 +252,16 @@ def _other_machine(
 ) -> Finding:
     """An extension module for another machine."""
     path, built = next((path, built) for path, built in machines.items() if built)
-    title = _("remove {names}, which cannot run here").format(names=copy.name)
-    text = _("{name} in {folder} is built for {built}, but {python} runs on {machine}")
+    title = _("remove {names}, which cannot run here", names=copy.name)
     words = {"folder": site_of(copy), "built": built, "machine": machine}
     return Finding(
         "conflicting-packages.other-machine",
-        text.format(name=copy.label, python=host.interpreter.label, **words),
+        _(
+            "{name} in {folder} is built for {built}, but {python} runs on {machine}",
+            name=copy.label,
+            python=host.interpreter.label,
+            **words,
+        ),
         evidence=(f"{path}: ELF, {built}",),
         action=Action.CONFIG,
         fix=pip_fix(host, title, ("uninstall", copy.name)),
@@ -244,6 +269,6 @@ def _other_machine(
 
 
 def _again(host: Host, copy: Distribution) -> Fix:
-    title = _("install {name} again").format(name=copy.name)
+    title = _("install {name} again", name=copy.name)
     fix: Fix = pip_reinstall(host, title, f"{copy.name}=={copy.version}")
     return fix

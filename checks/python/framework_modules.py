@@ -114,7 +114,7 @@ def framework_modules(host: Host) -> Iterator[Union[Finding, Facts]]:
     whole = closure_of(host)
     strays = list(_strays(host))
     if not whole.roots and not strays:
-        raise Skip(_("no framework is installed in {python}").format(python=host.interpreter.label))
+        raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
     copies = {copy.folder: copy for copy in (*whole.roots, *(need.found for need in whole.needs)) if copy}
     yield Facts({"distributions": len(copies)})
     yield from strays
@@ -223,7 +223,7 @@ def _source_gone(host: Host, name: str, version: str, path: str, module: str, mi
     text = _("{name} {version} is an editable install (pip install -e), but module {module} cannot be found")
     if not version:
         text = _("{name} is an editable install (pip install -e), but module {module} cannot be found")
-    title = _("install {name} itself in place of the link, or put the sources back").format(name=name)
+    title = _("install {name} itself in place of the link, or put the sources back", name=name)
     wanted = f"{normal(name)}=={version}"
     return Finding(
         "framework-modules.source-gone",
@@ -239,12 +239,19 @@ def _source_gone(host: Host, name: str, version: str, path: str, module: str, mi
 def _not_built(host: Host, copy: Distribution, module: Module, beside: bool = False) -> Finding:
     """A source tree in the place of the package. `beside`: the package itself is installed as well, so that
     installing it once more changes nothing."""
-    text = _("{path} is a source tree that was not built, and Python takes it for {name} {version}")
-    title = _("build it, take its folder out of the search path, or install {name} itself")
-    again = pip_reinstall(host, title.format(name=copy.name), copy.requirement)
+    again = pip_reinstall(
+        host,
+        _("build it, take its folder out of the search path, or install {name} itself", name=copy.name),
+        copy.requirement,
+    )
     return Finding(
         "framework-modules.not-built",
-        text.format(path=module.folders[0], name=copy.name, version=copy.version),
+        _(
+            "{path} is a source tree that was not built, and Python takes it for {name} {version}",
+            path=module.folders[0],
+            name=copy.name,
+            version=copy.version,
+        ),
         evidence=(copy.folder, *_leading_to(host, module)),
         action=Action.CONFIG,
         fix=_out_of_path(host, module) if beside else again,
@@ -254,19 +261,23 @@ def _not_built(host: Host, copy: Distribution, module: Module, beside: bool = Fa
 
 def _out_of_path(host: Host, module: Module) -> Fix:
     """The line where a variable leads to it; .pth files and the working directory are for a person."""
-    title = _("move {path} aside, or take the folder it is in out of the search path")
-    text = title.format(path=module.folders[0])
+    text = _("move {path} aside, or take the folder it is in out of the search path", path=module.folders[0])
     by_hand = Fix(text, steps=(), risk=Risk.MANUAL, needs_root=False)
     return out_of_pythonpath(host, module.folders[0].rpartition("/")[0]) or by_hand
 
 
 def _hidden(host: Host, copy: Distribution, name: str, winner: Module, mild: bool) -> Finding:
     """Something else of that name."""
-    text = _("{path} is found before {module} of {name} {version}, but is something else")
     path = winner.file or ""
     return Finding(
         "framework-modules.hidden",
-        text.format(path=path, module=name, name=copy.name, version=copy.version),
+        _(
+            "{path} is found before {module} of {name} {version}, but is something else",
+            path=path,
+            module=name,
+            name=copy.name,
+            version=copy.version,
+        ),
         severity=WARNING if mild else ERROR,
         evidence=(copy.folder, *_leading_to(host, winner)),
         action=Action.CONFIG,
@@ -314,10 +325,14 @@ def _backend_gone(host: Host, backend: Backend) -> Optional[Finding]:
 
 
 def _plugin_unusable(framework: str, path: str) -> Finding:
-    text = _("import {framework} fails: it loads every library in {folder}, and {path} is not a library")
     return Finding(
         "framework-modules.plugin-unusable",
-        text.format(framework=framework, folder=path.rpartition("/")[0], path=path),
+        _(
+            "import {framework} fails: it loads every library in {folder}, and {path} is not a library",
+            framework=framework,
+            folder=path.rpartition("/")[0],
+            path=path,
+        ),
         action=Action.CONFIG,
         fix=_aside(_("move it aside, or reinstall what it came with"), path),
         echo_of=("package-files.cut-short",),
@@ -338,11 +353,14 @@ def _start_up_code(place: str, told: StartupStatement) -> Optional[Finding]:
         text = _("Python exits at startup: {place} runs {words}")
     elif told.kind == "raises":
         text = _("{place} runs {words} at Python startup: nothing after it is executed")
-    title = _("take that line out of {path}, or move the file aside")
     return Finding(
         "framework-modules.start-up-code",
         text.format(place=place, words=told.words, module=module),
         severity=ERROR if told.kind == "ends" and told.certain else WARNING,
         action=Action.CONFIG,
-        fix=Fix(title.format(path=place.rpartition(":")[0]), risk=Risk.MANUAL, needs_root=False),
+        fix=Fix(
+            _("take that line out of {path}, or move the file aside", path=place.rpartition(":")[0]),
+            risk=Risk.MANUAL,
+            needs_root=False,
+        ),
     )

@@ -140,7 +140,7 @@ def _said(code: str, severity: Severity, text: str, home: str, better: Optional[
 
 def _export(name: str, value: str, before: str) -> Fix:
     return Fix(
-        _("set {name} to {value}").format(name=name, value=value),
+        _("set {name} to {value}", name=name, value=value),
         steps=(Export(name, value),),
         undo=Export(name, before).lines() if before else (f"unset {name}",),
         risk=Risk.MANUAL,

@@ -95,7 +95,7 @@ def import_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     installed = job.frameworks(host, *OWN)
     if not installed:
-        raise Skip(_("no framework is installed in {python}").format(python=host.interpreter.label))
+        raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
     if host.options.root is not None:
         raise Skip(_("an image has no limits and no mounts of its own"))
     limits = {kind: limit_of(host, name) for kind, (name, _flag) in KINDS.items()}
@@ -116,12 +116,15 @@ def import_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _too_low(flag: str, limit: Limit, dying: list[str]) -> Finding:
-    text = _("ulimit {flag} is {soft}, which is too low to import {frameworks}")
     soft = limit.soft or 0
     words = {"flag": flag, "soft": size_text(soft) if flag == "-s" else soft}
     return Finding(
         "import-limits.too-low",
-        text.format(frameworks=", ".join(dying), **words),
+        _(
+            "ulimit {flag} is {soft}, which is too low to import {frameworks}",
+            frameworks=", ".join(dying),
+            **words,
+        ),
         action=Action.CONFIG,
         fix=_raise(flag, limit.hard) if limit.hard is None or limit.hard > soft else _ask(flag),
     )
@@ -166,8 +169,14 @@ def _raise(flag: str, hard: Optional[int]) -> Fix:
 
 
 def _ask(flag: str) -> Fix:
-    title = _("ask whoever sets the limits of this session to raise ulimit {flag}: the hard limit is too low")
-    return Fix(title.format(flag=flag), risk=Risk.MANUAL, needs_root=False)
+    return Fix(
+        _(
+            "ask whoever sets the limits of this session to raise ulimit {flag}: the hard limit is too low",
+            flag=flag,
+        ),
+        risk=Risk.MANUAL,
+        needs_root=False,
+    )
 
 
 def _not_executable(host: Host, installed: list[job.Framework]) -> Iterator[Finding]:
@@ -183,12 +192,17 @@ def _not_executable(host: Host, installed: list[job.Framework]) -> Iterator[Find
 
 
 def _noexec(path: str, mount: Mount) -> Finding:
-    text = _("{path} cannot be loaded: {point} is mounted with noexec")
-    title = _("ask for {point} to be mounted without noexec, or install on another file system")
     return Finding(
         "import-limits.not-executable",
-        text.format(path=path, point=mount.point),
+        _("{path} cannot be loaded: {point} is mounted with noexec", path=path, point=mount.point),
         evidence=(f"{mount.point} {mount.kind} {','.join(mount.own)}",),
         action=Action.CONFIG,
-        fix=Fix(title.format(point=mount.point), risk=Risk.MANUAL, needs_root=False),
+        fix=Fix(
+            _(
+                "ask for {point} to be mounted without noexec, or install on another file system",
+                point=mount.point,
+            ),
+            risk=Risk.MANUAL,
+            needs_root=False,
+        ),
     )

@@ -102,7 +102,7 @@ def interpreter(host: Host) -> Iterator[Union[Finding, Facts]]:
     installed = [copy for name in FRAMEWORKS for copy in host.interpreter.distributions(name)[:1]]
     install = cann_in_use(host)
     if not installed and install is None:
-        raise Skip(_("no framework is installed in {python}").format(python=host.interpreter.label))
+        raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
     yield Facts({"python": host.interpreter.path, "version": layout.version})
     yield from broken_rows(host, "interpreter", "cann_python")
     if layout.version:
@@ -112,24 +112,38 @@ def interpreter(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield from _range(host, layout.version, cann)
     kernel = _kernel_of_notebook(host)
     if kernel is not None:
-        text = _("the kernel of this notebook is {kernel}, but {python} was checked")
-        yield _elsewhere(host, "interpreter.notebook-kernel", text.format(
-            kernel=kernel, python=host.interpreter.path), kernel, ())  # fmt: skip
+        yield _elsewhere(
+            host,
+            "interpreter.notebook-kernel",
+            _(
+                "the kernel of this notebook is {kernel}, but {python} was checked",
+                kernel=kernel,
+                python=host.interpreter.path,
+            ),
+            kernel,
+            (),
+        )
     elif not installed:
         for path, framework in _others(host, tuple(FRAMEWORKS)):
-            text = _("{python} has no framework for NPUs, and {other} has {name} {version}")
             words = {"other": path, "name": framework.name, "version": framework.version}
-            message = text.format(python=host.interpreter.path, **words)
+            message = _(
+                "{python} has no framework for NPUs, and {other} has {name} {version}",
+                python=host.interpreter.path,
+                **words,
+            )
             yield _elsewhere(host, "interpreter.framework-elsewhere", message, path, (framework.evidence,))
             return
-        raise Skip(_("{python} has no framework for NPUs").format(python=host.interpreter.label))
+        raise Skip(_("{python} has no framework for NPUs", python=host.interpreter.label))
 
 
 def _does_not_run(host: Host, failed: DoesNotRun) -> Finding:
-    text = _("{python} does not run: it exits with status {status}")
     return Finding(
         "interpreter.does-not-run",
-        text.format(python=host.interpreter.path, status=failed.status),
+        _(
+            "{python} does not run: it exits with status {status}",
+            python=host.interpreter.path,
+            status=failed.status,
+        ),
         evidence=(failed.said,) if failed.said else (),
         action=Action.CONFIG,
         echo_of=("virtual-environment.base-missing",),
@@ -142,12 +156,16 @@ def _other_abi(host: Host, version: str) -> Iterator[Finding]:
         for copy in host.interpreter.distributions(name)[:1]:
             tags = _tags(host, copy, folder)
             if tags and tag not in tags:
-                text = _("{name} {version} was installed for CPython {others}, but {python} is {mine}")
                 dotted = ", ".join(f"{other[0]}.{other[1:]}" for other in sorted(tags))
                 words = {"name": copy.name, "version": copy.version, "python": host.interpreter.path}
                 yield Finding(
                     "interpreter.other-abi",
-                    text.format(others=dotted, mine=version, **words),
+                    _(
+                        "{name} {version} was installed for CPython {others}, but {python} is {mine}",
+                        others=dotted,
+                        mine=version,
+                        **words,
+                    ),
                     evidence=(copy.evidence,),
                     action=Action.CONFIG,
                 )
@@ -175,11 +193,14 @@ def _range(host: Host, version: str, cann: Optional[str]) -> Iterator[Finding]:
         if line in row.texts("cann"):
             minor = ".".join(version.split(".")[:2])
             if not SpecifierSet(row["python"]).contains(minor):
-                text = _("CANN {cann} is for CPython {wanted}, but {python} is {version}")
                 words = {"cann": cann, "wanted": row["python"], "python": host.interpreter.path}
                 yield Finding(
                     "interpreter.cann-range",
-                    text.format(version=version, **words),
+                    _(
+                        "CANN {cann} is for CPython {wanted}, but {python} is {version}",
+                        version=version,
+                        **words,
+                    ),
                     severity=INFO if row["basis"].startswith("third") else WARNING,
                     evidence=(f"{row['source']}, {row['as_of']}",),
                     action=Action.CONFIG,
@@ -268,11 +289,14 @@ def _not_listed(host: Host, version: str, built_for: Sequence[str]) -> Iterator[
             wanted = _other_pythons(row, minor)
             if row is None or wanted is None or _wheel_is_for(host, copy, minor):
                 continue
-            text = _("{name} {version} is published for CPython {wanted}, but {python} is {mine}")
             words = {"name": copy.name, "version": copy.version, "wanted": wanted, "mine": version}
             yield Finding(
                 "interpreter.python-not-listed",
-                text.format(python=host.interpreter.path, **words),
+                _(
+                    "{name} {version} is published for CPython {wanted}, but {python} is {mine}",
+                    python=host.interpreter.path,
+                    **words,
+                ),
                 severity=INFO if name in built_for else WARNING,
                 evidence=(copy.evidence, f"{row['source']}, {row['as_of']}"),
                 action=Action.NONE if name in built_for else Action.CONFIG,
@@ -298,6 +322,4 @@ def _other_pythons(row: Optional[Row], minor: str) -> Optional[str]:
     listed = minor in row.texts("python")
     if row.values.get("compatible", True):
         return None if listed else ", ".join(row.texts("python"))
-    return (
-        _("versions other than {pythons}").format(pythons=", ".join(row.texts("python"))) if listed else None
-    )
+    return _("versions other than {pythons}", pythons=", ".join(row.texts("python"))) if listed else None

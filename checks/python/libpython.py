@@ -139,7 +139,7 @@ def _folders(host: Host, name: str) -> Iterator[str]:
 def _append(host: Host, folder: str) -> Optional[Fix]:
     entries = host.variables.path_list(PATH)
     return Fix(
-        _("append {folder} to LD_LIBRARY_PATH").format(folder=folder),
+        _("append {folder} to LD_LIBRARY_PATH", folder=folder),
         steps=(Export(PATH, ":".join([*entries, folder])),),
         undo=Export(PATH, ":".join(entries)).lines() if entries else (f"unset {PATH}",),
         risk=Risk.MANUAL,

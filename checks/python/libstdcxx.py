@@ -95,7 +95,7 @@ def libstdcxx(host: Host) -> Iterator[Union[Finding, Facts]]:
         host, "torch", "torch_npu", "mindspore", "paddle", "paddle_custom_device", "tensorflow"
     )
     if not installed:
-        raise Skip(_("no framework is installed in {python}").format(python=host.interpreter.label))
+        raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
     said: set[str] = set()
     judged = False
     for framework in installed:
@@ -111,8 +111,7 @@ def libstdcxx(host: Host) -> Iterator[Union[Finding, Facts]]:
     if host.options.root is None and npu_expected(host) and installs_of(host):
         yield from _compiler(host)
     if not judged:
-        raise Skip(_("no framework in {python} loads the C or C++ library").format(
-            python=host.interpreter.label))  # fmt: skip
+        raise Skip(_("no framework in {python} loads the C or C++ library", python=host.interpreter.label))
 
 
 def unmet(loader: Loader, prefixes: Sequence[str]) -> list[tuple[Loaded, Loaded, str]]:
@@ -148,7 +147,7 @@ def _finding(
     code: str, text: str, framework: str, old: list[tuple[Loaded, Loaded, str]], fix: Optional[Fix]
 ) -> Finding:
     words = {"framework": framework, "version": old[0][2], "library": old[0][1].path}
-    lines = [_("{by} needs {version}").format(by=user.path, version=version) for user, _to, version in old]
+    lines = [_("{by} needs {version}", by=user.path, version=version) for user, _to, version in old]
     more = (f"... (+{len(lines) - SHOWN})",) if lines[SHOWN:] else ()
     return Finding(
         code, text.format(**words), evidence=(*lines[:SHOWN], *more), action=Action.CONFIG, fix=fix
@@ -227,14 +226,15 @@ def _second_libgomp(host: Host, loader: Loader) -> Optional[Finding]:
     real = host.files.real(own)
     if real is None or real in set(map(host.files.real, brought)):
         return None
-    text = _(
-        "a second libgomp, {own}, may be loaded after {path}: with this C library that can end in "
-        "'cannot allocate memory in static TLS block'"
-    )
     before = host.variables.get(PRELOAD, "")
     return Finding(
         "libstdcxx.static-tls",
-        text.format(own=own, path=brought[0]),
+        _(
+            "a second libgomp, {own}, may be loaded after {path}: with this C library that can end in "
+            "'cannot allocate memory in static TLS block'",
+            own=own,
+            path=brought[0],
+        ),
         evidence=(*brought, own),
         fix=Fix(
             _("load it first if that message appears"),

@@ -100,7 +100,7 @@ def loaded_libraries(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     installed = job.frameworks(host, *FRAMEWORKS)
     if not installed:
-        raise Skip(_("no framework is installed in {python}").format(python=host.interpreter.label))
+        raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
     taken: set[str] = set()
     said: set[tuple[str, str]] = set()
     for name, loader in _processes(host, installed):
@@ -151,16 +151,22 @@ def _judge(host: Host, framework: str, loader: Loader) -> Said:
 
 
 def _not_loadable(host: Host, framework: str, loader: Loader) -> Said:
-    text = _("{framework} cannot be imported: the loader finds {path}, which is not a library")
     for missing in loader.missing:
         if missing.broken:
-            words = text.format(framework=framework, path=missing.path)
+            words = _(
+                "{framework} cannot be imported: the loader finds {path}, which is not a library",
+                framework=framework,
+                path=missing.path,
+            )
             fix = _fix(host, loader, missing.name, missing.entry) if missing.via == LED_BY else None
             yield _broken(words, (missing.broken, _wanted(missing)), fix), missing.path
-    text = _("{framework} cannot be imported: the loader takes {path}, which is truncated")
     for library in loader.loaded:
         if _is_cut(host, library):
-            words = text.format(framework=framework, path=library.path)
+            words = _(
+                "{framework} cannot be imported: the loader takes {path}, which is truncated",
+                framework=framework,
+                path=library.path,
+            )
             yield (
                 _broken(words, (_wanted(library),), _fix(host, loader, library.name, library.entry)),
                 library.path,
@@ -168,7 +174,7 @@ def _not_loadable(host: Host, framework: str, loader: Loader) -> Said:
 
 
 def _wanted(library: Union[Loaded, Missing]) -> str:
-    return _("{name}: needed by {by}").format(name=library.name, by=library.needed_by)
+    return _("{name}: needed by {by}", name=library.name, by=library.needed_by)
 
 
 def _broken(message: str, evidence: tuple[str, ...], fix: Optional[Fix]) -> Finding:
@@ -194,11 +200,14 @@ def _not_found(host: Host, framework: str, loader: Loader) -> Said:
     gone = [missing for missing in loader.missing if not missing.broken and not _OF_CUDA.match(missing.name)]
     if not gone or installs_of(host):
         return
-    text = _("{framework} cannot be imported: the loader does not find {names}")
     yield (
         Finding(
             "loaded-libraries.not-found",
-            text.format(framework=framework, names=_names(gone)),
+            _(
+                "{framework} cannot be imported: the loader does not find {names}",
+                framework=framework,
+                names=_names(gone),
+            ),
             evidence=tuple(map(_wanted, gone[:SHOWN])),
             action=Action.CONFIG,
             echo_of=("package-files.missing", "package-requirements.missing", "torch-family.other-build"),
@@ -209,17 +218,17 @@ def _not_found(host: Host, framework: str, loader: Loader) -> Said:
 
 def _lacks(host: Host, framework: str, loader: Loader, lacking: list[MissingSymbol]) -> Finding:
     first = lacking[0]
-    text = _("{framework} cannot be imported: {variable} leads to {path}, and no library has {symbol}")
-    lines = (_("{by} needs {symbol}").format(by=lack.by, symbol=lack.symbol) for lack in lacking[:SHOWN])
+    lines = (_("{by} needs {symbol}", by=lack.by, symbol=lack.symbol) for lack in lacking[:SHOWN])
     return Finding(
         "loaded-libraries.lacks-symbols",
-        text.format(
+        _(
+            "{framework} cannot be imported: {variable} leads to {path}, and no library has {symbol}",
             framework=framework,
             variable=first.taken.variable,
             path=first.taken.found.path,
             symbol=first.symbol,
         ),
-        evidence=(*lines, _("loaded without the variable: {path}").format(path=first.taken.own)),
+        evidence=(*lines, _("loaded without the variable: {path}", path=first.taken.own)),
         action=Action.CONFIG,
         fix=_lead_back(host, loader, first.taken),
         echo_of=("libstdcxx.too-old", "nccl-version.missing-symbols"),
@@ -227,13 +236,18 @@ def _lacks(host: Host, framework: str, loader: Loader, lacking: list[MissingSymb
 
 
 def _hollow(framework: str, lack: MissingSymbol) -> Finding:
-    text = _("{framework} cannot be imported: {path} is loaded as {name}, and no library has {symbol}")
     found = lack.taken.found
-    entry = _("{by} leads to {path}").format(by=found.via, path=found.path)
+    entry = _("{by} leads to {path}", by=found.via, path=found.path)
     return Finding(
         "loaded-libraries.lacks-symbols",
-        text.format(framework=framework, path=found.path, name=lack.taken.name, symbol=lack.symbol),
-        evidence=(_("{by} needs {symbol}").format(by=lack.by, symbol=lack.symbol), entry),
+        _(
+            "{framework} cannot be imported: {path} is loaded as {name}, and no library has {symbol}",
+            framework=framework,
+            path=found.path,
+            name=lack.taken.name,
+            symbol=lack.symbol,
+        ),
+        evidence=(_("{by} needs {symbol}", by=lack.by, symbol=lack.symbol), entry),
         action=Action.CONFIG,
         echo_of=("libstdcxx.too-old", "package-files.spoiled"),
     )
@@ -241,10 +255,15 @@ def _hollow(framework: str, lack: MissingSymbol) -> Finding:
 
 def _copies(host: Host, framework: str, loader: Loader, copies: list[ReplacedLibrary]) -> Finding:
     first = copies[0]
-    text = _("{framework} loads {path} because of {variable}, not its own {own}")
     return Finding(
         "loaded-libraries.foreign-copy",
-        text.format(framework=framework, path=first.found.path, variable=first.variable, own=first.own),
+        _(
+            "{framework} loads {path} because of {variable}, not its own {own}",
+            framework=framework,
+            path=first.found.path,
+            variable=first.variable,
+            own=first.own,
+        ),
         evidence=tuple(copy.found.path for copy in copies[:SHOWN]),
         action=Action.CONFIG,
         fix=_lead_back(host, loader, first),
@@ -279,7 +298,7 @@ def _fix(host: Host, loader: Loader, name: str, entry: str) -> Optional[Fix]:
         return None
     folder = (host.files.real(own) or own).rpartition("/")[0]
     return Fix(
-        _("put {folder} first in LD_LIBRARY_PATH").format(folder=folder),
+        _("put {folder} first in LD_LIBRARY_PATH", folder=folder),
         steps=(Export(LED_BY, ":".join((folder, *entries))),),
         undo=Export(LED_BY, ":".join(entries)).lines(),
         risk=Risk.MANUAL,
@@ -293,7 +312,7 @@ def _without(host: Host, variable: str, entry: str, entries: list[str]) -> Optio
         return None
     rest = ":".join(other for other in entries if other != entry)
     return Fix(
-        _("take {entry} out of {variable}").format(entry=entry or _("the empty entry"), variable=variable),
+        _("take {entry} out of {variable}", entry=entry or _("the empty entry"), variable=variable),
         steps=(Export(variable, rest) if rest else Command(("unset", variable)),),
         undo=Export(variable, host.variables.get(variable, "")).lines(),
         risk=Risk.MANUAL,

@@ -85,8 +85,7 @@ def mindspore_cann(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     mindspore = _for_ascend(host)
     if mindspore is None:
-        text = _("no MindSpore for Ascend is installed in {python}")
-        raise Skip(text.format(python=host.interpreter.label))
+        raise Skip(_("no MindSpore for Ascend is installed in {python}", python=host.interpreter.label))
     install = cann_in_use(host)
     if install is None:
         raise Skip(_("CANN is not installed on this machine"))
@@ -145,7 +144,7 @@ def _listed(host: Host, mindspore: Distribution) -> Optional[Accepted]:
     row = accepted_by(host.knowledge, mindspore.version)
     if row is None:
         return None
-    source = _("built-in table of {as_of}: {source}").format(as_of=row["as_of"], source=row["source"])
+    source = _("built-in table of {as_of}: {source}", as_of=row["as_of"], source=row["source"])
     return Accepted(row.texts("accepts"), source)
 
 
@@ -162,8 +161,13 @@ def _judge(
     if known.answer is not Compatibility.INCOMPATIBLE:
         known = judge_pair(mindspore_pairs(host.knowledge), mindspore.version, cann)
     if known.answer is Compatibility.STRANGE:
-        text = _("the version of the CANN at {path} cannot be compared: {version}")
-        raise Unknown(text.format(path=install.path, version=cann or _("none")))
+        raise Unknown(
+            _(
+                "the version of the CANN at {path} cannot be compared: {version}",
+                path=install.path,
+                version=cann or _("none"),
+            )
+        )
     found: Optional[Finding] = pair_finding("mindspore-cann", "MindSpore", mindspore.version, cann, known)
     return found
 
@@ -176,13 +180,11 @@ def _not_accepted(
     listed = [numbers(number) for number in accepted.numbers]
     if any(mine[: len(number)] == number for number in listed):
         return None
-    text = _(
-        "MindSpore {mindspore} does not accept CANN {cann}, whose compiler is {component}; "
-        "it accepts {accepted}"
-    )
     return Finding(
         "mindspore-cann.not-accepted",
-        text.format(
+        _(
+            "MindSpore {mindspore} does not accept CANN {cann}, whose compiler is {component}; "
+            "it accepts {accepted}",
             mindspore=mindspore.version,
             cann=product_version(host, install) or install.path,
             component=component,
@@ -191,7 +193,7 @@ def _not_accepted(
         severity=ERROR if mine < min(listed) else WARNING,
         evidence=(
             mindspore.evidence,
-            _("installed: {install}").format(install=install.label),
+            _("installed: {install}", install=install.label),
             f"{', '.join(accepted.numbers)}: {accepted.source}",
         ),
         action=Action.CONFIG,

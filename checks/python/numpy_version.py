@@ -66,7 +66,7 @@ def numpy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
     layout = host.interpreter.layout()
     users = [found for name in FRAMEWORKS for found in host.interpreter.distributions(name)[:1]]
     if not users:
-        raise Skip(_("no framework is installed in {python}").format(python=host.interpreter.label))
+        raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
     users += [found for name in OF_CANN for found in host.interpreter.distributions(name)[:1]]
     told = ((user, required(user, "numpy", layout)) for user in users)
     wanted = [(user, specifier) for user, specifier in told if specifier is not None]
@@ -83,7 +83,7 @@ def numpy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
             text = _("NumPy is not installed, and {name} {version} requires it")
             yield _finding(host, "numpy-version.missing", text, wanted, wanted, [])
             return
-        raise Skip(_("NumPy is not installed in {python}").format(python=host.interpreter.label))
+        raise Skip(_("NumPy is not installed in {python}", python=host.interpreter.label))
     version = version_number(numpy)
     both = [*wanted, *built]
     if not both:
@@ -126,13 +126,15 @@ def _finding(
 ) -> Finding:
     user, specifier = against[0]
     words = {"numpy": numpy[0].version if numpy else "", "name": user.name, "version": user.version}
-    source = _("{name} {version} requires numpy{required}")
     return Finding(
         code,
         text.format(required=specifier, **words),
         evidence=(
             *(copy.evidence for copy in numpy),
-            *(source.format(name=u.name, version=u.version, required=s) for u, s in against),
+            *(
+                _("{name} {version} requires numpy{required}", name=u.name, version=u.version, required=s)
+                for u, s in against
+            ),
         ),
         action=Action.CONFIG,
         fix=install_accepted(host, "numpy", _("install a NumPy that all of them accept"), wanted),

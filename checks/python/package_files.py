@@ -120,7 +120,7 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     copies = _distributions(host)
     half_removed = _half_removed(host)
     if not copies and not half_removed:
-        raise Skip(_("no framework is installed in {python}").format(python=host.interpreter.label))
+        raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
     seen = 0
     for copy in copies:
         harm = find_damage(host.files, copy, recorded_once(host, copy))
@@ -214,12 +214,17 @@ def _look_into(host: Host, copy: Distribution, harm: Damage) -> Iterator[Finding
 
 
 def _unreadable(host: Host, copy: Distribution, paths: Sequence[str], harm: Damage) -> Finding:
-    text = _("{name}: this user may not read {count} of {all} modules and libraries, such as {path}")
     site = site_of(copy)
     tops = sorted({f"{site}/{path.partition('/')[0]}" for path in paths})
     return Finding(
         "package-files.unreadable",
-        text.format(name=copy.label, count=len(paths), all=harm.listed, path=f"{site}/{paths[0]}"),
+        _(
+            "{name}: this user may not read {count} of {all} modules and libraries, such as {path}",
+            name=copy.label,
+            count=len(paths),
+            all=harm.listed,
+            path=f"{site}/{paths[0]}",
+        ),
         evidence=tuple(f"{site}/{path}" for path in paths[:SHOWN]),
         action=Action.CONFIG,
         fix=Fix(
@@ -234,11 +239,14 @@ def _stale(host: Host, copy: Distribution, stale: Sequence[str], harm: Damage) -
     """An error where the sources are those that were installed: nobody means them not to be run."""
     site, sizes = site_of(copy), dict(zip(recorded_once(host, copy), harm.sizes))
     original = {file.path for file, now in sizes.items() if file.size == now}
-    text = _("{name}: Python runs stale byte code in place of {path} and never compares the two")
     folders = sorted({f"{site}/{path}".rpartition("/")[0] for path in stale})
     return Finding(
         "package-files.stale-code",
-        text.format(name=copy.label, path=f"{site}/{stale[0]}"),
+        _(
+            "{name}: Python runs stale byte code in place of {path} and never compares the two",
+            name=copy.label,
+            path=f"{site}/{stale[0]}",
+        ),
         severity=ERROR if original.issuperset(stale) else WARNING,
         evidence=tuple(f"{site}/{path}" for path in stale[:SHOWN]),
         action=Action.CONFIG,
@@ -345,12 +353,12 @@ def _interrupted(host: Host, site: str, name: str) -> Finding:
 def _back(host: Host, site: str, name: str, package: str) -> Fix:
     copy = host.interpreter.installed(package)
     wanted = f"{package}=={copy.version}" if copy else package
-    title = _("reinstall {package}").format(package=package)
+    title = _("reinstall {package}", package=package)
     fix: Fix = pip_reinstall(host, title, wanted)
     return fix
 
 
 def _again(host: Host, copy: Distribution) -> Fix:
-    title = _("reinstall {name} over the damaged files").format(name=copy.label)
+    title = _("reinstall {name} over the damaged files", name=copy.label)
     fix: Fix = pip_reinstall(host, title, copy.requirement)
     return fix

@@ -78,7 +78,7 @@ def package_requirements(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     whole = closure_of(host)
     if not whole.roots:
-        raise Skip(_("no framework is installed in {python}").format(python=host.interpreter.label))
+        raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
     yield Facts(
         {"frameworks": {root.name: root.version for root in whole.roots}, "required": len(whole.names)}
     )

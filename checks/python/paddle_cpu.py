@@ -42,20 +42,21 @@ def paddle_cpu(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     paddle = next(iter(host.interpreter.distributions("paddlepaddle")), None)
     if paddle is None or host.interpreter.version_of("paddle-custom-npu") is not None:
-        text = _("Paddle for CPUs is not installed in {python}")
-        raise Skip(text.format(python=host.interpreter.label))
+        raise Skip(_("Paddle for CPUs is not installed in {python}", python=host.interpreter.label))
     machine = _machine(host, paddle)
     if machine != "x86_64":
-        raise Skip(_("this check applies to x86-64, and Paddle is for {machine}").format(machine=machine))
+        raise Skip(_("this check applies to x86-64, and Paddle is for {machine}", machine=machine))
     path, built = _with_mkl(host, paddle)
     yield Facts({"paddle": paddle.version, "with_mkl": built})
     if built is None:
         raise Unknown(_("the installed Paddle does not say how it was built"), advisory=True)
     if built.upper() == "OFF":
-        text = _("Paddle {version} was built with OpenBLAS: on this machine the build with MKL is faster")
         yield Finding(
             "paddle-cpu.openblas",
-            text.format(version=paddle.version),
+            _(
+                "Paddle {version} was built with OpenBLAS: on this machine the build with MKL is faster",
+                version=paddle.version,
+            ),
             evidence=(paddle.evidence, f"{path}: with_mkl = {built}"),
             fix=pip_install(
                 host, _("install the build with MKL"), "--force-reinstall", f"paddlepaddle=={paddle.version}"

@@ -69,7 +69,7 @@ def paddle_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     plugin = next(iter(host.interpreter.distributions(PLUGIN)), None)
     if plugin is None:
-        raise Skip(_("paddle-custom-npu is not installed in {python}").format(python=host.interpreter.label))
+        raise Skip(_("paddle-custom-npu is not installed in {python}", python=host.interpreter.label))
     names = ("paddlepaddle", "paddlepaddle-gpu")
     paddle = next((one for name in names for one in host.interpreter.distributions(name)[:1]), None)
     yield from broken_rows(host, "paddle-npu", "paddle_npu")
@@ -81,8 +81,7 @@ def paddle_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
     if install is None:
         raise Skip(without_cann(PLUGIN))
     if cann is None:
-        text = _("the CANN at {path} does not say its version")
-        raise Unknown(text.format(path=install.path), advisory=True)
+        raise Unknown(_("the CANN at {path} does not say its version", path=install.path), advisory=True)
     judged = judge_pair(_rows(host, plugin), plugin.version, cann)
     finding = pair_finding("paddle-npu", PLUGIN, plugin.version, cann, judged)
     if finding is not None:
@@ -93,20 +92,23 @@ def _beside_paddle(host: Host, plugin: Distribution, paddle: Optional[Distributi
     title = _("install the Paddle that the plug-in extends")
     mine = version_number(plugin)
     if paddle is None:
-        text = _("paddle-custom-npu {plugin} is installed without paddlepaddle")
         yield Finding(
             "paddle-npu.paddle-missing",
-            text.format(plugin=plugin.version),
+            _("paddle-custom-npu {plugin} is installed without paddlepaddle", plugin=plugin.version),
             evidence=(plugin.evidence,),
             action=Action.CONFIG,
             fix=pip_install(host, title, _wanted(mine)),
         )
         return
     if paddle.name.lower().endswith("gpu"):
-        text = _("paddle-custom-npu {plugin} needs Paddle for CPUs, but {name} {paddle} is for GPUs")
         yield Finding(
             "paddle-npu.gpu-build",
-            text.format(plugin=plugin.version, name=paddle.name, paddle=paddle.version),
+            _(
+                "paddle-custom-npu {plugin} needs Paddle for CPUs, but {name} {paddle} is for GPUs",
+                plugin=plugin.version,
+                name=paddle.name,
+                paddle=paddle.version,
+            ),
             evidence=(plugin.evidence, paddle.evidence),
             action=Action.CONFIG,
             fix=pip_replace(host, title, (paddle.name,), _wanted(mine)),
@@ -114,10 +116,14 @@ def _beside_paddle(host: Host, plugin: Distribution, paddle: Optional[Distributi
     theirs = version_number(paddle)
     # 0.0.0 is what builds from the development branch say.
     if mine.release[:2] != theirs.release[:2] and any(mine.release) and any(theirs.release):
-        text = _("paddle-custom-npu {plugin} extends {name} {paddle}: their releases differ")
         yield Finding(
             "paddle-npu.other-release",
-            text.format(plugin=plugin.version, name=paddle.name, paddle=paddle.version),
+            _(
+                "paddle-custom-npu {plugin} extends {name} {paddle}: their releases differ",
+                plugin=plugin.version,
+                name=paddle.name,
+                paddle=paddle.version,
+            ),
             evidence=(plugin.evidence, paddle.evidence),
         )
 

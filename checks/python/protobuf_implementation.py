@@ -45,19 +45,23 @@ def protobuf_implementation(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     wanted = host.variables.get(VARIABLE, "")
     if wanted not in MODULES:
-        raise Skip(_("{variable} asks for no implementation that could be missing").format(variable=VARIABLE))
+        raise Skip(_("{variable} asks for no implementation that could be missing", variable=VARIABLE))
     protobuf = host.interpreter.installed("protobuf")
     if protobuf is None:
         host.interpreter.be_sure_without("protobuf")
-        raise Skip(_("protobuf is not installed in {python}").format(python=host.interpreter.label))
+        raise Skip(_("protobuf is not installed in {python}", python=host.interpreter.label))
     folder, name = MODULES[wanted]
     there = [one for one in host.files.names(f"{site_of(protobuf)}/{folder}") if one.startswith(name)]
     yield Facts({"protobuf": protobuf.version, "wanted": wanted})
     if not any(one.endswith(".so") for one in there):
-        text = _("{variable} is {value}, which protobuf {version} does not have")
         yield Finding(
             "protobuf-implementation.not-there",
-            text.format(variable=VARIABLE, value=wanted, version=protobuf.version),
+            _(
+                "{variable} is {value}, which protobuf {version} does not have",
+                variable=VARIABLE,
+                value=wanted,
+                version=protobuf.version,
+            ),
             evidence=(f"{site_of(protobuf)}/{folder}",),
             action=Action.CONFIG,
             fix=Fix(

@@ -83,7 +83,7 @@ def python_variables(host: Host) -> Iterator[Union[Finding, Facts]]:
     layout = host.interpreter.layout()
     version = tuple(int(part) for part in (layout.version or "").split(".")[:2] if part.isdigit())
     if len(version) < 2:
-        raise Skip(_("the version of {python} is unknown").format(python=host.interpreter.label))
+        raise Skip(_("the version of {python} is unknown", python=host.interpreter.label))
     if not any(name in host.variables for name in VARIABLES):
         raise Skip(_("no variable changes how Python starts"))
     yield Facts({"variables": {name: host.variables[name] for name in VARIABLES if host.variables.get(name)}})
@@ -91,9 +91,12 @@ def python_variables(host: Host) -> Iterator[Union[Finding, Facts]]:
     for name in NAMES:
         yield from _value(host, name, version, free)
     for refusal in framework_values.refusals(host):
-        text = _("{name} is {value}, and import {module} fails with it; valid: {wanted}")
         words = {**refusal._asdict(), "value": refusal.value or _("set and empty")}
-        yield _finding("python-variables.framework-refuses", refusal.name, text.format(**words))
+        yield _finding(
+            "python-variables.framework-refuses",
+            refusal.name,
+            _("{name} is {value}, and import {module} fails with it; valid: {wanted}", **words),
+        )
     for finding in (
         _home(host, layout, version),
         _platlibdir(host, layout, version),
@@ -108,9 +111,16 @@ def _value(host: Host, name: str, version: tuple[int, ...], free: bool) -> Itera
     value = host.variables.get(name, "")
     wanted = expected(name, value, version, free) if value else None
     if wanted:
-        text = _("{name} is {value}, and Python {version} does not start with it; valid: {wanted}")
         words = {"name": name, "value": value, "wanted": wanted}
-        yield _finding("python-variables.bad-value", name, text.format(version=_dotted(version), **words))
+        yield _finding(
+            "python-variables.bad-value",
+            name,
+            _(
+                "{name} is {value}, and Python {version} does not start with it; valid: {wanted}",
+                version=_dotted(version),
+                **words,
+            ),
+        )
 
 
 def _home(host: Host, layout: Layout, version: tuple[int, ...]) -> Optional[Finding]:
@@ -163,8 +173,15 @@ def _executable(host: Host, layout: Layout, version: tuple[int, ...]) -> Optiona
     other = value.rpartition("/")[0].rpartition("/")[0]
     if host.files.real(other) == host.files.real(own):
         return None
-    text = _("PYTHONEXECUTABLE is {value}: Python does not find the packages of the environment {folder}")
-    return _finding("python-variables.hides-packages", EXECUTABLE, text.format(value=value, folder=own))
+    return _finding(
+        "python-variables.hides-packages",
+        EXECUTABLE,
+        _(
+            "PYTHONEXECUTABLE is {value}: Python does not find the packages of the environment {folder}",
+            value=value,
+            folder=own,
+        ),
+    )
 
 
 def _warnings(host: Host) -> Optional[Finding]:
@@ -175,10 +192,11 @@ def _warnings(host: Host) -> Optional[Finding]:
     name, words = CCACHE
     if words not in (host.files.text(f"{site_of(paddle)}/{name}") or ""):
         return None
-    text = _(
-        "PYTHONWARNINGS is {value}, and Paddle {version} warns when it is imported without ccache on PATH"
+    message = _(
+        "PYTHONWARNINGS is {value}, and Paddle {version} warns when it is imported without ccache on PATH",
+        value=host.variables[WARNINGS],
+        version=paddle.version,
     )
-    message = text.format(value=host.variables[WARNINGS], version=paddle.version)
     return _finding("python-variables.warnings-as-errors", WARNINGS, message)
 
 
@@ -211,7 +229,7 @@ def _finding(code: str, name: str, message: str) -> Finding:
         message,
         action=Action.CONFIG,
         fix=Fix(
-            _("unset {name}").format(name=name),
+            _("unset {name}", name=name),
             steps=(Command(("unset", name)),),
             risk=Risk.MANUAL,
             needs_root=False,
@@ -228,7 +246,7 @@ def expected(name: str, value: str, version: tuple[int, ...], free: bool) -> Opt
     new = version >= (3, 13)
     if name == "PYTHONHASHSEED":
         right = value == "random" or (number is not None and number <= _MOST_SEED)
-        wanted = _("'random' or a number up to {most}").format(most=_MOST_SEED)
+        wanted = _("'random' or a number up to {most}", most=_MOST_SEED)
     elif name == "PYTHONMALLOC":
         known = (*_ALLOCATORS, *(("mimalloc", "mimalloc_debug") if new else ()))
         right, wanted = value in known, ", ".join(known)
@@ -238,12 +256,12 @@ def expected(name: str, value: str, version: tuple[int, ...], free: bool) -> Opt
         right, wanted = _is_codec(value.partition(":")[0]), _("the name of an encoding, such as utf-8")
     elif name == "PYTHONTRACEMALLOC":
         right = number is not None and (number <= _MOST_FRAMES or version < (3, 9))
-        wanted = _("a number up to {most}").format(most=_MOST_FRAMES)
+        wanted = _("a number up to {most}", most=_MOST_FRAMES)
     elif name == "PYTHONINTMAXSTRDIGITS":  # of the releases before 3.11 only the last ones read it
         right = number is not None and (number == 0 or number >= _LEAST_DIGITS)
         right, wanted = (
             right or version < (3, 11),
-            _("0, or a number from {least}").format(least=_LEAST_DIGITS),
+            _("0, or a number from {least}", least=_LEAST_DIGITS),
         )
     elif name == "PYTHON_CPU_COUNT":
         right, wanted = not new or value == "default" or bool(number), _("'default' or a number from 1")

@@ -92,7 +92,7 @@ def scipy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
     layout = host.interpreter.layout()
     installed = [found for name in MINDSPORE for found in host.interpreter.distributions(name)[:1]]
     if not installed:
-        raise Skip(_("MindSpore is not installed in {python}").format(python=host.interpreter.label))
+        raise Skip(_("MindSpore is not installed in {python}", python=host.interpreter.label))
     scipy = next(iter(host.interpreter.distributions("scipy")), None)
     yield from broken_rows(host, "scipy-version", "mindspore")
     for mindspore in installed:
@@ -118,16 +118,21 @@ def _wanted(host: Host, mindspore: Distribution, layout: Layout) -> Optional[Wan
     """What it asks of SciPy; None when its metadata asks for other things only."""
     if mindspore.all("Requires-Dist"):
         specifier = required(mindspore, "scipy", layout)
-        source = _("metadata of {name}").format(name=mindspore.name)
+        source = _("metadata of {name}", name=mindspore.name)
         return None if specifier is None else Wanted(mindspore, specifier, source)
     from packaging.specifiers import SpecifierSet
 
     rows = host.knowledge.rows("mindspore", "scipy")
     row = tables.scipy_for(str(version_number(mindspore)), rows)
     if row is None:
-        text = _("neither the metadata of {name} {version} nor our table says which SciPy it requires")
-        raise Unknown(text.format(name=mindspore.name, version=mindspore.version))
-    source = _("built-in table of {as_of}: {source}").format(as_of=row.as_of, source=row.source)
+        raise Unknown(
+            _(
+                "neither the metadata of {name} {version} nor our table says which SciPy it requires",
+                name=mindspore.name,
+                version=mindspore.version,
+            )
+        )
+    source = _("built-in table of {as_of}: {source}", as_of=row.as_of, source=row.source)
     return Wanted(mindspore, SpecifierSet(row.specifier), source)
 
 
@@ -167,12 +172,16 @@ def _beside_numpy(host: Host, scipy: Distribution, mindspore: Distribution) -> O
     if not any(copy.operator == ">=" and Version(copy.version).major > series for copy in specifier):
         return None
     failure = failure_beside(host, scipy, numpy)
-    text = _("SciPy {scipy} requires numpy{required}, and NumPy {numpy} is installed")
     title = _("install a SciPy that MindSpore accepts")
     accepted = [f"{name}{required(mindspore, name, layout) or ''}" for name in ("scipy", "numpy")]
     return Finding(
         "scipy-version.unsuitable",
-        text.format(scipy=scipy.version, required=specifier, numpy=numpy.version),
+        _(
+            "SciPy {scipy} requires numpy{required}, and NumPy {numpy} is installed",
+            scipy=scipy.version,
+            required=specifier,
+            numpy=numpy.version,
+        ),
         severity=_weight(failure),
         evidence=(
             *(copy.evidence for copy in (mindspore, scipy, numpy)),

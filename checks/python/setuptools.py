@@ -65,15 +65,14 @@ def setuptools(host: Host) -> Iterator[Union[Finding, Facts]]:
         file: found for name, file in READERS.items() for found in host.interpreter.distributions(name)[:1]
     }
     if not installed:
-        text = _("neither tensorboard nor torch is installed in {python}")
-        raise Skip(text.format(python=host.interpreter.label))
+        raise Skip(_("neither tensorboard nor torch is installed in {python}", python=host.interpreter.label))
     here = host.interpreter.version_of("setuptools")
     search_path = [folder for folder in host.interpreter.layout().search_path if folder.startswith("/")]
     there = any(module_file(host.files, folder, "pkg_resources") for folder in search_path)
     yield Facts({"setuptools": here, "pkg_resources": there})
     readers = [_reader(host, found, file) for file, found in installed.items()]
     if not any(readers):
-        raise Skip(_("nothing in {python} imports pkg_resources").format(python=host.interpreter.label))
+        raise Skip(_("nothing in {python} imports pkg_resources", python=host.interpreter.label))
     for reader in readers:
         if reader is not None and not there:
             yield _finding(host, reader, here)

@@ -131,8 +131,13 @@ def source_shadowing(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _closed_entries(paths: Sequence[str]) -> Finding:
-    text = _("PYTHONPATH names folders that this user may not read, and Python skips them: {paths}")
-    return Finding("source-shadowing.closed-entry", text.format(paths=", ".join(dict.fromkeys(paths))))
+    return Finding(
+        "source-shadowing.closed-entry",
+        _(
+            "PYTHONPATH names folders that this user may not read, and Python skips them: {paths}",
+            paths=", ".join(dict.fromkeys(paths)),
+        ),
+    )
 
 
 def _provided(host: Host, front: Front) -> dict[str, str]:
@@ -183,7 +188,7 @@ def _finding(host: Host, front: Front, path: str, name: str, installed: str) -> 
         "source-shadowing.package" if name in PACKAGES else "source-shadowing.standard-library",
         text.format(found=path, name=name, folder=folder),
         severity=ERROR if _imported(host, name) else WARNING if front.certain else INFO,
-        evidence=(_("found first: {path}").format(path=path), _("hidden: {path}").format(path=installed)),
+        evidence=(_("found first: {path}", path=path), _("hidden: {path}", path=installed)),
         action=Action.CONFIG,
         fix=_without(host, front) or _moved(host, name, path),
     )
@@ -227,7 +232,7 @@ def _without(host: Host, front: Front) -> Optional[Fix]:
     kept = (entry for entry in entries if same.isdisjoint(pythonpath([entry], here)))
     rest = ":".join(entry for entry in kept if entry != front.entry)
     return Fix(
-        _("take {entry} out of PYTHONPATH").format(entry=front.entry or _("the empty entry")),
+        _("take {entry} out of PYTHONPATH", entry=front.entry or _("the empty entry")),
         steps=(Export("PYTHONPATH", rest) if rest else Command(("unset", "PYTHONPATH")),),
         undo=Export("PYTHONPATH", ":".join(entries)).lines(),
         risk=Risk.MANUAL,

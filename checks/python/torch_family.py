@@ -80,7 +80,7 @@ def torch_family(host: Host) -> Iterator[Union[Finding, Facts]]:
         copy for name in ("triton", "triton-ascend") for copy in host.interpreter.distributions(name)[:1]
     ]
     if torch is None and not family and len(tritons) < 2:
-        raise Skip(_("PyTorch is not installed in {python}").format(python=host.interpreter.label))
+        raise Skip(_("PyTorch is not installed in {python}", python=host.interpreter.label))
     yield Facts({copy.name: copy.version for copy in (*([torch] if torch else []), *family, *tritons)})
     judged = [member for member in family if _is_judgeable(host, member, torch)]
     for member in judged:
@@ -92,8 +92,12 @@ def torch_family(host: Host) -> Iterator[Union[Finding, Facts]]:
     if len(tritons) == 2:
         yield _mixed(host, *tritons)
     elif not judged:
-        text = _("no torchvision, torchaudio or the like in {python} requires a torch release")
-        raise Skip(text.format(python=host.interpreter.label))
+        raise Skip(
+            _(
+                "no torchvision, torchaudio or the like in {python} requires a torch release",
+                python=host.interpreter.label,
+            )
+        )
 
 
 def _is_judgeable(host: Host, member: Distribution, torch: Optional[Distribution]) -> bool:
@@ -108,10 +112,9 @@ def _judge(host: Host, member: Distribution, torch: Optional[Distribution]) -> O
         return None
     words = {"name": member.name, "version": member.version, "required": str(plain(wanted))}
     if torch is None:
-        text = _("{name} {version} is installed without torch")
         return Finding(
             "torch-family.torch-missing",
-            text.format(**words),
+            _("{name} {version} is installed without torch", **words),
             evidence=(member.evidence,),
             action=Action.CONFIG,
             fix=torch_install(
@@ -125,10 +128,13 @@ def _judge(host: Host, member: Distribution, torch: Optional[Distribution]) -> O
     # 2.7.1.post1 where ==2.7.1 is wanted may well do.
     release = exact(wanted)
     near = release is not None and release.release == version.release
-    text = _("{name} {version} requires torch{required}, and torch {torch} is installed")
     return Finding(
         "torch-family.mismatch",
-        text.format(torch=torch.version, **words),
+        _(
+            "{name} {version} requires torch{required}, and torch {torch} is installed",
+            torch=torch.version,
+            **words,
+        ),
         severity=WARNING if near else ERROR,
         evidence=(member.evidence, torch.evidence),
         action=Action.CONFIG,
@@ -188,7 +194,7 @@ def _same_build(host: Host, title: str, member: Distribution, torch: Distributio
 def _matching(host: Host, member: Distribution, torch: Distribution) -> Optional[Fix]:
     """pip chooses the release that goes with the torch that stays; where it may not look at what that
     requires, it must be told which."""
-    title = _("install the {name} that goes with the installed torch").format(name=member.name)
+    title = _("install the {name} that goes with the installed torch", name=member.name)
     if not overwritten_by_torch(host):
         # With the build that is there: beside 2.9.0+cpu one made for CUDA does not load.
         return _same_build(host, title, member, torch)
@@ -230,7 +236,7 @@ def _one_of_them(host: Host, triton: Distribution, ascend: Distribution) -> Fix:
     gone, kept = triton, ascend
     if host.interpreter.version_of("torch") and not host.interpreter.version_of("torch-npu"):
         gone, kept = ascend, triton
-    title = _("keep {name} only").format(name=kept.name)
+    title = _("keep {name} only", name=kept.name)
     if kept is ascend:
         title = with_source_of_triton(host, title, ascend.version)
     fix: Fix = pip_replace(host, title, (gone.name,), f"{kept.name}=={kept.version}")

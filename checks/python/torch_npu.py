@@ -102,7 +102,7 @@ def torch_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     adapter = next(iter(host.interpreter.distributions("torch-npu")), None)
     if adapter is None:
-        raise Skip(_("torch_npu is not installed in {python}").format(python=host.interpreter.label))
+        raise Skip(_("torch_npu is not installed in {python}", python=host.interpreter.label))
     torch = next(iter(host.interpreter.distributions("torch")), None)
     yield from broken_rows(host, "torch-npu", "torch_npu")
     finding = _beside_torch(host, adapter, torch)
@@ -123,10 +123,9 @@ def _beside_torch(host: Host, adapter: Distribution, torch: Optional[Distributio
     wanted, source, own = _wanted(host, adapter)
     fix, or_else = _fixes(host, wanted, torch)
     if torch is None:
-        text = _("torch_npu {torch_npu} is installed without torch")
         return Finding(
             "torch-npu.torch-missing",
-            text.format(torch_npu=adapter.version),
+            _("torch_npu {torch_npu} is installed without torch", torch_npu=adapter.version),
             evidence=(adapter.evidence,),
             action=Action.CONFIG,
             fix=fix,
@@ -136,10 +135,14 @@ def _beside_torch(host: Host, adapter: Distribution, torch: Optional[Distributio
         return None
     release = exact(wanted)
     near = release is not None and release.release == version.release
-    text = _("torch_npu {torch_npu} was made for torch{required}, and torch {torch} is installed")
     return Finding(
         "torch-npu.torch-mismatch",
-        text.format(torch_npu=adapter.version, required=plain(wanted), torch=torch.version),
+        _(
+            "torch_npu {torch_npu} was made for torch{required}, and torch {torch} is installed",
+            torch_npu=adapter.version,
+            required=plain(wanted),
+            torch=torch.version,
+        ),
         severity=ERROR if own and not near else WARNING,
         evidence=(adapter.evidence, torch.evidence, f"torch{wanted}: {source}", *or_else),
         action=Action.CONFIG,
@@ -167,7 +170,7 @@ def _wanted(host: Host, adapter: Distribution) -> tuple[SpecifierSet, str, bool]
 
     own = required(adapter, "torch", host.interpreter.layout())
     if own:
-        return own, _("metadata of {name}").format(name=adapter.name), True
+        return own, _("metadata of {name}", name=adapter.name), True
     row = torch_of(host.knowledge, adapter.version)
     if row:
         text = _("built-in table of {as_of}: {source}")
@@ -176,7 +179,7 @@ def _wanted(host: Host, adapter: Distribution) -> tuple[SpecifierSet, str, bool]
     mine = public(adapter.version)
     if mine is None or is_listed(host.knowledge, adapter.version):
         return SpecifierSet(), "", False
-    text = _("the release of {name} itself").format(name=adapter.name)
+    text = _("the release of {name} itself", name=adapter.name)
     return SpecifierSet(f"=={mine.base_version}"), text, False
 
 
@@ -184,8 +187,13 @@ def _beside_cann(host: Host, adapter: Distribution, cann: Optional[str], path: s
     version_number(adapter)
     judged = judge_pair(torch_npu_pairs(host.knowledge), adapter.version, cann or "")
     if judged.answer is Compatibility.STRANGE:
-        text = _("the version of the CANN at {path} cannot be compared: {version}")
-        raise Unknown(text.format(path=path, version=cann or _("none")))
+        raise Unknown(
+            _(
+                "the version of the CANN at {path} cannot be compared: {version}",
+                path=path,
+                version=cann or _("none"),
+            )
+        )
     finding = pair_finding("torch-npu", "torch_npu", adapter.version, cann or "", judged)
     if finding is not None:
         yield finding
@@ -198,11 +206,15 @@ def _autoload_fails(host: Host, adapter: Distribution, torch: Optional[Distribut
     missing = _not_found(host)
     if not missing:
         return None
-    text = _("import torch fails: torch {torch} loads torch_npu {torch_npu} by itself, which needs {library}")
     return Finding(
         "torch-npu.cann-missing",
-        text.format(torch=torch.version, torch_npu=adapter.version, library=missing[0]),
-        evidence=(adapter.evidence, _("not found: {names}").format(names=", ".join(missing))),
+        _(
+            "import torch fails: torch {torch} loads torch_npu {torch_npu} by itself, which needs {library}",
+            torch=torch.version,
+            torch_npu=adapter.version,
+            library=missing[0],
+        ),
+        evidence=(adapter.evidence, _("not found: {names}", names=", ".join(missing))),
         action=Action.CONFIG,
         fix=_autoload_off(host),
         echo_of=CANN_CAUSES if npu_expected(host) else (),
@@ -254,13 +266,12 @@ def _fixes(host: Host, wanted: SpecifierSet, torch: Optional[Distribution]) -> t
     release = _release(host, torch) if torch is not None else None
     if torch is None or release is None or entry_of(host, torch) is not None:
         return other_torch, ()
-    title = _("install the torch_npu that was made for torch {torch}").format(torch=torch.version)
+    title = _("install the torch_npu that was made for torch {torch}", torch=torch.version)
     other_adapter = pip_fix(host, title, ("install", *pins(host, "torch-npu"), f"torch-npu=={release}"))
     first, second = other_adapter, other_torch
     if _wanted_by_others(host, wanted, torch):
         first, second = second, first
-    text = _("or {title}: {line}")
-    return first, tuple(text.format(title=second.title, line=line) for line in second.commands)
+    return first, tuple(_("or {title}: {line}", title=second.title, line=line) for line in second.commands)
 
 
 def _release(host: Host, torch: Distribution) -> Optional[str]:

@@ -127,7 +127,7 @@ def training_env(host: Host) -> Iterator[Union[Finding, Facts]]:
                 yield finding
     if not read:
         names = ", ".join(row["name"] for row in rows)
-        raise Skip(_("no installed package reads {names}").format(names=names))
+        raise Skip(_("no installed package reads {names}", names=names))
 
 
 def _judge(row: Row, variables: Mapping[str, str], version: str) -> Optional[Finding]:
@@ -206,7 +206,7 @@ def _finding(row: Row, kind: Kind, value: str, meant: str = "", **words: object)
         severity=kind.severity,
         evidence=(
             f"{name}={value}",
-            _("built-in table of {as_of}: {source}").format(as_of=row["as_of"], source=row["source"]),
+            _("built-in table of {as_of}: {source}", as_of=row["as_of"], source=row["source"]),
         ),
         action=Action.CONFIG,
         fix=None if kind is OVERRIDDEN else _fix(name, value, meant),
@@ -234,7 +234,7 @@ def _sentence(kind: str) -> str:
 def _fix(name: str, value: str, meant: str) -> Optional[Fix]:
     undo = Export(name, value).lines()
     if meant:
-        title, step = _("set {name} to {value}").format(name=name, value=meant), Export(name, meant)
+        title, step = _("set {name} to {value}", name=name, value=meant), Export(name, meant)
         return Fix(title, steps=(step,), undo=undo, risk=Risk.MANUAL, needs_root=False)
-    title = _("unset {name}").format(name=name)
+    title = _("unset {name}", name=name)
     return Fix(title, steps=(Command(("unset", name)),), undo=undo, risk=Risk.MANUAL, needs_root=False)

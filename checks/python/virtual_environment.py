@@ -111,10 +111,13 @@ def _base_missing(host: Host, folder: str) -> Optional[Finding]:
     entry = host.files.lstat(program)
     if entry is None or not entry.is_link or host.files.stat(program) is not None:
         return None
-    text = _("the Python of the virtual environment {folder} is gone: {program} is a dangling link")
     return Finding(
         "virtual-environment.base-missing",
-        text.format(folder=folder, program=program),
+        _(
+            "the Python of the virtual environment {folder} is gone: {program} is a dangling link",
+            folder=folder,
+            program=program,
+        ),
         evidence=_settings(host, folder),
         action=Action.CONFIG,
         fix=_anew(host, folder),
@@ -131,10 +134,14 @@ def _other_python(host: Host, folder: str) -> Optional[Finding]:
     filled = [name for name in libs if len(host.files.names(f"{folder}/lib/{name}/site-packages")) > 1]
     if not minor or not filled or f"python{minor}" in filled:
         return None
-    text = _("{python} is Python {version} now, but the packages of its environment are in {path}")
     return Finding(
         "virtual-environment.other-python",
-        text.format(python=host.interpreter.path, version=version, path=f"{folder}/lib/{filled[0]}"),
+        _(
+            "{python} is Python {version} now, but the packages of its environment are in {path}",
+            python=host.interpreter.path,
+            version=version,
+            path=f"{folder}/lib/{filled[0]}",
+        ),
         evidence=_settings(host, folder),
         action=Action.CONFIG,
         fix=_anew(host, folder),
@@ -162,7 +169,7 @@ def _anew(host: Host, folder: str) -> Fix:
     title = _("create a new environment beside it, install the packages there, and use that one")
     other = _on_path(host, folder, filled[0]) if filled else None
     if other is not None:
-        title = _("point the environment at {python}; its packages stay").format(python=other)
+        title = _("point the environment at {python}; its packages stay", python=other)
         links = [f"{folder}/bin/{name}" for name in host.files.names(f"{folder}/bin") if _PROGRAM.match(name)]
         steps = (("rm", "-f", *links), (other, "-m", "venv", "--upgrade", folder))
     elif filled:
@@ -206,10 +213,14 @@ def _without_settings(host: Host, folder: str) -> Iterator[Finding]:
         return
     if real is None or real.startswith(f"{own}/") or not packages:
         return
-    text = _("{folder}/pyvenv.cfg is missing: its Python now acts as {real} and does not search {packages}")
     yield Finding(
         "virtual-environment.settings-missing",
-        text.format(folder=folder, real=real, packages=packages[0]),
+        _(
+            "{folder}/pyvenv.cfg is missing: its Python now acts as {real} and does not search {packages}",
+            folder=folder,
+            real=real,
+            packages=packages[0],
+        ),
         action=Action.CONFIG,
         fix=Fix(
             _("write the environment's pyvenv.cfg again; its packages stay"),
@@ -234,10 +245,13 @@ def _not_executable(host: Host, program: str) -> Optional[Finding]:
     entry = host.files.stat(program)
     if entry is None or not entry.is_file or entry.mode & 0o111:
         return None
-    text = _("nobody may execute {program}: its mode is {mode}")
     return Finding(
         "virtual-environment.not-executable",
-        text.format(program=program, mode=f"{entry.mode & 0o7777:04o}"),
+        _(
+            "nobody may execute {program}: its mode is {mode}",
+            program=program,
+            mode=f"{entry.mode & 0o7777:04o}",
+        ),
         action=Action.CONFIG,
         fix=Fix(
             _("make it executable"),
@@ -259,15 +273,21 @@ def _launchers(host: Host, folder: str) -> Iterator[Finding]:
         except CannotTell:
             continue
     for python, names in gone.items():
-        text = _("{names} in {folder} cannot be started: the first line names {python}, which is gone")
-        title = _("start the module instead, as in {line}, or install its package again")
         yield Finding(
             "virtual-environment.launcher-without-python",
-            text.format(names=", ".join(names), folder=f"{folder}/bin", python=python),
+            _(
+                "{names} in {folder} cannot be started: the first line names {python}, which is gone",
+                names=", ".join(names),
+                folder=f"{folder}/bin",
+                python=python,
+            ),
             severity=WARNING,
             action=Action.CONFIG,
             fix=Fix(
-                title.format(line=f"{folder}/bin/python3 -m torch.distributed.run"),
+                _(
+                    "start the module instead, as in {line}, or install its package again",
+                    line=f"{folder}/bin/python3 -m torch.distributed.run",
+                ),
                 risk=Risk.MANUAL,
                 needs_root=False,
             ),

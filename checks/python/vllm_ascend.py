@@ -101,7 +101,7 @@ def vllm_ascend(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     plugin = next(iter(host.interpreter.distributions("vllm-ascend")), None)
     if plugin is None:
-        raise Skip(_("vllm-ascend is not installed in {python}").format(python=host.interpreter.label))
+        raise Skip(_("vllm-ascend is not installed in {python}", python=host.interpreter.label))
     vllm = next(iter(host.interpreter.distributions("vllm")), None)
     rows = _rows(host, plugin)
     yield from broken_rows(host, "vllm-ascend", "vllm_ascend")
@@ -115,8 +115,7 @@ def vllm_ascend(host: Host) -> Iterator[Union[Finding, Facts]]:
     if install is None:
         raise Skip(without_cann("vllm-ascend"))
     if cann is None:
-        text = _("the CANN at {path} does not say its version")
-        raise Unknown(text.format(path=install.path), advisory=True)
+        raise Unknown(_("the CANN at {path} does not say its version", path=install.path), advisory=True)
     judged = judge_pair(pairs(host.knowledge, "vllm_ascend", "releases", "vllm_ascend"), plugin.version, cann)
     finding = pair_finding("vllm-ascend", "vllm-ascend", plugin.version, cann, judged)
     if finding is not None:
@@ -151,7 +150,6 @@ def _requirements(host: Host, plugin: Distribution, rows: list[Row]) -> Iterator
 
 
 def _unmet(host: Host, plugin: Distribution, unmet: Sequence[Unmet], echo_of: tuple[str, ...]) -> Finding:
-    text = _("vllm-ascend {version} requires {required}, which is not what is installed")
     wanted = [f"{need.name}{need.specifier}" for need in unmet]
     absent = _("{name} is not installed")
     lines = [
@@ -160,7 +158,11 @@ def _unmet(host: Host, plugin: Distribution, unmet: Sequence[Unmet], echo_of: tu
     ]
     return Finding(
         "vllm-ascend.unmet-requirement",
-        text.format(version=plugin.version, required=", ".join(wanted)),
+        _(
+            "vllm-ascend {version} requires {required}, which is not what is installed",
+            version=plugin.version,
+            required=", ".join(wanted),
+        ),
         severity=max(_weight(need.found, need.name, need.specifier) for need in unmet),
         evidence=(plugin.evidence, *lines),
         action=Action.CONFIG,

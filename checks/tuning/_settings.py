@@ -14,7 +14,7 @@ def read_setting(host: Host, path: str) -> str:
     """Its words with single spaces, as the kernel shows them; skips the check where the kernel has none."""
     text = host.running_files.text(path)
     if text is None:
-        raise Skip(_("{path} does not exist: nothing to set here").format(path=path))
+        raise Skip(_("{path} does not exist: nothing to set here", path=path))
     return " ".join(text.split())
 
 
@@ -38,7 +38,7 @@ def write_setting(path: str, value: str, before: str) -> Command:
 def advise(host: Host, code: str, message: str, title: str, steps: Sequence[Step], *evidence: str) -> Finding:
     """One piece of advice; its lines are shown only, as a person knows what else runs here."""
     if host.system.container():  # /proc and /sys show the machine's setting, which nobody changes from inside
-        title = _("on the host, not in this container: {title}").format(title=title)
+        title = _("on the host, not in this container: {title}", title=title)
     return Finding(code, message, evidence=evidence, fix=Fix(title, tuple(steps), risk=Risk.MANUAL))
 
 

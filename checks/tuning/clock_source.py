@@ -57,8 +57,11 @@ def clock_source(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts({"current": now, "available": others})
     if now not in SLOW:
         return
-    text = _("the kernel takes the time from {now}, where each reading is slow; available: {others}")
-    message = text.format(now=now, others=", ".join(others) or "-")
+    message = _(
+        "the kernel takes the time from {now}, where each reading is slow; available: {others}",
+        now=now,
+        others=", ".join(others) or "-",
+    )
     if FAST in others:
         title = _("use tsc until the next boot, if `dmesg | grep -i clocksource` does not call it unstable")
         yield advise(host, "clock-source.slow", message, title, [write_setting(CURRENT, FAST, now)])

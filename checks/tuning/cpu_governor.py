@@ -57,13 +57,14 @@ def cpu_governor(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts({"governors": governors})
     others = [governor for governor in governors if governor != WANTED]
     if others:
-        text = _(
-            "the CPU frequency governor is {governors}, not performance: short operators may wait for the CPU"
-        )
         yield advise(
             host,
             "cpu-governor.saves-power",
-            text.format(governors=", ".join(others)),
+            _(
+                "the CPU frequency governor is {governors}, not performance: short operators may wait for "
+                "the CPU",
+                governors=", ".join(others),
+            ),
             _("keep the CPUs at full speed until the next boot"),
             [Command(writing(WANTED, _all("*")), undo=("sh", "-c", _back(found)))],
             *(f"`{one}`: {sum(value == one for value in found.values())}" for one in governors),

@@ -57,14 +57,17 @@ def interface_mtu(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts({"mtu": known})
     for device, mtu in known.items():
         if mtu < ROCE:
-            text = _(
-                "the MTU of {port} is {mtu}: RoCE needs {roce} for its largest frames, TCP gains up to 9000"
-            )
             line = ("ip", "link", "set", "dev", device, "mtu")
             yield advise(
                 host,
                 "interface-mtu.small",
-                text.format(port=device, mtu=mtu, roce=ROCE),
+                _(
+                    "the MTU of {port} is {mtu}: RoCE needs {roce} for its largest frames, TCP gains up to "
+                    "9000",
+                    port=device,
+                    mtu=mtu,
+                    roce=ROCE,
+                ),
                 _("only if all nodes and switches of this network have it too, until the next boot"),
                 [Command((*line, str(JUMBO)), undo=(*line, str(mtu)))],
             )

@@ -82,11 +82,15 @@ def _far(host: Host, link: Link, cpus: str) -> dict[int, str]:
 
 
 def _finding(host: Host, link: Link, cpus: str, far: dict[int, str]) -> Finding:
-    text = _("{count} interrupts of {port} are handled by CPUs of another NUMA node than its card's ({cpus})")
     finding: Finding = advise(
         host,
         "irq-affinity.other-node",
-        text.format(count=len(far), port=link.name, cpus=cpus),
+        _(
+            "{count} interrupts of {port} are handled by CPUs of another NUMA node than its card's ({cpus})",
+            count=len(far),
+            port=link.name,
+            cpus=cpus,
+        ),
         _("bind them to the card's node; a running irqbalance would move them again: stop it before"),
         [Command(("sh", "-c", _bound(dict.fromkeys(far, cpus))), undo=("sh", "-c", _bound(far)))],
         *(f"IRQ {number}: {allowed}" for number, allowed in list(far.items())[:8]),

@@ -61,20 +61,23 @@ def network_buffers(host: Host) -> Iterator[Union[Finding, Facts]]:
     limits = {name: _largest(value) for name, value in found.items()}
     unread = [name for name, limit in limits.items() if limit is None]
     if unread:
-        raise Unknown(_("{path} does not hold three numbers").format(path=_path(unread[0])))
+        raise Unknown(_("{path} does not hold three numbers", path=_path(unread[0])))
     yield Facts({"port": fastest.name, "speed": fastest.speed, "limits": limits})
     bytes_a_second = fastest.speed * 125_000
     for name, limit in limits.items():
         if limit is not None and limit // 2 < bytes_a_second * ROUND_TRIP:
-            text = _(
-                "with {name} at {size} a connection fills {port} ({speed} Gb/s) up to {time} ms of round trip"
-            )
             words = {"port": fastest.name, "speed": f"{fastest.speed / 1000:g}", "name": name}
             time = f"{limit / 2 / bytes_a_second * 1000:.2g}"
             yield advise(
                 host,
                 "network-buffers.small",
-                text.format(**words, time=time, size=size_text(limit)),
+                _(
+                    "with {name} at {size} a connection fills {port} ({speed} Gb/s) up to {time} ms of "
+                    "round trip",
+                    **words,
+                    time=time,
+                    size=size_text(limit),
+                ),
                 _("allow more until the next boot, if jobs here send much over TCP"),
                 [SetKernel(name, _raised(found[name], 2 * bytes_a_second * ROUND_TRIP), found[name])],
             )

@@ -53,11 +53,15 @@ def numa_balancing(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("this machine has one NUMA node"))
     yield Facts({"value": value, "nodes": len(nodes)})
     if value != "0":
-        text = _("the kernel moves memory between {count} NUMA nodes by itself ({name} is {value})")
         yield advise(
             host,
             "numa-balancing.on",
-            text.format(count=len(nodes), name=NAME, value=value),
+            _(
+                "the kernel moves memory between {count} NUMA nodes by itself ({name} is {value})",
+                count=len(nodes),
+                name=NAME,
+                value=value,
+            ),
             _("turn it off until the next boot, if jobs here are bound to NUMA nodes"),
             [SetKernel(NAME, "0", value)],
         )

@@ -62,14 +62,28 @@ def omp_threads(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts({"cpus": cpus, "ranks": ranks, "threads": threads})
     words = {"name": NAME, "value": value, "cpus": cpus, "ranks": ranks}
     if not value:
-        text = _("{name} is not set: each of {ranks} ranks may start {cpus} threads on the {cpus} CPUs")
-        yield _finding("omp-threads.unset", text.format(**words), host, cpus // ranks)
+        yield _finding(
+            "omp-threads.unset",
+            _(
+                "{name} is not set: each of {ranks} ranks may start {cpus} threads on the {cpus} CPUs",
+                **words,
+            ),
+            host,
+            cpus // ranks,
+        )
     elif threads is None:
-        text = _("{name} is {value}, which OpenMP does not know: each rank may start {cpus} threads")
-        yield _finding("omp-threads.not-a-number", text.format(**words), host, cpus // ranks)
+        yield _finding(
+            "omp-threads.not-a-number",
+            _("{name} is {value}, which OpenMP does not know: each rank may start {cpus} threads", **words),
+            host,
+            cpus // ranks,
+        )
     elif threads * ranks > cpus and threads > 1:
-        text = _("{name} is {value}: {ranks} ranks may start {all} threads on {cpus} CPUs")
-        message = text.format(**words, all=threads * ranks)
+        message = _(
+            "{name} is {value}: {ranks} ranks may start {all} threads on {cpus} CPUs",
+            **words,
+            all=threads * ranks,
+        )
         yield _finding("omp-threads.too-many", message, host, cpus // ranks)
 
 
@@ -88,7 +102,7 @@ def _cpus(host: Host) -> int:
             count = len(expand(line.partition(":")[2]))
             if count:
                 return count
-    raise Unknown(_("{path} does not list the allowed CPUs").format(path=path))
+    raise Unknown(_("{path} does not list the allowed CPUs", path=path))
 
 
 def _ranks(host: Host) -> int:

@@ -63,10 +63,10 @@ def swap_space(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     text = host.running_files.text(SWAPS)
     if text is None:
-        raise Skip(_("{path} does not exist: nothing to set here").format(path=SWAPS))
+        raise Skip(_("{path} does not exist: nothing to set here", path=SWAPS))
     areas = parse_swaps(text)
     if areas is None:
-        raise Unknown(_("{path} is not as the kernel writes it").format(path=SWAPS))
+        raise Unknown(_("{path} is not as the kernel writes it", path=SWAPS))
     if not areas:
         raise Skip(_("this machine has no swap space"))
     value = read_or_empty(host, PATH)
@@ -74,8 +74,10 @@ def swap_space(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts({"bytes": size, "used": used, "swappiness": value})
     evidence = [f"{area.path}: {size_text(area.used)} / {size_text(area.size)}" for area in areas]
     if used:
-        message = _("{used} of memory is swapped out, of {size} of swap space").format(
-            used=size_text(used), size=size_text(size)
+        message = _(
+            "{used} of memory is swapped out, of {size} of swap space",
+            used=size_text(used),
+            size=size_text(size),
         )
         title = _(
             "find out which job took more memory than there was; its pages come back when they are used"

@@ -58,7 +58,7 @@ def transparent_hugepages(host: Host) -> Iterator[Union[Finding, Facts]]:
     text = read_setting(host, f"{FOLDER}/enabled")
     mode = next((word[1:-1] for word in text.split() if word.startswith("[") and word.endswith("]")), "")
     if mode not in MODES:
-        raise Unknown(_("{path} has no mode in brackets").format(path=f"{FOLDER}/enabled"))
+        raise Unknown(_("{path} has no mode in brackets", path=f"{FOLDER}/enabled"))
     size = read_or_empty(host, f"{FOLDER}/hpage_pmd_size")
     yield Facts({"mode": mode, "bytes": int(size[:18]) if size.isascii() and size.isdigit() else None})
     if size.isascii() and size.isdigit() and int(size[:18]) > USUAL:
@@ -72,7 +72,15 @@ def transparent_hugepages(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _finding(host: Host, code: str, message: str, wanted: str, mode: str) -> Finding:
-    title = _("use {wanted} until the next boot, unless a database or the like shares this machine")
     steps = [write_setting(f"{FOLDER}/enabled", wanted, mode)]
-    finding: Finding = advise(host, code, message, title.format(wanted=wanted), steps)
+    finding: Finding = advise(
+        host,
+        code,
+        message,
+        _(
+            "use {wanted} until the next boot, unless a database or the like shares this machine",
+            wanted=wanted,
+        ),
+        steps,
+    )
     return finding

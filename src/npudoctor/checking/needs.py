@@ -123,10 +123,11 @@ def _reasons(needs: Sequence[str], host: Host) -> list[str]:
     reasons = [texts[need] for need in needs if need in texts]
     packages = [need for need in needs if _is_package(need)]
     if {"framework", "packages"} & {*needs} or len(packages) > MANY:
-        reasons.append(_("no framework is installed in {python}").format(python=host.interpreter.label))
+        reasons.append(_("no framework is installed in {python}", python=host.interpreter.label))
     elif packages:
-        text = _("not installed in {python}: {names}")
-        reasons.append(text.format(python=host.interpreter.label, names=", ".join(packages)))
+        reasons.append(
+            _("not installed in {python}: {names}", python=host.interpreter.label, names=", ".join(packages))
+        )
     if any(need.startswith("$") for need in needs):
         reasons.append(_("none of the variables of this check is set"))
     return reasons

@@ -46,12 +46,11 @@ def check_lines(host: Host) -> Iterator[tuple[str, str]]:
     with suppress(Exception):  # what cannot be looked at is for the check to say
         npus, gpus = len(host.npus.nodes), len(host.gpus.nodes)
         if npus:
-            devices.append(ngettext("{count} NPU", "{count} NPUs", npus).format(count=npus))
+            devices.append(ngettext("{count} NPU", "{count} NPUs", npus, count=npus))
         if gpus:
-            devices.append(ngettext("{count} GPU", "{count} GPUs", gpus).format(count=gpus))
+            devices.append(ngettext("{count} GPU", "{count} GPUs", gpus, count=gpus))
     if devices:
-        text = _("can this machine train on its {devices}?")
-        yield "npudoctor check", text.format(devices=_(", ").join(devices))
+        yield "npudoctor check", _("can this machine train on its {devices}?", devices=_(", ").join(devices))
     else:
         yield "npudoctor check --expect none", _("for a machine without NPU and GPU, like this")
         yield "npudoctor check --expect npu", _("says why there is none, if there should be one")

@@ -43,10 +43,10 @@ def place(name: str, files: Files) -> str:
     except CannotTell as error:
         raise UsageError(f"{_OPTION}: {error.reason}") from error
     if entry is None or not entry.is_dir:
-        raise UsageError(_("{option}: {path} is not a directory").format(option=_OPTION, path=folder))
+        raise UsageError(_("{option}: {path} is not a directory", option=_OPTION, path=folder))
     if there:
         raise UsageError(
-            _("{option}: {path} already exists and is not overwritten").format(option=_OPTION, path=path)
+            _("{option}: {path} already exists and is not overwritten", option=_OPTION, path=path)
         )
     return writable(path, files, _OPTION) or path
 
@@ -74,7 +74,7 @@ def collect(path: str, explanation: Explanation, session: Session) -> None:
         else:
             contents[named(excerpt.path, contents)] = excerpt.text.encode("utf-8", "backslashreplace")
     for line in missing:
-        complain(_("not in the bundle: {line}").format(line=line))
+        complain(_("not in the bundle: {line}", line=line))
     redactor.counts["report"] = sum(contents[name].count(HIDDEN.encode()) for name in _JSON)
     omitted = [redactor.known(redact(line)) for line in missing]
     contents["README.txt"] = _read_me(contents, omitted, redactor.counts).encode("utf-8", "backslashreplace")
@@ -96,7 +96,7 @@ def _read_me(names: Iterable[str], missing: Sequence[str], counts: Mapping[str, 
     lines = [_("npudoctor packed these files:"), *(f"  {name}" for name in names), ""]
     if missing:
         lines += [_("Lines of these logs could not be packed:"), *(f"  {line}" for line in missing), ""]
-    lines.append(_("Replaced by {hidden}:").format(hidden=HIDDEN))
+    lines.append(_("Replaced by {hidden}:", hidden=HIDDEN))
     lines += [f"  {counts.get(kind, 0)}  {text}" for kind, text in kinds.items() if counts.get(kind)]
     if not any(counts.values()):
         lines.append("  " + _("nothing"))

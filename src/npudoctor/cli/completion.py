@@ -24,8 +24,14 @@ def completion(ctx: typer.Context, shell: Shell = None, lang: o.Lang = None) -> 
     load_settings({"lang": lang}, ctx.obj)
     chosen = shell or os.path.basename(ctx.obj.variables.get("SHELL", ""))
     if chosen not in share.PLACES:
-        text = _("no completion for this shell: {name}; known are {shells}{suggestion}")
         near = suggestion(chosen, share.PLACES)
-        raise UsageError(text.format(name=chosen, shells=", ".join(share.PLACES), suggestion=near))
+        raise UsageError(
+            _(
+                "no completion for this shell: {name}; known are {shells}{suggestion}",
+                name=chosen,
+                shells=", ".join(share.PLACES),
+                suggestion=near,
+            )
+        )
     output.emit(share.completion(chosen))
     return 0

@@ -56,16 +56,18 @@ def _number(raw: Any, in_file: bool) -> float:
 def _seconds(raw: Any, in_file: bool) -> float:
     value = _number(raw, in_file)
     if not 0 < value <= LONGEST:
-        text = _("{value!r} is not a number of seconds above 0 and up to {most:.0f}")
-        raise InvalidValue(text.format(value=raw, most=LONGEST))
+        raise InvalidValue(
+            _("{value!r} is not a number of seconds above 0 and up to {most:.0f}", value=raw, most=LONGEST)
+        )
     return value
 
 
 def _patience(raw: Any, in_file: bool) -> float:
     value = _number(raw, in_file)
     if not 0 <= value <= LONGEST:
-        text = _("{value!r} is not a number of seconds from 0 to {most:.0f}")
-        raise InvalidValue(text.format(value=raw, most=LONGEST))
+        raise InvalidValue(
+            _("{value!r} is not a number of seconds from 0 to {most:.0f}", value=raw, most=LONGEST)
+        )
     return value
 
 
@@ -73,11 +75,11 @@ def _addresses(raw: Any, in_file: bool) -> tuple[str, ...]:
     """Addresses and host names, each once; nobody is asked whether they exist."""
     items = raw.split(",") if isinstance(raw, str) and not in_file else raw
     if not isinstance(items, (list, tuple)) or not items or not all(isinstance(item, str) for item in items):
-        raise InvalidValue(_("{value!r} is not a list of addresses").format(value=raw))
+        raise InvalidValue(_("{value!r} is not a list of addresses", value=raw))
     peers = [item.strip() for item in items]
     for peer in peers:
         if not (_is_address(peer) or _is_name(peer)):
-            raise InvalidValue(_("{value!r} is neither an address nor a host name").format(value=peer))
+            raise InvalidValue(_("{value!r} is neither an address nor a host name", value=peer))
     return tuple(dict.fromkeys(peers))
 
 
@@ -109,9 +111,9 @@ def _is_name(text: str) -> bool:
 
 def _path(raw: Any, in_file: bool) -> str:
     if not isinstance(raw, str) or not raw or "\0" in raw:
-        raise InvalidValue(_("{value!r} is not a path").format(value=raw))
+        raise InvalidValue(_("{value!r} is not a path", value=raw))
     if in_file and not raw.startswith("/"):
-        raise InvalidValue(_("{value!r} is not an absolute path").format(value=raw))
+        raise InvalidValue(_("{value!r} is not an absolute path", value=raw))
     return raw
 
 
@@ -129,7 +131,7 @@ def _ignored(raw: Any, in_file: bool) -> dict[str, Optional[str]]:
         return {name: reason or None for name, reason in raw.items()}
     items = [item for item in raw.split(",") if item.strip()] if isinstance(raw, str) and not in_file else raw
     if not isinstance(items, (list, tuple)) or not all(isinstance(item, str) for item in items):
-        raise InvalidValue(_('{value!r} is not a list of "ID" or "ID=REASON"').format(value=raw))
+        raise InvalidValue(_('{value!r} is not a list of "ID" or "ID=REASON"', value=raw))
     pairs = [item.partition("=") for item in items]
     return {name.strip(): reason.strip() or None for name, _equal, reason in pairs}
 
@@ -227,12 +229,12 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     # Dashes are left out, or every short option would look like every other.
     names = {candidate.lstrip("-").casefold(): candidate for candidate in sorted(known)}
     near = near_names(name.lstrip("-").casefold()[:LONGEST_NAME], list(names))
-    return _("; did you mean {name}?").format(name=_(", ").join(names[one] for one in near)) if near else ""
+    return _("; did you mean {name}?", name=_(", ").join(names[one] for one in near)) if near else ""
 
 
 def not_one_of(value: object, choices: Sequence[str]) -> str:
     """The sentence that a value is none of those that there are, with the one that may have been meant."""
-    text = _("{value!r} is not one of {choices}").format(value=value, choices=", ".join(choices))
+    text = _("{value!r} is not one of {choices}", value=value, choices=", ".join(choices))
     return text + (suggestion(value, choices) if isinstance(value, str) else "")
 
 
@@ -260,8 +262,7 @@ def _settings(
         if key not in KEYS:
             names = [PREFIX + known.upper() for known in KEYS]
             near = suggestion(name, [*names, *OTHER_VARIABLES])
-            text = _("unknown variable {name}{suggestion}")
-            warnings.append(text.format(name=name, suggestion=near))
+            warnings.append(_("unknown variable {name}{suggestion}", name=name, suggestion=near))
         elif value:
             yield key, value, name, False
     told_by_flags = (key for key in KEYS if flags.get(key) not in (None, (), []))
@@ -271,12 +272,13 @@ def _settings(
 def absolute(path: str, named: str) -> str:
     """The path from "/", its links untouched; UsageError when the working directory is gone."""
     if not path or "\0" in path:
-        raise UsageError(_("{option}: not a path: {path!r}").format(option=named, path=path))
+        raise UsageError(_("{option}: not a path: {path!r}", option=named, path=path))
     try:
         return path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
     except OSError as error:
-        why = _("{option}: {path}: the working directory does not exist")
-        raise UsageError(why.format(option=named, path=path)) from error
+        raise UsageError(
+            _("{option}: {path}: the working directory does not exist", option=named, path=path)
+        ) from error
 
 
 def _user_file(variables: Mapping[str, str], home: str) -> str:
@@ -301,7 +303,7 @@ def _may_obey(files: Files, path: str, warnings: list[str]) -> bool:
     """Whether root may obey a file that nobody named: under sudo -E, HOME may be somebody else's."""
     if _why_not_obeyed(files, path) is None:
         return True
-    warnings.append(_("{path} is ignored: other users could have written it").format(path=path))
+    warnings.append(_("{path} is ignored: other users could have written it", path=path))
     return False
 
 
@@ -323,8 +325,9 @@ def _from_file(files: Files, path: str, named: str) -> Iterator[Setting]:
         key = name.replace("-", "_")
         if key not in KEYS or (name != key and key != "fail_on"):
             known = [key.replace("_", "-") for key in KEYS]
-            text = _("unknown key {key}{suggestion}")
-            raise UsageError(f"{at}: " + text.format(key=name, suggestion=suggestion(name, known)))
+            raise UsageError(
+                f"{at}: " + _("unknown key {key}{suggestion}", key=name, suggestion=suggestion(name, known))
+            )
         yield key, value, f"{at}: {name}", True
 
 
@@ -336,12 +339,12 @@ def _parse(files: Files, path: str, at: str) -> dict[str, Any]:
     except CannotTell as error:
         raise UsageError(error.reason if path in error.reason else f"{at}: {error.reason}") from error
     if content is None:
-        raise UsageError(_("{path} does not exist").format(path=at))
+        raise UsageError(_("{path} does not exist", path=at))
     if len(content) > LARGEST:
-        raise UsageError(_("{path} is larger than {most} bytes").format(path=at, most=LARGEST))
+        raise UsageError(_("{path} is larger than {most} bytes", path=at, most=LARGEST))
     try:
         return toml_of(content.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise UsageError(_("{path} is not UTF-8").format(path=at)) from error
+        raise UsageError(_("{path} is not UTF-8", path=at)) from error
     except ValueError as error:
-        raise UsageError(_("{path} is not valid TOML: {why}").format(path=at, why=error)) from error
+        raise UsageError(_("{path} is not valid TOML: {why}", path=at, why=error)) from error

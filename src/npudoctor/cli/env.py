@@ -61,7 +61,7 @@ def _print(ctx: typer.Context, form: str, flags: dict[str, Optional[str]], write
             text = render_changes(changes, form)
         except (CannotTell, Inexpressible) as error:
             reason = error.reason if isinstance(error, CannotTell) else str(error)
-            output.complain(_("the environment cannot be set: {why}").format(why=reason))
+            output.complain(_("the environment cannot be set: {why}", why=reason))
             return 1
         _explain(required, form, target)
         if target is None:
@@ -82,9 +82,7 @@ def _explain(required: EnvironmentChanges, form: str, target: Optional[str]) -> 
         text = _("{name} is longer than Slurm before 22.05 reads: it would be truncated")
         output.complain(text.format(name=name))
     for name in cannot_unset(required.changes, form):
-        output.complain(
-            _("{name} should be unset, which docker's --env-file cannot express").format(name=name)
-        )
+        output.complain(_("{name} should be unset, which docker's --env-file cannot express", name=name))
     if target is None and output.is_terminal() and form in SHELLS:
         text = _("nothing is set yet: {line}") if required.changes else _("nothing needs to be set")
         output.complain(text.format(line=eval_line(form)))

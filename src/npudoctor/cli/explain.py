@@ -80,7 +80,7 @@ def explain(
     if packed is not None:
         with open_session(flags, ctx.obj) as session:
             bundle.collect(packed, explanation, session)
-        complain(_("{path} is written").format(path=packed))
+        complain(_("{path} is written", path=packed))
     deliver(
         settings["format"],
         lambda: explain_object(explanation),

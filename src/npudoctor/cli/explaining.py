@@ -83,8 +83,9 @@ def _table(variables: Mapping[str, str]) -> Table:
     with closing(Host(Options(knowledge=knowledge_directory(variables)), variables=variables)) as host:
         tables = prepared(host.knowledge)
     for row in tables.broken:
-        text = _("this site's compatibility rows cannot be used: {path}: {why}")
-        output.complain(text.format(path=row.path, why=row.reason))
+        output.complain(
+            _("this site's compatibility rows cannot be used: {path}: {why}", path=row.path, why=row.reason)
+        )
     return tables.table
 
 
@@ -156,9 +157,10 @@ def _of_finding(word: str, signatures: tuple[Signature, ...], request: ExplainRe
     theirs = codes_of(signatures) | set(codes())
     near = loaded.unread() + (suggestion(word, theirs) or suggestion(word, ours))
     if any(word == check.id for check in loaded.checks):
-        near = _("; it is a check: npudoctor show {name}").format(name=word)
-    text = _("{name}: not a file, a folder or a known code{suggestion}")
-    raise UsageError(text.format(name=word, suggestion=near))
+        near = _("; it is a check: npudoctor show {name}", name=word)
+    raise UsageError(
+        _("{name}: not a file, a folder or a known code{suggestion}", name=word, suggestion=near)
+    )
 
 
 def _by_check(word: str, loaded: LoadedChecks) -> list[Signature]:
@@ -202,13 +204,24 @@ def _begun(log: Log, begins: Mapping[Identity, int]) -> Log:
 def _uncounted(walk: Walk) -> Iterator[tuple[str, str]]:
     """What was too much to be looked at or read."""
     if walk.older:
-        text = _("only the {most} newest files are read; {count} older files are skipped")
-        yield "...", text.format(most=FILES, count=walk.older)
-    if walk.more:
-        text = _(
-            "only the first {most} entries are examined; {count} more and everything below them are skipped"
+        yield (
+            "...",
+            _(
+                "only the {most} newest files are read; {count} older files are skipped",
+                most=FILES,
+                count=walk.older,
+            ),
         )
-        yield "...", text.format(most=ENTRIES, count=walk.more)
+    if walk.more:
+        yield (
+            "...",
+            _(
+                "only the first {most} entries are examined; {count} more and everything below them are "
+                "skipped",
+                most=ENTRIES,
+                count=walk.more,
+            ),
+        )
 
 
 def _read_once(engine: Engine, path: str, inputs: Inputs, request: ExplainRequest) -> Evidence:
@@ -237,16 +250,18 @@ def _report_unread(walk: Walk, evidence: list[Evidence], unread: list[tuple[str,
     for line in lines[:_SHOWN]:
         output.complain(line)
     if len(lines) > _SHOWN:
-        text = _("and {count} more lines like these")
-        output.complain(text.format(count=len(lines) - _SHOWN))
+        output.complain(_("and {count} more lines like these", count=len(lines) - _SHOWN))
     binary = [*walk.left_out, *(log.path for log in evidence if log.binary)]
     if binary:
-        text = ngettext(
-            "{count} file is not a log and was not read: {path}",
-            "{count} files are not logs and were not read: {path} ...",
-            len(binary),
+        output.complain(
+            ngettext(
+                "{count} file is not a log and was not read: {path}",
+                "{count} files are not logs and were not read: {path} ...",
+                len(binary),
+                count=len(binary),
+                path=binary[0],
+            )
         )
-        output.complain(text.format(count=len(binary), path=binary[0]))
 
 
 def _newest(request: ExplainRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -258,29 +273,38 @@ def _newest(request: ExplainRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
     candidates = places.found
     if not candidates:
         for path in places.silent:
-            output.complain(_("{path} does not answer; it may hold newer logs").format(path=path))
+            output.complain(_("{path} does not answer; it may hold newer logs", path=path))
         raise UsageError(_("found no CANN log, launcher log or *.log file: name a log, a folder or a code"))
     chosen = together(candidates)
     paths = tuple(place.path for place in chosen)
     _name_logs(paths)
     others = [place for place in candidates if place not in chosen]
     for other in others[:_NAMED]:
-        output.complain(_("there is also: {path} ({kind})").format(path=other.path, kind=other.kind))
+        output.complain(_("there is also: {path} ({kind})", path=other.path, kind=other.kind))
     if len(others) > _NAMED:
-        text = ngettext(
-            "{count} more log is not read", "{count} more logs are not read", len(others) - _NAMED
+        output.complain(
+            ngettext(
+                "{count} more log is not read",
+                "{count} more logs are not read",
+                len(others) - _NAMED,
+                count=len(others) - _NAMED,
+            )
         )
-        output.complain(text.format(count=len(others) - _NAMED))
     return paths, places.silent
 
 
 def _name_logs(paths: Sequence[str]) -> None:
     if len(paths) == 1:
-        output.complain(_("explaining the newest log in this directory: {path}").format(path=paths[0]))
+        output.complain(_("explaining the newest log in this directory: {path}", path=paths[0]))
         return
     shown = ", ".join([*paths[:_NAMED], *(["..."] if len(paths) > _NAMED else [])])
-    text = _("explaining the {count} logs of the newest run in this directory: {paths}")
-    output.complain(text.format(count=len(paths), paths=shown))
+    output.complain(
+        _(
+            "explaining the {count} logs of the newest run in this directory: {paths}",
+            count=len(paths),
+            paths=shown,
+        )
+    )
 
 
 def verify_diagnosis(answer: Explanation, session: Session) -> Explanation:

@@ -35,7 +35,7 @@ def own_runs(host: Host) -> list[FixRun]:
 
     runs = runs_of(host.records)
     for doubt in host.records.doubts:
-        output.complain(_("warning: {text}").format(text=doubt))
+        output.complain(_("warning: {text}", text=doubt))
     return runs
 
 
@@ -49,6 +49,6 @@ def run_named(runs: Sequence[FixRun], name: str) -> FixRun:
         return matches[0]
     if matches:
         names = ", ".join(run.name for run in matches[:5])
-        raise UsageError(_("{name} may mean several runs: {names}").format(name=name, names=names))
+        raise UsageError(_("{name} may mean several runs: {names}", name=name, names=names))
     near = suggestion(name, {run.name for run in runs}) or _("; see `npudoctor history`")
-    raise UsageError(_("no such run: {name}{suggestion}").format(name=name, suggestion=near))
+    raise UsageError(_("no such run: {name}{suggestion}", name=name, suggestion=near))

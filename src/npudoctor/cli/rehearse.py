@@ -52,8 +52,7 @@ def _fault(name: Optional[str]) -> Fault:
         if name in (fault.name, fault.code):
             return fault
     known = {known for fault in FAULTS.values() for known in (fault.name, fault.code)}
-    text = _("no such fault: {name}{suggestion}")
-    raise UsageError(text.format(name=name, suggestion=suggestion(name, known)))
+    raise UsageError(_("no such fault: {name}{suggestion}", name=name, suggestion=suggestion(name, known)))
 
 
 def _perform(fault: Fault, options: Sequence[str]) -> int:
@@ -74,13 +73,11 @@ def _perform(fault: Fault, options: Sequence[str]) -> int:
     style_at(2)  # so wide are its lines
     kind = _("real in its namespaces") if fault.real else _("made-up files and tools, in namespaces")
     say(f"{fault.name}: {fault.title}")
-    say(
-        _("{kind}; private: {names}; nothing of this machine is changed").format(kind=kind, names=described())
-    )
+    say(_("{kind}; private: {names}; nothing of this machine is changed", kind=kind, names=described()))
     try:
         return play(fault, options, Voice(say, report, _terminal()))
     except Lacking as error:
-        output.complain(_("cannot rehearse {fault}: {why}").format(fault=fault.name, why=error))
+        output.complain(_("cannot rehearse {fault}: {why}", fault=fault.name, why=error))
         return LACKING
 
 

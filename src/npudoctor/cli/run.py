@@ -59,7 +59,7 @@ def run(
     except UsageError:
         raise
     except OSError as error:  # such as EAGAIN of fork, at the limit of processes
-        complain(_("the job could not be started: {why}").format(why=strerror(error.errno)))
+        complain(_("the job could not be started: {why}", why=strerror(error.errno)))
         return FAILED
     except MemoryError:
         complain(_("out of memory: the limit (ulimit -v, or the container) is too low"))
@@ -125,13 +125,11 @@ def _report(answer: Preflight, flags: Mapping[str, Any]) -> bool:
         for note in answer.notes:
             complain(note)
     if refused:
-        complain(
-            _("{verdict}; the job was not started (--force starts it anyway)").format(verdict=answer.line)
-        )
+        complain(_("{verdict}; the job was not started (--force starts it anyway)", verdict=answer.line))
     elif answer.verdict == NOT_READY:
-        complain(_("{verdict}; started anyway").format(verdict=answer.line))
+        complain(_("{verdict}; started anyway", verdict=answer.line))
     elif answer.verdict == UNDETERMINED and answer.line and first:
-        complain(_("{verdict}; the job is started").format(verdict=answer.line))
+        complain(_("{verdict}; the job is started", verdict=answer.line))
     return not refused
 
 
@@ -167,4 +165,4 @@ def _run_job(answer: Preflight, caller: Caller, command: Sequence[str], inherite
 
 
 def _bug(error: str) -> str:
-    return _("this is a bug in npudoctor: {error}").format(error=error)
+    return _("this is a bug in npudoctor: {error}", error=error)

@@ -25,7 +25,8 @@ def schema(ctx: typer.Context, document: Document = "report", lang: o.Lang = Non
     load_settings({"lang": lang}, ctx.obj)
     known = set(DOCUMENTS)
     if document not in known:
-        text = _("no such document: {name}{suggestion}")
-        raise UsageError(text.format(name=document, suggestion=suggestion(document, known)))
+        raise UsageError(
+            _("no such document: {name}{suggestion}", name=document, suggestion=suggestion(document, known))
+        )
     output.emit((files("npudoctor.render") / "schemas" / f"{document}-1.json").read_text("utf-8"))
     return 0

@@ -91,10 +91,13 @@ class Session:
             return f"{named}: {kind}" if named else kind
         near = self.loaded.unread() + suggestion(name, known)
         if named:
-            text = _("{option}: no such check or code: {name}{suggestion}")
-            return text.format(option=named, name=name, suggestion=near)
-        text = _("no such check, group, tag or code: {name}{suggestion}")
-        return text.format(name=name, suggestion=near)
+            return _(
+                "{option}: no such check or code: {name}{suggestion}",
+                option=named,
+                name=name,
+                suggestion=near,
+            )
+        return _("no such check, group, tag or code: {name}{suggestion}", name=name, suggestion=near)
 
     def _ignored(self) -> dict[str, Optional[str]]:
         """What is ignored, by id or code; a code of a check that could not be loaded ignores nothing."""
@@ -216,7 +219,7 @@ def load_settings(flags: Mapping[str, object], caller: Caller) -> Config:
 def warn(config: Config) -> None:
     """Say what is odd about the settings."""
     for warning in config.warnings:
-        output.complain(_("warning: {text}").format(text=warning))
+        output.complain(_("warning: {text}", text=warning))
 
 
 def speak(format: str, configured: Optional[str], caller: Caller) -> None:

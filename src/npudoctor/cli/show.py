@@ -43,5 +43,10 @@ def show(ctx: typer.Context, name: Name = None, lang: o.Lang = None) -> int:
         output.emit(explain_text(remedied(explanation, None), style_for(None)), output.terminal_encoding())
         return explanation.exit_code
     known = {known for check in loaded.checks for known in (check.id, *check.codes)}
-    text = _("no such check or code: {name}{suggestion}")
-    raise UsageError(text.format(name=name, suggestion=loaded.unread() + suggestion(name, known)))
+    raise UsageError(
+        _(
+            "no such check or code: {name}{suggestion}",
+            name=name,
+            suggestion=loaded.unread() + suggestion(name, known),
+        )
+    )

@@ -15,8 +15,9 @@ def read_snapshot(name: str, option: str) -> Snapshot:
     try:
         return parse(_content(name, option))
     except Unreadable as why:
-        text = _("{option}: {path} is not a snapshot: {why}")
-        raise UsageError(text.format(option=option, path=name, why=why)) from why
+        raise UsageError(
+            _("{option}: {path} is not a snapshot: {why}", option=option, path=name, why=why)
+        ) from why
 
 
 def _content(name: str, option: str) -> bytes:

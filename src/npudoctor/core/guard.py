@@ -179,13 +179,16 @@ def _own_text(why: str) -> str:
 
     from npudoctor.core.messages import _
 
-    text = _("root runs no npudoctor that another user could change: {why}. Install it for root: {commands}")
     program = os.path.abspath(sys.argv[0])
     if program.endswith(".pyz") and os.path.isfile(program):
         commands = f"install -m 755 {quote(program)} /usr/local/bin/npudoctor"
     else:
         commands = "cd / && python3 -I -m venv /opt/npudoctor && /opt/npudoctor/bin/pip install npudoctor"
-    return text.format(why=why, commands=commands)
+    return _(
+        "root runs no npudoctor that another user could change: {why}. Install it for root: {commands}",
+        why=why,
+        commands=commands,
+    )
 
 
 def _run_text(file: str, why: str) -> str:
@@ -193,7 +196,11 @@ def _run_text(file: str, why: str) -> str:
 
     from npudoctor.core.messages import _
 
-    text = _("Python has run {file} as root, which another user could change: {why}. Start it so: {command}")
     program = os.path.abspath(sys.argv[0])
     start = ("-m", "npudoctor") if program.endswith("/npudoctor/__main__.py") else (program,)
-    return text.format(file=file, why=why, command=join((sys.executable, "-I", *start, *sys.argv[1:])))
+    return _(
+        "Python has run {file} as root, which another user could change: {why}. Start it so: {command}",
+        file=file,
+        why=why,
+        command=join((sys.executable, "-I", *start, *sys.argv[1:])),
+    )

@@ -49,9 +49,11 @@ def language_of(variables: Mapping[str, str]) -> str:
     return "en"
 
 
-def _(message: str) -> str:
-    """The sentence in the language spoken now; placeholders are filled by the caller's str.format."""
-    return _catalogue.gettext(message) if _catalogue and message else message
+def _(message: str, /, **values: object) -> str:
+    """The sentence in the language spoken now, its placeholders filled with these values as str.format does.
+    Without values it is as it was written, braces too."""
+    text = _catalogue.gettext(message) if _catalogue and message else message
+    return text.format(**values) if values else text
 
 
 def manual(block: str) -> str:
@@ -73,8 +75,9 @@ def strerror(number: Optional[int]) -> str:
     return _(why)
 
 
-def ngettext(singular: str, plural: str, count: int) -> str:
-    """The sentence for this count, in the language spoken now."""
+def ngettext(singular: str, plural: str, count: int, /, **values: object) -> str:
+    """The sentence for this count, in the language spoken now, its placeholders filled as `_` does."""
+    text = singular if count == 1 else plural
     if _catalogue:
-        return _catalogue.ngettext(singular, plural, count)
-    return singular if count == 1 else plural
+        text = _catalogue.ngettext(singular, plural, count)
+    return text.format(**values) if values else text

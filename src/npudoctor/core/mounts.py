@@ -107,7 +107,7 @@ class Mounts:
             return cls(list(parse_mountinfo(mountinfo()).values()))
         except OSError as error:
             why = strerror(error.errno or 0)
-            raise CannotTell(_("{path} cannot be read: {why}").format(path=MOUNTINFO, why=why)) from error
+            raise CannotTell(_("{path} cannot be read: {why}", path=MOUNTINFO, why=why)) from error
 
     def risky(self, path: str) -> Optional[Mount]:
         """The mount that holds an absolute path free of links, if it may block; else None."""

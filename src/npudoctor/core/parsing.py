@@ -37,12 +37,12 @@ def json_of(
     """What a JSON text says; ValueError (TooMuch) where it says nothing, or passes a limit. `hooks`: those of
     json.loads."""
     if len(text) > most:
-        raise TooMuch(_("it is larger than {most} bytes").format(most=most))
+        raise TooMuch(_("it is larger than {most} bytes", most=most))
     if isinstance(text, (bytes, bytearray)):
         text = text.decode("utf-8-sig")
     marks = _marks(text)
     if marks.count(b"{") > objects:
-        raise TooMuch(_("it has more than {most} objects").format(most=objects))
+        raise TooMuch(_("it has more than {most} objects", most=objects))
     if "parse_int" not in hooks and not hasattr(sys, "get_int_max_str_digits"):
         hooks["parse_int"] = _integer
     try:
@@ -57,9 +57,9 @@ def next_json(text: str, at: int = 0, **hooks: Any) -> tuple[Any, int]:
     """The JSON that stands at a place of a text, and where it ends; ValueError as `json_of`. Whoever goes
     through a text begins at 0, where all of it is judged once."""
     if not at and len(text) > LARGEST:
-        raise TooMuch(_("it is larger than {most} bytes").format(most=LARGEST))
+        raise TooMuch(_("it is larger than {most} bytes", most=LARGEST))
     if not at and len(text) > OBJECTS and text.count("{") > OBJECTS:
-        raise TooMuch(_("it has more than {most} objects").format(most=OBJECTS))
+        raise TooMuch(_("it has more than {most} objects", most=OBJECTS))
     try:
         document, end = json.JSONDecoder(**hooks).raw_decode(text, at)
     except RecursionError:
@@ -75,7 +75,7 @@ def toml_of(text: str, most: int = TOML_LARGEST) -> dict[str, Any]:
     else:
         import tomli as tomllib
     if len(text) > most:
-        raise TooMuch(_("it is larger than {most} bytes").format(most=most))
+        raise TooMuch(_("it is larger than {most} bytes", most=most))
     if any(_is_deep_name(line) for line in text.split("\n") if line.count(".") > DEEPEST):
         raise TooMuch(_("it is nested too deeply"))
     try:
@@ -97,7 +97,7 @@ def yaml_of(text: str) -> Any:
     """What a YAML text says; ValueError where it is none, or passes a limit; MissingExtra without PyYAML."""
     yaml = load("yaml")
     if len(text) > YAML_LARGEST:
-        raise TooMuch(_("it is larger than {most} bytes").format(most=YAML_LARGEST))
+        raise TooMuch(_("it is larger than {most} bytes", most=YAML_LARGEST))
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -153,5 +153,5 @@ def _flat_enough(document: Any) -> Any:
 
 def _integer(digits: str) -> int:
     if len(digits) > LONGEST_NUMBER:
-        raise TooMuch(_("it has a number of {count} digits").format(count=len(digits)))
+        raise TooMuch(_("it has a number of {count} digits", count=len(digits)))
     return int(digits)

@@ -27,7 +27,7 @@ def parse_port(text: str, first: int = 1, last: int = LAST) -> int:
         raise ValueError(_("it is not a whole number in plain digits"))
     number = int(text[:12])
     if not first <= number <= last:
-        raise ValueError(_("it is not between {first} and {last}").format(first=first, last=last))
+        raise ValueError(_("it is not between {first} and {last}", first=first, last=last))
     return number
 
 
@@ -51,7 +51,7 @@ def parse_spans(text: str) -> tuple[Span, ...]:
     spans = sorted(_span(part) for part in text.replace(" ", "").split(","))
     for before, after in zip(spans, spans[1:]):
         if before[1] >= after[0]:
-            raise ValueError(_("{one} and {other} overlap").format(one=spell([before]), other=spell([after])))
+            raise ValueError(_("{one} and {other} overlap", one=spell([before]), other=spell([after])))
     return tuple(spans)
 
 
@@ -60,7 +60,7 @@ def _span(part: str) -> Span:
     first = parse_port(low)
     last = parse_port(high) if dash else first
     if first > last:
-        raise ValueError(_("the range {part} ends before it begins").format(part=part))
+        raise ValueError(_("the range {part} ends before it begins", part=part))
     return first, last
 
 

@@ -22,12 +22,15 @@ def why_untrusted(path: str, euid: int) -> Optional[str]:
     parts = _parts(os.path.abspath(path))
     last = parts[-1][1].st_mode
     if stat.S_ISDIR(last) and last & stat.S_ISVTX and last & 0o022:
-        return _("{path} is writable by other users").format(path=path)
+        return _("{path} is writable by other users", path=path)
     listed, device, points = mounts_are_listed(), parts[0][1].st_dev, mounted_by_others(euid)
     for part, entry in parts:
         if not listed and entry.st_dev != device:
-            text = _("{path} is not on the same file system as /, and {mounts} does not show who mounted it")
-            return text.format(path=part, mounts=MOUNTINFO)
+            return _(
+                "{path} is not on the same file system as /, and {mounts} does not show who mounted it",
+                path=part,
+                mounts=MOUNTINFO,
+            )
         reason = _why_not_step(part, entry, points, euid)
         if reason:
             return reason
@@ -37,15 +40,16 @@ def why_untrusted(path: str, euid: int) -> Optional[str]:
 def _why_not_step(part: str, entry: os.stat_result, points: tuple[str, ...], euid: int) -> Optional[str]:
     for point in points:
         if part == point or part.startswith(f"{point}/"):
-            text = _("{path} is on the file system at {point}, which another user mounted")
-            return text.format(path=part, point=point)
+            return _(
+                "{path} is on the file system at {point}, which another user mounted", path=part, point=point
+            )
     if entry.st_uid not in (0, euid):
-        return _("{path} belongs to another user").format(path=part)
+        return _("{path} belongs to another user", path=part)
     if stat.S_ISLNK(entry.st_mode):
         return None  # a link has no mode of its own; its owner and its folder are what counts
     sticky = stat.S_ISDIR(entry.st_mode) and entry.st_mode & stat.S_ISVTX
     if entry.st_mode & 0o022 and not sticky:
-        return _("{path} is writable by other users").format(path=part)
+        return _("{path} is writable by other users", path=part)
     return None
 
 
@@ -69,7 +73,7 @@ class Ways:
         """The same of a folder in which names are looked up, so that sticky does not help."""
         reason = self.why_not(folder)
         if reason is None and os.stat(folder).st_mode & 0o022:
-            return _("{path} is writable by other users").format(path=folder)
+            return _("{path} is writable by other users", path=folder)
         return reason
 
     def _judged(self, path: str) -> Optional[str]:
@@ -95,17 +99,17 @@ def read_trusted(path: str, euid: int, limit: int = 4 << 20) -> tuple[Optional[b
         with open(descriptor, "rb") as file:
             entry = os.fstat(descriptor)
             if not stat.S_ISREG(entry.st_mode):
-                return None, _("{path} is not a regular file").format(path=path)
+                return None, _("{path} is not a regular file", path=path)
             if entry.st_uid not in (0, euid):
-                return None, _("{path} belongs to another user").format(path=path)
+                return None, _("{path} belongs to another user", path=path)
             if entry.st_mode & 0o022:
-                return None, _("{path} is writable by other users").format(path=path)
+                return None, _("{path} is writable by other users", path=path)
             content = file.read(limit + 1)
             if len(content) > limit:
-                return None, _("{path} is larger than {most} bytes").format(path=path, most=limit)
+                return None, _("{path} is larger than {most} bytes", path=path, most=limit)
             return content, None
     except OSError as error:
-        return None, _("{path} cannot be read: {why}").format(path=path, why=strerror(error.errno))
+        return None, _("{path} cannot be read: {why}", path=path, why=strerror(error.errno))
 
 
 def mounts_are_listed() -> bool:

@@ -90,8 +90,7 @@ class Walk:
         else:
             refused = foreign or folder.st_uid != 0 or (_others_write(folder) and not sticky)
         if refused:
-            text = _("{path} goes through a symbolic link that another user controls")
-            raise Refused(text.format(path=path))
+            raise Refused(_("{path} goes through a symbolic link that another user controls", path=path))
 
 
 def _others_write(folder: os.stat_result) -> bool:
@@ -203,7 +202,7 @@ def _expect_own(name: str, folder: int, path: str) -> None:
         return
     with suppress(FileNotFoundError):
         if os.stat(name, dir_fd=folder, follow_symlinks=False).st_uid not in (os.geteuid(), place.st_uid):
-            raise Refused(_("{path} belongs to another user").format(path=path))
+            raise Refused(_("{path} belongs to another user", path=path))
 
 
 def open_stream(path: str) -> Optional[int]:

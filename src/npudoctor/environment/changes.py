@@ -57,9 +57,7 @@ def _refuse_endless(changes: Mapping[str, Optional[str]]) -> None:
     most = PAGES * os.sysconf("SC_PAGE_SIZE")
     for name, value in changes.items():
         if value is not None and len(os.fsencode(f"{name}={value}")) >= most:
-            raise CannotTell(
-                _("{name} would be too long: no program could be started with it").format(name=name)
-            )
+            raise CannotTell(_("{name} would be too long: no program could be started with it", name=name))
 
 
 def _without_cann(host: Host) -> EnvironmentChanges:
@@ -68,8 +66,9 @@ def _without_cann(host: Host) -> EnvironmentChanges:
     if npu_here(host):
         raise CannotTell(_("CANN is not installed, or not in one of the usual places"))
     if named and not gpu_here(host):
-        text = _("{name} is {value}, but CANN is not installed")
-        raise CannotTell(text.format(name=named, value=host.variables[named]))
+        raise CannotTell(
+            _("{name} is {value}, but CANN is not installed", name=named, value=host.variables[named])
+        )
     return EnvironmentChanges(notes=(_("this machine has neither an NPU nor CANN: nothing needs to be set"),))
 
 
@@ -81,15 +80,24 @@ def _which_was_chosen(host: Host, installs: list[Install]) -> tuple[str, ...]:
     others = [install for install in installs[1:] if not linked or _folder(install) != _folder(mine)]
     named = next((name for name in ENDINGS if host.variables.get(name)), None)
     if named and not mine.named_by:
-        text = _("{name} is {value}, where there is no CANN: {mine} is used")
-        return (text.format(name=named, value=host.variables[named], mine=mine.label),)
+        return (
+            _(
+                "{name} is {value}, where there is no CANN: {mine} is used",
+                name=named,
+                value=host.variables[named],
+                mine=mine.label,
+            ),
+        )
     if mine.named_by or not others:
         return ()
-    text = _(
-        "several CANN versions are installed: {mine} is used, not {others}; set "
-        "ASCEND_HOME_PATH to choose another one"
+    return (
+        _(
+            "several CANN versions are installed: {mine} is used, not {others}; set "
+            "ASCEND_HOME_PATH to choose another one",
+            mine=mine.label,
+            others=", ".join(install.label for install in others),
+        ),
     )
-    return (text.format(mine=mine.label, others=", ".join(install.label for install in others)),)
 
 
 def _folder(install: Install) -> str:

@@ -136,8 +136,7 @@ def _remaining_notes(report: Report) -> Iterator[str]:
             if finding.weight is Severity.ERROR and finding.counts and row.check in variable_checks.OWN:
                 raise CannotTell(finding.message)
             if finding.weight > Severity.INFO and finding.counts:
-                text = _("left as it is: {code}: {message}")
-                yield text.format(code=finding.code, message=finding.message)
+                yield _("left as it is: {code}: {message}", code=finding.code, message=finding.message)
     yield from variable_checks.unanswered_checks(report)
 
 

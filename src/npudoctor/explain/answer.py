@@ -125,7 +125,7 @@ def where(spot: Optional[Spot]) -> str:
     place = f"{spot.path}:{spot.seen.line}"
     if spot.seen.rank is None:
         return place
-    return _("rank {rank}, {place}").format(rank=spot.seen.rank, place=place)
+    return _("rank {rank}, {place}", rank=spot.seen.rank, place=place)
 
 
 def shown(spot: Spot) -> str:
@@ -153,12 +153,12 @@ def _line(one: Explanation) -> str:
 
 def _unsaid(one: Explanation) -> str:
     if one.unread:
-        text = ngettext(
+        return ngettext(
             "no failure in what could be read, but {count} input could not, or not to its end",
             "no failure in what could be read, but {count} inputs could not, or not to their end",
             len(one.unread),
+            count=len(one.unread),
         )
-        return text.format(count=len(one.unread))
     if one.empty:
         return _("there is nothing in what was named: a job that was killed may leave nothing")
     return _("a failure that is not recognised")

@@ -55,9 +55,10 @@ def excerpts(
             del wanted[one.path]
             yield one
     except bounded.Late:
-        text = _("it was not read a second time within {seconds:g} s")
         for path in wanted:
-            yield Excerpt(path, missing=text.format(seconds=SECONDS))
+            yield Excerpt(
+                path, missing=_("it was not read a second time within {seconds:g} s", seconds=SECONDS)
+            )
 
 
 def _excerpts(
@@ -69,8 +70,10 @@ def _excerpts(
         one = _excerpt(logs[path], numbers, redactor)
         size = len(one.text.encode("utf-8", "surrogateescape"))
         if size > left:
-            text = _("the bundle holds {most} MiB of lines, and these would be more")
-            one = Excerpt(path, missing=text.format(most=MOST >> 20))
+            one = Excerpt(
+                path,
+                missing=_("the bundle holds {most} MiB of lines, and these would be more", most=MOST >> 20),
+            )
         if one.missing:
             redactor.counts, size = before, 0  # what was hidden there is not in the bundle either
         left -= size

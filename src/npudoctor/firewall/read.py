@@ -82,7 +82,7 @@ class _Reader:
                 if {table.name for table in tables} >= set(names):
                     return tables
         if answer.ok:
-            self.unread.append(_("{tool} cannot read the tables of the legacy iptables").format(tool=tool))
+            self.unread.append(_("{tool} cannot read the tables of the legacy iptables", tool=tool))
         else:
             self.unread.append(_why_not(f"{kind}-legacy-save", answer))
         return []
@@ -102,7 +102,7 @@ class _Reader:
             self._lent[ipv6] = dict(_chains(self._saved("ip6tables" if ipv6 else "iptables", ipv6)))
         rules = self._lent[ipv6].get((table, chain))
         if rules is None and not self.unlent:
-            self.unlent.append(_("iptables-save does not print the chain {chain}").format(chain=chain))
+            self.unlent.append(_("iptables-save does not print the chain {chain}", chain=chain))
         return rules
 
     def _saved(self, kind: str, ipv6: bool) -> list[Table]:
@@ -114,7 +114,7 @@ class _Reader:
                 return self._parsed(answer.stdout, ipv6)
             first = first if first.argv else answer
         if first.ok:
-            self.unlent.append(_("{tool} does not print the rules in nf_tables").format(tool=f"{kind}-save"))
+            self.unlent.append(_("{tool} does not print the rules in nf_tables", tool=f"{kind}-save"))
         else:
             self.unlent.append(_why_not(f"{kind}-save", first))
         return []
@@ -158,11 +158,11 @@ def _told_variant(version: str) -> str:
 
 def _why_not(tool: str, answer: Answer) -> str:
     if answer.ended == "missing":
-        return _("{tool} is not installed").format(tool=tool)
+        return _("{tool} is not installed", tool=tool)
     if answer.ended == "exited":
         said = (answer.stderr or answer.stdout).strip().splitlines()
-        return _("{tool} does not answer: {why}").format(tool=tool, why=said[0][:120] if said else "")
-    return _("{tool} does not answer: {why}").format(tool=tool, why=answer.ended)
+        return _("{tool} does not answer: {why}", tool=tool, why=said[0][:120] if said else "")
+    return _("{tool} does not answer: {why}", tool=tool, why=answer.ended)
 
 
 def _kernel_lacks_nft(host: Host) -> bool:

@@ -135,8 +135,9 @@ def _recheck(result: ItemResult, context: FixContext, request: FixRequest) -> It
     silent = [row for row in report.results if row.check == result.item.check and row.status in UNANSWERED]
     outcome = Outcome(ActionStatus.ALREADY, _("the check no longer finds it"))
     if silent:
-        text = _("the check no longer gives a result: {reason}")
-        outcome = Outcome(ActionStatus.REFUSED, text.format(reason=silent[0].reason))
+        outcome = Outcome(
+            ActionStatus.REFUSED, _("the check no longer gives a result: {reason}", reason=silent[0].reason)
+        )
     return replace(result, outcome=outcome)
 
 
@@ -201,7 +202,7 @@ def _judge_again(
         if still and result.outcome.status in (ActionStatus.APPLIED, ActionStatus.ALREADY):
             why = _("the check still finds it")
             if result.outcome.reason:
-                why = _("{reason}, and the check still finds it").format(reason=result.outcome.reason)
+                why = _("{reason}, and the check still finds it", reason=result.outcome.reason)
             result = replace(result, outcome=Outcome(ActionStatus.FAILED, why, result.outcome.changed))
         settled.append(result)
     return settled + [ItemResult(item, _appeared(item)) for item in remaining]

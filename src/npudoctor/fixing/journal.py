@@ -135,8 +135,11 @@ def _why(directory: str, error: OSError) -> str:
     if error.errno in (errno.EAGAIN, errno.EWOULDBLOCK):
         return _("another fix is running")
     why = way.why(error) if error.errno or isinstance(error, way.Refused) else str(error)
-    text = _("cannot write the journal in {path}, and nothing is changed without it: {why}")
-    return text.format(path=directory, why=why)
+    return _(
+        "cannot write the journal in {path}, and nothing is changed without it: {why}",
+        path=directory,
+        why=why,
+    )
 
 
 def _moment() -> str:

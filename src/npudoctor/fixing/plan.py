@@ -170,10 +170,10 @@ def refusal_of(finding: Finding, host: Host, request: FixRequest) -> Optional[st
 def _left_to_a_shell(finding: Finding, fix: Fix, host: Host) -> str:
     """Why `fix` cannot do what only the caller's shell can, and what to type there."""
     if all(map(of_variables, fix.steps)) and env_helps(finding, host):
-        text = _(
-            "no program can change the shell that called it: type {line} in that shell, or the lines shown"
+        return _(
+            "no program can change the shell that called it: type {line} in that shell, or the lines shown",
+            line='eval "$(npudoctor env)"',
         )
-        return text.format(line='eval "$(npudoctor env)"')
     return next(why for why in (why_forbidden(step, host) for step in fix.steps) if why)
 
 

@@ -67,5 +67,5 @@ def _line(results: Sequence[ItemResult]) -> str:
     counts = Counter(result.outcome.status for result in results if not by_hand(result))
     parts = [texts[status].format(count=counts[status]) for status in ActionStatus if counts[status]]
     if any(map(by_hand, results)):
-        parts.append(_("{count} by hand").format(count=sum(map(by_hand, results))))
+        parts.append(_("{count} by hand", count=sum(map(by_hand, results))))
     return _(", ").join(parts)

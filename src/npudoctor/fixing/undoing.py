@@ -75,8 +75,8 @@ def _nothing(run: Optional[FixRun]) -> str:
     if run is None:
         return _("nothing to undo")
     if run.undone_by:
-        return _("run {run} is already undone").format(run=run.name)
-    return _("run {run} changed nothing").format(run=run.name)
+        return _("run {run} is already undone", run=run.name)
+    return _("run {run} changed nothing", run=run.name)
 
 
 def _apply(run: FixRun, decided: Sequence[ItemResult], context: ApplyContext, journal: Journal) -> FixReport:
@@ -114,9 +114,9 @@ def _item(run: FixRun, acts: Sequence[StepRecord], host: Host) -> Item:
     """The acts that one finding led to, in the order in which they are taken back."""
     backs = tuple(act.back for act in acts if act.back is not None)
     first = acts[0]
-    message = _("what run {run} did about {code}").format(run=run.name, code=first.code)
+    message = _("what run {run} did about {code}", run=run.name, code=first.code)
     doubts = [doubt for act in acts for doubt in [_doubt(act)] if doubt]
-    fix = Fix(_("undo {code}").format(code=first.code), backs, risk=Risk.CAUTION, needs_root=False)
+    fix = Fix(_("undo {code}", code=first.code), backs, risk=Risk.CAUTION, needs_root=False)
     finding = Finding(first.code, _("; ").join([message, *doubts]), fix=fix)
     return Item(first.check, finding, _refusal(run, acts, host), takes_back=True)
 
@@ -139,7 +139,7 @@ def _refusal(run: FixRun, acts: Sequence[StepRecord], host: Host) -> Optional[st
         return _("this run undid another one: `npudoctor fix` applies that fix again")
     for act in acts:
         if act.back is None:
-            return _("this cannot be undone: {lines}").format(lines="; ".join(act.lines))
+            return _("this cannot be undone: {lines}", lines="; ".join(act.lines))
         forbidden = why_forbidden(act.back, host)
         if forbidden:
             return forbidden

@@ -91,7 +91,7 @@ class Gathering:
         why = why if why and not frame.begun else why_no_answer(frame, code, timed_out)
         missing = frame.status in NOT_THERE
         if missing and not (self.request.carried or self.converses):
-            why = _("{why}; --push --file npudoctor.pyz carries it there").format(why=why)
+            why = _("{why}; --push --file npudoctor.pyz carries it there", why=why)
         self._take(
             Answer(node, frame.text() if whole else None, why, frame.begun, missing, frame.ahead(asked))
         )

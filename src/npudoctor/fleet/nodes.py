@@ -52,16 +52,16 @@ def expand(text: str, groups: bool = False) -> tuple[str, ...]:
     library = _library()
     shown = text if len(text) <= 80 else f"{text[:80]}..."
     if _count(text) > MOST:
-        raise InvalidNodes(_("{text!r} names more than {most} nodes").format(text=shown, most=MOST))
+        raise InvalidNodes(_("{text!r} names more than {most} nodes", text=shown, most=MOST))
     try:
         names = tuple(library.NodeSet(text, resolver=None if groups else library.RESOLVER_NOGROUP))
     except library.NodeSetException as error:
         raise InvalidNodes(
-            _("{text!r} is not a node set: {why}").format(text=shown, why=str(error)[:200])
+            _("{text!r} is not a node set: {why}", text=shown, why=str(error)[:200])
         ) from error
     odd = next((name for name in names if not is_safe(name)), None)
     if odd is not None:
-        raise InvalidNodes(_("{text!r} is not a node name").format(text=odd[:80]))
+        raise InvalidNodes(_("{text!r} is not a node name", text=odd[:80]))
     return names
 
 

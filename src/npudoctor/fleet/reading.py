@@ -147,7 +147,7 @@ def _lines_in(source: sources.Source) -> Iterator[bytes]:
                 yield line
                 continue
             if len(line) > LONGEST:
-                source.problem = _("a line is longer than {count} MiB").format(count=LONGEST >> 20)
+                source.problem = _("a line is longer than {count} MiB", count=LONGEST >> 20)
                 return
             pending.append(line)
     if pending:
@@ -326,7 +326,7 @@ def _in_table(document: dict[str, Any], source: str, name: Optional[str], depth:
         yield Unreadable(
             _host_name(document) or name,
             source,
-            _("schema {schema} is not {known}").format(schema=schema[:80], known=REPORT),
+            _("schema {schema} is not {known}", schema=schema[:80], known=REPORT),
         )
     elif isinstance(document.get("node"), str) and isinstance(document.get("error"), str):
         unreachable = document.get("unreachable") is True

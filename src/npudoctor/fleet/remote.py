@@ -153,11 +153,11 @@ def why_no_answer(frame: Frame, code: Optional[int], timed_out: bool) -> str:
     elif frame.too_long:
         text = _("the answer is too long")
     elif frame.status in NOT_THERE:
-        text = _("npudoctor is not there or cannot be started (status {status})").format(status=frame.status)
+        text = _("npudoctor is not there or cannot be started (status {status})", status=frame.status)
     elif frame.ended:
-        text = _("npudoctor gave no report (status {status})").format(status=frame.status)
+        text = _("npudoctor gave no report (status {status})", status=frame.status)
     elif frame.begun:
         text = _("the connection was lost")
     else:
-        text = _("cannot be reached (status {status})").format(status="?" if code is None else code)
+        text = _("cannot be reached (status {status})", status="?" if code is None else code)
     return f"{text}: {said}" if said else text

@@ -259,8 +259,9 @@ class Comparison:
             for node in unknown:
                 open_facts.setdefault(node, []).append(fact)
         for node in self._left_out:
-            text = _("all that came after the first {n} names of variables and packages")
-            open_facts.setdefault(node, []).append(text.format(n=MOST_NAMES))
+            open_facts.setdefault(node, []).append(
+                _("all that came after the first {n} names of variables and packages", n=MOST_NAMES)
+            )
         found.sort(key=lambda skew: (sum(len(other.nodes) for other in skew.others), skew.fact))
         return tuple(found), _gaps(open_facts)
 

@@ -45,9 +45,11 @@ def closed_in(text: str, nodes: Sequence[str]) -> Mapping[str, str]:
 def _why_closed(state: str, reason: str) -> str:
     """A sentence, or "" where jobs start."""
     if not state.startswith(_CLOSED):
-        silent = _("Slurm gets no answer from it (state {state})")
-        return silent.format(state=state) if state.endswith(_SILENT) else ""
+        return (
+            _("Slurm gets no answer from it (state {state})", state=state) if state.endswith(_SILENT) else ""
+        )
     if reason in ("", "none"):
-        return _("Slurm starts no jobs on it (state {state})").format(state=state)
-    text = _("Slurm starts no jobs on it (state {state}: {reason})")
-    return text.format(state=state, reason=redact(reason[:_REASON]))
+        return _("Slurm starts no jobs on it (state {state})", state=state)
+    return _(
+        "Slurm starts no jobs on it (state {state}: {reason})", state=state, reason=redact(reason[:_REASON])
+    )

@@ -25,13 +25,13 @@ _ADDRESS = pattern(r"(?:^|\s)ansible_(?:ssh_)?host\s*=\s*[\"']?([^\s\"']+)")
 def nodes_in(content: bytes) -> tuple[str, ...]:
     """The nodes that a file names, each once, in its order; InvalidNodes when it is none of these files."""
     if len(content) > LONGEST:
-        raise InvalidNodes(_("the file is larger than {count} MiB").format(count=LONGEST >> 20))
+        raise InvalidNodes(_("the file is larger than {count} MiB", count=LONGEST >> 20))
     text = content.decode("utf-8-sig", "replace")
     names: dict[str, None] = {}
     for words in _words(text):
         names.update(dict.fromkeys(expand(words)))
         if len(names) > MOST:
-            raise InvalidNodes(_("the file names more than {most} nodes").format(most=MOST))
+            raise InvalidNodes(_("the file names more than {most} nodes", most=MOST))
     if not names:
         raise InvalidNodes(_("the file names no node"))
     return tuple(names)
@@ -84,7 +84,7 @@ def _of_json(text: str) -> Iterator[str]:
     try:
         document = json_of(text)
     except ValueError as error:
-        raise InvalidNodes(_("the file is not JSON: {why}").format(why=error)) from error
+        raise InvalidNodes(_("the file is not JSON: {why}", why=error)) from error
     if "server_list" in document or "group_list" in document:
         return iter(_servers(document))
     hosts = _table(_table(document.get("_meta")).get("hostvars"))
@@ -103,7 +103,7 @@ def _of_yaml(text: str) -> Iterator[str]:
     try:
         document = yaml_of(text)  # ClusterShell brings its library
     except ValueError as error:
-        raise InvalidNodes(_("the file is not YAML: {why}").format(why=error)) from error
+        raise InvalidNodes(_("the file is not YAML: {why}", why=error)) from error
     seen: set[int] = set()
     left = list(_table(document).values())
     while left:

@@ -32,5 +32,6 @@ def tree_of(content: bytes) -> Any:
                 graph.add_route(gateways, reached)
         return graph.to_tree(socket.gethostname().partition(".")[0])
     except (configparser.Error, topology.TopologyError, nodes.NodeSetException, UnicodeDecodeError) as error:
-        text = _("not a topology of ClusterShell: {why}")
-        raise InvalidTopology(text.format(why=" ".join(str(error).split())[:200])) from error
+        raise InvalidTopology(
+            _("not a topology of ClusterShell: {why}", why=" ".join(str(error).split())[:200])
+        ) from error

@@ -36,8 +36,9 @@ def _judge(paths: Iterable[str]) -> None:
     for path in paths:
         reason = _why_not(path)
         if reason is not None:
-            text = _("{path} can name programs, which root would run: {why}")
-            raise CannotTell(text.format(path=path, why=reason))
+            raise CannotTell(
+                _("{path} can name programs, which root would run: {why}", path=path, why=reason)
+            )
 
 
 def _why_not(path: str) -> Optional[str]:
@@ -48,7 +49,7 @@ def _why_not(path: str) -> Optional[str]:
         place = os.path.dirname(place)
     reason = why_untrusted(place, 0)
     if reason is None and missing and os.stat(place).st_mode & 0o022:
-        reason = _("{path} is writable by other users").format(path=place)
+        reason = _("{path} is writable by other users", path=place)
     return reason
 
 

@@ -258,7 +258,7 @@ class Host:
         except CannotTell as error:
             return error.reason
         if real is not None and self.disk.may_block(real):
-            return _("{path} is on a file system that may hang").format(path=path)
+            return _("{path} is on a file system that may hang", path=path)
         return None
 
     def _choose_interpreter(self) -> Interpreter:

@@ -104,7 +104,7 @@ class Records:
             return file.read(RECORD_LIMIT).decode("utf-8", "replace").splitlines() if ours else []
 
     def _doubt(self, path: str, why: str) -> None:
-        self.doubts.append(_("{path} cannot be read: {why}").format(path=path, why=why))
+        self.doubts.append(_("{path} cannot be read: {why}", path=path, why=why))
 
 
 def _record(run: str, line: str) -> Optional[Record]:

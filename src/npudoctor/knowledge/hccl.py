@@ -59,7 +59,7 @@ def algorithms(value: str) -> dict[str, dict[str, str]]:
     for part in value.split("/"):
         operator, equals, levels = part.rpartition("=")
         if (equals and not operator.strip()) or operator.strip() in by_operator:
-            raise ValueError(_("it is not written as {form}").format(form=_FORMS["algo"]))
+            raise ValueError(_("it is not written as {form}", form=_FORMS["algo"]))
         by_operator[operator.strip()] = _levels(levels)
     return by_operator
 
@@ -69,7 +69,7 @@ def _levels(text: str) -> dict[str, str]:
     for part in text.strip().strip(";").split(";"):
         level, colon, algorithm = (word.strip() for word in part.partition(":"))
         if not colon or not algorithm or level not in _ALGO_LEVELS:
-            raise ValueError(_("it is not written as {form}").format(form=_FORMS["algo"]))
+            raise ValueError(_("it is not written as {form}", form=_FORMS["algo"]))
         levels[level] = algorithm
     return levels
 
@@ -80,7 +80,7 @@ def retries(value: str) -> dict[str, str]:
     for part in value.replace(" ", "").split(","):
         level, _colon, on = part.partition(":")
         if level not in _LEVELS or on not in ("0", "1") or level in by_level:
-            raise ValueError(_("it is not written as {form}").format(form=_FORMS["retry"]))
+            raise ValueError(_("it is not written as {form}", form=_FORMS["retry"]))
         by_level[level] = on
     return by_level
 
@@ -89,7 +89,7 @@ def _whole(row: VariableRow, value: str) -> Optional[str]:
     if not _digits(value) or len(value) > _LONGEST:
         return _("it is not a whole number in plain digits")
     if int(value) % row.get("multiple", 1):
-        return _("it is not a multiple of {number}").format(number=row["multiple"])
+        return _("it is not a multiple of {number}", number=row["multiple"])
     return out_of_range(row, int(value))
 
 
@@ -113,8 +113,9 @@ def _algo(row: VariableRow, value: str) -> Optional[str]:
         algorithm for levels in by_operator for algorithm in levels.values() if algorithm not in row["values"]
     ]
     if unknown:
-        text = _("{unknown} is not one of {words}")
-        return text.format(unknown=", ".join(unknown), words=", ".join(row["values"]))
+        return _(
+            "{unknown} is not one of {words}", unknown=", ".join(unknown), words=", ".join(row["values"])
+        )
     if any(levels.get("level0", "NA") != "NA" for levels in by_operator):
         return _("level0 accepts NA only")
     return None

@@ -62,7 +62,7 @@ def _number(row: VariableRow, value: str) -> Optional[str]:
     if is_word(row, value):
         return _("it is not a number")
     if rest.strip(_BLANKS):
-        return _("only {number} is read from it").format(number=taken)
+        return _("only {number} is read from it", number=taken)
     return out_of_range(row, taken)
 
 
@@ -72,12 +72,10 @@ def _list(row: VariableRow, value: str) -> Optional[str]:
     for index, part in enumerate(part for part in value.split(";") if part):
         function, colon, elements = part.rpartition(":")
         if not colon and index:
-            return _("every part but the first must name a function: {part}").format(part=part)
+            return _("every part but the first must name a function: {part}", part=part)
         if colon and function.lower() not in FUNCTIONS:
-            return _("{name} is not an NCCL function").format(name=function)
+            return _("{name} is not an NCCL function", name=function)
         for element in elements.lstrip("^").split(","):
             if element and element.lower() not in known:
-                return _("{unknown} is not one of {words}").format(
-                    unknown=element, words=", ".join(row["values"])
-                )
+                return _("{unknown} is not one of {words}", unknown=element, words=", ".join(row["values"]))
     return None

@@ -128,8 +128,10 @@ class Knowledge:
         except FileNotFoundError:
             file_names = []
         except OSError as error:
-            text = _("{path} cannot be read: {why}")
-            file_names, reason = [], text.format(path=self.directory, why=strerror(error.errno))
+            file_names, reason = (
+                [],
+                _("{path} cannot be read: {why}", path=self.directory, why=strerror(error.errno)),
+            )
         if reason:
             self._broken.append(BrokenEntry(self.directory, reason))
         return [os.path.join(self.directory, name) for name in file_names if name.endswith(".toml")]
@@ -138,8 +140,11 @@ class Knowledge:
         """The rows of one table in a file; what does not look as our own rows do is broken."""
         known = [table for table in names() if table not in _CLOSED]
         if name not in known:
-            text = _("there is no table {name}; there are {names}")
-            self._broken.append(BrokenEntry(path, text.format(name=name, names=", ".join(known))))
+            self._broken.append(
+                BrokenEntry(
+                    path, _("there is no table {name}; there are {names}", name=name, names=", ".join(known))
+                )
+            )
             return
         for section, row, wrong in _read(name, sections):
             if wrong:
@@ -154,10 +159,13 @@ def _read(name: str, sections: object) -> Iterator[tuple[str, dict[str, Any], Op
     for section, rows in sections.items() if isinstance(sections, dict) else [("", sections)]:
         where = f"{name}.{section}".rstrip(".")
         if section not in ours:
-            text = _("{where}: there is no such section; there are {names}")
-            yield section, {}, text.format(where=where, names=", ".join(ours))
+            yield (
+                section,
+                {},
+                _("{where}: there is no such section; there are {names}", where=where, names=", ".join(ours)),
+            )
         elif not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-            yield section, {}, _("{where}: not a list of rows").format(where=where)
+            yield section, {}, _("{where}: not a list of rows", where=where)
         else:
             yield from ((section, row, _wrong(where, row, ours[section])) for row in rows)
 
@@ -166,10 +174,10 @@ def _wrong(where: str, row: dict[str, Any], ours: Sequence[dict[str, Any]]) -> O
     """What is wrong with a row: a key that ours all have is missing, one that none has, another type."""
     for key in row:
         if key not in _ALWAYS and not any(key in other for other in ours):
-            return _("{where}: unknown key {key}").format(where=where, key=key)
+            return _("{where}: unknown key {key}", where=where, key=key)
     for key in ours[0]:
         if key not in (*row, *_OPTIONAL.get(where, ())) and all(key in other for other in ours):
-            return _("{where}: a row lacks {key}").format(where=where, key=key)
+            return _("{where}: a row lacks {key}", where=where, key=key)
     return next(filter(None, (_wrong_value(where, key, row[key], ours) for key in row)), None)
 
 
@@ -181,7 +189,7 @@ def _wrong_value(where: str, key: str, value: object, ours: Sequence[dict[str, A
     values = value if isinstance(value, list) and list in kinds else [value]
     texts = [text for text in values if isinstance(text, str)]
     if not texts or len(texts) < len(values):
-        return _("{where}: {key} is not a string").format(where=where, key=key)
+        return _("{where}: {key} is not a string", where=where, key=key)
     strange = next((text for text in texts if not _comparable(where, key, text)), None)
     if strange is None:
         return None

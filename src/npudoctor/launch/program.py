@@ -38,19 +38,21 @@ def find_program(word: str, variables: Mapping[str, str]) -> str:
             barred = barred or path
     if barred:
         raise CannotStart(NOT_EXECUTABLE, f"{barred}: {strerror(13)}")
-    raise CannotStart(NOT_FOUND, _("{command}: no such command in PATH").format(command=word))
+    raise CannotStart(NOT_FOUND, _("{command}: no such command in PATH", command=word))
 
 
 def start_error(path: str, error: int) -> CannotStart:
     """What execve's refusal of a path means."""
     if os.path.isdir(path):
-        return CannotStart(NOT_EXECUTABLE, _("{path} is a directory").format(path=path))
+        return CannotStart(NOT_EXECUTABLE, _("{path} is a directory", path=path))
     if error in (2, 20) and not os.path.lexists(path):
         return CannotStart(NOT_FOUND, f"{path}: {strerror(error)}")
     words = shebang(path)
     if error == 2 and words:
-        text = _("{path}: its interpreter {interpreter} does not exist")
-        return CannotStart(NOT_EXECUTABLE, text.format(path=path, interpreter=words[0]))
+        return CannotStart(
+            NOT_EXECUTABLE,
+            _("{path}: its interpreter {interpreter} does not exist", path=path, interpreter=words[0]),
+        )
     return CannotStart(NOT_EXECUTABLE, f"{path}: {strerror(error)}")
 
 

@@ -45,17 +45,17 @@ def creator_life(
     process = processes.now(pid)
     if process is None:
         if processes.hidden(pid):
-            return Creator(Life.ALIVE, _("process {pid} is alive but hidden from this user").format(pid=pid))
-        return Creator(Life.DEAD, _("process {pid} is gone").format(pid=pid))
+            return Creator(Life.ALIVE, _("process {pid} is alive but hidden from this user", pid=pid))
+        return Creator(Life.DEAD, _("process {pid} is gone", pid=pid))
     if process.gone:
-        return Creator(Life.DEAD, _("process {pid} is a zombie").format(pid=pid))
+        return Creator(Life.DEAD, _("process {pid} is a zombie", pid=pid))
     began = host.system.boot_time() + process.started / processes.ticks
     if began > since + CLOCK_SLACK:
         # A clock that was set in between looks like this too; then it may be the creator after all.
         program = processes.program(pid)
         if program is None or may_be(program):
             return Creator(
-                Life.UNKNOWN, _("process {pid} may be its creator, if the clock was changed").format(pid=pid)
+                Life.UNKNOWN, _("process {pid} may be its creator, if the clock was changed", pid=pid)
             )
-        return Creator(Life.DEAD, _("the pid {pid} belongs to a process that began later").format(pid=pid))
-    return Creator(Life.ALIVE, _("process {pid} is alive").format(pid=pid))
+        return Creator(Life.DEAD, _("the pid {pid} belongs to a process that began later", pid=pid))
+    return Creator(Life.ALIVE, _("process {pid} is alive", pid=pid))

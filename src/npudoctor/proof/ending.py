@@ -42,7 +42,7 @@ class Endings:
     def why_not(self, pid: int) -> str:
         """Why it may not be ended, whatever becomes of its children; empty when it may."""
         if pid <= 1 or pid in self._ours or of_the_kernel(self._host, pid):
-            return _("process {pid} belongs to npudoctor itself or to the system").format(pid=pid)
+            return _("process {pid} belongs to npudoctor itself or to the system", pid=pid)
         staleness = self._judge.staleness(pid)
         if not staleness.proven:
             return staleness.why
@@ -51,10 +51,13 @@ class Endings:
             return unsure
         session = session_of(self._host, pid) or self._login(pid)
         if session:
-            text = _("process {pid} belongs to a session that somebody may come back to ({session})")
-            return text.format(pid=pid, session=session)
+            return _(
+                "process {pid} belongs to a session that somebody may come back to ({session})",
+                pid=pid,
+                session=session,
+            )
         if self._host.processes.owner(pid) is None:
-            return _("process {pid} runs with the rights of several users").format(pid=pid)
+            return _("process {pid} runs with the rights of several users", pid=pid)
         return ""
 
     def unproven_child(self, pid: int, among: Collection[int]) -> Optional[int]:

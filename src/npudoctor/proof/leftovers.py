@@ -144,7 +144,7 @@ def _in_use(
         ):
             made_by = creator_life(snapshot.host, segment.cpid, segment.ctime)
             if segment.nattch or made_by.life is not Life.DEAD:
-                why = _("segment {id}, which was created with it, is in use").format(id=segment.shmid)
+                why = _("segment {id}, which was created with it, is in use", id=segment.shmid)
                 yield SocketState(socket_file, State.UNKNOWN, why)
 
 
@@ -166,21 +166,28 @@ def _of_pending(state: SpillState, pending: Sequence[SegmentState]) -> bool:
 def segment_evidence(judged: SegmentState) -> tuple[str, ...]:
     """A segment in the words of ipcs, and what proves or is missing."""
     segment = judged.segment
-    seen = _(
-        "shmid {shmid} key 0x{key:08x} owner {owner} mode {mode:o} bytes {size} nattch {nattch} cpid {cpid}"
-    )
-    when = _("created {created}, last detached {detached}")
     lines = [
-        seen.format(
-            shmid=segment.shmid, key=segment.key, owner=user_name(segment.cuid), mode=segment.permissions,
-            size=segment.size, nattch=segment.nattch, cpid=segment.cpid,
+        _(
+            "shmid {shmid} key 0x{key:08x} owner {owner} mode {mode:o} bytes {size} nattch {nattch} cpid "
+            "{cpid}",
+            shmid=segment.shmid,
+            key=segment.key,
+            owner=user_name(segment.cuid),
+            mode=segment.permissions,
+            size=segment.size,
+            nattch=segment.nattch,
+            cpid=segment.cpid,
         ),
-        when.format(created=format_time(segment.ctime), detached=format_time(segment.dtime)),
-    ]  # fmt: skip
+        _(
+            "created {created}, last detached {detached}",
+            created=format_time(segment.ctime),
+            detached=format_time(segment.dtime),
+        ),
+    ]
     if judged.proof == "A" and judged.socket:
-        lines.append(_("proof A: the key is that of {path}").format(path=judged.socket.path))
+        lines.append(_("proof A: the key is that of {path}", path=judged.socket.path))
     if judged.proof == "B" and judged.log:
-        lines.append(_("proof B: its creator logged the key in {path}").format(path=judged.log.path))
+        lines.append(_("proof B: its creator logged the key in {path}", path=judged.log.path))
     if judged.why:
         lines.append(judged.why)
     return tuple(lines)

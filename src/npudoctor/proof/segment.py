@@ -99,7 +99,7 @@ def _against_a(segment: Segment, socket_file: SocketFile) -> Iterator[str]:
     if not segment.uid == segment.cuid == socket_file.entry.uid:
         yield _("the segment and the socket do not belong to the same user")
     if segment.permissions not in (OLD_MODES if socket_file.old else MODES):
-        yield _("mode {mode:o} does not match a cache server's").format(mode=segment.permissions)
+        yield _("mode {mode:o} does not match a cache server's", mode=segment.permissions)
     if not fits_size(segment.size):
         yield _("its size is not a whole number of GiB")
     if not created_together(socket_file, segment):
@@ -126,7 +126,7 @@ def _against_b(snapshot: Snapshot, segment: Segment) -> list[str]:
         # What another user's server maps cannot be read; but it does not own what is not that user's.
         hides = server.keys is None and segment.cuid in server.users
         if hides or segment.key in (server.keys or ()) or logged:
-            against.append(_("the living server {pid} may own this key").format(pid=server.pid))
+            against.append(_("the living server {pid} may own this key", pid=server.pid))
     return against
 
 

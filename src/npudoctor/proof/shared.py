@@ -65,7 +65,7 @@ def _judged(host: Host, file: SharedFile, usage: Usage, why_blind: str, conceale
         usage.elsewhere(file),
         "" if made else _("its name does not contain its creator's pid"),
         made.why if made and made.life is not Life.DEAD else "",
-        "" if file.entry.nlink == 1 else _("it has {count} hard links").format(count=file.entry.nlink),
+        "" if file.entry.nlink == 1 else _("it has {count} hard links", count=file.entry.nlink),
     )
     young = host.clock.now() - since < YOUNG
     why = next(filter(None, missing), _("it is only minutes old") if young else "")
@@ -124,10 +124,9 @@ class Usage:
         return self._said[key]
 
     def _unseen(self, file: SharedFile) -> str:
-        text = _("what process {pid} ({program}) maps cannot be read")
         for pid, process in self._opaque.items():
             if self._may_use(process, file):
-                return text.format(pid=pid, program=process.name)
+                return _("what process {pid} ({program}) maps cannot be read", pid=pid, program=process.name)
         return ""
 
     def _elsewhere(self, file: SharedFile) -> str:
@@ -137,8 +136,11 @@ class Usage:
                 continue
             space = self._host.system.namespace("pid", str(pid))
             if space != ours and self._host.processes.still_runs(pid) and self._shares(pid, file):
-                text = _("process {pid} ({program}) in another pid namespace shares /dev/shm")
-                return text.format(pid=pid, program=process.name)
+                return _(
+                    "process {pid} ({program}) in another pid namespace shares /dev/shm",
+                    pid=pid,
+                    program=process.name,
+                )
         return ""
 
     def _may_use(self, process: Process, file: SharedFile) -> bool:

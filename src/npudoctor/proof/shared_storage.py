@@ -25,15 +25,14 @@ def why_shared(host: Host, path: str) -> str:
     mounts = parse_mountinfo(host.running_files.text(MOUNTINFO) or "")
     mount = mount_of(mounts, path)
     if mount is None or mount.kind not in OWN:
-        text = _("{path} is on {kind}, which other machines may use")
-        return text.format(path=path, kind=mount.kind if mount else "?")
+        return _(
+            "{path} is on {kind}, which other machines may use", path=path, kind=mount.kind if mount else "?"
+        )
     try:
         exported = next((point for point in _exports(host) if _within(host, path, point, mounts)), None)
     except CannotTell as error:
         return error.reason
-    return (
-        "" if exported is None else _("{path} is exported to other machines over NFS").format(path=exported)
-    )
+    return "" if exported is None else _("{path} is exported to other machines over NFS", path=exported)
 
 
 def _exports(host: Host) -> Iterator[str]:

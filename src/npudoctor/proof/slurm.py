@@ -47,8 +47,7 @@ def why_lives(host: Host, job: str) -> str:
     states = _states(answer) if answer is not None and answer.ok else set()
     if not states - OVER - {ENDING}:
         return ""
-    text = _("Slurm says that job {job} is {state}")
-    return text.format(job=job, state=", ".join(sorted(states)))
+    return _("Slurm says that job {job} is {state}", job=job, state=", ".join(sorted(states)))
 
 
 def why_not_over(host: Host, job: str) -> str:
@@ -58,11 +57,13 @@ def why_not_over(host: Host, job: str) -> str:
     """
     answer = _asked(host, job)
     if answer is not None:
-        text = _("Slurm does not say that job {job} is over")
-        return "" if why_over(job, answer) else text.format(job=job)
+        return "" if why_over(job, answer) else _("Slurm does not say that job {job} is over", job=job)
     if any(process.name == DAEMON and not process.gone for process in host.processes.all().values()):
-        text = _("cannot ask whether Slurm job {job} is over: there is no scontrol in {folders}")
-        return text.format(job=job, folders=", ".join(FOLDERS))
+        return _(
+            "cannot ask whether Slurm job {job} is over: there is no scontrol in {folders}",
+            job=job,
+            folders=", ".join(FOLDERS),
+        )
     return ""
 
 
@@ -84,9 +85,8 @@ def why_over(job: str, answer: Answer) -> str:
         return ""
     if answer.status != 0:
         unknown = UNKNOWN_JOB in f"{answer.stderr}{answer.stdout}"
-        return _("Slurm no longer knows job {job}").format(job=job) if unknown else ""
+        return _("Slurm no longer knows job {job}", job=job) if unknown else ""
     states = _states(answer)
     if not states or not states <= OVER:
         return ""
-    text = _("Slurm says that job {job} is {state}")
-    return text.format(job=job, state=", ".join(sorted(states)))
+    return _("Slurm says that job {job} is {state}", job=job, state=", ".join(sorted(states)))

@@ -70,9 +70,7 @@ class Snapshot:
         if any(
             owner in passed for owner in (0, uid) for passed in (self.passed_sockets, self.passed_folders)
         ):
-            return _("its owner has too many sockets and folders in {tmp} to check them all").format(
-                tmp=self.tmp
-            )
+            return _("its owner has too many sockets and folders in {tmp} to check them all", tmp=self.tmp)
         return ""
 
 
@@ -108,9 +106,7 @@ def take_snapshot(host: Host) -> Snapshot:
 def _may_not_block(host: Host, folders: Iterable[str]) -> None:
     for folder in folders:
         if any(host.disk.may_block(path) for path in {folder, _real(host, folder) or folder}):
-            raise CannotTell(
-                _("{path} is on a file system that may block and is not read").format(path=folder)
-            )
+            raise CannotTell(_("{path} is on a file system that may block and is not read", path=folder))
 
 
 def _connect_twice(host: Host, sockets: list[SocketFile], now: float) -> dict[str, tuple[Listener, ...]]:

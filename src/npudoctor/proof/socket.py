@@ -56,7 +56,7 @@ def _age(snapshot: Snapshot, socket_file: SocketFile) -> float:
 def _doubt(snapshot: Snapshot, socket_file: SocketFile, answers: Sequence[Listener]) -> Optional[str]:
     """The first rule that is not met, in words; None when all are."""
     if _age(snapshot, socket_file) <= YOUNG:
-        return _("it is younger than {seconds:g} s: a server may be starting").format(seconds=YOUNG)
+        return _("it is younger than {seconds:g} s: a server may be starting", seconds=YOUNG)
     if list(answers) != [Listener.REFUSED, Listener.REFUSED]:
         return _("connect() did not show twice that nobody is listening")
     if snapshot.listed & {socket_file.path, socket_file.original}:
@@ -76,10 +76,10 @@ def serving_process(living: LivingServers, port: int) -> Optional[str]:
     """Which process may serve this port; None when surely none does. One that hides its port may."""
     for server in living.servers:
         if server.port in (port, None):
-            return _("process {pid} serves this port").format(pid=server.pid)
+            return _("process {pid} serves this port", pid=server.pid)
     if living.opaque:
         pids = ", ".join(map(str, living.opaque[:5]))
-        return _("these processes cannot be read: {pids}").format(pids=pids)
+        return _("these processes cannot be read: {pids}", pids=pids)
     return None
 
 
@@ -111,8 +111,8 @@ def why_untrusted(parents: Sequence[Parent], owner: int, euid: int) -> Optional[
     """
     for index, parent in enumerate(parents):
         if parent.uid not in (0, owner):
-            return _("{path} belongs to another user").format(path=parent.path)
+            return _("{path} belongs to another user", path=parent.path)
         below = parents[index + 1].uid if index + 1 < len(parents) else owner
         if parent.writable_by_others and below != euid:
-            return _("{path} is writable by other users").format(path=parent.path)
+            return _("{path} is writable by other users", path=parent.path)
     return None

@@ -141,7 +141,7 @@ def _death(
 ) -> Union[Death, str, None]:
     """When the writer of a log died; None while it lives; a sentence when that cannot be said."""
     if log.machine != snapshot.host.system.name:
-        return _("its log comes from the machine {name}").format(name=log.machine or "?")
+        return _("its log comes from the machine {name}", name=log.machine or "?")
     if log.last is None:
         return _("its log does not say when it was written")
     for judged in segments:
@@ -169,7 +169,7 @@ def _death_of(judged: SegmentState) -> Union[Death, str, None]:
     if judged.kind is SegmentKind.LIVING:
         return None
     if judged.kind is not SegmentKind.ORPHAN:
-        return _("its server is not proven dead: {why}").format(why=judged.why or _("clients are attached"))
+        return _("its server is not proven dead: {why}", why=judged.why or _("clients are attached"))
     died = judged.segment.dtime
     return Death(died, "segment") if died else _("when it died is unknown")
 

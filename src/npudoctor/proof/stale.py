@@ -73,10 +73,10 @@ class StaleJudge:
         if missing:
             return Staleness(False, missing)
         if host.processes.cgroups(pid) is None:
-            return Staleness(False, _("the control groups of pid {pid} cannot be read").format(pid=pid))
+            return Staleness(False, _("the control groups of pid {pid} cannot be read", pid=pid))
         jobs, containers = jobs_of(host, pid), containers_of(host, pid)
         if not jobs and not containers:
-            return Staleness(False, _("pid {pid} is in neither a Slurm job nor a container").format(pid=pid))
+            return Staleness(False, _("pid {pid} is in neither a Slurm job nor a container", pid=pid))
         lives = [*map(self.job_lives, jobs), *(self._container_lives(*container) for container in containers)]
         lives += [self._slurm_says(job) for job in jobs if not any(lives)]
         if any(lives):
@@ -103,13 +103,16 @@ class StaleJudge:
 
 
 def _job_over(job: str) -> str:
-    text = _("it is in the control group of Slurm job {job}, which has no slurmstepd left on this node")
-    return text.format(job=job)
+    return _(
+        "it is in the control group of Slurm job {job}, which has no slurmstepd left on this node", job=job
+    )
 
 
 def _container_over(name: str) -> str:
-    text = _("it is in the control group of container {name}, whose managing processes are all gone")
-    return text.format(name=name[:12])
+    return _(
+        "it is in the control group of container {name}, whose managing processes are all gone",
+        name=name[:12],
+    )
 
 
 def blind(host: Host) -> str:
@@ -121,14 +124,14 @@ def blind(host: Host) -> str:
         return _("the processes of other users are hidden")
     for name in host.running_files.names("/proc"):
         if name.isdecimal() and int(name) not in everybody and host.processes.hidden(int(name)):
-            return _("pid {pid} is hidden").format(pid=name)
+            return _("pid {pid} is hidden", pid=name)
     return ""
 
 
 def _changed(host: Host, pid: int) -> str:
     before, now = host.processes.all().get(pid), host.processes.now(pid)
     if before is None or now is None or now.gone or before.started != now.started:
-        return _("pid {pid} is gone or now belongs to another process").format(pid=pid)
+        return _("pid {pid} is gone or now belongs to another process", pid=pid)
     return ""
 
 
@@ -137,8 +140,7 @@ def _job_lives(host: Host, job: str) -> str:
     for process in _living(host):
         own_job = _steps_job(host, process)
         if own_job in (job, ""):
-            text = _("slurmstepd {pid} may still manage Slurm job {job}")
-            return text.format(pid=process.pid, job=job)
+            return _("slurmstepd {pid} may still manage Slurm job {job}", pid=process.pid, job=job)
     return ""
 
 
@@ -170,8 +172,12 @@ def _container_lives(host: Host, name: str, kind: str) -> str:
         arguments = host.processes.arguments(process.pid)
         shim = process.name.startswith("containerd-shim") and "moby" not in (arguments or ())
         if arguments is None or any(name in word for word in arguments) or (kind.startswith("cri-") and shim):
-            text = _("pid {pid} ({program}) may still manage container {name}")
-            return text.format(pid=process.pid, program=process.name, name=name[:12])
+            return _(
+                "pid {pid} ({program}) may still manage container {name}",
+                pid=process.pid,
+                program=process.name,
+                name=name[:12],
+            )
     return ""
 
 

@@ -50,9 +50,9 @@ class FolderMakers:
                 continue
             # A mount of another place shows another path.
             if any(name in target.split("/") for _number, target in opened or ()):
-                return _("process {pid} has it open").format(pid=pid)
+                return _("process {pid} has it open", pid=pid)
             if opened is None and self._is_owners(pid, folder) and self._host.processes.still_runs(pid):
-                return _("what process {pid} has open cannot be read").format(pid=pid)
+                return _("what process {pid} has open cannot be read", pid=pid)
         return ""
 
     def _is_owners(self, pid: int, folder: TempFolder) -> bool:
@@ -69,7 +69,7 @@ class FolderMakers:
         if self._host.clock.now() - changed < YOUNG:
             return _("it is only minutes old")
         eldest = self.there(uid, changed)
-        return "" if eldest is None else _("process {pid} may have created it").format(pid=eldest)
+        return "" if eldest is None else _("process {pid} may have created it", pid=eldest)
 
     def there(self, uid: int, moment: float) -> Optional[int]:
         """A process of a user that could make such things and was there at a moment; None when all began

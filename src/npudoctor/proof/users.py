@@ -52,7 +52,7 @@ def users_of(host: Host, folder: SpillFolder) -> Optional[str]:
         if opened is None and folder.entry.uid in users(host, process) and processes.still_runs(pid):
             return unreadable.format(pid=pid)
         if any(_inside(host, folder, pid, number, target) for number, target in opened or ()):
-            return _("process {pid} has it open").format(pid=pid)
+            return _("process {pid} has it open", pid=pid)
     return next((unreadable.format(pid=pid) for pid in hidden(host)), None)
 
 

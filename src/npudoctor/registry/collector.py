@@ -35,9 +35,9 @@ class LoadedChecks:
         """Why a name does not do where a check or a code is wanted, if it is a group or a tag."""
         groups = {check.group for check in self.checks} | {row.group for row in self.broken}
         if name in groups - {""}:
-            return _("{name} is a group: a check or a code is required").format(name=name)
+            return _("{name} is a group: a check or a code is required", name=name)
         if any(name in check.tags for check in self.checks):
-            return _("{name} is a tag: a check or a code is required").format(name=name)
+            return _("{name} is a tag: a check or a code is required", name=name)
         return None
 
     def not_loaded(self, name: str) -> Optional[Result]:
@@ -54,7 +54,7 @@ class LoadedChecks:
         if not reasons:
             return ""
         shown = reasons[:UNREAD] + (["..."] if len(reasons) > UNREAD else [])
-        return _("; not loaded: {reasons}").format(reasons=_("; ").join(shown))
+        return _("; not loaded: {reasons}", reasons=_("; ").join(shown))
 
 
 class Collector:
@@ -75,7 +75,7 @@ class Collector:
         """
         taken = {check.id} & (self._owned | self._tags) or set(check.tags) & self._owned
         if taken:
-            why = _("the name {name} is already taken").format(name=min(taken))
+            why = _("the name {name} is already taken", name=min(taken))
             self.breaks(check.id, check.group, why, where)
             return False
         self._owned |= {check.id, check.group, *check.codes}

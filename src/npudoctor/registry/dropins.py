@@ -48,10 +48,10 @@ def _names(directory: str, files: Files, named: bool) -> tuple[list[str], Option
         reason = why_untrusted(directory, os.geteuid()) if names else None
         return ([], reason) if reason else (names, None)
     except FileNotFoundError:
-        return [], _("{path} does not exist").format(path=directory) if named else None
+        return [], _("{path} does not exist", path=directory) if named else None
     except OSError as error:
         why = strerror(error.errno)
-        return [], _("{path} cannot be read: {why}").format(path=directory, why=why)
+        return [], _("{path} cannot be read: {why}", path=directory, why=why)
 
 
 def _why_remote(path: str, files: Files) -> Optional[str]:
@@ -61,8 +61,8 @@ def _why_remote(path: str, files: Files) -> Optional[str]:
     except CannotTell as error:
         return error.reason
     if real is not None and files.may_block(real):
-        return _("{path} is on a file system that may hang; drop-ins are read from local ones only").format(
-            path=path
+        return _(
+            "{path} is on a file system that may hang; drop-ins are read from local ones only", path=path
         )
     return None
 
@@ -157,7 +157,7 @@ def _failing(why: str) -> Callable[[float], Iterator[CheckOutput]]:
 
 
 def _no_process(error: OSError) -> str:
-    return _("no process can be started for it: {why}").format(why=strerror(error.errno))
+    return _("no process can be started for it: {why}", why=strerror(error.errno))
 
 
 def _never(host: Host) -> Iterator[CheckOutput]:

@@ -103,7 +103,7 @@ def ask_in_child(load: Callable[[], Check], host: Host) -> dict[str, Any]:
             left -= len(json.dumps(encoded)) + len(", ")
             if left < 0:
                 most = ANSWER_LIMIT >> 20
-                raise ValueError(_("its results are larger than {most} MiB").format(most=most))
+                raise ValueError(_("its results are larger than {most} MiB", most=most))
             answers.append(encoded)
     except Skip as skip:
         ending = {"ended": "skip", "reason": str(skip)}

@@ -44,10 +44,13 @@ def _has_valid_name(point: EntryPoint) -> bool:
 def _why_not(point: EntryPoint) -> Optional[str]:
     """Why a module is not imported: its name is not valid, or other users could have written it."""
     if not _has_valid_name(point):
-        text = _("{file}: {value!r} is not the name of a check (lower-case words joined by hyphens)")
-        return text.format(file=point.file, value=point.name)
+        return _(
+            "{file}: {value!r} is not the name of a check (lower-case words joined by hyphens)",
+            file=point.file,
+            value=point.name,
+        )
     if not _MODULE.match(point.module):
-        return _("{file}: {value} is not the name of a module").format(file=point.file, value=point.module)
+        return _("{file}: {value} is not the name of a module", file=point.file, value=point.module)
     path = point.file
     try:
         for path in (point.file, *_files_imported(point.module)):
@@ -57,7 +60,7 @@ def _why_not(point: EntryPoint) -> Optional[str]:
     except Untrusted as error:
         return str(error)
     except OSError as error:
-        return _("{path} cannot be read: {why}").format(path=path, why=strerror(error.errno))
+        return _("{path} cannot be read: {why}", path=path, why=strerror(error.errno))
     return None
 
 

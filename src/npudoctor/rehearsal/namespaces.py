@@ -133,7 +133,7 @@ def _tell(told: int, error: BaseException) -> None:
     if isinstance(error, OSError) and error.errno:
         full = error.errno == errno.ENOSPC
         why = _("a limit in /proc/sys/user is reached") if full else strerror(error.errno)
-        text = _("the kernel does not allow the private namespaces: {why}").format(why=why)
+        text = _("the kernel does not allow the private namespaces: {why}", why=why)
         text += f" ({error.filename})" if error.filename else ""
     elif not isinstance(error, Lacking):
         text = f"{type(error).__name__}: {error}"

@@ -53,7 +53,7 @@ def rehearse(fault: Fault, options: Sequence[str], voice: Voice) -> int:
     reports. Raises Lacking where the machine cannot be built."""
     missing = [program for program in fault.programs if shutil.which(program, path=SYSTEM) is None]
     if missing:
-        raise Lacking(_("not installed: {programs}").format(programs=", ".join(missing)))
+        raise Lacking(_("not installed: {programs}", programs=", ".join(missing)))
     return run_apart(lambda: _play(fault, own_command(), options, voice))
 
 
@@ -76,7 +76,7 @@ def _play(fault: Fault, start: list[str], options: Sequence[str], voice: Voice) 
     stage.begin()
     fault.makes(stage)
     if fault.seconds:
-        voice.say(_("waiting {seconds:g} s: what is younger is not judged").format(seconds=fault.seconds))
+        voice.say(_("waiting {seconds:g} s: what is younger is not judged", seconds=fault.seconds))
         time.sleep(fault.seconds)
     return _Play(fault, stage, start, options, voice).run()
 
@@ -97,7 +97,7 @@ class _Play:
         self._show("check", *self._options)
         finding = self._look()[0]
         if finding is None:
-            self._say(_("{code} was not found: the rehearsal failed").format(code=code))
+            self._say(_("{code} was not found: the rehearsal failed", code=code))
             return OTHERWISE
         self._show("fix", "--yes", "--risk", "caution")
         there, answered = self._look()

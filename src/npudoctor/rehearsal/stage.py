@@ -160,7 +160,7 @@ class Stage:
         )
         if done.returncode:
             why = " ".join(done.stderr.split())[:200]
-            raise Lacking(_("{command} failed: {why}").format(command=" ".join(argv[:3]), why=why))
+            raise Lacking(_("{command} failed: {why}", command=" ".join(argv[:3]), why=why))
 
     def small_file_system(self, path: str, size: str, read_only: bool = False) -> None:
         """Mount memory of this size there. What npudoctor runs from stays where it is: many a clone, or
@@ -199,7 +199,7 @@ class Stage:
         if said != _DONE:
             os.waitpid(pid, 0)
             why = said.decode("utf-8", "replace")
-            raise Lacking(_("a process that sets the scene failed: {why}").format(why=why))
+            raise Lacking(_("a process that sets the scene failed: {why}", why=why))
         return pid
 
     def leave_behind(self, work: Callable[[], object]) -> int:

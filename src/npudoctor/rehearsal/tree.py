@@ -51,8 +51,13 @@ def build(shared_memory: str = "64g") -> None:
         os.chroot(PLACE)
         _mount_proc()
     except OSError as error:
-        text = _("cannot build a private machine here: {why} ({what})")
-        raise Lacking(text.format(why=strerror(error.errno or 0), what=error.filename)) from error
+        raise Lacking(
+            _(
+                "cannot build a private machine here: {why} ({what})",
+                why=strerror(error.errno or 0),
+                what=error.filename,
+            )
+        ) from error
 
 
 def _mount_proc() -> None:

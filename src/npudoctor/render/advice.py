@@ -12,9 +12,13 @@ def advice_line(rows: Sequence[Result]) -> str:
     """What its rows say together; empty where they say nothing."""
     advised = (finding for row in rows if row.group == ADVICE for finding in row.findings)
     count = sum(finding.counts for finding in advised)
-    text = ngettext(
-        "tuning: {count} suggestion for more speed: npudoctor check tuning",
-        "tuning: {count} suggestions for more speed: npudoctor check tuning",
-        count,
+    return (
+        ngettext(
+            "tuning: {count} suggestion for more speed: npudoctor check tuning",
+            "tuning: {count} suggestions for more speed: npudoctor check tuning",
+            count,
+            count=count,
+        )
+        if count
+        else ""
     )
-    return text.format(count=count) if count else ""

@@ -85,7 +85,7 @@ class Brief:
         python = python_text(self._report.target)
         apart = bool(python) and self._level.head
         message = machine if apart or not python else _("; ").join((machine, python))
-        text = _("{code}: {message}").format(code=title, message=message)
+        text = _("{code}: {message}", code=title, message=message)
         first, *rest = paragraph(text, "", "  ")
         yield first.replace(title, self._style.paint(title, BOLD), 1)
         yield from rest
@@ -104,7 +104,7 @@ class Brief:
     def _well(self) -> Iterator[str]:
         groups = Counter(row.group for row in self._report.results if row.status is Status.OK)
         if groups:
-            counts = (_("{group} {count}").format(group=group, count=n) for group, n in groups.items())
+            counts = (_("{group} {count}", group=group, count=n) for group, n in groups.items())
             yield from summed("ok", _(", ").join(counts), self._style)
 
     def _notes(self) -> Iterator[str]:
@@ -114,7 +114,7 @@ class Brief:
         notes = [f.code for f in findings if f.counts and f.weight is Severity.INFO]
         codes = [code for note in dict.fromkeys(notes) for code in (note, *echoes.get(note, ()))]
         if codes:
-            text = _("{codes} (-v says more)").format(codes=self._named(codes))
+            text = _("{codes} (-v says more)", codes=self._named(codes))
             yield from summed("info", text, self._style)
         line = advice_line(self._report.results)
         if line:
@@ -123,14 +123,14 @@ class Brief:
     def _ignored(self) -> Iterator[str]:
         """What the reader chose to ignore, with the reasons."""
         told = [
-            _("{code} ({reason})").format(code=f.code, reason=redact(f.ignored.reason))
+            _("{code} ({reason})", code=f.code, reason=redact(f.ignored.reason))
             if f.ignored.reason
             else f.code
             for f in self._findings()
             if f.ignored is not None
         ]
         if told:
-            yield from paragraph(_("ignored: {codes}").format(codes=self._named(told)), "", INDENT)
+            yield from paragraph(_("ignored: {codes}", codes=self._named(told)), "", INDENT)
 
     def _findings(self) -> Iterator[Finding]:
         return (finding for row in self._report.results for finding in row.findings)
@@ -143,7 +143,7 @@ class Brief:
             if row.needed:
                 reasons.setdefault(_why(row), []).append(row.check)
         for why, checks in reasons.items():
-            text = _("{checks}: {why}").format(checks=self._named(checks), why=why)
+            text = _("{checks}: {why}", checks=self._named(checks), why=why)
             yield from summed("open", text, self._style)
         late = [row.check for row in rows if row.status is Status.TIMEOUT]
         closed = self._closed(rows)
@@ -177,12 +177,16 @@ class Brief:
     def _skipped(self) -> Iterator[str]:
         count = self._report.counts["skipped"]
         if count:
-            text = ngettext(
-                "{count} check does not apply here (-vv says why)",
-                "{count} checks do not apply here (-vv says why)",
-                count,
+            yield from paragraph(
+                ngettext(
+                    "{count} check does not apply here (-vv says why)",
+                    "{count} checks do not apply here (-vv says why)",
+                    count,
+                    count=count,
+                ),
+                "",
+                INDENT,
             )
-            yield from paragraph(text.format(count=count), "", INDENT)
 
     def _named(self, names: Sequence[str]) -> str:
         """The names, each once; of many the first and how many more there are."""
@@ -191,12 +195,17 @@ class Brief:
         text = _(", ").join(names[:most])
         if len(names) <= most:
             return text
-        more = ngettext("{names} and {count} more", "{names} and {count} more", len(names) - most)
-        return more.format(names=text, count=len(names) - most)
+        return ngettext(
+            "{names} and {count} more",
+            "{names} and {count} more",
+            len(names) - most,
+            names=text,
+            count=len(names) - most,
+        )
 
 
 def _why(row: Result) -> str:
     if row.status in (Status.UNKNOWN, Status.TIMEOUT) and row.reason:
         return row.reason
     word = status_words()[row.status]
-    return _("{status}: {reason}").format(status=word, reason=row.reason) if row.reason else word
+    return _("{status}: {reason}", status=word, reason=row.reason) if row.reason else word

@@ -37,17 +37,19 @@ def one_line(comparison: Comparison) -> str:
     count = len(comparison.differences)
     unknown = len(comparison.uncompared)
     if count:
-        text = ngettext("different: {count} fact", "different: {count} facts", count).format(count=count)
+        text = ngettext("different: {count} fact", "different: {count} facts", count, count=count)
     elif comparison.exit_code:
         text = _("undetermined: no difference was found, but not everything could be compared")
     else:
         text = _("alike")
-    alike = ngettext("{count} fact is alike", "{count} facts are alike", comparison.alike)
-    parts = [text, alike.format(count=comparison.alike)]
+    parts = [
+        text,
+        ngettext(
+            "{count} fact is alike", "{count} facts are alike", comparison.alike, count=comparison.alike
+        ),
+    ]
     if unknown:
-        parts.append(
-            ngettext("{count} not comparable", "{count} not comparable", unknown).format(count=unknown)
-        )
+        parts.append(ngettext("{count} not comparable", "{count} not comparable", unknown, count=unknown))
     return _("; ").join(parts)
 
 
@@ -73,7 +75,7 @@ def _differences(differences: Sequence[Difference]) -> Iterator[str]:
 
 def _title(section: str) -> str:
     if section.startswith(CHECK):
-        return _("check {id}").format(id=section[len(CHECK) :])
+        return _("check {id}", id=section[len(CHECK) :])
     titles = {
         "system": _("system"),
         "accelerator": _("accelerators"),

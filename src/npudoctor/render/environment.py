@@ -94,7 +94,7 @@ def _csh(name: str, value: Optional[str]) -> str:
     if value is None:
         return f"unsetenv {name};"
     if "\n" in value:
-        raise Inexpressible(_("{name} contains a line break, which csh cannot take").format(name=name))
+        raise Inexpressible(_("{name} contains a line break, which csh cannot take", name=name))
     return f"setenv {name} {''.join(map(_csh_char, value))};" if value else f"setenv {name} '';"
 
 
@@ -107,9 +107,9 @@ def _slurm(name: str, value: Optional[str]) -> str:
     if value is None:
         return f"unset {name}"
     if "\n" in value:
-        raise Inexpressible(_("{name} contains a line break, which Slurm cannot take").format(name=name))
+        raise Inexpressible(_("{name} contains a line break, which Slurm cannot take", name=name))
     if len(_bytes(name + value)) + 2 >= SLURM_VALUE:
-        raise Inexpressible(_("{name} is longer than Slurm allows").format(name=name))
+        raise Inexpressible(_("{name} is longer than Slurm allows", name=name))
     return f"export {name}={value}"
 
 
@@ -118,12 +118,12 @@ def _docker(name: str, value: Optional[str]) -> str:
     line = f"{name}={value}"
     if "\n" in line or line.endswith("\r"):
         raise Inexpressible(
-            _("{name} contains a line break, which docker's --env-file cannot hold").format(name=name)
+            _("{name} contains a line break, which docker's --env-file cannot hold", name=name)
         )
     if any("\udc80" <= char <= "\udcff" for char in line):
-        raise Inexpressible(_("{name} is not UTF-8, which docker refuses").format(name=name))
+        raise Inexpressible(_("{name} is not UTF-8, which docker refuses", name=name))
     if len(_bytes(line)) >= DOCKER_LINE:
-        raise Inexpressible(_("{name} is longer than docker allows").format(name=name))
+        raise Inexpressible(_("{name} is longer than docker allows", name=name))
     return line
 
 

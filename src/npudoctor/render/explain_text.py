@@ -54,7 +54,7 @@ def _lines(explanation: Explanation, style: Style) -> Iterator[str]:
             yield from _other(other)
         if len(others) > _OTHERS:
             left = len(others) - _OTHERS
-            yield INDENT + ngettext("and {count} more", "and {count} more", left).format(count=left)
+            yield INDENT + ngettext("and {count} more", "and {count} more", left, count=left)
     if explanation.runs:
         yield from _runs(explanation)
     if explanation.proofs is not None:
@@ -64,7 +64,7 @@ def _lines(explanation: Explanation, style: Style) -> Iterator[str]:
     yield from _unread(explanation)
     if known and explanation.diagnoses[0].signature.checks:
         checks = " ".join(explanation.diagnoses[0].signature.checks)
-        yield printable(_("next: {command}").format(command=f"npudoctor check {checks}"))
+        yield printable(_("next: {command}", command=f"npudoctor check {checks}"))
 
 
 def _same(other: Diagnosis, best: Diagnosis) -> bool:
@@ -77,27 +77,30 @@ def _same(other: Diagnosis, best: Diagnosis) -> bool:
 
 def _verdict(explanation: Explanation) -> str:
     if explanation.verdict == "environment":
-        return _("ENVIRONMENT: {title}").format(
-            title=said(explanation.diagnoses[0].signature.title, language())
-        )
+        return _("ENVIRONMENT: {title}", title=said(explanation.diagnoses[0].signature.title, language()))
     if explanation.verdict == "not_environment":
-        return _("NOT THE ENVIRONMENT: {title}").format(
-            title=said(explanation.diagnoses[0].signature.title, language())
+        return _(
+            "NOT THE ENVIRONMENT: {title}", title=said(explanation.diagnoses[0].signature.title, language())
         )
     if explanation.verdict == "clean":
-        return _("CLEAN: {text}").format(text=explanation.msg)
-    return _("UNKNOWN: {text}").format(
-        text=_("a failure that is not recognised") if explanation.errors else explanation.msg
+        return _("CLEAN: {text}", text=explanation.msg)
+    return _(
+        "UNKNOWN: {text}",
+        text=_("a failure that is not recognised") if explanation.errors else explanation.msg,
     )
 
 
 def _best(diagnosis: Diagnosis) -> Iterator[str]:
     signature = diagnosis.signature
     if diagnosis.first is not None:
-        times = ngettext("once", "{count} times", diagnosis.count).format(count=diagnosis.count)
-        text = _("first: {where} ({times}, {confidence})")
+        times = ngettext("once", "{count} times", diagnosis.count, count=diagnosis.count)
         yield from paragraph(
-            text.format(where=where(diagnosis.first), times=times, confidence=sure(diagnosis.confidence)),
+            _(
+                "first: {where} ({times}, {confidence})",
+                where=where(diagnosis.first),
+                times=times,
+                confidence=sure(diagnosis.confidence),
+            ),
             INDENT,
             INDENT * 2,
         )
@@ -105,7 +108,7 @@ def _best(diagnosis: Diagnosis) -> Iterator[str]:
     yield ""
     yield from paragraph(said(signature.cause, language()), INDENT, INDENT)
     if signature.era:
-        yield from paragraph(_("this holds for CANN {era}").format(era=signature.era), INDENT, INDENT)
+        yield from paragraph(_("this holds for CANN {era}", era=signature.era), INDENT, INDENT)
     yield ""
     yield _("what to do:")
     for step in signature.remedy[language()]:
@@ -140,13 +143,20 @@ def _runs(explanation: Explanation) -> Iterator[str]:
             text = said(run.signature.title, language())
         else:
             text = redact(run.seen.text)[:_LONG] if run.seen else _("no failure found")
-        line = _("{path}, lines {first} to {last}: {text}")
         yield from paragraph(
-            line.format(path=run.path, first=run.first, last=run.last, text=text), INDENT + "- ", INDENT * 2
+            _(
+                "{path}, lines {first} to {last}: {text}",
+                path=run.path,
+                first=run.first,
+                last=run.last,
+                text=text,
+            ),
+            INDENT + "- ",
+            INDENT * 2,
         )
     if len(explanation.runs) > _RUNS:
         left = len(explanation.runs) - _RUNS
-        yield INDENT + ngettext("and {count} more", "and {count} more", left).format(count=left)
+        yield INDENT + ngettext("and {count} more", "and {count} more", left, count=left)
 
 
 def _proofs(proofs: tuple[Proof, ...]) -> Iterator[str]:
@@ -169,24 +179,38 @@ def _read(explanation: Explanation) -> str:
         return _("no log was read")
     size = sum(file.bytes for file in explanation.inputs)
     lines = sum(file.lines for file in explanation.inputs)
-    text = ngettext(
+    return ngettext(
         "read: {files} file, {lines} lines, {size}",
         "read: {files} files, {lines} lines, {size}",
         len(explanation.inputs),
+        files=len(explanation.inputs),
+        lines=lines,
+        size=size_text(size),
     )
-    return text.format(files=len(explanation.inputs), lines=lines, size=size_text(size))
 
 
 def _unread(explanation: Explanation) -> Iterator[str]:
     """What the answer does not rest on."""
     if explanation.late is not None:
-        text = _("reading stopped at the deadline of {seconds:g} s; --deadline SECONDS allows more")
-        yield from paragraph(text.format(seconds=explanation.late), "", INDENT)
-    if explanation.unread:
-        text = ngettext(
-            "not read completely: {count} input, {path}: {reason}",
-            "not read completely: {count} inputs, first {path}: {reason}",
-            len(explanation.unread),
+        yield from paragraph(
+            _(
+                "reading stopped at the deadline of {seconds:g} s; --deadline SECONDS allows more",
+                seconds=explanation.late,
+            ),
+            "",
+            INDENT,
         )
+    if explanation.unread:
         path, reason = explanation.unread[0]
-        yield from paragraph(text.format(count=len(explanation.unread), path=path, reason=reason), "", INDENT)
+        yield from paragraph(
+            ngettext(
+                "not read completely: {count} input, {path}: {reason}",
+                "not read completely: {count} inputs, first {path}: {reason}",
+                len(explanation.unread),
+                count=len(explanation.unread),
+                path=path,
+                reason=reason,
+            ),
+            "",
+            INDENT,
+        )

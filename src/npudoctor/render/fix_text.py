@@ -74,7 +74,7 @@ def fix_text(report: FixReport, style: Style = PLAIN) -> str:
     words = status_words()
     lines = [line for done in report.actions for line in _result_lines(done, words, style)]
     if report.run is not None:
-        lines.append(_("journal of this run: {run}").format(run=report.run))
+        lines.append(_("journal of this run: {run}", run=report.run))
     msg = printable(redact(report.msg))
     closing = [style.painted(_kind(report), msg, bold=True), *_next(report)]
     if len(closing) > 1 and width(_("; ").join([msg, *closing[1:]])) <= room():
@@ -102,7 +102,7 @@ def _next(report: FixReport) -> list[str]:
         command = "npudoctor check"
     else:
         return []
-    return [_("next: {command}").format(command=command)]
+    return [_("next: {command}", command=command)]
 
 
 def _result_lines(done: ItemResult, words: dict[ActionStatus, str], style: Style) -> Iterator[str]:
@@ -113,7 +113,7 @@ def _result_lines(done: ItemResult, words: dict[ActionStatus, str], style: Style
     told = not (done.item.refusal or done.item.takes_back) and done.outcome.status in _DONE
     yield from _head(painted, word, done.item.finding.code if told else _about(done.item))
     if done.outcome.reason:
-        yield from paragraph(_("why: {reason}").format(reason=redact(done.outcome.reason)), DEEPER, DEEPER)
+        yield from paragraph(_("why: {reason}", reason=redact(done.outcome.reason)), DEEPER, DEEPER)
     if done.item.refusal or done.planned:
         yield from what_runs(done.item)
     else:
@@ -129,7 +129,7 @@ def _head(painted: str, word: str, text: str) -> Iterator[str]:
 
 def _about(item: Item) -> str:
     finding = item.finding
-    return _("{code}: {message}").format(code=finding.code, message=finding.message)
+    return _("{code}: {message}", code=finding.code, message=finding.message)
 
 
 def _command_lines(commands: Sequence[str]) -> Iterator[str]:

@@ -38,13 +38,13 @@ def fleet_fix_text(fleet: FleetFix) -> str:
 
 def _action_lines(action: FleetAction) -> Iterator[str]:
     word = status_words()[ActionStatus(action.status)]
-    count = ngettext("{n} node", "{n} nodes", len(action.nodes)).format(n=len(action.nodes))
+    count = ngettext("{n} node", "{n} nodes", len(action.nodes), n=len(action.nodes))
     yield from paragraph(f"{word}: {action.code}: {fold(action.nodes)} ({count})", INDENT, DEEPER)
     yield from paragraph(action.message, DEEPER, DEEPER)
     if action.items > 1:
-        yield DEEPER + _("({n} of these; this is the first)").format(n=action.items)
+        yield DEEPER + _("({n} of these; this is the first)", n=action.items)
     if action.reason:
-        yield from paragraph(_("why: {reason}").format(reason=action.reason), DEEPER, DEEPER)
+        yield from paragraph(_("why: {reason}", reason=action.reason), DEEPER, DEEPER)
     for commands, nodes in action.lines:
         if len(action.lines) > 1:
             yield from paragraph(f"{fold(nodes)}:", DEEPER, DEEPER)
@@ -57,15 +57,15 @@ def one_line(fleet: FleetFix) -> str:
     left = sum(node.exit_code == 1 for node in fleet.nodes)
     changed = sum(node.changed for node in fleet.nodes)
     doubtful = sum(node.open for node in fleet.nodes)
-    parts = [ngettext("{n} node", "{n} nodes", len(fleet.nodes)).format(n=len(fleet.nodes))]
+    parts = [ngettext("{n} node", "{n} nodes", len(fleet.nodes), n=len(fleet.nodes))]
     if changed:
-        parts.append(_("changed {n}").format(n=changed))
+        parts.append(_("changed {n}", n=changed))
     if left:
-        parts.append(_("something left on {n}").format(n=left))
+        parts.append(_("something left on {n}", n=left))
     if doubtful:
-        parts.append(_("not everything could be judged on {n}").format(n=doubtful))
+        parts.append(_("not everything could be judged on {n}", n=doubtful))
     if silent:
-        parts.append(_("no answer from {n}").format(n=silent))
+        parts.append(_("no answer from {n}", n=silent))
     if len(parts) == 1:
         parts.append(_("nothing to do"))
     return ", ".join(parts)

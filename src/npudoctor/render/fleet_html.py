@@ -76,7 +76,7 @@ def _origin(fleet: Fleet, made: str) -> Iterator[str]:
         yield made
     times = sorted(node.started for node in fleet.nodes if node.started)
     if times:
-        yield _("reports from {first} to {last}").format(first=times[0], last=times[-1])
+        yield _("reports from {first} to {last}", first=times[0], last=times[-1])
 
 
 def _state_names() -> dict[str, str]:
@@ -104,7 +104,7 @@ def _finding(finding: FleetFinding) -> Iterator[str]:
     yield f'<td class="count">{len(finding.nodes)}</td><td>{_nodes(finding.nodes)}</td>'
     yield f'<td class="told">{_text(finding.message)}'
     if finding.variants > 1:
-        text = _("({n} different messages; this is the first)").format(n=finding.variants)
+        text = _("({n} different messages; this is the first)", n=finding.variants)
         yield f"<br><small>{_text(text)}</small>"
     if finding.fix:
         lines = "\n".join(map(_text, finding.fix["commands"]))

@@ -24,29 +24,39 @@ def pairs_text(reach: Reach, ports: Iterable[int]) -> str:
 
 def _sentences(reach: Reach, ports: str) -> Iterator[str]:
     for why, nodes in _by_reason(reach.deaf):
-        count = ngettext(
+        yield ngettext(
             "{nodes} accepts nothing on {ports}: {why}",
             "{nodes} accept nothing on {ports}: {why}",
             len(nodes),
+            nodes=fold(nodes),
+            ports=ports,
+            why=reason_text(why),
         )
-        yield count.format(nodes=fold(nodes), ports=ports, why=reason_text(why))
     for why, nodes in _by_reason(reach.mute):
-        count = ngettext(
-            "{nodes} reaches nobody on {ports}: {why}", "{nodes} reach nobody on {ports}: {why}", len(nodes)
+        yield ngettext(
+            "{nodes} reaches nobody on {ports}: {why}",
+            "{nodes} reach nobody on {ports}: {why}",
+            len(nodes),
+            nodes=fold(nodes),
+            ports=ports,
+            why=reason_text(why),
         )
-        yield count.format(nodes=fold(nodes), ports=ports, why=reason_text(why))
     yield from map(_blocked, reach.blocked)
     for side in reach.sides:
         for why, held in _by_reason({str(port): why for port, why in side.held.items()}):
-            yield _("{node} cannot listen on {ports}: {why}").format(
-                node=side.node, ports=port_text(map(int, held)), why=reason_text(why)
+            yield _(
+                "{node} cannot listen on {ports}: {why}",
+                node=side.node,
+                ports=port_text(map(int, held)),
+                why=reason_text(why),
             )
     for why, nodes in _by_reason({side.node: side.error or "" for side in reach.silent}):
-        yield _("{nodes} took no part: {why}").format(nodes=fold(nodes), why=why)
+        yield _("{nodes} took no part: {why}", nodes=fold(nodes), why=why)
 
 
 def _blocked(blocked: Blocked) -> str:
-    return _("{sources} cannot connect to {targets} on {ports}: {reason}").format(
+    return _(
+        "{sources} cannot connect to {targets} on {ports}: {reason}",
         sources=fold(blocked.sources),
         targets=fold(blocked.targets),
         ports=port_text(blocked.ports),
@@ -77,16 +87,15 @@ def one_line(reach: Reach, ports: str) -> str:
     taking = len(reach.sides) - len(reach.silent)
     numbers = {"nodes": taking, "ports": ports, "attempts": reach.attempts, "silent": len(reach.silent)}
     if not taking:
-        return _("none of {nodes} nodes took part").format(nodes=len(reach.sides))
+        return _("none of {nodes} nodes took part", nodes=len(reach.sides))
     if reach.exit_code == 0:
-        return _("all {nodes} nodes reach each other on {ports} ({attempts} connections)").format(**numbers)
+        return _("all {nodes} nodes reach each other on {ports} ({attempts} connections)", **numbers)
     if reach.exit_code == 1:
-        text = _("not all of {nodes} nodes reach each other on {ports} ({attempts} connections tried)")
-        line = text.format(**numbers)
-        more = _("{result}; {silent} took no part")
-        return more.format(result=line, **numbers) if reach.silent else line
-    text = _("{nodes} nodes reach each other on {ports}; {silent} took no part")
-    return text.format(**numbers)
+        line = _(
+            "not all of {nodes} nodes reach each other on {ports} ({attempts} connections tried)", **numbers
+        )
+        return _("{result}; {silent} took no part", result=line, **numbers) if reach.silent else line
+    return _("{nodes} nodes reach each other on {ports}; {silent} took no part", **numbers)
 
 
 def pairs_object(

@@ -29,8 +29,8 @@ INDENT, DEEPER = " " * 4, " " * 6
 def fleet_text(fleet: Fleet, style: Style = PLAIN) -> str:
     """The whole page."""
     title = style.paint(f"npudoctor {__version__}", BOLD)
-    nodes = ngettext("{n} node", "{n} nodes", len(fleet.nodes)).format(n=len(fleet.nodes))
-    lines = [_("{code}: {message}").format(code=title, message=nodes), ""]
+    nodes = ngettext("{n} node", "{n} nodes", len(fleet.nodes), n=len(fleet.nodes))
+    lines = [_("{code}: {message}", code=title, message=nodes), ""]
     lines += [*_findings(fleet, style), *_skew(fleet), *_open(fleet), *_states(fleet)]
     kind = {0: "ok", 1: "error"}.get(fleet.exit_code, "open")
     verdict = style.painted(kind, printable(one_line(fleet)), bold=True)
@@ -48,7 +48,7 @@ def next_lines(fleet: Fleet) -> Iterator[str]:
     nodes = fold(node.name for node in fleet.nodes if node.name in dirty and is_safe(node.name))
     if nodes:
         command = f"npudoctor fleet fix --cache-server -w {shlex.quote(nodes)}"
-        yield _("next: {command}").format(command=command)
+        yield _("next: {command}", command=command)
 
 
 def one_line(fleet: Fleet) -> str:
@@ -57,21 +57,28 @@ def one_line(fleet: Fleet) -> str:
     nodes = {state: len(fleet.names(state)) for state in STATES}
     open_nodes, unread = nodes[UNDETERMINED] + nodes[SILENT], len(_unread(fleet))
     if fleet.verdict == READY:
-        return _("ready: all {nodes} nodes can train").format(nodes=count)
+        return _("ready: all {nodes} nodes can train", nodes=count)
     if fleet.verdict == NOT_READY:
-        parts = [_("not ready: {not_ready} of {nodes} nodes").format(not_ready=nodes[NOT_READY], nodes=count)]
+        parts = [_("not ready: {not_ready} of {nodes} nodes", not_ready=nodes[NOT_READY], nodes=count)]
         if open_nodes:
-            parts.append(_("{open} undetermined or silent").format(open=open_nodes))
+            parts.append(_("{open} undetermined or silent", open=open_nodes))
     elif open_nodes:
-        parts = [_("undetermined: {open} of {nodes} nodes").format(open=open_nodes, nodes=count)]
+        parts = [_("undetermined: {open} of {nodes} nodes", open=open_nodes, nodes=count)]
     elif count:
-        text = ngettext("undetermined: {nodes} node is ready", "undetermined: {nodes} nodes are ready", count)
-        parts = [text.format(nodes=count)]
+        parts = [
+            ngettext(
+                "undetermined: {nodes} node is ready",
+                "undetermined: {nodes} nodes are ready",
+                count,
+                nodes=count,
+            )
+        ]
     else:
         parts = [_("undetermined: no node reported")]
     if unread:
-        text = ngettext("{n} report could not be read", "{n} reports could not be read", unread)
-        parts.append(text.format(n=unread))
+        parts.append(
+            ngettext("{n} report could not be read", "{n} reports could not be read", unread, n=unread)
+        )
     return _(", ").join(parts)
 
 
@@ -98,11 +105,11 @@ def _finding(finding: FleetFinding, style: Style) -> Iterator[str]:
     first, *rest = paragraph(f"{fold(finding.nodes)}: {finding.code}", f"{sign} ", INDENT)
     yield style.painted(finding.severity, sign) + first[len(sign) :]
     yield from rest
-    count = ngettext("{n} node", "{n} nodes", len(finding.nodes)).format(n=len(finding.nodes))
-    text = _("{count}: {message}").format(count=count, message=finding.message)
+    count = ngettext("{n} node", "{n} nodes", len(finding.nodes), n=len(finding.nodes))
+    text = _("{count}: {message}", count=count, message=finding.message)
     yield from paragraph(text, INDENT, INDENT)
     if finding.variants > 1:
-        yield INDENT + _("({n} different messages; this is the first)").format(n=finding.variants)
+        yield INDENT + _("({n} different messages; this is the first)", n=finding.variants)
     if finding.fix:
         yield from paragraph(fix_title(finding), INDENT, INDENT)
         yield from (f"{DEEPER}{printable(line)}" for line in finding.fix["commands"])
@@ -113,7 +120,7 @@ def fix_title(finding: FleetFinding) -> str:
     title = str(finding.fix and finding.fix["title"])
     if finding.fixes == 1:
         return title
-    return _("on {node} (other nodes need other lines): {title}").format(node=finding.nodes[0], title=title)
+    return _("on {node} (other nodes need other lines): {title}", node=finding.nodes[0], title=title)
 
 
 def _skew(fleet: Fleet) -> Iterator[str]:
@@ -127,12 +134,17 @@ def _skew(fleet: Fleet) -> Iterator[str]:
 
 
 def _one_skew(skew: Skew) -> Iterator[str]:
-    majority = ngettext("{value} on {n} node", "{value} on {n} nodes", len(skew.majority.nodes))
-    text = majority.format(value=value_text(skew.fact, skew.majority), n=len(skew.majority.nodes))
+    text = ngettext(
+        "{value} on {n} node",
+        "{value} on {n} nodes",
+        len(skew.majority.nodes),
+        value=value_text(skew.fact, skew.majority),
+        n=len(skew.majority.nodes),
+    )
     yield from paragraph(f"{skew.fact}: {text}", "  ", INDENT)
     for other in skew.others:
         yield from paragraph(
-            _("{value} on {nodes}").format(value=value_text(skew.fact, other), nodes=fold(other.nodes)),
+            _("{value} on {nodes}", value=value_text(skew.fact, other), nodes=fold(other.nodes)),
             INDENT,
             DEEPER,
         )
@@ -180,7 +192,14 @@ def _states(fleet: Fleet) -> Iterator[str]:
         if names:
             yield from paragraph(f"{title} ({len(names)}): {fold(names)}", "  ", INDENT)
     for name, count in fleet.superseded.items():
-        text = ngettext(
-            "{node}: {n} older report not counted", "{node}: {n} older reports not counted", count
+        yield from paragraph(
+            ngettext(
+                "{node}: {n} older report not counted",
+                "{node}: {n} older reports not counted",
+                count,
+                node=name,
+                n=count,
+            ),
+            "  ",
+            INDENT,
         )
-        yield from paragraph(text.format(node=name, n=count), "  ", INDENT)

@@ -32,18 +32,18 @@ def full_lines(
     yield ""
     hidden = len(report.results) - len(shown)
     if hidden:
-        text = ngettext(
+        yield ngettext(
             "{count} check does not apply here (-vv says why)",
             "{count} checks do not apply here (-vv says why)",
             hidden,
+            count=hidden,
         )
-        yield text.format(count=hidden)
     yield from _counts(report)
 
 
 def _head(report: Report) -> Iterator[str]:
     title = f"npudoctor {report.version}"
-    yield from paragraph(_("{code}: {message}").format(code=title, message=machine_text(report)), "", "  ")
+    yield from paragraph(_("{code}: {message}", code=title, message=machine_text(report)), "", "  ")
     if report.target.python is not None:
         yield from paragraph(python_text(report.target), "", "  ")
 
@@ -65,6 +65,15 @@ def _counts(report: Report) -> Iterator[str]:
         if counts[name]
     ]
     total = len(report.results)
-    head = ngettext("{count} check: {endings}", "{count} checks: {endings}", total)
-    line = head.format(count=total, endings=_(", ").join(endings)) if endings else _("no checks")
+    line = (
+        ngettext(
+            "{count} check: {endings}",
+            "{count} checks: {endings}",
+            total,
+            count=total,
+            endings=_(", ").join(endings),
+        )
+        if endings
+        else _("no checks")
+    )
     yield from paragraph(line, "", "  ")

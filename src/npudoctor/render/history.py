@@ -84,21 +84,21 @@ def run_text(run: FixRun) -> str:
 def _block(run: FixRun) -> Iterator[str]:
     yield printable(f"{run.name}  {local(run.started)}  {_status_text(run)}")
     if run.undoes:
-        yield from paragraph(_("it undid run {run}").format(run=run.undoes), INDENT, INDENT)
+        yield from paragraph(_("it undid run {run}", run=run.undoes), INDENT, INDENT)
     for act in run.acts:
         yield from _act(act, run)
     if not run.acts:
         yield f"{INDENT}{_('nothing was done')}"
     if run.undone_by:
-        text = _("undone by {runs}").format(runs=", ".join(run.undone_by))
+        text = _("undone by {runs}", runs=", ".join(run.undone_by))
         yield from paragraph(text, INDENT, INDENT)
     if run.undoable:
-        yield from paragraph(_("to undo it: npudoctor undo {run}").format(run=run.name), INDENT, INDENT)
+        yield from paragraph(_("to undo it: npudoctor undo {run}", run=run.name), INDENT, INDENT)
 
 
 def _status_text(run: FixRun) -> str:
     texts = {
-        FINISHED: _("finished: {msg}").format(msg=redact(run.msg)),
+        FINISHED: _("finished: {msg}", msg=redact(run.msg)),
         INTERRUPTED: _("interrupted"),
         KILLED: _("killed midway"),
         RUNNING: _("still running"),
@@ -111,7 +111,7 @@ def _act(act: StepRecord, run: FixRun) -> Iterator[str]:
     words[UNKNOWN] = _("started; how it ended is unknown")
     yield printable(f"{INDENT}{words.get(act.status, act.status)}: {act.code}")
     if act.reason:
-        yield from paragraph(_("why: {reason}").format(reason=redact(act.reason)), DEEPER, DEEPER)
+        yield from paragraph(_("why: {reason}", reason=redact(act.reason)), DEEPER, DEEPER)
     for line in redact_lines(act.lines):
         yield f"{DEEPER}$ {printable(line)}"
     fate = _fate(act, run)

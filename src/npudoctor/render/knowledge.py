@@ -36,9 +36,8 @@ def knowledge_text(knowledge: Knowledge) -> str:
         f"{where:{widths[0]}}  {count:>{widths[1]}}  {as_of:{widths[2]}}  {printable(origin)}\n"
         for where, count, as_of, origin in lines
     ]
-    text = _("not used: {path}: {why}")
     rows += [
-        text.format(path=printable(broken.path), why=printable(broken.reason)) + "\n"
+        _("not used: {path}: {why}", path=printable(broken.path), why=printable(broken.reason)) + "\n"
         for broken in knowledge.broken()
     ]
     return "".join(rows)

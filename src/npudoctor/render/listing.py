@@ -47,10 +47,10 @@ def listing_text(loaded: LoadedChecks) -> str:
 def manual_text(check: Check) -> str:
     """Identity, codes and docstring of a check."""
     lines = [f"{check.id}: {_(check.title)}", ""]
-    lines.append(_("group: {group}").format(group=check.group))
-    lines.append(_("scope: {scope}").format(scope=check.scope.value))
+    lines.append(_("group: {group}", group=check.group))
+    lines.append(_("scope: {scope}", scope=check.scope.value))
     if check.tags:
-        lines.append(_("tags: {tags}").format(tags=", ".join(check.tags)))
+        lines.append(_("tags: {tags}", tags=", ".join(check.tags)))
     lines += ["", _("Codes:")]
     width = max(len(code) for code in check.codes)
     words = severity_words()

@@ -13,8 +13,8 @@ def machine_text(report: Report, *, whole: bool = True) -> str:
     if not whole:
         machine = [host.name, _("container") if host.container else None]
     if target.root is not None:
-        machine = [_("image {root}").format(root=target.root), host.distribution]
-    driver = _("driver {version}").format(version=target.driver) if target.driver else None
+        machine = [_("image {root}", root=target.root), host.distribution]
+    driver = _("driver {version}", version=target.driver) if target.driver else None
     devices = [_devices(target), driver, f"CANN {target.cann}" if target.cann else None]
     parts = [_(", ").join(filter(None, words)) for words in (machine, devices)]
     return _("; ").join(filter(None, parts))
@@ -45,5 +45,5 @@ def _devices(target: Target) -> str:
             "gpu": ngettext("{count} GPU", "{count} GPUs", target.devices),
         }
         text = words[target.kind].format(count=target.devices)
-        return _("{devices} ({model})").format(devices=text, model=target.model) if target.model else text
+        return _("{devices} ({model})", devices=text, model=target.model) if target.model else text
     return {"npu": _("no NPU"), "gpu": _("no GPU")}.get(target.kind, _("no accelerator"))

@@ -60,13 +60,20 @@ class Problems:
                 yield from self._more(code, severity, count - _ALIKE)
 
     def _more(self, code: str, severity: Severity, count: int) -> Iterator[str]:
-        text = ngettext(
-            "and {count} more {code} (-v shows it)", "and {count} more {code} (-v shows them)", count
+        return signed(
+            kind_of(severity),
+            ngettext(
+                "and {count} more {code} (-v shows it)",
+                "and {count} more {code} (-v shows them)",
+                count,
+                count=count,
+                code=code,
+            ),
+            self._style,
         )
-        return signed(kind_of(severity), text.format(count=count, code=code), self._style)
 
     def _finding(self, finding: Finding) -> Iterator[str]:
-        text = _("{code}: {message}").format(code=finding.code, message=finding.message)
+        text = _("{code}: {message}", code=finding.code, message=finding.message)
         first, *rest = signed(kind_of(finding.weight), text, self._style)
         yield first.replace(finding.code, self._style.paint(finding.code, BOLD), 1)
         yield from rest
@@ -78,5 +85,5 @@ class Problems:
 
     def _caused(self, echoes: Sequence[str]) -> Iterator[str]:
         if echoes:
-            text = _("this also causes {codes}").format(codes=_(", ").join(dict.fromkeys(echoes)))
+            text = _("this also causes {codes}", codes=_(", ").join(dict.fromkeys(echoes)))
             yield from paragraph(text, INDENT, INDENT)

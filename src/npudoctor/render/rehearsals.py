@@ -40,6 +40,6 @@ def rehearsals_text(faults: Sequence[Fault]) -> str:
     for fault in faults:
         lines.append(f"{pad(fault.name, widest)}  {fault.code}")
         kind = _("real") if fault.real else _("made up")
-        text = _("{title} ({kind}; {end})").format(title=fault.title, kind=kind, end=ends[fault.remedy])
+        text = _("{title} ({kind}; {end})", title=fault.title, kind=kind, end=ends[fault.remedy])
         lines += paragraph(text, " " * 4, " " * 4)
     return "\n".join(lines) + "\n"

@@ -75,7 +75,7 @@ class Rows:
 
     def _seen(self, row: Result) -> Iterator[str]:
         """What the check looked at and what it saw, a line each, or the whole of it."""
-        facts = _("saw: {facts}").format(facts=facts_text(redact_value(dict(row.facts)))) if row.facts else ""
+        facts = _("saw: {facts}", facts=facts_text(redact_value(dict(row.facts)))) if row.facts else ""
         for text in (self._subjects.get(row.check, ""), facts):
             if text and self._whole:
                 yield from paragraph(text, INDENT, DEEPER)
@@ -86,10 +86,10 @@ class Rows:
         severity = self._severities[finding.weight]
         if finding.ignored is not None:
             why = redact(finding.ignored.reason or _("no reason given"))
-            text = _("ignored ({reason}): {message}").format(reason=why, message=finding.message)
+            text = _("ignored ({reason}): {message}", reason=why, message=finding.message)
             yield from paragraph(f"{finding.code} {text}", INDENT, DEEPER)
         elif finding.caused_by is not None:
-            text = _("{code}: an echo of {cause}").format(code=finding.code, cause=finding.caused_by)
+            text = _("{code}: an echo of {cause}", code=finding.code, cause=finding.caused_by)
             yield from paragraph(text, INDENT, DEEPER)
         else:
             yield INDENT + f"{severity} {printable(finding.code)}"
@@ -100,7 +100,7 @@ class Rows:
         if finding.weight > Severity.INFO or self._verbose:
             yield from (f"{DEEPER}- {printable(line)}" for line in finding.evidence)
         for echo in self._echoes.pop(finding.code, []):
-            text = _("echo {code}: {message}").format(code=echo.code, message=echo.message)
+            text = _("echo {code}: {message}", code=echo.code, message=echo.message)
             yield DEEPER + printable(text)
         if finding.fix is not None:
             yield from fix_lines(finding.fix, DEEPER)
@@ -150,7 +150,7 @@ def fix_lines(fix: Fix, indent: str, most: int = 0, prose: int = 0) -> Iterator[
         if prose and len(lines) > prose:
             yield indent + _("... (-v shows all of it)")
         return
-    title = _("{title} ({notes}):").format(title=redact(fix.title), notes=fix_notes(fix))
+    title = _("{title} ({notes}):", title=redact(fix.title), notes=fix_notes(fix))
     commands = [printable(command) for command in redact_lines(fix.commands)]
     line = indent + beside(printable(title), commands[0])
     if most and len(commands) == 1 and width(line) <= room():
@@ -175,5 +175,5 @@ def fix_notes(fix: Fix) -> str:
         Risk.MANUAL: _("by hand"),
     }[fix.risk]
     if fix.needs_root:
-        notes = _("{risk}, as root").format(risk=notes)
-    return _("{risk}, not proven").format(risk=notes) if fix.unproven else notes
+        notes = _("{risk}, as root", risk=notes)
+    return _("{risk}, not proven", risk=notes) if fix.unproven else notes

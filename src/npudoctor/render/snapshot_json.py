@@ -32,8 +32,10 @@ def snapshot_object(taken: TakenSnapshot) -> dict[str, Any]:
         **{key: report[key] for key in ("version", "started", "seconds", "host", "target", "verdict")},
         "changed": False,
         "failed": False,
-        "msg": _("{facts} facts, {unread} could not be read").format(
-            facts=sum(map(len, facts.values())), unread=len(unread)
+        "msg": _(
+            "{facts} facts, {unread} could not be read",
+            facts=sum(map(len, facts.values())),
+            unread=len(unread),
         ),
         "facts": facts,
         "checks": {row["check"]: row["facts"] for row in report["results"] if row["facts"]},

@@ -44,7 +44,7 @@ class Style:
 
     def heading(self, kind: str) -> str:
         """The same before a line that sums up many."""
-        return self.sign(kind) if self.symbols else _("{word}:").format(word=self.sign(kind))
+        return self.sign(kind) if self.symbols else _("{word}:", word=self.sign(kind))
 
     def painted(self, kind: str, text: str, *, bold: bool = False) -> str:
         """The text in the colour of its kind."""

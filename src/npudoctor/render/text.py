@@ -57,7 +57,7 @@ def verdict_lines(report: Report, style: Style, *, whole: bool = False) -> Itera
     if report.verdict is Verdict.NOT_READY and not report.counts["errors"]:
         kind = "warning"
     told = _count_findings(report) or (_without_framework(report) if whole else "")
-    head = _("{verdict}: {text}").format(verdict=word, text=told) if told else word
+    head = _("{verdict}: {text}", verdict=word, text=told) if told else word
     following = next_lines(report, whole=whole)
     lines = [printable(_("; ").join([head, *following]))]
     if width(lines[0]) > room():
@@ -70,12 +70,11 @@ def _count_findings(report: Report) -> str:
     counts = report.counts
     parts = []
     if counts["errors"]:
-        parts.append(
-            ngettext("{count} error", "{count} errors", counts["errors"]).format(count=counts["errors"])
-        )
+        parts.append(ngettext("{count} error", "{count} errors", counts["errors"], count=counts["errors"]))
     if counts["warnings"]:
-        text = ngettext("{count} warning", "{count} warnings", counts["warnings"])
-        parts.append(text.format(count=counts["warnings"]))
+        parts.append(
+            ngettext("{count} warning", "{count} warnings", counts["warnings"], count=counts["warnings"])
+        )
     if report.verdict is Verdict.UNDETERMINED:
         parts.append(_reason(report.msg))
     return _(", ").join(parts)
@@ -86,7 +85,7 @@ def _without_framework(report: Report) -> str:
     target = report.target
     if report.verdict is not Verdict.READY or report.scope == "node" or target.python is None:
         return ""
-    text = _("no framework is installed in {python}").format(python=target.python.path)
+    text = _("no framework is installed in {python}", python=target.python.path)
     return text if target.frameworks is not None and not target.frameworks else ""
 
 
@@ -99,7 +98,7 @@ def next_lines(report: Report, *, whole: bool = False) -> list[str]:
     """What to type next: what mends, what sets variables, what lets this machine be judged, or the job."""
     lines = [line for line in (_fixing(report), _setting(report), _expecting(report)) if line]
     if whole and not lines and report.verdict is Verdict.READY and report.target.root is None:
-        lines.append(_("next: {command}").format(command="npudoctor run COMMAND"))
+        lines.append(_("next: {command}", command="npudoctor run COMMAND"))
     return lines
 
 
@@ -125,7 +124,7 @@ def _healing(report: Report) -> tuple[str, bool]:
 def _setting(report: Report) -> str:
     """The line that sets what the shell lacks, where `env` knows the value."""
     command = _environment(report)
-    return _("next, in the job's shell: {command}").format(command=command) if command else ""
+    return _("next, in the job's shell: {command}", command=command) if command else ""
 
 
 def _environment(report: Report) -> str:
@@ -142,8 +141,9 @@ def _expecting(report: Report) -> str:
     if report.verdict is not Verdict.UNDETERMINED or report.target.root is not None:
         return ""
     silent = any(row.check == "accelerator" and row.status is Status.UNKNOWN for row in report.results)
-    text = _("if it needs no accelerator: {command}")
-    return text.format(command="npudoctor check --expect none") if silent else ""
+    return (
+        _("if it needs no accelerator: {command}", command="npudoctor check --expect none") if silent else ""
+    )
 
 
 def decisive_text(report: Report) -> str:

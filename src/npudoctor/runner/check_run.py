@@ -144,10 +144,12 @@ class Workers:
 
     def _give_up(self, why: str) -> None:
         """No thread will ever ask what is left."""
-        text = _("no thread can be started (the limit is ulimit -u or -v): {why}")
         while self._left:
             with suppress(IndexError):  # one was late, and took it
-                self._left.popleft().end(Status.UNKNOWN, text.format(why=why))
+                self._left.popleft().end(
+                    Status.UNKNOWN,
+                    _("no thread can be started (the limit is ulimit -u or -v): {why}", why=why),
+                )
 
     def _work(self) -> None:
         while True:

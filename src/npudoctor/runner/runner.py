@@ -126,10 +126,10 @@ def _not_asked(check: Check, settings: Settings) -> Optional[str]:
     if check.always:
         return None
     if settings.scope != "all" and settings.scope != check.scope.value:
-        return _("not in the scope {scope}").format(scope=settings.scope)
+        return _("not in the scope {scope}", scope=settings.scope)
     named = {DEEP, check.id, *check.codes} & {*settings.select}
     if check.group == DEEP and settings.profile != DEEP and not named:
-        return _("not in the profile {profile}").format(profile=settings.profile)
+        return _("not in the profile {profile}", profile=settings.profile)
     if settings.profile == "quick" and not check.quick and check.group != DEEP:
         return _("not in the profile quick")
     return None
@@ -145,7 +145,7 @@ def _gather(run: CheckRun, settings: Settings, until: float) -> Result:
         if run.started is None:
             return _row(run.check, Status.TIMEOUT, reason=_("the deadline was reached before it was started"))
         which = settings.timeout_of(run.check) if run.by < until else settings.deadline
-        text = _("no result within {seconds:g} s; it was abandoned").format(seconds=which)
+        text = _("no result within {seconds:g} s; it was abandoned", seconds=which)
         return _row(run.check, Status.TIMEOUT, run, reason=text)
     status = row_status(run.status, run.answers)
     return _row(run.check, status, run, reason=run.reason)

@@ -103,12 +103,18 @@ def one_line(verdict: Verdict, rows: Sequence[Result], fail_on: Severity) -> str
         return _("ready")
     if verdict is Verdict.NOT_READY:
         codes = _codes(rows, fail_on)
-        head = ngettext("not ready: {count} problem", "not ready: {count} problems", len(codes))
-        return head.format(count=len(codes)) + " (" + ", ".join(dict.fromkeys(codes)) + ")"
+        return (
+            ngettext(
+                "not ready: {count} problem", "not ready: {count} problems", len(codes), count=len(codes)
+            )
+            + " ("
+            + ", ".join(dict.fromkeys(codes))
+            + ")"
+        )
     open_checks = _open_checks(rows)
     if not open_checks:
         return _("undetermined: none of the selected checks applies to this machine")
-    return _("undetermined: no result from {checks}").format(checks=", ".join(open_checks))
+    return _("undetermined: no result from {checks}", checks=", ".join(open_checks))
 
 
 def _open_checks(rows: Sequence[Result]) -> list[str]:

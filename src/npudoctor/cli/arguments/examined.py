@@ -34,7 +34,7 @@ def examined_variables(
     """The variables that the options ask for; UsageError when they cannot be read."""
     named = [option for option in ("--env-of", "--source", "--root") if flags.get(_key(option)) is not None]
     if len(named) > 1:
-        raise UsageError(_("{one} and {other} cannot be used together").format(one=named[0], other=named[1]))
+        raise UsageError(_("{one} and {other} cannot be used together", one=named[0], other=named[1]))
     try:
         if "--env-of" in named:
             pid = _pid(str(flags["env_of"]))
@@ -58,7 +58,7 @@ def _key(option: str) -> str:
 
 def _pid(value: str) -> int:
     if not (value.isascii() and value.isdecimal() and len(value) <= LONGEST_PID and int(value) > 0):
-        raise UsageError(_("{option}: {value!r} is not a process id").format(option="--env-of", value=value))
+        raise UsageError(_("{option}: {value!r} is not a process id", option="--env-of", value=value))
     return int(value)
 
 
@@ -74,7 +74,7 @@ def owner(flags: Mapping[str, object]) -> Optional[str]:
 
     name = str(value)
     if "\0" in name or user_id(name) is None:
-        raise UsageError(_("{option}: there is no user {name}").format(option="--user", name=name or "''"))
+        raise UsageError(_("{option}: there is no user {name}", option="--user", name=name or "''"))
     return name
 
 
@@ -86,7 +86,5 @@ def job(flags: Mapping[str, object]) -> Optional[str]:
     number, underline, task = str(value).partition("_")
     parts = (number, task) if underline else (number,)
     if not all(part.isascii() and part.isdecimal() and len(part) <= LONGEST for part in parts):
-        raise UsageError(
-            _("{option}: {value!r} is not a Slurm job id").format(option="--job", value=str(value))
-        )
+        raise UsageError(_("{option}: {value!r} is not a Slurm job id", option="--job", value=str(value)))
     return str(value)

@@ -32,19 +32,25 @@ def read_named(option: str, path: str, most: int) -> bytes:
             file = absolute(path, option)
             content = ask(lambda: _of_file(file, most), READING)
     except (Late, TimeoutError) as late:
-        text = _("{option}: {path} cannot be read within {seconds:g} s")
-        raise UsageError(text.format(option=option, path=path, seconds=seconds)) from late
+        raise UsageError(
+            _(
+                "{option}: {path} cannot be read within {seconds:g} s",
+                option=option,
+                path=path,
+                seconds=seconds,
+            )
+        ) from late
     except FileNotFoundError as error:
-        raise UsageError(_("{option}: {path} does not exist").format(option=option, path=path)) from error
+        raise UsageError(_("{option}: {path} does not exist", option=option, path=path)) from error
     except IsADirectoryError as error:
-        text = _("{option}: {path} is not a regular file")
-        raise UsageError(text.format(option=option, path=path)) from error
+        raise UsageError(_("{option}: {path} is not a regular file", option=option, path=path)) from error
     except (OSError, Unreadable) as error:
         reason = strerror(error.errno) if isinstance(error, OSError) else str(error)
         raise UsageError(f"{option}: {path}: {reason}") from error
     if len(content) > most:
-        text = _("{option}: {path} is larger than {most} bytes")
-        raise UsageError(text.format(option=option, path=path, most=most))
+        raise UsageError(
+            _("{option}: {path} is larger than {most} bytes", option=option, path=path, most=most)
+        )
     return content
 
 
@@ -57,7 +63,7 @@ def _descriptor(path: str, option: str) -> Optional[int]:
 
     number = own_descriptor(path, option)
     if number is None:
-        raise UsageError(_("{option}: {path} is not an open descriptor").format(option=option, path=path))
+        raise UsageError(_("{option}: {path} is not an open descriptor", option=option, path=path))
     return number
 
 

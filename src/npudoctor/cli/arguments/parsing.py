@@ -98,7 +98,7 @@ class StrictCommand(_Common, TyperCommand):
         """Take the arguments; UsageError when some are left."""
         super().parse_args(ctx, args)
         if ctx.args:
-            raise UsageError(_("unexpected argument: {argument}").format(argument=ctx.args[0]))
+            raise UsageError(_("unexpected argument: {argument}", argument=ctx.args[0]))
         return ctx.args
 
 
@@ -116,7 +116,7 @@ class Group(_Common, TyperGroup):
         name = str(args[0])
         if not name.startswith("-") and self.get_command(ctx, name) is None:
             near = suggestion(name, set(self.list_commands(ctx)))
-            raise UsageError(_("no such command: {name}{suggestion}").format(name=name, suggestion=near))
+            raise UsageError(_("no such command: {name}{suggestion}", name=name, suggestion=near))
         return super().resolve_command(ctx, args)
 
 

@@ -23,7 +23,7 @@ def image(value: object, files: Files) -> Optional[str]:
     real = _ask("--root", lambda: files.real(path))
     entry = _existing("--root", path, files)
     if not entry.is_dir:
-        raise UsageError(_("{option}: {path} is not a directory").format(option="--root", path=path))
+        raise UsageError(_("{option}: {path} is not a directory", option="--root", path=path))
     return real
 
 
@@ -51,13 +51,13 @@ def _existing(option: str, path: str, files: Files) -> Entry:
     """What is at the path; UsageError where nothing is."""
     entry = _ask(option, lambda: files.stat(path))
     if entry is None:
-        raise UsageError(_("{option}: {path} does not exist").format(option=option, path=path))
+        raise UsageError(_("{option}: {path} does not exist", option=option, path=path))
     return entry
 
 
 def _expect_file(option: str, path: str, files: Files) -> None:
     if not _existing(option, path, files).is_file:
-        raise UsageError(_("{option}: {path} is not a regular file").format(option=option, path=path))
+        raise UsageError(_("{option}: {path} is not a regular file", option=option, path=path))
 
 
 def writable(value: Optional[str], files: Files, option: str = "--output") -> Optional[str]:
@@ -75,7 +75,7 @@ def writable(value: Optional[str], files: Files, option: str = "--output") -> Op
     if number is not None:
         return None if number == 1 else f"/proc/self/fd/{number}"
     if path.endswith("/"):
-        raise UsageError(_("{option}: {path} is not a regular file").format(option=option, path=path))
+        raise UsageError(_("{option}: {path} is not a regular file", option=option, path=path))
     real, entry = resolve_target(path, files, option)
     if entry is None or entry.is_file:
         _try(real, path, option)
@@ -97,8 +97,14 @@ def _try(real: str, path: str, option: str) -> None:
     try:
         ask(lambda: way.try_folder(real))
     except Late as late:
-        text = _("{option}: {path}: its file system accepts no data within {seconds:g} s")
-        raise UsageError(text.format(option=option, path=path, seconds=PATIENCE)) from late
+        raise UsageError(
+            _(
+                "{option}: {path}: its file system accepts no data within {seconds:g} s",
+                option=option,
+                path=path,
+                seconds=PATIENCE,
+            )
+        ) from late
     except OSError as error:
         whole = str(error) if isinstance(error, way.Refused) else f"{path}: {way.why(error)}"
         raise UsageError(f"{option}: {whole}") from error
@@ -112,9 +118,9 @@ def own_file(value: Optional[str], files: Files, option: str) -> Optional[str]:
     named = absolute(value or "", option)
     entry = _ask(option, lambda: files.lstat(named))
     if entry is not None and entry.is_link:
-        raise UsageError(_("{option}: {path} is a symbolic link").format(option=option, path=named))
+        raise UsageError(_("{option}: {path} is a symbolic link", option=option, path=named))
     if entry is not None and entry.is_file and entry.uid != os.geteuid():
-        raise UsageError(_("{option}: {path} belongs to another user").format(option=option, path=named))
+        raise UsageError(_("{option}: {path} belongs to another user", option=option, path=named))
     return path
 
 

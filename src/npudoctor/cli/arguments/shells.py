@@ -35,9 +35,7 @@ MOST = 64  # ancestors
 def form_of(shell: Optional[str], format: Optional[str], variables: Mapping[str, str]) -> str:
     """What --shell or --format say; else the nearest shell above this process, else $SHELL, else bash."""
     if shell is not None and format is not None:
-        raise UsageError(
-            _("{one} and {other} cannot be used together").format(one="--shell", other="--format")
-        )
+        raise UsageError(_("{one} and {other} cannot be used together", one="--shell", other="--format"))
     if format is not None:
         return _one_of("--format", format, FORMATS)
     if shell is not None:

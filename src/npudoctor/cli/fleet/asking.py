@@ -144,7 +144,7 @@ def asking_of(params: Mapping[str, Any], caller: Caller) -> Asking:
     _engine(engine)
     for option in ("login", "tree") if engine == "slurm" else ():
         if params[option] is not None:
-            raise UsageError(_("{option} is for --engine ssh").format(option=f"--{option}"))
+            raise UsageError(_("{option} is for --engine ssh", option=f"--{option}"))
     template = Request(
         (),
         (),
@@ -192,7 +192,7 @@ def _carried(path: Optional[str]) -> bytes:
         return content
     if path is None:
         raise UsageError(_("--push carries npudoctor.pyz, and this is not it: name it by --file"))
-    raise UsageError(_("--file: {path} is not npudoctor.pyz").format(path=path))
+    raise UsageError(_("--file: {path} is not npudoctor.pyz", path=path))
 
 
 def _nodes(on: Optional[str], source: Optional[str], caller: Caller) -> tuple[str, ...]:
@@ -209,8 +209,14 @@ def _nodes(on: Optional[str], source: Optional[str], caller: Caller) -> tuple[st
             return ask(lambda: nodes_in(content), READING)
         names = expand(asked, groups=on is not None) if asked else ()
     except Late as late:
-        text = _("{option}: {path} cannot be read within {seconds:g} s")
-        raise UsageError(text.format(option="--from", path=source, seconds=READING)) from late
+        raise UsageError(
+            _(
+                "{option}: {path} cannot be read within {seconds:g} s",
+                option="--from",
+                path=source,
+                seconds=READING,
+            )
+        ) from late
     except InvalidNodes as error:
         raise UsageError(f"--from: {error}" if source is not None else str(error)) from error
     if not names:
@@ -237,7 +243,7 @@ def seconds_of(option: str, value: Optional[str], default: float, most: float = 
     except ValueError:
         number = math.nan
     if not 0 < number <= most:
-        raise UsageError(_("{option}: {value!r} is not a number above 0").format(option=option, value=value))
+        raise UsageError(_("{option}: {value!r} is not a number above 0", option=option, value=value))
     return number
 
 

@@ -62,5 +62,5 @@ def _checked(options: Sequence[str]) -> Sequence[str]:
     """The options of check, without those that decide how its answer is read."""
     for option in options:
         if option.partition("=")[0] in _OURS:
-            raise UsageError(_("{option} is not for the nodes: put it before --").format(option=option))
+            raise UsageError(_("{option} is not for the nodes: put it before --", option=option))
     return options

@@ -145,7 +145,7 @@ def _node_set(fleet: Fleet, names: Sequence[str]) -> str:
         if failure.node is None:  # in no set, and in none that excludes
             output.complain(f"{failure.source}: {failure.error}")
     for odd in (name for name in names if not node_sets.is_safe(name)):
-        output.complain(_("{text!r} is not a node name").format(text=odd))
+        output.complain(_("{text!r} is not a node name", text=odd))
     folded = node_sets.fold(filter(node_sets.is_safe, names))
     return f"{folded}\n" if folded else ""
 

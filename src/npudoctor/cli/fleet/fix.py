@@ -91,7 +91,7 @@ class _Run:
 
         if not sys.stdin or not sys.stdin.isatty():
             return False
-        question = _("do this on {n} nodes? [y/N] ").format(n=len(self.fleet.planned))
+        question = _("do this on {n} nodes? [y/N] ", n=len(self.fleet.planned))
         sys.stderr.write(fleet_fix_text(self.fleet) + question)
         sys.stderr.flush()
         return sys.stdin.readline().strip().lower() in ("y", "yes", "是")

@@ -83,9 +83,9 @@ def _ports(text: Optional[str], caller: Caller) -> tuple[int, ...]:
         raise UsageError(f"{option}: {error}") from error
     ports = sorted({port for first, last in spans for port in range(first, last + 1)})
     if not ports:
-        raise UsageError(_("{option}: no port is named").format(option=option))
+        raise UsageError(_("{option}: no port is named", option=option))
     if len(ports) > _MOST:
-        raise UsageError(_("{option}: more than {count} ports").format(option=option, count=_MOST))
+        raise UsageError(_("{option}: more than {count} ports", option=option, count=_MOST))
     return tuple(ports)
 
 

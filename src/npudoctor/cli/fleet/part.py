@@ -46,7 +46,5 @@ def _address(interface: Optional[str]) -> Optional[str]:
     except CannotTell as error:
         raise UsageError(f"--interface: {error}") from error
     raise UsageError(
-        _("{option}: there is no interface {name} with an address").format(
-            option="--interface", name=interface
-        )
+        _("{option}: there is no interface {name} with an address", option="--interface", name=interface)
     )

@@ -22,9 +22,9 @@ class NodeProgress:
             return
         total, left = len(gathering.request.nodes), len(gathering.left)
         slowest = [f"{node} {seconds:.0f} s" for node, seconds in gathering.slowest if seconds > _AFTER]
-        line = _("{done} of {total} nodes answered").format(done=total - left, total=total)
+        line = _("{done} of {total} nodes answered", done=total - left, total=total)
         if slowest:
-            line += _("; slowest: {nodes}").format(nodes=", ".join(slowest[:_SLOWEST]))
+            line += _("; slowest: {nodes}", nodes=", ".join(slowest[:_SLOWEST]))
         LINE.draw(line)
 
     def clear(self) -> None:

@@ -40,7 +40,7 @@ def report(
         raise UsageError(_("no report is named; - reads standard input"))
     for path in files:
         if path != "-" and not os.path.exists(path):
-            raise UsageError(_("{option}: {path} does not exist").format(option="FILES", path=path))
+            raise UsageError(_("{option}: {path} does not exist", option="FILES", path=path))
     asked: Optional[str] = ctx.obj.variables.get("SLURM_JOB_NODELIST", "") if expected is None else expected
     try:
         require_library()

@@ -30,7 +30,7 @@ def confirm(item: Item) -> Optional[bool]:
     if not sys.stdin or not sys.stdin.isatty():
         return None
     lines = "".join(line + "\n" for line in what_runs(item))
-    question = _("{message}: do this? [y/N] ").format(message=item.finding.message)
+    question = _("{message}: do this? [y/N] ", message=item.finding.message)
     sys.stderr.write("\n" + lines + printable(question))
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes", "是")

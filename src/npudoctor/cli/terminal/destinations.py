@@ -43,7 +43,7 @@ def _expect_given(number: int, named: str, option: str, pid: int) -> int:
     except OSError:
         ours = False
     if not ours:
-        raise UsageError(_("{option}: {path} is not an open descriptor").format(option=option, path=named))
+        raise UsageError(_("{option}: {path} is not an open descriptor", option=option, path=named))
     return number
 
 
@@ -60,8 +60,13 @@ def resolve_target(path: str, files: Files, option: str) -> tuple[str, Optional[
     except CannotTell as error:
         raise UsageError(f"{option}: {error.reason}") from error
     if any(_foreign(link, before) for before, link in zip(way, way[1:])):
-        text = _("{option}: {path} goes through a symbolic link that belongs to another user")
-        raise UsageError(text.format(option=option, path=path))
+        raise UsageError(
+            _(
+                "{option}: {path} goes through a symbolic link that belongs to another user",
+                option=option,
+                path=path,
+            )
+        )
     if there is not None:
         _expect_writable(path, entry, option)
         _expect_own(path, there, folder, option)
@@ -76,11 +81,11 @@ def _foreign(link: Entry, before: Entry) -> bool:
 
 def _expect_writable(path: str, entry: Optional[Entry], option: str) -> None:
     if entry and not (entry.is_file or stat.S_ISFIFO(entry.mode) or stat.S_ISCHR(entry.mode)):
-        raise UsageError(_("{option}: {path} is not a regular file").format(option=option, path=path))
+        raise UsageError(_("{option}: {path} is not a regular file", option=option, path=path))
 
 
 def _expect_own(path: str, there: Entry, folder: Optional[Entry], option: str) -> None:
     """In a folder that all share nothing of anybody else's is replaced, not even by root, nor fed."""
     owners = (os.geteuid(), folder.uid if folder else 0)
     if folder and folder.sticky and folder.permissions & 0o022 and there.uid not in owners:
-        raise UsageError(_("{option}: {path} belongs to another user").format(option=option, path=path))
+        raise UsageError(_("{option}: {path} belongs to another user", option=option, path=path))

@@ -141,8 +141,9 @@ def write_in_child(work: Callable[[], None], path: str) -> None:
     try:
         ask(work, WRITING)
     except Late as late:
-        text = _("{path}: its file system accepts no data within {seconds:g} s")
-        raise Lost(text.format(path=path, seconds=WRITING)) from late
+        raise Lost(
+            _("{path}: its file system accepts no data within {seconds:g} s", path=path, seconds=WRITING)
+        ) from late
 
 
 def _save(path: str, content: bytes, mode: int) -> None:

@@ -71,14 +71,21 @@ def watch(runs: Sequence[CheckRun], host: Host) -> Waiting:
 
     def describe(seconds: float) -> str:
         left = _left(runs)
-        parts = [_("{seconds:.0f} s").format(seconds=seconds)]
+        parts = [_("{seconds:.0f} s", seconds=seconds)]
         tools = host.commands.under_way()
         if tools:
-            parts.append(
-                _("waiting for {programs}").format(programs=_(", ").join(_since(*tool) for tool in tools))
+            parts.append(_("waiting for {programs}", programs=_(", ").join(_since(*tool) for tool in tools)))
+        parts.append(
+            ngettext(
+                "{count} check left: {checks}",
+                "{count} checks left: {checks}",
+                len(left),
+                count=len(left),
+                checks=_(", ").join(left),
             )
-        text = ngettext("{count} check left: {checks}", "{count} checks left: {checks}", len(left))
-        parts.append(text.format(count=len(left), checks=_(", ").join(left)) if left else _("almost done"))
+            if left
+            else _("almost done")
+        )
         return _("; ").join(parts)
 
     def undone() -> str:
@@ -87,7 +94,7 @@ def watch(runs: Sequence[CheckRun], host: Host) -> Waiting:
         shown = _(", ").join(left[:_NAMED]) + (" ..." if len(left) > _NAMED else "")
         text = _("interrupted: no result yet from {checks}") if left else _("interrupted")
         if tools:
-            text = _("{text}; was waiting for {programs}").format(text=text, programs=tools)
+            text = _("{text}; was waiting for {programs}", text=text, programs=tools)
         return text.format(checks=shown)
 
     return Waiting(describe, undone)
@@ -111,7 +118,7 @@ def _left(runs: Sequence[CheckRun]) -> list[str]:
 
 
 def _since(program: str, seconds: float) -> str:
-    return _("{program} ({seconds:.0f} s)").format(program=program, seconds=seconds)
+    return _("{program} ({seconds:.0f} s)", program=program, seconds=seconds)
 
 
 class LogProgress:
@@ -149,7 +156,8 @@ class LogProgress:
         part = min(1.0, self._read / self._total)
         bar = "#" * round(part * _BAR)
         rate = self._read / seconds
-        text = _("[{bar}] {percent} %: {done} of {total} MB read, {rate} MB/s").format(
+        text = _(
+            "[{bar}] {percent} %: {done} of {total} MB read, {rate} MB/s",
             bar=f"{bar:<{_BAR}}",
             percent=round(100 * part),
             done=_mb(self._read),
@@ -157,25 +165,34 @@ class LogProgress:
             rate=_mb(rate),
         )
         left = (self._total - self._read) / rate if rate else 0
-        return text + _(", {seconds:.0f} s left").format(seconds=left) if rate else text
+        return text + _(", {seconds:.0f} s left", seconds=left) if rate else text
 
     def _undone(self) -> str:
-        text = _("interrupted: {done} of {total} MB were read, and nothing was concluded")
-        return text.format(done=_mb(self._read), total=_mb(self._total))
+        return _(
+            "interrupted: {done} of {total} MB were read, and nothing was concluded",
+            done=_mb(self._read),
+            total=_mb(self._total),
+        )
 
 
 def stream_waiting(name: str, read: Callable[[], int]) -> Waiting:
     """The same for a pipe, whose end nobody knows. `read`: how many bytes came so far."""
 
     def describe(seconds: float) -> str:
-        text = _("{seconds:.0f} s: {done} MB of {name} read, {rate} MB/s")
-        return text.format(
-            seconds=seconds, done=_mb(read()), name=name, rate=_mb(read() / max(seconds, 1e-3))
+        return _(
+            "{seconds:.0f} s: {done} MB of {name} read, {rate} MB/s",
+            seconds=seconds,
+            done=_mb(read()),
+            name=name,
+            rate=_mb(read() / max(seconds, 1e-3)),
         )
 
     def undone() -> str:
-        text = _("interrupted: {done} MB of {name} were read, and nothing was concluded")
-        return text.format(done=_mb(read()), name=name)
+        return _(
+            "interrupted: {done} MB of {name} were read, and nothing was concluded",
+            done=_mb(read()),
+            name=name,
+        )
 
     return Waiting(describe, undone)
 

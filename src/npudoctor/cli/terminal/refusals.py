@@ -30,8 +30,7 @@ def refusal(error: Exception) -> tuple[int, Optional[str]]:
     # Its lines may hold what was read from a file or a command line.
     lines = traceback.format_exception(type(error), error, error.__traceback__)
     output.write_stderr("".join(redact_lines(lines)))
-    text = _("this is a bug in npudoctor: {error}")
-    return 70, text.format(error=f"{type(error).__name__}: {error}")
+    return 70, _("this is a bug in npudoctor: {error}", error=f"{type(error).__name__}: {error}")
 
 
 def _usage(error: Any) -> str:
@@ -43,7 +42,7 @@ def _usage(error: Any) -> str:
         flag = _("the option {option} takes no value")
         return (flag if parameters[option] else _("the option {option} needs a value")).format(option=option)
     near = suggestion(option, set(parameters))
-    return _("no such option: {option}{suggestion}").format(option=option, suggestion=near)
+    return _("no such option: {option}{suggestion}", option=option, suggestion=near)
 
 
 def _options(context: Any) -> dict[str, bool]:

@@ -70,8 +70,9 @@ def _kinds(words: Sequence[str], patience: float, lenient: bool) -> list[str]:
                 kinds.append(kind)
         except bounded.Late:
             if not lenient:
-                text = _("does not answer within {seconds:g} s")
-                raise Absent(words[len(kinds)], text.format(seconds=patience), False) from None
+                raise Absent(
+                    words[len(kinds)], _("does not answer within {seconds:g} s", seconds=patience), False
+                ) from None
             kinds.append(_NOTHING)
     return kinds
 

@@ -92,8 +92,14 @@ def _judge(descriptor: int, leaders: dict[int, str]) -> None:
     owner = os.fstat(descriptor).st_uid
     for uid, link in leaders.items():
         if uid != owner:
-            text = _("link {link} belongs to uid {uid} but its target belongs to uid {owner}: not followed")
-            raise Unreadable(text.format(link=link, uid=uid, owner=owner))
+            raise Unreadable(
+                _(
+                    "link {link} belongs to uid {uid} but its target belongs to uid {owner}: not followed",
+                    link=link,
+                    uid=uid,
+                    owner=owner,
+                )
+            )
 
 
 def expect_own_name(found: os.stat_result, place: os.stat_result) -> None:
@@ -103,8 +109,9 @@ def expect_own_name(found: os.stat_result, place: os.stat_result) -> None:
         return
     shared = bool(place.st_mode & 0o002 or (place.st_mode & 0o020 and place.st_gid))
     if shared or place.st_uid not in (0, found.st_uid):
-        text = _("another user may have made this hard link to a file of uid {uid}: not read")
-        raise Unreadable(text.format(uid=found.st_uid))
+        raise Unreadable(
+            _("another user may have made this hard link to a file of uid {uid}: not read", uid=found.st_uid)
+        )
 
 
 def folder(path: str) -> int:

@@ -223,9 +223,7 @@ def _joined(
         one = whole[number]
         if one is not None and number in cut:
             limit = PARTS * PART >> 30
-            one.problem = one.problem or _("larger than {limit} GiB: the rest is not read").format(
-                limit=limit
-            )
+            one.problem = one.problem or _("larger than {limit} GiB: the rest is not read", limit=limit)
     return [one for one in whole if one is not None]
 
 

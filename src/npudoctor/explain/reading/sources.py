@@ -62,7 +62,7 @@ class Source:
                 return
             raw = itertools.chain((first,), raw)
         elif self.packed:
-            self.problem = _("compressed with {name}, which is not read").format(name=self.packed)
+            self.problem = _("compressed with {name}, which is not read", name=self.packed)
             return
         yield from _as_utf8(raw)
 
@@ -93,7 +93,7 @@ class Source:
             self.problem = over()
             return b""
         if self.bytes >= PLAIN:
-            self.problem = _("larger than {limit} GiB: the rest is not read").format(limit=PLAIN >> 30)
+            self.problem = _("larger than {limit} GiB: the rest is not read", limit=PLAIN >> 30)
             return b""
         piece = os.read(self._descriptor, most)
         if not piece:
@@ -124,8 +124,10 @@ class Source:
         if until == self._until:
             self.problem = over()
         else:
-            text = _("nothing came for {seconds} s: what came until then is explained")
-            self.problem = text.format(seconds=f"{self._patience:g}")
+            self.problem = _(
+                "nothing came for {seconds} s: what came until then is explained",
+                seconds=f"{self._patience:g}",
+            )
         return False
 
     def _polled(self, until: float) -> bool:
@@ -157,8 +159,8 @@ class Source:
                     made += len(text)
                     if made > UNPACKED:
                         limit = UNPACKED >> 30
-                        self.problem = _("unpacks to more than {limit} GiB: the rest is not read").format(
-                            limit=limit
+                        self.problem = _(
+                            "unpacks to more than {limit} GiB: the rest is not read", limit=limit
                         )
                         return
                     yield text

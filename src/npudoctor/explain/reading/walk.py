@@ -181,7 +181,7 @@ class Walk:
             self.problems.append(
                 (
                     path,
-                    _("a hard link to a file that belongs to uid {uid}: not read").format(uid=found.st_uid),
+                    _("a hard link to a file that belongs to uid {uid}: not read", uid=found.st_uid),
                 )
             )
         elif found.st_mtime >= self._since:
@@ -195,8 +195,15 @@ class Walk:
         elif kind in opening.UNREAL:
             self._unreal(path, False)
         elif not answers(here.listing, name, SECONDS):
-            text = _("the file system mounted there does not answer within {seconds:g} s: not read")
-            self.problems.append((path, text.format(seconds=SECONDS)))
+            self.problems.append(
+                (
+                    path,
+                    _(
+                        "the file system mounted there does not answer within {seconds:g} s: not read",
+                        seconds=SECONDS,
+                    ),
+                )
+            )
         else:
             return True
         return False
@@ -213,9 +220,10 @@ class Walk:
         if led is None and target.endswith(_NO_LOGS):
             self.left_out.append(path)
         elif led is None:
-            text = _("a link out of the folder, to {target}: not followed")
             kept_elsewhere = _called_as_log(name) or _called_as_log(target)
-            (self.problems if kept_elsewhere else self.notes).append((path, text.format(target=target)))
+            (self.problems if kept_elsewhere else self.notes).append(
+                (path, _("a link out of the folder, to {target}: not followed", target=target))
+            )
         elif led:
             self.notes.append((path, _("a link to a folder that is read anyway: not followed")))
 

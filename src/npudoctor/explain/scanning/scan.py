@@ -171,8 +171,10 @@ class Scan:
                     break
         self._spent = spent + time.process_time() - begun
         if self._spent > self._judging and not self.evidence.problem:
-            text = _("has more lines that look like errors than can be examined in {seconds:g} s")
-            self.evidence.problem = text.format(seconds=self._judging)
+            self.evidence.problem = _(
+                "has more lines that look like errors than can be examined in {seconds:g} s",
+                seconds=self._judging,
+            )
 
     def _mine(self, piece: bytes) -> tuple[int, int]:
         """Where what is ours of a piece begins and ends."""

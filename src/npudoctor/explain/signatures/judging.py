@@ -71,14 +71,14 @@ def wrong(row: Mapping[str, Any]) -> Optional[str]:
 
 def _reasons(row: Mapping[str, Any]) -> Iterator[str]:
     for key in sorted(_REQUIRED - set(row)):
-        yield _("the row lacks {key}").format(key=key)
+        yield _("the row lacks {key}", key=key)
     if not _FOUND_BY & set(row):
-        yield _("the row lacks {key}").format(key="patterns")
+        yield _("the row lacks {key}", key="patterns")
     for key in sorted(set(row) - _REQUIRED - _OPTIONAL):
-        yield _("unknown key {key}").format(key=key)
+        yield _("unknown key {key}", key=key)
     for key, value in row.items():
         if key in _RULES and not _RULES[key](value):
-            yield _("{key}: {value} is not what it must be").format(key=key, value=repr(value)[:80])
+            yield _("{key}: {value} is not what it must be", key=key, value=repr(value)[:80])
     yield from _unsuitable(row)
 
 

@@ -91,7 +91,7 @@ def _parsed(pattern: str) -> Any:
     except (re.error, OverflowError, RecursionError) as error:
         raise Unsuitable(f"{pattern}: {error}") from error
     if tree.state.flags & ~(re.IGNORECASE | re.UNICODE):
-        raise Unsuitable(_("{pattern}: of all flags only (?i) may be used").format(pattern=pattern))
+        raise Unsuitable(_("{pattern}: of all flags only (?i) may be used", pattern=pattern))
     _judge(pattern, tree, False)
     return tree
 
@@ -117,11 +117,12 @@ def _walked(tree: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
 def _judge(pattern: str, tree: Iterable[Any], repeated: bool) -> None:
     for kind, value in tree:
         if str(kind) in _STRANGE:
-            text = _("{pattern}: no backreferences, lookaround or possessive repeats")
-            raise Unsuitable(text.format(pattern=pattern))
+            raise Unsuitable(
+                _("{pattern}: no backreferences, lookaround or possessive repeats", pattern=pattern)
+            )
         endless = kind in (c.MAX_REPEAT, c.MIN_REPEAT) and value[1] > _MOST * _MOST
         if endless and repeated:  # (a+)+ could divide a text in endless ways; (\w+\.)+ only in one
-            raise Unsuitable(_("{pattern}: a repeat within a repeat").format(pattern=pattern))
+            raise Unsuitable(_("{pattern}: a repeat within a repeat", pattern=pattern))
         for inner in _inside(kind, value):
             _judge(pattern, inner, (repeated or endless) and not any(kind is c.LITERAL for kind, _ in inner))
 

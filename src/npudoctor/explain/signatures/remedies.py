@@ -56,9 +56,9 @@ def _conditional(lines: Sequence[str]) -> Iterator[str]:
     for line in lines:
         if _of_cann(line):
             wanting = True
-            yield _("if CANN is installed: {line}").format(line=line)
+            yield _("if CANN is installed: {line}", line=line)
         elif _NNAL.search(line):
-            yield _("if NNAL is installed: {line}").format(line=line)
+            yield _("if NNAL is installed: {line}", line=line)
         else:
             yield line
     if wanting:

@@ -77,7 +77,7 @@ def _all() -> Iterator[Signature]:
     for name in names():
         for signature in _file(os.path.join(FOLDER, name)):
             if signature.id in known:
-                raise Invalid(_("{id}: there are two signatures of this id").format(id=signature.id))
+                raise Invalid(_("{id}: there are two signatures of this id", id=signature.id))
             known.add(signature.id)
             yield signature
 
@@ -91,7 +91,7 @@ def signatures_of(document: Mapping[str, Any], origin: str) -> Iterator[Signatur
     """The signatures of a file; Invalid at the first row that is none."""
     strange = set(document) - {"signature", "source", "as_of"}
     if strange:
-        raise Invalid(_("unknown key {key}").format(key=min(strange)))
+        raise Invalid(_("unknown key {key}", key=min(strange)))
     rows = document.get("signature", [])
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise Invalid(_("signature: no list of rows"))
@@ -137,7 +137,7 @@ def site_signatures(knowledge: Knowledge) -> tuple[dict[str, Signature], list[Br
             continue
         for signature in mine:
             if signature.id in found:
-                text = _("{id}: there are two signatures of this id").format(id=signature.id)
+                text = _("{id}: there are two signatures of this id", id=signature.id)
                 broken.append(BrokenEntry(path, text))
             found.setdefault(signature.id, signature)
     return found, broken

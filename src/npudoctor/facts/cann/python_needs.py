@@ -41,7 +41,7 @@ def needs_of(host: Host, active: Install) -> list[Need]:
     te = _te(host, active)
     required = all_required(te, host.interpreter.layout()) if te is not None else {}
     vital = {name for name, row in rows.items() if row["start"]}
-    source = _("metadata of {name}").format(name=te.folder if te else "te")
+    source = _("metadata of {name}", name=te.folder if te else "te")
     needs = [
         Need(name, required[name], Severity.ERROR if name in vital else Severity.WARNING, source)
         for name in sorted(required)

@@ -90,7 +90,7 @@ def _closed_to(files: Files, install: Install, who: Identity) -> Optional[str]:
         if barrier is None and entry is not None and who.kept_from(entry, bits):
             barrier = path
         if barrier is not None:
-            return _("{path} cannot be read: {why}").format(path=barrier, why=strerror(errno.EACCES))
+            return _("{path} cannot be read: {why}", path=barrier, why=strerror(errno.EACCES))
     return None
 
 

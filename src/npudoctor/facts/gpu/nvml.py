@@ -164,7 +164,7 @@ def _by_tool(host: Host, before: Answer) -> list[Gpu]:
         if before.ended != "exited" or before.status == NO_MODULE or "Not Found" in before.stderr:
             text = _("nvidia-smi is not installed, and nvidia-ml-py is not installed next to npudoctor")
             raise CannotTell(text, advisory=True)
-        raise CannotTell(_("the NVIDIA driver does not answer: {why}").format(why=_why(before)))
+        raise CannotTell(_("the NVIDIA driver does not answer: {why}", why=_why(before)))
     rows = [_ask(host, f"--query-gpu={GPUS}"), _ask(host, f"--query-compute-apps={APPS}")]
     try:
         return [_gpu(place, row, rows[1]) for place, row in enumerate(rows[0])]
@@ -175,7 +175,7 @@ def _by_tool(host: Host, before: Answer) -> list[Gpu]:
 def _ask(host: Host, question: str) -> list[list[str]]:
     answer = host.commands.run([TOOL, question, FORMAT], timeout=SECOND * host.options.timeout, limit=LIMIT)
     if not answer.ok:
-        raise CannotTell(_("the NVIDIA driver does not answer: {why}").format(why=_why(answer)))
+        raise CannotTell(_("the NVIDIA driver does not answer: {why}", why=_why(answer)))
     return [[word.strip() for word in line.split(",")] for line in answer.stdout.splitlines() if line.strip()]
 
 
@@ -228,4 +228,4 @@ def _why(answer: Answer) -> str:
 def _cut(line: str, flooded: bool = False) -> str:
     if len(line) <= LONGEST and not flooded:
         return line
-    return _("{line}... (the output was cut)").format(line=line[:LONGEST])
+    return _("{line}... (the output was cut)", line=line[:LONGEST])

@@ -39,16 +39,16 @@ def why_idle(row: Row, valid: Mapping[str, str], variables: Mapping[str, str], c
     """Why a valid value has no effect; "" when it has."""
     name = row["name"]
     if chip in row.get("not_on", ()):
-        return _("it is not for this chip ({chip})").format(chip=chip)
+        return _("it is not for this chip ({chip})", chip=chip)
     if "needs" in row and not variables.get(row["needs"]):
-        return _("it is read only together with {name}").format(name=row["needs"])
+        return _("it is read only together with {name}", name=row["needs"])
     if variables.get(row.get("beaten_by", "")):
-        return _("{name} takes precedence").format(name=row["beaten_by"])
+        return _("{name} takes precedence", name=row["beaten_by"])
     if name == "HCCL_WHITELIST_FILE" and valid.get("HCCL_WHITELIST_DISABLE", "1") != "0":
         return _("the whitelist is off")
     deterministic = valid.get("HCCL_DETERMINISTIC", "false").lower() != "false"
     if name == "HCCL_OP_EXPANSION_MODE" and valid[name] == "AIV" and deterministic:
-        return _("{name} takes precedence").format(name="HCCL_DETERMINISTIC")
+        return _("{name} takes precedence", name="HCCL_DETERMINISTIC")
     return ""
 
 

@@ -88,16 +88,25 @@ class Here:
         if self._conf is None or not self._conf.addresses() or not _nodes(self._host):
             return
         if all(device.ip for device in self._table.devices):
-            text = _("no server of the rank table has the NPU addresses of this machine in {conf}: {own}")
             own = listed(self._conf.addresses().values())
-            yield Fault("not-this-host", text.format(conf=CONF, own=own))
+            yield Fault(
+                "not-this-host",
+                _(
+                    "no server of the rank table has the NPU addresses of this machine in {conf}: {own}",
+                    conf=CONF,
+                    own=own,
+                ),
+            )
 
     def _wrong_addresses(self, server: Server) -> Iterator[Fault]:
         if self._conf is None:
             return
         wrong = [
-            _("device_id {id} has {told}, and address_{id} is {real}").format(
-                id=device.id, told=device.ip, real=real
+            _(
+                "device_id {id} has {told}, and address_{id} is {real}",
+                id=device.id,
+                told=device.ip,
+                real=real,
             )
             for device in server.devices
             if device.id is not None and is_address(device.ip)
@@ -141,9 +150,16 @@ class Here:
 
     def _wrong_host_ip(self, server: Server) -> Iterator[Fault]:
         if is_address(server.host_ip) and is_local(self._host, server.host_ip) is False:
-            text = _("server {server} is this machine, but its host_ip {address} is not an address of it")
             severity = Severity.WARNING if retries(self._host.variables) else Severity.INFO
-            yield Fault("host-address", text.format(server=server.id, address=server.host_ip), severity)
+            yield Fault(
+                "host-address",
+                _(
+                    "server {server} is this machine, but its host_ip {address} is not an address of it",
+                    server=server.id,
+                    address=server.host_ip,
+                ),
+                severity,
+            )
 
 
 def _number(host: Host, variable: str) -> Optional[int]:

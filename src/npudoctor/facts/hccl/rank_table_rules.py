@@ -69,13 +69,26 @@ def retries(variables: Mapping[str, str]) -> bool:
 def _counts(table: RankTable) -> Iterator[Fault]:
     for count in table.counts:
         if count.told is not None and count.told != count.real:
-            text = _("{place} is {told}, but there are {real}")
-            yield Fault("wrong-count", text.format(place=count.where, told=count.told, real=count.real))
+            yield Fault(
+                "wrong-count",
+                _(
+                    "{place} is {told}, but there are {real}",
+                    place=count.where,
+                    told=count.told,
+                    real=count.real,
+                ),
+            )
     sizes = [len(server.devices) for server in table.servers if server.devices]
     if any(size not in PER_SERVER for size in sizes) or len(set(sizes)) > 1:
-        text = _("the servers have {counts} devices; usual are 1, 2, 4, 8 or 16, the same on each")
         severity = Severity.ERROR if table.template == LAB else Severity.INFO
-        yield Fault("device-counts", text.format(counts=listed(sizes)), severity)
+        yield Fault(
+            "device-counts",
+            _(
+                "the servers have {counts} devices; usual are 1, 2, 4, 8 or 16, the same on each",
+                counts=listed(sizes),
+            ),
+            severity,
+        )
 
 
 def _names(table: RankTable) -> Iterator[Fault]:
@@ -86,12 +99,20 @@ def _names(table: RankTable) -> Iterator[Fault]:
     }
     for key, values in names.items():
         for value in repeated(value for value in values if value):
-            text = _("{key} {value} appears more than once")
-            yield Fault("repeated", text.format(key=key, value=value[:NAME_BYTES]))
+            yield Fault(
+                "repeated", _("{key} {value} appears more than once", key=key, value=value[:NAME_BYTES])
+            )
         for value in values:
             if len(value.encode("utf-8", "replace")) > NAME_BYTES:
-                text = _("{key} {value} is longer than {count} characters")
-                yield Fault("bad-value", text.format(key=key, value=value[:20] + "...", count=NAME_BYTES))
+                yield Fault(
+                    "bad-value",
+                    _(
+                        "{key} {value} is longer than {count} characters",
+                        key=key,
+                        value=value[:20] + "...",
+                        count=NAME_BYTES,
+                    ),
+                )
 
 
 def _ranks(table: RankTable) -> Iterator[Fault]:
@@ -100,7 +121,7 @@ def _ranks(table: RankTable) -> Iterator[Fault]:
         return
     twice, gaps = sorted(repeated(ranks)), sorted(set(range(len(ranks))) - set(ranks))
     if twice:
-        yield Fault("rank-ids", _("rank_id {ranks} appears more than once").format(ranks=listed(twice)))
+        yield Fault("rank-ids", _("rank_id {ranks} appears more than once", ranks=listed(twice)))
     if gaps:
         text = _("rank_id {ranks} is missing: {count} ranks must be 0 to {last}")
         text = text.format(ranks=listed(gaps), count=len(ranks), last=len(ranks) - 1)
@@ -113,8 +134,15 @@ def _rank_gaps(table: RankTable) -> Iterator[Fault]:
     for server in table.servers:
         own = sorted(device.rank for device in server.devices if device.rank is not None)
         if own and own[-1] - own[0] >= len(own):  # n ranks in a row span n - 1
-            text = _("the ranks of server {server} are not consecutive: {ranks}")
-            yield Fault("split-ranks", text.format(server=server.id, ranks=listed(own)), Severity.WARNING)
+            yield Fault(
+                "split-ranks",
+                _(
+                    "the ranks of server {server} are not consecutive: {ranks}",
+                    server=server.id,
+                    ranks=listed(own),
+                ),
+                Severity.WARNING,
+            )
 
 
 def _devices(table: RankTable) -> Iterator[Fault]:
@@ -151,15 +179,16 @@ def _addresses(table: RankTable, variables: Mapping[str, str]) -> Iterator[Fault
                 if not is_address(address):
                     yield _no_address(f"{device.where}.device_ip", address)
                 elif owners.setdefault(address, (server.id, device.id)) != (server.id, device.id):
-                    yield Fault("repeated", _("several devices have device_ip {value}").format(value=address))
+                    yield Fault("repeated", _("several devices have device_ip {value}", value=address))
     if lacking and _addresses_needed(table, variables):
-        text = _("device_ip is missing in {places}, and this job needs it")
-        yield Fault("no-address", text.format(places=listed(lacking)))
+        yield Fault(
+            "no-address", _("device_ip is missing in {places}, and this job needs it", places=listed(lacking))
+        )
 
 
 def _no_address(place: str, value: str) -> Fault:
     return Fault(
-        "bad-value", _("{place} is {value}, which is not an IP address").format(place=place, value=value[:60])
+        "bad-value", _("{place} is {value}, which is not an IP address", place=place, value=value[:60])
     )
 
 
@@ -199,7 +228,7 @@ def _super_pods(table: RankTable) -> Iterator[Fault]:
         return
     for device in table.devices:
         if device.super_id is None:
-            yield Fault("super-pods", _("{place}.super_device_id is missing").format(place=device.where))
+            yield Fault("super-pods", _("{place}.super_device_id is missing", place=device.where))
     members = [server for pod in table.super_pods for server in pod.servers]
     known = {server.id for server in table.servers}
     for text, names in (
@@ -223,12 +252,21 @@ def _inside_pods(table: RankTable) -> Iterator[Fault]:
             device.super_id for server in inside for device in server.devices if device.super_id is not None
         ]
         if repeated(ids):
-            text = _("super_device_id {ids} appears more than once in super pod {pod}")
-            yield Fault("repeated", text.format(ids=listed(repeated(ids)), pod=pod.id))
+            yield Fault(
+                "repeated",
+                _(
+                    "super_device_id {ids} appears more than once in super pod {pod}",
+                    ids=listed(repeated(ids)),
+                    pod=pod.id,
+                ),
+            )
         places = sorted(order[server.id] for server in inside)
         if places and places[-1] - places[0] >= len(places):
-            text = _("the servers of super pod {pod} are not consecutive in server_list")
-            yield Fault("split-ranks", text.format(pod=pod.id), Severity.WARNING)
+            yield Fault(
+                "split-ranks",
+                _("the servers of super pod {pod} are not consecutive in server_list", pod=pod.id),
+                Severity.WARNING,
+            )
 
 
 def _backups(table: RankTable, variables: Mapping[str, str]) -> Iterator[Fault]:
@@ -243,8 +281,14 @@ def _backups(table: RankTable, variables: Mapping[str, str]) -> Iterator[Fault]:
             if device.backup_ip and not is_address(device.backup_ip):
                 yield _no_address(f"{device.where}.backup_device_ip", device.backup_ip)
             elif at and (at[0] != server.id or device.id is None or at[1].id != device.id ^ 1):
-                text = _("{place}.backup_device_ip is not of the other die of the same NPU")
-                yield Fault("backup", text.format(place=device.where), severity)
+                yield Fault(
+                    "backup",
+                    _("{place}.backup_device_ip is not of the other die of the same NPU", place=device.where),
+                    severity,
+                )
             elif at and device.ports.get("backup_device_port", -1) == at[1].ports.get("device_port", -2):
-                text = _("{place}.backup_device_port is the device_port of that die")
-                yield Fault("backup", text.format(place=device.where), severity)
+                yield Fault(
+                    "backup",
+                    _("{place}.backup_device_port is the device_port of that die", place=device.where),
+                    severity,
+                )

@@ -44,11 +44,11 @@ def _unusable(host: Host, path: str) -> str:
     except CannotTell:
         return ""
     if text is None:
-        return _("{path} does not exist").format(path=path)
+        return _("{path} does not exist", path=path)
     try:
         json_of(text)
     except ValueError:
-        return _("{path} is not JSON").format(path=path)
+        return _("{path} is not JSON", path=path)
     return ""
 
 

@@ -62,7 +62,7 @@ class Claim:
     def label(self) -> str:
         """How a message names the ports."""
         if not self.variable:
-            return _("HCCL's default, {ports}").format(ports=spell(self.spans))
+            return _("HCCL's default, {ports}", ports=spell(self.spans))
         return f"{self.variable}={self.value[:80]}" if self.hccl else self.variable
 
 
@@ -117,8 +117,15 @@ def _meeting_point(host: Host, variable: str, place: str, lowest: int) -> Iterat
     if ours is False:
         yield RemotePort(port, place, address)
     elif port:
-        asks = _("could not determine whether {variable}={value} is this machine: only a name server knows")
-        unsure = "" if ours else asks.format(variable=place, value=address)
+        unsure = (
+            ""
+            if ours
+            else _(
+                "could not determine whether {variable}={value} is this machine: only a name server knows",
+                variable=place,
+                value=address,
+            )
+        )
         yield Claim(variable, value, ((port, port),), unsure)
 
 

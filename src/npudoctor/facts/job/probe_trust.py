@@ -32,7 +32,7 @@ def why_not(host: Host, until: float = math.inf) -> Optional[str]:
         return None
     for why in _distrusted(host, host.commands.trust):
         if why:
-            return _("not run as root, because other users may have written it: {why}").format(why=why)
+            return _("not run as root, because other users may have written it: {why}", why=why)
         if time.monotonic() > until:
             return _("could not determine in time who owns the job's modules")
     return None
@@ -41,7 +41,7 @@ def why_not(host: Host, until: float = math.inf) -> Optional[str]:
 def _distrusted(host: Host, trust: RootTrust) -> Iterator[Optional[str]]:
     variables = {**host.variables, **absolute_search_paths(host)}
     for name in ("PYTHONHOME", "LD_AUDIT"):
-        yield _("{variable} is set").format(variable=name) if variables.get(name) else None
+        yield _("{variable} is set", variable=name) if variables.get(name) else None
     yield from map(trust.why_not_modules, _searched(host, variables.get("PYTHONPATH", "")))
     libraries = split_path(variables.get("LD_LIBRARY_PATH", ""), ":;")
     yield from (trust.why_not_entries(folder) for folder in libraries)

@@ -85,15 +85,15 @@ class ProbeResult:
     def ending(self) -> str:
         """How it ended, for a person."""
         if self.answer.ended == "timeout":
-            return _("no answer within {seconds:.0f} s").format(seconds=self.answer.seconds)
+            return _("no answer within {seconds:.0f} s", seconds=self.answer.seconds)
         status = self.answer.status
         if status is None:
             return self.answer.ended
         if status < 0:
-            return _("killed by signal {number} ({name})").format(number=-status, name=_signal(-status))
+            return _("killed by signal {number} ({name})", number=-status, name=_signal(-status))
         if not status:
             return _("Python exited early with status 0")
-        return _("exit status {status}").format(status=status)
+        return _("exit status {status}", status=status)
 
 
 def _signal(number: int) -> str:
@@ -172,8 +172,9 @@ def _run(
         farewell=ASKED_WHERE,
     )
     if answer.ended in ("missing", "untrusted", "not-started"):
-        text = _("{python} was not started: {why}")
-        raise CannotTell(text.format(python=argv[0], why=answer.stderr or answer.ended))
+        raise CannotTell(
+            _("{python} was not started: {why}", python=argv[0], why=answer.stderr or answer.ended)
+        )
     if answer.ended == "timeout" and seconds < whole:
         raise _no_time()
     return _probed(answer, answer_file)
@@ -207,8 +208,7 @@ def _folder(host: Host, token: str) -> Iterator[str]:
     try:
         private = tempfile.mkdtemp(prefix="npudoctor-probe-")
     except OSError as error:
-        text = _("cannot create a temporary folder: {why}")
-        raise CannotTell(text.format(why=strerror(error.errno))) from error
+        raise CannotTell(_("cannot create a temporary folder: {why}", why=strerror(error.errno))) from error
 
     since = now()
 

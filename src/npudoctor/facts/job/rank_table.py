@@ -52,7 +52,7 @@ def named_path(host: Host, variable: str) -> Optional[str]:
         return value or None
     folder = working_directory(host)
     if folder is None:
-        raise CannotTell(_("the working directory is gone: {path} cannot be found").format(path=value))
+        raise CannotTell(_("the working directory is gone: {path} cannot be found", path=value))
     return f"{folder.rstrip('/')}/{value}"
 
 
@@ -84,7 +84,7 @@ def read_table(host: Host, path: str) -> RankTableFile:
         return RankTableFile({}, MISSING)
     if len(content) > LIMIT:
         return RankTableFile(
-            {}, TOO_LARGE, _("{path} is larger than {count} MiB").format(path=path, count=LIMIT >> 20)
+            {}, TOO_LARGE, _("{path} is larger than {count} MiB", path=path, count=LIMIT >> 20)
         )
     named = files.lstat(path)
     return parse_table(content, link=named is not None and named.is_link)
@@ -95,7 +95,7 @@ def parse_table(content: bytes, link: bool = False) -> RankTableFile:
     try:
         text = content.decode("utf-8-sig").lstrip(" \t\r\n")
     except UnicodeDecodeError as error:
-        return RankTableFile({}, NOT_JSON, _("byte {number} is not UTF-8").format(number=error.start), link)
+        return RankTableFile({}, NOT_JSON, _("byte {number} is not UTF-8", number=error.start), link)
     if not text:
         return RankTableFile({}, NOT_JSON, _("it is empty"), link)
     from json import JSONDecodeError
@@ -110,7 +110,7 @@ def parse_table(content: bytes, link: bool = False) -> RankTableFile:
     except TooMuch as error:
         return RankTableFile({}, NOT_JSON, str(error), link)
     except ValueError as error:
-        return RankTableFile({}, NOT_JSON, _("{value} is not JSON").format(value=error), link)
+        return RankTableFile({}, NOT_JSON, _("{value} is not JSON", value=error), link)
     if not isinstance(table, dict):
         return RankTableFile({}, NOT_JSON, _("it does not begin with a brace"), link)
     import hashlib
@@ -126,5 +126,5 @@ def _refuse(constant: str) -> float:
 def _why(text: str, position: int, line: int, column: int) -> str:
     around = text[max(0, position - 1) : position + 2]
     if "//" in around or "/*" in around or text[position : position + 1] == "#":
-        return _("line {line} has a comment, which JSON does not allow").format(line=line)
-    return _("line {line}, column {column} is not JSON").format(line=line, column=column)
+        return _("line {line} has a comment, which JSON does not allow", line=line)
+    return _("line {line}, column {column} is not JSON", line=line, column=column)

@@ -176,14 +176,12 @@ class RankTableReader:
         place = f"{where}.{key}".lstrip(".")
         if isinstance(value, str):
             if needed and not value:
-                self.faults.append(_("{place} is empty").format(place=place))
+                self.faults.append(_("{place} is empty", place=place))
             return value
         if key in holder:
-            self.faults.append(
-                _("{place} is not a string: every value must be in quotes").format(place=place)
-            )
+            self.faults.append(_("{place} is not a string: every value must be in quotes", place=place))
         elif needed:
-            self.faults.append(_("{place} is missing").format(place=place))
+            self.faults.append(_("{place} is missing", place=place))
         return ""
 
     def number(self, holder: Object, key: str, where: str, needed: bool = True) -> Optional[int]:
@@ -192,8 +190,13 @@ class RankTableReader:
         if value.isascii() and value.isdecimal() and len(value) < 11:
             return int(value)
         if value:
-            text = _("{place} is {value}, which is not a whole number")
-            self.faults.append(text.format(place=f"{where}.{key}".lstrip("."), value=value[:40]))
+            self.faults.append(
+                _(
+                    "{place} is {value}, which is not a whole number",
+                    place=f"{where}.{key}".lstrip("."),
+                    value=value[:40],
+                )
+            )
         return None
 
     def items(self, holder: Object, key: str, where: str) -> Iterator[tuple[str, Object]]:
@@ -201,12 +204,12 @@ class RankTableReader:
         value = holder.get(key)
         place = f"{where}.{key}".lstrip(".")
         if key not in holder:
-            self.faults.append(_("{place} is missing").format(place=place))
+            self.faults.append(_("{place} is missing", place=place))
         elif not isinstance(value, list) or not value:
-            self.faults.append(_("{place} is not a non-empty list").format(place=place))
+            self.faults.append(_("{place} is not a non-empty list", place=place))
         else:
             for index, item in enumerate(value):
                 if isinstance(item, dict):
                     yield f"{place}[{index}]", item
                 else:
-                    self.faults.append(_("{place} is not an object").format(place=f"{place}[{index}]"))
+                    self.faults.append(_("{place} is not an object", place=f"{place}[{index}]"))

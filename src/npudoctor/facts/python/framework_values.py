@@ -48,9 +48,7 @@ def refusals(host: Host) -> Iterator[Refusal]:
 def _logs(host: Host, value: str) -> Optional[str]:
     """torch takes its own names, and the full names of modules that there are."""
     known = _LOG_NAME.findall(_text(host, "torch", _LOGS_FILE))
-    wanted = _("comma-separated names of logs, such as {names}, or of modules").format(
-        names="dynamo, +inductor"
-    )
+    wanted = _("comma-separated names of logs, such as {names}, or of modules", names="dynamo, +inductor")
     if not value or not known:
         return None
     if not _LOGS.fullmatch(value):
@@ -76,9 +74,7 @@ def _log_format(host: Host, value: str) -> Optional[str]:
     try:
         logging.Formatter(value)
     except ValueError:
-        return _("a format of Python's logging, such as {example}").format(
-            example="%(levelname)s: %(message)s"
-        )
+        return _("a format of Python's logging, such as {example}", example="%(levelname)s: %(message)s")
     except (TypeError, KeyError, IndexError):
         pass
     return None
@@ -101,7 +97,7 @@ def _to_stderr(host: Host, value: str) -> Optional[str]:
     if value and value.strip() not in ("0", "1"):
         return "0, 1"
     nowhere = value.strip() == "0" and not host.variables.get("GLOG_log_dir")
-    return _("1, or 0 with {variable} beside it").format(variable="GLOG_log_dir") if nowhere else None
+    return _("1, or 0 with {variable} beside it", variable="GLOG_log_dir") if nowhere else None
 
 
 def _whole(empty: bool) -> Callable[[Host, str], Optional[str]]:
@@ -115,7 +111,7 @@ def _whole(empty: bool) -> Callable[[Host, str], Optional[str]]:
 def _processors(_host: Host, value: str) -> Optional[str]:
     if _CPUS.fullmatch(value):
         return None
-    return _("numbers of processors, such as {example}").format(example="0-3 8")
+    return _("numbers of processors, such as {example}", example="0-3 8")
 
 
 class Row(NamedTuple):

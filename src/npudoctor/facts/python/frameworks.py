@@ -83,7 +83,7 @@ def _works_without(host: Host, user: Distribution, name: str) -> bool:
 
 
 def _breaks(row: Row) -> str:
-    return _("{what} fails: {error}").format(what=row["breaks"], error=row["error"])
+    return _("{what} fails: {error}", what=row["breaks"], error=row["error"])
 
 
 def _overruled(host: Host) -> Overruled:

@@ -36,7 +36,7 @@ def undetermined(host: Host) -> Optional[str]:
         text = _text(host, path, TEXT_LIMIT)
         known = (ran and path.rpartition("/")[0] not in named) or any(startup_statements(text))
         if text and not known and not adds_nothing(text):
-            return _("could not determine what {path} does when Python starts").format(path=path)
+            return _("could not determine what {path} does when Python starts", path=path)
     return None
 
 

@@ -61,14 +61,15 @@ def parse(content: bytes) -> Snapshot:
         return of_object(document)
     if schema == REPORT:
         return _of_report(document)
-    text = _("its schema is {schema}, not {known}")
-    raise Unreadable(text.format(schema=_word(schema) or "-", known=f"{SNAPSHOT}, {REPORT}"))
+    raise Unreadable(
+        _("its schema is {schema}, not {known}", schema=_word(schema) or "-", known=f"{SNAPSHOT}, {REPORT}")
+    )
 
 
 def load(content: bytes) -> dict[str, Any]:
     """The JSON object of a file, whatever is wrong with it found in bounded time."""
     if len(content) > LARGEST:
-        raise Unreadable(_("it is larger than {most} bytes").format(most=LARGEST))
+        raise Unreadable(_("it is larger than {most} bytes", most=LARGEST))
     try:
         document = json_of(content, parse_int=_integer, parse_float=_number, parse_constant=_constant)
     except TooMuch as error:

@@ -135,8 +135,10 @@ def _hccn(host: Host) -> Iterator[Fact]:
     if not host.identity.is_root:
         raise CannotTell(_("only root may ask hccn_tool"), advisory=True)
     if not host.commands.may_run(program):
-        text = _("{path} is not run as root: it or a folder above it is writable by other users")
-        raise CannotTell(text.format(path=program), advisory=True)
+        raise CannotTell(
+            _("{path} is not run as root: it or a folder above it is writable by other users", path=program),
+            advisory=True,
+        )
     for port in host.hccn.ports():
         for name, reply in port.replies.items():
             label = f"NPU {port.device} {name}"

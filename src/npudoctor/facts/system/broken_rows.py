@@ -19,10 +19,13 @@ def broken_rows(host: Host, check: str, table: str) -> Iterator[Finding]:
     """A warning for what a site added to a table and could not be used."""
     broken = host.knowledge.broken(table)
     if broken:
-        text = _("this site's compatibility rows cannot be used: {path}: {why}")
         yield Finding(
             f"{check}.site-table",
-            text.format(path=broken[0].path, why=broken[0].reason),
+            _(
+                "this site's compatibility rows cannot be used: {path}: {why}",
+                path=broken[0].path,
+                why=broken[0].reason,
+            ),
             evidence=tuple(f"{entry.path}: {entry.reason}" for entry in broken),
             action=Action.CONFIG,
             echo_of=tuple(f"{other}.site-table" for other in USERS[: USERS.index(check)]),

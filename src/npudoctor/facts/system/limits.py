@@ -56,7 +56,7 @@ def limit_of(host: Host, name: str) -> Limit:
     path = f"/proc/{host.options.env_of or 'self'}/limits"
     limit = parse_limits(host.running_files.text(path) or "").get(name)
     if limit is None:
-        raise CannotTell(_("{path} does not list the limit {name}").format(path=path, name=name))
+        raise CannotTell(_("{path} does not list the limit {name}", path=path, name=name))
     return limit
 
 

@@ -100,10 +100,8 @@ def why_forbidden(step: Step, host: Host) -> Optional[str]:
 
     name = user_name(owner)
     if host.identity.is_root:
-        return _("it belongs to {user}: add --owner {user} to remove it").format(user=name)
-    return _("it belongs to {user}: only {user}, or root with --owner {user}, may remove it").format(
-        user=name
-    )
+        return _("it belongs to {user}: add --owner {user} to remove it", user=name)
+    return _("it belongs to {user}: only {user}, or root with --owner {user}, may remove it", user=name)
 
 
 def of_variables(step: Step) -> bool:

@@ -49,7 +49,7 @@ def remount(step: Remount, host: Host, at: Observer) -> None:
     if now == step.size:
         raise Gone(_("already done"))
     if now != step.was:
-        raise Refused(_("{path} has changed since").format(path=step.path))
+        raise Refused(_("{path} has changed since", path=step.path))
     with changing(at, "run mount"):
         answer = host.commands.run(step.argv, timeout=COMMAND_SECONDS)
     if _size(step.path, host.again()) == now:
@@ -76,7 +76,7 @@ def delete_rule(step: DeleteRule, host: Host, at: Observer) -> None:
     if not handles:
         raise Gone
     if len(handles) > 1:
-        raise Refused(_("several rules carry the comment {comment}").format(comment=step.comment))
+        raise Refused(_("several rules carry the comment {comment}", comment=step.comment))
     _nft(("nft", "delete", "rule", *step.place, "handle", str(handles[0])), host, at)
 
 
@@ -98,7 +98,7 @@ def _same(mark: FileMark, host: Host) -> None:
     now = host.files.stat(mark.name)
     seen = (mark.device, mark.inode, mark.size, mark.mtime_ns)
     if now is None or seen != (now.dev, now.ino, now.size, now.mtime_ns):
-        raise Refused(_("{path} has changed since").format(path=mark.name))
+        raise Refused(_("{path} has changed since", path=mark.name))
 
 
 def _nft(argv: Sequence[str], host: Host, at: Observer) -> None:
@@ -122,14 +122,14 @@ def failure_text(answer: Answer) -> str:
     """Why a program failed, with its last output."""
     name = answer.argv[0]
     if answer.ended == "missing":
-        return _("{name} is not installed").format(name=name)
+        return _("{name} is not installed", name=name)
     if answer.ended == "untrusted":
         text = _("{name} is not run as root: users other than root can write to it or to a folder above it")
         if answer.stderr:
             text = _("{name} is not run as root: {why}")
         return text.format(name=name, why=answer.stderr)
     if answer.ended == "not-started":
-        return _("{name} could not be started: {why}").format(name=name, why=answer.stderr)
+        return _("{name} could not be started: {why}", name=name, why=answer.stderr)
     output = _tail(answer.stderr) or _tail(answer.stdout)
     text = _("{name} {how}: {said}") if output else _("{name} {how} and printed nothing")
     return text.format(name=name, how=_how(answer), said=output)
@@ -137,12 +137,12 @@ def failure_text(answer: Answer) -> str:
 
 def _how(answer: Answer) -> str:
     if answer.ended == "timeout":
-        return _("did not end within {seconds:.0f} s").format(seconds=answer.seconds)
+        return _("did not end within {seconds:.0f} s", seconds=answer.seconds)
     if answer.ended != "exited" or answer.status is None:  # it flooded us
         return _("wrote too much and was stopped")
     if answer.status < 0:
-        return _("was ended by signal {number}").format(number=-answer.status)
-    return _("exited with status {status}").format(status=answer.status)
+        return _("was ended by signal {number}", number=-answer.status)
+    return _("exited with status {status}", status=answer.status)
 
 
 def _tail(text: str) -> str:

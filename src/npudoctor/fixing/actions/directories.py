@@ -47,5 +47,5 @@ def refuse_replaced(path: str) -> Iterator[None]:
         raise Gone from None
     except OSError as error:
         if error.errno in _REPLACED:
-            raise Refused(_("{path} has been replaced since").format(path=path)) from None
+            raise Refused(_("{path} has been replaced since", path=path)) from None
         raise

@@ -63,7 +63,7 @@ def _expect_known(step: RemoveFiles, entries: Mapping[str, Entry], *, sockets: b
     """Refused before anything is removed, unless all that the folder holds was looked at and is unchanged."""
     marks = {mark.name: mark for mark in step.files}
     if not marks.keys() >= entries.keys():
-        raise Refused(_("{path} holds files that were not there before").format(path=step.directory))
+        raise Refused(_("{path} holds files that were not there before", path=step.directory))
     for name, entry in entries.items():
         (_expect_socket if sockets else expect_file)(marks[name], step.owner, entry)
 
@@ -71,7 +71,7 @@ def _expect_known(step: RemoveFiles, entries: Mapping[str, Entry], *, sockets: b
 def _expect_unanswered(step: RemoveFiles, names: Mapping[str, Entry], descriptor: int, host: Host) -> None:
     for name in names:
         if host.sockets.probe(name, descriptor) is not Listener.REFUSED:
-            raise Refused(_("a server may answer at {path}").format(path=f"{step.directory}/{name}"))
+            raise Refused(_("a server may answer at {path}", path=f"{step.directory}/{name}"))
 
 
 def _unlink(mark: FileMark, owner: int, descriptor: int, at: Observer, *, socket: bool) -> None:
@@ -88,17 +88,17 @@ def _expect_folder(step: RemoveFiles, now: Entry) -> None:
     """Refused unless this is the folder that was looked at, closed to all others."""
     seen = (step.device, step.inode, step.owner, 0o700)
     if seen != (now.dev, now.ino, now.uid, now.permissions) or not now.is_dir:
-        raise Refused(_("{path} has been replaced since").format(path=step.directory))
+        raise Refused(_("{path} has been replaced since", path=step.directory))
 
 
 def expect_file(mark: FileMark, owner: int, now: Entry) -> None:
     """Refused unless this is the file that was looked at, with one name and unchanged."""
     seen = (mark.device, mark.inode, mark.size, mark.mtime_ns, owner, 1)
     if seen != (now.dev, now.ino, now.size, now.mtime_ns, now.uid, now.nlink) or not now.is_file:
-        raise Refused(_("{path} has changed since").format(path=mark.name))
+        raise Refused(_("{path} has changed since", path=mark.name))
 
 
 def _expect_socket(mark: FileMark, owner: int, now: Entry) -> None:
     seen = (mark.device, mark.inode, mark.mtime_ns, owner, 1)
     if seen != (now.dev, now.ino, now.mtime_ns, now.uid, now.nlink) or not stat.S_ISSOCK(now.mode):
-        raise Refused(_("{path} has changed since").format(path=mark.name))
+        raise Refused(_("{path} has changed since", path=mark.name))

@@ -17,20 +17,20 @@ def set_kernel(step: SetKernel, _host: Host, at: Observer) -> None:
     path = _path(step.name)
     now = _read(path)
     if now == step.value:
-        raise Gone(_("{path} already has that value").format(path=path))
+        raise Gone(_("{path} already has that value", path=path))
     if now != step.was:
-        raise Refused(_("{path} has changed since").format(path=path))
+        raise Refused(_("{path} has changed since", path=path))
     with changing(at, f"set {step.name}"), open(path, "w", encoding="ascii") as file:
         file.write(step.value + "\n")
     now = _read(path)
     if now != step.value:
-        raise CommandFailed(_("{path} was set but reads {value}").format(path=path, value=now[:80]))
+        raise CommandFailed(_("{path} was set but reads {value}", path=path, value=now[:80]))
 
 
 def _path(name: str) -> str:
     parts = name.split(".")
     if not all(part.replace("_", "").replace("-", "").isalnum() and part.isascii() for part in parts):
-        raise Refused(_("{name} is not a kernel parameter").format(name=name))
+        raise Refused(_("{name} is not a kernel parameter", name=name))
     return os.path.join(SYSCTL, *parts)
 
 

@@ -39,11 +39,11 @@ def remove_shared_memory(step: RemoveSharedMemory, host: Host, at: Observer) -> 
     if now is None:
         raise Gone
     if not listed or not listed[0].same_as(now):
-        raise Refused(_("shmctl and /proc/sysvipc/shm disagree about segment {id}").format(id=step.shmid))
+        raise Refused(_("shmctl and /proc/sysvipc/shm disagree about segment {id}", id=step.shmid))
     if not _meant(step, now):
-        raise Refused(_("segment {id} is not the one that was checked").format(id=step.shmid))
+        raise Refused(_("segment {id} is not the one that was checked", id=step.shmid))
     if now.nattch:
-        raise Refused(_("segment {id} has been attached since").format(id=step.shmid))
+        raise Refused(_("segment {id} has been attached since", id=step.shmid))
     with changing(at, f"remove segment {step.shmid}"):
         try:
             remove_segment(step.shmid)
@@ -71,7 +71,7 @@ def remove_socket(step: RemoveSocket, host: Host, at: Observer) -> None:
         with _park(name, descriptor, at) as parked:
             _same_socket(step, parked, descriptor)
             if not _answers(Listener.REFUSED, host, parked, descriptor):
-                raise Refused(_("a server may answer at {path}").format(path=step.path))
+                raise Refused(_("a server may answer at {path}", path=step.path))
             with changing(at, f"unlink socket {name}"):
                 os.unlink(parked, dir_fd=descriptor)
 
@@ -84,8 +84,9 @@ def _still_dead(
         raise Refused(distrust)
     remaining = {row.shmid for row in host.sysvipc.segments_now()} & set(step.after)
     if remaining:
-        text = _("it proves that segment {id} is dead, which must be removed first")
-        raise Refused(text.format(id=min(remaining)))
+        raise Refused(
+            _("it proves that segment {id} is dead, which must be removed first", id=min(remaining))
+        )
     if not host.processes.ours():
         raise Refused(_("/proc shows a pid namespace other than npudoctor's"))
     server = serving_process(living_servers(host), step.port)
@@ -93,9 +94,9 @@ def _still_dead(
         raise Refused(server)
     directory = step.path.rpartition("/")[0]
     if is_listed(host, step.path) or is_listed(host, f"{directory}/cache_server_p{step.port}"):
-        raise Refused(_("/proc/net/unix lists {path}").format(path=step.path))
+        raise Refused(_("/proc/net/unix lists {path}", path=step.path))
     if not _answers(Listener.REFUSED, host, name, descriptor):
-        raise Refused(_("a server may answer at {path}").format(path=step.path))
+        raise Refused(_("a server may answer at {path}", path=step.path))
 
 
 @contextmanager
@@ -127,8 +128,13 @@ def _put_back(parked: str, name: str, descriptor: int, at: Observer) -> None:
         with changing(at, f"put back socket {name}"):
             rename_without_replacing(parked, name, descriptor)
     except FileExistsError:
-        text = _("{path} has been replaced since; the earlier file is now called {other}")
-        raise Refused(text.format(path=name, other=parked)) from None
+        raise Refused(
+            _(
+                "{path} has been replaced since; the earlier file is now called {other}",
+                path=name,
+                other=parked,
+            )
+        ) from None
 
 
 def _rename(old: str, new: str, descriptor: int) -> None:
@@ -153,7 +159,7 @@ def restore_socket(step: RestoreSocket, host: Host, at: Observer) -> None:
         if distrust:
             raise Refused(distrust)
         if not _answers(Listener.ALIVE, host, name, descriptor):
-            raise Refused(_("no server answers at {path} any longer").format(path=step.path))
+            raise Refused(_("no server answers at {path} any longer", path=step.path))
         with changing(at, f"restore socket {name}"):
             _rename(name, step.back_to.rsplit("/", 1)[1], descriptor)
 
@@ -165,7 +171,7 @@ def _same_socket(step: RemoveSocket | RestoreSocket, name: str, descriptor: int)
         raise Gone from None
     seen = (step.device, step.inode, step.mtime_ns, step.owner)
     if seen != (now.st_dev, now.st_ino, now.st_mtime_ns, now.st_uid) or not stat.S_ISSOCK(now.st_mode):
-        raise Refused(_("{path} has been replaced since").format(path=step.path))
+        raise Refused(_("{path} has been replaced since", path=step.path))
 
 
 def _answers(listener: Listener, host: Host, name: str, descriptor: int) -> bool:

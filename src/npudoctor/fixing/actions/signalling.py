@@ -76,10 +76,14 @@ def _room(count: int) -> Iterator[None]:
         yield
         return
     if hard != resource.RLIM_INFINITY and needed > hard:
-        text = _(
-            "cannot hold {count} processes open at once: this shell allows {limit} open files (ulimit -n)"
+        raise Refused(
+            _(
+                "cannot hold {count} processes open at once: this shell allows {limit} open files (ulimit "
+                "-n)",
+                count=count,
+                limit=hard,
+            )
         )
-        raise Refused(text.format(count=count, limit=hard))
     resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
     try:
         yield
@@ -92,10 +96,10 @@ def _runs(mark: ProcessMark, host: Host) -> bool:
     process = host.processes.now(mark.pid)
     if process is None:
         if host.processes.hidden(mark.pid):
-            raise Refused(_("pid {pid} is hidden").format(pid=mark.pid))
+            raise Refused(_("pid {pid} is hidden", pid=mark.pid))
         return False
     if process.started != mark.started:
-        raise Refused(_("pid {pid} now belongs to another process").format(pid=mark.pid))
+        raise Refused(_("pid {pid} now belongs to another process", pid=mark.pid))
     return not process.gone
 
 
@@ -113,8 +117,13 @@ def _still_stale(step: SignalProcess, left: Sequence[HeldProcess], fresh: Host) 
         if reason:
             raise Refused(reason)
         if child is not None:
-            text = _("process {pid} has a child {child} that is not proven stale, or is new")
-            raise Refused(text.format(pid=pid, child=child))
+            raise Refused(
+                _(
+                    "process {pid} has a child {child} that is not proven stale, or is new",
+                    pid=pid,
+                    child=child,
+                )
+            )
         living.append(held)
     return living
 
@@ -129,7 +138,7 @@ def _same(held: HeldProcess, owner: int, fresh: Host) -> bool:
     if seen != (owner, mark.cgroups):
         if now.exiting and not _remaining([held], ENDING, fresh):
             return False  # one that is just ending is in no control group any more
-        raise Refused(_("process {pid} changed its user or its control group").format(pid=mark.pid))
+        raise Refused(_("process {pid} changed its user or its control group", pid=mark.pid))
     return True
 
 
@@ -145,9 +154,7 @@ def _send(
         except ProcessLookupError:
             continue  # it ended by itself in between
         except PermissionError:
-            raise Failed(
-                _("the kernel does not allow npudoctor to signal process {pid}").format(pid=pid)
-            ) from None
+            raise Failed(_("the kernel does not allow npudoctor to signal process {pid}", pid=pid)) from None
 
 
 def _signal(held: HeldProcess, number: signal.Signals) -> None:
@@ -179,9 +186,8 @@ def _runs_on(mark: ProcessMark, host: Host) -> bool:
 def _why_there(pid: int, seconds: float, fresh: Host) -> str:
     """Why a process outlives SIGKILL: one of its threads, if not all of them, hangs in the kernel."""
     if any(_state(fresh, pid, task) == "D" for task in _tasks(fresh, pid)):
-        return _("process {pid} is in uninterruptible sleep: only a reboot ends it").format(pid=pid)
-    text = _("process {pid} has not ended {seconds} s after SIGKILL")
-    return text.format(pid=pid, seconds=f"{seconds:g}")
+        return _("process {pid} is in uninterruptible sleep: only a reboot ends it", pid=pid)
+    return _("process {pid} has not ended {seconds} s after SIGKILL", pid=pid, seconds=f"{seconds:g}")
 
 
 def _tasks(fresh: Host, pid: int) -> Sequence[str]:

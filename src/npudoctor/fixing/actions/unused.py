@@ -58,8 +58,15 @@ def remove_unused(step: RemoveUnused, host: Host, at: Observer) -> None:
             except Refused as refusal:
                 kept.append(str(refusal))
     if kept:
-        text = ngettext("{count} file stays: {why}", "{count} files stay: {why}", len(kept))
-        raise Refused(text.format(count=len(kept), why=kept[0]))
+        raise Refused(
+            ngettext(
+                "{count} file stays: {why}",
+                "{count} files stay: {why}",
+                len(kept),
+                count=len(kept),
+                why=kept[0],
+            )
+        )
     if gone == len(step.files):
         raise Gone
 
@@ -70,7 +77,7 @@ def _doubts(step: RemoveUnused, host: Host, descriptor: int) -> Mapping[str, str
     for mark in step.files:
         maker_and_kind = maker(mark.name)
         if maker_and_kind is None:
-            reasons[mark.name] = _("the name of {path} is not that of a known library").format(path=mark.name)
+            reasons[mark.name] = _("the name of {path} is not that of a known library", path=mark.name)
             continue
         with suppress(FileNotFoundError):
             status = os.stat(mark.name, dir_fd=descriptor, follow_symlinks=False)
@@ -97,7 +104,7 @@ def _remove(
         expect_file(mark, step.owner, entry_of(os.stat(mark.name, dir_fd=descriptor, follow_symlinks=False)))
         with changing(at, f"unlink file {mark.name}"):
             if fcntl.fcntl(file, fcntl.F_GETLEASE) != fcntl.F_WRLCK:  # somebody waits to open it
-                raise Refused(_("{path} is being opened").format(path=path))
+                raise Refused(_("{path} is being opened", path=path))
             os.unlink(mark.name, dir_fd=descriptor)
 
 
@@ -107,13 +114,14 @@ def _hold_lease(name: str, path: str, directory: int) -> Iterator[int]:
     try:
         file = os.open(name, _OPEN, dir_fd=directory)
     except BlockingIOError:  # somebody else's lease
-        raise Refused(_("{path} is in use").format(path=path)) from None
+        raise Refused(_("{path} is in use", path=path)) from None
     except PermissionError as error:
         raise Refused(f"{path}: {strerror(error.errno)}") from None
     try:
         if file_system(file) not in TRIED:
-            text = _("{path}: on its file system a lease does not prove that nobody uses it")
-            raise Refused(text.format(path=path))
+            raise Refused(
+                _("{path}: on its file system a lease does not prove that nobody uses it", path=path)
+            )
         _lease(file, path)
         yield file
     finally:

@@ -36,9 +36,9 @@ def write_file(step: WriteFile, host: Host, at: Observer) -> None:
     with _folder(step.path, host) as (folder, name):
         current = _look(folder, name, step.path)
         if current and current.content == step.raw:
-            raise Gone(_("{path} already has that value").format(path=step.path))
+            raise Gone(_("{path} already has that value", path=step.path))
         if (current and current.was) != step.was:
-            raise Refused(_("{path} has changed since").format(path=step.path))
+            raise Refused(_("{path} has changed since", path=step.path))
         if current:
             save_backup(step.kept, current.content, host, at)
         with _prepare(folder, name, step.raw, step.was, step.mode, current, at) as new:
@@ -67,7 +67,7 @@ def put_back(step: PutBack, host: Host, at: Observer) -> None:
             os.fsync(folder)
         again = _look(folder, name, step.path)
         if again is None or again.was.lasting != step.was.lasting:
-            raise Failed(_("{path} is not as it was before").format(path=step.path))
+            raise Failed(_("{path} is not as it was before", path=step.path))
 
 
 def _still_ours(step: PutBack, current: Optional[CurrentFile]) -> None:
@@ -75,11 +75,11 @@ def _still_ours(step: PutBack, current: Optional[CurrentFile]) -> None:
     if current is None and step.was is None:
         raise Gone
     if current is None:
-        raise Refused(_("{path} has been removed since").format(path=step.path))
+        raise Refused(_("{path} has been removed since", path=step.path))
     if step.was and current.was.lasting == step.was.lasting:
         raise Gone(_("it is already as it was before"))
     if digest(current.content) != step.sha256:
-        raise Refused(_("{path} has changed since").format(path=step.path))
+        raise Refused(_("{path} has changed since", path=step.path))
 
 
 @contextmanager
@@ -87,12 +87,12 @@ def _folder(path: str, host: Host) -> Iterator[tuple[int, str]]:
     """The descriptor of the folder of a path, and the name in it. Nobody but root and us may write there."""
     directory, _slash, name = path.rpartition("/")
     if not path.startswith("/") or name in ("", ".", ".."):
-        raise Refused(_("{path} is not the path of a file").format(path=path))
+        raise Refused(_("{path} is not the path of a file", path=path))
     try:
         folder = open_folder(directory or "/")
         descriptor, parents = folder.__enter__()
     except Gone:
-        raise Refused(_("the folder {path} does not exist").format(path=directory)) from None
+        raise Refused(_("the folder {path} does not exist", path=directory)) from None
     try:
         _expect_trusted(parents, host.identity.euid)
         _clear(descriptor, _new_name(name))  # what a run that was killed left
@@ -104,10 +104,10 @@ def _folder(path: str, host: Host) -> Iterator[tuple[int, str]]:
 def _expect_trusted(parents: tuple[Parent, ...], euid: int) -> None:
     for index, parent in enumerate(parents):
         if parent.uid not in (0, euid):
-            raise Refused(_("{path} belongs to another user").format(path=parent.path))
+            raise Refused(_("{path} belongs to another user", path=parent.path))
         last = index + 1 == len(parents)
         if parent.writable_by_others or (last and parent.mode & 0o022):
-            raise Refused(_("{path} is writable by other users").format(path=parent.path))
+            raise Refused(_("{path} is writable by other users", path=parent.path))
 
 
 def _look(folder: int, name: str, path: str) -> Optional[CurrentFile]:
@@ -119,18 +119,18 @@ def _look(folder: int, name: str, path: str) -> Optional[CurrentFile]:
         return None
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):
-            raise Refused(_("{path} is not a regular file").format(path=path)) from None
+            raise Refused(_("{path} is not a regular file", path=path)) from None
         raise
     try:
         entry = os.fstat(descriptor)
         if not stat.S_ISREG(entry.st_mode):
-            raise Refused(_("{path} is not a regular file").format(path=path))
+            raise Refused(_("{path} is not a regular file", path=path))
         if entry.st_nlink != 1:
-            raise Refused(_("{path} has other hard links, which would not change with it").format(path=path))
+            raise Refused(_("{path} has other hard links, which would not change with it", path=path))
         with open(descriptor, "rb", closefd=False) as file:
             content = file.read(LIMIT + 1)
         if len(content) > LIMIT:
-            raise Refused(_("{path} is larger than {most} bytes").format(path=path, most=LIMIT))
+            raise Refused(_("{path} is larger than {most} bytes", path=path, most=LIMIT))
         return CurrentFile(content, FileState.of(content, entry_of(entry)), _attributes(descriptor))
     finally:
         os.close(descriptor)
@@ -149,7 +149,7 @@ def _attributes(descriptor: int) -> tuple[tuple[str, bytes], ...]:
 def _same(current: Optional[CurrentFile], folder: int, name: str, path: str) -> None:
     """The last look: everything that was read is still so."""
     if _look(folder, name, path) != current:
-        raise Refused(_("{path} has changed since").format(path=path))
+        raise Refused(_("{path} has changed since", path=path))
 
 
 @contextmanager
@@ -199,7 +199,7 @@ def _put(new: str, name: str, folder: int, *, replacing: bool) -> None:
     try:
         rename_without_replacing(new, name, folder)
     except FileExistsError:
-        raise Refused(_("{path} has changed since").format(path=name)) from None
+        raise Refused(_("{path} has changed since", path=name)) from None
     except OSError as error:
         if error.errno in (errno.ENOSYS, errno.EINVAL):
             text = _("the kernel or the file system cannot rename without replacing (renameat2)")
@@ -211,7 +211,7 @@ def save_backup(path: Optional[str], content: bytes, host: Host, at: Observer) -
     """Have the copy on disk before its original is touched."""
     expected = kept_path(host, digest(content))
     if path != expected:  # what was shown is what is done
-        raise Refused(_("its backup would be {path}").format(path=expected))
+        raise Refused(_("its backup would be {path}", path=expected))
     os.close(own_folder(host.records.directory, "state folder", at))
     folder = own_folder(os.path.dirname(expected), "folder of copies", at)
     try:
@@ -231,7 +231,7 @@ def read_backup(path: str, sha256: str, host: Host) -> bytes:
     """The content of a copy; Refused where it is gone, or is not what it was."""
     content = _read(path, host.identity.euid) if path == kept_path(host, sha256) else None
     if content is None or digest(content) != sha256:
-        raise Refused(_("the backup {path} is gone or was changed").format(path=path))
+        raise Refused(_("the backup {path} is gone or was changed", path=path))
     return content
 
 

@@ -113,7 +113,7 @@ def file_state(host: Host, path: str) -> Optional[FileState]:
         return None
     content = host.running_files.read(path, LIMIT + 1) if entry.is_file else None
     if content is None:
-        raise CannotTell(_("{path} is not a regular file").format(path=path))
+        raise CannotTell(_("{path} is not a regular file", path=path))
     if len(content) > LIMIT:
-        raise CannotTell(_("{path} is larger than {most} bytes").format(path=path, most=LIMIT))
+        raise CannotTell(_("{path} is larger than {most} bytes", path=path, most=LIMIT))
     return FileState.of(content, entry)

@@ -53,6 +53,6 @@ class BlockStream(io.RawIOBase):
         if number not in self._blocks:
             self._left -= BLOCK
             if self._left < 0:
-                raise CannotTell(_("{path} has a table that is too large to read").format(path=self._path))
+                raise CannotTell(_("{path} has a table that is too large to read", path=self._path))
             self._blocks[number] = self._files.read(self._path, BLOCK, number * BLOCK) or b""
         return self._blocks[number]

@@ -123,8 +123,13 @@ class MountChild:
         return self._child
 
     def _no_answer(self) -> CannotTell:
-        text = _("the file system mounted at {mount} does not answer within {seconds:g} s")
-        return CannotTell(text.format(mount=self._mount, seconds=self._deadline))
+        return CannotTell(
+            _(
+                "the file system mounted at {mount} does not answer within {seconds:g} s",
+                mount=self._mount,
+                seconds=self._deadline,
+            )
+        )
 
 
 def _read_line(fd: int, deadline: float) -> Optional[dict[str, Any]]:

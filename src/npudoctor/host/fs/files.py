@@ -104,7 +104,7 @@ class Files:
         if entry is None:
             return None
         if not entry.is_file:
-            raise CannotTell(_("{path} is not a regular file").format(path=path))
+            raise CannotTell(_("{path} is not a regular file", path=path))
         return _unless_absent(path, lambda: self.disk.read(self.on_disk(real), limit, start), None)
 
     def parts(
@@ -125,7 +125,7 @@ class Files:
         """A regular file of which many small parts are read; FileNotFoundError when it is missing."""
         real, entry = self._walk(path, follow=True)
         if entry is not None and not entry.is_file:
-            raise CannotTell(_("{path} is not a regular file").format(path=path))
+            raise CannotTell(_("{path} is not a regular file", path=path))
         try:
             with self.disk.opened(self.on_disk(real)) as file:
                 yield file
@@ -259,4 +259,4 @@ def _unless_absent(path: str, ask: Callable[[], T], absent: U) -> Union[T, U]:
 
 def _unreadable(path: str, error: OSError) -> CannotTell:
     why = strerror(error.errno) if error.errno else str(error)
-    return CannotTell(_("{path} cannot be read: {why}").format(path=path, why=why))
+    return CannotTell(_("{path} cannot be read: {why}", path=path, why=why))

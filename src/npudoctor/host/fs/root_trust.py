@@ -53,7 +53,7 @@ class RootTrust:
         """Of an entry of a search path for modules: a folder with all that is in it; a zip file; what is not
         there, and others must not be able to make."""
         if not path.startswith("/"):
-            return _("{path} is not an absolute path").format(path=path or '""')
+            return _("{path} is not an absolute path", path=path or '""')
         entry = self._files.stat(path)
         return self.why_not_tree(path) if entry is not None and entry.is_dir else self.why_not_file(path)
 
@@ -96,16 +96,17 @@ class RootTrust:
             except CannotTell as unknown:
                 self._known[kind, path] = unknown.reason
             except OSError as error:
-                text = _("{path} cannot be read: {why}")
-                self._known[kind, path] = text.format(path=path, why=strerror(error.errno))
+                self._known[kind, path] = _(
+                    "{path} cannot be read: {why}", path=path, why=strerror(error.errno)
+                )
             except ValueError:
-                self._known[kind, path] = _("{path} is not an absolute path").format(path=path)
+                self._known[kind, path] = _("{path} is not an absolute path", path=path)
         return self._known[kind, path]
 
     def _path(self, path: str) -> Optional[str]:
         steps = self._files.steps(path)
         if not steps:
-            return _("{path} does not exist").format(path=path)
+            return _("{path} does not exist", path=path)
         device = steps[0][1].dev
         return next((why for step, entry in steps for why in self._of_step(step, entry, device)), None)
 
@@ -114,14 +115,20 @@ class RootTrust:
         yield from _wrong(path, entry.uid, entry.mode, place=False)
         yield from self._mounted(path)
         if self._blind and entry.dev != device:
-            text = _("{path} is not on the same file system as /, and {mounts} does not show who mounted it")
-            yield text.format(path=path, mounts=MOUNTINFO)
+            yield _(
+                "{path} is not on the same file system as /, and {mounts} does not show who mounted it",
+                path=path,
+                mounts=MOUNTINFO,
+            )
 
     def _mounted(self, path: str) -> Iterator[str]:
         for point in self._mounted_by_users():
             if path == point or path.startswith(f"{point}/"):
-                text = _("{path} is on the file system at {point}, which another user mounted")
-                yield text.format(path=path, point=point)
+                yield _(
+                    "{path} is on the file system at {point}, which another user mounted",
+                    path=path,
+                    point=point,
+                )
 
     def _folder(self, folder: str) -> Optional[str]:
         here = folder
@@ -193,7 +200,7 @@ class RootTrust:
                 continue
             seen.add(here)
             if len(seen) > MOST:
-                return _("{path} has more than {most} folders").format(path=folder, most=MOST)
+                return _("{path} has more than {most} folders", path=folder, most=MOST)
             for name, uid, mode in self._files.disk.owners(self._files.on_disk(here)):
                 why = why or self._entry(here, name, uid, mode)
                 if name in PACKAGES:
@@ -230,7 +237,7 @@ class RootTrust:
 def _wrong(path: str, uid: int, mode: int, *, place: bool) -> Iterator[str]:
     """What is wrong with an entry; `place`: names are looked up in it, so that sticky does not help."""
     if uid:
-        yield _("{path} belongs to another user").format(path=path)
+        yield _("{path} belongs to another user", path=path)
     harmless = stat.S_ISLNK(mode) or (not place and stat.S_ISDIR(mode) and mode & stat.S_ISVTX)
     if mode & 0o022 and not harmless:
-        yield _("{path} is writable by other users").format(path=path)
+        yield _("{path} is writable by other users", path=path)

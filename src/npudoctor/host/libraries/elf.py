@@ -117,9 +117,9 @@ class Libraries:
     def _opened(self, real: str, read: Callable[[str, Elf], T]) -> T:
         entry = self._files.stat(real)
         if entry is not None and not entry.is_file:
-            raise BadLibrary(_("{path} is not a regular file").format(path=real))
+            raise BadLibrary(_("{path} is not a regular file", path=real))
         if self._files.read(real, 4) != MAGIC:
-            raise BadLibrary(_("{path} is not an ELF file").format(path=real))
+            raise BadLibrary(_("{path} is not an ELF file", path=real))
         from npudoctor.host.libraries.elf_parts import Elf
 
         try:
@@ -127,8 +127,9 @@ class Libraries:
         except CannotTell:
             raise
         except Exception as error:  # whatever a library of others makes of hostile bytes
-            text = _("the ELF file {path} cannot be parsed: {why}")
-            raise BadLibrary(text.format(path=real, why=type(error).__name__)) from error
+            raise BadLibrary(
+                _("the ELF file {path} cannot be parsed: {why}", path=real, why=type(error).__name__)
+            ) from error
 
     @staticmethod
     def _library(path: str, elf: Elf) -> Library:

@@ -56,8 +56,7 @@ def _needs(file: Opened, path: str) -> Optional[Needs]:
     try:
         return _parsed(head, part)
     except (struct.error, IndexError, ValueError, OverflowError) as error:
-        text = _("the ELF file {path} cannot be parsed: {why}")
-        raise CannotTell(text.format(path=path, why=error)) from error
+        raise CannotTell(_("the ELF file {path} cannot be parsed: {why}", path=path, why=error)) from error
 
 
 def _parsed(head: bytes, part: Callable[[int, int], bytes]) -> Needs:

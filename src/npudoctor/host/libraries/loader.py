@@ -93,7 +93,7 @@ class Loader:
         """Start a program: it, what is preloaded, and all that they need."""
         library = self._libraries.at(program)
         if library is None:
-            raise CannotTell(_("the program {path} does not exist").format(path=program))
+            raise CannotTell(_("the program {path} does not exist", path=program))
         # $ORIGIN of the program is that of its real file, as the kernel names it.
         self._main = Loaded(program, library.path, "path", "", library)
         self._add(self._main)

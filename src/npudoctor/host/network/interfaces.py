@@ -102,7 +102,7 @@ def interfaces() -> list[Interface]:
         return parse_interfaces(dump(GET_LINK), dump(GET_ADDRESS))
     except OSError as error:
         why = strerror(error.errno) if error.errno else str(error)
-        raise CannotTell(_("cannot query the kernel for interfaces: {why}").format(why=why)) from error
+        raise CannotTell(_("cannot query the kernel for interfaces: {why}", why=why)) from error
 
 
 def interface_addresses() -> frozenset[str]:

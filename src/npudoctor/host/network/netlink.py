@@ -75,9 +75,10 @@ def _open() -> socket.socket:
     try:
         kernel = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
     except OSError as error:  # a sandbox may have none
-        text = _("cannot query the kernel for interfaces: {why}")
         why = strerror(error.errno) if error.errno else str(error)
-        raise CannotTell(text.format(why=why), advisory=True) from error
+        raise CannotTell(
+            _("cannot query the kernel for interfaces: {why}", why=why), advisory=True
+        ) from error
     kernel.settimeout(SECONDS)
     return kernel
 

@@ -47,8 +47,9 @@ def route_to(destination: str, source: str = "", index: int = 0) -> Optional[Rou
         if error.errno in _NO_WAY:
             return None
         why = strerror(error.errno) if error.errno else str(error)
-        text = _("cannot query the kernel for the route to {address}: {why}")
-        raise CannotTell(text.format(address=destination, why=why)) from error
+        raise CannotTell(
+            _("cannot query the kernel for the route to {address}: {why}", address=destination, why=why)
+        ) from error
     return parse_route(*answers[0]) if answers else None
 
 

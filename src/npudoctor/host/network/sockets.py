@@ -167,6 +167,4 @@ class Sockets:
             if optional and error.errno == errno.ENOENT:
                 return ""  # a kernel without IPv6
             why = strerror(error.errno)
-            raise CannotTell(
-                _("/proc/net/{name} cannot be read: {why}").format(name=name, why=why)
-            ) from error
+            raise CannotTell(_("/proc/net/{name} cannot be read: {why}", name=name, why=why)) from error

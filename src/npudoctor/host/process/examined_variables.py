@@ -53,13 +53,12 @@ def of_process(disk: Disk, pid: int) -> dict[str, str]:
     except OSError as error:
         # Of one that has ended, and was not waited for yet, the kernel forbids it to all but root.
         if error.errno in (errno.ENOENT, errno.ESRCH) or _has_ended(disk, pid):
-            raise CannotTell(_("there is no process {pid}").format(pid=pid)) from error
-        text = _("the variables of process {pid} cannot be read: {why}")
-        raise CannotTell(text.format(pid=pid, why=strerror(error.errno))) from error
-    if not content:
+            raise CannotTell(_("there is no process {pid}", pid=pid)) from error
         raise CannotTell(
-            _("process {pid} has no variables: it has ended or is a kernel thread").format(pid=pid)
-        )
+            _("the variables of process {pid} cannot be read: {why}", pid=pid, why=strerror(error.errno))
+        ) from error
+    if not content:
+        raise CannotTell(_("process {pid} has no variables: it has ended or is a kernel thread", pid=pid))
     return parse_environ(content)
 
 
@@ -88,8 +87,9 @@ def after_script(
     A script may well end with a status: that of its last command, `[ -f ~/x ] && . ~/x`, is no failure.
     """
     if not commands.may_run(path):
-        text = _("{path} is not run as root: it or a folder above it is writable by other users")
-        raise CannotTell(text.format(path=path))
+        raise CannotTell(
+            _("{path} is not run as root: it or a folder above it is writable by other users", path=path)
+        )
     clean = {name: value for name, value in variables.items() if not name.startswith(STARTING)}
     started = commands.narrowed(clean)
     answer = commands.run(
@@ -100,9 +100,9 @@ def after_script(
     )
     why = _why_failed(answer, seconds)
     if why is not None:
-        raise CannotTell(_("{path}: {why}").format(path=path, why=why))
+        raise CannotTell(_("{path}: {why}", path=path, why=why))
     left = _widened(parse_environ(answer.stdout.encode("utf-8", "surrogateescape")), started, clean)
-    notes = tuple(_("{path}: {why}").format(path=path, why=note) for note in _notes(answer, clean, left))
+    notes = tuple(_("{path}: {why}", path=path, why=note) for note in _notes(answer, clean, left))
     left.pop("_", None)
     left.pop("SHLVL", None)
     return ScriptVariables(
@@ -128,8 +128,7 @@ def _widened(
 
 def _notes(answer: Answer, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
     if answer.status:
-        text = _("{why}; the variables it had set by then are checked")
-        yield text.format(why=_status(answer))
+        yield _("{why}; the variables it had set by then are checked", why=_status(answer))
     names = before.keys() | after.keys()
     if not any(before.get(name) != after.get(name) for name in names if name not in BY_ITSELF):
         yield _("it changed no variable; a .bashrc often returns early where the shell is not interactive")
@@ -141,9 +140,9 @@ def _why_failed(answer: Answer, seconds: float) -> Optional[str]:
     if answer.ok:
         return _("it ends the shell that sources it")
     if answer.ended == "timeout":
-        return _("it does not finish within {seconds:g} s").format(seconds=seconds)
+        return _("it does not finish within {seconds:g} s", seconds=seconds)
     if answer.ended != "exited":
-        return _("{shell} cannot be run: {why}").format(shell=BASH, why=answer.ended)
+        return _("{shell} cannot be run: {why}", shell=BASH, why=answer.ended)
     return _status(answer)
 
 

@@ -320,7 +320,7 @@ class Processes:
             names = self._disk.names("/proc")
         except OSError as error:
             why = strerror(error.errno or 0)
-            raise CannotTell(_("{path} cannot be read: {why}").format(path="/proc", why=why)) from error
+            raise CannotTell(_("{path} cannot be read: {why}", path="/proc", why=why)) from error
         for name in names:
             if name.isdigit():
                 process = self._read(int(name))

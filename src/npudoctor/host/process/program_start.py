@@ -65,7 +65,7 @@ class ProgramStart:
             return None  # no kernel starts it
         program = self._by_env(words[1:], variables) if words[0].rpartition("/")[2] == "env" else words[0]
         if program is None or deep >= DEEP or not program.startswith("/"):
-            return _("{path}: could not determine what its first line starts").format(path=path)
+            return _("{path}: could not determine what its first line starts", path=path)
         if program != words[0]:
             why = self.why_not(words[:1], variables, deep + 1)
         return why or self.why_not([program, path], variables, deep + 1)
@@ -74,8 +74,10 @@ class ProgramStart:
         isolated = "-I" in argv
         set_names = [name for name in _OF_PYTHON if variables.get(name)]
         if set_names and not isolated:
-            return _("{variable} is set: could not determine what {path} loads because of it").format(
-                variable=set_names[0], path=argv[0]
+            return _(
+                "{variable} is set: could not determine what {path} loads because of it",
+                variable=set_names[0],
+                path=argv[0],
             )
 
         def libraries(extension: str) -> Optional[str]:
@@ -131,7 +133,7 @@ class ProgramStart:
             if file in seen:
                 continue
             if len(seen) == MOST:
-                return _("{path} loads more than {most} files").format(path=path, most=MOST)
+                return _("{path} loads more than {most} files", path=path, most=MOST)
             seen.add(file)
             why = self._trust.why_not(file)
             needs = None if why else self._needs_of(file)
@@ -144,8 +146,11 @@ class ProgramStart:
             for name in () if why else needs.needed:
                 paths = list(self._candidates(name, file, tuple(places), needs.machine))
                 if not paths and not _is_standard(program.interpreter):
-                    return _("{path}: could not determine where {loader} looks for {name}").format(
-                        path=path, loader=program.interpreter, name=name
+                    return _(
+                        "{path}: could not determine where {loader} looks for {name}",
+                        path=path,
+                        loader=program.interpreter,
+                        name=name,
                     )
                 todo.extend(paths)
         return why

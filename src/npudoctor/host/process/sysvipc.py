@@ -129,23 +129,21 @@ class SysVIPC:
         try:
             return parse_segments(self._table("shm"))
         except (KeyError, ValueError) as error:
-            raise CannotTell(_("/proc/sysvipc/shm has an unknown layout: {why}").format(why=error)) from error
+            raise CannotTell(_("/proc/sysvipc/shm has an unknown layout: {why}", why=error)) from error
 
     def others(self) -> list[IpcObject]:
         """All message queues and semaphore sets."""
         try:
             return parse_queues(self._table("msg")) + parse_semaphores(self._table("sem"))
         except (KeyError, ValueError) as error:
-            raise CannotTell(_("/proc/sysvipc has an unknown layout: {why}").format(why=error)) from error
+            raise CannotTell(_("/proc/sysvipc has an unknown layout: {why}", why=error)) from error
 
     def _table(self, name: str) -> str:
         try:
             return self._disk.read(f"/proc/sysvipc/{name}", 64 << 20).decode("ascii", "replace")
         except OSError as error:
             why = strerror(error.errno)
-            raise CannotTell(
-                _("/proc/sysvipc/{name} cannot be read: {why}").format(name=name, why=why)
-            ) from error
+            raise CannotTell(_("/proc/sysvipc/{name} cannot be read: {why}", name=name, why=why)) from error
 
     def look(self, shmid: int) -> Optional[Segment]:
         """shmctl(IPC_STAT): the segment as the kernel sees it now, None when the id is gone.

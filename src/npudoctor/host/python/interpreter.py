@@ -164,8 +164,13 @@ class Interpreter:
         """CannotTell where what was not found may lie in a folder that only a start of Python would tell."""
         unread = self.layout().unread
         if unread:
-            text = _("could not determine whether {name} is installed: {path} may lead to it and was not run")
-            raise CannotTell(text.format(name=name, path=unread[0]))
+            raise CannotTell(
+                _(
+                    "could not determine whether {name} is installed: {path} may lead to it and was not run",
+                    name=name,
+                    path=unread[0],
+                )
+            )
 
     def _look(self) -> Layout:
         commands = self._commands
@@ -279,7 +284,7 @@ class Interpreter:
         program = self._program() if self._commands is not None else self.path
         real = self._files.real(program)
         if real is None:
-            raise DoesNotRun(_("the interpreter {path} does not exist").format(path=program), 127, "")
+            raise DoesNotRun(_("the interpreter {path} does not exist", path=program), 127, "")
         if self._commands is not None and not self._is_program(real):
             raise CannotTell(self._without_library(program))
         installed = list(self._installed(program, real))
@@ -331,15 +336,15 @@ class Interpreter:
         from npudoctor.host.process.program_start import shebang
 
         if self._commands is not None and self._as_root and shebang(self._files, program):
-            text = _(
+            return _(
                 "{path} is a script, which npudoctor does not run as root: pass the interpreter "
-                "itself with --python"
+                "itself with --python",
+                path=program,
             )
-            return text.format(path=program)
         real = self._files.real(program)
         if self._commands is not None and real is not None and not self._is_program(real):
-            return _("{path} is not a Python program").format(path=program)
-        return _("there is no lib/pythonX.Y next to {path}").format(path=program)
+            return _("{path} is not a Python program", path=program)
+        return _("there is no lib/pythonX.Y next to {path}", path=program)
 
     def _reached(self, *sites: str) -> Reached:
         there = (reached_from(self._files, site) for site in sites if self._files.stat(site))

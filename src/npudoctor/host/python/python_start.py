@@ -177,8 +177,7 @@ class _Start:
             if self._files.stat(site) is not None:
                 reached = reached_from(self._files, site)
                 for file in (*reached.unread, *reached.finders):
-                    text = _("{path} may load code from elsewhere, and was not run")
-                    self._ask(text.format(path=file))
+                    self._ask(_("{path} may load code from elsewhere, and was not run", path=file))
                 for folder in reached.folders:
                     self._ask(self._trust.why_not_tree(folder))
 
@@ -187,5 +186,9 @@ class _Start:
             raise _Distrust(why)
 
     def _unknown(self) -> _Distrust:
-        text = _("{path}: could not determine where this Python loads its standard library from")
-        return _Distrust(text.format(path=self._path))
+        return _Distrust(
+            _(
+                "{path}: could not determine where this Python loads its standard library from",
+                path=self._path,
+            )
+        )

@@ -51,9 +51,13 @@ def required(distribution: Distribution, name: str, layout: Layout) -> Optional[
 
 def _expect_headers(distribution: Distribution) -> None:
     if not distribution.headers:
-        text = _("could not determine what {name} {version} requires: {folder} has no readable metadata")
         words = {"name": distribution.name, "version": distribution.version, "folder": distribution.folder}
-        raise CannotTell(text.format(**words))
+        raise CannotTell(
+            _(
+                "could not determine what {name} {version} requires: {folder} has no readable metadata",
+                **words,
+            )
+        )
 
 
 def version_number(distribution: Distribution) -> Version:
@@ -63,8 +67,13 @@ def version_number(distribution: Distribution) -> Version:
     try:
         return Version(distribution.version)
     except InvalidVersion as error:
-        text = _("the version {version} of {name} cannot be parsed")
-        raise CannotTell(text.format(version=distribution.version, name=distribution.name)) from error
+        raise CannotTell(
+            _(
+                "the version {version} of {name} cannot be parsed",
+                version=distribution.version,
+                name=distribution.name,
+            )
+        ) from error
 
 
 def _parse(line: str) -> Requirement:
@@ -93,7 +102,7 @@ def _applies(requirement: Requirement, layout: Layout, extra: str = "") -> bool:
 
 
 def _senseless(line: str) -> CannotTell:
-    return CannotTell(_("the requirement {text} cannot be parsed").format(text=line))
+    return CannotTell(_("the requirement {text} cannot be parsed", text=line))
 
 
 def all_required(distribution: Distribution, layout: Layout) -> dict[str, SpecifierSet]:
