@@ -125,7 +125,11 @@ def _judge(host: Host, named: Mapping[str, str], active: Optional[Install]) -> I
     yield from _mixed(host, active)
     if not wrong:  # else the entries are wrong for the same reason
         yield from _lists(host, active)
-    yield from _atb(host)
+    if host.variables.get("ATB_HOME_PATH") or "vllm-ascend" not in " ".join(_frameworks(host)):
+        return
+    script = set_env.atb_script(host.files, host.variables, job_user(host).home)
+    if script:
+        yield _atb_not_sourced(script)
 
 
 def _by_hand(host: Host, active: Install) -> bool:
@@ -162,7 +166,12 @@ def _mixed(host: Host, active: Install) -> Iterator[Finding]:
 
 def _lists(host: Host, active: Install) -> Iterator[Finding]:
     files, variables = host.files, host.variables
-    entries = _python_entries(host)
+    # PYTHONPATH, and what else the interpreter searches: a .pth file does as well.
+    try:
+        more = host.interpreter.layout().search_path
+    except CannotTell:
+        more = ()
+    entries = [*host.variables.path_list("PYTHONPATH"), *more]
     site = set_env.first_site(files, entries)
     lacking = set_env.missing_folders(files, set_env.python_folders(files, active), entries)
     if site is not None and site[1].real != active.real:
@@ -177,23 +186,6 @@ def _lists(host: Host, active: Install) -> Iterator[Finding]:
         yield _other_install_first(host, active, "PATH", *compiler, WARNING)
     elif wanted and len(set_env.missing_folders(files, wanted, programs)) == len(wanted):
         yield _missing_entry(host, active, "PATH", wanted[:1], WARNING)
-
-
-def _python_entries(host: Host) -> list[str]:
-    """PYTHONPATH, and what else the interpreter searches: a .pth file does as well."""
-    try:
-        more = host.interpreter.layout().search_path
-    except CannotTell:
-        more = ()
-    return [*host.variables.path_list("PYTHONPATH"), *more]
-
-
-def _atb(host: Host) -> Iterator[Finding]:
-    if host.variables.get("ATB_HOME_PATH") or "vllm-ascend" not in " ".join(_frameworks(host)):
-        return
-    script = set_env.atb_script(host.files, host.variables, job_user(host).home)
-    if script:
-        yield _atb_not_sourced(script)
 
 
 def _not_sourced(host: Host, install: Install, severity: Severity) -> Finding:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Optional, Union
 
 from npudoctor import (
@@ -140,7 +140,17 @@ def _missing(host: Host) -> Optional[Finding]:
         return None
     if not frameworks or not npu_expected(host):
         return None
-    found: Finding = _not_installed(frameworks, host.interpreter.label)
+    found: Finding = Finding(
+        "cann-install.missing",
+        _(
+            "CANN is not installed on this machine, and {framework} in {python} cannot run without it",
+            framework=frameworks[0],
+            python=host.interpreter.label,
+        ),
+        evidence=tuple(frameworks),
+        action=Action.CONFIG,
+        echo_of=("cann-install.dangling-latest",),
+    )
     return found
 
 
@@ -160,7 +170,17 @@ def _dangling(host: Host, variables: Mapping[str, str], active: Optional[Install
         # Often one name leads to the next: the first one is the cause.
         first = next(iter(places))
         links = [link for links in places.values() for link in links]
-        yield _dangling_link(first, links, severity, _relink(host, first, places[first]))
+        text = _("{place} is dangling: the CANN it points to is gone")
+        if links[0] != first:
+            text = _("parts of {place} are dangling: the CANN they point to is gone")
+        yield Finding(
+            "cann-install.dangling-latest",
+            text.format(place=first),
+            severity=severity,
+            evidence=tuple(links),
+            action=Action.CONFIG,
+            fix=_relink(host, first, places[first]),
+        )
 
 
 def _weight(place: str, links: list[str], named: set[str], active: Optional[Install]) -> Severity:
@@ -183,7 +203,19 @@ def _kernels(host: Host, active: Install) -> Iterator[Finding]:
     version = cann_tree.kernels(host.files, active)
     if version is None:
         if at_least(active.version, "8.0") and active.kind != "nnrt" and npu_expected(host):
-            yield _kernels_missing(active)
+            text = _("no kernels package is installed for the CANN at {install}")
+            if at_least(active.version, "8.5"):
+                text = _("no ops package was found for the CANN at {install}")
+            later = _("MindSpore does not start without it; the effect on torch_npu is unknown")
+            if at_least(active.version, "8.5"):
+                later = _("the package locations of this release are known from documentation only")
+            yield Finding(
+                "cann-install.kernels-missing",
+                text.format(install=active.label),
+                severity=INFO if at_least(active.version, "8.5") else WARNING,
+                evidence=(later,),
+                action=Action.CONFIG,
+            )
     elif version and cann_tree.kernels_suit(host.files, active, version) is False:
         yield _other_kernels(active, version)
 
@@ -221,20 +253,6 @@ def _machine_of(host: Host) -> Optional[str]:
     return cann_tree.canonical_machine(machine) if machine else None
 
 
-def _not_installed(frameworks: Sequence[str], python: str) -> Finding:
-    return Finding(
-        "cann-install.missing",
-        _(
-            "CANN is not installed on this machine, and {framework} in {python} cannot run without it",
-            framework=frameworks[0],
-            python=python,
-        ),
-        evidence=tuple(frameworks),
-        action=Action.CONFIG,
-        echo_of=("cann-install.dangling-latest",),
-    )
-
-
 def _not_readable(reason: str, severity: Severity, user: str) -> Finding:
     return Finding(
         "cann-install.not-readable",
@@ -242,20 +260,6 @@ def _not_readable(reason: str, severity: Severity, user: str) -> Finding:
         severity=severity,
         evidence=(_("an installation with --install-for-all can be read by every user"),),
         action=Action.CONFIG,
-    )
-
-
-def _dangling_link(place: str, links: Sequence[str], severity: Severity, fix: Optional[Fix]) -> Finding:
-    text = _("{place} is dangling: the CANN it points to is gone")
-    if links[0] != place:
-        text = _("parts of {place} are dangling: the CANN they point to is gone")
-    return Finding(
-        "cann-install.dangling-latest",
-        text.format(place=place),
-        severity=severity,
-        evidence=tuple(links),
-        action=Action.CONFIG,
-        fix=fix,
     )
 
 
@@ -280,22 +284,6 @@ def _mixed_releases(install: Install, parts: dict[str, list[str]], severity: Sev
         ),
         severity=severity,
         evidence=tuple(f"{folder}: {', '.join(names)}" for folder, names in parts.items()),
-        action=Action.CONFIG,
-    )
-
-
-def _kernels_missing(install: Install) -> Finding:
-    text = _("no kernels package is installed for the CANN at {install}")
-    if at_least(install.version, "8.5"):
-        text = _("no ops package was found for the CANN at {install}")
-    later = _("MindSpore does not start without it; the effect on torch_npu is unknown")
-    if at_least(install.version, "8.5"):
-        later = _("the package locations of this release are known from documentation only")
-    return Finding(
-        "cann-install.kernels-missing",
-        text.format(install=install.label),
-        severity=INFO if at_least(install.version, "8.5") else WARNING,
-        evidence=(later,),
         action=Action.CONFIG,
     )
 

@@ -77,7 +77,13 @@ def _read(host: Host, kind: str) -> Optional[Package]:
 def _judge(driver: Package, firmware: Package) -> Iterator[Finding]:
     accepted = driver.settings.get("compatible_version_fw", "")
     lines = firmware.settings.get("compatible_version_drv", "")
-    inside = _in_ranges(firmware.version, accepted)
+    # Whether a version is in one of the ranges; None when that is unknown.
+    answers = (
+        [accepts(firmware.version, f"[{low},{high}]") for low, high in _pairs(accepted)]
+        if firmware.version
+        else []
+    )
+    inside = None if not answers or None in answers else any(answers)
     known = _in_lines(driver.version, lines)
     if inside is False:
         text = _("the firmware {firmware} is not in the range {range} that the driver {driver} accepts")
@@ -98,12 +104,6 @@ def _judge(driver: Package, firmware: Package) -> Iterator[Finding]:
         ),
         action=Action.CONFIG,
     )
-
-
-def _in_ranges(version: Optional[str], ranges: str) -> Optional[bool]:
-    """Whether a version is in one of the ranges; None when that is unknown."""
-    answers = [accepts(version, f"[{low},{high}]") for low, high in _pairs(ranges)] if version else []
-    return None if not answers or None in answers else any(answers)
 
 
 def _in_lines(version: Optional[str], lines: str) -> Optional[bool]:

@@ -153,7 +153,21 @@ class LibraryJudge:
         yield from self._outside_cann()
         here = working_directory(self.host)
         for kind, entries in relative_entries(self.entries).items():
-            yield self._relative(kind, entries, here)
+            # Entries of one kind that are not absolute paths, as the loader takes them.
+            text_unused, text_used, text_open = _texts(kind)
+            used = [
+                library for library in self.loader.loaded if library.via == PATH and library.entry in entries
+            ]
+            text, severity = (text_used, WARNING) if used else (text_unused, INFO)
+            if not used and here and any(is_open_to_all(self.host, f"{here}/{entry}") for entry in entries):
+                text, severity = text_open, WARNING
+            yield self._finding(
+                "library-path.working-directory",
+                text.format(entries=", ".join(entries), names=_names(used), here=here),
+                _paths(used),
+                severity=severity,
+                fix=self._fix(),
+            )
 
     def _not_found(self) -> Iterator[Finding]:
         missing = [library for library in self.job.missing if not library.broken]
@@ -255,21 +269,6 @@ class LibraryJudge:
                 severity=min(WARNING, self.severity),
                 fix=self._fix() if self.job.first_folders() else None,
             )
-
-    def _relative(self, kind: str, entries: list[str], here: Optional[str]) -> Finding:
-        """Entries of one kind that are not absolute paths, as the loader takes them."""
-        text_unused, text_used, text_open = _texts(kind)
-        used = [library for library in self.loader.loaded if library.via == PATH and library.entry in entries]
-        text, severity = (text_used, WARNING) if used else (text_unused, INFO)
-        if not used and here and any(is_open_to_all(self.host, f"{here}/{entry}") for entry in entries):
-            text, severity = text_open, WARNING
-        return self._finding(
-            "library-path.working-directory",
-            text.format(entries=", ".join(entries), names=_names(used), here=here),
-            _paths(used),
-            severity=severity,
-            fix=self._fix(),
-        )
 
     def _fix(self) -> Fix:
         """One line for all that is wrong; its title names the entries that it leaves out."""

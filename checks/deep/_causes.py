@@ -74,7 +74,13 @@ def _judge(host: Host, raised: Raised) -> Cause:
         cause = kind(host, raised)
         if cause is not None:
             return cause
-    return _other(host, raised)
+    # Its own words, and whose code it was.
+    user, found = user_of(host, raised)
+    spot = spot_of(host, raised)
+    text = _("{error} (in {place})") if spot else "{error}"
+    sentence = text.format(error=" ".join(raised.text.split())[:300], place=spot)
+    words = distinct(place_of(raised).rpartition(":")[0], found.name if found else "")
+    return Cause(sentence, raised, words, understood=False, owner=user if found else None)
 
 
 def _missing_module(host: Host, raised: Raised) -> Optional[Cause]:
@@ -314,16 +320,6 @@ def _other_numpy(host: Host, raised: Raised) -> Optional[Cause]:
         fix,
         owner=label,
     )
-
-
-def _other(host: Host, raised: Raised) -> Cause:
-    """Its own words, and whose code it was."""
-    user, found = user_of(host, raised)
-    spot = spot_of(host, raised)
-    text = _("{error} (in {place})") if spot else "{error}"
-    sentence = text.format(error=" ".join(raised.text.split())[:300], place=spot)
-    words = distinct(place_of(raised).rpartition(":")[0], found.name if found else "")
-    return Cause(sentence, raised, words, understood=False, owner=user if found else None)
 
 
 _KINDS: tuple[Kind, ...] = (

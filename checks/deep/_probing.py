@@ -197,11 +197,11 @@ def _evidence(failure: Failure) -> list[str]:
         first += [one for one in others if one not in first]
     lines = [line.rstrip() for line in failure.probed.output.splitlines() if line.strip()]
     said = [line for line in lines if not line[0].isspace()] or lines
-    rest = [line for line in said if line not in first and not _noise(line)]
+    # What says nothing by itself.
+    rest = [
+        line
+        for line in said
+        if line not in first and not (line.startswith(_NOISE) or bool(_THREAD.match(line)))
+    ]
     room = LINES - len(first)
     return [*first, *(rest[-room:] if room > 0 else [])]
-
-
-def _noise(line: str) -> bool:
-    """What says nothing by itself."""
-    return line.startswith(_NOISE) or bool(_THREAD.match(line))

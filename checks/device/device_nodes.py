@@ -88,7 +88,17 @@ def _is_npu(name: str) -> bool:
 def _judge_kinds(host: Host, there: dict[str, Entry], nodes: dict[str, Entry]) -> Iterator[Finding]:
     missing = [kinds[0] for kinds in NEEDED if not any(f"/dev/{kind}" in there for kind in kinds)]
     if missing:
-        yield _missing(host, [f"/dev/{name}" for name in missing])
+        paths = [f"/dev/{name}" for name in missing]
+        inside = host.system.container()
+        text = _("this machine has NPUs but not {paths}: the driver is not loaded completely")
+        if inside:
+            text = _("{paths} was not passed to this container")
+        yield Finding(
+            "device-nodes.missing",
+            text.format(paths=", ".join(paths)),
+            action=Action.CONFIG,
+            fix=to_add(paths) if inside else None,
+        )
     for path, entry in there.items():
         if path not in nodes:
             what = (
@@ -101,19 +111,6 @@ def _judge_kinds(host: Host, there: dict[str, Entry], nodes: dict[str, Entry]) -
                 device=path,
                 action=Action.CONFIG,
             )
-
-
-def _missing(host: Host, paths: list[str]) -> Finding:
-    inside = host.system.container()
-    text = _("this machine has NPUs but not {paths}: the driver is not loaded completely")
-    if inside:
-        text = _("{paths} was not passed to this container")
-    return Finding(
-        "device-nodes.missing",
-        text.format(paths=", ".join(paths)),
-        action=Action.CONFIG,
-        fix=to_add(paths) if inside else None,
-    )
 
 
 def allowed(host: Host, entry: Entry) -> bool:

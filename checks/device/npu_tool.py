@@ -187,7 +187,22 @@ def _not_found(host: Host) -> Finding:
 def _judge_answer(host: Host, path: str, look: NpuSmiInfo) -> Iterator[Finding]:
     """What a whole answer says of the tool, the driver and the number of devices."""
     if look.failure:
-        yield _failed(host, path, look.failure, look)
+        inside = host.system.container()
+        words = {
+            "path": path,
+            "code": look.failure.code,
+            "user": host.identity.user,
+            "line": look.failure.line,
+        }
+        words["meaning"] = DCMI.get(look.failure.code or 0, "?")
+        yield Finding(
+            CODES[look.failure.kind],
+            _text(look.failure, inside).format(**words),
+            severity=WARNING if inside and look.failure.kind == "no-driver" else None,
+            evidence=_kept(look.answer.stdout.splitlines() + look.answer.stderr.splitlines()),
+            action=Action.REBOOT if look.failure.kind == "no-driver" and not inside else Action.CONFIG,
+            echo_of=CAUSES.get(look.failure.kind, ()),
+        )
     elif look.screen is None:
         lines = look.answer.stdout.splitlines() + look.answer.stderr.splitlines()
         if any(line.strip() for line in lines):
@@ -211,20 +226,6 @@ def _judge_answer(host: Host, path: str, look: NpuSmiInfo) -> Iterator[Finding]:
 def _kept(lines: list[str]) -> tuple[str, ...]:
     kept = [line[:200] for line in lines if line.strip()][:LINES]
     return tuple(_("npu-smi printed: {line}", line=line) for line in kept)
-
-
-def _failed(host: Host, path: str, failure: NpuSmiFailure, look: NpuSmiInfo) -> Finding:
-    inside = host.system.container()
-    words = {"path": path, "code": failure.code, "user": host.identity.user, "line": failure.line}
-    words["meaning"] = DCMI.get(failure.code or 0, "?")
-    return Finding(
-        CODES[failure.kind],
-        _text(failure, inside).format(**words),
-        severity=WARNING if inside and failure.kind == "no-driver" else None,
-        evidence=_kept(look.answer.stdout.splitlines() + look.answer.stderr.splitlines()),
-        action=Action.REBOOT if failure.kind == "no-driver" and not inside else Action.CONFIG,
-        echo_of=CAUSES.get(failure.kind, ()),
-    )
 
 
 def _text(failure: NpuSmiFailure, inside: bool) -> str:

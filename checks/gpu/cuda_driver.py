@@ -107,7 +107,19 @@ def _apart(
 
 def _compat(host: Host, module: str, version: str, cuda: DriverLibrary) -> Iterator[Finding]:
     if order(version) < order(module):
-        yield _compat_older(module, version, cuda)
+        # A package for forward compatibility of which the driver has no need any more.
+        words = {"path": cuda.path, "library": version, "module": module}
+        yield Finding(
+            "cuda-driver.compat-unusable",
+            _(
+                "the loader finds {path} of driver {library}, a package for forward compatibility that is "
+                "older than "
+                "the loaded NVIDIA module {module}: CUDA ends with error 803; take its folder out of "
+                "LD_LIBRARY_PATH",
+                **words,
+            ),
+            action=Action.CONFIG,
+        )
     elif version != module:
         model = consumer_gpu(host.running_files)
         if model is not None:
@@ -123,7 +135,20 @@ def _too_old(
     for runtime in old:
         row = rows[runtime]
         if row is not None:
-            yield _older_than_cuda(runtime, module, row, alone=len(old) == len(frameworks))
+            source = _("built-in table of {as_of}: {source}", as_of=row["as_of"], source=row["source"])
+            words = {"framework": runtime.framework, "cuda": runtime.cuda, "least": row["driver"]}
+            yield Finding(
+                "cuda-driver.too-old",
+                _(
+                    "{framework} was built for CUDA {cuda}, which needs driver {least} or newer; this "
+                    "machine has {module}",
+                    module=module,
+                    **words,
+                ),
+                severity=ERROR if (len(old) == len(frameworks)) else WARNING,
+                evidence=(runtime.said_by, source),
+                action=Action.CONFIG,
+            )
 
 
 def _least(host: Host, cuda: str) -> Optional[Row]:
@@ -188,22 +213,6 @@ def _mismatch(host: Host, module: str, library: DriverLibrary) -> Finding:
     )
 
 
-def _compat_older(module: str, version: str, cuda: DriverLibrary) -> Finding:
-    """A package for forward compatibility of which the driver has no need any more."""
-    words = {"path": cuda.path, "library": version, "module": module}
-    return Finding(
-        "cuda-driver.compat-unusable",
-        _(
-            "the loader finds {path} of driver {library}, a package for forward compatibility that is "
-            "older than "
-            "the loaded NVIDIA module {module}: CUDA ends with error 803; take its folder out of "
-            "LD_LIBRARY_PATH",
-            **words,
-        ),
-        action=Action.CONFIG,
-    )
-
-
 def _compat_on_geforce(model: str, cuda: DriverLibrary) -> Finding:
     """A package for forward compatibility, which only data centre GPUs have."""
     return Finding(
@@ -217,22 +226,5 @@ def _compat_on_geforce(model: str, cuda: DriverLibrary) -> Finding:
             path=cuda.path,
             model=model,
         ),
-        action=Action.CONFIG,
-    )
-
-
-def _older_than_cuda(runtime: Runtime, module: str, row: Row, alone: bool) -> Finding:
-    source = _("built-in table of {as_of}: {source}", as_of=row["as_of"], source=row["source"])
-    words = {"framework": runtime.framework, "cuda": runtime.cuda, "least": row["driver"]}
-    return Finding(
-        "cuda-driver.too-old",
-        _(
-            "{framework} was built for CUDA {cuda}, which needs driver {least} or newer; this "
-            "machine has {module}",
-            module=module,
-            **words,
-        ),
-        severity=ERROR if alone else WARNING,
-        evidence=(runtime.said_by, source),
         action=Action.CONFIG,
     )

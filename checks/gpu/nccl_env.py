@@ -118,15 +118,27 @@ def _judge(host: Host, row: Row, value: str) -> Iterator[Finding]:
     why = what_is_wrong(row, value)
     cleaned = cleaned_up(value)
     if why and cleaned and cleaned != value and what_is_wrong(row, cleaned) is None:
-        yield _pasted(row, value, cleaned)
+        # A value with the punctuation of a document in it.
+        text = _(
+            "{name} is {value}, with blanks or characters pasted from a document; probably {meant} was meant"
+        )
+        yield _said(
+            "pasted-punctuation", text, row, value, meant=cleaned, steps=(Export(row["name"], cleaned),)
+        )
     elif why and is_word(row, value) and not row.get("refused"):
         yield _read_otherwise(row, value)
     elif why:
         yield _bad_value(row, value, why)
     elif row["kind"] == "flag" and "leaves" in row and is_on(value):
-        yield _left_on(row, value)
+        # A way of transport that is switched off.
+        ways = {
+            "p2p": _("{name} is {value}: GPUs do not reach each other's memory directly"),
+            "shm": _("{name} is {value}: processes of a node do not use shared memory"),
+            "ib": _("{name} is {value}: InfiniBand and RoCE are not used"),
+        }
+        yield _said("left-on", ways[row["leaves"]], row, value)
     elif value.upper() in row.get("debug", ()):
-        yield _debug(row, value)
+        yield _said("debug", _("{name} is {value}, which is a debugging setting"), row, value)
     if "instead" in row and _since(version, row.get("since", "")):
         yield _outdated(row, value, host.variables)
 
@@ -157,14 +169,6 @@ def _since(version: str, since: str) -> bool:
     return mine is not None and first is not None and mine >= first
 
 
-def _pasted(row: Row, value: str, cleaned: str) -> Finding:
-    """A value with the punctuation of a document in it."""
-    text = _(
-        "{name} is {value}, with blanks or characters pasted from a document; probably {meant} was meant"
-    )
-    return _said("pasted-punctuation", text, row, value, meant=cleaned, steps=(Export(row["name"], cleaned),))
-
-
 def _read_otherwise(row: Row, value: str) -> Finding:
     on = value.strip().lower() in ON
     step: Step = Export(row["name"], "1") if on else Command(("unset", row["name"]))
@@ -180,20 +184,6 @@ def _bad_value(row: Row, value: str, why: str) -> Finding:
     elif row["kind"] == "list":
         text, severity = _("{name} is {value}: {why}, and newer releases of NCCL do not start"), WARNING
     return _said("bad-value", text, row, value, severity, why=why)
-
-
-def _left_on(row: Row, value: str) -> Finding:
-    """A way of transport that is switched off."""
-    ways = {
-        "p2p": _("{name} is {value}: GPUs do not reach each other's memory directly"),
-        "shm": _("{name} is {value}: processes of a node do not use shared memory"),
-        "ib": _("{name} is {value}: InfiniBand and RoCE are not used"),
-    }
-    return _said("left-on", ways[row["leaves"]], row, value)
-
-
-def _debug(row: Row, value: str) -> Finding:
-    return _said("debug", _("{name} is {value}, which is a debugging setting"), row, value)
 
 
 def _outdated(row: Row, value: str, variables: Mapping[str, str]) -> Finding:

@@ -119,7 +119,20 @@ def _facts(use: NcclUse, build: Optional[Build]) -> dict[str, object]:
 def _judge(host: Host, use: NcclUse, build: Optional[Build]) -> Iterator[Finding]:
     """The first thing to say of one framework's NCCL."""
     if use.path is None:
-        yield _missing(host, use)
+        wanted = _requirement(host, use)
+        title = _("install the NCCL that it was built with")
+        yield Finding(
+            "nccl-version.missing",
+            _(
+                "{framework} {version} needs libnccl.so.2, which the loader does not find",
+                framework=use.framework,
+                version=use.version,
+            ),
+            severity=ERROR if use.framework == "torch" else weight(host),
+            evidence=(_("needed by {path}", path=use.by),) if use.by else (),
+            action=Action.CONFIG,
+            fix=pip_install(host, title, wanted) if wanted else None,
+        )
         return
     if build is None:
         return
@@ -127,7 +140,17 @@ def _judge(host: Host, use: NcclUse, build: Optional[Build]) -> Iterator[Finding
     old = bool(needed and build.version and _order(build.version) < _order(needed))
     lacking = _lacking(host, use) if old or not build.version else []
     if lacking:
-        yield _symbols(host, use, build, lacking)
+        more = f" (+{len(lacking) - SHOWN})" if len(lacking) > SHOWN else ""
+        names = ", ".join(lacking[:SHOWN]) + more
+        words = {"framework": use.framework, "path": use.path, "nccl": build.version or "?"}
+        yield Finding(
+            "nccl-version.missing-symbols",
+            _("{framework} calls {names}, which {path} (NCCL {nccl}) does not have", names=names, **words),
+            severity=ERROR if use.framework == "torch" else weight(host),
+            evidence=_evidence(use, build),
+            action=Action.CONFIG,
+            fix=_own_first(host, use),
+        )
     elif old and needed:
         yield _too_old(host, use, build, needed)
     else:
@@ -174,37 +197,6 @@ def _overwritten(host: Host, uses: Sequence[tuple[NcclUse, Optional[Build]]]) ->
                     _requirement(host, use) or wanted,
                 ),
             )
-
-
-def _missing(host: Host, use: NcclUse) -> Finding:
-    wanted = _requirement(host, use)
-    title = _("install the NCCL that it was built with")
-    return Finding(
-        "nccl-version.missing",
-        _(
-            "{framework} {version} needs libnccl.so.2, which the loader does not find",
-            framework=use.framework,
-            version=use.version,
-        ),
-        severity=ERROR if use.framework == "torch" else weight(host),
-        evidence=(_("needed by {path}", path=use.by),) if use.by else (),
-        action=Action.CONFIG,
-        fix=pip_install(host, title, wanted) if wanted else None,
-    )
-
-
-def _symbols(host: Host, use: NcclUse, build: Build, lacking: Sequence[str]) -> Finding:
-    more = f" (+{len(lacking) - SHOWN})" if len(lacking) > SHOWN else ""
-    names = ", ".join(lacking[:SHOWN]) + more
-    words = {"framework": use.framework, "path": use.path, "nccl": build.version or "?"}
-    return Finding(
-        "nccl-version.missing-symbols",
-        _("{framework} calls {names}, which {path} (NCCL {nccl}) does not have", names=names, **words),
-        severity=ERROR if use.framework == "torch" else weight(host),
-        evidence=_evidence(use, build),
-        action=Action.CONFIG,
-        fix=_own_first(host, use),
-    )
 
 
 def _too_old(host: Host, use: NcclUse, build: Build, needed: str) -> Finding:

@@ -109,7 +109,9 @@ def _launcher(host: Host, name: str, version: Optional[str]) -> Iterator[Finding
     path = launcher(host)
     if path is None:
         if version is not None:
-            yield _no_launcher()
+            yield Finding(
+                "openmpi.no-launcher", _("Open MPI's library is installed, but there is no mpirun in PATH")
+            )
         return
     if is_other(host, path):
         yield _other_mpi(host, path)
@@ -164,12 +166,6 @@ def _too_old(mpi: Mpi, least: str) -> Finding:
             least=least,
         ),
         evidence=(mpi.path,),
-    )
-
-
-def _no_launcher() -> Finding:
-    return Finding(
-        "openmpi.no-launcher", _("Open MPI's library is installed, but there is no mpirun in PATH")
     )
 
 

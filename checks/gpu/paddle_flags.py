@@ -96,29 +96,29 @@ def _judge(host: Host, row: Row, value: str) -> Iterator[Finding]:
     why = what_is_wrong(row, value)
     cleaned = cleaned_up(value)
     if why is None:
-        yield from _valid(host, row, value)
+        # What a valid value does beside the devices and the other flags.
+        from npudoctor.knowledge.paddle_flags import devices, double
+
+        variables, name = host.variables, row["name"]
+        if row["kind"] == "devices":
+            count = _count(host, name)
+            beyond = [device for device in devices(value) if count and device >= count]
+            if beyond:
+                yield _no_such_device(row, value, beyond, count)
+        if name == COLLECTION and double(value) < 0:
+            yield _collection_off(row, value)
+        for key, wins in (("needs", -1), ("beaten_by", 1)):
+            other = row.get(key, "")
+            if double(variables.get(other, "")) * wins > 0:
+                yield _no_effect(row, value, other, variables[other])
     elif cleaned and cleaned != value and what_is_wrong(row, cleaned) is None:
-        yield _pasted(row, value, cleaned)
+        # A value with the punctuation of a document in it.
+        text = _(
+            "{name} is {value}, with blanks or characters pasted from a document; probably {meant} was meant"
+        )
+        yield _said("pasted-punctuation", text, row, value, cleaned, meant=cleaned)
     else:
-        yield _bad_value(row, value, why)
-
-
-def _valid(host: Host, row: Row, value: str) -> Iterator[Finding]:
-    """What a valid value does beside the devices and the other flags."""
-    from npudoctor.knowledge.paddle_flags import devices, double
-
-    variables, name = host.variables, row["name"]
-    if row["kind"] == "devices":
-        count = _count(host, name)
-        beyond = [device for device in devices(value) if count and device >= count]
-        if beyond:
-            yield _no_such_device(row, value, beyond, count)
-    if name == COLLECTION and double(value) < 0:
-        yield _collection_off(row, value)
-    for key, wins in (("needs", -1), ("beaten_by", 1)):
-        other = row.get(key, "")
-        if double(variables.get(other, "")) * wins > 0:
-            yield _no_effect(row, value, other, variables[other])
+        yield _said("bad-value", _("{name} is {value}: {why}"), row, value, why=why)
 
 
 def _count(host: Host, name: str) -> int:
@@ -127,18 +127,6 @@ def _count(host: Host, name: str) -> int:
         return len((host.npus if name.endswith("npus") else host.gpus).nodes)
     except CannotTell:
         return 0
-
-
-def _bad_value(row: Row, value: str, why: str) -> Finding:
-    return _said("bad-value", _("{name} is {value}: {why}"), row, value, why=why)
-
-
-def _pasted(row: Row, value: str, cleaned: str) -> Finding:
-    """A value with the punctuation of a document in it."""
-    text = _(
-        "{name} is {value}, with blanks or characters pasted from a document; probably {meant} was meant"
-    )
-    return _said("pasted-punctuation", text, row, value, cleaned, meant=cleaned)
 
 
 def _no_such_device(row: Row, value: str, beyond: Sequence[int], count: int) -> Finding:

@@ -162,7 +162,15 @@ def _text(kind: str) -> str:
 def _severity(one: Difference, comparison: Comparison) -> Optional[Severity]:
     """How much a difference matters; None when it does not."""
     if one.kind == VERSION:
-        return _of_version(one, comparison)
+        if one.section == "cann" and one.fact == "component":
+            # The product's own version says it already.
+            told = any(
+                other.section == "cann" and other.fact == "version" for other in comparison.differences
+            )
+            return None if told else ERROR
+        if one.section == "python":
+            return INFO if _series(one.first) == _series(one.second) else ERROR
+        return None if one.second in (None, ()) else ERROR
     if one.kind == DEVICE:
         return ERROR if _is_missing(one) else INFO
     if one.kind == LIMIT:
@@ -171,16 +179,6 @@ def _severity(one: Difference, comparison: Comparison) -> Optional[Severity]:
         # What only this node has, or what is up only here, stops nobody.
         return None if one.second is None or one.first == "up" else WARNING
     return WARNING if one.kind == VARIABLE else INFO
-
-
-def _of_version(one: Difference, comparison: Comparison) -> Optional[Severity]:
-    if one.section == "cann" and one.fact == "component":
-        # The product's own version says it already.
-        told = any(other.section == "cann" and other.fact == "version" for other in comparison.differences)
-        return None if told else ERROR
-    if one.section == "python":
-        return INFO if _series(one.first) == _series(one.second) else ERROR
-    return None if one.second in (None, ()) else ERROR
 
 
 def _series(version: Value) -> list[str]:

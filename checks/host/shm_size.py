@@ -98,13 +98,9 @@ def _larger(host: Host, now: int) -> Optional[Fix]:
             needs_root=False,
             container=("--shm-size", text),
         )
-    if not _is_tmpfs(host):
+    # Whether it is a file system of its own that has a size.
+    mounts = parse_mountinfo(host.running_files.text(MOUNTINFO) or "")
+    if not (SHM in mounts and mounts[SHM].kind == "tmpfs"):
         return None
     step = Remount(SHM, size, now)
     return Fix(_("make it larger until the next boot"), steps=(step,), risk=Risk.CAUTION)
-
-
-def _is_tmpfs(host: Host) -> bool:
-    """Whether it is a file system of its own that has a size."""
-    mounts = parse_mountinfo(host.running_files.text(MOUNTINFO) or "")
-    return SHM in mounts and mounts[SHM].kind == "tmpfs"

@@ -148,7 +148,12 @@ def _lock(host: Host, path: str) -> Iterator[Finding]:
     age = host.clock.now() - entry.mtime_ns / 1e9 if entry else 0.0
     if entry is None or age < YOUNG:
         return
-    kind = _file_system(host, path)
+    # The type of the file system on which a file lies; empty where that cannot be told.
+    from npudoctor.core.mounts import mount_of, parse_mountinfo
+
+    mounts = parse_mountinfo(host.running_files.text("/proc/self/mountinfo") or "")
+    mount = mount_of(mounts, path)
+    kind = mount.kind if mount else ""
     free = is_lock_unused(host, path, entry.uid) if not why_shared(host, path) else None
     words = {"path": path, "minutes": int(age // 60)}
     line = f"{path} uid={entry.uid} size={entry.size} ino={entry.ino}"
@@ -176,15 +181,6 @@ def _lock(host: Host, path: str) -> Iterator[Finding]:
         )
 
 
-def _file_system(host: Host, path: str) -> str:
-    """The type of the file system on which a file lies; empty where that cannot be told."""
-    from npudoctor.core.mounts import mount_of, parse_mountinfo
-
-    mounts = parse_mountinfo(host.running_files.text("/proc/self/mountinfo") or "")
-    mount = mount_of(mounts, path)
-    return mount.kind if mount else ""
-
-
 def _unlocking(host: Host, path: str, entry: Entry, kind: str) -> Fix:
     """By a step that proves anew that nobody has the lock open, where the file system can tell."""
     from npudoctor.proof.unused import LEASED, mark_of
@@ -207,7 +203,18 @@ def _left_over(host: Host, folders: Sequence[TempFolder]) -> Iterator[Finding]:
     steps = {folder.path: step for folder in left if (step := _removable(host, folder))}
     for owner in sorted({folder.entry.uid for folder in left if folder.path in steps}):
         mine = [folder for folder in left if folder.entry.uid == owner and folder.path in steps]
-        yield _left(host, mine, _removing(host, owner, [steps[folder.path] for folder in mine]))
+        title = _("remove the folders and the sockets in them, on which nobody listens")
+        needs_root = owner != host.identity.euid
+        yield _left(
+            host,
+            mine,
+            Fix(
+                title,
+                steps=tuple([steps[folder.path] for folder in mine]),
+                risk=Risk.SAFE,
+                needs_root=needs_root,
+            ),
+        )
     rest = [folder for folder in left if folder.path not in steps]
     if rest:
         yield _left(host, rest, _emptied(host, rest[:SHOWN]))
@@ -246,12 +253,6 @@ def _removable(host: Host, folder: TempFolder) -> Optional[RemoveFiles]:
 
 def _by_name(mark: FileMark) -> str:
     return mark.name
-
-
-def _removing(host: Host, owner: int, steps: Sequence[RemoveFiles]) -> Fix:
-    title = _("remove the folders and the sockets in them, on which nobody listens")
-    needs_root = owner != host.identity.euid
-    return Fix(title, steps=tuple(steps), risk=Risk.SAFE, needs_root=needs_root)
 
 
 def _owner(host: Host, folders: Sequence[TempFolder]) -> int:

@@ -79,29 +79,26 @@ def _is_firewalld(host: Host, side: Side) -> bool:
 def _lines(host: Host, side: Side, sender: str, span: Span, zone: str) -> Iterator[Line]:
     if _is_firewalld(host, side):
         if not side.leaving:  # its zones are about what comes in
-            yield from _firewalld(sender, span, zone)
+            # Once to stay, once for now: what ends the finding comes last, so that a run which was killed
+            # in between is finished by the next one.
+            port = _span(span, "-")
+            if not sender:
+                what, words = "port", f"{port}/tcp"
+            else:
+                family = "ipv6" if ":" in sender else "ipv4"
+                what = "rich-rule"
+                source = f'rule family="{family}" source address="{sender}"'
+                words = f'{source} port port="{port}" protocol="tcp" accept'
+            where = (f"--zone={zone}",) if zone else ()
+            for keep in (("--permanent", *where), where):
+                add, remove, query = (
+                    ("firewall-cmd", *keep, f"--{verb}-{what}={words}") for verb in ("add", "remove", "query")
+                )
+                yield Command(add, remove, unless=query)
     elif "ufw" in side.place or _ufw_is_on(host, side):
         yield _ufw(side, sender, span)
     else:
         yield from _chain(side, sender, span)
-
-
-def _firewalld(sender: str, span: Span, zone: str) -> Iterator[Command]:
-    """Once to stay, once for now: what ends the finding comes last, so that a run which was killed in between
-    is finished by the next one."""
-    port = _span(span, "-")
-    if not sender:
-        what, words = "port", f"{port}/tcp"
-    else:
-        family = "ipv6" if ":" in sender else "ipv4"
-        what = "rich-rule"
-        words = f'rule family="{family}" source address="{sender}" port port="{port}" protocol="tcp" accept'
-    where = (f"--zone={zone}",) if zone else ()
-    for keep in (("--permanent", *where), where):
-        add, remove, query = (
-            ("firewall-cmd", *keep, f"--{verb}-{what}={words}") for verb in ("add", "remove", "query")
-        )
-        yield Command(add, remove, unless=query)
 
 
 def _ufw_is_on(host: Host, side: Side) -> bool:
@@ -141,18 +138,15 @@ def _chain(side: Side, sender: str, span: Span) -> Iterator[Line]:
         tool = "ip6tables" if family == "ip6" else "iptables"
         yield _iptables([tool, "-t", table, chain], side, sender, span)
         return
-    yield _nftables((family, table, chain), side, sender, span)
-
-
-def _nftables(place: tuple[str, str, str], side: Side, sender: str, span: Span) -> InsertRule:
-    """The comment is the same for the same rule in the same chain, and finds it again."""
+    # The comment is the same for the same rule in the same chain, and finds it again.
+    place = (family, table, chain)
     import hashlib
 
     field, port = ("daddr", "sport") if side.leaving else ("saddr", "dport")
     match = ("ip6" if ":" in sender else "ip", field, sender) if sender else ()
     rule = (*match, "tcp", port, _span(span, "-"), "accept")
     digest = hashlib.sha256("\0".join((*place, *rule)).encode("utf-8", "surrogateescape"))
-    return InsertRule(place, rule, f"npudoctor-{digest.hexdigest()[:8]}")
+    yield InsertRule(place, rule, f"npudoctor-{digest.hexdigest()[:8]}")
 
 
 def _iptables(place: Sequence[str], side: Side, sender: str, span: Span) -> Command:

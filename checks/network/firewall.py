@@ -261,12 +261,14 @@ def _blocked(host: Host, claim: Claim, answers: Answers) -> Iterator[Finding]:
         severity=_weight(host, claim, answers, whole=without(claim.spans, ports) == ()),
         evidence=places[:8],
         action=Action.CONFIG,
-        fix=way_in(host, _senders(found), ports, _sides(found), lambda: _zones(answers, found)),
+        fix=way_in(
+            host,
+            list(dict.fromkeys(caller.name for caller, _s, _v in found)),
+            ports,
+            _sides(found),
+            lambda: _zones(answers, found),
+        ),
     )
-
-
-def _senders(found: Sequence[Blocked]) -> list[str]:
-    return list(dict.fromkeys(caller.name for caller, _s, _v in found))
 
 
 def _zones(answers: Answers, found: Sequence[Blocked]) -> dict[str, str]:

@@ -152,7 +152,12 @@ def _wrong(row: Row, value: str, chip: str) -> Optional[Finding]:
         return better
     if not here.get("refused") and (what_is_wrong(row, value) is None or _readable(row, value)):
         severity = INFO  # right on another chip, or in another release, and HCCL goes on
-    found: Finding = _bad_value(here, value, why, severity, nearest(here, value))
+    # A value that its reader refuses, or takes for another.
+    refused = _("{name} is {value}: {why}, and HCCL stops with EI0001")
+    text = refused if here.get("refused") else _("{name} is {value}: {why}")
+    found: Finding = _said(
+        "bad-value", text, here["name"], value, nearest(here, value), severity, here, why=why
+    )
     return found
 
 
@@ -192,11 +197,25 @@ def _together(
         why = why_idle(row, valid, variables, chip)
         partly = "" if why else why_partly_idle(row, value)
         if why:
-            yield _no_effect(row, value, why)
+            # A valid value that nobody looks at.
+            yield _said(
+                "no-effect",
+                _("{name} is set and has no effect: {why}"),
+                row["name"],
+                value,
+                "",
+                row=row,
+                why=why,
+            )
         elif partly:
-            yield _partly_idle(row, value, partly)
+            # A valid value of which nobody looks at a part.
+            yield _said(
+                "no-effect", _("{name} is {value}: {why}"), row["name"], value, row=row, steps=(), why=partly
+            )
         for word in deprecated_words(row, value, chip):
-            yield _deprecated(row, value, word)
+            # A value that works, and is going away.
+            text = _("{name} names {which}, which will be dropped")
+            yield _said("deprecated", text, row["name"], value, "", row=row, which=word)
 
 
 def _misspelt(variables: Mapping[str, str], table: Mapping[str, Any]) -> Iterator[Finding]:
@@ -215,13 +234,6 @@ LONGEST = 2147483647  # seconds that HCCL_EVENT_TIMEOUT takes
 SHOWN = 200  # of a value: a rank table pasted into one is shown in part
 
 
-def _bad_value(row: Row, value: str, why: str, severity: Severity, better: str) -> Finding:
-    """A value that its reader refuses, or takes for another."""
-    refused = _("{name} is {value}: {why}, and HCCL stops with EI0001")
-    text = refused if row.get("refused") else _("{name} is {value}: {why}")
-    return _said("bad-value", text, row["name"], value, better, severity, row, why=why)
-
-
 def _empty(row: Row) -> Finding:
     """A variable that is set to nothing: to HCCL that is a value like another."""
     text = _("{name} is set and empty, which is not the same as unset: HCCL finds no value in it")
@@ -234,24 +246,6 @@ def _pasted(row: Row, value: str, meant: str, severity: Severity) -> Finding:
         "{name} is {value}, with blanks or characters pasted from a document; probably {meant} was meant"
     )
     return _said("pasted-punctuation", text, row["name"], value, meant, severity, row, meant=meant)
-
-
-def _no_effect(row: Row, value: str, why: str) -> Finding:
-    """A valid value that nobody looks at."""
-    return _said(
-        "no-effect", _("{name} is set and has no effect: {why}"), row["name"], value, "", row=row, why=why
-    )
-
-
-def _partly_idle(row: Row, value: str, why: str) -> Finding:
-    """A valid value of which nobody looks at a part."""
-    return _said("no-effect", _("{name} is {value}: {why}"), row["name"], value, row=row, steps=(), why=why)
-
-
-def _deprecated(row: Row, value: str, which: str) -> Finding:
-    """A value that works, and is going away."""
-    text = _("{name} names {which}, which will be dropped")
-    return _said("deprecated", text, row["name"], value, "", row=row, which=which)
 
 
 def _misspelt_finding(name: str, value: str, known: str) -> Finding:

@@ -157,7 +157,21 @@ def _suited(host: Host, value: str, owner: Interface) -> Iterator[Finding]:
         yield _down(value, owner, INFO if elsewhere else worst)
     elif owner.inner and (several or not owner.loopback):
         worst = ERROR if owner.loopback else WARNING
-        yield _inner(value, owner, worst if several and not elsewhere else INFO, _better(host))
+        # An address that only this host knows.
+        better = _better(host)
+        message = _(
+            "HCCL_IF_IP is {value}, on {interface}, which does not lead out of this machine",
+            value=value,
+            interface=owner.name,
+        )
+        yield _finding(
+            "inner",
+            message,
+            value,
+            better if better != value else "",
+            (owner,),
+            worst if several and not elsewhere else INFO,
+        )
 
 
 def _way(host: Host, value: str, owner: Interface, own: Address) -> Iterator[Finding]:
@@ -169,10 +183,22 @@ def _way(host: Host, value: str, owner: Interface, own: Address) -> Iterator[Fin
     index = owner.index if own.scope == "link" else 0
     way = host.network.route_to(far.address, own.text, index)
     if way is None:
-        yield _no_way(value, owner, far, INFO if meant_for_other_machines(host) else WARNING)
+        # An address from which the kernel would not send to the master.
+        message = _(
+            "HCCL_IF_IP is {value}, which has no route to {far} ({named_by})",
+            value=value,
+            far=far.address,
+            named_by=far.named_by,
+        )
+        yield _finding(
+            "no-way", message, value, None, (owner,), INFO if meant_for_other_machines(host) else WARNING
+        )
     elif not way.local and way.index != owner.index:
         by = host.network.at(way.index)
-        near = _in_network(far.address, own)
+        import ipaddress
+
+        network = ipaddress.ip_network(f"{own.text}/{own.length}", strict=False)
+        near = ipaddress.ip_address(far.address) in network
         severity = INFO if near or meant_for_other_machines(host) else WARNING
         yield _other_way(value, owner, by, far, "" if near else _better(host), severity)
 
@@ -183,13 +209,6 @@ def _far(host: Host, ipv6: bool) -> Optional[Peer]:
 
     far = first_peer(host)
     return far if far is not None and (":" in far.address) is ipv6 else None
-
-
-def _in_network(address: str, own: Address) -> bool:
-    import ipaddress
-
-    network = ipaddress.ip_network(f"{own.text}/{own.length}", strict=False)
-    return ipaddress.ip_address(address) in network
 
 
 def _beside(host: Host, value: str, owner: Interface) -> Iterator[Finding]:
@@ -204,7 +223,14 @@ def _beside(host: Host, value: str, owner: Interface) -> Iterator[Finding]:
     except ValueError:
         return  # socket-interfaces says so
     if chosen.names and owner not in chosen.of([owner]):
-        yield _wins(value, owner, given)
+        # HCCL_SOCKET_IFNAME that is not looked at.
+        message = _(
+            "HCCL_IF_IP is {value} on {interface}, and wins over HCCL_SOCKET_IFNAME={given}",
+            value=value,
+            interface=owner.name,
+            given=given,
+        )
+        yield _finding("wins", message, value, None, (owner,))
 
 
 def _better(host: Host) -> str:
@@ -287,27 +313,6 @@ def _down(value: str, owner: Interface, severity: Severity) -> Finding:
     )
 
 
-def _inner(value: str, owner: Interface, severity: Severity, better: str) -> Finding:
-    """An address that only this host knows."""
-    message = _(
-        "HCCL_IF_IP is {value}, on {interface}, which does not lead out of this machine",
-        value=value,
-        interface=owner.name,
-    )
-    return _finding("inner", message, value, better if better != value else "", (owner,), severity)
-
-
-def _no_way(value: str, owner: Interface, far: Peer, severity: Severity) -> Finding:
-    """An address from which the kernel would not send to the master."""
-    message = _(
-        "HCCL_IF_IP is {value}, which has no route to {far} ({named_by})",
-        value=value,
-        far=far.address,
-        named_by=far.named_by,
-    )
-    return _finding("no-way", message, value, None, (owner,), severity)
-
-
 def _other_way(
     value: str, owner: Interface, by: Optional[Interface], far: Peer, better: str, severity: Severity
 ) -> Finding:
@@ -322,17 +327,6 @@ def _other_way(
     )
     seen = (owner, by) if by else (owner,)
     return _finding("other-way", message, value, better or None, seen, severity)
-
-
-def _wins(value: str, owner: Interface, given: str) -> Finding:
-    """HCCL_SOCKET_IFNAME that is not looked at."""
-    message = _(
-        "HCCL_IF_IP is {value} on {interface}, and wins over HCCL_SOCKET_IFNAME={given}",
-        value=value,
-        interface=owner.name,
-        given=given,
-    )
-    return _finding("wins", message, value, None, (owner,))
 
 
 def _finding(

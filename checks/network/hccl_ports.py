@@ -127,7 +127,18 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _answer(host: Host, one: NamedPorts, holders: Holders) -> Iterator[Union[Finding, Facts]]:
     if isinstance(one, BadPorts):
-        yield _bad_value(one)
+        # A value that the job will not get past.
+        text = (
+            _("{variable}={value} cannot be used: {why}")
+            if not one.lenient
+            else _("{variable}={value}: {why}")
+        )
+        yield Finding(
+            "hccl-ports.bad-value",
+            text.format(variable=one.variable, value=one.value[:80], why=one.why),
+            severity=Severity.WARNING if one.lenient else None,
+            action=Action.CONFIG,
+        )
     elif isinstance(one, RemotePort):
         place = {"variable": one.variable, "value": one.value[:80] or None}
         yield Facts({f"tcp/{one.port}": {"state": "elsewhere" if one.known else "not-judged", **place}})
@@ -201,19 +212,6 @@ def _defaults(host: Host, named: Sequence[NamedPorts], holders: Holders) -> list
 
 
 SHOWN = 32  # evidence lines of one finding
-
-
-def _bad_value(bad: BadPorts) -> Finding:
-    """A value that the job will not get past."""
-    text = (
-        _("{variable}={value} cannot be used: {why}") if not bad.lenient else _("{variable}={value}: {why}")
-    )
-    return Finding(
-        "hccl-ports.bad-value",
-        text.format(variable=bad.variable, value=bad.value[:80], why=bad.why),
-        severity=Severity.WARNING if bad.lenient else None,
-        action=Action.CONFIG,
-    )
 
 
 def _held(claim: Claim, sockets: Sequence[TcpSocket], holders: Holders, fix: Optional[Fix]) -> Finding:

@@ -171,7 +171,17 @@ def _port(host: Host, name: str, value: str, variable: str) -> Iterator[Finding]
     try:
         parse_port(value, lowest)
     except ValueError as error:
-        yield _bad_port(name, value, str(error), _weight(host, ERROR))
+        # A port that is none; hccl-ports says the same of those that would be bound here.
+        message = _(
+            "{variable}={value} names no port: {why}", variable=name, value=value[:LONGEST], why=str(error)
+        )
+        yield Finding(
+            "master-address.bad-port",
+            message,
+            severity=_weight(host, ERROR),
+            action=Action.CONFIG,
+            echo_of=("hccl-ports.bad-value",),
+        )
 
 
 def _address(text: str) -> Optional[str]:
@@ -207,10 +217,19 @@ def _wrong(host: Host, variable: str, place: str, addresses: Sequence[str]) -> I
     ours = [one for one in addresses if is_local(host, one)]
     idle = [one for one in addresses if _is_loopback(one)]
     if variable == "MS_SCHED_HOST" and all(":" in one for one in addresses):
-        yield _ipv6(variable, place, addresses, _weight(host, ERROR))
+        # MindSpore's scheduler has no IPv6.
+        text = _("{variable} is {value}: MindSpore's scheduler takes no IPv6 address")
+        yield _finding("ipv6", _told(text, variable, place, addresses), _weight(host, ERROR))
     if len(idle) == len(addresses):
         if several and same_host(place.lower(), host.system.name.lower()):
-            yield _own_name(variable, place, addresses, _better(host, True), _weight(host, WARNING))
+            # Our own name, which only here means a loopback address.
+            message = _(
+                "{variable} is {value}, our own name, which here is {addresses}, not the address of a NIC",
+                variable=variable,
+                value=place,
+                addresses=", ".join(addresses[:4]),
+            )
+            yield _finding("own-name", message, _weight(host, WARNING), variable, _better(host, True))
         elif several:
             yield _loopback(variable, place, _better(host, first), _weight(host, ERROR))
         return
@@ -273,18 +292,6 @@ def _bad_value(variable: str, value: str, meant: str, severity: Severity) -> Fin
     )
 
 
-def _bad_port(name: str, value: str, why: str, severity: Severity) -> Finding:
-    """A port that is none; hccl-ports says the same of those that would be bound here."""
-    message = _("{variable}={value} names no port: {why}", variable=name, value=value[:LONGEST], why=why)
-    return Finding(
-        "master-address.bad-port",
-        message,
-        severity=severity,
-        action=Action.CONFIG,
-        echo_of=("hccl-ports.bad-value",),
-    )
-
-
 def _unresolvable(variable: str, place: str, severity: Severity) -> Finding:
     """A name that nobody knows."""
     return _finding(
@@ -292,12 +299,6 @@ def _unresolvable(variable: str, place: str, severity: Severity) -> Finding:
         _("{variable} is {value}, a name that this machine cannot resolve", variable=variable, value=place),
         severity,
     )
-
-
-def _ipv6(variable: str, place: str, addresses: Sequence[str], severity: Severity) -> Finding:
-    """MindSpore's scheduler has no IPv6."""
-    text = _("{variable} is {value}: MindSpore's scheduler takes no IPv6 address")
-    return _finding("ipv6", _told(text, variable, place, addresses), severity)
 
 
 def _loopback(variable: str, place: str, better: str, severity: Severity) -> Finding:
@@ -313,19 +314,6 @@ def _loopback(variable: str, place: str, better: str, severity: Severity) -> Fin
         variable,
         better,
     )
-
-
-def _own_name(
-    variable: str, place: str, addresses: Sequence[str], better: str, severity: Severity
-) -> Finding:
-    """Our own name, which only here means a loopback address."""
-    message = _(
-        "{variable} is {value}, our own name, which here is {addresses}, not the address of a NIC",
-        variable=variable,
-        value=place,
-        addresses=", ".join(addresses[:4]),
-    )
-    return _finding("own-name", message, severity, variable, better)
 
 
 def _not_ours(

@@ -120,7 +120,15 @@ def _each(variables: Mapping[str, str]) -> Iterator[Finding]:
     for names in (TORCH, MSRUN, ASCEND, PADDLE):
         wrong = unreadable(names, variables)
         if wrong:
-            yield _bad_value(names, wrong, variables)
+            # Numbers that cannot be read.
+            given = ", ".join(f"{name}={variables[name][:SHOWN]}" for name in wrong)
+            yield _finding(
+                "bad-value",
+                _("{given}: a rank is a whole number from 0 on, a count one from 1 on", given=given),
+                names.all,
+                variables,
+                names if names.ours else None,
+            )
         for index, count in beyond(names, variables):
             yield _beyond(names, index, count, variables, None)
     for names in NODES:
@@ -138,7 +146,18 @@ def _pairs(variables: Mapping[str, str]) -> Iterator[Finding]:
     from npudoctor.facts.job.launchers import clashing_sizes, contradictions
 
     for one, other in contradictions(variables):
-        yield _ranks_disagree(one, other, variables)
+        # Two launchers with two numbers for this process.
+        message = _(
+            "{one}={rank} ({launcher}), but {other}={other_rank} ({other_launcher}), both of {size}",
+            one=one.names.rank,
+            rank=one.rank,
+            launcher=one.names.launcher,
+            other=other.names.rank,
+            other_rank=other.rank,
+            other_launcher=other.names.launcher,
+            size=one.size,
+        )
+        yield _finding("disagree", message, (*one.names.all, *other.names.all), variables)
     for one, other in clashing_sizes(variables):
         yield _sizes_disagree(one, other, variables)
 
@@ -212,7 +231,14 @@ def _devices(host: Host, variables: Mapping[str, str]) -> Iterator[Finding]:
     for name, spare in (("LOCAL_RANK", 1), ("LOCAL_WORLD_SIZE", 0)):
         value = number(variables.get(name))
         if value is not None and value + spare > devices:
-            yield _no_device(name, value, devices, variables)
+            # More ranks here than devices.
+            if name == "LOCAL_RANK":
+                text = _("LOCAL_RANK is {value}, but this machine has {devices} devices, 0 to {last}")
+            else:
+                text = _("{name} is {value}, but this machine has only {devices} devices")
+            message = text.format(name=name, value=value, devices=devices, last=devices - 1)
+            names = (name, "ASCEND_RT_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
+            yield _finding("no-device", message, names, variables)
             return
 
 
@@ -245,18 +271,6 @@ def _half(variables: Mapping[str, str]) -> Iterator[Finding]:
 SHOWN = 80  # of a value
 
 
-def _bad_value(names: LauncherVariables, wrong: Sequence[str], variables: Mapping[str, str]) -> Finding:
-    """Numbers that cannot be read."""
-    given = ", ".join(f"{name}={variables[name][:SHOWN]}" for name in wrong)
-    return _finding(
-        "bad-value",
-        _("{given}: a rank is a whole number from 0 on, a count one from 1 on", given=given),
-        names.all,
-        variables,
-        names if names.ours else None,
-    )
-
-
 def _beyond(
     names: LauncherVariables,
     index: str,
@@ -277,21 +291,6 @@ def _beyond(
     return _finding("out-of-range", message, names.all, variables, names, severity)
 
 
-def _ranks_disagree(one: LauncherRank, other: LauncherRank, variables: Mapping[str, str]) -> Finding:
-    """Two launchers with two numbers for this process."""
-    message = _(
-        "{one}={rank} ({launcher}), but {other}={other_rank} ({other_launcher}), both of {size}",
-        one=one.names.rank,
-        rank=one.rank,
-        launcher=one.names.launcher,
-        other=other.names.rank,
-        other_rank=other.rank,
-        other_launcher=other.names.launcher,
-        size=one.size,
-    )
-    return _finding("disagree", message, (*one.names.all, *other.names.all), variables)
-
-
 def _sizes_disagree(one: LauncherRank, other: LauncherRank, variables: Mapping[str, str]) -> Finding:
     """Two launchers with two numbers of ranks, of which none can be inside of the other."""
     message = _(
@@ -310,17 +309,6 @@ def _sizes_disagree(one: LauncherRank, other: LauncherRank, variables: Mapping[s
 def _disagree(message: str, names: Iterable[str], variables: Mapping[str, str]) -> Finding:
     """Variables of one launcher that cannot all be right."""
     return _finding("disagree", message, names, variables)
-
-
-def _no_device(name: str, value: int, devices: int, variables: Mapping[str, str]) -> Finding:
-    """More ranks here than devices."""
-    if name == "LOCAL_RANK":
-        text = _("LOCAL_RANK is {value}, but this machine has {devices} devices, 0 to {last}")
-    else:
-        text = _("{name} is {value}, but this machine has only {devices} devices")
-    message = text.format(name=name, value=value, devices=devices, last=devices - 1)
-    names = (name, "ASCEND_RT_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
-    return _finding("no-device", message, names, variables)
 
 
 def _bad_role(role: str, variables: Mapping[str, str]) -> Finding:

@@ -152,7 +152,9 @@ def rank_table(host: Host) -> Iterator[Union[Finding, Facts]]:
 def _of_the_file(host: Host, variable: str, path: str, look: RankTableFile) -> Iterator[Finding]:
     fault, place = look.fault, {"variable": variable, "path": path, "why": look.why}
     if fault == "missing":
-        negotiates = _only_torch(host)
+        negotiates = bool(host.interpreter.version_of("torch-npu")) and not any(
+            host.interpreter.version_of(name) for name in ("mindspore", "mindspore-ascend")
+        )
         told = (_("torch_npu silently lets HCCL negotiate without it"),) if negotiates else ()
         text = _("{variable} names {path}, which does not exist", **place)
         yield _finding(fault, text, WARNING if negotiates else None, told)
@@ -191,12 +193,6 @@ def _initializing(host: Host, path: str) -> Finding:
         _("the rank table {path} says initializing: it is still being written", path=path),
         WARNING,
         (told,),
-    )
-
-
-def _only_torch(host: Host) -> bool:
-    return bool(host.interpreter.version_of("torch-npu")) and not any(
-        host.interpreter.version_of(name) for name in ("mindspore", "mindspore-ascend")
     )
 
 

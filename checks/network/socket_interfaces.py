@@ -193,14 +193,29 @@ def _judge(host: Host, variable: str, chosen: Optional[NamePattern], several: bo
             try:
                 read_names(variable, value)
             except ValueError as error:
-                yield _bad_value(variable, value, str(error), worst if value else WARNING)
+                # A value that its reader refuses.
+                text = _(
+                    "{variable}={value} cannot be used: {why}",
+                    variable=variable,
+                    value=value[:LONGEST],
+                    why=str(error),
+                )
+                yield _finding("bad-value", text, variable, value, (), worst if value else WARNING, "")
         return
     there = host.network.interfaces()
     named, missing = chosen.of(there), chosen.missing(there)
     if missing or not named:
         meant = _meant(variable, value, there)
         if meant:
-            yield _pasted(variable, value, meant, worst)
+            # A name with blanks or the punctuation of a document about it.
+            message = _(
+                "{name} is {value}, with blanks or characters pasted from a document; probably {meant} was "
+                "meant",
+                name=variable,
+                value=value[:LONGEST],
+                meant=meant,
+            )
+            yield _finding("pasted-punctuation", message, variable, value, (), worst, meant)
         else:
             yield _missing(variable, value, missing, there, worst)
         return
@@ -238,7 +253,14 @@ def _suited(
         elif not all(one.loopback for one in useful):
             yield _inner(variable, value, useful, INFO)
     elif not chosen.exact and len(useful) > 1 and value in {one.name for one in useful}:
-        yield _ambiguous(variable, value, useful)
+        # A whole name that is the beginning of others too.
+        message = _(
+            "{variable}={value} is the beginning of {names}; write ={value} for the one of that name",
+            variable=variable,
+            value=value[:LONGEST],
+            names=_names(useful),
+        )
+        yield _finding("ambiguous", message, variable, value, useful, None, f"={value}")
 
 
 def _together(host: Host, picks: dict[str, Sequence[Interface]], several: bool) -> Iterator[Finding]:
@@ -263,28 +285,21 @@ def _unasked(host: Host) -> Iterator[Finding]:
     way = host.network.route_to(far.address) if far else None
     right = host.network.at(way.index) if way else None
     if far and right and right in order and right.index != order[0].index:
-        yield _unset(order[0], right, far.address, far.named_by)
+        # HCCL would take the first interface by name, and the way to the others is another.
+        taken = order[0]
+        message = _(
+            "HCCL_SOCKET_IFNAME is not set: HCCL takes {taken}, but the route to {far} ({named_by}) uses "
+            "{right}",
+            taken=taken.name,
+            far=far.address,
+            named_by=far.named_by,
+            right=right.name,
+        )
+        yield _finding("unset", message, HCCL, None, (taken, right), None, f"={right.name}")
 
 
 SHOWN = 16  # interfaces in the evidence
 LONGEST = 200  # characters of a value that are shown
-
-
-def _bad_value(variable: str, value: str, why: str, severity: Severity) -> Finding:
-    """A value that its reader refuses."""
-    text = _("{variable}={value} cannot be used: {why}", variable=variable, value=value[:LONGEST], why=why)
-    return _finding("bad-value", text, variable, value, (), severity, "")
-
-
-def _pasted(variable: str, value: str, meant: str, severity: Severity) -> Finding:
-    """A name with blanks or the punctuation of a document about it."""
-    message = _(
-        "{name} is {value}, with blanks or characters pasted from a document; probably {meant} was meant",
-        name=variable,
-        value=value[:LONGEST],
-        meant=meant,
-    )
-    return _finding("pasted-punctuation", message, variable, value, (), severity, meant)
 
 
 def _missing(
@@ -349,17 +364,6 @@ def _inner(variable: str, value: str, chosen: Sequence[Interface], severity: Sev
     return _finding("inner", message, variable, value, chosen, severity, None)
 
 
-def _ambiguous(variable: str, value: str, chosen: Sequence[Interface]) -> Finding:
-    """A whole name that is the beginning of others too."""
-    message = _(
-        "{variable}={value} is the beginning of {names}; write ={value} for the one of that name",
-        variable=variable,
-        value=value[:LONGEST],
-        names=_names(chosen),
-    )
-    return _finding("ambiguous", message, variable, value, chosen, None, f"={value}")
-
-
 def _differ(picks: Mapping[str, Sequence[Interface]], variables: Mapping[str, str]) -> Finding:
     """One library's way is not the other's."""
     told = ", ".join(f"{variable}: {_names(chosen)}" for variable, chosen in picks.items())
@@ -369,18 +373,6 @@ def _differ(picks: Mapping[str, Sequence[Interface]], variables: Mapping[str, st
         evidence=tuple(f"{variable}={variables[variable]}" for variable in picks),
         action=Action.CONFIG,
     )
-
-
-def _unset(taken: Interface, right: Interface, far: str, named_by: str) -> Finding:
-    """HCCL would take the first interface by name, and the way to the others is another."""
-    message = _(
-        "HCCL_SOCKET_IFNAME is not set: HCCL takes {taken}, but the route to {far} ({named_by}) uses {right}",
-        taken=taken.name,
-        far=far,
-        named_by=named_by,
-        right=right.name,
-    )
-    return _finding("unset", message, HCCL, None, (taken, right), None, f"={right.name}")
 
 
 def _names(chosen: Iterable[Interface]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Optional
 
 from npudoctor import Command, Export, FileMark, Fix, Host, Risk, _
@@ -61,18 +61,18 @@ def pip_fix(host: Host, title: str, *lines: Line) -> Fix:
     return Fix(title, steps=tuple(map(Command, steps)), risk=Risk.MANUAL, needs_root=needs_root(host))
 
 
-def _locals(line: Line) -> Iterator[re.Match[str]]:
-    """The words of a line that name a local version, such as torch==2.9.0+cpu; paths of wheels are none."""
-    return (match for word in line for match in (_LOCAL.match(word),) if match)
-
-
 def _fetched(host: Host, line: Line) -> list[re.Match[str]]:
     """Those that an index must have: pip leaves alone what is there in this very build, unless it is told
     to install it once more, or something that goes with it."""
     here = {word for word in line if _is_here(host, word)}
     rest = tuple(word for word in line if word not in here)
     more = "--force-reinstall" in line or any(name in _TORCH_FAMILY for name in _names(rest))
-    return [match for match in _locals(line) if more or match.string not in here]
+    # The words of a line that name a local version, such as torch==2.9.0+cpu; paths of wheels are none.
+    return [
+        match
+        for match in (match for word in line for match in (_LOCAL.match(word),) if match)
+        if more or match.string not in here
+    ]
 
 
 def _is_here(host: Host, word: str) -> bool:

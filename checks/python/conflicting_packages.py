@@ -110,7 +110,21 @@ def _flavours(host: Host, members: Sequence[Distribution]) -> Iterator[Finding]:
     for first, second in zip(members, members[1:]):
         friends = required(first, second.name, layout) or required(second, first.name, layout)
         if site_of(first) == site_of(second) and friends is None:
-            yield _two_flavours(host, first, second)
+            # Two distributions with the same files in one folder.
+            kept = _kept(first, second)
+            title = _("remove both, then install {name} again", name=kept.name)
+            yield Finding(
+                "conflicting-packages.two-flavours",
+                _(
+                    "{first} and {second} share one folder: what was installed last has overwritten the "
+                    "other",
+                    first=first.label,
+                    second=second.label,
+                ),
+                evidence=(first.evidence, second.evidence),
+                action=Action.CONFIG,
+                fix=pip_replace(host, title, (first.name, second.name), f"{kept.name}=={kept.version}"),
+            )
 
 
 def _kept(first: Distribution, second: Distribution) -> Distribution:
@@ -143,7 +157,21 @@ def _extension(host: Host, name: str, copy: Distribution, here: Here) -> Iterato
     fitting = [module for module in built if _loads(module, here)]
     if built and not fitting:
         pythons = sorted({module.python for module in built if module.python})
-        yield _other_python(host, copy, built[0].path, pythons, here.version or "")
+        # No extension module for this Python.
+        words = {"folder": site_of(copy), "pythons": ", ".join(pythons), "version": here.version or ""}
+        yield Finding(
+            "conflicting-packages.other-python",
+            _(
+                "{name} in {folder} is built for Python {pythons}, but {python} is {version}",
+                name=copy.label,
+                python=host.interpreter.label,
+                **words,
+            ),
+            evidence=(built[0].path,),
+            action=Action.CONFIG,
+            fix=_again(host, copy),
+            echo_of=("interpreter.other-abi",),
+        )
         return
     libraries = {module.c_library for module in fitting}
     if fitting and here.c_library and None not in libraries and here.c_library not in libraries:
@@ -157,23 +185,6 @@ def _extension(host: Host, name: str, copy: Distribution, here: Here) -> Iterato
 
 def _loads(extension: Extension, here: Here) -> bool:
     return None in (extension.python, here.version) or extension.python == here.version
-
-
-def _two_flavours(host: Host, first: Distribution, second: Distribution) -> Finding:
-    """Two distributions with the same files in one folder."""
-    kept = _kept(first, second)
-    title = _("remove both, then install {name} again", name=kept.name)
-    return Finding(
-        "conflicting-packages.two-flavours",
-        _(
-            "{first} and {second} share one folder: what was installed last has overwritten the other",
-            first=first.label,
-            second=second.label,
-        ),
-        evidence=(first.evidence, second.evidence),
-        action=Action.CONFIG,
-        fix=pip_replace(host, title, (first.name, second.name), f"{kept.name}=={kept.version}"),
-    )
 
 
 def _mixed_copy(host: Host, first: Distribution, other: Distribution) -> Finding:
@@ -208,24 +219,6 @@ def _two_copies(first: Distribution, other: Distribution) -> Finding:
             name=first.name,
             **words,
         ),
-    )
-
-
-def _other_python(host: Host, copy: Distribution, path: str, pythons: Sequence[str], version: str) -> Finding:
-    """No extension module for this Python."""
-    words = {"folder": site_of(copy), "pythons": ", ".join(pythons), "version": version}
-    return Finding(
-        "conflicting-packages.other-python",
-        _(
-            "{name} in {folder} is built for Python {pythons}, but {python} is {version}",
-            name=copy.label,
-            python=host.interpreter.label,
-            **words,
-        ),
-        evidence=(path,),
-        action=Action.CONFIG,
-        fix=_again(host, copy),
-        echo_of=("interpreter.other-abi",),
     )
 
 

@@ -161,7 +161,8 @@ def _newer(host: Host, old: Loaded, wanted: set[str]) -> Optional[Fix]:
     entries = host.variables.path_list(PATH)
     hiding = old.entry if old.via == PATH else None
     kept = [entry for entry in entries if entry != hiding]
-    for folder in [*kept, "", *_own_folders(host)]:
+    # The lib folder of the interpreter's own installation, which may be conda's.
+    for folder in [*kept, "", *[f"{host.interpreter.path.rpartition('/')[0].rpartition('/')[0]}/lib"]]:
         if folder and not _offers(host, f"{folder.rstrip('/')}/{STDCXX}", wanted):
             continue
         if not folder and not (hiding and any(_offers(host, path, wanted) for path in _systems(host))):
@@ -194,11 +195,6 @@ def _systems(host: Host) -> list[str]:
     loader = job.bare_loader(host, {})
     library = loader.open(STDCXX)
     return [library.path] if library else []
-
-
-def _own_folders(host: Host) -> list[str]:
-    """The lib folder of the interpreter's own installation, which may be conda's."""
-    return [f"{host.interpreter.path.rpartition('/')[0].rpartition('/')[0]}/lib"]
 
 
 def _compiler(host: Host) -> Iterator[Finding]:

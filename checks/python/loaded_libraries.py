@@ -161,7 +161,8 @@ def _not_loadable(host: Host, framework: str, loader: Loader) -> Said:
             fix = _fix(host, loader, missing.name, missing.entry) if missing.via == LED_BY else None
             yield _broken(words, (missing.broken, _wanted(missing)), fix), missing.path
     for library in loader.loaded:
-        if _is_cut(host, library):
+        # Of what a variable leads to: the rest belongs to packages, whose files have a check of their own.
+        if library.via == LED_BY and not is_whole(host.files, library.library.path):
             words = _(
                 "{framework} cannot be imported: the loader takes {path}, which is truncated",
                 framework=framework,
@@ -191,11 +192,6 @@ def _broken(message: str, evidence: tuple[str, ...], fix: Optional[Fix]) -> Find
     )
 
 
-def _is_cut(host: Host, library: Loaded) -> bool:
-    """Of what a variable leads to: the rest belongs to packages, whose files have a check of their own."""
-    return library.via == LED_BY and not is_whole(host.files, library.library.path)
-
-
 def _not_found(host: Host, framework: str, loader: Loader) -> Said:
     gone = [missing for missing in loader.missing if not missing.broken and not _OF_CUDA.match(missing.name)]
     if not gone or installs_of(host):
@@ -206,7 +202,7 @@ def _not_found(host: Host, framework: str, loader: Loader) -> Said:
             _(
                 "{framework} cannot be imported: the loader does not find {names}",
                 framework=framework,
-                names=_names(gone),
+                names=", ".join(list(dict.fromkeys(library.name for library in gone))[:SHOWN]),
             ),
             evidence=tuple(map(_wanted, gone[:SHOWN])),
             action=Action.CONFIG,
@@ -318,7 +314,3 @@ def _without(host: Host, variable: str, entry: str, entries: list[str]) -> Optio
         risk=Risk.MANUAL,
         needs_root=False,
     )
-
-
-def _names(gone: list[Missing]) -> str:
-    return ", ".join(list(dict.fromkeys(library.name for library in gone))[:SHOWN])

@@ -137,13 +137,12 @@ def _distributions(host: Host) -> list[Distribution]:
     whole = closure_of(host)
     copies = [*whole.roots, *(need.found for need in whole.needs)]
     copies += [host.interpreter.installed(name) for name in BESIDE]
-    copies += _back_ends(host) if host.interpreter.installed("torch") else []
+    copies += (
+        [_at(host, backend.folder) for backend in announced(host)]
+        if host.interpreter.installed("torch")
+        else []
+    )
     return list({copy.folder: copy for copy in copies if copy is not None}.values())
-
-
-def _back_ends(host: Host) -> list[Optional[Distribution]]:
-
-    return [_at(host, backend.folder) for backend in announced(host)]
 
 
 def _at(host: Host, folder: str) -> Optional[Distribution]:

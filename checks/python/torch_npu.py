@@ -269,7 +269,15 @@ def _fixes(host: Host, wanted: SpecifierSet, torch: Optional[Distribution]) -> t
     title = _("install the torch_npu that was made for torch {torch}", torch=torch.version)
     other_adapter = pip_fix(host, title, ("install", *pins(host, "torch-npu"), f"torch-npu=={release}"))
     first, second = other_adapter, other_torch
-    if _wanted_by_others(host, wanted, torch):
+    # Whether another framework wants the torch that torch_npu wants, and not the one that is there.
+    needs = [need for need in closure_of(host).of("torch") if normal(need.user.name) != "torch-npu"]
+    numbers = [bound.version for bound in wanted if bound.operator in ("==", "===")]
+    if any(
+        need.specifier
+        and not accepts(need.specifier, torch.version)
+        and any(accepts(need.specifier, number) for number in numbers)
+        for need in needs
+    ):
         first, second = second, first
     return first, tuple(_("or {title}: {line}", title=second.title, line=line) for line in second.commands)
 
@@ -292,15 +300,3 @@ def _release(host: Host, torch: Distribution) -> Optional[str]:
         ]
         releases.sort(key=lambda name: name not in paired)
     return releases[0] if releases else None
-
-
-def _wanted_by_others(host: Host, wanted: SpecifierSet, torch: Distribution) -> bool:
-    """Whether another framework wants the torch that torch_npu wants, and not the one that is there."""
-    needs = [need for need in closure_of(host).of("torch") if normal(need.user.name) != "torch-npu"]
-    numbers = [bound.version for bound in wanted if bound.operator in ("==", "===")]
-    return any(
-        need.specifier
-        and not accepts(need.specifier, torch.version)
-        and any(accepts(need.specifier, number) for number in numbers)
-        for need in needs
-    )

@@ -37,7 +37,6 @@ from npudoctor.knowledge.versions import public
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
-    from packaging.version import Version
 
 # What it requires to be one release; without the last ones it does, with fewer kernels and models.
 PINNED = ("torch", "torch-npu", "torchvision", "torchaudio", "triton-ascend")
@@ -214,7 +213,10 @@ def _beside_vllm(
         suits = any(public(release) == public(vllm.version) for release in made_for)
         if suits or (not made_for and other.release[:2] == mine.release[:2]):
             return None
-        code, severity = "vllm-ascend.vllm-mismatch", _distance(mine, other, made_for)
+        # Another minor has other interfaces; of a development build nobody knows which it has.
+        minors = {version.release[:2] for version in map(public, made_for) if version} or {mine.release[:2]}
+        near = other.release[:2] in minors or mine.is_devrelease or other.is_devrelease
+        code, severity = "vllm-ascend.vllm-mismatch", WARNING if near else ERROR
         text = _("vllm-ascend {version} was made for vLLM {wanted}, and vLLM {vllm} is installed")
     title = _(
         "install the vLLM that it was made for, without dependencies: its torch may differ from "
@@ -236,10 +238,3 @@ def _beside_vllm(
         action=Action.CONFIG,
         fix=pip_install(host, title, "--no-deps", f"vllm=={made_for[-1]}") if made_for else None,
     )
-
-
-def _distance(mine: Version, vllm: Version, made_for: list[str]) -> Severity:
-    """Another minor has other interfaces; of a development build nobody knows which it has."""
-    minors = {version.release[:2] for version in map(public, made_for) if version} or {mine.release[:2]}
-    near = vllm.release[:2] in minors or mine.is_devrelease or vllm.is_devrelease
-    return WARNING if near else ERROR

@@ -92,17 +92,14 @@ def why_not_applicable(needs: Sequence[str], host: Host) -> Optional[str]:
 
 def _here(need: str, host: Host) -> bool:
     if need.startswith("$"):
-        return _is_set(need[1:], host)
+        name = need[1:]
+        if name.endswith("*"):
+            return any(variable.startswith(name[:-1]) for variable in host.variables)
+        return name in host.variables
     if need in THINGS:
         # Several checks need the same thing.
         return host.once(f"need {need}", lambda: THINGS[need](host))
     return bool(host.interpreter.distributions(need))
-
-
-def _is_set(name: str, host: Host) -> bool:
-    if name.endswith("*"):
-        return any(variable.startswith(name[:-1]) for variable in host.variables)
-    return name in host.variables
 
 
 def _is_package(need: str) -> bool:

@@ -43,7 +43,20 @@ class Rounds:
         for _round in range(MOST):
             findings = variable_checks.findings_of(report)
             if not self._take_back(findings):
-                better = tidy(self._changed(findings), self._owners)
+                # The variables after one round: what the scripts would set, then the single remedies.
+                variables, owners = self._sourced(findings), self._owners
+                words = variable_checks.atb_script(findings)
+                # What was changed in this round may have answered it already.
+                if words and variables == self.variables:
+                    variables = owners.without_wrong(self._scripts.with_atb(variables, words))
+                touched = {
+                    name
+                    for name in {*variables, *self.variables}
+                    if variables.get(name) != self.variables.get(name)
+                }
+                for finding in findings:
+                    variables = self._mended(finding, variables, touched)
+                better = tidy(variables, self._owners)
                 if better in seen:
                     break
                 self.variables = better
@@ -76,20 +89,6 @@ class Rounds:
             self.variables = self._applied.pop(message).undo(self.variables)
         return bool(useless)
 
-    def _changed(self, findings: Sequence[Finding]) -> dict[str, str]:
-        """The variables after one round: what the scripts would set, then the single remedies."""
-        variables, owners = self._sourced(findings), self._owners
-        words = variable_checks.atb_script(findings)
-        # What was changed in this round may have answered it already.
-        if words and variables == self.variables:
-            variables = owners.without_wrong(self._scripts.with_atb(variables, words))
-        touched = {
-            name for name in {*variables, *self.variables} if variables.get(name) != self.variables.get(name)
-        }
-        for finding in findings:
-            variables = self._mended(finding, variables, touched)
-        return variables
-
     def _sourced(self, findings: Sequence[Finding]) -> dict[str, str]:
         variables, owners = dict(self.variables), self._owners
         codes = {finding.code for finding in findings}
@@ -115,18 +114,14 @@ class Rounds:
             return variables
         touched |= changes.keys()
         self._applied[finding.message] = AppliedRemedy.of(finding, changes, variables)
-        return _with(variables, changes)
+        merged = {**variables, **changes}
+        return {name: str(value) for name, value in merged.items() if value is not None}
 
     def _leads_away(self, changes: Mapping[str, Optional[str]]) -> bool:
         """Whether a remedy names another CANN than the one in use: half of each is no CANN."""
         named = ((name, value) for name, value in changes.items() if name in NAMING and value)
         return any(self._owners.root_of(name, value) not in (None, self._owners.active.real)
                    for name, value in named)  # fmt: skip
-
-
-def _with(variables: Mapping[str, str], changes: Mapping[str, object]) -> dict[str, str]:
-    merged = {**variables, **changes}
-    return {name: str(value) for name, value in merged.items() if value is not None}
 
 
 def _remaining_notes(report: Report) -> Iterator[str]:

@@ -57,7 +57,18 @@ def diff_of_script(host: Host, script: str, *words: str) -> Optional[Environment
             return None
         if not answer.stdout.startswith(ASKS):
             after = parse_environ(answer.stdout.encode("utf-8", "surrogateescape"))
-            return _difference(before, after)
+            values, front, back = {}, {}, {}
+            for name, value in after.items():
+                if name in (*BY_ITSELF, *READ_ONLY) or not NAME.match(name) or value == before.get(name):
+                    continue
+                old = before.get(name) if name in LISTS else None
+                if old is not None:  # also where it was replaced: what the caller has there stays
+                    head, _old, tail = f":{value}:".partition(f":{old}:")
+                    front[name] = [entry for entry in head.split(":") if entry.startswith("/")]
+                    back[name] = [entry for entry in tail.split(":") if entry.startswith("/")]
+                else:
+                    values[name] = value
+            return EnvironmentDiff(values, front, back)
         path = answer.stdout[len(ASKS) :].partition("\0")[0]
         if path in known or "\n" in path or not is_trusted(host, path):
             return None
@@ -84,18 +95,3 @@ def _run(
     listed = "\n" + "".join(f"{path}\n" for path in known)
     argv = [BASH, "--noprofile", "--norc", "-c", SCRIPT, "bash", listed, script, *words]
     return host.commands.run(argv, timeout=seconds, variables=variables)
-
-
-def _difference(before: Mapping[str, str], after: Mapping[str, str]) -> EnvironmentDiff:
-    values, front, back = {}, {}, {}
-    for name, value in after.items():
-        if name in (*BY_ITSELF, *READ_ONLY) or not NAME.match(name) or value == before.get(name):
-            continue
-        old = before.get(name) if name in LISTS else None
-        if old is not None:  # also where it was replaced: what the caller has there stays
-            head, _old, tail = f":{value}:".partition(f":{old}:")
-            front[name] = [entry for entry in head.split(":") if entry.startswith("/")]
-            back[name] = [entry for entry in tail.split(":") if entry.startswith("/")]
-        else:
-            values[name] = value
-    return EnvironmentDiff(values, front, back)

@@ -170,27 +170,23 @@ def field_of(expression: Any) -> Field:
         return Field(unknown)
     ((kind, body),) = expression.items()
     if kind == "payload":
-        return _payload(body)
+        protocol, name = body.get("protocol"), body.get("field")
+        if protocol in _OTHERS:
+            return Field(_nowhere)
+        known = PAYLOAD.get((str(protocol), str(name)))
+        if known is not None:
+            return known
+        if protocol in ("tcp", "icmpv6"):
+            return Field(_of(TCP if protocol == "tcp" else ICMPV6, unknown))
+        if protocol in ("ip", "ip6"):
+            return Field(_family(protocol == "ip6", unknown))
+        return Field(unknown)
     if kind == "meta":
         return META.get(body.get("key"), Field(unknown))
     if kind == "ct" and "dir" not in body:
         return CONNECTION.get(body.get("key"), Field(unknown))
     if kind in ("&", "|", "^"):
         return _bitwise(kind, body)
-    return Field(unknown)
-
-
-def _payload(body: dict[str, Any]) -> Field:
-    protocol, name = body.get("protocol"), body.get("field")
-    if protocol in _OTHERS:
-        return Field(_nowhere)
-    known = PAYLOAD.get((str(protocol), str(name)))
-    if known is not None:
-        return known
-    if protocol in ("tcp", "icmpv6"):
-        return Field(_of(TCP if protocol == "tcp" else ICMPV6, unknown))
-    if protocol in ("ip", "ip6"):
-        return Field(_family(protocol == "ip6", unknown))
     return Field(unknown)
 
 

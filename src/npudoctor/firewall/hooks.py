@@ -101,7 +101,9 @@ class Firewall:
                 packet = replace(packet, states=_states(packet, real) if seen else frozenset({"invalid"}))
                 passed, more = _together(list(chains), packet, _nat_counts(packet))
                 fates += more
-                dropped += _places(more) if passed is None else ()
+                dropped += (
+                    _unique(place for fate in more for place in fate.droppers) if passed is None else ()
+                )
                 packet = packet if passed is None else passed
         return replace(packet, states=_states(packet, real)), fates, dropped
 
@@ -136,7 +138,12 @@ class _Trip:
         """There, back, there again; and how the two find each other."""
         through = self._send(first, IN)
         answer = self._send(_reply(through), OUT)
-        later = _later(through, answer)
+        # The packets that complete the connection and carry its data. Where conntrack missed one of those
+        # before, it may take it for a new connection.
+        known = through.untracked is False and answer.untracked is False
+        later = replace(
+            through, flags=ACK, states=_KNOWN if known else _ANY_STATE, untracked=False, mark=((0, 0),)
+        )
         self._send(later, IN)
         self._send(replace(_reply(through), flags=ACK, states=later.states), OUT)
         for packet, hooks in _neighbours(first) if first.ipv6 else ():
@@ -219,13 +226,6 @@ def _reply(first: Packet) -> Packet:
     )
 
 
-def _later(first: Packet, answer: Packet) -> Packet:
-    """The packets that complete the connection and carry its data. Where conntrack missed one of those
-    before, it may take it for a new connection."""
-    known = first.untracked is False and answer.untracked is False
-    return replace(first, flags=ACK, states=_KNOWN if known else _ANY_STATE, untracked=False, mark=((0, 0),))
-
-
 def _neighbours(first: Packet) -> Iterator[tuple[Packet, tuple[str, ...]]]:
     """How the two find each other on an IPv6 link: a question and its answer, either way."""
     anybody: Ranges = everything(ipv6=True)
@@ -238,10 +238,6 @@ def _neighbours(first: Packet) -> Iterator[tuple[Packet, tuple[str, ...]]]:
     for packet in (question, answer):
         yield packet, IN
         yield replace(packet, source=anybody, destination=anybody, iif="", oif=first.iif), OUT
-
-
-def _places(fates: Iterable[Fate]) -> tuple[str, ...]:
-    return _unique(place for fate in fates for place in fate.droppers)
 
 
 def _unique(places: Iterable[str]) -> tuple[str, ...]:

@@ -161,7 +161,17 @@ def _steps(statement: Any, sets: Sets) -> tuple[Step, ...]:
     if kind == "vmap":
         return (Choose(choices(body, sets), _ports(body.get("key"))),)
     if kind == "mangle":
-        return _mangled(body)
+        # A statement that sets something of the packet.
+        key, value = body.get("key", {}), body.get("value")
+        if "meta" in key and key["meta"].get("key") == "mark":
+            return (Change(lambda packet: replace(packet, mark=marks_of(value, packet))),)
+        if "ct" in key and key["ct"].get("key") == "mark":
+            return (Change(lambda packet: replace(packet, connection_mark=marks_of(value, packet))),)
+        if "meta" in key and key["meta"].get("key") in ("priority", "nftrace"):
+            return ()
+        if "payload" in key and key["payload"].get("field") in ("saddr", "daddr", "sport", "dport"):
+            return (Change(spoil),)
+        return () if {"payload", "tcp option", "ct"} & set(key) else (Change(spoil),)
     if kind == "notrack":
         return (Change(untrack),)
     if kind == "xt" and isinstance(body, dict) and body.get("type") == "match":
@@ -180,17 +190,3 @@ def _ports(key: Any) -> str:
 def untrack(packet: Packet) -> Packet:
     """A packet that conntrack is kept from, where it has not seen it yet."""
     return replace(packet, untracked=True) if packet.states == {"invalid"} else packet
-
-
-def _mangled(body: Mapping[str, Any]) -> tuple[Step, ...]:
-    """A statement that sets something of the packet."""
-    key, value = body.get("key", {}), body.get("value")
-    if "meta" in key and key["meta"].get("key") == "mark":
-        return (Change(lambda packet: replace(packet, mark=marks_of(value, packet))),)
-    if "ct" in key and key["ct"].get("key") == "mark":
-        return (Change(lambda packet: replace(packet, connection_mark=marks_of(value, packet))),)
-    if "meta" in key and key["meta"].get("key") in ("priority", "nftrace"):
-        return ()
-    if "payload" in key and key["payload"].get("field") in ("saddr", "daddr", "sport", "dport"):
-        return (Change(spoil),)
-    return () if {"payload", "tcp option", "ct"} & set(key) else (Change(spoil),)

@@ -69,7 +69,8 @@ class TableWalk:
         if key not in self._known:
             chain = self._table.chains.get(name)
             if chain is None or depth > DEEPEST:
-                return _anything(packet, self._table.place(name))
+                place = self._table.place(name)
+                return Fate(packet, (place,), packet, (place,))
             self._known[key] = self._rules(chain, packet, depth)
         return self._known[key]
 
@@ -195,10 +196,6 @@ def _changed(step: Change, packet: Packet) -> Packet:
         return step.apply(packet)
     except ODD:
         return spoil(packet)
-
-
-def _anything(packet: Packet, place: str) -> Fate:
-    return Fate(packet, (place,), packet, (place,))
 
 
 def _some(places: Iterable[str]) -> tuple[str, ...]:

@@ -53,7 +53,19 @@ def option_test(module: str, option: str, values: Sequence[str], contrary: bool)
 
 def _test(module: str, option: str, values: Sequence[str]) -> Optional[Test]:
     if not module:
-        return _plain(option, values)
+        # The options that every rule may have.
+        if option in ("-s", "-d"):
+            return _address(option == "-s", of_address(values[0]))
+        if option == "-p":
+            text = values[0]
+            wanted = 0 if text == "all" else PROTOCOLS[text] if text in PROTOCOLS else int(text)
+            return lambda packet: wanted in (0, packet.protocol)
+        if option in ("-i", "-o"):
+            name = values[0]
+            return lambda packet: same_name(packet.iif if option == "-i" else packet.oif, name, any_end="+")
+        if option == "-f":
+            return lambda packet: False
+        return None
     if module in ("tcp", "multiport"):
         return _ports(option, values)
     if module in ("mark", "connmark") and option == "--mark":
@@ -81,25 +93,6 @@ def _other(module: str, option: str, values: Sequence[str]) -> Optional[Test]:
         # The way back leads through the interface that the packet came by: so it was chosen.
         return lambda packet: False if packet.protocol == TCP and packet.iif and packet.mark == ZERO else None
     return None
-
-
-def _plain(option: str, values: Sequence[str]) -> Optional[Test]:
-    """The options that every rule may have."""
-    if option in ("-s", "-d"):
-        return _address(option == "-s", of_address(values[0]))
-    if option == "-p":
-        wanted = _protocol(values[0])
-        return lambda packet: wanted in (0, packet.protocol)
-    if option in ("-i", "-o"):
-        name = values[0]
-        return lambda packet: same_name(packet.iif if option == "-i" else packet.oif, name, any_end="+")
-    if option == "-f":
-        return lambda packet: False
-    return None
-
-
-def _protocol(text: str) -> int:
-    return 0 if text == "all" else PROTOCOLS[text] if text in PROTOCOLS else int(text)
 
 
 def _address(source: bool, wanted: Ranges) -> Test:

@@ -71,7 +71,13 @@ class Journal:
             raise self._broken
         # A step stays as it is: undoing it needs its very words, and only its user may read the journal.
         shown = {key: value if key == "step" else redact_value(value) for key, value in data.items()}
-        record = {"event": event, "run": self.run, "at": _moment(), "boot_id": self._boot_id, **shown}
+        record = {
+            "event": event,
+            "run": self.run,
+            "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "boot_id": self._boot_id,
+            **shown,
+        }
         line = json.dumps(record, ensure_ascii=True).encode() + b"\n"
         try:
             with changing(self._at, f"journal {event}"):
@@ -140,7 +146,3 @@ def _why(directory: str, error: OSError) -> str:
         path=directory,
         why=why,
     )
-
-
-def _moment() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -81,16 +81,17 @@ def _nothing(run: Optional[FixRun]) -> str:
 
 def _apply(run: FixRun, decided: Sequence[ItemResult], context: ApplyContext, journal: Journal) -> FixReport:
     journal.write("undoes", undoes=run.name)  # without it nobody would know what these steps take back
-    there = _steps(items_of_run(_now(run, context.host()), context.host()))
+    # The run as it is now that we hold the lock: while a person was asked, another undo may have ended, and
+    # a program would be run twice.
+    host = context.host()
+    there = _steps(
+        items_of_run(
+            next((other for other in runs_of(host.records) if other.name == run.name), run), context.host()
+        )
+    )
     still = [result if _steps([result.item]) <= there else _undone_since(result) for result in decided]
     done = [apply_item(result, number, context, journal) for number, result in enumerate(still)]
     return fix_report(done, journal.run, changed=any(result.outcome.changed for result in done))
-
-
-def _now(run: FixRun, host: Host) -> FixRun:
-    """The run as it is now that we hold the lock: while a person was asked, another undo may have ended,
-    and a program would be run twice."""
-    return next((other for other in runs_of(host.records) if other.name == run.name), run)
 
 
 def _steps(items: Iterable[Item]) -> set[Step]:

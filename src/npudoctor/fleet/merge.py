@@ -197,7 +197,9 @@ class Merger:
         state = _text(report.get("verdict"))
         if state not in _STATUS_OF or report.get("exit_code") != _STATUS_OF[state] or not rows:
             state = UNDETERMINED
-        elif state == READY and (missing or report.get("failed") or _any_error(findings)):
+        elif state == READY and (
+            missing or report.get("failed") or any(kept[1] == "error" for kept in findings.values())
+        ):
             state = UNDETERMINED  # it contradicts itself, and what counts does not say ready
         shared = self._share(tuple(rows))
         node = Node(
@@ -270,10 +272,6 @@ def _finding(
     check, severity, message, action, fix = kept
     told = fix and {"title": fix[0], "risk": fix[1], "needs_root": fix[2], "commands": list(fix[3])}
     return FleetFinding(key[0], check, severity, message, action, told, tuple(nodes), variants, fixes)
-
-
-def _any_error(findings: Mapping[str, tuple[Any, ...]]) -> bool:
-    return any(kept[1] == "error" for kept in findings.values())
 
 
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:

@@ -90,7 +90,12 @@ class _Part:
         writer.write(self._greeting.encode() + b"\n")
         with contextlib.suppress(OSError, asyncio.TimeoutError):
             await asyncio.wait_for(reader.read(), 2 * CONNECT_SECONDS)  # who came goes first
-        _drop(writer)
+        # Close by a reset: a port in TIME_WAIT would be missing to the job that starts next.
+        connection = writer.get_extra_info("socket")
+        if connection is not None:
+            with contextlib.suppress(OSError):
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        writer.transport.abort()
 
     async def _connect_all(self, peers: Sequence[Peer]) -> dict[str, Any]:
         # Peer after peer, not port after port: one that eats everything holds up itself alone.
@@ -132,15 +137,6 @@ class _Part:
         """Listen no more."""
         for server in self._servers:
             server.close()
-
-
-def _drop(writer: asyncio.StreamWriter) -> None:
-    """Close by a reset: a port in TIME_WAIT would be missing to the job that starts next."""
-    connection = writer.get_extra_info("socket")
-    if connection is not None:
-        with contextlib.suppress(OSError):
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-    writer.transport.abort()
 
 
 async def _talk(connection: socket.socket, address: tuple[str, int], expected: str) -> Optional[str]:

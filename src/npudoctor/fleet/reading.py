@@ -263,7 +263,18 @@ class _Text:
                 return [], ""
             except ValueError:
                 pass
-        return _decode(text)
+        documents: list[object] = []
+        at = 0
+        while at < len(text) and text[at] == "{":
+            try:
+                document, end = next_json(text, at)
+            except ValueError:
+                return documents, text[at:]
+            documents.append(document)
+            at = end
+            while at < len(text) and text[at].isspace():
+                at += 1
+        return documents, ""
 
     def abandoned(self, source: str) -> Iterator[Item]:
         """It ends here. Noise is passed over; a report that was cut short is told."""
@@ -275,21 +286,6 @@ class _Text:
         yield Unreadable(
             match[1] if match else self.name, source, _("the report is cut short or is not JSON")
         )
-
-
-def _decode(text: str) -> tuple[list[object], str]:
-    documents: list[object] = []
-    at = 0
-    while at < len(text) and text[at] == "{":
-        try:
-            document, end = next_json(text, at)
-        except ValueError:
-            return documents, text[at:]
-        documents.append(document)
-        at = end
-        while at < len(text) and text[at].isspace():
-            at += 1
-    return documents, ""
 
 
 def find_reports(document: object, source: str, name: Optional[str], depth: int = 0) -> Iterator[Item]:

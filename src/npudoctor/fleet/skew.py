@@ -281,16 +281,14 @@ class Comparison:
         answers: tuple[list[str], list[str]] = [], []
         if len(known) < self._count:
             for looked, nodes in self._looked.items():
-                exists_not = _has_none(self._tellers[fact], looked)
+                # Whether a node without a value has none: all that could tell one looked, and know of none.
+                tellers = self._tellers[fact]
+                exists_not = all(
+                    check in looked.skipped or (listed and check in looked.answered)
+                    for check, listed in tellers.items()
+                )
                 answers[0 if exists_not else 1].extend(node for node in nodes if node not in known)
         return answers
-
-
-def _has_none(tellers: Mapping[str, bool], looked: Looked) -> bool:
-    """Whether a node without a value has none: all that could tell one looked, and know of none."""
-    return all(
-        check in looked.skipped or (listed and check in looked.answered) for check, listed in tellers.items()
-    )
 
 
 def _gaps(open_facts: Mapping[str, list[str]]) -> tuple[Gap, ...]:

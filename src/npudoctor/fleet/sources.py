@@ -39,7 +39,20 @@ def nodes_in(content: bytes) -> tuple[str, ...]:
 
 def _words(text: str) -> Iterable[str]:
     if text.lstrip().startswith("{"):
-        return _of_json(text)
+        try:
+            document = json_of(text)
+        except ValueError as error:
+            raise InvalidNodes(_("the file is not JSON: {why}", why=error)) from error
+        if "server_list" in document or "group_list" in document:
+            from npudoctor.facts.job.rank_table_model import RankTableReader
+
+            return iter(
+                dict.fromkeys(server.id for server in RankTableReader().table(document).servers if server.id)
+            )
+        hosts = _table(_table(document.get("_meta")).get("hostvars"))
+        groups = [_table(group).get("hosts") for group in document.values()]
+        named = dict.fromkeys([*hosts, *(str(name) for names in groups for name in names or ())])
+        return (_address(_table(hosts.get(name)), name) for name in named)
     lines = [line.strip() for line in text.splitlines()]
     if any(_SECTION.fullmatch(line) for line in lines):
         return _of_ini(lines)
@@ -78,25 +91,6 @@ def _ranges(host: str) -> str:
         return "[" + ",".join(map(chr, letters)) + "]"
 
     return _RANGE.sub(spelled, host)
-
-
-def _of_json(text: str) -> Iterator[str]:
-    try:
-        document = json_of(text)
-    except ValueError as error:
-        raise InvalidNodes(_("the file is not JSON: {why}", why=error)) from error
-    if "server_list" in document or "group_list" in document:
-        return iter(_servers(document))
-    hosts = _table(_table(document.get("_meta")).get("hostvars"))
-    groups = [_table(group).get("hosts") for group in document.values()]
-    named = dict.fromkeys([*hosts, *(str(name) for names in groups for name in names or ())])
-    return (_address(_table(hosts.get(name)), name) for name in named)
-
-
-def _servers(document: Mapping[str, object]) -> Iterable[str]:
-    from npudoctor.facts.job.rank_table_model import RankTableReader
-
-    return dict.fromkeys(server.id for server in RankTableReader().table(document).servers if server.id)
 
 
 def _of_yaml(text: str) -> Iterator[str]:

@@ -32,7 +32,12 @@ def what_is_wrong(row: VariableRow, value: str) -> Optional[str]:
     """Why a value is not one that is documented, in a sentence for people; None when it is."""
     kind = row["kind"]
     if kind in ("number", "flag"):
-        return _number(row, value)
+        taken, rest = number(value)
+        if is_word(row, value):
+            return _("it is not a number")
+        if rest.strip(_BLANKS):
+            return _("only {number} is read from it", number=taken)
+        return out_of_range(row, taken)
     if kind == "word":
         known = row["values"]
         folded = [word.upper() for word in known] if row.get("any_case") else known
@@ -55,15 +60,6 @@ def is_word(row: VariableRow, value: str) -> bool:
     text = value.strip(_BLANKS)
     first = text[1:2] if text[:1] in ("-", "+") else text[:1]
     return row["kind"] in ("number", "flag") and not (first.isascii() and first.isdecimal())
-
-
-def _number(row: VariableRow, value: str) -> Optional[str]:
-    taken, rest = number(value)
-    if is_word(row, value):
-        return _("it is not a number")
-    if rest.strip(_BLANKS):
-        return _("only {number} is read from it", number=taken)
-    return out_of_range(row, taken)
 
 
 def _list(row: VariableRow, value: str) -> Optional[str]:

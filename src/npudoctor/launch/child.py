@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Callable, NoReturn, Optional
+from typing import Any, Callable, Optional
 
 from npudoctor.core.descriptors import open_null
 from npudoctor.core.parsing import json_of
@@ -33,10 +33,21 @@ def run_in_child(
         raise
     if pid == 0:
         os.close(reading)
-        _answer(work, writing)
+        try:
+            nothing = open_null()
+            os.dup2(nothing, 0)  # what stands in the caller's input is for the job
+            line = memoryview(encode_line(_run(work)))
+            while line:
+                line = line[os.write(writing, line) :]
+        finally:
+            os._exit(0)
     os.close(writing)
     try:
-        return _parse(_line(reading, seconds))
+        try:
+            answer = json_of(_line(reading, seconds))
+        except ValueError:
+            return None
+        return answer if isinstance(answer, dict) else None
     finally:
         os.close(reading)
         _end(pid)
@@ -58,30 +69,11 @@ def _line(reading: int, seconds: Optional[float]) -> bytes:
     return line
 
 
-def _answer(work: Callable[[], Mapping[str, Any]], writing: int) -> NoReturn:
-    try:
-        nothing = open_null()
-        os.dup2(nothing, 0)  # what stands in the caller's input is for the job
-        line = memoryview(encode_line(_run(work)))
-        while line:
-            line = line[os.write(writing, line) :]
-    finally:
-        os._exit(0)
-
-
 def _run(work: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
     try:
         return work()
     except Exception as error:  # a bug of ours: the caller exits with its own status for it
         return {"failed": f"{type(error).__name__}: {error}"}
-
-
-def _parse(line: bytes) -> Optional[dict[str, Any]]:
-    try:
-        answer = json_of(line)
-    except ValueError:
-        return None
-    return answer if isinstance(answer, dict) else None
 
 
 def _end(pid: int) -> None:

@@ -76,7 +76,16 @@ def job_python(command: Sequence[str], variables: Mapping[str, str], depth: int 
     if PYTHON.match(name):
         return _with_options(os.path.abspath(path), rest, variables)
     if name in SHELLS:
-        return _of_shell(rest, variables, depth)
+        words = list(rest)
+        while words and words[0].startswith("-"):
+            option = words.pop(0)
+            if option.startswith("--"):
+                continue
+            if "c" in option:
+                return _of_lines(words[0] if words else "", variables, depth)
+            if option.endswith("o") and words:
+                words.pop(0)
+        return _of_lines(_text(words[0]) if words else "", variables, depth)
     return _of_file(path, rest, variables, depth)
 
 
@@ -189,19 +198,6 @@ def _folder(script: str) -> str:
     """The folder of a script, as Python takes it: behind links; a folder or an archive is itself searched."""
     real = os.path.realpath(script)
     return real if os.path.isdir(real) else os.path.dirname(real)
-
-
-def _of_shell(rest: Sequence[str], variables: Mapping[str, str], depth: int) -> JobPython:
-    words = list(rest)
-    while words and words[0].startswith("-"):
-        option = words.pop(0)
-        if option.startswith("--"):
-            continue
-        if "c" in option:
-            return _of_lines(words[0] if words else "", variables, depth)
-        if option.endswith("o") and words:
-            words.pop(0)
-    return _of_lines(_text(words[0]) if words else "", variables, depth)
 
 
 def _text(path: str) -> str:

@@ -33,7 +33,7 @@ def find_program(word: str, variables: Mapping[str, str]) -> str:
     for folder in variables.get("PATH", os.defpath).split(":"):
         path = os.path.join(folder or ".", word)
         if _is_file(path):
-            if _may_execute(path):
+            if os.access(path, os.X_OK, effective_ids=os.access in os.supports_effective_ids):
                 return path
             barred = barred or path
     if barred:
@@ -80,7 +80,3 @@ def _is_file(path: str) -> bool:
         return stat.S_ISREG(os.stat(path).st_mode)
     except (OSError, ValueError):
         return False
-
-
-def _may_execute(path: str) -> bool:
-    return os.access(path, os.X_OK, effective_ids=os.access in os.supports_effective_ids)

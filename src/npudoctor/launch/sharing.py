@@ -10,7 +10,6 @@ import os
 import re
 import sys
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, Callable, Optional
@@ -45,7 +44,15 @@ class Sharing:
         if self._launch.rank != 0:
             return self._taken(seconds) or ask()
         try:
-            self._sweep()
+            # Remove what killed ones left, of this boot and namespace or of another boot.
+            for name in filter(_OURS.match, list(self._rendezvous.names())):
+                if name.startswith(".") and self._processes.now(int(name.rpartition("-")[2])):
+                    continue  # being written
+                record = self._rendezvous.read(name) or {}
+                place = str(record.get("place", self._place))
+                elsewhere = place != self._place and place.split()[0] == self._place.split()[0]
+                if not elsewhere and not self._lives(record.get("author")):
+                    self._rendezvous.remove(name)
             self._tell(None)
         except OSError:
             return ask()  # nobody will hear it
@@ -77,20 +84,18 @@ class Sharing:
                 if record.get("alike") != self._alike or not self._lives(record.get("author")):
                     return None
                 if "answer" in record:
-                    return self._fresh(record, seconds)
+                    with suppress(TypeError, KeyError, OSError):
+                        taken = f"{self._launch.key}{TAKEN}{self._launch.rank}"
+                        before = self._rendezvous.read(taken) or {}
+                        # One of our number took it: the launcher starts ranks again, and this is the answer of
+                        # the last.
+                        again = before.get("of") == record["at"] and before.get("author") != self._author
+                        if 0 <= _now() - record["at"] <= seconds and not again:
+                            answer = from_json(record["answer"])
+                            self._rendezvous.write(taken, {"author": self._author, "of": record["at"]})
+                            return replace(answer, borrowed=True, shared=None)
+                    return None
             time.sleep(TURN)
-        return None
-
-    def _fresh(self, record: Mapping[str, Any], seconds: float) -> Optional[Preflight]:
-        with suppress(TypeError, KeyError, OSError):
-            taken = f"{self._launch.key}{TAKEN}{self._launch.rank}"
-            before = self._rendezvous.read(taken) or {}
-            # One of our number took it: the launcher starts ranks again, and this is the answer of the last.
-            again = before.get("of") == record["at"] and before.get("author") != self._author
-            if 0 <= _now() - record["at"] <= seconds and not again:
-                answer = from_json(record["answer"])
-                self._rendezvous.write(taken, {"author": self._author, "of": record["at"]})
-                return replace(answer, borrowed=True, shared=None)
         return None
 
     def _lives(self, author: object) -> bool:
@@ -98,17 +103,6 @@ class Sharing:
             return False
         process = self._processes.now(author[0])
         return process is not None and not process.gone and process.started == author[1]
-
-    def _sweep(self) -> None:
-        """Remove what killed ones left, of this boot and namespace or of another boot."""
-        for name in filter(_OURS.match, list(self._rendezvous.names())):
-            if name.startswith(".") and self._processes.now(int(name.rpartition("-")[2])):
-                continue  # being written
-            record = self._rendezvous.read(name) or {}
-            place = str(record.get("place", self._place))
-            elsewhere = place != self._place and place.split()[0] == self._place.split()[0]
-            if not elsewhere and not self._lives(record.get("author")):
-                self._rendezvous.remove(name)
 
 
 def withdraw(answer: Preflight) -> None:

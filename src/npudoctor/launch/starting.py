@@ -50,7 +50,14 @@ def _become(
     """In the child: become the job, or tell the errno."""
     number = errno.EINVAL
     try:
-        _end_with(parent)
+        # Let the job get SIGTERM when we are killed: a job that nobody waits for would keep the devices.
+        # SIGTERM and not SIGKILL, so that a launcher can end its workers.
+        with contextlib.suppress(ImportError, OSError, AttributeError):
+            import ctypes  # here and not in the parent, which stays small
+
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(128 + signal.SIGTERM)
         inherited.restore()
         try:
             os.execve(path, arguments, environment)  # noqa: S606  (what we are for)
@@ -65,16 +72,3 @@ def _become(
     finally:
         os.write(writing, b"%d" % number)
         os._exit(126)
-
-
-def _end_with(parent: int) -> None:
-    """Let the job get SIGTERM when we are killed: a job that nobody waits for would keep the devices.
-
-    SIGTERM and not SIGKILL, so that a launcher can end its workers.
-    """
-    with contextlib.suppress(ImportError, OSError, AttributeError):
-        import ctypes  # here and not in the parent, which stays small
-
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(128 + signal.SIGTERM)

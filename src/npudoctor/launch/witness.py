@@ -14,7 +14,7 @@ import struct
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import NoReturn, Optional
+from typing import Optional
 
 from npudoctor.core.descriptors import inherited_descriptors, open_null, ready
 from npudoctor.launch.inherited import EVERY
@@ -40,7 +40,34 @@ class Witness:
             ours.close()
         else:
             if self._pid == 0:
-                _stand_by(its, command)
+                # The witness: reports what it gets, until our end of the line is closed.
+                try:
+                    with suppress(OSError, ValueError):
+                        take_name([os.fsencode(word) for word in command])
+                    # What the caller handed on is not the witness's to keep open: somebody may wait for its
+                    # end.
+                    line = its.fileno()
+                    nothing = open_null()
+                    for number in (0, 1, 2):
+                        os.dup2(nothing, number)
+                    for number in inherited_descriptors():
+                        if number != line:
+                            with suppress(OSError):
+                                os.close(number)
+                    # The end of the line must arrive as a signal, as signals are all that it waits for.
+                    fcntl.fcntl(its, fcntl.F_SETOWN, os.getpid())
+                    fcntl.fcntl(
+                        its, fcntl.F_SETFL, fcntl.fcntl(its, fcntl.F_GETFL) | os.O_ASYNC | os.O_NONBLOCK
+                    )
+                    while not _ended(its):
+                        info = signal.sigwaitinfo(EVERY)
+                        with suppress(BlockingIOError):
+                            its.send(
+                                _REPORT.pack(info.si_signo, info.si_pid, time.monotonic()),
+                                socket.MSG_NOSIGNAL,
+                            )
+                finally:
+                    os._exit(0)
             self._line = ours
         its.close()
 
@@ -82,38 +109,10 @@ class Witness:
         return reports
 
 
-def _stand_by(line: socket.socket, command: Sequence[str]) -> NoReturn:
-    """The witness: reports what it gets, until our end of the line is closed."""
-    try:
-        with suppress(OSError, ValueError):
-            take_name([os.fsencode(word) for word in command])
-        _close_all_but(line.fileno())
-        # The end of the line must arrive as a signal, as signals are all that it waits for.
-        fcntl.fcntl(line, fcntl.F_SETOWN, os.getpid())
-        fcntl.fcntl(line, fcntl.F_SETFL, fcntl.fcntl(line, fcntl.F_GETFL) | os.O_ASYNC | os.O_NONBLOCK)
-        while not _ended(line):
-            info = signal.sigwaitinfo(EVERY)
-            with suppress(BlockingIOError):
-                line.send(_REPORT.pack(info.si_signo, info.si_pid, time.monotonic()), socket.MSG_NOSIGNAL)
-    finally:
-        os._exit(0)
-
-
 def _ended(line: socket.socket) -> bool:
     with suppress(BlockingIOError):
         return not line.recv(1, socket.MSG_PEEK)
     return False
-
-
-def _close_all_but(line: int) -> None:
-    """What the caller handed on is not the witness's to keep open: somebody may wait for its end."""
-    nothing = open_null()
-    for number in (0, 1, 2):
-        os.dup2(nothing, number)
-    for number in inherited_descriptors():
-        if number != line:
-            with suppress(OSError):
-                os.close(number)
 
 
 MARK = b"witness:"  # for people who look at ps

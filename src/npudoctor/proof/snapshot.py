@@ -18,7 +18,6 @@ from npudoctor.facts.leftovers.cache_server import (
 from npudoctor.host import CannotTell, Host
 from npudoctor.host.fs.walk import open_directory
 from npudoctor.host.network.sockets import Listener
-from npudoctor.host.process.processes import Process
 from npudoctor.host.process.sysvipc import Segment
 from npudoctor.proof.users import hidden, users
 
@@ -182,18 +181,16 @@ def living_servers(host: Host) -> LivingServers:
             if host.processes.still_runs(pid):
                 opaque.append(pid)
         elif program in PROGRAMS:
-            servers.append(_live(host, process))
+            # Its argv is: program, spill folder (may be empty), workers, port, and more.
+            arguments = host.processes.arguments(process.pid) or ()
+            segments = host.processes.segments(process.pid)
+            port = arguments[3] if len(arguments) > 3 else ""
+            servers.append(
+                LiveServer(
+                    process.pid,
+                    users(host, process),
+                    int(port) if port.isdecimal() and len(port) <= 5 else None,
+                    None if segments is None else frozenset(segments.values()),
+                )
+            )
     return LivingServers(tuple(servers), tuple(opaque))
-
-
-def _live(host: Host, process: Process) -> LiveServer:
-    """Its argv is: program, spill folder (may be empty), workers, port, and more."""
-    arguments = host.processes.arguments(process.pid) or ()
-    segments = host.processes.segments(process.pid)
-    port = arguments[3] if len(arguments) > 3 else ""
-    return LiveServer(
-        process.pid,
-        users(host, process),
-        int(port) if port.isdecimal() and len(port) <= 5 else None,
-        None if segments is None else frozenset(segments.values()),
-    )

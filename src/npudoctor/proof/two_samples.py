@@ -48,12 +48,20 @@ def sample_twice(host: Host, wanted: Callable[[Process], bool]) -> TwoSamples:
     ours = set(host.processes.ancestors(host.processes.self_pid))
     known = [process for pid, process in host.processes.all().items() if pid not in ours and wanted(process)]
     holders = _holders(host, known)
-    zombies = [process for process in known if process.state == "Z" and _matters(process)]
+    # One of training, or one whose other threads live on and hold what it held.
+    zombies = [
+        process
+        for process in known
+        if process.state == "Z" and (process.threads > 1 or process.name.lower().startswith(TRAINING))
+    ]
     stuck = [process for process in known if process.state == "D" and not of_the_kernel(host, process.pid)]
     at_rest = [
         holder for holder in holders if holder.process.state != "D" and not _kept(host, holder.process)
     ]
-    first = {process.pid: host.processes.now(process.pid) for process in (*zombies, *stuck, *_of(at_rest))}
+    first = {
+        process.pid: host.processes.now(process.pid)
+        for process in (*zombies, *stuck, *[holder.process for holder in at_rest])
+    }
     if not first:
         return TwoSamples(holders=len(holders))
     began = host.clock.steady()
@@ -79,15 +87,6 @@ def sample_twice(host: Host, wanted: Callable[[Process], bool]) -> TwoSamples:
         tuple(holder for holder in idle if _zero(holder, rates)),
         len(holders),
     )
-
-
-def _of(holders: Iterable[Holder]) -> list[Process]:
-    return [holder.process for holder in holders]
-
-
-def _matters(zombie: Process) -> bool:
-    """One of training, or one whose other threads live on and hold what it held."""
-    return zombie.threads > 1 or zombie.name.lower().startswith(TRAINING)
 
 
 def _same(before: Process, now: Optional[Process]) -> bool:
@@ -128,7 +127,10 @@ def _rates(host: Host, holders: list[Holder], *, again: bool) -> dict[str, Optio
         look = host.npu_smi.look_again() if again else host.npu_smi.look()
         rates.update({node: core_rate(look.screen, _number(node)) for node in npus})
     if nodes - npus:
-        busiest = _gpu_rate(host)
+        # The use of the busiest GPU: the numbers of nodes and of the tool may differ.
+        answer = host.commands.run(UTILISATION, timeout=0.3 * host.options.timeout)
+        words = answer.stdout.split() if answer.ok else []
+        busiest = max(map(int, words)) if words and all(word.isdecimal() for word in words) else None
         rates.update(dict.fromkeys(nodes - npus, busiest))
     return rates
 
@@ -151,10 +153,3 @@ def core_rate(screen: Optional[Screen], number: int) -> Optional[int]:
     rates = [chip.core for chip in named or chips]
     known = [rate for rate in rates if rate is not None]
     return max(known) if known and len(known) == len(rates) else None
-
-
-def _gpu_rate(host: Host) -> Optional[int]:
-    """The use of the busiest GPU: the numbers of nodes and of the tool may differ."""
-    answer = host.commands.run(UTILISATION, timeout=0.3 * host.options.timeout)
-    words = answer.stdout.split() if answer.ok else []
-    return max(map(int, words)) if words and all(word.isdecimal() for word in words) else None

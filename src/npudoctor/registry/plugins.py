@@ -88,10 +88,6 @@ def _files_imported(module: str) -> Iterator[str]:
         yield from places
         if spec.has_location and spec.origin:
             yield spec.origin
-            yield from _bytecode(spec.cached)
-
-
-def _bytecode(cached: Optional[str]) -> Iterator[str]:
-    """The compiled copy that would be run instead, or the folder in which others could put one."""
-    if cached and os.path.lexists(os.path.dirname(cached)):
-        yield cached if os.path.lexists(cached) else os.path.dirname(cached)
+            # The compiled copy that would be run instead, or the folder in which others could put one.
+            if spec.cached and os.path.lexists(os.path.dirname(spec.cached)):
+                yield spec.cached if os.path.lexists(spec.cached) else os.path.dirname(spec.cached)

@@ -24,7 +24,16 @@ def load_all(variables: Mapping[str, str], seconds: float = LOAD_SECONDS) -> Loa
     `seconds`: how long plug-ins and drop-ins may take to load, all together.
     """
     collector = Collector()
-    _load_built_in(collector)
+    package = import_module("npudoctor.checks")
+    known = index.load_index()
+    for group, name in check_files(list(package.__path__)):
+        expected = name.replace("_", "-")
+        try:
+            check = known.get((group, expected)) or index.load_check(group, expected)
+        except Exception as error:
+            collector.breaks(expected, group, f"{type(error).__name__}: {error}")
+        else:
+            collector.add(check)
     until = time.monotonic() + min(seconds, LOAD_SECONDS)
     named = entry_points([*sys.path, *guard.left_out])
     if named:
@@ -48,16 +57,3 @@ def check_files(package_path: Sequence[str]) -> Iterator[tuple[str, str]]:
                 for name in sorted(os.listdir(os.path.join(base, group))):
                     if name.endswith(".py") and not name.startswith("_"):
                         yield group, name[:-3]
-
-
-def _load_built_in(collector: Collector) -> None:
-    package = import_module("npudoctor.checks")
-    known = index.load_index()
-    for group, name in check_files(list(package.__path__)):
-        expected = name.replace("_", "-")
-        try:
-            check = known.get((group, expected)) or index.load_check(group, expected)
-        except Exception as error:
-            collector.breaks(expected, group, f"{type(error).__name__}: {error}")
-        else:
-            collector.add(check)

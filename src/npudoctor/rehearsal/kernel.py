@@ -94,7 +94,16 @@ def _set_attributes(target: str, wanted: int, unwanted: int) -> None:
         if error.errno != errno.ENOSYS:
             raise
         for path in _mounts_below(target):
-            mount("none", path, flags=REMOUNT | BIND | _flags(path) & ~unwanted | wanted)
+            # The flags of a mount, which must stay: in a user namespace they are locked.
+            found = os.statvfs(path).f_flag
+            mount(
+                "none",
+                path,
+                flags=REMOUNT
+                | BIND
+                | (found & _SAME_FLAGS | (_RELATIVE_TIMES if found & os.ST_RELATIME else 0)) & ~unwanted
+                | wanted,
+            )
 
 
 def _mounts_below(target: str) -> Iterator[str]:
@@ -102,12 +111,6 @@ def _mounts_below(target: str) -> Iterator[str]:
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         paths = [_OCTAL.sub(lambda found: chr(int(found[1], 8)), line.split()[4]) for line in file]
     yield from dict.fromkeys(path for path in paths if path == target or path.startswith(f"{target}/"))
-
-
-def _flags(path: str) -> int:
-    """The flags of a mount, which must stay: in a user namespace they are locked."""
-    found = os.statvfs(path).f_flag
-    return found & _SAME_FLAGS | (_RELATIVE_TIMES if found & os.ST_RELATIME else 0)
 
 
 def die_with_parent() -> None:

@@ -87,7 +87,13 @@ def _outer(work: Callable[[], int], asking: int, told: int) -> None:
         os.write(told, _ASKS)
         os.read(asking, 1)
         if user != 0:
-            _map_self(user, group)
+            for name, line in (
+                ("setgroups", "deny"),
+                ("uid_map", f"{user} {user} 1"),
+                ("gid_map", f"{group} {group} 1"),
+            ):
+                with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+                    file.write(line)
         kernel.unshare(*INNER)
         alive, held = os.pipe()  # of the second end this process alone is the holder
         pid = os.fork()
@@ -101,16 +107,6 @@ def _outer(work: Callable[[], int], asking: int, told: int) -> None:
         _tell(told, error)
     finally:
         os._exit(status)
-
-
-def _map_self(user: int, group: int) -> None:
-    for name, line in (
-        ("setgroups", "deny"),
-        ("uid_map", f"{user} {user} 1"),
-        ("gid_map", f"{group} {group} 1"),
-    ):
-        with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
-            file.write(line)
 
 
 def _first(work: Callable[[], int], told: int, alive: int) -> None:

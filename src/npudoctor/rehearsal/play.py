@@ -105,7 +105,13 @@ class _Play:
         lines = ((there or {}).get("fix") or {}).get("commands") or []
         if there is not None and lines and self._remedy == TYPED:
             mended = TYPED
-            self._type(lines)
+            # As somebody would who reads them.
+            for line in lines:
+                self._say(f"$ {line}")
+                if line.startswith(_OF_THE_SHELL):
+                    self._shell.append(line)
+                else:
+                    subprocess.run(self._in_shell([], line), check=False, stdout=2, **self._how())
             there, answered = self._look()
         self._show("check", *self._options)
         return self._end(mended if there is None and answered else NOTHING)
@@ -156,15 +162,6 @@ class _Play:
     def _words(self, command: str, options: Sequence[str]) -> list[str]:
         own = self._fault.options if command == "check" else ()
         return [command, self._fault.check, *own, *options]
-
-    def _type(self, lines: Sequence[str]) -> None:
-        """As somebody would who reads them."""
-        for line in lines:
-            self._say(f"$ {line}")
-            if line.startswith(_OF_THE_SHELL):
-                self._shell.append(line)
-            else:
-                subprocess.run(self._in_shell([], line), check=False, stdout=2, **self._how())
 
     def _in_shell(self, words: Sequence[str], line: str = "") -> list[str]:
         """argv of the shell in which all was typed: it becomes the doctor, or does this line."""

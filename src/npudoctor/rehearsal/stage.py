@@ -192,7 +192,18 @@ class Stage:
         pid = os.fork()
         if pid == 0:
             os.close(reading)
-            _do_and_stay(work, writing)
+            # In the child; never returns.
+            try:
+                kernel.name_process("python3")
+                work()
+                os.write(writing, _DONE)
+                os.close(writing)
+                while True:
+                    signal.pause()
+            except Exception as error:
+                os.write(writing, str(error).encode()[:_REASON] or b"?")
+            finally:
+                os._exit(1)
         os.close(writing)
         with open(reading, "rb", buffering=0) as pipe:
             said = pipe.read(_REASON)
@@ -212,21 +223,6 @@ class Stage:
     def listen(self, *ports: int) -> None:
         """A process that listens on these TCP ports of all addresses."""
         self.stay(lambda: _listening(ports))
-
-
-def _do_and_stay(work: Callable[[], object], told: int) -> None:
-    """In the child; never returns."""
-    try:
-        kernel.name_process("python3")
-        work()
-        os.write(told, _DONE)
-        os.close(told)
-        while True:
-            signal.pause()
-    except Exception as error:
-        os.write(told, str(error).encode()[:_REASON] or b"?")
-    finally:
-        os._exit(1)
 
 
 _held: list[socket.socket] = []

@@ -49,7 +49,11 @@ def build(shared_memory: str = "64g") -> None:
                 show(path, PLACE + path)
         _make_rest(shared_memory)
         os.chroot(PLACE)
-        _mount_proc()
+        # The user root in here is root to much of /proc, whatever namespace it is in: only the settings of
+        # our network may be changed.
+        kernel.mount("proc", "/proc", "proc", kernel.NO_SUID | kernel.NO_DEVICES | kernel.NO_EXEC)
+        kernel.close("/proc")
+        kernel.open_again("/proc/sys/net")
     except OSError as error:
         raise Lacking(
             _(
@@ -58,14 +62,6 @@ def build(shared_memory: str = "64g") -> None:
                 what=error.filename,
             )
         ) from error
-
-
-def _mount_proc() -> None:
-    """The user root in here is root to much of /proc, whatever namespace it is in: only the settings of our
-    network may be changed."""
-    kernel.mount("proc", "/proc", "proc", kernel.NO_SUID | kernel.NO_DEVICES | kernel.NO_EXEC)
-    kernel.close("/proc")
-    kernel.open_again("/proc/sys/net")
 
 
 def _show_system() -> None:

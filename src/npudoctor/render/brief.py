@@ -94,18 +94,26 @@ class Brief:
 
     def _rest(self, notes: bool) -> Iterator[str]:
         """What is well, worth knowing, ignored, not judged, and does not apply: a line for each."""
-        yield from self._well()
-        if not notes:
-            yield from self._notes()
-        yield from self._ignored()
-        yield from self._open()
-        yield from self._skipped()
-
-    def _well(self) -> Iterator[str]:
         groups = Counter(row.group for row in self._report.results if row.status is Status.OK)
         if groups:
             counts = (_("{group} {count}", group=group, count=n) for group, n in groups.items())
             yield from summed("ok", _(", ").join(counts), self._style)
+        if not notes:
+            yield from self._notes()
+        yield from self._ignored()
+        yield from self._open()
+        count = self._report.counts["skipped"]
+        if count:
+            yield from paragraph(
+                ngettext(
+                    "{count} check does not apply here (-vv says why)",
+                    "{count} checks do not apply here (-vv says why)",
+                    count,
+                    count=count,
+                ),
+                "",
+                INDENT,
+            )
 
     def _notes(self) -> Iterator[str]:
         echoes = echoes_of(self._report)
@@ -173,20 +181,6 @@ class Brief:
             yield beside(first, line)
         else:
             yield from (first, *rest, f"{INDENT}{line}")
-
-    def _skipped(self) -> Iterator[str]:
-        count = self._report.counts["skipped"]
-        if count:
-            yield from paragraph(
-                ngettext(
-                    "{count} check does not apply here (-vv says why)",
-                    "{count} checks do not apply here (-vv says why)",
-                    count,
-                    count=count,
-                ),
-                "",
-                INDENT,
-            )
 
     def _named(self, names: Sequence[str]) -> str:
         """The names, each once; of many the first and how many more there are."""

@@ -100,14 +100,10 @@ def _difference(one: Difference, columns: int) -> Iterator[str]:
         yield f"{INDENT}{pad(name, columns)}  {pad(printable(first), half)}  {printable(second)}".rstrip()
         return
     yield from paragraph(name, INDENT, INDENT)
-    yield from _long(one.first, one.second)
-
-
-def _long(first: Value, second: Value) -> Iterator[str]:
-    """Two values too long for a line; of two lists only what one of them has alone."""
-    mine, theirs = only_in(first, second), only_in(second, first)
+    # Two values too long for a line; of two lists only what one of them has alone.
+    mine, theirs = only_in(one.first, one.second), only_in(one.second, one.first)
     if mine is None or theirs is None:
-        for letter, value in (("A", first), ("B", second)):
+        for letter, value in (("A", one.first), ("B", one.second)):
             yield from paragraph(value_text(value), f"{INDENT}  {letter}: ", DEEPER + " ")
         return
     if not mine and not theirs:

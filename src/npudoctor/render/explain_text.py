@@ -8,7 +8,6 @@ from npudoctor.core.messages import _, language, ngettext
 from npudoctor.core.redact.redact import redact
 from npudoctor.core.sizes import size_text
 from npudoctor.explain.answer import Explanation, Proof, said, shown, sure, where
-from npudoctor.explain.ranking.candidates import Spot
 from npudoctor.explain.ranking.judge import Diagnosis
 from npudoctor.render.columns import paragraph
 from npudoctor.render.printable import printable
@@ -43,7 +42,12 @@ def _lines(explanation: Explanation, style: Style) -> Iterator[str]:
     if known:
         yield from _best(explanation.diagnoses[0])
     else:
-        yield from _errors(explanation.errors)
+        if explanation.errors:
+            yield ""
+            yield _("the first errors:")
+        for spot in explanation.errors[:_ERRORS]:
+            yield from paragraph(where(spot), INDENT, INDENT * 2)
+            yield from paragraph(shown(spot)[:_LONG], INDENT * 2, INDENT * 2)
     others = explanation.diagnoses
     if known:
         others = tuple(one for one in others[1:] if not _same(one, others[0]))
@@ -51,7 +55,13 @@ def _lines(explanation: Explanation, style: Style) -> Iterator[str]:
         yield ""
         yield _("also found:")
         for other in others[:_OTHERS]:
-            yield from _other(other)
+            text = _("{title} ({confidence}; {where})") if other.first else _("{title} ({confidence})")
+            line = text.format(
+                title=said(other.signature.title, language()),
+                confidence=sure(other.confidence),
+                where=where(other.first),
+            )
+            yield from paragraph(line, INDENT + "- ", INDENT * 2)
         if len(others) > _OTHERS:
             left = len(others) - _OTHERS
             yield INDENT + ngettext("and {count} more", "and {count} more", left, count=left)
@@ -113,25 +123,6 @@ def _best(diagnosis: Diagnosis) -> Iterator[str]:
     yield _("what to do:")
     for step in signature.remedy[language()]:
         yield from paragraph(step, INDENT + "- ", INDENT * 2)
-
-
-def _errors(errors: tuple[Spot, ...]) -> Iterator[str]:
-    if errors:
-        yield ""
-        yield _("the first errors:")
-    for spot in errors[:_ERRORS]:
-        yield from paragraph(where(spot), INDENT, INDENT * 2)
-        yield from paragraph(shown(spot)[:_LONG], INDENT * 2, INDENT * 2)
-
-
-def _other(diagnosis: Diagnosis) -> Iterator[str]:
-    text = _("{title} ({confidence}; {where})") if diagnosis.first else _("{title} ({confidence})")
-    line = text.format(
-        title=said(diagnosis.signature.title, language()),
-        confidence=sure(diagnosis.confidence),
-        where=where(diagnosis.first),
-    )
-    yield from paragraph(line, INDENT + "- ", INDENT * 2)
 
 
 def _runs(explanation: Explanation) -> Iterator[str]:

@@ -218,10 +218,13 @@ def _cut(text: str, most: int) -> str:
     if len(text.encode()) <= most:
         return text
     end = len(text.encode()[: most - len(_MORE.encode())].decode("utf-8", "ignore"))
-    begin = next((at for at in range(end, max(0, end - _WORD), -1) if not _in_word(text, at)), end)
+    # Whether a cut there would part a word; Chinese may be parted anywhere.
+    begin = next(
+        (
+            at
+            for at in range(end, max(0, end - _WORD), -1)
+            if not all(char.isascii() and char != " " for char in text[at - 1 : at + 1])
+        ),
+        end,
+    )
     return text[:begin].rstrip(" ,;:，；：、") + _MORE
-
-
-def _in_word(text: str, at: int) -> bool:
-    """Whether a cut there would part a word; Chinese may be parted anywhere."""
-    return all(char.isascii() and char != " " for char in text[at - 1 : at + 1])

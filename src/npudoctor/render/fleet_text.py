@@ -18,7 +18,7 @@ from npudoctor.fleet.merge import (
     FleetFinding,
 )
 from npudoctor.fleet.nodes import fold, is_safe
-from npudoctor.fleet.skew import Deviation, Skew
+from npudoctor.fleet.skew import Deviation
 from npudoctor.render.columns import paragraph
 from npudoctor.render.printable import printable
 from npudoctor.render.style import BOLD, PLAIN, Style
@@ -97,22 +97,18 @@ def _findings(fleet: Fleet, style: Style) -> Iterator[str]:
         return
     yield _("findings:")
     for finding in serious:
-        yield from _finding(finding, style)
-
-
-def _finding(finding: FleetFinding, style: Style) -> Iterator[str]:
-    sign = style.sign(finding.severity)
-    first, *rest = paragraph(f"{fold(finding.nodes)}: {finding.code}", f"{sign} ", INDENT)
-    yield style.painted(finding.severity, sign) + first[len(sign) :]
-    yield from rest
-    count = ngettext("{n} node", "{n} nodes", len(finding.nodes), n=len(finding.nodes))
-    text = _("{count}: {message}", count=count, message=finding.message)
-    yield from paragraph(text, INDENT, INDENT)
-    if finding.variants > 1:
-        yield INDENT + _("({n} different messages; this is the first)", n=finding.variants)
-    if finding.fix:
-        yield from paragraph(fix_title(finding), INDENT, INDENT)
-        yield from (f"{DEEPER}{printable(line)}" for line in finding.fix["commands"])
+        sign = style.sign(finding.severity)
+        first, *rest = paragraph(f"{fold(finding.nodes)}: {finding.code}", f"{sign} ", INDENT)
+        yield style.painted(finding.severity, sign) + first[len(sign) :]
+        yield from rest
+        count = ngettext("{n} node", "{n} nodes", len(finding.nodes), n=len(finding.nodes))
+        text = _("{count}: {message}", count=count, message=finding.message)
+        yield from paragraph(text, INDENT, INDENT)
+        if finding.variants > 1:
+            yield INDENT + _("({n} different messages; this is the first)", n=finding.variants)
+        if finding.fix:
+            yield from paragraph(fix_title(finding), INDENT, INDENT)
+            yield from (f"{DEEPER}{printable(line)}" for line in finding.fix["commands"])
 
 
 def fix_title(finding: FleetFinding) -> str:
@@ -126,28 +122,24 @@ def fix_title(finding: FleetFinding) -> str:
 def _skew(fleet: Fleet) -> Iterator[str]:
     yield _("skew:") if fleet.skew else _("skew: none")
     for skew in fleet.skew:
-        yield from _one_skew(skew)
+        text = ngettext(
+            "{value} on {n} node",
+            "{value} on {n} nodes",
+            len(skew.majority.nodes),
+            value=value_text(skew.fact, skew.majority),
+            n=len(skew.majority.nodes),
+        )
+        yield from paragraph(f"{skew.fact}: {text}", "  ", INDENT)
+        for other in skew.others:
+            yield from paragraph(
+                _("{value} on {nodes}", value=value_text(skew.fact, other), nodes=fold(other.nodes)),
+                INDENT,
+                DEEPER,
+            )
     if fleet.uncompared:
         yield _("no value to compare:")
     for gap in fleet.uncompared:
         yield from paragraph(f"{fold(gap.nodes)}: {', '.join(gap.facts)}", "  ", INDENT)
-
-
-def _one_skew(skew: Skew) -> Iterator[str]:
-    text = ngettext(
-        "{value} on {n} node",
-        "{value} on {n} nodes",
-        len(skew.majority.nodes),
-        value=value_text(skew.fact, skew.majority),
-        n=len(skew.majority.nodes),
-    )
-    yield from paragraph(f"{skew.fact}: {text}", "  ", INDENT)
-    for other in skew.others:
-        yield from paragraph(
-            _("{value} on {nodes}", value=value_text(skew.fact, other), nodes=fold(other.nodes)),
-            INDENT,
-            DEEPER,
-        )
 
 
 def value_text(fact: str, deviation: Deviation) -> str:

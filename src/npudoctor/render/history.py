@@ -86,7 +86,19 @@ def _block(run: FixRun) -> Iterator[str]:
     if run.undoes:
         yield from paragraph(_("it undid run {run}", run=run.undoes), INDENT, INDENT)
     for act in run.acts:
-        yield from _act(act, run)
+        words = {ending.value: word for ending, word in status_words().items()}
+        words[UNKNOWN] = _("started; how it ended is unknown")
+        yield printable(f"{INDENT}{words.get(act.status, act.status)}: {act.code}")
+        if act.reason:
+            yield from paragraph(_("why: {reason}", reason=redact(act.reason)), DEEPER, DEEPER)
+        for line in redact_lines(act.lines):
+            yield f"{DEEPER}$ {printable(line)}"
+        fate = _fate(act, run)
+        if fate:
+            yield f"{DEEPER}{fate}"
+        if act.remains and act.back and run.undoes is None:
+            for line in redact_lines(act.back.lines()):
+                yield f"{DEEPER}$ {printable(line)}"
     if not run.acts:
         yield f"{INDENT}{_('nothing was done')}"
     if run.undone_by:
@@ -104,22 +116,6 @@ def _status_text(run: FixRun) -> str:
         RUNNING: _("still running"),
     }
     return texts[run.status]
-
-
-def _act(act: StepRecord, run: FixRun) -> Iterator[str]:
-    words = {ending.value: word for ending, word in status_words().items()}
-    words[UNKNOWN] = _("started; how it ended is unknown")
-    yield printable(f"{INDENT}{words.get(act.status, act.status)}: {act.code}")
-    if act.reason:
-        yield from paragraph(_("why: {reason}", reason=redact(act.reason)), DEEPER, DEEPER)
-    for line in redact_lines(act.lines):
-        yield f"{DEEPER}$ {printable(line)}"
-    fate = _fate(act, run)
-    if fate:
-        yield f"{DEEPER}{fate}"
-    if act.remains and act.back and run.undoes is None:
-        for line in redact_lines(act.back.lines()):
-            yield f"{DEEPER}$ {printable(line)}"
 
 
 def _fate(act: StepRecord, run: FixRun) -> Optional[str]:

@@ -16,7 +16,13 @@ def json_text(value: object) -> str:
     """
     text = _lines(_clean(value))
     if not text.replace("\n", "").isprintable():
-        text = "".join(char if char == "\n" or char.isprintable() else _escaped(char) for char in text)
+        # As JSON spells it. Outside of strings the document is plain ASCII, so this is always inside one.
+        text = "".join(
+            char
+            if char == "\n" or char.isprintable()
+            else (json.dumps(char)[1:-1] if char != "\x7f" else "\\u007f")
+            for char in text
+        )
     return text + "\n"
 
 
@@ -46,8 +52,3 @@ def _clean(value: object) -> object:
     if isinstance(value, (list, tuple, set, frozenset)):
         return [_clean(part) for part in value]
     return value
-
-
-def _escaped(char: str) -> str:
-    """As JSON spells it. Outside of strings the document is plain ASCII, so this is always inside one."""
-    return json.dumps(char)[1:-1] if char != "\x7f" else "\\u007f"

@@ -24,7 +24,11 @@ def snapshot_object(taken: TakenSnapshot) -> dict[str, Any]:
     report = report_object(taken.report)
     unread = list(_unread(taken))
     facts = {
-        name: {fact.name: _value(fact.value) for fact in section.facts if not fact.unread}
+        name: {
+            fact.name: (list(fact.value) if isinstance(fact.value, tuple) else fact.value)
+            for fact in section.facts
+            if not fact.unread
+        }
         for name, section in taken.sections.items()
     }
     return {
@@ -51,10 +55,6 @@ def snapshot_object(taken: TakenSnapshot) -> dict[str, Any]:
         ],
         "unread": unread,
     }
-
-
-def _value(value: object) -> object:
-    return list(value) if isinstance(value, tuple) else value
 
 
 def _unread(taken: TakenSnapshot) -> Iterator[dict[str, Any]]:

@@ -74,9 +74,36 @@ class _Cleaner:
 def _lines(taken: TakenSnapshot, clean: _Cleaner) -> Iterator[str]:
     report = taken.report
     yield f"npudoctor {report.version}, {report.started}, {report.verdict.value}"
-    yield from _machine(taken)
-    yield from _software(taken, clean)
-    yield from _findings(taken)
+    system, devices = _facts(taken, "system"), _facts(taken, "accelerator")
+    yield from _pair("system", system.get("distribution"), "container" if system.get("container") else None)
+    yield from _pair("kernel", system.get("kernel"), system.get("architecture"))
+    yield from _pair("hardware", "CPUs", system.get("processors"), system.get("memory"))
+    for kind in ("NPU", "GPU"):
+        if devices.get(f"{kind}s"):
+            yield from _pair(f"{kind}s", devices[f"{kind}s"], devices.get(f"{kind} models"))
+    if not devices.get("NPUs") and not devices.get("GPUs"):
+        yield from _pair("accelerator", "none found")
+    # Versions are left as they are: a driver's, 24.1.0.3, looks like an address.
+    for name, value in _facts(taken, "driver").items():
+        yield from _pair(name, value)
+    cann, python = _facts(taken, "cann"), _facts(taken, "python")
+    yield from _pair(
+        "CANN", cann.get("version") or cann.get("component"), clean(_word(cann.get("path") or ""))
+    )
+    yield from _pair("Python", python.get("version"), clean(_word(python.get("path") or "")))
+    packages = _facts(taken, "packages")
+    shown = [name for name in (*sorted(STACK), *_MORE) if name in packages]
+    yield from _wrapped("packages", [f"{name} {packages[name]}" for name in shown])
+    yield f"{'':<13} {len(packages)} packages in all"
+    # Codes alone: messages name files, hosts and people. `npudoctor show CODE` says what one means.
+    codes: dict[str, int] = {}
+    for row in taken.report.results:
+        for finding in row.findings:
+            key = f"{finding.weight.name.lower()} {finding.code}"
+            codes[key] = codes.get(key, 0) + 1
+    yield "findings:" if codes else "findings:     none"
+    for key, count in sorted(codes.items(), key=lambda item: ("ewi".find(item[0][0]), item[0])):
+        yield f"  {key}" + (f" ({count} times)" if count > 1 else "")
     yield from _unread(taken)
     yield from _settings(taken, clean)  # last: of a flood of variables the end is cut
 
@@ -94,33 +121,6 @@ def _pair(name: str, *values: object) -> Iterator[str]:
 
 def _word(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-def _machine(taken: TakenSnapshot) -> Iterator[str]:
-    system, devices = _facts(taken, "system"), _facts(taken, "accelerator")
-    yield from _pair("system", system.get("distribution"), "container" if system.get("container") else None)
-    yield from _pair("kernel", system.get("kernel"), system.get("architecture"))
-    yield from _pair("hardware", "CPUs", system.get("processors"), system.get("memory"))
-    for kind in ("NPU", "GPU"):
-        if devices.get(f"{kind}s"):
-            yield from _pair(f"{kind}s", devices[f"{kind}s"], devices.get(f"{kind} models"))
-    if not devices.get("NPUs") and not devices.get("GPUs"):
-        yield from _pair("accelerator", "none found")
-
-
-def _software(taken: TakenSnapshot, clean: _Cleaner) -> Iterator[str]:
-    """Versions are left as they are: a driver's, 24.1.0.3, looks like an address."""
-    for name, value in _facts(taken, "driver").items():
-        yield from _pair(name, value)
-    cann, python = _facts(taken, "cann"), _facts(taken, "python")
-    yield from _pair(
-        "CANN", cann.get("version") or cann.get("component"), clean(_word(cann.get("path") or ""))
-    )
-    yield from _pair("Python", python.get("version"), clean(_word(python.get("path") or "")))
-    packages = _facts(taken, "packages")
-    shown = [name for name in (*sorted(STACK), *_MORE) if name in packages]
-    yield from _wrapped("packages", [f"{name} {packages[name]}" for name in shown])
-    yield f"{'':<13} {len(packages)} packages in all"
 
 
 def _wrapped(name: str, words: Sequence[str]) -> Iterator[str]:
@@ -144,18 +144,6 @@ def _settings(taken: TakenSnapshot, clean: _Cleaner) -> Iterator[str]:
     for name, value in variables.items():
         if name.startswith(_VARIABLES) and not name.endswith(_PLACES) and not is_own("variables", name):
             yield f"  {name}={HIDDEN if value == HIDDEN else clean(_word(value))}"
-
-
-def _findings(taken: TakenSnapshot) -> Iterator[str]:
-    """Codes alone: messages name files, hosts and people. `npudoctor show CODE` says what one means."""
-    codes: dict[str, int] = {}
-    for row in taken.report.results:
-        for finding in row.findings:
-            key = f"{finding.weight.name.lower()} {finding.code}"
-            codes[key] = codes.get(key, 0) + 1
-    yield "findings:" if codes else "findings:     none"
-    for key, count in sorted(codes.items(), key=lambda item: ("ewi".find(item[0][0]), item[0])):
-        yield f"  {key}" + (f" ({count} times)" if count > 1 else "")
 
 
 def _unread(taken: TakenSnapshot) -> Iterator[str]:

@@ -76,7 +76,8 @@ def _count_findings(report: Report) -> str:
             ngettext("{count} warning", "{count} warnings", counts["warnings"], count=counts["warnings"])
         )
     if report.verdict is Verdict.UNDETERMINED:
-        parts.append(_reason(report.msg))
+        # The report's one line without the verdict, which stands before it already.
+        parts.append(re.split(": |：", report.msg, maxsplit=1)[-1])
     return _(", ").join(parts)
 
 
@@ -87,11 +88,6 @@ def _without_framework(report: Report) -> str:
         return ""
     text = _("no framework is installed in {python}", python=target.python.path)
     return text if target.frameworks is not None and not target.frameworks else ""
-
-
-def _reason(line: str) -> str:
-    """The report's one line without the verdict, which stands before it already."""
-    return re.split(": |：", line, maxsplit=1)[-1]
 
 
 def next_lines(report: Report, *, whole: bool = False) -> list[str]:

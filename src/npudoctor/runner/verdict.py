@@ -111,18 +111,14 @@ def one_line(verdict: Verdict, rows: Sequence[Result], fail_on: Severity) -> str
             + ", ".join(dict.fromkeys(codes))
             + ")"
         )
-    open_checks = _open_checks(rows)
+    # The checks without a result: those that the verdict needs; where all of these have one, every check
+    # that applies, as then no row has an answer. One that has findings applies, however it ended.
+    unanswered = [row for row in rows if row.status in UNANSWERED]
+    needed = [row for row in unanswered if row.needed]
+    open_checks = [row.check for row in needed or rows if row.status in UNANSWERED or row.findings]
     if not open_checks:
         return _("undetermined: none of the selected checks applies to this machine")
     return _("undetermined: no result from {checks}", checks=", ".join(open_checks))
-
-
-def _open_checks(rows: Sequence[Result]) -> list[str]:
-    """The checks without a result: those that the verdict needs; where all of these have one, every check
-    that applies, as then no row has an answer. One that has findings applies, however it ended."""
-    unanswered = [row for row in rows if row.status in UNANSWERED]
-    needed = [row for row in unanswered if row.needed]
-    return [row.check for row in needed or rows if row.status in UNANSWERED or row.findings]
 
 
 def _codes(rows: Sequence[Result], fail_on: Severity) -> list[str]:

@@ -11,7 +11,7 @@ from npudoctor.facts.cann.installations import Install, installs_of
 from npudoctor.facts.cann.python_packages import metadata_in, own_site
 from npudoctor.facts.job.expected_accelerator import frameworks_on_cann
 from npudoctor.host import Host
-from npudoctor.host.python.interpreter import Distribution, normal
+from npudoctor.host.python.interpreter import normal
 from npudoctor.host.python.requirements import all_required
 
 if TYPE_CHECKING:
@@ -38,7 +38,10 @@ def needs_of(host: Host, active: Install) -> list[Need]:
     from packaging.specifiers import SpecifierSet
 
     rows = {row["name"]: row for row in reversed(host.knowledge.rows("cann_packages", "packages"))}
-    te = _te(host, active)
+    # te's metadata: as the CANN in use ships it, else as the interpreter has it.
+    site = own_site(host.files, active, "te")
+    own = metadata_in(host.files, site, "te") if site else None
+    te = own or next(iter(host.interpreter.distributions("te")), None)
     required = all_required(te, host.interpreter.layout()) if te is not None else {}
     vital = {name for name, row in rows.items() if row["start"]}
     source = _("metadata of {name}", name=te.folder if te else "te")
@@ -52,13 +55,6 @@ def needs_of(host: Host, active: Install) -> list[Need]:
             weight = Severity.WARNING if row["start"] and not required else Severity.INFO
             needs.append(Need(name, SpecifierSet(row["specifier"]), weight, row["source"]))
     return needs
-
-
-def _te(host: Host, active: Install) -> Optional[Distribution]:
-    """te's metadata: as the CANN in use ships it, else as the interpreter has it."""
-    site = own_site(host.files, active, "te")
-    own = metadata_in(host.files, site, "te") if site else None
-    return own or next(iter(host.interpreter.distributions("te")), None)
 
 
 def weight_for_cann(host: Host, name: str) -> Optional[Severity]:

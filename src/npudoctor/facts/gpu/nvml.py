@@ -115,7 +115,18 @@ def ask_gpus(host: Host) -> list[Gpu]:
         return list(_by_nvml(answer.stdout))
     if answer.ended == "timeout":
         raise CannotTell(_("the NVIDIA driver does not answer"))
-    return _by_tool(host, answer)
+    # By two questions to nvidia-smi, which lists no processes for pictures.
+    if host.commands.find(TOOL) is None:
+        # A container is often given the GPU without the library that answers for it.
+        if answer.ended != "exited" or answer.status == NO_MODULE or "Not Found" in answer.stderr:
+            text = _("nvidia-smi is not installed, and nvidia-ml-py is not installed next to npudoctor")
+            raise CannotTell(text, advisory=True)
+        raise CannotTell(_("the NVIDIA driver does not answer: {why}", why=_why(answer)))
+    rows = [_ask(host, f"--query-gpu={GPUS}"), _ask(host, f"--query-compute-apps={APPS}")]
+    try:
+        return [_gpu(place, row, rows[1]) for place, row in enumerate(rows[0])]
+    except (ValueError, IndexError) as error:
+        raise CannotTell(_("the output of nvidia-smi cannot be parsed")) from error
 
 
 def visible_gpus(value: str, gpus: Sequence[Gpu], by_bus: bool) -> Optional[list[Gpu]]:
@@ -155,21 +166,6 @@ def _by_nvml(text: str) -> Iterator[Gpu]:
             yield Gpu(int(gpu["index"]), uuid, name, used, total, mig, held, whole, _cut(trouble))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CannotTell(_("the output of nvidia-ml-py cannot be parsed")) from error
-
-
-def _by_tool(host: Host, before: Answer) -> list[Gpu]:
-    """By two questions to nvidia-smi, which lists no processes for pictures."""
-    if host.commands.find(TOOL) is None:
-        # A container is often given the GPU without the library that answers for it.
-        if before.ended != "exited" or before.status == NO_MODULE or "Not Found" in before.stderr:
-            text = _("nvidia-smi is not installed, and nvidia-ml-py is not installed next to npudoctor")
-            raise CannotTell(text, advisory=True)
-        raise CannotTell(_("the NVIDIA driver does not answer: {why}", why=_why(before)))
-    rows = [_ask(host, f"--query-gpu={GPUS}"), _ask(host, f"--query-compute-apps={APPS}")]
-    try:
-        return [_gpu(place, row, rows[1]) for place, row in enumerate(rows[0])]
-    except (ValueError, IndexError) as error:
-        raise CannotTell(_("the output of nvidia-smi cannot be parsed")) from error
 
 
 def _ask(host: Host, question: str) -> list[list[str]]:

@@ -9,7 +9,7 @@ from npudoctor.core.messages import _
 from npudoctor.core.model import Severity
 from npudoctor.facts.hccl.rank_table_rules import Fault, is_address, listed, retries
 from npudoctor.facts.job.local_addresses import is_local
-from npudoctor.facts.job.rank_table_model import PODS, Device, RankTable, Server
+from npudoctor.facts.job.rank_table_model import PODS, RankTable, Server
 from npudoctor.facts.npu.visible import runtime_ids
 from npudoctor.host import CannotTell
 from npudoctor.host.devices.hccnconf import CONF, HccnConf, read_conf
@@ -26,7 +26,11 @@ class Here:
     def __init__(self, host: Host, table: RankTable) -> None:
         self._host, self._table = host, table
         self._conf = _conf(host)
-        self.rank = self._own_rank()
+        # The rank that the variables name.
+        number = next((_number(self._host, name) for name in RANKS if name in self._host.variables), None)
+        self.rank = next(
+            (one for one in self._table.devices if number is not None and one.rank == number), None
+        )
         self.server = self._own_server()
 
     def faults(self) -> Iterator[Fault]:
@@ -38,12 +42,17 @@ class Here:
         yield from self._wrong_addresses(self.server)
         yield from self._missing_devices(self.server)
         yield from self._wrong_device()
-        yield from self._wrong_host_ip(self.server)
-
-    def _own_rank(self) -> Optional[Device]:
-        """The rank that the variables name."""
-        number = next((_number(self._host, name) for name in RANKS if name in self._host.variables), None)
-        return next((one for one in self._table.devices if number is not None and one.rank == number), None)
+        if is_address(self.server.host_ip) and is_local(self._host, self.server.host_ip) is False:
+            severity = Severity.WARNING if retries(self._host.variables) else Severity.INFO
+            yield Fault(
+                "host-address",
+                _(
+                    "server {server} is this machine, but its host_ip {address} is not an address of it",
+                    server=self.server.id,
+                    address=self.server.host_ip,
+                ),
+                severity,
+            )
 
     def _own_server(self) -> Optional[Server]:
         """That of our rank; else the one with addresses of this machine; else the only one."""
@@ -147,19 +156,6 @@ class Here:
             )
             text = text.format(value=number, physical=physical, rank=self.rank.rank, id=self.rank.id)
             yield Fault("device-id", text, Severity.WARNING)
-
-    def _wrong_host_ip(self, server: Server) -> Iterator[Fault]:
-        if is_address(server.host_ip) and is_local(self._host, server.host_ip) is False:
-            severity = Severity.WARNING if retries(self._host.variables) else Severity.INFO
-            yield Fault(
-                "host-address",
-                _(
-                    "server {server} is this machine, but its host_ip {address} is not an address of it",
-                    server=server.id,
-                    address=server.host_ip,
-                ),
-                severity,
-            )
 
 
 def _number(host: Host, variable: str) -> Optional[int]:

@@ -32,7 +32,14 @@ def inner_faults(table: RankTable, variables: Mapping[str, str]) -> Iterator[Fau
     yield from _counts(table)
     yield from _names(table)
     yield from _ranks(table)
-    yield from _devices(table)
+    for server in table.servers:
+        by_id: dict[int, list[Device]] = {}
+        for device in server.devices:
+            if device.id is not None:
+                by_id.setdefault(device.id, []).append(device)
+        for number, same in by_id.items():
+            if len(same) > 1:
+                yield from _shared(server, number, same)
     yield from _addresses(table, variables)
     yield from _ports(table)
     if table.version == SUPER_POD:
@@ -143,17 +150,6 @@ def _rank_gaps(table: RankTable) -> Iterator[Fault]:
                 ),
                 Severity.WARNING,
             )
-
-
-def _devices(table: RankTable) -> Iterator[Fault]:
-    for server in table.servers:
-        by_id: dict[int, list[Device]] = {}
-        for device in server.devices:
-            if device.id is not None:
-                by_id.setdefault(device.id, []).append(device)
-        for number, same in by_id.items():
-            if len(same) > 1:
-                yield from _shared(server, number, same)
 
 
 def _shared(server: Server, number: int, same: list[Device]) -> Iterator[Fault]:

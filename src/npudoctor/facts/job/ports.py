@@ -97,7 +97,21 @@ def named_ports(host: Host) -> Iterator[NamedPorts]:
     """All that the variables name; HCCL's default comes last, as it needs to know whether NPUs are used."""
     yield from _meeting_point(host, "MASTER_PORT", "MASTER_ADDR", 0)
     yield from _meeting_point(host, "MS_SCHED_PORT", "MS_SCHED_HOST", 1024)
-    yield from _hccl(host)
+    # The range beats the base port; HCCL reads both, and does not start when one of them is bad.
+    base, ports = host.variables.get(BASE), host.variables.get(RANGE, "")
+    named: list[NamedPorts] = []
+    if base is not None:
+        named.append(_read(BASE, base, lambda text: (parse_base(text),)))
+    if ports.strip(" "):
+        named.append(_read(RANGE, ports, parse_spans))
+        if " " in ports and isinstance(named[-1], Claim):
+            why = _("HCCL ignores the blanks, but its documentation allows none")
+            yield BadPorts(RANGE, ports, why, lenient=True)
+    yield from (bad for bad in named if isinstance(bad, BadPorts))
+    if named and isinstance(named[-1], Claim):
+        yield named[-1]
+    elif not named and host.npu_wanted():
+        yield Claim("", "", ((HCCL_BASE, HCCL_BASE + HCCL_WIDTH - 1),))
 
 
 def _meeting_point(host: Host, variable: str, place: str, lowest: int) -> Iterator[NamedPorts]:
@@ -127,24 +141,6 @@ def _meeting_point(host: Host, variable: str, place: str, lowest: int) -> Iterat
             )
         )
         yield Claim(variable, value, ((port, port),), unsure)
-
-
-def _hccl(host: Host) -> Iterator[NamedPorts]:
-    """The range beats the base port; HCCL reads both, and does not start when one of them is bad."""
-    base, ports = host.variables.get(BASE), host.variables.get(RANGE, "")
-    named: list[NamedPorts] = []
-    if base is not None:
-        named.append(_read(BASE, base, lambda text: (parse_base(text),)))
-    if ports.strip(" "):
-        named.append(_read(RANGE, ports, parse_spans))
-        if " " in ports and isinstance(named[-1], Claim):
-            why = _("HCCL ignores the blanks, but its documentation allows none")
-            yield BadPorts(RANGE, ports, why, lenient=True)
-    yield from (bad for bad in named if isinstance(bad, BadPorts))
-    if named and isinstance(named[-1], Claim):
-        yield named[-1]
-    elif not named and host.npu_wanted():
-        yield Claim("", "", ((HCCL_BASE, HCCL_BASE + HCCL_WIDTH - 1),))
 
 
 def _read(variable: str, value: str, parse: Callable[[str], tuple[Span, ...]]) -> Union[Claim, BadPorts]:

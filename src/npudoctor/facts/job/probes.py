@@ -177,11 +177,7 @@ def _run(
         )
     if answer.ended == "timeout" and seconds < whole:
         raise _no_time()
-    return _probed(answer, answer_file)
-
-
-def _probed(answer: Answer, path: str) -> ProbeResult:
-    words = _told(path)
+    words = _told(answer_file)
     if answer.ok and words is not None and "raised" not in words:
         return ProbeResult(answer, words)
     # Where it died before it could tell, or was ended by something other than an exception.
@@ -189,7 +185,7 @@ def _probed(answer: Answer, path: str) -> ProbeResult:
     if not raised and answer.ended == "exited" and (answer.status or 0) > 0:
         raised = from_text(answer.stderr)
     finished = words is not None and "raised" not in words
-    return ProbeResult(answer, None, raised, _content(f"{path}.loading") or None, finished)
+    return ProbeResult(answer, None, raised, _content(f"{answer_file}.loading") or None, finished)
 
 
 def _left(host: Host) -> float:

@@ -177,7 +177,22 @@ def socket_files(
                     passed[owner] += max(0, len(names) - most)
                     names = dict(islice(names.items(), max(0, most)))
                 elif len(names) > NAMES:
-                    names, beyond = _each_owners(descriptor, names)
+                    # Of a folder in which everybody may make files, the sockets, so many of each owner:
+                    # what others pile up must not be laid at the folder's owner's door. How many of whom
+                    # are beyond.
+                    owners = {
+                        name: entry.uid for name, entry in files_in(descriptor, names) if entry.is_socket
+                    }
+                    count: Counter[int] = Counter()
+                    kept = {}
+                    for name, uid in owners.items():
+                        count[uid] += 1
+                        if count[uid] <= NAMES:
+                            kept[name] = names[name]
+                    names, beyond = (
+                        kept,
+                        Counter({uid: number - NAMES for uid, number in count.items() if number > NAMES}),
+                    )
                     passed.update(beyond)
                 candidates += _candidates(descriptor, directory, old, parents, names)
         except PermissionError:
@@ -213,19 +228,6 @@ def _named(descriptor: int) -> dict[str, int]:
     names = {name: SOCKET.match(_original(name)) for name in os.listdir(descriptor)}
     ports = {name: int(match.group(1)) for name, match in names.items() if match}
     return {name: ports[name] for name in sorted(ports, key=lambda name: (name.startswith("."), name))}
-
-
-def _each_owners(descriptor: int, names: Mapping[str, int]) -> tuple[dict[str, int], Counter[int]]:
-    """Of a folder in which everybody may make files, the sockets, so many of each owner: what others pile up
-    must not be laid at the folder's owner's door. How many of whom are beyond."""
-    owners = {name: entry.uid for name, entry in files_in(descriptor, names) if entry.is_socket}
-    count: Counter[int] = Counter()
-    kept = {}
-    for name, uid in owners.items():
-        count[uid] += 1
-        if count[uid] <= NAMES:
-            kept[name] = names[name]
-    return kept, Counter({uid: number - NAMES for uid, number in count.items() if number > NAMES})
 
 
 def _candidates(

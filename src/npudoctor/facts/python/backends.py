@@ -61,18 +61,16 @@ def _announced(host: Host) -> Iterator[Backend]:
             distribution = name.partition("-")[0].lower()
             if size > 0 and distribution not in seen:
                 seen.add(distribution)  # the first copy counts
-                yield from _parse(f"{site}/{name}", host.files.text(f"{site}/{name}") or "")
-
-
-def _parse(path: str, text: str) -> Iterator[Backend]:
-    inside = False
-    for line in map(str.strip, text.splitlines()):
-        if line.startswith("["):
-            inside = line == GROUP
-        elif inside and "=" in line and not line.startswith("#"):
-            value = line.partition("=")[2].partition("[")[0]
-            module, _colon, function = value.partition(":")
-            yield Backend(path.rpartition("/")[0], module.strip(), function.strip())
+                path = f"{site}/{name}"
+                text = host.files.text(f"{site}/{name}") or ""
+                inside = False
+                for line in map(str.strip, text.splitlines()):
+                    if line.startswith("["):
+                        inside = line == GROUP
+                    elif inside and "=" in line and not line.startswith("#"):
+                        value = line.partition("=")[2].partition("[")[0]
+                        module, _colon, function = value.partition(":")
+                        yield Backend(path.rpartition("/")[0], module.strip(), function.strip())
 
 
 def libraries_of(host: Host, backend: Backend) -> list[str]:

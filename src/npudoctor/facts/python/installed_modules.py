@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Optional
 
 from npudoctor.facts.job.working_directory import working_directory
 from npudoctor.facts.python.frameworks import EXTENSIONS, closure_of
@@ -115,7 +114,9 @@ def is_another(host: Host, winner: Module, name: str, listed: Sequence[Installed
     offered = bindings(modules.text(winner.file))
     if offered is None or _shares_parts(modules, winner, name, listed):
         return False
-    wanted = _offered_by(modules, name, site)
+    path = f"{site}/{name.replace('.', '/')}"
+    texts = map(modules.text, (f"{path}/__init__.py", f"{path}.py"))
+    wanted = next((bindings(text) for text in texts if text), None)
     return not offered or (wanted is not None and len(offered & wanted) * 2 < len(wanted))
 
 
@@ -126,12 +127,6 @@ def _shares_parts(modules: Modules, winner: Module, name: str, listed: Sequence[
     parts.discard("__init__.py")
     there = {part for folder in winner.folders for part in modules.names(folder)}
     return bool(parts) and len(parts & there) * 2 >= len(parts)
-
-
-def _offered_by(modules: Modules, name: str, site: str) -> Optional[frozenset[str]]:
-    path = f"{site}/{name.replace('.', '/')}"
-    texts = map(modules.text, (f"{path}/__init__.py", f"{path}.py"))
-    return next((bindings(text) for text in texts if text), None)
 
 
 def is_editable(host: Host, copy: Distribution) -> bool:

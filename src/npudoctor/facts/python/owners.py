@@ -34,7 +34,9 @@ def owner_of(host: Host, path: Optional[str]) -> Optional[Owner]:
     if not path or not path.startswith("/"):
         return None
     for name in dict.fromkeys((path, host.files.real(path))):
-        for site in _sites(host):
+        # The folders for packages, the deepest first: one may lie in another.
+        folders = {site_of(copy) for copy in host.interpreter.all_installed()}
+        for site in sorted(folders, key=len, reverse=True):
             if name and name.startswith(f"{site}/"):
                 owner = _in_folder(host, site, name[len(site) + 1 :])
                 if owner is not None:
@@ -125,12 +127,6 @@ def files_of(host: Host, copy: Distribution) -> str:
             return "\n"
 
     return host.once(f"files of {copy.folder}", read)
-
-
-def _sites(host: Host) -> list[str]:
-    """The folders for packages, the deepest first: one may lie in another."""
-    folders = {site_of(copy) for copy in host.interpreter.all_installed()}
-    return sorted(folders, key=len, reverse=True)
 
 
 def is_byte_code_stale(host: Host, path: str, name: str) -> bool:

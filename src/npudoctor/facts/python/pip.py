@@ -115,17 +115,14 @@ def own_site(host: Host) -> Optional[str]:
     prefix = host.interpreter.path.rsplit("/", 2)[0].rstrip("/")
     folders = host.interpreter.layout().search_path
     return next(
-        (folder for folder in folders if folder.startswith(f"{prefix}/lib") and _is_site(folder)), None
+        (folder for folder in folders if folder.startswith(f"{prefix}/lib") and folder.endswith("-packages")),
+        None,
     )
 
 
 def in_users_site(host: Host, folder: str) -> bool:
     """Whether it is the folder for packages of one user, which no isolated start of Python knows."""
     return folder.endswith("/site-packages") and "/.local/lib/" in folder
-
-
-def _is_site(folder: str) -> bool:
-    return folder.endswith("-packages")
 
 
 def _entered(host: Host, argv: Argv) -> Argv:

@@ -70,7 +70,16 @@ class SpoiledFiles:
         yield from filter(self._is_no_source, sorted(changed, key=_depth)[:CHANGED])
         yield from self._zeros(keys, _some(others) if deep else [])
         yield from self._cut_codes([file.path for file in keys])
-        self._find_stale([*(file.path for file in others), *changed], 2 if deep else 1)
+        # Note the stale byte code of these where Python does not compare that of some, as it is made so for
+        # whole trees, so that a sample tells; `depth`: how many folders above those of the sample.
+        paths = [*(file.path for file in others), *changed]
+        depth = 2 if deep else 1
+        near = [path for path in paths if path.count("/") <= depth][:UNCHECKED] if self._cached else []
+        codes = [self._code.path_of(path) for path in near[:: len(near) // SAMPLE + 1]]
+        heads = self._files.parts(self._site, codes, [0] * len(codes), HEADER) if codes else ()
+        if self._unchecked or any(is_unchecked(head) for head in heads if head):
+            for path in paths[:UNCHECKED]:
+                self._note_stale(path)
         looking = SpoiledLibraries(self._files, self._site, self._listed_at)
         yield from looking.among(libraries)
         self.other = looking.other
@@ -95,17 +104,14 @@ class SpoiledFiles:
         ends = self._files.parts(self._site, paths, starts, END) if every else ()
         for number, (path, end) in enumerate(zip(paths, ends)):
             if end is None:
-                self._note_unreadable(path)
+                # A source is not read where its byte code is there and may be read.
+                if not self._cached or self._code.ends(path) is None:
+                    self.unreadable.append(path)
                 continue
             if not end and number < len(keys):  # a link, or on a mount that may block
                 end = self._files.read(f"{self._site}/{path}", END, starts[number]) or b""
             if b"\0" in end:
                 yield path
-
-    def _note_unreadable(self, path: str) -> None:
-        """A source is not read where its byte code is there and may be read."""
-        if not self._cached or self._code.ends(path) is None:
-            self.unreadable.append(path)
 
     def _cut_codes(self, keys: Sequence[str]) -> Iterator[str]:
         """The cut byte code of these; the stale one is noted."""
@@ -117,16 +123,6 @@ class SpoiledFiles:
                 yield self._code.path_of(path)
             elif ends is not None and ends.unchecked:
                 self._unchecked = True
-                self._note_stale(path)
-
-    def _find_stale(self, paths: Sequence[str], depth: int) -> None:
-        """Note the stale byte code of these where Python does not compare that of some, as it is made so for
-        whole trees, so that a sample tells; `depth`: how many folders above those of the sample."""
-        near = [path for path in paths if path.count("/") <= depth][:UNCHECKED] if self._cached else []
-        codes = [self._code.path_of(path) for path in near[:: len(near) // SAMPLE + 1]]
-        heads = self._files.parts(self._site, codes, [0] * len(codes), HEADER) if codes else ()
-        if self._unchecked or any(is_unchecked(head) for head in heads if head):
-            for path in paths[:UNCHECKED]:
                 self._note_stale(path)
 
     def _note_stale(self, path: str) -> None:

@@ -141,7 +141,8 @@ def compare(one_side: Snapshot, other_side: Snapshot) -> Comparison:
     own: list[tuple[str, str]] = []
     alike = 0
     for section in _sections(first, second):
-        for fact in _facts(section, first, second):
+        names = dict.fromkeys((*first.sections.get(section, ()), *second.sections.get(section, ())))
+        for fact in list(names):
             outcome = _compare(section, fact, first, second)
             if isinstance(outcome, Difference):
                 differences.append(outcome)
@@ -162,11 +163,6 @@ def _sections(first: _Side, second: _Side) -> Iterator[str]:
     for section in dict.fromkeys((*first.sections, *second.sections)):
         if not section.startswith(CHECK) or section[len(CHECK) :] not in left_out:
             yield section
-
-
-def _facts(section: str, first: _Side, second: _Side) -> list[str]:
-    names = dict.fromkeys((*first.sections.get(section, ()), *second.sections.get(section, ())))
-    return list(names)
 
 
 def _compare(section: str, fact: str, first: _Side, second: _Side) -> Outcome:
@@ -265,17 +261,19 @@ def _entries(value: Value) -> Optional[list[str]]:
 
 def compare_section(section: Section, wanted: Snapshot) -> Comparison:
     """One section of this machine, first, with the same of a snapshot, second."""
-    here = Snapshot("", "", True, {section.name: _facts_of(section)}, tuple(_unread_of(section)))
+    here = Snapshot(
+        "",
+        "",
+        True,
+        {section.name: {fact.name: fact.value for fact in section.facts if not fact.unread}},
+        tuple(_unread_of(section)),
+    )
     table = wanted.sections.get(section.name)
     unread = tuple(one for one in wanted.unread if one.section == section.name)
     there = Snapshot(
         wanted.node, wanted.started, wanted.whole, {} if table is None else {section.name: table}, unread
     )
     return compare(here, there)
-
-
-def _facts_of(section: Section) -> dict[str, Value]:
-    return {fact.name: fact.value for fact in section.facts if not fact.unread}
 
 
 def _unread_of(section: Section) -> Iterator[Unread]:

@@ -60,7 +60,22 @@ def parse(content: bytes) -> Snapshot:
     if schema == SNAPSHOT:
         return of_object(document)
     if schema == REPORT:
-        return _of_report(document)
+        # The facts that a report tells, under the names that a snapshot has for them.
+        host, target = _table(document, "host"), _table(document, "target")
+        python = _table(target, "python")
+        checks, unread = _rows(document)
+        sections: dict[str, Mapping[str, Value]] = {
+            "system": _told(kernel=host.get("release"), architecture=host.get("machine"),
+                            distribution=host.get("distribution"), container=host.get("container")),
+            "python": _told(path=python.get("path"), version=python.get("version")),
+            "accelerator": dict(_accelerators(checks.get("accelerator", {}))),
+            "cann": dict(_plain(_active_cann(checks.get("cann-install", {})))),
+            "driver": dict(_plain(_drivers(checks))),
+        }  # fmt: skip
+        sections.update({CHECK + _name(check): dict(_flat(table)) for check, table in checks.items()})
+        return Snapshot(
+            _word(host.get("name")), _word(document.get("started")), False, sections, tuple(unread)
+        )
     raise Unreadable(
         _("its schema is {schema}, not {known}", schema=_word(schema) or "-", known=f"{SNAPSHOT}, {REPORT}")
     )
@@ -112,35 +127,18 @@ def of_object(document: Mapping[str, Any]) -> Snapshot:
     checks = list(_table(document, "checks").items())[:MOST_SECTIONS]
     sections.update({CHECK + _name(check): dict(_flat(table)) for check, table in checks})
     rows = document.get("unread")
-    unread = tuple(_unread(row) for row in (rows if isinstance(rows, list) else [])[:MOST] if _is_row(row))
+    unread = tuple(
+        _unread(row)
+        for row in (rows if isinstance(rows, list) else [])[:MOST]
+        if (isinstance(row, dict) and isinstance(row.get("section"), str))
+    )
     host = _table(document, "host")
     return Snapshot(_word(host.get("name")), _word(document.get("started")), True, sections, unread)
-
-
-def _is_row(row: object) -> bool:
-    return isinstance(row, dict) and isinstance(row.get("section"), str)
 
 
 def _unread(row: Mapping[str, Any]) -> Unread:
     reason = str(redact_value(_word(row.get("reason"), LONGEST_NAME)))
     return Unread(_name(row["section"]), _word(row.get("fact")), reason, row.get("advisory") is True)
-
-
-def _of_report(document: Mapping[str, Any]) -> Snapshot:
-    """The facts that a report tells, under the names that a snapshot has for them."""
-    host, target = _table(document, "host"), _table(document, "target")
-    python = _table(target, "python")
-    checks, unread = _rows(document)
-    sections: dict[str, Mapping[str, Value]] = {
-        "system": _told(kernel=host.get("release"), architecture=host.get("machine"),
-                        distribution=host.get("distribution"), container=host.get("container")),
-        "python": _told(path=python.get("path"), version=python.get("version")),
-        "accelerator": dict(_accelerators(checks.get("accelerator", {}))),
-        "cann": dict(_plain(_active_cann(checks.get("cann-install", {})))),
-        "driver": dict(_plain(_drivers(checks))),
-    }  # fmt: skip
-    sections.update({CHECK + _name(check): dict(_flat(table)) for check, table in checks.items()})
-    return Snapshot(_word(host.get("name")), _word(document.get("started")), False, sections, tuple(unread))
 
 
 def _rows(document: Mapping[str, Any]) -> tuple[dict[str, Mapping[str, Any]], list[Unread]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from npudoctor.core.errors import NotRunning
 from npudoctor.core.sizes import size_text
 from npudoctor.facts.snapshot.values import Fact, Value, fact
-from npudoctor.facts.system.limits import Limit, group_folders, meminfo, memory_group, parse_limits
+from npudoctor.facts.system.limits import group_folders, meminfo, memory_group, parse_limits
 from npudoctor.host.host import Host
 
 SMALL = 4096  # bytes of a file of the kernel; of 4 MiB and more it refuses to read anything of /proc/sys
@@ -59,13 +59,9 @@ def limits(host: Host) -> Iterator[Fact]:
     """What `ulimit` shows, of the examined process, and the room of /dev/shm."""
     path = f"/proc/{host.options.env_of or 'self'}/limits"
     for name, limit in parse_limits(host.running_files.text(path) or "").items():
-        yield from _both(name, limit)
+        for kind, number in (("soft", limit.soft), ("hard", limit.hard)):
+            yield Fact(f"{name}, {kind}", "unlimited" if number is None else number)
     yield fact("/dev/shm", lambda: _shm(host))  # noqa: S108
-
-
-def _both(name: str, limit: Limit) -> Iterator[Fact]:
-    for kind, number in (("soft", limit.soft), ("hard", limit.hard)):
-        yield Fact(f"{name}, {kind}", "unlimited" if number is None else number)
 
 
 def _shm(host: Host) -> Value:

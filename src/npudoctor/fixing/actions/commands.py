@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Optional
 
-from npudoctor.core.marks import FileMark
 from npudoctor.core.messages import _
 from npudoctor.core.parsing import json_of
 from npudoctor.fixing.outcome import CommandFailed, Failed, Gone, Observer, Refused, changing
@@ -20,7 +19,10 @@ LIMIT = 64 << 20  # of a listed chain
 def run_command(step: Command, host: Host, at: Observer) -> None:
     """Run it, unless it is so already or what it reads is not what was looked at."""
     for mark in step.inputs:
-        _same(mark, host)
+        now = host.files.stat(mark.name)
+        seen = (mark.device, mark.inode, mark.size, mark.mtime_ns)
+        if now is None or seen != (now.dev, now.ino, now.size, now.mtime_ns):
+            raise Refused(_("{path} has changed since", path=mark.name))
     if step.unless and host.commands.run(step.unless).ok:
         raise Gone(_("already done"))
     if step.still:
@@ -92,13 +94,6 @@ def _handles(step: InsertRule | DeleteRule, host: Host) -> list[int]:
         return [int(rule["handle"]) for rule in rules if rule.get("comment") == step.comment]
     except (ValueError, KeyError, TypeError, AttributeError):
         raise Refused(_("the output of nft cannot be parsed")) from None
-
-
-def _same(mark: FileMark, host: Host) -> None:
-    now = host.files.stat(mark.name)
-    seen = (mark.device, mark.inode, mark.size, mark.mtime_ns)
-    if now is None or seen != (now.dev, now.ino, now.size, now.mtime_ns):
-        raise Refused(_("{path} has changed since", path=mark.name))
 
 
 def _nft(argv: Sequence[str], host: Host, at: Observer) -> None:

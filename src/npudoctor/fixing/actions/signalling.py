@@ -42,7 +42,23 @@ def end_processes(step: SignalProcess, host: Host, at: Observer) -> None:
         if not left:
             raise Gone
         for number in (signal.SIGTERM, signal.SIGKILL):
-            _send(_still_stale(step, left, host.again()), step.owner, number, host.again(), at)
+            living = _still_stale(step, left, host.again())
+            fresh = host.again()
+            for held in living:
+                pid = held.mark.pid
+                try:
+                    if _same(held, step.owner, fresh):
+                        with changing(at, f"signal {number.name[3:]} to {pid}"):
+                            if held.descriptor is None:
+                                os.kill(held.mark.pid, number)
+                            else:
+                                signal_process(held.descriptor, number)
+                except ProcessLookupError:
+                    continue  # it ended by itself in between
+                except PermissionError:
+                    raise Failed(
+                        _("the kernel does not allow npudoctor to signal process {pid}", pid=pid)
+                    ) from None
             left = _remaining(left, step.seconds, host)
             if not left:
                 return
@@ -140,28 +156,6 @@ def _same(held: HeldProcess, owner: int, fresh: Host) -> bool:
             return False  # one that is just ending is in no control group any more
         raise Refused(_("process {pid} changed its user or its control group", pid=mark.pid))
     return True
-
-
-def _send(
-    living: Sequence[HeldProcess], owner: int, number: signal.Signals, fresh: Host, at: Observer
-) -> None:
-    for held in living:
-        pid = held.mark.pid
-        try:
-            if _same(held, owner, fresh):
-                with changing(at, f"signal {number.name[3:]} to {pid}"):
-                    _signal(held, number)
-        except ProcessLookupError:
-            continue  # it ended by itself in between
-        except PermissionError:
-            raise Failed(_("the kernel does not allow npudoctor to signal process {pid}", pid=pid)) from None
-
-
-def _signal(held: HeldProcess, number: signal.Signals) -> None:
-    if held.descriptor is None:
-        os.kill(held.mark.pid, number)
-    else:
-        signal_process(held.descriptor, number)
 
 
 def _remaining(held: Sequence[HeldProcess], seconds: float, host: Host) -> list[HeldProcess]:

@@ -19,7 +19,6 @@ import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
-from npudoctor.core.marks import FileMark
 from npudoctor.core.messages import _, ngettext, strerror
 from npudoctor.facts.leftovers.shm_files import FOLDER, SharedFile, maker
 from npudoctor.fixing.actions.directories import open_folder, refuse_replaced
@@ -52,7 +51,28 @@ def remove_unused(step: RemoveUnused, host: Host, at: Observer) -> None:
         for mark in step.files:
             try:
                 with refuse_replaced(f"{step.directory}/{mark.name}"):
-                    _remove(mark, step, descriptor, doubts, at)
+                    path = f"{step.directory}/{mark.name}"
+                    expect_file(
+                        mark,
+                        step.owner,
+                        entry_of(os.stat(mark.name, dir_fd=descriptor, follow_symlinks=False)),
+                    )
+                    if mark.name in doubts:
+                        raise Refused(doubts[mark.name])
+                    with _hold_lease(mark.name, path, descriptor) as file:
+                        expect_file(mark, step.owner, entry_of(os.fstat(file)))
+                        # It may have got another file's name in between.
+                        expect_file(
+                            mark,
+                            step.owner,
+                            entry_of(os.stat(mark.name, dir_fd=descriptor, follow_symlinks=False)),
+                        )
+                        with changing(at, f"unlink file {mark.name}"):
+                            if (
+                                fcntl.fcntl(file, fcntl.F_GETLEASE) != fcntl.F_WRLCK
+                            ):  # somebody waits to open it
+                                raise Refused(_("{path} is being opened", path=path))
+                            os.unlink(mark.name, dir_fd=descriptor)
             except Gone:
                 gone += 1
             except Refused as refusal:
@@ -89,23 +109,6 @@ def _doubts(step: RemoveUnused, host: Host, descriptor: int) -> Mapping[str, str
         if why:
             reasons[verdict.file.name] = f"{verdict.file.path}: {why}"
     return reasons
-
-
-def _remove(
-    mark: FileMark, step: RemoveUnused, descriptor: int, doubts: Mapping[str, str], at: Observer
-) -> None:
-    path = f"{step.directory}/{mark.name}"
-    expect_file(mark, step.owner, entry_of(os.stat(mark.name, dir_fd=descriptor, follow_symlinks=False)))
-    if mark.name in doubts:
-        raise Refused(doubts[mark.name])
-    with _hold_lease(mark.name, path, descriptor) as file:
-        expect_file(mark, step.owner, entry_of(os.fstat(file)))
-        # It may have got another file's name in between.
-        expect_file(mark, step.owner, entry_of(os.stat(mark.name, dir_fd=descriptor, follow_symlinks=False)))
-        with changing(at, f"unlink file {mark.name}"):
-            if fcntl.fcntl(file, fcntl.F_GETLEASE) != fcntl.F_WRLCK:  # somebody waits to open it
-                raise Refused(_("{path} is being opened", path=path))
-            os.unlink(mark.name, dir_fd=descriptor)
 
 
 @contextmanager

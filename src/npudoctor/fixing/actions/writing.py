@@ -19,7 +19,6 @@ from npudoctor.fixing.outcome import Failed, Gone, Observer, Refused, changing
 from npudoctor.fixing.steps.texts import LIMIT, FileState, PutBack, WriteFile, digest, kept_path
 from npudoctor.host import Host
 from npudoctor.host.fs.disk import entry_of
-from npudoctor.host.fs.walk import Parent
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,15 @@ def put_back(step: PutBack, host: Host, at: Observer) -> None:
     """Give the path back what it had before it was written, if nobody has changed it since."""
     with _folder(step.path, host) as (folder, name):
         current = _look(folder, name, step.path)
-        _still_ours(step, current)
+        # Gone where the old state is back already, Refused where the file is neither the old nor ours.
+        if current is None and step.was is None:
+            raise Gone
+        if current is None:
+            raise Refused(_("{path} has been removed since", path=step.path))
+        if step.was and current.was.lasting == step.was.lasting:
+            raise Gone(_("it is already as it was before"))
+        if digest(current.content) != step.sha256:
+            raise Refused(_("{path} has changed since", path=step.path))
         if step.was is None or step.kept is None:
             _same(current, folder, name, step.path)
             with changing(at, f"remove file {name}"):
@@ -70,18 +77,6 @@ def put_back(step: PutBack, host: Host, at: Observer) -> None:
             raise Failed(_("{path} is not as it was before", path=step.path))
 
 
-def _still_ours(step: PutBack, current: Optional[CurrentFile]) -> None:
-    """Gone where the old state is back already, Refused where the file is neither the old nor ours."""
-    if current is None and step.was is None:
-        raise Gone
-    if current is None:
-        raise Refused(_("{path} has been removed since", path=step.path))
-    if step.was and current.was.lasting == step.was.lasting:
-        raise Gone(_("it is already as it was before"))
-    if digest(current.content) != step.sha256:
-        raise Refused(_("{path} has changed since", path=step.path))
-
-
 @contextmanager
 def _folder(path: str, host: Host) -> Iterator[tuple[int, str]]:
     """The descriptor of the folder of a path, and the name in it. Nobody but root and us may write there."""
@@ -94,20 +89,16 @@ def _folder(path: str, host: Host) -> Iterator[tuple[int, str]]:
     except Gone:
         raise Refused(_("the folder {path} does not exist", path=directory)) from None
     try:
-        _expect_trusted(parents, host.identity.euid)
+        for index, parent in enumerate(parents):
+            if parent.uid not in (0, host.identity.euid):
+                raise Refused(_("{path} belongs to another user", path=parent.path))
+            last = index + 1 == len(parents)
+            if parent.writable_by_others or (last and parent.mode & 0o022):
+                raise Refused(_("{path} is writable by other users", path=parent.path))
         _clear(descriptor, _new_name(name))  # what a run that was killed left
         yield descriptor, name
     finally:
         folder.__exit__(None, None, None)
-
-
-def _expect_trusted(parents: tuple[Parent, ...], euid: int) -> None:
-    for index, parent in enumerate(parents):
-        if parent.uid not in (0, euid):
-            raise Refused(_("{path} belongs to another user", path=parent.path))
-        last = index + 1 == len(parents)
-        if parent.writable_by_others or (last and parent.mode & 0o022):
-            raise Refused(_("{path} is writable by other users", path=parent.path))
 
 
 def _look(folder: int, name: str, path: str) -> Optional[CurrentFile]:
