@@ -87,8 +87,8 @@ class Sharing:
                     with suppress(TypeError, KeyError, OSError):
                         taken = f"{self._launch.key}{TAKEN}{self._launch.rank}"
                         before = self._rendezvous.read(taken) or {}
-                        # One of our number took it: the launcher starts ranks again, and this is the answer of
-                        # the last.
+                        # One of our number took it: the launcher starts ranks again, and this is the answer
+                        # of the last.
                         again = before.get("of") == record["at"] and before.get("author") != self._author
                         if 0 <= _now() - record["at"] <= seconds and not again:
                             answer = from_json(record["answer"])
