@@ -158,7 +158,7 @@ def _client_attached(host: Host, judged: SegmentState) -> Finding:
 def _orphan_socket(host: Host, stale: StaleSocket) -> Finding:
     """A socket file at which nobody listens any more."""
     from npudoctor.checks.leftovers import _cache_server_steps as steps
-    from npudoctor.host.process.identity import user_name
+    from npudoctor.host.users.identity import user_name
 
     entry = stale.file.entry
     seen = _("owner {owner} inode {inode} key 0x{key:08x}")
@@ -339,7 +339,7 @@ def _unproven_socket(state: SocketState) -> Finding:
 def _passed(seen: Leftovers) -> Iterator[Finding]:
     """What is so much that it is counted only, and proves nothing."""
     from npudoctor.checks.leftovers._folded import FEW
-    from npudoctor.host.process.identity import user_name
+    from npudoctor.host.users.identity import user_name
 
     text = _(
         "user {owner} has {count} more sockets, folders and links named like a cache server's,"

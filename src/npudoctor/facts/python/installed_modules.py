@@ -8,7 +8,6 @@ from typing import Optional
 
 from npudoctor.facts.job.working_directory import working_directory
 from npudoctor.facts.python.frameworks import EXTENSIONS, closure_of
-from npudoctor.host.fs.access import is_closed
 from npudoctor.host.fs.archives import members
 from npudoctor.host.host import Host
 from npudoctor.host.python import without_metadata
@@ -16,6 +15,7 @@ from npudoctor.host.python.bindings import bindings
 from npudoctor.host.python.installed_files import InstalledFile, recorded_files, site_of
 from npudoctor.host.python.interpreter import Distribution, normal
 from npudoctor.host.python.modules import Module, Modules
+from npudoctor.host.users.access import is_closed
 
 # No framework imports these packages: it looks for the libraries in their folders.
 _NEVER_IMPORTED = ("nvidia",)
