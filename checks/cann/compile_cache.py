@@ -28,8 +28,8 @@ from npudoctor.facts.job.working_directory import job_user, working_directory
 
 if TYPE_CHECKING:
     from npudoctor.core.mounts import Mount
-    from npudoctor.host.fs.access import NearestFolder
     from npudoctor.host.fs.files import Entry
+    from npudoctor.host.users.access import NearestFolder
 
 OLD = 3600  # seconds: a build of an operator takes minutes
 ACL, ASCEND, MINDSPORE = "ACL_OP_COMPILER_CACHE_DIR", "ASCEND_CACHE_PATH", "MS_COMPILER_CACHE_PATH"
@@ -115,7 +115,7 @@ def _of(host: Host, cache: Cache) -> Generator[Finding, None, str]:
     """The findings about one cache; returns why something could not be determined, "" where nothing was."""
     from npudoctor.facts.job.working_directory import foreign_user
     from npudoctor.facts.system.mounts import mount_at
-    from npudoctor.host.fs.access import first_barrier, nearest
+    from npudoctor.host.users.access import first_barrier, nearest
 
     place, foreign = nearest(host.files, cache.path), foreign_user(host)
     closed = first_barrier(host.files, place.path, foreign) if foreign else None
@@ -138,7 +138,7 @@ def _not_entered(host: Host, cache: Cache, reason: str) -> Finding:
 def _folder(
     host: Host, cache: Cache, place: NearestFolder, mount: Optional[Mount]
 ) -> Generator[Finding, None, str]:
-    from npudoctor.host.fs.access import may_make
+    from npudoctor.host.users.access import may_make
 
     who = job_user(host)
     if cache.named_by == ASCEND and not place.there:

@@ -27,7 +27,7 @@ from npudoctor.facts.cann.installations import installs_of
 from npudoctor.facts.job.working_directory import foreign_user, job_user
 from npudoctor.facts.system.mounts import mount_at, mounts_of
 from npudoctor.host import CannotTell
-from npudoctor.host.fs.access import NearestFolder, first_barrier, may_make, nearest
+from npudoctor.host.users.access import NearestFolder, first_barrier, may_make, nearest
 
 OWN, WORK = "ASCEND_PROCESS_LOG_PATH", "ASCEND_WORK_PATH"
 USUAL = "ascend/log"

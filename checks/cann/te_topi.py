@@ -39,7 +39,7 @@ from npudoctor.facts.cann.set_env import first_site, python_folders
 from npudoctor.facts.job.expected_accelerator import frameworks_on_cann
 from npudoctor.facts.job.working_directory import job_user
 from npudoctor.host import CannotTell
-from npudoctor.host.fs import access
+from npudoctor.host.users import access
 
 # What keeps te out of sight, in the words of cann-env.
 ENV = ("not-sourced", "no-such-path", "missing-entry", "other-install-first")

@@ -11,7 +11,7 @@ from npudoctor import Action, Command, Finding, Fix, Host, Risk, _
 from npudoctor.checks.device._container_options import asked_for
 from npudoctor.facts.leftovers.port_holders import abbreviate
 from npudoctor.host.fs.files import Entry
-from npudoctor.host.process.users import group_of
+from npudoctor.host.users.accounts import group_of
 
 
 def denied(host: Host, closed: dict[str, Entry]) -> dict[str, Entry]:

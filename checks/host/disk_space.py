@@ -168,7 +168,7 @@ def _owner_lines(host: Host, folder: str) -> tuple[str, ...]:
                 biggest[entry.uid] = (entry.held, below)
             if entry.is_dir:
                 todo.append(below)
-    from npudoctor.host.process.users import user_names
+    from npudoctor.host.users.accounts import user_names
 
     names = user_names(host.files)
     lines = [_line(uid, size, biggest[uid], names) for uid, size in held.most_common(SHOWN) if size]

@@ -25,7 +25,7 @@ from npudoctor import (
 from npudoctor.core.lazy import pattern
 from npudoctor.facts.system.limits import Limit, limit_of
 from npudoctor.facts.system.pam_limits import FOLDER, PamLimit, logins_read_them, pam_limit, sources
-from npudoctor.host.process.users import groups_of, user_names
+from npudoctor.host.users.accounts import groups_of, user_names
 
 FEW = 4096
 NONE_AT_ALL = 32  # a Python that loads a framework has as many open at once

@@ -28,9 +28,9 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.core.mounts import Mount
 from npudoctor.facts.job.working_directory import foreign_user, job_user
 from npudoctor.facts.system.mounts import mount_at
-from npudoctor.host.fs.access import first_barrier, may_make, nearest
 from npudoctor.host.fs.files import Entry
-from npudoctor.host.process.users import user_names
+from npudoctor.host.users.access import first_barrier, may_make, nearest
+from npudoctor.host.users.accounts import user_names
 
 TMP, SHM = "/tmp", "/dev/shm"  # noqa: S108  (looked at, never written)
 CACHE = ("MS_CACHE_HOST", "MS_CACHE_PORT")

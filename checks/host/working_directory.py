@@ -42,7 +42,7 @@ def working_directory_check(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield Finding("working-directory.gone", text, action=Action.RESTART_JOB)
         return
     from npudoctor.facts.system.mounts import mount_at
-    from npudoctor.host.fs.access import may_make, nearest
+    from npudoctor.host.users.access import may_make, nearest
 
     place = nearest(host.files, here)
     user, mount = job_user(host), mount_at(host, place)

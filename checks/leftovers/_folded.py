@@ -7,7 +7,7 @@ from typing import Callable, TypeVar
 
 from npudoctor import Finding, Fix, Host, Risk, _
 from npudoctor.core.frozen import replace
-from npudoctor.host.process.identity import user_name
+from npudoctor.host.users.identity import user_name
 from npudoctor.proof.leftovers import format_size
 
 FEW = 20  # of one kind and owner that are told one by one

@@ -180,7 +180,7 @@ def _client_attached(host: Host, judged: SegmentState) -> Finding:
 def _orphan_socket(host: Host, stale: StaleSocket) -> Finding:
     """A socket file at which nobody listens any more."""
     from npudoctor.checks.leftovers import _cache_server_steps as steps
-    from npudoctor.host.process.identity import user_name
+    from npudoctor.host.users.identity import user_name
 
     entry = stale.file.entry
     return Finding(
@@ -368,7 +368,7 @@ def _unproven_socket(state: SocketState) -> Finding:
 def _passed(seen: Leftovers) -> Iterator[Finding]:
     """What is so much that it is counted only, and proves nothing."""
     from npudoctor.checks.leftovers._folded import FEW
-    from npudoctor.host.process.identity import user_name
+    from npudoctor.host.users.identity import user_name
 
     for one in seen.passed[:FEW]:
         message = _(

@@ -156,7 +156,7 @@ def _odd(host: Host, segment: Segment) -> bool:
 
 
 def _foreign(host: Host, segments: Sequence[Segment], others: Sequence[IpcObject]) -> Finding:
-    from npudoctor.host.process.users import user_names
+    from npudoctor.host.users.accounts import user_names
 
     count = len(segments) + len(others)
 
@@ -177,7 +177,7 @@ def _foreign(host: Host, segments: Sequence[Segment], others: Sequence[IpcObject
 
 
 def _unattached(host: Host, segments: Sequence[Segment]) -> Finding:
-    from npudoctor.host.process.users import user_names
+    from npudoctor.host.users.accounts import user_names
 
     size = _size(sum(segment.size for segment in segments))
     return Finding(
@@ -352,7 +352,7 @@ def _list_files(
     host: Host, judged: Sequence[SharedFileState], unjudged: Sequence[SharedFile]
 ) -> tuple[str, ...]:
     """A line for each of the biggest, one for the rest, and one for what was not judged at all."""
-    from npudoctor.host.process.users import user_names
+    from npudoctor.host.users.accounts import user_names
     from npudoctor.proof.leftovers import format_size
 
     names = user_names(host.files)

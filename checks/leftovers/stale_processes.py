@@ -288,7 +288,7 @@ def _name(host: Host, pid: int) -> str:
 
 def _lines(host: Host, found: Mapping[int, str]) -> tuple[str, ...]:
     """A line for each process: whose, since when, what it runs, and what is said of it."""
-    from npudoctor.host.process.users import user_names
+    from npudoctor.host.users.accounts import user_names
 
     names = user_names(host.files)
     lines = [_line(host, pid, why, names) for pid, why in list(found.items())[:SHOWN]]

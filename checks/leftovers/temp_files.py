@@ -119,7 +119,7 @@ def _locks(host: Host) -> list[str]:
     """The locks of the job's user, or of --user; nothing where that user's home is closed to us."""
     from npudoctor.facts.leftovers.owners import selected_owner
     from npudoctor.facts.leftovers.temporary import build_locks
-    from npudoctor.host.process.users import home_of
+    from npudoctor.host.users.accounts import home_of
 
     root: Optional[str] = host.variables.get(EXTENSIONS) or None
     owner = selected_owner(host)
@@ -221,7 +221,7 @@ def _left_over(host: Host, folders: Sequence[TempFolder]) -> Iterator[Finding]:
 
 
 def _left(host: Host, left: Sequence[TempFolder], fix: Fix) -> Finding:
-    from npudoctor.host.process.users import user_names
+    from npudoctor.host.users.accounts import user_names
 
     names = user_names(host.files)
     lines = [_line(host, folder, names) for folder in left[:SHOWN]]

@@ -50,8 +50,8 @@ from npudoctor.facts.python.start_up_code import start_up_code, undetermined
 from npudoctor.host.python.installed_files import InstalledFile, site_of
 from npudoctor.host.python.interpreter import Distribution, normal
 from npudoctor.host.python.modules import Module
-from npudoctor.host.python.site_folders import is_site
-from npudoctor.host.python.startup_code import StartupStatement
+from npudoctor.host.startup.site_folders import is_site
+from npudoctor.host.startup.startup_code import StartupStatement
 from npudoctor.knowledge.requirements import imported_modules
 
 

@@ -21,8 +21,8 @@ from npudoctor import (
     check,
 )
 from npudoctor.facts.job.working_directory import job_user
-from npudoctor.host.process.identity import Identity
-from npudoctor.host.process.users import home_of, user_names
+from npudoctor.host.users.accounts import home_of, user_names
+from npudoctor.host.users.identity import Identity
 
 # Where getpass.getuser() looks before it asks the machine for the name.
 NAMES = ("LOGNAME", "USER", "LNAME", "USERNAME")

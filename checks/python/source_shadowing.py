@@ -26,8 +26,8 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.facts.job.working_directory import module_file, pythonpath, working_directory
 from npudoctor.facts.python.frameworks import PACKAGES, closure_of
 from npudoctor.host import CannotTell
-from npudoctor.host.fs.access import is_closed
 from npudoctor.host.python.interpreter import normal
+from npudoctor.host.users.access import is_closed
 
 # Where the distribution is called otherwise.
 DISTRIBUTIONS = {"paddle": "paddlepaddle"}

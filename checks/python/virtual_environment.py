@@ -8,7 +8,7 @@ from typing import Optional, Union
 from npudoctor import ERROR, WARNING, Action, Command, Facts, Finding, Fix, Host, Risk, Scope, Skip, _, check
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.lazy import pattern
-from npudoctor.host.python.site_folders import PYTHON_LIB
+from npudoctor.host.startup.site_folders import PYTHON_LIB
 
 _LIST = 'python3 -m pip list --not-required --exclude pip --format freeze --path "$0" > "$1"'
 _PROGRAM = pattern(r"python[\d.]*\Z")

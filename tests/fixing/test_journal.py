@@ -14,8 +14,8 @@ from tests.support.others import as_user, forked
 
 from npudoctor.fixing.journal import Journal, NoJournal
 from npudoctor.host import Host, Options
-from npudoctor.host.process.identity import current_identity
 from npudoctor.host.records import Records
+from npudoctor.host.users.identity import current_identity
 
 SOMEBODY = 61234
 

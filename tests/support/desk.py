@@ -11,8 +11,8 @@ from npudoctor.fixing.actions.apply import apply_step
 from npudoctor.fixing.outcome import Outcome
 from npudoctor.fixing.steps.steps import WriteFile
 from npudoctor.host import Host, Options
-from npudoctor.host.process.identity import current_identity
 from npudoctor.host.records import Records
+from npudoctor.host.users.identity import current_identity
 
 
 class Desk:

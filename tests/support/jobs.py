@@ -21,9 +21,9 @@ from npudoctor.checking.check import Check
 from npudoctor.checks.leftovers.stale_processes import stale_processes
 from npudoctor.fixing.steps.steps import SignalProcess
 from npudoctor.host import Host, Options
-from npudoctor.host.process.identity import current_identity
 from npudoctor.host.process.pidfds import Pidfds
 from npudoctor.host.system import System
+from npudoctor.host.users.identity import current_identity
 from npudoctor.proof import stale
 from npudoctor.testing import Asked, FakeClock, ask
 

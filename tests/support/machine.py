@@ -24,8 +24,8 @@ from npudoctor.core.model import Report, Result, Verdict
 from npudoctor.fixing.engine import FixContext, FixReport, fix
 from npudoctor.fixing.plan import FixRequest, Item
 from npudoctor.host import Host, Options
-from npudoctor.host.process.identity import current_identity
 from npudoctor.host.records import Records
+from npudoctor.host.users.identity import current_identity
 from npudoctor.runner.description import minimal_host, minimal_target
 from npudoctor.testing import Asked, FakeClock, ask
 

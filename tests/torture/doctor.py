@@ -23,8 +23,8 @@ from tests.support.machine import Machine
 
 from npudoctor.host import Host, Options
 from npudoctor.host.clock import Clock
-from npudoctor.host.process.identity import current_identity
 from npudoctor.host.records import Records
+from npudoctor.host.users.identity import current_identity
 
 AHEAD = 60.0  # seconds by which its clock is ahead, so that nothing is too young
 MOMENT = 0.003  # what it waits where it would wait for seconds

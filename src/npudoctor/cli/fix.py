@@ -74,7 +74,7 @@ def _owners(names: Sequence[str]) -> frozenset[int]:
     import os
 
     from npudoctor.cli.config import UsageError
-    from npudoctor.host.process.identity import user_id
+    from npudoctor.host.users.identity import user_id
 
     if names and os.geteuid() != 0:
         raise UsageError(_("--owner is for root only: other users can remove only what belongs to them"))

@@ -20,8 +20,8 @@ from npudoctor.core.model import Result, Severity
 from npudoctor.core.threads import GRACE
 from npudoctor.host import Host, Options
 from npudoctor.host.fs.files import Files, LocalDisk
-from npudoctor.host.process.identity import current_identity
 from npudoctor.host.records import Records
+from npudoctor.host.users.identity import current_identity
 from npudoctor.registry import registry
 from npudoctor.registry.collector import LoadedChecks
 from npudoctor.runner.check_run import CheckRun

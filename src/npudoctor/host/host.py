@@ -18,12 +18,12 @@ from npudoctor.host.network.interfaces import interface_addresses
 from npudoctor.host.network.sockets import Sockets
 from npudoctor.host.options import Options as Options
 from npudoctor.host.process.commands import Commands
-from npudoctor.host.process.identity import Identity, current_identity
 from npudoctor.host.process.processes import Processes, pid_exists, ticks_per_second
 from npudoctor.host.process.sysvipc import SysVIPC
 from npudoctor.host.python.interpreter import Interpreter
 from npudoctor.host.records import Records
 from npudoctor.host.system import System
+from npudoctor.host.users.identity import Identity, current_identity
 from npudoctor.host.variables import Variables
 
 if TYPE_CHECKING:

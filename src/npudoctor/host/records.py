@@ -11,7 +11,7 @@ from typing import Optional
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _, strerror
 from npudoctor.core.parsing import json_of
-from npudoctor.host.process.identity import Identity
+from npudoctor.host.users.identity import Identity
 
 ROOT_STATE = "/var/lib/npudoctor"
 RECORD_LIMIT = 8 << 20

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.facts.leftovers.cache_server import SocketFile, SpillFolder
-from npudoctor.host.process.identity import user_name
+from npudoctor.host.users.identity import user_name
 from npudoctor.proof.creator import Life, creator_life
 from npudoctor.proof.segment import SegmentKind, SegmentState, candidate, created_together, judge_segment
 from npudoctor.proof.snapshot import YOUNG, Snapshot

@@ -17,10 +17,10 @@ from npudoctor.host.network.names import Names, Resolution
 from npudoctor.host.network.network import Network
 from npudoctor.host.network.sockets import Listener, Sockets
 from npudoctor.host.process.commands import Answer
-from npudoctor.host.process.identity import Identity
 from npudoctor.host.process.processes import Processes
 from npudoctor.host.python.interpreter import Interpreter, Layout
 from npudoctor.host.records import Record, Records
+from npudoctor.host.users.identity import Identity
 from npudoctor.host.variables import Variables
 from npudoctor.knowledge.site import Knowledge
 from npudoctor.testing.disk import Content, MemoryDisk, Node, folder

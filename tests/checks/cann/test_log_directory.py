@@ -17,7 +17,7 @@ from tests.support.others import forked
 from npudoctor import Severity, Status
 from npudoctor.checks.cann.log_directory import log_directory
 from npudoctor.host import Host, Options
-from npudoctor.host.process.identity import Identity
+from npudoctor.host.users.identity import Identity
 from npudoctor.testing import Asked, Content, ask, fake_host, folder, link, unreadable
 
 HOME = "/home/alice"

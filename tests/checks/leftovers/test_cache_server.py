@@ -18,7 +18,7 @@ from npudoctor import Action, Fix, Risk, Severity, Status
 from npudoctor.checks.leftovers.cache_server import cache_server
 from npudoctor.fixing.outcome import ActionStatus
 from npudoctor.fixing.plan import FixRequest, refusal_of
-from npudoctor.host.process.identity import user_name
+from npudoctor.host.users.identity import user_name
 from npudoctor.testing import Asked, FakeClock, ask, fake_host
 
 SOMEBODY, SOMEBODY_ELSE = 61234, 61235

@@ -10,7 +10,7 @@ from typing import Optional
 from npudoctor.host import Host, Options
 from npudoctor.host.fs.files import Files, LocalDisk
 from npudoctor.host.process.commands import Commands
-from npudoctor.host.process.identity import Identity
+from npudoctor.host.users.identity import Identity
 from npudoctor.testing import Content, MemoryDisk, device, folder
 
 TLS = "dev_id:{n}, tls switch[0](0:disable, 1:enable), tls preconfigured[1](0:non-preset, 1:preset)"

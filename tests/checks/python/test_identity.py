@@ -15,7 +15,7 @@ from npudoctor import Severity, Status
 from npudoctor.checks.python.identity import identity
 from npudoctor.checks.python.identity import identity as check
 from npudoctor.host import Host, Options
-from npudoctor.host.process.identity import Identity
+from npudoctor.host.users.identity import Identity
 from npudoctor.testing import Asked, Content, Node, ask, fake_host, folder, unreadable
 
 WARNING, INFO = Severity.WARNING, Severity.INFO

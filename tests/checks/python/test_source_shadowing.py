@@ -17,9 +17,9 @@ from npudoctor import Risk, Severity, Status
 from npudoctor.checks.python.source_shadowing import source_shadowing
 from npudoctor.checks.python.source_shadowing import source_shadowing as check
 from npudoctor.host import Host, Options
-from npudoctor.host.fs.access import is_closed
 from npudoctor.host.fs.files import Files, LocalDisk
-from npudoctor.host.process.identity import Identity
+from npudoctor.host.users.access import is_closed
+from npudoctor.host.users.identity import Identity
 from npudoctor.testing import SITE, Asked, Content, ask, fake_host, folder, link, package_files, unreadable
 
 STDLIB = "/usr/lib/python3.11"

@@ -70,7 +70,7 @@ def owner(flags: Mapping[str, object]) -> Optional[str]:
     value = flags.get("user")
     if value is None:
         return None
-    from npudoctor.host.process.identity import user_id
+    from npudoctor.host.users.identity import user_id
 
     name = str(value)
     if "\0" in name or user_id(name) is None:

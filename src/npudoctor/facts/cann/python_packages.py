@@ -12,11 +12,11 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.facts.cann import set_env as cann_env
 from npudoctor.facts.cann.installations import Install
 from npudoctor.facts.job.working_directory import foreign_user
-from npudoctor.host.fs.access import ENTER, READ, first_barrier
 from npudoctor.host.fs.files import Files
 from npudoctor.host.host import Host
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.metadata import parse_headers
+from npudoctor.host.users.access import ENTER, READ, first_barrier
 
 # Where each tells the version of its CANN: the version that pip knows never changes.
 MARKS = {"te": "te/version.py", "hccl": "hccl/sys_version.py"}

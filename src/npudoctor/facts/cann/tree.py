@@ -13,10 +13,10 @@ from npudoctor.core.messages import _, strerror
 from npudoctor.facts.cann.installations import Install
 from npudoctor.facts.cann.set_env import SITES
 from npudoctor.host.devices import cann_info
-from npudoctor.host.fs.access import ENTER, READ, first_barrier
 from npudoctor.host.fs.files import Files
 from npudoctor.host.libraries.extensions import HEADER, machine_of
-from npudoctor.host.process.identity import Identity
+from npudoctor.host.users.access import ENTER, READ, first_barrier
+from npudoctor.host.users.identity import Identity
 
 # What every release of its time has, and what a job cannot do without.
 CORE = ("compiler", "runtime", "hccl", "opp", "toolkit", "fwkacllib")

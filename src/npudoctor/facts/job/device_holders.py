@@ -8,7 +8,7 @@ from npudoctor.facts.job.examined_job import deepest_group, job_pids
 from npudoctor.host import Host
 from npudoctor.host.devices.npu_tables import NpuProcess
 from npudoctor.host.process.processes import Process
-from npudoctor.host.process.users import user_names
+from npudoctor.host.users.accounts import user_names
 
 
 class DeviceHolders:

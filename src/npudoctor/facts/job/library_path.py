@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from npudoctor.facts.job.working_directory import job_user, working_directory
 from npudoctor.host import CannotTell, Host
-from npudoctor.host.fs.access import nearest
+from npudoctor.host.users.access import nearest
 
 EVERYBODY = 0o002
 

@@ -10,8 +10,8 @@ from npudoctor.core.messages import _
 from npudoctor.host.fs.files import Files
 from npudoctor.host.host import Host
 from npudoctor.host.libraries.loader import split_path
-from npudoctor.host.process.identity import Identity, user_name
-from npudoctor.host.process.users import home_of
+from npudoctor.host.users.accounts import home_of
+from npudoctor.host.users.identity import Identity, user_name
 
 
 def working_directory(host: Host) -> Optional[str]:

@@ -7,8 +7,8 @@ from typing import Optional
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.messages import _
 from npudoctor.host.host import Host
-from npudoctor.host.process.identity import user_id
-from npudoctor.host.process.users import user_names
+from npudoctor.host.users.accounts import user_names
+from npudoctor.host.users.identity import user_id
 
 
 def selected_owner(host: Host) -> Optional[int]:

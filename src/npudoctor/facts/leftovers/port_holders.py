@@ -11,7 +11,7 @@ from npudoctor.facts.job.examined_job import INIT, job_pids
 from npudoctor.facts.job.ports import Claim
 from npudoctor.host.host import Host
 from npudoctor.host.network.sockets import TcpSocket
-from npudoctor.host.process.users import user_names
+from npudoctor.host.users.accounts import user_names
 
 LOOPBACK = ("127.", "::1", "::ffff:127.")
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from npudoctor.facts.job.working_directory import working_directory
 from npudoctor.facts.python.frameworks import EXTENSIONS, closure_of
-from npudoctor.host.fs.access import is_closed
 from npudoctor.host.fs.archives import members
 from npudoctor.host.host import Host
 from npudoctor.host.python import without_metadata
@@ -15,6 +14,7 @@ from npudoctor.host.python.bindings import bindings
 from npudoctor.host.python.installed_files import InstalledFile, recorded_files, site_of
 from npudoctor.host.python.interpreter import Distribution, normal
 from npudoctor.host.python.modules import Module, Modules
+from npudoctor.host.users.access import is_closed
 
 # No framework imports these packages: it looks for the libraries in their folders.
 _NEVER_IMPORTED = ("nvidia",)

@@ -9,9 +9,9 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.messages import _
 from npudoctor.host.host import Host
 from npudoctor.host.python.modules import TEXT_LIMIT, Modules
-from npudoctor.host.python.site_folders import PTH_LIMIT, alone, is_site
-from npudoctor.host.python.sitecustomize import adds_nothing
-from npudoctor.host.python.startup_code import StartupStatement, startup_statements
+from npudoctor.host.startup.site_folders import PTH_LIMIT, alone, is_site
+from npudoctor.host.startup.sitecustomize import adds_nothing
+from npudoctor.host.startup.startup_code import StartupStatement, startup_statements
 
 _CODE = ("import ", "import\t")
 

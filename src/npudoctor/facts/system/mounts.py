@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Optional
 
 from npudoctor.core.mounts import MOUNTINFO, Mount, mount_of, parse_mountinfo
-from npudoctor.host.fs.access import NearestFolder
 from npudoctor.host.host import Host
+from npudoctor.host.users.access import NearestFolder
 
 
 def mounts_of(host: Host) -> Mapping[str, Mount]:

@@ -96,7 +96,7 @@ def why_forbidden(step: Step, host: Host) -> Optional[str]:
     owner = getattr(step, "owner", None)
     if owner is None or host.identity.may_remove(owner):
         return None
-    from npudoctor.host.process.identity import user_name
+    from npudoctor.host.users.identity import user_name
 
     name = user_name(owner)
     if host.identity.is_root:

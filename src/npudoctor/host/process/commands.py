@@ -18,7 +18,7 @@ from npudoctor.host.process.child_output import collect, end, kill_group
 
 if TYPE_CHECKING:
     from npudoctor.host.fs.root_trust import RootTrust
-    from npudoctor.host.process.program_start import ProgramStart
+    from npudoctor.host.startup.program_start import ProgramStart
 
 FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 OUTPUT_LIMIT = 4 << 20
@@ -183,7 +183,7 @@ class Commands:
 
     def _program_start(self) -> ProgramStart:
         if self._start_of is None:
-            from npudoctor.host.process.program_start import ProgramStart
+            from npudoctor.host.startup.program_start import ProgramStart
 
             self._start_of = ProgramStart(self._files, self.trust)
         return self._start_of

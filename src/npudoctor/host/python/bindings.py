@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Optional
 
 from npudoctor.core.lazy import pattern
-from npudoctor.host.python.syntax import parse_source
+from npudoctor.host.startup.syntax import parse_source
 
 # Names come from elsewhere, or are made while it runs.
 _DYNAMIC = pattern(r"__getattr__|__path__|globals\(|sys\.modules|\bexec\(|import \*")

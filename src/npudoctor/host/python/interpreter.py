@@ -11,12 +11,12 @@ from npudoctor.core.frozen import dataclass, field
 from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
 from npudoctor.core.once import Once
-from npudoctor.host.fs.access import is_closed
 from npudoctor.host.fs.files import Files
 from npudoctor.host.process.commands import Answer, Commands
 from npudoctor.host.python.interpreter_probe import QUESTION, ROOTS_QUESTION, no_answer, words_of
 from npudoctor.host.python.metadata import distributions_in, egg_requirements, metadata_of, parse_headers
-from npudoctor.host.python.site_folders import (
+from npudoctor.host.python.without_metadata import version_in, without_metadata
+from npudoctor.host.startup.site_folders import (
     PYTHON_LIB,
     Reached,
     alone,
@@ -25,7 +25,7 @@ from npudoctor.host.python.site_folders import (
     suits,
     user_folders,
 )
-from npudoctor.host.python.without_metadata import version_in, without_metadata
+from npudoctor.host.users.access import is_closed
 from npudoctor.host.variables import Variables
 
 _SEPARATORS = pattern(r"[-_.]+")
@@ -227,7 +227,7 @@ class Interpreter:
     def _ask_as_root(self, commands: Commands) -> Optional[Layout]:
         """What it says without its folders for packages, which are only read; None where root does not
         start it, as what it loads may be another user's."""
-        from npudoctor.host.python.python_start import has_version  # for root only, as all that it needs
+        from npudoctor.host.startup.python_start import has_version  # for root only, as all that it needs
 
         program = self._program()
         if not has_version(self._files, program):
@@ -328,12 +328,12 @@ class Interpreter:
     def _is_program(self, real: str) -> bool:
         """Whether the file is a Python at all: folders beside a text, or beside a link to another program,
         say nothing of what `python3` would start."""
-        from npudoctor.host.python.python_start import is_python
+        from npudoctor.host.startup.python_start import is_python
 
         return is_python(self._files, real) and (self._files.read(real, 4) or b"") == b"\x7fELF"
 
     def _without_library(self, program: str) -> str:
-        from npudoctor.host.process.program_start import shebang
+        from npudoctor.host.startup.program_start import shebang
 
         if self._commands is not None and self._as_root and shebang(self._files, program):
             return _(

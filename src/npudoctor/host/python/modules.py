@@ -13,7 +13,7 @@ from npudoctor.core.lazy import pattern
 from npudoctor.host.fs.archives import members
 from npudoctor.host.fs.files import Files
 from npudoctor.host.python.interpreter import Layout
-from npudoctor.host.python.site_folders import is_site, reached_from
+from npudoctor.host.startup.site_folders import is_site, reached_from
 
 TEXT_LIMIT = 1 << 20
 _SOURCES = (".py", ".pyc")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 
 from npudoctor.host.fs.files import Files
-from npudoctor.host.process.users import user_names
+from npudoctor.host.users.accounts import user_names
 from npudoctor.testing import MemoryDisk, unreadable
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from npudoctor.host.python.sitecustomize import adds_nothing
+from npudoctor.host.startup.sitecustomize import adds_nothing
 
 IDLE = [
     "",

@@ -13,7 +13,7 @@ from typing import Optional
 
 from npudoctor.core.lazy import pattern
 from npudoctor.host.fs.files import Files
-from npudoctor.host.python.syntax import parse_source
+from npudoctor.host.startup.syntax import parse_source
 
 _LINE = pattern(r"import\s+([A-Za-z_]\w*)\s*;?\s*")
 LIMIT = 1 << 18  # bytes of a source

@@ -65,7 +65,7 @@ def test_what_is_no_library_is_passed_over_and_the_next_is_judged(linked: Path, 
 
 
 def test_more_files_than_are_judged(linked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("npudoctor.host.process.program_start.MOST", 2)
+    monkeypatch.setattr("npudoctor.host.startup.program_start.MOST", 2)
     assert "more than 2 files" in (commands().why_not([str(linked)], {}) or "")
 
 

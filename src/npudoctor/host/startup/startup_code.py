@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Optional
 
 from npudoctor.core.frozen import dataclass
-from npudoctor.host.python.syntax import parse_source
+from npudoctor.host.startup.syntax import parse_source
 
 _LIMIT = 1 << 18
 _ENDS = frozenset(("sys.exit", "os._exit", "os.abort", "exit", "quit"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from npudoctor.host.fs.access import may_make, nearest
-from npudoctor.host.process.identity import Identity
+from npudoctor.host.users.access import may_make, nearest
+from npudoctor.host.users.identity import Identity
 from npudoctor.testing import Node, fake_host, folder, link
 
 ALICE = Identity(1000, "alice", "/home/alice")

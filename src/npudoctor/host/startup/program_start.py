@@ -16,8 +16,8 @@ from npudoctor.host.fs.root_trust import RootTrust
 from npudoctor.host.libraries.elf_needs import Needs, needs_of
 from npudoctor.host.libraries.ldcache import read_copies
 from npudoctor.host.libraries.loader import FOLDERS
-from npudoctor.host.process.users import home_of
-from npudoctor.host.python.python_start import is_python, why_not_python
+from npudoctor.host.startup.python_start import is_python, why_not_python
+from npudoctor.host.users.accounts import home_of
 
 DEEP = 4  # scripts that are run by scripts: no kernel follows more
 MOST = 512  # files of one program

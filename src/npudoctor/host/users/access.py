@@ -10,7 +10,7 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.mounts import Mount
 from npudoctor.host.fs.files import Entry, Files
-from npudoctor.host.process.identity import Identity
+from npudoctor.host.users.identity import Identity
 
 READ, ENTER = 4, 1
 

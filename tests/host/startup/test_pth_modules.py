@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from npudoctor.host.python.pth_modules import imports_what_leads_nowhere
-from npudoctor.host.python.site_folders import reached_from
+from npudoctor.host.startup.pth_modules import imports_what_leads_nowhere
+from npudoctor.host.startup.site_folders import reached_from
 from npudoctor.testing import Content, fake_host, folder
 
 SITE = "/opt/env/lib/python3.12/site-packages"

@@ -14,8 +14,8 @@ import pytest
 from npudoctor.host import CannotTell, Host, Options
 from npudoctor.host.fs.files import Files, LocalDisk
 from npudoctor.host.python.interpreter import Interpreter
-from npudoctor.host.python.pth_code import leads_nowhere
-from npudoctor.host.python.site_folders import PTH_LIMIT
+from npudoctor.host.startup.pth_code import leads_nowhere
+from npudoctor.host.startup.site_folders import PTH_LIMIT
 from npudoctor.host.variables import Variables
 from npudoctor.testing import Content, MemoryDisk, Node, fake_host, folder, package_files, unreadable
 

@@ -10,7 +10,7 @@ import ast
 import re
 
 from npudoctor.core.lazy import pattern
-from npudoctor.host.python.syntax import parse_source
+from npudoctor.host.startup.syntax import parse_source
 
 # Modules that such lines use and that lead to no folder for packages.
 _MODULES = ("os", "sys", "certifi", "coverage")

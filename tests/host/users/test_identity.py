@@ -6,7 +6,7 @@ import pytest
 
 from npudoctor.checks.cann.cann_install import cann_install
 from npudoctor.host import Host
-from npudoctor.host.process.identity import current_identity
+from npudoctor.host.users.identity import current_identity
 from npudoctor.testing import MemoryDisk, ask
 
 

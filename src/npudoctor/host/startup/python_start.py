@@ -12,7 +12,7 @@ from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
 from npudoctor.host.fs.files import Files
 from npudoctor.host.fs.root_trust import RootTrust
-from npudoctor.host.python.site_folders import reached_from
+from npudoctor.host.startup.site_folders import reached_from
 
 _NAME = pattern(r"python(\d+)\.(\d+)[a-z]*\Z")
 _ANY_NAME = pattern(r"python[\d.]*[a-z]*\Z")

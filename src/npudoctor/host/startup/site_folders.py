@@ -10,7 +10,7 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.lazy import pattern
 from npudoctor.host.fs.files import Files
-from npudoctor.host.process.users import home_of
+from npudoctor.host.users.accounts import home_of
 
 PTH_LIMIT = 1 << 20
 PYTHON_LIB = pattern(r"python(\d+\.\d+)\Z")
@@ -52,7 +52,7 @@ def reached_from(files: Files, site: str) -> Reached:
 
 def _is_idle(files: Files, path: str) -> bool:
     """Whether code of the user's own adds nothing to the search path."""
-    from npudoctor.host.python.sitecustomize import adds_nothing  # few have such files
+    from npudoctor.host.startup.sitecustomize import adds_nothing  # few have such files
 
     try:
         return adds_nothing((files.read(path, PTH_LIMIT) or b"").decode("utf-8"))
@@ -89,7 +89,7 @@ def _puts_first(line: str) -> bool:
     """Whether it is easy_install's, which moves what its file named to the front."""
     if "sys.__plen:" not in line:
         return False
-    from npudoctor.host.python.pth_code import puts_first  # few have such lines
+    from npudoctor.host.startup.pth_code import puts_first  # few have such lines
 
     return puts_first(line)
 
@@ -149,8 +149,8 @@ def _is_editable(name: str, beside: list[str]) -> bool:
 
 def _harmless(files: Files, site: str, line: str) -> bool:
     """Whether a line of code leads to no folder for packages and no module elsewhere."""
-    from npudoctor.host.python.pth_code import leads_nowhere  # few have such lines
-    from npudoctor.host.python.pth_modules import imports_what_leads_nowhere
+    from npudoctor.host.startup.pth_code import leads_nowhere  # few have such lines
+    from npudoctor.host.startup.pth_modules import imports_what_leads_nowhere
 
     return leads_nowhere(line) or imports_what_leads_nowhere(files, site, line)
 

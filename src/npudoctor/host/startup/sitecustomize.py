@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from npudoctor.host.python.syntax import parse_source
+from npudoctor.host.startup.syntax import parse_source
 
 # Of the standard library, what such files use; and two that lead to no folder for packages.
 _MODULES = frozenset(
