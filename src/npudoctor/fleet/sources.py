@@ -94,7 +94,7 @@ def _of_json(text: str) -> Iterator[str]:
 
 
 def _servers(document: Mapping[str, object]) -> Iterable[str]:
-    from npudoctor.facts.job.rank_table_model import RankTableReader
+    from npudoctor.facts.rank_table.model import RankTableReader
 
     return dict.fromkeys(server.id for server in RankTableReader().table(document).servers if server.id)
 
