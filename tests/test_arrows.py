@@ -28,8 +28,8 @@ ORDER = (
     ("cli",),
 )
 RANK = {part: rank for rank, parts in enumerate(ORDER) for part in parts}
-# The rooms of a floor: each may import those before it. Loose modules beside them have no place in the order; but
-# what a room imports by way of one counts.
+# The rooms of a floor: each may import those before it. Loose modules beside them have no place in the order;
+# but what a room imports by way of one counts.
 ROOMS = {
     "facts": ("system", "job", "npu", "gpu", "python", "cann", "hccl", "leftovers", "snapshot"),
     "fixing": ("steps", "actions"),

@@ -19,7 +19,6 @@ from typing import Any, Callable
 import polib
 
 ROOT = Path(__file__).resolve().parent.parent
-SCHEMAS, PUBLISHED = ROOT / "src/npudoctor/render/schemas", ROOT / "docs/schema"
 CATALOGUES = ROOT / "src" / "npudoctor" / "locale"
 PART = re.compile(
     r"(?P<begin><!-- (?P<name>[a-z -]+?):begin -->\n)(?P<body>.*?)(?P<end>^<!-- (?P=name):end -->$)",
@@ -114,23 +113,7 @@ def main() -> int:
         elif new != old:
             path.write_text(new, encoding="utf-8")
             print(f"{name}: rewritten")
-    return 1 if stale + schemas(check) else 0
-
-
-def schemas(check: bool) -> int:
-    """The JSON Schemas as files of docs/schema, for those who have no npudoctor; how many differ."""
-    wanted = {path.name: path.read_bytes() for path in SCHEMAS.glob("*.json")}
-    there = {path.name: path.read_bytes() for path in PUBLISHED.glob("*.json")}
-    differing = sorted(name for name in {*wanted, *there} if wanted.get(name) != there.get(name))
-    for name in differing:
-        if check:
-            print(f"docs/schema/{name} is out of date: run `make docs`", file=sys.stderr)
-        elif name in wanted:
-            PUBLISHED.mkdir(exist_ok=True)
-            (PUBLISHED / name).write_bytes(wanted[name])
-        else:
-            (PUBLISHED / name).unlink()
-    return len(differing) if check else 0
+    return 1 if stale else 0
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ from npudoctor.render.listing import manual
 
 ROOT = Path(__file__).resolve().parent.parent
 ASSETS = ROOT / "tools" / "site_assets"
+SCHEMAS = "src/npudoctor/render/schemas/"  # in the site they are in schema/
 # Headings of the navigation; page of the site: its source, which is Markdown of this repository.
 PAGES = {
     ("Start", "开始"): {
@@ -83,15 +84,15 @@ class Site:
         self.folder, self.language, self.at = folder, language, list(LANGUAGES).index(language)
         self.checks = registry.load_all({"NPUDOCTOR_CHECKS_DIR": ""}).checks
         self.ids = {name: check.id for check in self.checks for name in (check.id, *check.codes)}
-        self.static: set[str] = set()
+        self.static: dict[str, str] = {}  # what pages link to besides pages: its place in the site
 
     def write(self) -> list[Any]:
         """All pages; returns the navigation."""
         shutil.rmtree(self.folder, ignore_errors=True)
         navigation = [{heading[self.at]: self._written(pages)} for heading, pages in PAGES.items()]
         navigation[1:1] = [{CHECKS[self.at]: self._checks()}, {FAILURES[self.at]: self._failures()}]
-        for name in self.static:
-            self._copy(ROOT / name, name)
+        for source, name in self.static.items():
+            self._copy(ROOT / source, name)
         for asset in ASSETS.iterdir():
             self._copy(asset, f"assets/{asset.name}")
         return navigation
@@ -145,8 +146,8 @@ class Site:
             raise SystemExit(f"{source}: {target} is not there")
         if (ROOT / name).is_dir():
             return text
-        self.static.add(name)
-        return f"[{text}]({name})"
+        place = self.static[name] = name.replace(SCHEMAS, "schema/")
+        return f"[{text}]({place})"
 
     def _checks(self) -> list[Any]:
         """A page for each check, and one for all of them; the navigation."""

@@ -26,8 +26,8 @@ from npudoctor import (
 from npudoctor.core.frozen import replace
 
 if TYPE_CHECKING:
-    from npudoctor.facts.hccl.rank_table_rules import Fault
-    from npudoctor.facts.job.rank_table import RankTableFile
+    from npudoctor.facts.rank_table.reading import RankTableFile
+    from npudoctor.facts.rank_table.rules import Fault
 
 SHOWN = 20
 # A rank that is none, or that the job does not have, is none of the table's either.
@@ -124,7 +124,7 @@ def rank_table(host: Host) -> Iterator[Union[Finding, Facts]]:
     - HCCL user guide, rank table configuration for Atlas training series, A2, A3 and 300I Duo.
     - HCCL's public source, the parsers of the rank table.
     """
-    from npudoctor.facts.job import rank_table as ranktable
+    from npudoctor.facts.rank_table import reading as ranktable
 
     variable = next(
         (name for name in (ranktable.VARIABLE, ranktable.OLDER) if host.variables.get(name)), None
@@ -197,9 +197,9 @@ def _initializing(host: Host, path: str) -> Finding:
 
 
 def _of_the_table(host: Host, path: str, look: RankTableFile) -> Iterator[Union[Finding, Facts]]:
-    from npudoctor.facts.hccl.rank_table_here import Here
-    from npudoctor.facts.hccl.rank_table_rules import Fault, inner_faults
-    from npudoctor.facts.job.rank_table_model import SERVERS, VERSIONS, RankTableReader, template_of
+    from npudoctor.facts.rank_table.here import Here
+    from npudoctor.facts.rank_table.model import SERVERS, VERSIONS, RankTableReader, template_of
+    from npudoctor.facts.rank_table.rules import Fault, inner_faults
 
     version = look.table.get("version")
     if template_of(look.table) == SERVERS and isinstance(version, str) and version not in ("", *VERSIONS):

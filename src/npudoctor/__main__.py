@@ -50,7 +50,7 @@ def main(folders: "Optional[Callable[[], list[str]]]" = None) -> int:
 def _main(folders: "Optional[Callable[[], list[str]]]" = None) -> int:
     if sys.argv[1:] == ["--version"] and _told_version():
         return 0
-    from npudoctor.core import guard
+    from npudoctor.core.trust import guard
 
     try:
         guard.secure(folders() if folders else ())

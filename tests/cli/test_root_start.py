@@ -170,7 +170,7 @@ def test_a_pth_file_beside_npudoctor(machine: Machine, owner: int, status: str) 
     text = start.read_text().replace("return main(", "return probe(")
     probe = (
         "def probe(folders):\n"
-        "    from npudoctor.core import guard\n"
+        "    from npudoctor.core.trust import guard\n"
         "    guard.secure(folders())\n"
         "    try:\n        import plugin\n    except ImportError:\n        pass\n"
         "    return 0\n\n\n"
@@ -190,7 +190,7 @@ def test_byte_code_of_another_user_is_not_loaded(machine: Machine) -> None:
     (more / "__pycache__").mkdir(parents=True)
     (more / "__init__.py").write_text("")
     (more / "plain.py").write_text("print('loaded')\n")
-    code = f"import sys; sys.path.append({str(machine.site)!r}); from npudoctor.core import guard; "
+    code = f"import sys; sys.path.append({str(machine.site)!r}); from npudoctor.core.trust import guard; "
     code += "guard.secure(()); guard.secure(()); import more, more.plain"
     assert machine.run(sys.executable, "-I", "-c", code).stdout == "loaded\n"
     cached = Path(cache_from_source(str(more / "plain.py")))

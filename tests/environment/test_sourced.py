@@ -10,8 +10,7 @@ from typing import Callable, Optional
 import pytest
 
 from npudoctor.environment.diff import EnvironmentDiff
-from npudoctor.environment.sourced import _clean, diff_of_script
-from npudoctor.environment.trust import is_trusted
+from npudoctor.environment.sourced import _clean, diff_of_script, is_trusted
 from npudoctor.host import Host, Options
 from npudoctor.testing import fake_host
 from npudoctor.testing import folder as node

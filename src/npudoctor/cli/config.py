@@ -10,9 +10,9 @@ from typing import Any, Callable, Optional
 from npudoctor.core.frozen import dataclass, field
 from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
+from npudoctor.core.trust.trees import RootTrust
 from npudoctor.host import CannotTell
 from npudoctor.host.fs.files import Files
-from npudoctor.host.fs.root_trust import RootTrust
 
 REASONS = "ignore"
 LONGEST = 86400.0  # a run that may take longer than a day is a mistake

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from typing import BinaryIO, Callable, Optional
 
 from npudoctor.core.messages import _, strerror
+from npudoctor.core.trust.rule import why_not_entry
 
 LINKS = 40  # as many as the kernel follows
 READER = 5.0  # seconds that a pipe may be without a reader
@@ -201,8 +202,10 @@ def _expect_own(name: str, folder: int, path: str) -> None:
     if not (place.st_mode & stat.S_ISVTX and place.st_mode & 0o022):
         return
     with suppress(FileNotFoundError):
-        if os.stat(name, dir_fd=folder, follow_symlinks=False).st_uid not in (os.geteuid(), place.st_uid):
-            raise Refused(_("{path} belongs to another user", path=path))
+        owner = os.stat(name, dir_fd=folder, follow_symlinks=False).st_uid
+        distrust = why_not_entry(path, owner, 0, (os.geteuid(), place.st_uid))  # its mode is replaced, too
+        if distrust:
+            raise Refused(distrust)
 
 
 def open_stream(path: str) -> Optional[int]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Optional
 
 from npudoctor.core.messages import _
 from npudoctor.environment import tables
 from npudoctor.environment.diff import EnvironmentDiff, apply_diff, drop_entries
 from npudoctor.environment.owners import ATB, NAMING, CannOwners
-from npudoctor.environment.sourced import diff_of_script
-from npudoctor.environment.trust import is_trusted, is_trusted_tree
+from npudoctor.environment.sourced import diff_of_script, is_trusted
 from npudoctor.facts.cann import nnal
-from npudoctor.facts.cann.installations import set_env_script
-from npudoctor.host import Host
+from npudoctor.facts.cann.installations import Install, set_env_script
+from npudoctor.host import CannotTell, Host
+
+# Where CANN's programs lie, which its scripts may start by their paths.
+PROGRAMS = ("bin", "script", "tools")
 
 
 class Scripts:
@@ -39,7 +42,7 @@ class Scripts:
         script = set_env_script(self._host.files, active)
         if script is None:
             return None
-        if not (is_trusted(self._host, script) and is_trusted_tree(self._host, active)):
+        if not (is_trusted(self._host, script) and _is_trusted_tree(self._host, active)):
             text = _(
                 "{script} was not run because other users can write to it or its folder; the "
                 "built-in tables say what it sets"
@@ -66,3 +69,22 @@ class Scripts:
             delta = tables.expected_atb_diff(folder)
         other = drop_entries(variables, lambda entry: nnal.abi_of(entry) == 1 - digit)
         return apply_diff(other, delta, self._owners)
+
+
+def _is_trusted_tree(host: Host, install: Install) -> bool:
+    """The same of the folders with the programs of an installation; for root, of all that they hold."""
+    may_look_in = host.commands.may_load_from if host.identity.is_root else partial(is_trusted, host)
+    try:
+        return all(map(may_look_in, _folders(host, install)))
+    except CannotTell:
+        return False
+
+
+def _folders(host: Host, install: Install) -> Iterator[str]:
+    for top in dict.fromkeys((install.path, install.real)):
+        yield top
+        for name in host.files.names(top):
+            for place in (f"{top}/{name}", *(f"{top}/{name}/{part}" for part in PROGRAMS)):
+                entry = host.files.stat(place)
+                if entry is not None and entry.is_dir:
+                    yield place

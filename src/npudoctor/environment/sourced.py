@@ -6,8 +6,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
+from npudoctor.core.trust.trees import is_trusted_way
 from npudoctor.environment.diff import LISTS, NAME, EnvironmentDiff
-from npudoctor.environment.trust import is_trusted
 from npudoctor.host import Host
 from npudoctor.host.process.commands import FOLDERS, Answer
 from npudoctor.host.process.examined_variables import BASH, BY_ITSELF, parse_environ
@@ -42,6 +42,14 @@ npudoctor_status=$?
 /usr/bin/env -0 >&3
 exit "$npudoctor_status"
 """
+
+
+def is_trusted(host: Host, path: str) -> bool:
+    """Whether a script, or a folder that it starts programs from, could have been written by root and us
+    alone; where we are root, by root."""
+    if host.identity.is_root:
+        return host.commands.trusted(path)
+    return is_trusted_way(host.files, path, (0, host.identity.euid))
 
 
 def diff_of_script(host: Host, script: str, *words: str) -> Optional[EnvironmentDiff]:

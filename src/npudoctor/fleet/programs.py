@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from npudoctor.core.errors import CannotTell
-from npudoctor.core.trust import why_untrusted
+from npudoctor.core.trust.paths import why_untrusted
 from npudoctor.launch.program import CannotStart, find_program
 
 

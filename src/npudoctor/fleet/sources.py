@@ -44,7 +44,7 @@ def _words(text: str) -> Iterable[str]:
         except ValueError as error:
             raise InvalidNodes(_("the file is not JSON: {why}", why=error)) from error
         if "server_list" in document or "group_list" in document:
-            from npudoctor.facts.job.rank_table_model import RankTableReader
+            from npudoctor.facts.rank_table.model import RankTableReader
 
             return iter(
                 dict.fromkeys(server.id for server in RankTableReader().table(document).servers if server.id)

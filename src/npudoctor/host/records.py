@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from collections.abc import Iterator, Mapping
 from typing import Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _, strerror
 from npudoctor.core.parsing import json_of
+from npudoctor.core.trust.rule import is_own_file
 from npudoctor.host.users.identity import Identity
 
 ROOT_STATE = "/var/lib/npudoctor"
@@ -97,8 +97,7 @@ class Records:
             self._doubt(path, strerror(error.errno))
             return []
         with open(descriptor, "rb") as file:
-            status = os.fstat(descriptor)
-            ours = stat.S_ISREG(status.st_mode) and status.st_uid == self._uid and not status.st_mode & 0o022
+            ours = is_own_file(os.fstat(descriptor), self._uid)
             if not ours:
                 self._doubt(path, _("it is not a file that only this user can write to"))
             return file.read(RECORD_LIMIT).decode("utf-8", "replace").splitlines() if ours else []

@@ -9,7 +9,7 @@ from typing import Any, Callable, Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _, strerror
-from npudoctor.core.trust import read_trusted
+from npudoctor.core.trust.paths import read_trusted
 from npudoctor.knowledge.tables import Row, built_in, names, parse_toml, table
 
 SITE = "/etc/npudoctor/knowledge.d"  # NPUDOCTOR_KNOWLEDGE_DIR replaces it; empty means none

@@ -8,6 +8,7 @@ from typing import Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
+from npudoctor.core.trust.rule import why_not_entry
 from npudoctor.facts.leftovers.cache_server import SocketFile
 from npudoctor.host.fs.walk import Parent
 from npudoctor.host.network.sockets import Listener
@@ -110,9 +111,9 @@ def why_untrusted(parents: Sequence[Parent], owner: int, euid: int) -> Optional[
     only what is our own is touched: anybody could have put the rest there.
     """
     for index, parent in enumerate(parents):
-        if parent.uid not in (0, owner):
-            return _("{path} belongs to another user", path=parent.path)
         below = parents[index + 1].uid if index + 1 < len(parents) else owner
-        if parent.writable_by_others and below != euid:
-            return _("{path} is writable by other users", path=parent.path)
+        mode = parent.mode if below != euid else parent.mode & ~0o022
+        why = why_not_entry(parent.path, parent.uid, mode, (0, owner))
+        if why:
+            return why
     return None

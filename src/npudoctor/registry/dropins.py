@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Callable, Optional
 
 from npudoctor.checking.check import Check, CheckOutput, Crashed, NoAnswer
 from npudoctor.core.messages import _, strerror
-from npudoctor.core.trust import read_trusted, why_untrusted
+from npudoctor.core.trust.paths import read_trusted, why_untrusted
 from npudoctor.host import CannotTell, Host
 from npudoctor.host.fs.files import Files, LocalDisk
 from npudoctor.registry import foreign

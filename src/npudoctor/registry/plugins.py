@@ -9,9 +9,9 @@ from functools import partial
 from typing import Optional
 
 from npudoctor.checking.check import is_name
-from npudoctor.core.guard import Untrusted
 from npudoctor.core.messages import _, strerror
-from npudoctor.core.trust import why_untrusted
+from npudoctor.core.trust.guard import Untrusted
+from npudoctor.core.trust.paths import why_untrusted
 from npudoctor.registry import foreign
 from npudoctor.registry.collector import PLUG_IN_GROUP, Collector
 from npudoctor.registry.dropins import ForeignCheck

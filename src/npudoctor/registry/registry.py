@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 
 from npudoctor.checking import index
-from npudoctor.core import guard
+from npudoctor.core.trust import guard
 from npudoctor.registry.collector import Collector, LoadedChecks
 from npudoctor.registry.entrypoints import entry_points
 

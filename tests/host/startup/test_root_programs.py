@@ -12,7 +12,7 @@ from tests.support.ipc import unshare
 from tests.support.others import forked
 from tests.support.roots import SOMEBODY, VERSION, commands, python_in, shim, theirs
 
-from npudoctor.core.trust import read_trusted
+from npudoctor.core.trust.paths import read_trusted
 from npudoctor.host.process.commands import NOWHERE, Answer
 from npudoctor.host.process.examined_variables import after_script
 

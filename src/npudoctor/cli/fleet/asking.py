@@ -163,7 +163,7 @@ def asking_of(params: Mapping[str, Any], caller: Caller) -> Asking:
 
 def _require_trusted(engine: str, tree: Optional[str]) -> None:
     from npudoctor.core.errors import CannotTell
-    from npudoctor.fleet.trusted import require_trusted
+    from npudoctor.core.trust.configuration import require_trusted
 
     # What is not there is said when it is read, and a descriptor was given to us.
     named = (tree,) if tree and os.path.exists(tree) and not tree.startswith(DESCRIPTORS) else ()

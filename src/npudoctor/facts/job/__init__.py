@@ -1,5 +1,5 @@
 """The job that would be started here: who starts it and where, its ranks, its nodes, its ports, its
 libraries.
 
-Here belongs what variables, rank tables and the search path come to when they are taken together.
+Here belongs what variables, launchers and the search path come to when they are taken together.
 """

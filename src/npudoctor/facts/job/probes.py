@@ -18,10 +18,10 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass, field, replace
 from npudoctor.core.messages import _, strerror
 from npudoctor.core.parsing import json_of
-from npudoctor.facts.job.probe_trust import why_not
 from npudoctor.facts.job.tracebacks import Raised, from_text, from_words
-from npudoctor.facts.job.working_directory import absolute_search_paths
+from npudoctor.facts.job.working_directory import absolute_search_paths, working_directory
 from npudoctor.host.host import Host
+from npudoctor.host.libraries.loader import split_path
 from npudoctor.host.process.commands import Answer
 from npudoctor.host.process.escaped_children import end_marked, now
 
@@ -111,7 +111,7 @@ def probe(host: Host, script: str, arguments: Sequence[str], timeout: float) -> 
     it may not be run; NoTimeLeft where the run is over before `timeout` seconds are.
     """
     # Looked at once for all probes, and by one thread: root's look may take seconds.
-    why = host.once("trust in the job's modules", lambda: why_not(host, host.options.until - MARGIN))
+    why = host.once("trust in the job's modules", lambda: _why_not_imported(host))
     if why is not None:
         raise CannotTell(why) if _left(host) >= 0 else _no_time()
     first = _tried(host, script, arguments, timeout)
@@ -122,6 +122,25 @@ def probe(host: Host, script: str, arguments: Sequence[str], timeout: float) -> 
     except NoTimeLeft:
         return replace(first, single=True)
     return first if again.told is None else replace(again, died=first.ending)
+
+
+def _why_not_imported(host: Host) -> Optional[str]:
+    """Why nothing is imported here; None where it may be."""
+    if host.options.root is not None:
+        return _("an image is not running")
+    if host.options.foreign_variables:
+        return _("the examined variables belong to another user: run this check as that user")
+    if not host.identity.is_root:
+        return None
+    from npudoctor.core.trust.job import why_not_imported
+
+    variables = {**host.variables, **absolute_search_paths(host)}
+    # The working directory and those of PYTHONPATH come first.
+    here = working_directory(host)
+    folders = [here] if here is not None and not host.variables.get("PYTHONSAFEPATH") else []
+    folders += [*host.interpreter.layout().search_path, *split_path(variables.get("PYTHONPATH", ""), ":")]
+    searched = list(dict.fromkeys(folder for folder in folders if folder.startswith("/")))
+    return why_not_imported(host.commands.trust, variables, searched, host.options.until - MARGIN)
 
 
 def _tried(

@@ -12,6 +12,7 @@ from typing import Optional
 from npudoctor.core import way
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
+from npudoctor.core.trust.rule import is_own_file, why_not_entry
 from npudoctor.fixing.actions.directories import open_folder
 from npudoctor.fixing.actions.syscalls import rename_without_replacing
 from npudoctor.fixing.journal import own_folder
@@ -90,11 +91,10 @@ def _folder(path: str, host: Host) -> Iterator[tuple[int, str]]:
         raise Refused(_("the folder {path} does not exist", path=directory)) from None
     try:
         for index, parent in enumerate(parents):
-            if parent.uid not in (0, host.identity.euid):
-                raise Refused(_("{path} belongs to another user", path=parent.path))
             last = index + 1 == len(parents)
-            if parent.writable_by_others or (last and parent.mode & 0o022):
-                raise Refused(_("{path} is writable by other users", path=parent.path))
+            why = why_not_entry(parent.path, parent.uid, parent.mode, (0, host.identity.euid), place=last)
+            if why:
+                raise Refused(why)
         _clear(descriptor, _new_name(name))  # what a run that was killed left
         yield descriptor, name
     finally:
@@ -232,6 +232,4 @@ def _read(path: str, euid: int) -> Optional[bytes]:
     except OSError:
         return None
     with open(descriptor, "rb") as file:
-        entry = os.fstat(descriptor)
-        ours = stat.S_ISREG(entry.st_mode) and entry.st_uid == euid and not entry.st_mode & 0o022
-        return file.read(LIMIT + 1) if ours else None
+        return file.read(LIMIT + 1) if is_own_file(os.fstat(descriptor), euid) else None

@@ -17,7 +17,7 @@ from npudoctor.host.fs.files import Files
 from npudoctor.host.process.child_output import collect, end, kill_group
 
 if TYPE_CHECKING:
-    from npudoctor.host.fs.root_trust import RootTrust
+    from npudoctor.core.trust.trees import RootTrust
     from npudoctor.host.startup.program_start import ProgramStart
 
 FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
@@ -172,7 +172,7 @@ class Commands:
     def trust(self) -> RootTrust:
         """What root may run or load."""
         if self._trust is None:
-            from npudoctor.host.fs.root_trust import RootTrust  # for root only
+            from npudoctor.core.trust.trees import RootTrust  # for root only
 
             self._trust = RootTrust(self._files)
         return self._trust

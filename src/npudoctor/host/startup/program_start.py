@@ -11,8 +11,8 @@ from typing import Optional
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
+from npudoctor.core.trust.trees import RootTrust
 from npudoctor.host.fs.files import Files
-from npudoctor.host.fs.root_trust import RootTrust
 from npudoctor.host.libraries.elf_needs import Needs, needs_of
 from npudoctor.host.libraries.ldcache import read_copies
 from npudoctor.host.libraries.loader import FOLDERS

@@ -10,8 +10,8 @@ from typing import Callable, Optional
 
 from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
+from npudoctor.core.trust.trees import RootTrust
 from npudoctor.host.fs.files import Files
-from npudoctor.host.fs.root_trust import RootTrust
 from npudoctor.host.startup.site_folders import reached_from
 
 _NAME = pattern(r"python(\d+)\.(\d+)[a-z]*\Z")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from npudoctor.core.errors import CannotTell
-from npudoctor.fleet import trusted as subject
+from npudoctor.core.trust import configuration as subject
 
 SOMEBODY = 4711
 

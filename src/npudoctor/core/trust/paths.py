@@ -1,4 +1,4 @@
-"""Whether code may be loaded from a path: only root and this user could have written it."""
+"""Whether code may be loaded from a path, asked of the kernel: only root and this user could write it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import stat
 from typing import Optional
 
 from npudoctor.core.messages import _, strerror
+from npudoctor.core.mounts import MOUNTINFO, UTAB, user_mount_points
+from npudoctor.core.trust.rule import why_not_elsewhere, why_not_entry, why_not_mounted
 
 LINKS = 40
-MOUNTINFO = "/proc/self/mountinfo"
 
 
 def why_untrusted(path: str, euid: int) -> Optional[str]:
@@ -20,37 +21,23 @@ def why_untrusted(path: str, euid: int) -> Optional[str]:
     trusted: that user chooses the owners of its files.
     """
     parts = _parts(os.path.abspath(path))
-    last = parts[-1][1].st_mode
-    if stat.S_ISDIR(last) and last & stat.S_ISVTX and last & 0o022:
-        return _("{path} is writable by other users", path=path)
-    listed, device, points = mounts_are_listed(), parts[0][1].st_dev, mounted_by_others(euid)
+    last = parts[-1][1]
+    if stat.S_ISDIR(last.st_mode) and last.st_mode & stat.S_ISVTX:
+        reason = why_not_entry(path, last.st_uid, last.st_mode, (last.st_uid,), place=True)
+        if reason:
+            return reason
+    listed, device = _text(MOUNTINFO), parts[0][1].st_dev  # read each time, as others mount while we run
+    points = _points_of_others(listed, euid)
     for part, entry in parts:
-        if not listed and entry.st_dev != device:
-            return _(
-                "{path} is not on the same file system as /, and {mounts} does not show who mounted it",
-                path=part,
-                mounts=MOUNTINFO,
-            )
-        reason = _why_not_step(part, entry, points, euid)
+        reason = None if listed else why_not_elsewhere(part, entry.st_dev, device)
+        reason = reason or _why_not_step(part, entry, points, euid)
         if reason:
             return reason
     return None
 
 
 def _why_not_step(part: str, entry: os.stat_result, points: tuple[str, ...], euid: int) -> Optional[str]:
-    for point in points:
-        if part == point or part.startswith(f"{point}/"):
-            return _(
-                "{path} is on the file system at {point}, which another user mounted", path=part, point=point
-            )
-    if entry.st_uid not in (0, euid):
-        return _("{path} belongs to another user", path=part)
-    if stat.S_ISLNK(entry.st_mode):
-        return None  # a link has no mode of its own; its owner and its folder are what counts
-    sticky = stat.S_ISDIR(entry.st_mode) and entry.st_mode & stat.S_ISVTX
-    if entry.st_mode & 0o022 and not sticky:
-        return _("{path} is writable by other users", path=part)
-    return None
+    return why_not_mounted(part, points) or why_not_entry(part, entry.st_uid, entry.st_mode, (0, euid))
 
 
 class Ways:
@@ -72,8 +59,9 @@ class Ways:
     def why_not_folder(self, folder: str) -> Optional[str]:
         """The same of a folder in which names are looked up, so that sticky does not help."""
         reason = self.why_not(folder)
-        if reason is None and os.stat(folder).st_mode & 0o022:
-            return _("{path} is writable by other users", path=folder)
+        if reason is None:
+            entry = os.stat(folder)
+            reason = why_not_entry(folder, entry.st_uid, entry.st_mode, (0, self._euid), place=True)
         return reason
 
     def _judged(self, path: str) -> Optional[str]:
@@ -100,10 +88,9 @@ def read_trusted(path: str, euid: int, limit: int = 4 << 20) -> tuple[Optional[b
             entry = os.fstat(descriptor)
             if not stat.S_ISREG(entry.st_mode):
                 return None, _("{path} is not a regular file", path=path)
-            if entry.st_uid not in (0, euid):
-                return None, _("{path} belongs to another user", path=path)
-            if entry.st_mode & 0o022:
-                return None, _("{path} is writable by other users", path=path)
+            reason = why_not_entry(path, entry.st_uid, entry.st_mode, (0, euid))
+            if reason:
+                return None, reason
             content = file.read(limit + 1)
             if len(content) > limit:
                 return None, _("{path} is larger than {most} bytes", path=path, most=limit)
@@ -112,21 +99,7 @@ def read_trusted(path: str, euid: int, limit: int = 4 << 20) -> tuple[Optional[b
         return None, _("{path} cannot be read: {why}", path=path, why=strerror(error.errno))
 
 
-def mounts_are_listed() -> bool:
-    """Whether there is a list of the mounts; without one only the file system of "/", over which no user
-    mounts anything, is not another's for certain."""
-    return bool(_text(MOUNTINFO))
-
-
-def mounted_by_others(euid: int) -> tuple[str, ...]:
-    """The mount points whose content, owners included, another user makes up; read each time, as others mount
-    while we run."""
-    return _points_of_others(_text(MOUNTINFO), euid)
-
-
 def _points_of_others(listed: str, euid: int) -> tuple[str, ...]:
-    from npudoctor.core.mounts import UTAB, user_mount_points
-
     return tuple(user_mount_points(listed, _text(UTAB), euid))
 
 

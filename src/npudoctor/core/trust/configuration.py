@@ -12,10 +12,11 @@ import shlex
 from collections.abc import Iterable, Iterator
 from typing import Optional
 
-from npudoctor.core import guard
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.messages import _
-from npudoctor.core.trust import why_untrusted
+from npudoctor.core.trust import guard
+from npudoctor.core.trust.paths import why_untrusted
+from npudoctor.core.trust.rule import why_not_entry
 
 _CLUSTERSHELL = ("groups.conf", "topology.conf", "defaults.conf", "clush.conf", "groups.conf.d", "groups.d")
 _DEEPEST = 16  # files that include each other, as ssh itself says
@@ -48,8 +49,9 @@ def _why_not(path: str) -> Optional[str]:
     while not os.path.lexists(place):
         place = os.path.dirname(place)
     reason = why_untrusted(place, 0)
-    if reason is None and missing and os.stat(place).st_mode & 0o022:
-        reason = _("{path} is writable by other users", path=place)
+    if reason is None and missing:
+        above = os.stat(place)
+        reason = why_not_entry(place, above.st_uid, above.st_mode, (0,), place=True)
     return reason
 
 

@@ -13,9 +13,9 @@ from tests.support.ipc import unshare
 from tests.support.others import forked
 from tests.support.roots import SOMEBODY, theirs
 
-from npudoctor.core.trust import why_untrusted
+from npudoctor.core.trust.paths import why_untrusted
+from npudoctor.core.trust.trees import RootTrust
 from npudoctor.host.fs.files import Files, LocalDisk
-from npudoctor.host.fs.root_trust import RootTrust
 
 pytestmark = pytest.mark.needs_root
 

@@ -7,10 +7,10 @@ from typing import Optional
 
 from npudoctor.core.messages import _
 from npudoctor.core.model import Severity
-from npudoctor.facts.hccl.rank_table_rules import Fault, is_address, listed, retries
 from npudoctor.facts.job.local_addresses import is_local
-from npudoctor.facts.job.rank_table_model import PODS, RankTable, Server
 from npudoctor.facts.npu.visible import runtime_ids
+from npudoctor.facts.rank_table.model import PODS, RankTable, Server
+from npudoctor.facts.rank_table.rules import Fault, is_address, listed, retries
 from npudoctor.host import CannotTell
 from npudoctor.host.devices.hccnconf import CONF, HccnConf, read_conf
 from npudoctor.host.host import Host

@@ -1,20 +1,19 @@
 """What root may run or load: what belongs to root, on a way that nobody else can change.
 
-In a sticky folder others touch only their own, so that what is root's there stays; but they put in more.
-A folder in which names are looked up must not be one.
+It is asked of the files that the caller hands over: the running machine's, as `host` reads them, or others.
 """
 
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator
-from typing import Optional
+from collections.abc import Container, Iterator, Sequence
+from typing import Optional, Protocol
 
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _, strerror
 from npudoctor.core.mounts import MOUNTINFO, UTAB, user_mount_points
-from npudoctor.host.fs.files import Entry, Files
+from npudoctor.core.trust.rule import why_not_elsewhere, why_not_entry, why_not_mounted
 
 MOST = 20_000  # folders of one tree
 PACKAGES = ("site-packages", "dist-packages")
@@ -26,6 +25,65 @@ _FOR_PROCESSORS = pattern(
 _DEEP = 4  # of these below each other: tls/haswell/avx512_1/x86_64
 _MOUNTS_LIMIT = 64 << 20  # a line is some hundred bytes, and a container has some
 _CODE = (".py", ".pyc", ".so")
+_ROOT = (0,)
+
+
+class Entry(Protocol):
+    """What lies at a path."""
+
+    @property
+    def mode(self) -> int: ...
+
+    @property
+    def uid(self) -> int: ...
+
+    @property
+    def dev(self) -> int: ...
+
+    @property
+    def is_dir(self) -> bool: ...
+
+
+class Disk(Protocol):
+    """The machine's files by paths that are free of links."""
+
+    def owners(self, path: str) -> list[tuple[str, int, int]]: ...
+
+
+class Files(Protocol):
+    """The files by which it is judged, as of `npudoctor.host.fs.files`, which says what each answers."""
+
+    @property
+    def disk(self) -> Disk: ...
+
+    def lstat(self, path: str) -> Optional[Entry]: ...
+
+    def stat(self, path: str) -> Optional[Entry]: ...
+
+    def real(self, path: str) -> Optional[str]: ...
+
+    def on_disk(self, real: str) -> str: ...
+
+    def names(self, path: str) -> list[str]: ...
+
+    def owners(self, path: str) -> list[tuple[str, int, int]]: ...
+
+    def steps(self, path: str) -> Sequence[tuple[str, Entry]]: ...
+
+    def missing(self, link: str) -> tuple[Optional[str], Sequence[tuple[str, Entry]]]: ...
+
+    def text(self, path: str, limit: int) -> Optional[str]: ...
+
+
+def is_trusted_way(files: Files, path: str, owners: Container[int]) -> bool:
+    """Whether what a path names and every folder and link on the way are these users', and nobody else may
+    write to them. What cannot be looked at is not."""
+    try:
+        steps = files.steps(path)
+    except (CannotTell, ValueError):
+        return False
+    reasons = (why_not_entry(step, entry.uid, entry.mode, owners) for step, entry in steps)
+    return bool(steps) and not any(reasons)
 
 
 class RootTrust:
@@ -108,27 +166,14 @@ class RootTrust:
         if not steps:
             return _("{path} does not exist", path=path)
         device = steps[0][1].dev
-        return next((why for step, entry in steps for why in self._of_step(step, entry, device)), None)
-
-    def _of_step(self, path: str, entry: Entry, device: int) -> Iterator[str]:
-        """`device`: that of "/", over which no user can mount anything."""
-        yield from _wrong(path, entry.uid, entry.mode, place=False)
-        yield from self._mounted(path)
-        if self._blind and entry.dev != device:
-            yield _(
-                "{path} is not on the same file system as /, and {mounts} does not show who mounted it",
-                path=path,
-                mounts=MOUNTINFO,
-            )
-
-    def _mounted(self, path: str) -> Iterator[str]:
-        for point in self._mounted_by_users():
-            if path == point or path.startswith(f"{point}/"):
-                yield _(
-                    "{path} is on the file system at {point}, which another user mounted",
-                    path=path,
-                    point=point,
-                )
+        for step, entry in steps:
+            why = why_not_entry(step, entry.uid, entry.mode, _ROOT)
+            why = why or why_not_mounted(step, self._mounted_by_users())
+            if not why and self._blind:
+                why = why_not_elsewhere(step, entry.dev, device)
+            if why:
+                return why
+        return None
 
     def _folder(self, folder: str) -> Optional[str]:
         here = folder
@@ -140,7 +185,7 @@ class RootTrust:
         entry = self._files.stat(here)
         if why or entry is None:
             return why
-        return next(_wrong(here, entry.uid, entry.mode, place=True), None)
+        return why_not_entry(here, entry.uid, entry.mode, _ROOT, place=True)
 
     def _entries(self, folder: str) -> Optional[str]:
         why = self.why_not_folder(folder)
@@ -162,8 +207,9 @@ class RootTrust:
             return None
         path = f"{folder.rstrip('/')}/{name}"
         if stat.S_ISLNK(mode):
-            return next(_wrong(path, uid, mode, place=False), None) or self._target(path)
-        why = next(_wrong(path, uid, mode, place=stat.S_ISDIR(mode)), None) or next(self._mounted(path), None)
+            return why_not_entry(path, uid, mode, _ROOT) or self._target(path)
+        why = why_not_entry(path, uid, mode, _ROOT, place=True)
+        why = why or why_not_mounted(path, self._mounted_by_users())
         return why or (self.why_not(path) if self._blind else None)
 
     def _target(self, link: str) -> Optional[str]:
@@ -173,7 +219,7 @@ class RootTrust:
         if entry is None:
             missing, steps = self._files.missing(link)
             why = next(
-                (why for path, step in steps for why in _wrong(path, step.uid, step.mode, place=False)), None
+                filter(None, (why_not_entry(path, step.uid, step.mode, _ROOT) for path, step in steps)), None
             )
             return why or (self.why_not_folder(missing) if missing else None)
         return self.why_not_folder(link) if entry.is_dir else self.why_not(link)
@@ -232,12 +278,3 @@ class RootTrust:
             return self._files.text(path, _MOUNTS_LIMIT) or ""
         except CannotTell:
             return ""
-
-
-def _wrong(path: str, uid: int, mode: int, *, place: bool) -> Iterator[str]:
-    """What is wrong with an entry; `place`: names are looked up in it, so that sticky does not help."""
-    if uid:
-        yield _("{path} belongs to another user", path=path)
-    harmless = stat.S_ISLNK(mode) or (not place and stat.S_ISDIR(mode) and mode & stat.S_ISVTX)
-    if mode & 0o022 and not harmless:
-        yield _("{path} is writable by other users", path=path)

@@ -9,7 +9,7 @@ from typing import TypeVar
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.core.model import Severity
-from npudoctor.facts.job.rank_table_model import LAB, PODS, SERVERS, SUPER_POD, Device, RankTable, Server
+from npudoctor.facts.rank_table.model import LAB, PODS, SERVERS, SUPER_POD, Device, RankTable, Server
 
 NAME_BYTES = 64
 PER_SERVER = (1, 2, 4, 8, 16)

@@ -8,7 +8,7 @@ from typing import Callable
 
 import pytest
 
-from npudoctor.core.trust import read_trusted, why_untrusted
+from npudoctor.core.trust.paths import read_trusted, why_untrusted
 
 ME = os.geteuid()
 

@@ -62,7 +62,7 @@ class _Guard:
     """The first finder of modules: asks the others, and judges what they find."""
 
     def __init__(self) -> None:
-        from npudoctor.core.trust import Ways
+        from npudoctor.core.trust.paths import Ways
 
         self._ways: Ways = Ways(0)
         self._folders: dict[

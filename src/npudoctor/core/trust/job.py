@@ -1,0 +1,44 @@
+"""Whether the job's modules may be imported at all: root imports only what nobody else could have written."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Optional
+
+from npudoctor.core.messages import _
+from npudoctor.core.trust.trees import RootTrust
+
+# What CANN and ATB load code by; where they only write is not among these.
+_CODE = ("ASCEND_", "ATB_HOME_PATH", "TOOLCHAIN_HOME", "ASDOPS_HOME_PATH")
+_WRITTEN = ("ASCEND_WORK_PATH", "ASCEND_CACHE_PATH", "ASCEND_PROCESS_LOG_PATH")
+
+
+def why_not_imported(
+    trust: RootTrust, variables: Mapping[str, str], searched: Iterable[str], until: float = math.inf
+) -> Optional[str]:
+    """Why root imports nothing with these variables; None where it may. `searched`: the folders in which an
+    import looks. After `until`, of the steady clock, no further folder is looked into.
+
+    The interpreter, its standard library and its folders for packages are judged when it is started.
+    """
+    for why in _each(trust, variables, searched):
+        if why:
+            return _("not run as root, because other users may have written it: {why}", why=why)
+        if time.monotonic() > until:
+            return _("could not determine in time who owns the job's modules")
+    return None
+
+
+def _each(trust: RootTrust, variables: Mapping[str, str], searched: Iterable[str]) -> Iterator[Optional[str]]:
+    for name in ("PYTHONHOME", "LD_AUDIT"):
+        yield _("{variable} is set", variable=name) if variables.get(name) else None
+    yield from map(trust.why_not_modules, searched)
+    # The loader takes a semicolon, too.
+    libraries = variables.get("LD_LIBRARY_PATH", "").replace(";", ":")
+    yield from (trust.why_not_entries(folder) for folder in (libraries.split(":") if libraries else ()))
+    preloaded = variables.get("LD_PRELOAD", "").replace(":", " ").split()
+    yield from (trust.why_not_file(path) for path in preloaded if path.startswith("/"))
+    named = (name for name in variables if name.startswith(_CODE) and name not in _WRITTEN)
+    yield from (trust.why_not_folder(variables[name]) for name in named if variables[name][:1] == "/")

@@ -1,0 +1,57 @@
+"""The rule for one entry: whose it is, who else may write it, who mounted what it lies on."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Container, Iterable
+from typing import Optional
+
+from npudoctor.core.messages import _
+from npudoctor.core.mounts import MOUNTINFO
+
+
+def why_not_entry(
+    path: str, uid: int, mode: int, owners: Container[int], *, place: bool = False
+) -> Optional[str]:
+    """Why what lies there could be another user's; None when only `owners` could have written it.
+
+    `place`: names are looked up in it. In a sticky folder others touch only their own, so that what is ours
+    there stays; but they put in more, which a place must not have.
+    """
+    if uid not in owners:
+        return _("{path} belongs to another user", path=path)
+    if stat.S_ISLNK(mode):
+        return None  # a link has no mode of its own; its owner and its folder are what counts
+    sticky = stat.S_ISDIR(mode) and mode & stat.S_ISVTX
+    if mode & 0o022 and (place or not sticky):
+        return _("{path} is writable by other users", path=path)
+    return None
+
+
+def why_not_mounted(path: str, points: Iterable[str]) -> Optional[str]:
+    """Why the owners that a file system tells do not count: another user mounted it, at one of these points,
+    and chooses them."""
+    for point in points:
+        if path == point or path.startswith(f"{point}/"):
+            return _(
+                "{path} is on the file system at {point}, which another user mounted", path=path, point=point
+            )
+    return None
+
+
+def why_not_elsewhere(path: str, device: int, of_root: int) -> Optional[str]:
+    """The same where nothing lists the mounts: only the file system of "/", over which no user mounts
+    anything, is not another user's for certain."""
+    if device == of_root:
+        return None
+    return _(
+        "{path} is not on the same file system as /, and {mounts} does not show who mounted it",
+        path=path,
+        mounts=MOUNTINFO,
+    )
+
+
+def is_own_file(status: os.stat_result, uid: int) -> bool:
+    """Whether it is a regular file of this user's, which nobody else may write."""
+    return stat.S_ISREG(status.st_mode) and why_not_entry("", status.st_uid, status.st_mode, (uid,)) is None
