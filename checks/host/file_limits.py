@@ -23,9 +23,10 @@ from npudoctor import (
     check,
 )
 from npudoctor.core.lazy import pattern
-from npudoctor.facts.system.limits import Limit, limit_of
+from npudoctor.facts.system.limits import limit_of
 from npudoctor.facts.system.pam_limits import FOLDER, PamLimit, logins_read_them, pam_limit, sources
 from npudoctor.host.process.users import groups_of, user_names
+from npudoctor.host.resources import Limit
 
 FEW = 4096
 NONE_AT_ALL = 32  # a Python that loads a framework has as many open at once
