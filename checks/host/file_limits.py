@@ -23,8 +23,9 @@ from npudoctor import (
     check,
 )
 from npudoctor.core.lazy import pattern
-from npudoctor.facts.system.limits import Limit, limit_of
+from npudoctor.facts.system.limits import limit_of
 from npudoctor.facts.system.pam_limits import FOLDER, PamLimit, logins_read_them, pam_limit, sources
+from npudoctor.host.resources import Limit
 from npudoctor.host.users.accounts import groups_of, user_names
 
 FEW = 4096

@@ -17,12 +17,12 @@ from npudoctor import (
     Host,
     Risk,
     Scope,
-    Unknown,
     _,
     check,
 )
 from npudoctor.core.sizes import size_text
-from npudoctor.facts.system.limits import Limit, MemoryGroup, limit_of, meminfo, memory_group
+from npudoctor.facts.system.limits import MemoryGroup, limit_of, memory_group
+from npudoctor.host.resources import Limit
 
 GIB = 1 << 30
 SHARE = 0.05
@@ -66,7 +66,8 @@ def memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     Documentation/admin-guide/cgroup-v2.rst of the kernel (memory.max, memory.events); proc_meminfo(5);
     getrlimit(2), RLIMIT_AS.
     """
-    total, available = _machine(host)
+    machine = host.resources.memory()
+    total, available = machine.total, machine.available
     group = memory_group(host)
     yield Facts(
         {
@@ -127,11 +128,3 @@ def _mapped(limit: Limit) -> Iterator[Finding]:
         action=Action.CONFIG,
         fix=Fix(title if may else later, steps=steps, risk=Risk.MANUAL, needs_root=False),
     )
-
-
-def _machine(host: Host) -> tuple[int, int]:
-    """All memory of the machine and what is available, in bytes."""
-    values = meminfo(host)
-    if "MemTotal" not in values or "MemAvailable" not in values:
-        raise Unknown(_("/proc/meminfo does not state the available memory"))
-    return values["MemTotal"], values["MemAvailable"]

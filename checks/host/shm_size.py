@@ -79,10 +79,8 @@ def shm_size(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _larger(host: Host, now: int) -> Optional[Fix]:
     """A line for the size that a small machine can give too; None where it has that, or does not tell."""
-    from npudoctor.facts.system.limits import meminfo
-
     try:
-        size = min(meminfo(host).get("MemTotal", 0) // 2 // MIB * MIB, MOST)
+        size = min(host.resources.memory().total // 2 // MIB * MIB, MOST)
     except CannotTell:
         return None
     if size <= now:

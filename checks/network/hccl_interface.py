@@ -103,7 +103,7 @@ def hccl_interface(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield _pasted(value, meant) if meant else _bad_value(value, why, _better(host))
         return
     owner, own = _owner(host, address, zone)
-    name, mtu = (owner.name, owner.mtu or None) if owner else (None, None)
+    name, mtu = (owner.name, host.network.mtu_of(owner.name)) if owner else (None, None)
     yield Facts({"address": address, "interface": name, "mtu": mtu})
     if owner is None or own is None:
         severity = INFO if meant_for_other_machines(host) else ERROR

@@ -131,7 +131,7 @@ def _facts(host: Host, picks: Mapping[str, Sequence[Interface]]) -> Facts:
         {
             "interfaces": {name: [one.name for one in chosen] for name, chosen in picks.items()},
             "hccl_default": default[0].name if default else None,
-            "mtu": {one.name: one.mtu for one in used if one.mtu},
+            "mtu": {one.name: mtu for one in used for mtu in [host.network.mtu_of(one.name)] if mtu},
         }
     )
 

@@ -23,8 +23,9 @@ from npudoctor import (
 from npudoctor.core.mounts import Mount, mount_of, parse_mountinfo
 from npudoctor.core.sizes import size_text
 from npudoctor.facts.job import process as job
-from npudoctor.facts.system.limits import Limit, limit_of
+from npudoctor.facts.system.limits import limit_of
 from npudoctor.host.libraries.loader import Loader
+from npudoctor.host.resources import Limit
 
 MIB = 1 << 20
 # What an import took at least besides its libraries, in MiB: address space, and of that what is data. Seen on

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from npudoctor import Host
 from npudoctor.checks.tuning._settings import read_or_empty
-from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 
 NET = "/sys/class/net"
@@ -28,27 +27,13 @@ def fast_links(host: Host) -> list[Link]:
         folder = f"{NET}/{interface.name}"
         if interface.kind or interface.inner or not interface.alive or not _is_card(host, folder):
             continue
-        speed = _number(host, f"{folder}/speed")
+        speed = host.network.link_settings(interface.name).speed
         if speed >= FAST:
             links.append(Link(interface.name, interface.master or interface.name, speed))
     return links
-
-
-def mtu_of(host: Host, device: str) -> int:
-    """Bytes; 0 where the kernel does not say."""
-    return _number(host, f"{NET}/{device}/mtu")
 
 
 def _is_card(host: Host, folder: str) -> bool:
     if read_or_empty(host, f"{folder}/type") != ETHERNET:
         return False
     return host.running_files.stat(f"{folder}/device") is not None
-
-
-def _number(host: Host, path: str) -> int:
-    """A driver that cannot say answers with an error or -1: 0."""
-    try:
-        text = read_or_empty(host, path)
-    except CannotTell:
-        return 0
-    return int(text[:9]) if text.isascii() and text.isdigit() else 0

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Union
 
 from npudoctor import INFO, Command, Facts, Finding, Host, Scope, Skip, _, check
-from npudoctor.checks.tuning._links import fast_links, mtu_of
+from npudoctor.checks.tuning._links import fast_links
 from npudoctor.checks.tuning._settings import advise
 
 STANDARD, JUMBO = 1500, 9000
@@ -50,7 +50,7 @@ def interface_mtu(host: Host) -> Iterator[Union[Finding, Facts]]:
     - NVIDIA (Mellanox), "MTU considerations for RoCE based applications".
     - ESnet, fasterdata.es.net, MTU issues. ip-link(8).
     """
-    devices = {link.device: mtu_of(host, link.device) for link in fast_links(host)}
+    devices = {link.device: host.network.link_settings(link.device).mtu for link in fast_links(host)}
     known = {device: mtu for device, mtu in devices.items() if mtu}
     if not known:
         raise Skip(_("no Ethernet port of 25 Gb/s or more is up here"))

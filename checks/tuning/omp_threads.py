@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Optional, Union
 
-from npudoctor import INFO, Facts, Finding, Host, Scope, Skip, Unknown, _, change_variable, check
-from npudoctor.checks.tuning._settings import expand
+from npudoctor import INFO, Facts, Finding, Host, Scope, Skip, _, change_variable, check
 
 NAME = "OMP_NUM_THREADS"
 RANKS = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
@@ -56,7 +55,7 @@ def omp_threads(host: Host) -> Iterator[Union[Finding, Facts]]:
     ranks = _ranks(host)
     if ranks < 2:
         raise Skip(_("one rank runs here: all CPUs are its own"))
-    cpus = _cpus(host)
+    cpus = host.resources.cpus(host.options.env_of)
     value = host.variables.get(NAME, "").strip()
     threads = _threads(value)
     yield Facts({"cpus": cpus, "ranks": ranks, "threads": threads})
@@ -92,17 +91,6 @@ def _finding(code: str, message: str, host: Host, share: int) -> Finding:
     return Finding(
         code, message, fix=change_variable(title, NAME, str(max(1, share)), host.variables.get(NAME))
     )
-
-
-def _cpus(host: Host) -> int:
-    """How many CPUs the examined process may use."""
-    path = f"/proc/{host.options.env_of or 'self'}/status"
-    for line in (host.running_files.text(path) or "").splitlines():
-        if line.startswith("Cpus_allowed_list:"):
-            count = len(expand(line.partition(":")[2]))
-            if count:
-                return count
-    raise Unknown(_("{path} does not list the allowed CPUs", path=path))
 
 
 def _ranks(host: Host) -> int:

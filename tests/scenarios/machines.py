@@ -21,12 +21,12 @@ from npudoctor.host.python.interpreter_probe import QUESTION
 from npudoctor.knowledge.site import Knowledge
 from npudoctor.registry.collector import LoadedChecks
 from npudoctor.runner.runner import Settings, run
-from npudoctor.testing import Content, FakeNetwork, MemoryDisk, fake_host
+from npudoctor.testing import Content, FakeNetwork, Limit, Memory, MemoryDisk, fake_host
 
 from . import cann, network, npu, python_env, system
 from .eras import ERAS, Era
 from .system import HOME as HOME
-from .system import USER
+from .system import LIMITS, MEMORY, USER
 
 ARCHS = ("x86_64", "aarch64")
 INSTALLED = {
@@ -69,6 +69,9 @@ class Machine:
     files: dict[str, Content] = field(repr=False)
     variables: dict[str, str] = field(repr=False)
     uid: int = USER
+    # The machine's memory, and the limits of the job's shell.
+    memory: Memory = MEMORY
+    limits: dict[str, Limit] = field(default_factory=lambda: dict(LIMITS), repr=False)
     # How it differs from others of its era.
     word: str = ""
     # Other interpreters: path of the program to the version and the site-packages.
@@ -153,6 +156,7 @@ class Machine:
         return replace(
             self,
             files=dict(self.files),
+            limits=dict(self.limits),
             variables=dict(self.variables),
             commands=dict(self.commands),
             interfaces=list(self.interfaces),
@@ -221,6 +225,8 @@ def host_of(machine: Machine) -> Host:
         spaces=machine.spaces,
         synchronised=machine.synchronised,
         now=machine.now,
+        memory=machine.memory,
+        limits=machine.limits,
     )
     # Chosen, trusted and asked as on a real machine: root starts nothing that others could have written.
     del host._parts["interpreter"]

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from packaging.requirements import Requirement
 
 from npudoctor.host import Host
+from npudoctor.testing import Limit
 
 from . import cann, python_env
 from .machines import HOME, Machine
@@ -155,10 +156,8 @@ def _type(machine: Machine, words: list[str]) -> bool:
 
 def _ulimit(machine: Machine, flag: str, number: str) -> None:
     row = "Max address space" if flag.endswith("v") else "Max open files"
-    path = "/proc/self/limits"
-    text = machine.files[path]
-    assert isinstance(text, str)
-    machine.files[path] = re.sub(rf"({row} +)\S+", rf"\g<1>{number}", text)
+    soft = None if number == "unlimited" else int(number) << (10 if flag.endswith("v") else 0)
+    machine.limits[row] = Limit(soft, machine.limits[row].hard)
 
 
 def _source(machine: Machine, script: str) -> None:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Optional
 
-from npudoctor.testing import OUR_PID, Content, Node, folder, link, process_files
+from npudoctor.testing import OUR_PID, Content, Limit, Memory, Node, folder, link, process_files
 
 from . import npu
 
 USER, HOME = 1000, "/home/trainer"
 FREE = ("Max data size", "Max address space", "Max stack size", "Max file size", "Max processes")
-MAPPED = "".join(f"{name:<26}{'unlimited':<21}{'unlimited':<21}bytes \n" for name in FREE)
-LIMITS = "Limit                     Soft Limit           Hard Limit           Units     \n"
-
-
+LIMITS = {**dict.fromkeys(FREE, Limit(None, None)), "Max open files": Limit(1 << 20, 1 << 20)}
+MEMORY = Memory(512 << 30, 256 << 30)
 SESSION = f"0::/user.slice/user-{USER}.slice/session-3.scope\n"
 NOW = 1_800_000_000.0
 # The namespaces of the machine itself.
@@ -59,7 +57,7 @@ def processes(contained: bool = False) -> dict[str, Content]:
 
 
 def files() -> dict[str, Content]:
-    """The users, their folders, and what the kernel says of memory, mounts and ports."""
+    """The users, their folders, and what the kernel says of mounts and ports."""
     return {
         "/etc/passwd": f"root:x:0:0:root:/root:/bin/bash\ntrainer:x:{USER}:{USER}::{HOME}:/bin/bash\n",
         "/etc/group": f"root:x:0:\ntrainer:x:{USER}:\nHwHiAiUser:x:{npu.GROUP}:trainer\n",
@@ -75,9 +73,6 @@ def files() -> dict[str, Content]:
         "/proc/net/unix": "Num       RefCount Protocol Flags    Type St Inode Path\n",
         "/proc/self/cwd": link(f"{HOME}/job"),
         "/proc/self/mountinfo": "21 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n",
-        "/proc/meminfo": f"MemTotal: {1 << 29} kB\nMemFree: {1 << 27} kB\nMemAvailable: {1 << 28} kB\n",
-        "/proc/self/limits": f"{LIMITS}Max open files            {1 << 20:<20} {1 << 20:<20} files \n"
-        + MAPPED,
         "/proc/self/cgroup": "0::/user.slice/user-1000.slice/session-3.scope\n",
         "/proc/sysvipc/shm": "key shmid perms size cpid lpid nattch uid gid cuid cgid atime dtime ctime\n",
         "/proc/sysvipc/msg": "key msqid perms cbytes qnum lspid lrpid uid gid cuid cgid stime rtime ctime\n",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Callable
 
-from npudoctor.testing import folder, interface
+from npudoctor.testing import Memory, folder, interface
 
 from . import cann, network, npu, python_env, system
 from .machines import KINDS, Machine, healthy
@@ -135,7 +135,7 @@ def _laptop(machine: Machine) -> None:
     machine.uninstall("mindspore")
     machine.remove(f"{machine.site}/torch_npu", f"{machine.site}/mindspore")
     machine.interfaces = [interface("lo", "127.0.0.1/8"), interface("wlan0", "192.168.1.20/24")]
-    machine.files["/proc/meminfo"] = "MemTotal: 16000000 kB\nMemFree: 900000 kB\nMemAvailable: 6000000 kB\n"
+    machine.memory = Memory(16_000_000 << 10, 6_000_000 << 10)
 
 
 VARIANTS = {

@@ -32,13 +32,14 @@ if TYPE_CHECKING:
     from npudoctor.host.network.names import Names
     from npudoctor.host.network.network import Network
     from npudoctor.host.process.pidfds import Pidfds
+    from npudoctor.host.resources import Resources
     from npudoctor.knowledge.site import Knowledge
 
 T = TypeVar("T")
 # What the variables under examination do not change.
 UNCHANGED = frozenset(
-    "files running_files commands processes sysvipc sockets network records clock system knowledge libraries"
-    " npus gpus".split()
+    "files running_files commands processes sysvipc sockets network records resources clock system knowledge"
+    " libraries npus gpus".split()
 )
 
 
@@ -124,6 +125,11 @@ class Host:
     def records(self) -> Records:
         """What earlier runs of `fix` wrote down before they acted."""
         return self._live("records", lambda: Records.of(self.identity, self._caller))
+
+    @property
+    def resources(self) -> Resources:
+        """Memory, CPUs and limits of the running machine."""
+        return self._live("resources", _open_resources)
 
     @property
     def clock(self) -> Clock:
@@ -318,6 +324,12 @@ def _open_network() -> Network:
     from npudoctor.host.network.network import Network  # only the checks that ask for it pay for it
 
     return Network()
+
+
+def _open_resources() -> Resources:
+    from npudoctor.host.resources import Resources  # as above
+
+    return Resources()
 
 
 def _open_pidfds() -> Pidfds:

@@ -4,6 +4,8 @@ It is the real Host with a disk in memory. What is not given does not exist: a m
 program that is not found (127), no process, no segment, no socket.
 """
 
+from npudoctor.host.resources import Limit as Limit
+from npudoctor.host.resources import Memory as Memory
 from npudoctor.testing.disk import Content as Content
 from npudoctor.testing.disk import MemoryDisk as MemoryDisk
 from npudoctor.testing.disk import Node as Node
@@ -22,5 +24,6 @@ from npudoctor.testing.parts import TICKS as TICKS
 from npudoctor.testing.parts import UPTIME as UPTIME
 from npudoctor.testing.parts import FakeClock as FakeClock
 from npudoctor.testing.parts import FakeCommands as FakeCommands
+from npudoctor.testing.parts import FakeResources as FakeResources
 from npudoctor.testing.parts import package_files as package_files
 from npudoctor.testing.parts import process_files as process_files

@@ -20,12 +20,22 @@ from npudoctor.host.process.commands import Answer
 from npudoctor.host.process.processes import Processes
 from npudoctor.host.python.interpreter import Interpreter, Layout
 from npudoctor.host.records import Record, Records
+from npudoctor.host.resources import Limit, Memory
 from npudoctor.host.users.identity import Identity
 from npudoctor.host.variables import Variables
 from npudoctor.knowledge.site import Knowledge
 from npudoctor.testing.disk import Content, MemoryDisk, Node, folder
 from npudoctor.testing.network import FakeNetwork, interfaces_of
-from npudoctor.testing.parts import OUR_PID, SITE, TICKS, UPTIME, FakeClock, FakeCommands, package_files
+from npudoctor.testing.parts import (
+    OUR_PID,
+    SITE,
+    TICKS,
+    UPTIME,
+    FakeClock,
+    FakeCommands,
+    FakeResources,
+    package_files,
+)
 
 
 def fake_host(
@@ -55,6 +65,9 @@ def fake_host(
     spaces: Optional[Mapping[str, Space]] = None,
     synchronised: Optional[bool] = True,
     uptime: float = UPTIME,
+    memory: Optional[Memory] = None,
+    cpus: int = 0,
+    limits: Optional[Mapping[str, Limit]] = None,
 ) -> Host:
     """A machine on which only the given things exist.
 
@@ -65,6 +78,8 @@ def fake_host(
     `knowledge` is a real directory with a site's rows. `options`: further options.
     `spaces`: what statvfs says of the file system that begins at a path. `synchronised`: what the kernel
     says of its clock. `uptime`: seconds since it booted, at `now`.
+    `memory`: the machine's; `cpus`: how many a process may run on; `limits`: of a process, by the kernel's
+    names.
     """
     files_given = files or {}
     disk = MemoryDisk({**dict.fromkeys(("/proc", "/dev", "/sys"), folder()), **files_given}, euid)
@@ -99,6 +114,7 @@ def fake_host(
         names=Names(lambda names_asked: {name: _meaning(name, names or {}) for name in names_asked}),
         clock=FakeClock(now, synchronised, uptime),
         records=kept,
+        resources=FakeResources(memory, cpus, limits),
         knowledge=Knowledge(knowledge),
         interpreter=Interpreter(
             python,

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Optional
 
-from npudoctor.core.frozen import replace
-from npudoctor.host.network.interfaces import Address, Interface
+from npudoctor.core.frozen import dataclass, replace
+from npudoctor.host.network.interfaces import Address, Interface, LinkSettings
 from npudoctor.host.network.network import Network
 from npudoctor.host.network.routes import Route
+
+
+@dataclass(frozen=True)
+class FakeInterface(Interface):
+    """An interface with what its driver says; 0 where it does not."""
+
+    mtu: int = 0
+    speed: int = 0
 
 
 class FakeNetwork(Network):
@@ -18,7 +26,12 @@ class FakeNetwork(Network):
     def __init__(self, interfaces: Iterable[Interface], routes: Iterable[str] = ()) -> None:
         self._given = [replace(interface, index=at) for at, interface in enumerate(interfaces, 1)]
         self._routes = [tuple(route.split()) for route in routes]
-        super().__init__(lambda: self._given, self._way)
+        settings = {
+            interface.name: LinkSettings(interface.mtu, interface.speed)
+            for interface in self._given
+            if isinstance(interface, FakeInterface)
+        }
+        super().__init__(lambda: self._given, self._way, lambda: settings)
 
     def _way(self, destination: str, source: str, index: int) -> Optional[Route]:
         import ipaddress
@@ -49,7 +62,7 @@ class FakeNetwork(Network):
 
 
 def interface(name: str, *addresses: str, **more: Any) -> Interface:
-    """An interface with addresses such as "192.0.2.1/24"; `more`: up, state, kind, loopback, master, mtu."""
+    """With addresses such as "192.0.2.1/24"; `more`: up, state, kind, loopback, master, mtu, speed."""
     parts = [address.partition("/") for address in addresses]
     scopes = {"fe80": "link", "127.": "host", "::1": "host"}
     own = tuple(
@@ -57,7 +70,7 @@ def interface(name: str, *addresses: str, **more: Any) -> Interface:
                 scopes.get(text[:4], "global"))
         for text, _slash, length in parts
     )  # fmt: skip
-    return Interface(name, addresses=own, **{"loopback": name == "lo", **more})
+    return FakeInterface(name, addresses=own, **{"loopback": name == "lo", **more})
 
 
 def interfaces_of(addresses: Iterable[str]) -> list[Interface]:

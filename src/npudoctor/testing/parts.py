@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Optional, Union
 
+from npudoctor.core.errors import CannotTell
 from npudoctor.host.clock import Clock
 from npudoctor.host.fs.files import Files
 from npudoctor.host.process.commands import Answer, Commands
+from npudoctor.host.resources import Limit, Memory, Resources
 from npudoctor.testing.disk import Content, MemoryDisk, folder, link
 
 SITE = "/usr/lib/python3.11/site-packages"
@@ -97,6 +99,28 @@ class FakeClock(Clock):
 
     def wait_until(self, steady: float) -> None:
         self.waited = max(self.waited, steady)
+
+
+class FakeResources(Resources):
+    """Memory, CPUs and limits as given, the same for each process; CannotTell for what is not given."""
+
+    def __init__(
+        self, memory: Optional[Memory] = None, cpus: int = 0, limits: Optional[Mapping[str, Limit]] = None
+    ) -> None:
+        self._memory, self._cpus, self._limits = memory, cpus, limits
+
+    def memory(self) -> Memory:
+        if self._memory is None:
+            raise CannotTell("psutil cannot be loaded: it is not here")
+        return self._memory
+
+    def cpus(self, pid: int) -> int:
+        if not self._cpus:
+            raise CannotTell("psutil cannot be loaded: it is not here")
+        return self._cpus
+
+    def limits(self, pid: int) -> Mapping[str, Limit]:
+        return self._limits or {}
 
 
 def process_files(

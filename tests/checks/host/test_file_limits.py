@@ -14,10 +14,9 @@ import pytest
 from npudoctor import Risk, Status
 from npudoctor.checks.host.file_limits import LIMITS, file_limits
 from npudoctor.host import Host, Options
-from npudoctor.testing import Asked, Content, ask, fake_host, folder, process_files, unreadable
+from npudoctor.testing import Asked, Content, Limit, ask, fake_host, folder, process_files
 
 LINE = "printf '%s\\n' '* - nofile 512000' 'root - nofile 512000' > /etc/security/limits.d/90-npudoctor.conf"
-HEAD = "Limit                     Soft Limit           Hard Limit           Units     \n"
 PAM = "session    required   pam_limits.so\n"
 LOGINS: dict[str, Content] = {
     "/etc/pam.d/sshd": PAM,
@@ -34,11 +33,11 @@ def told(
     files: Optional[Mapping[str, Content]] = None,
     variables: Optional[Mapping[str, str]] = None,
 ) -> Asked:
-    rows = "Max processes             1                    2                    processes \n"
-    row = f"Max open files            {soft:<20} {hard:<20} files     \n"
-    given = {**LOGINS, **dict.fromkeys(more, ""), "/proc/self/limits": HEAD + rows + row, **(files or {})}
+    given = {**LOGINS, **dict.fromkeys(more, ""), **(files or {})}
     user = "alice" if euid else "root"
-    return ask(file_limits, fake_host(given, euid=euid, user=user, variables=variables))
+    pair = [None if text == "unlimited" else int(text) for text in (soft, hard)]
+    limits = {"Max processes": Limit(1, 2), "Max open files": Limit(*pair)}
+    return ask(file_limits, fake_host(given, euid=euid, user=user, variables=variables, limits=limits))
 
 
 @pytest.mark.parametrize(
@@ -160,9 +159,8 @@ def test_of_another_process_its_user_counts() -> None:
     files: dict[str, Content] = {
         **LOGINS, CONF: "bob - nofile 512000\n", "/etc/passwd": "bob:x:1001:1::/:/bin/sh\n",
         **process_files(7, "bash", uid=1001),
-        "/proc/7/limits": HEAD + "Max open files            1024        4096        files     \n",
     }  # fmt: skip
-    host = fake_host(files, options=Options(env_of=7))
+    host = fake_host(files, options=Options(env_of=7), limits={"Max open files": Limit(1024, 4096)})
     assert ask(file_limits, host).codes == ["file-limits.next-login"]
 
 
@@ -201,8 +199,7 @@ def test_beside_a_file_for_later_logins_the_line_for_now_is_told() -> None:
 
 
 def test_cannot_tell() -> None:
-    assert ask(file_limits, fake_host({"/proc/self/limits": HEAD})).status is Status.UNKNOWN
-    assert ask(file_limits, fake_host({"/proc/self/limits": unreadable()})).status is Status.UNKNOWN
+    assert ask(file_limits, fake_host()).status is Status.UNKNOWN
     assert ask(file_limits, fake_host(root="/image")).status is Status.SKIPPED
 
 
@@ -233,4 +230,4 @@ def scene(tmp: Path) -> Iterator[Asked]:
     yield told("1024", "4096", files={"/proc/sys/fs/nr_open": "1024\n"})
     yield told("1024", "4096", files={CONF: "root - nofile 1024\n"})
     yield told("1024", "4096", files={CONF: "root - nofile 65536\n"})
-    yield ask(file_limits, fake_host({"/proc/self/limits": "x\n"}))
+    yield ask(file_limits, fake_host())

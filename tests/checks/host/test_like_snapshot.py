@@ -18,11 +18,8 @@ from npudoctor.registry.collector import LoadedChecks
 from npudoctor.render.snapshot_json import snapshot_text
 from npudoctor.runner.runner import Settings
 from npudoctor.runner.snapshot import take
-from npudoctor.testing import Asked, ask, fake_host, unreadable
+from npudoctor.testing import Asked, Limit, ask, fake_host, unreadable
 
-LIMITS = (
-    "Limit  Soft Limit  Hard Limit  Units\nMax open files            {soft}                 {soft}  files\n"
-)
 DRIVER = "/usr/local/Ascend/driver/version.info"
 
 
@@ -31,7 +28,7 @@ def machine(
     *,
     packages: Optional[Mapping[str, str]] = None,
     variables: Optional[Mapping[str, str]] = None,
-    soft: str = "65536",
+    soft: int = 65536,
     driver: Any = "Version=25.0.rc1\n",
     mtu: int = 1500,
     python: str = "3.11.7",
@@ -40,9 +37,9 @@ def machine(
 ) -> Host:
     from npudoctor.testing import FakeNetwork, interface
 
-    files = {"/proc/self/limits": LIMITS.format(soft=soft), DRIVER: driver, **(more or {})}
     return fake_host(
-        files,
+        {DRIVER: driver, **(more or {})},
+        limits={"Max open files": Limit(soft, soft)},
         packages={"torch": "2.1.0", "numpy": "1.26.4"} if packages is None else packages,
         variables=variables,
         python_version=python,
@@ -156,7 +153,7 @@ def scene(tmp: Path) -> Iterator[Asked]:
     yield judge(
         packages={"torch": "2.4.0", "numpy": "2.0.0"},
         variables={"HCCL_EXEC_TIMEOUT": "60", "LD_LIBRARY_PATH": "/a/b:/c/d"},
-        soft="1024",
+        soft=1024,
         mtu=1400,
         more={"/proc/sys/vm/swappiness": "1\n"},
     )

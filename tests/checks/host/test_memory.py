@@ -10,45 +10,37 @@ import pytest
 
 from npudoctor import Status
 from npudoctor.checks.host.memory import memory
-from npudoctor.testing import Asked, Content, ask, fake_host, unreadable
+from npudoctor.testing import Asked, Content, Limit, Memory, ask, fake_host, unreadable
 
 GIB = 1 << 30
-LIMITS = "Limit                     Soft Limit           Hard Limit           Units     \n"
+FREE = Limit(None, None)
 V2 = "/sys/fs/cgroup/kubepods/pod1"
 V1 = "/sys/fs/cgroup/memory/slurm/job_7"
 
 
-def told(available: int = 200 * GIB, files: Optional[dict[str, Content]] = None, **more: str) -> Asked:
-    meminfo = (
-        f"MemTotal:       {256 * GIB >> 10} kB\nMemAvailable:   {available >> 10} kB\nHugePages_Free: 0\n"
-    )
-    limits = mapped("unlimited", "unlimited")
-    given: dict[str, Content] = {
-        "/proc/meminfo": meminfo,
-        "/proc/self/limits": limits,
-        **(files or {}),
-        **more,
-    }
-    return ask(memory, fake_host(given))
-
-
-def mapped(soft: str, hard: str) -> str:
-    """/proc/self/limits with a limit of the address space."""
-    return f"{LIMITS}Max address space         {soft:<20} {hard:<20} bytes     \n"
+def told(
+    available: int = 200 * GIB,
+    files: Optional[dict[str, Content]] = None,
+    mapped: Optional[Limit] = FREE,
+) -> Asked:
+    limits = {"Max address space": mapped} if mapped else {}
+    return ask(memory, fake_host(files, memory=Memory(256 * GIB, available), limits=limits))
 
 
 @pytest.mark.parametrize(
     ("soft", "hard", "code", "commands"),
     [
-        ("unlimited", "unlimited", None, ()),
-        (str(GIB), "unlimited", None, ()),
-        (str(GIB - 1), "unlimited", "memory.address-space", ("ulimit -Sv unlimited",)),
-        ("40960000", str(4 * GIB), "memory.address-space", (f"ulimit -Sv {4 * GIB >> 10}",)),
-        ("40960000", "40960000", "memory.address-space", ()),
+        (None, None, None, ()),
+        (GIB, None, None, ()),
+        (GIB - 1, None, "memory.address-space", ("ulimit -Sv unlimited",)),
+        (40960000, 4 * GIB, "memory.address-space", (f"ulimit -Sv {4 * GIB >> 10}",)),
+        (40960000, 40960000, "memory.address-space", ()),
     ],
 )
-def test_what_a_process_may_map(soft: str, hard: str, code: Optional[str], commands: tuple[str, ...]) -> None:
-    asked = told(files={"/proc/self/limits": mapped(soft, hard)})
+def test_what_a_process_may_map(
+    soft: Optional[int], hard: Optional[int], code: Optional[str], commands: tuple[str, ...]
+) -> None:
+    asked = told(mapped=Limit(soft, hard))
     assert asked.codes == ([code] if code else [])
     assert asked.status is (Status.PROBLEM if code else Status.OK)
     for finding in asked.findings:
@@ -56,9 +48,9 @@ def test_what_a_process_may_map(soft: str, hard: str, code: Optional[str], comma
 
 
 def test_a_kernel_that_does_not_tell_what_may_be_mapped() -> None:
-    asked = told(files={"/proc/self/limits": LIMITS})
+    asked = told(mapped=None)
     assert asked.status is Status.UNKNOWN
-    assert asked.reason == "/proc/self/limits does not list the limit Max address space"
+    assert asked.reason == "the kernel does not state the limit Max address space"
 
 
 def second(limit: str, used: int, stat: str = "", events: str = "") -> dict[str, Content]:
@@ -125,7 +117,9 @@ def test_control_groups(files: dict[str, Content], codes: list[str]) -> None:
 
 
 def test_cannot_tell() -> None:
-    assert ask(memory, fake_host({"/proc/meminfo": "MemTotal: 1 kB\n"})).status is Status.UNKNOWN
+    asked = ask(memory, fake_host(limits={"Max address space": FREE}))
+    assert (asked.status, asked.advisory) == (Status.UNKNOWN, False)
+    assert asked.reason.startswith("psutil cannot be loaded")
     assert told(files={"/proc/self/cgroup": unreadable()}).status is Status.UNKNOWN
     assert ask(memory, fake_host(root="/image")).status is Status.SKIPPED
 
@@ -135,7 +129,7 @@ def scene(tmp: Path) -> Iterator[Asked]:
     yield told(GIB)
     yield told(files=second(str(2 * GIB), 2 * GIB))
     yield told(files=first(8 * GIB, 9 * GIB))
-    yield told(files={"/proc/self/limits": mapped("40960000", "unlimited")})
-    yield told(files={"/proc/self/limits": mapped("40960000", "40960000")})
-    yield told(files={"/proc/self/limits": LIMITS})
-    yield ask(memory, fake_host({"/proc/meminfo": "MemTotal: 1 kB\n"}))
+    yield told(mapped=Limit(40960000, None))
+    yield told(mapped=Limit(40960000, 40960000))
+    yield told(mapped=None)
+    yield ask(memory, fake_host())

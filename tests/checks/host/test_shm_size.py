@@ -15,7 +15,7 @@ import pytest
 from npudoctor import Risk, Status
 from npudoctor.checks.host.shm_size import shm_size
 from npudoctor.host.fs.files import Space
-from npudoctor.testing import Asked, Content, ask, fake_host, folder, unreadable
+from npudoctor.testing import Asked, Content, Memory, ask, fake_host, folder, unreadable
 
 MIB, GIB = 1 << 20, 1 << 30
 MOUNTED = "32 1 0:29 / /dev/shm rw,nosuid,nodev - tmpfs tmpfs rw,size=65536k\n"
@@ -29,12 +29,11 @@ def told(
     tmpfs: bool = True,
 ) -> Asked:
     files: dict[str, Content] = {"/dev/shm": folder(0o1777), "/proc/self/mountinfo": MOUNTED if tmpfs else ""}
-    if memory:
-        files["/proc/meminfo"] = f"MemTotal: {memory >> 10} kB\n"
     if container:
         files["/.dockerenv"] = ""
     space = Space(total, total if free is None else free, 0, 0, 1)
-    return ask(shm_size, fake_host(files, spaces={"/dev/shm": space}))
+    machine = Memory(memory, memory) if memory else None
+    return ask(shm_size, fake_host(files, spaces={"/dev/shm": space}, memory=machine))
 
 
 @pytest.mark.parametrize(

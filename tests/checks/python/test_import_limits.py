@@ -16,66 +16,59 @@ from npudoctor import Severity, Status
 from npudoctor.checks.python.import_limits import KINDS, import_limits
 from npudoctor.facts.system.limits import limit_of
 from npudoctor.host import Host, Options
-from npudoctor.testing import SITE, Asked, Content, ask, fake_host
+from npudoctor.testing import SITE, Asked, Content, Limit, ask, fake_host
 
-MIB, UNLIMITED = 1 << 20, "unlimited"
+MIB = 1 << 20
 
 
 def limits(
-    space: Optional[int] = None, data: Optional[int] = None, hard: str = UNLIMITED, **others: int
-) -> str:
-    """/proc/self/limits with soft limits in MiB; None is unlimited. `others`: as they are: stack_size."""
+    space: Optional[int] = None, data: Optional[int] = None, hard: Optional[int] = None, **others: int
+) -> dict[str, Limit]:
+    """Those of a shell, with soft limits in MiB; None is unlimited. `others`: as they are: stack_size."""
     rows = {"Max data size": data, "Max address space": space}
-    lines = ["Limit                     Soft Limit           Hard Limit           Units"]
-    for name, value in rows.items():
-        soft = UNLIMITED if value is None else str(value * MIB)
-        lines.append(f"{name:<26}{soft:<21}{UNLIMITED if value is None else hard:<21}bytes")
-    for name in ("stack_size", "file_size", "processes"):
-        soft = str(others.get(name, UNLIMITED))
-        lines.append(f"{'Max ' + name.replace('_', ' '):<26}{soft:<21}{hard:<21}bytes")
-    return "\n".join(lines) + "\n"
+    granted = {name: Limit(soft and soft * MIB, soft and hard) for name, soft in rows.items()}
+    more = {f"Max {name.replace('_', ' ')}": name for name in ("stack_size", "file_size", "processes")}
+    return {**granted, **{name: Limit(others.get(key), hard) for name, key in more.items()}}
 
 
-def shell(text: str, options: str = "rw,relatime", **more: Any) -> Asked:
+def shell(granted: dict[str, Limit], options: str = "rw,relatime", **more: Any) -> Asked:
     """torch, in a shell with these limits, on a mount with these options."""
     files: dict[str, Content] = {path: node for path, node in machine().items() if path != "/proc/self"}
-    files["/proc/self/limits"] = text
     files["/proc/self/mountinfo"] = (
         "22 1 8:1 / / rw,noexec shared:1 - ext4 /dev/sda1 rw\n"
         f"23 22 0:40 / {SITE} {options} shared:2 - ext4 /dev/sdb1 rw\n"
     )
-    return ask(import_limits, fake_host(files, **more))
+    return ask(import_limits, fake_host(files, limits=granted, **more))
 
 
-def mindspore(text: str, euid: int = 1000) -> Asked:
+def mindspore(granted: dict[str, Limit], euid: int = 1000) -> Asked:
     """Another framework, as an ordinary user, in a shell with these limits."""
     module = f"{SITE}/mindspore/_c_expression.cpython-311-x86_64-linux-gnu.so"
-    files: dict[str, Content] = {"/proc/self/limits": text, "/proc/self/mountinfo": "", module: ""}
-    return ask(import_limits, fake_host(files, euid=euid))
+    return ask(import_limits, fake_host({"/proc/self/mountinfo": "", module: ""}, euid=euid, limits=granted))
 
 
 def scene(tmp: Path) -> Iterator[Asked]:
     """Each code, each way of putting it, each ending."""
     yield ask(import_limits, fake_host())
     yield shell(limits(50))
-    yield shell(limits(data=50, hard=str(50 * MIB)))
+    yield shell(limits(data=50, hard=50 * MIB))
     yield shell(limits(3000))
     yield shell(limits(), "rw,noexec")
     yield mindspore(limits(file_size=0))
-    yield mindspore(limits(processes=2, hard="2"))
-    yield shell("")
+    yield mindspore(limits(processes=2, hard=2))
+    yield shell({})
     image = {f"/image{path}": node for path, node in machine().items()}
     yield ask(import_limits, fake_host(image, root="/image"))
 
 
-@pytest.mark.parametrize("text", [limits(), limits(9000), limits(data=9000), limits(9000, 9000)])
-def test_quiet_when_well(text: str) -> None:
-    asked = shell(text)
+@pytest.mark.parametrize("granted", [limits(), limits(9000), limits(data=9000), limits(9000, 9000)])
+def test_quiet_when_well(granted: dict[str, Limit]) -> None:
+    asked = shell(granted)
     assert (asked.status, asked.codes) == (Status.OK, [])
 
 
 @pytest.mark.parametrize(
-    ("text", "code", "severity"),
+    ("granted", "code", "severity"),
     [
         (limits(100), "import-limits.address-space", Severity.ERROR),
         (limits(2000), "import-limits.address-space", Severity.WARNING),
@@ -83,8 +76,8 @@ def test_quiet_when_well(text: str) -> None:
         (limits(data=2000), "import-limits.data", Severity.WARNING),
     ],
 )
-def test_too_small(text: str, code: str, severity: Severity) -> None:
-    (finding,) = shell(text).findings
+def test_too_small(granted: dict[str, Limit], code: str, severity: Severity) -> None:
+    (finding,) = shell(granted).findings
     assert (finding.code, finding.severity) == (code, severity)
     flag = {"address-space": "-Sv", "data": "-Sd"}[code.partition(".")[2]]
     assert finding.fix is not None
@@ -92,35 +85,35 @@ def test_too_small(text: str, code: str, severity: Severity) -> None:
 
 
 def test_a_hard_limit_is_for_others_to_raise() -> None:
-    (finding,) = shell(limits(100, hard=str(100 * MIB))).findings
+    (finding,) = shell(limits(100, hard=100 * MIB)).findings
     assert finding.fix is not None
     assert finding.fix.commands == ()
-    (finding,) = shell(limits(100, hard=str(9000 * MIB))).findings
+    (finding,) = shell(limits(100, hard=9000 * MIB)).findings
     assert finding.fix is not None
     assert finding.fix.commands == ("ulimit -Sv 9216000",)
 
 
 @pytest.mark.parametrize(
-    ("text", "said", "command"),
+    ("granted", "said", "command"),
     [
         (limits(stack_size=280 << 10), "ulimit -s is 280 KiB, which", "ulimit -Ss unlimited"),
         (limits(file_size=0), "ulimit -f is 0, which", "ulimit -Sf unlimited"),
         (limits(processes=3), "ulimit -u is 3, which", "ulimit -Su unlimited"),
     ],
 )
-def test_so_low_that_an_import_dies(text: str, said: str, command: str) -> None:
-    (finding,) = mindspore(text).findings
+def test_so_low_that_an_import_dies(granted: dict[str, Limit], said: str, command: str) -> None:
+    (finding,) = mindspore(granted).findings
     assert (finding.code, finding.severity) == ("import-limits.too-low", Severity.ERROR)
     assert said in finding.message and "too low to import mindspore" in finding.message
     assert finding.fix is not None and finding.fix.commands == (command,)
-    assert shell(text).codes == []  # torch lives
+    assert shell(granted).codes == []  # torch lives
 
 
 @pytest.mark.parametrize(
-    "text", [limits(), limits(stack_size=320 << 10), limits(file_size=4096), limits(processes=5)]
+    "granted", [limits(), limits(stack_size=320 << 10), limits(file_size=4096), limits(processes=5)]
 )
-def test_low_and_enough(text: str) -> None:
-    assert mindspore(text).codes == []
+def test_low_and_enough(granted: dict[str, Limit]) -> None:
+    assert mindspore(granted).codes == []
 
 
 def test_root_may_have_as_many_processes_as_it_likes() -> None:
@@ -134,7 +127,7 @@ def test_a_mount_without_exec() -> None:
 
 
 def test_cannot_tell_without_the_limits() -> None:
-    assert shell("Limit  Soft Limit  Hard Limit  Units\n").status is Status.UNKNOWN
+    assert shell({}).status is Status.UNKNOWN
 
 
 def test_the_kernel_calls_them_so() -> None:

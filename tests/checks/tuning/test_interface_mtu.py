@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Optional
 
-from tests.checks.tuning.tuned_machine import judge, port
+from tests.checks.tuning.tuned_machine import card, judge, port
 
 from npudoctor import Status
 from npudoctor.checks.tuning.interface_mtu import interface_mtu
@@ -14,8 +14,8 @@ from npudoctor.host.network.interfaces import Interface
 from npudoctor.testing import Asked, Content, interface
 
 
-def _asked(files: dict[str, Content], ports: Optional[list[Interface]] = None) -> Asked:
-    return judge(interface_mtu, files, [interface("eth0", "192.0.2.1/24")] if ports is None else ports)
+def _asked(files: dict[str, Content], ports: Optional[list[Interface]] = None, **more: int) -> Asked:
+    return judge(interface_mtu, files, [card("eth0", "192.0.2.1/24", **more)] if ports is None else ports)
 
 
 def scene(tmp: Path) -> Iterator[Asked]:
@@ -25,8 +25,8 @@ def scene(tmp: Path) -> Iterator[Asked]:
 
 
 def test_large_frames_are_quiet() -> None:
-    assert _asked(port("eth0", mtu="9000")).codes == []
-    assert _asked(port("eth0", mtu="4200")).facts == {"mtu": {"eth0": 4200}}
+    assert _asked(port("eth0"), mtu=9000).codes == []
+    assert _asked(port("eth0"), mtu=4200).facts == {"mtu": {"eth0": 4200}}
 
 
 def test_standard_ones_are_said_with_the_way_back() -> None:
@@ -37,19 +37,20 @@ def test_standard_ones_are_said_with_the_way_back() -> None:
 
 
 def test_ports_of_a_bond_are_set_through_it_once() -> None:
-    files = {**port("eth0"), **port("eth1"), "/sys/class/net/bond0/mtu": "1500\n"}
-    ports = [interface(name, master="bond0") for name in ("eth0", "eth1")]
-    (finding,) = _asked(files, [*ports, interface("bond0", "192.0.2.1/24", kind="bond")]).findings
+    files = {**port("eth0"), **port("eth1")}
+    ports = [card(name, master="bond0", mtu=9000) for name in ("eth0", "eth1")]
+    bond = interface("bond0", "192.0.2.1/24", kind="bond", mtu=1500)
+    (finding,) = _asked(files, [*ports, bond]).findings
     assert finding.fix is not None and finding.fix.commands == ("ip link set dev bond0 mtu 9000",)
 
 
 def test_an_odd_name_is_quoted() -> None:
-    (finding,) = _asked(port("a;b"), [interface("a;b", "192.0.2.1/24")]).findings
+    (finding,) = _asked(port("a;b"), [card("a;b", "192.0.2.1/24")]).findings
     assert finding.fix is not None and finding.fix.commands == ("ip link set dev 'a;b' mtu 9000",)
 
 
 def test_skipped_for_slow_ports_and_infiniband() -> None:
     assert _asked({}).status is Status.SKIPPED
-    assert _asked(port("eth0", speed="10000")).status is Status.SKIPPED
+    assert _asked(port("eth0"), speed=10_000).status is Status.SKIPPED
     assert _asked({**port("eth0"), "/sys/class/net/eth0/type": "32\n"}).status is Status.SKIPPED
-    assert _asked(port("eth0", mtu="")).status is Status.SKIPPED
+    assert _asked(port("eth0"), mtu=0).status is Status.SKIPPED

@@ -6,13 +6,13 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.checks.tuning.tuned_machine import TWO_NODES, judge, port
+from tests.checks.tuning.tuned_machine import TWO_NODES, card, judge, port
 
 from npudoctor import Status
 from npudoctor.checks.tuning.irq_affinity import IRQ, irq_affinity
-from npudoctor.testing import Asked, Content, interface, unreadable
+from npudoctor.testing import Asked, Content, unreadable
 
-PORTS = [interface("eth0", "192.0.2.1/24")]
+PORTS = [card("eth0", "192.0.2.1/24")]
 
 
 def _irqs(*lists: str, effective: bool = True, name: str = "eth0") -> dict[str, Content]:
@@ -25,8 +25,9 @@ def _irqs(*lists: str, effective: bool = True, name: str = "eth0") -> dict[str, 
     return files
 
 
-def _asked(files: dict[str, Content], **card: str) -> Asked:
-    return judge(irq_affinity, {**TWO_NODES, **port("eth0", **card), **files}, PORTS)
+def _asked(files: dict[str, Content], node: str = "0", speed: int = 100_000) -> Asked:
+    ports = [card("eth0", "192.0.2.1/24", speed=speed)]
+    return judge(irq_affinity, {**TWO_NODES, **port("eth0", node), **files}, ports)
 
 
 def scene(tmp: Path) -> Iterator[Asked]:
@@ -67,7 +68,7 @@ def test_elsewhere_is_said_with_lines_that_work_both_ways(tmp_path: Path) -> Non
 
 def test_skipped_where_it_does_not_apply() -> None:
     assert _asked(_irqs("40"), node="-1").status is Status.SKIPPED
-    assert _asked(_irqs("40"), speed="10000").status is Status.SKIPPED
+    assert _asked(_irqs("40"), speed=10_000).status is Status.SKIPPED
     assert judge(irq_affinity, {**port("eth0"), **_irqs("40")}, PORTS).status is Status.SKIPPED
 
 

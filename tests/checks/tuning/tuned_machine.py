@@ -17,15 +17,18 @@ TWO_NODES: dict[str, Content] = {
 CONTAINER: dict[str, Content] = {"/.dockerenv": ""}
 
 
-def port(name: str, speed: str = "100000", mtu: str = "1500", node: str = "0") -> dict[str, Content]:
-    """What the kernel says of one Ethernet card's port."""
+def port(name: str, node: str = "0") -> dict[str, Content]:
+    """What /sys says of one Ethernet card's port."""
     return {
         f"/sys/class/net/{name}/type": "1\n",
-        f"/sys/class/net/{name}/speed": f"{speed}\n",
-        f"/sys/class/net/{name}/mtu": f"{mtu}\n",
         f"/sys/class/net/{name}/device": folder(),
         f"/sys/class/net/{name}/device/numa_node": f"{node}\n",
     }
+
+
+def card(name: str, *addresses: str, speed: int = 100_000, mtu: int = 1500, **more: Any) -> Interface:
+    """Its interface, with what its driver says."""
+    return interface(name, *addresses, speed=speed, mtu=mtu, **more)
 
 
 def judge(

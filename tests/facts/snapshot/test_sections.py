@@ -12,12 +12,8 @@ from npudoctor.facts.snapshot import sections
 from npudoctor.facts.snapshot.sections import READERS, Section, read_section
 from npudoctor.facts.snapshot.values import Fact, Value
 from npudoctor.host import Host
-from npudoctor.testing import Content, FakeNetwork, fake_host, interface, unreadable
+from npudoctor.testing import Content, FakeNetwork, Limit, fake_host, interface, unreadable
 
-LIMITS = (
-    "Limit                     Soft Limit           Hard Limit           Units\n"
-    "Max open files            1024                 unlimited            files\n"
-)
 GROUP = "/sys/fs/cgroup/job"
 
 
@@ -74,7 +70,6 @@ def test_of_variables_names_are_kept_and_secrets_are_not() -> None:
 
 def test_limits_of_the_process_and_of_its_groups() -> None:
     files = {
-        "/proc/self/limits": LIMITS,
         "/proc/self/cgroup": "0::/job/step\n",
         f"{GROUP}/memory.max": "1073741824\n",
         f"{GROUP}/memory.current": "4096\n",
@@ -85,7 +80,7 @@ def test_limits_of_the_process_and_of_its_groups() -> None:
         f"{GROUP}/pids.max": "max\n",
         f"{GROUP}/cpuset.cpus.effective": "0-7\n",
     }
-    host = fake_host(files)
+    host = fake_host(files, limits={"Max open files": Limit(1024, None)})
     assert read("limits", host)["Max open files, soft"] == 1024
     assert read("limits", host)["Max open files, hard"] == "unlimited"
     group = {

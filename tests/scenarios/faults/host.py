@@ -8,10 +8,9 @@ from tests.checks.device import npu_machine as tool
 from tests.scenarios import cann
 from tests.scenarios.fault import fault, kind
 from tests.scenarios.machines import HOME, Machine
-from tests.scenarios.system import LIMITS, MAPPED
 
 from npudoctor.host.fs.files import Space
-from npudoctor.testing import folder
+from npudoctor.testing import Limit, Memory, folder
 
 MIB, GIB = 1 << 20, 1 << 30
 INODES = 1 << 24
@@ -49,31 +48,22 @@ def _(machine: Machine) -> None:
 
 @fault("1024 open files, as of most distributions", "file-limits.low")
 def _(machine: Machine) -> None:
-    machine.files["/proc/self/limits"] = (
-        f"{LIMITS}Max open files            1024                 4096 files \n{MAPPED}"
-    )
+    machine.limits["Max open files"] = Limit(1024, 4096)
 
 
 @fault("a shell that leaves room for a handful of files", "file-limits.unusable")
 def _(machine: Machine) -> None:
-    machine.files["/proc/self/limits"] = (
-        f"{LIMITS}Max open files            6                    1048576              files \n{MAPPED}"
-    )
+    machine.limits["Max open files"] = Limit(6, 1 << 20)
 
 
 @fault("a shell with ulimit -v, as of an old login script", "memory.address-space")
 def _(machine: Machine) -> None:
-    machine.files["/proc/self/limits"] = (
-        f"{LIMITS}Max open files            1048576              1048576              files \n"
-        "Max address space         40960000             unlimited            bytes \n"
-    )
+    machine.limits["Max address space"] = Limit(40960000, None)
 
 
 @fault("other jobs have taken the memory of the machine", "memory.nearly-used")
 def _(machine: Machine) -> None:
-    machine.files["/proc/meminfo"] = (
-        f"MemTotal: {1 << 29} kB\nMemFree: {1 << 18} kB\nMemAvailable: {1 << 20} kB\n"
-    )
+    machine.memory = Memory(512 << 30, 1 << 30)
 
 
 GROUPS: Mapping[str, tuple[str, str, str]] = {

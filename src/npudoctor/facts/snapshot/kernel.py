@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from npudoctor.core.errors import NotRunning
 from npudoctor.core.sizes import size_text
 from npudoctor.facts.snapshot.values import Fact, Value, fact
-from npudoctor.facts.system.limits import group_folders, meminfo, memory_group, parse_limits
+from npudoctor.facts.system.limits import group_folders, memory_group
 from npudoctor.host.host import Host
 
 SMALL = 4096  # bytes of a file of the kernel; of 4 MiB and more it refuses to read anything of /proc/sys
@@ -41,7 +41,7 @@ def system(host: Host) -> Iterator[Fact]:
     yield fact("container", lambda: _of_running(host, machine.container()))
     yield fact("processors", lambda: _first_line(host, "/sys/devices/system/cpu/online"))
     # What the firmware keeps for itself differs by some MiB on nodes that are alike.
-    yield fact("memory", lambda: _rounded(meminfo(host).get("MemTotal")))
+    yield fact("memory", lambda: f"{round(host.resources.memory().total / (1 << 30))} GiB")
 
 
 def _of_running(host: Host, value: Value) -> Value:
@@ -51,14 +51,9 @@ def _of_running(host: Host, value: Value) -> Value:
     return value
 
 
-def _rounded(count: Value) -> Value:
-    return f"{round(count / (1 << 30))} GiB" if isinstance(count, int) else None
-
-
 def limits(host: Host) -> Iterator[Fact]:
     """What `ulimit` shows, of the examined process, and the room of /dev/shm."""
-    path = f"/proc/{host.options.env_of or 'self'}/limits"
-    for name, limit in parse_limits(host.running_files.text(path) or "").items():
+    for name, limit in host.resources.limits(host.options.env_of).items():
         for kind, number in (("soft", limit.soft), ("hard", limit.hard)):
             yield Fact(f"{name}, {kind}", "unlimited" if number is None else number)
     yield fact("/dev/shm", lambda: _shm(host))  # noqa: S108
@@ -137,6 +132,6 @@ def network(host: Host) -> Iterator[Fact]:
         name = interface.name
         yield Fact(f"{name} state", interface.state if interface.up else "off")
         yield Fact(f"{name} kind", interface.kind or "card")
-        yield Fact(f"{name} MTU", interface.mtu or None)
+        yield fact(f"{name} MTU", lambda name=name: host.network.link_settings(name).mtu or None)  # type: ignore[misc]
         if interface.master:
             yield Fact(f"{name} is a port of", interface.master)

@@ -7,23 +7,13 @@ from typing import Optional
 
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
-from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
 from npudoctor.host.host import Host
+from npudoctor.host.resources import Limit
 
 UNLIMITED = 1 << 62  # from here on it means unlimited: cgroup v1 writes the largest number of pages
 CGROUPS = "/sys/fs/cgroup"
 GIVEN_BACK = ("inactive_file", "active_file", "slab_reclaimable")
-
-_COLUMNS = pattern(r"\s{2,}")
-
-
-@dataclass(frozen=True)
-class Limit:
-    """A soft and a hard limit; None is unlimited."""
-
-    soft: Optional[int]
-    hard: Optional[int]
 
 
 @dataclass(frozen=True)
@@ -41,34 +31,12 @@ class MemoryGroup:
         return max(0, self.limit - self.used)
 
 
-def parse_limits(text: str) -> dict[str, Limit]:
-    """/proc/PID/limits by the name in its first column."""
-    limits = {}
-    for line in text.splitlines()[1:]:
-        columns = _COLUMNS.split(line.strip())
-        if len(columns) >= 3:
-            limits[columns[0]] = Limit(_number(columns[1]), _number(columns[2]))
-    return limits
-
-
 def limit_of(host: Host, name: str) -> Limit:
     """A limit of the examined process, which the job inherits; CannotTell when the kernel does not say."""
-    path = f"/proc/{host.options.env_of or 'self'}/limits"
-    limit = parse_limits(host.running_files.text(path) or "").get(name)
+    limit = host.resources.limits(host.options.env_of).get(name)
     if limit is None:
-        raise CannotTell(_("{path} does not list the limit {name}", path=path, name=name))
+        raise CannotTell(_("the kernel does not state the limit {name}", name=name))
     return limit
-
-
-def meminfo(host: Host) -> dict[str, int]:
-    """The rows of /proc/meminfo that are sizes, in bytes."""
-    sizes = {}
-    for line in (host.running_files.text("/proc/meminfo") or "").splitlines():
-        name, _colon, rest = line.partition(":")
-        words = rest.split()
-        if words and words[0].isdigit():
-            sizes[name] = int(words[0]) << 10
-    return sizes
 
 
 def memory_group(host: Host) -> Optional[MemoryGroup]:

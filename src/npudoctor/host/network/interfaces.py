@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import struct
-import sys
 from collections.abc import Iterable
 from typing import Optional
 
@@ -12,10 +11,11 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass, replace
 from npudoctor.core.messages import _, strerror
 from npudoctor.host.network.netlink import GET_ADDRESS, GET_LINK, Message, dump
+from npudoctor.host.psutil_door import ask_psutil
 
 _UP, _LOOPBACK = 0x1, 0x8
-# IFLA_IFNAME, IFLA_MTU, IFLA_MASTER, IFLA_OPERSTATE, IFLA_LINKINFO
-_NAME, _MTU, _MASTER, _STATE, _INFO = 3, 4, 10, 16, 18
+# IFLA_IFNAME, IFLA_MASTER, IFLA_OPERSTATE, IFLA_LINKINFO
+_NAME, _MASTER, _STATE, _INFO = 3, 10, 16, 18
 _KIND = 1  # IFLA_INFO_KIND
 _ADDRESS, _LOCAL, _LABEL, _FLAGS = 1, 2, 3, 8  # IFA_ADDRESS, IFA_LOCAL, IFA_LABEL, IFA_FLAGS
 _STATES = ("unknown", "notpresent", "down", "lowerlayerdown", "testing", "dormant", "up")
@@ -51,8 +51,6 @@ class Address:
 class Interface:
     """A network interface. `up`: switched on; `state`: the kernel's operstate, "unknown" where the driver
     does not say; `kind`: "" for a card, else bridge, veth, vlan, bond...; `master`: what it is a port of.
-
-    `mtu`: in bytes, 0 where the kernel does not say. /sys may be that of another namespace.
     """
 
     name: str
@@ -63,7 +61,6 @@ class Interface:
     kind: str = ""
     master: str = ""
     addresses: tuple[Address, ...] = ()
-    mtu: int = 0
 
     @property
     def alive(self) -> bool:
@@ -103,6 +100,23 @@ def interfaces() -> list[Interface]:
     except OSError as error:
         why = strerror(error.errno) if error.errno else str(error)
         raise CannotTell(_("cannot query the kernel for interfaces: {why}", why=why)) from error
+
+
+@dataclass(frozen=True)
+class LinkSettings:
+    """The MTU of an interface in bytes, its speed in Mb/s; 0 where the driver does not say."""
+
+    mtu: int = 0
+    speed: int = 0
+
+
+def link_settings() -> dict[str, LinkSettings]:
+    """Those of all interfaces of this network namespace, by name, as psutil has them of the driver.
+
+    /sys/class/net may be that of another namespace.
+    """
+    cards = ask_psutil(_("the interfaces"), lambda psutil: psutil.net_if_stats())
+    return {name: LinkSettings(card.mtu, card.speed) for name, card in cards.items()}
 
 
 def interface_addresses() -> frozenset[str]:
@@ -152,7 +166,6 @@ def _link(fixed: bytes, attributes: dict[int, bytes]) -> Interface:
         _STATES[state] if state < len(_STATES) else "unknown",
         bool(flags & _LOOPBACK),
         _text(nested(attributes.get(_INFO, b"")).get(_KIND, b"")),
-        mtu=int.from_bytes(attributes.get(_MTU, b"")[:4], sys.byteorder),
     )
 
 

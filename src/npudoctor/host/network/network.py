@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Callable, Optional
 
-from npudoctor.host.network.interfaces import Interface, interfaces
+from npudoctor.core.errors import CannotTell
+from npudoctor.host.network.interfaces import Interface, LinkSettings, interfaces, link_settings
 from npudoctor.host.network.routes import Route, route_to
 
 
@@ -16,9 +17,11 @@ class Network:
         self,
         ask_interfaces: Callable[[], Sequence[Interface]] = interfaces,
         ask_way: Callable[[str, str, int], Optional[Route]] = route_to,
+        ask_settings: Callable[[], Mapping[str, LinkSettings]] = link_settings,
     ) -> None:
-        self._ask_interfaces, self._ask_way = ask_interfaces, ask_way
+        self._ask_interfaces, self._ask_way, self._ask_settings = ask_interfaces, ask_way, ask_settings
         self._interfaces: Optional[Sequence[Interface]] = None
+        self._settings: Optional[Mapping[str, LinkSettings]] = None
         self._ways: dict[tuple[str, str, int], Optional[Route]] = {}
 
     def interfaces(self) -> Sequence[Interface]:
@@ -26,6 +29,19 @@ class Network:
         if self._interfaces is None:
             self._interfaces = self._ask_interfaces()
         return self._interfaces
+
+    def link_settings(self, name: str) -> LinkSettings:
+        """MTU and speed of an interface."""
+        if self._settings is None:
+            self._settings = self._ask_settings()
+        return self._settings.get(name, LinkSettings())
+
+    def mtu_of(self, name: str) -> Optional[int]:
+        """Its MTU as a fact that decides nothing: None where it is not told."""
+        try:
+            return self.link_settings(name).mtu or None
+        except CannotTell:
+            return None
 
     def named(self, name: str) -> Optional[Interface]:
         """The interface of this name, or with an address that is labelled so."""
