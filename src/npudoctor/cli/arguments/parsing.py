@@ -15,8 +15,10 @@ from npudoctor.cli.fleet import options as f
 from npudoctor.core.messages import _
 from npudoctor.render.columns import pad, width, wrapped
 
-# typer carries its own click from 0.26 on: what a usage error is, only typer can tell.
-USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
+
+def is_usage_error(error: Exception) -> bool:
+    """Whether click refuses a line: typer names no class for it, and has its own click from 0.26 on."""
+    return hasattr(error, "format_message")
 
 
 class _Common:
@@ -26,9 +28,9 @@ class _Common:
         """Take the arguments; an error knows its context."""
         try:
             return super().parse_args(ctx, args)  # type: ignore[misc]
-        except USAGE_ERROR as error:
-            if getattr(error, "ctx", None) is None:
-                error.ctx = ctx
+        except Exception as error:
+            if is_usage_error(error) and getattr(error, "ctx", None) is None:
+                error.ctx = ctx  # type: ignore[attr-defined]
             raise
 
     def format_usage(self, ctx: Any, formatter: Any) -> None:
