@@ -15,6 +15,8 @@ CATALOGUES = $(wildcard src/npudoctor/locale/*/LC_MESSAGES/*.po)
 EXPLAIN = src/npudoctor/explain
 SIGNATURES := $(wildcard src/npudoctor/knowledge/signatures/*/*.toml) $(addprefix $(EXPLAIN)/, \
 	$(shell sed -n '/^_CODE = /,/^$$/s/.*"\(.*\.py\)".*/\1/p' $(EXPLAIN)/signatures/prepared.py))
+# What commands declare, of which the table of plain lines, completion and manual pages are made.
+COMMANDS := $(wildcard src/npudoctor/cli/*.py src/npudoctor/cli/fleet/*.py) src/npudoctor/cli/arguments/options.py
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
@@ -45,7 +47,7 @@ help:
 
 # A stamp for each set of extras. pip runs again when what is installed, or how it is built, has changed;
 # sources need no reinstall, as the install is editable.
-STAMP_NEEDS = pyproject.toml $(wildcard build_backend/*.py start/* start/.npudoctor*) $(CATALOGUES) $(SIGNATURES) $(BIN)/python
+STAMP_NEEDS = pyproject.toml $(wildcard build_backend/*.py start/* start/.npudoctor*) $(CATALOGUES) $(SIGNATURES) $(COMMANDS) $(BIN)/python
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -152,7 +154,7 @@ test-deps:
 
 clean:
 	rm -rf .venv .venv-* build dist site share *.egg-info .mypy_cache .pytest_cache .ruff_cache
-	rm -f $(CATALOGUES:.po=.mo) src/npudoctor/explain/table.json
+	rm -f $(CATALOGUES:.po=.mo) src/npudoctor/explain/table.json src/npudoctor/cli/arguments/plain.json
 	find src checks tests tools build_backend -name __pycache__ -prune -exec rm -rf {} +
 
 scenarios: $(VENV)/.installed-test

@@ -1,5 +1,5 @@
-"""The build backend: setuptools, after the message catalogues, the table of `explain`, the completion for
-shells and the manual pages were made.
+"""The build backend: setuptools, after the message catalogues, the table of `explain`, that of plain command
+lines, the completion for shells and the manual pages were made.
 
 The .po files and the signatures are in git, what is made of them is not. Made here, and not by the Makefile,
 it reaches everybody: `pip install .`, the editable install, the sdist and the wheel.
@@ -31,6 +31,7 @@ __all__ = [
     "build_sdist",
     "build_wheel",
     "compile_catalogues",
+    "compile_plain_table",
     "compile_share",
     "compile_signatures",
     "get_requires_for_build_editable",
@@ -71,6 +72,12 @@ def compile_signatures(root: Path = ROOT) -> Path:
     return root / "src" / "npudoctor" / "explain" / "table.json"
 
 
+def compile_plain_table(root: Path = ROOT) -> Path:
+    """Make the table by which plain command lines are read without typer, and return the file."""
+    _run_package(root, "from npudoctor.cli.companions.plain_table import write; write()")
+    return root / "src" / "npudoctor" / "cli" / "arguments" / "plain.json"
+
+
 def compile_share(root: Path = ROOT) -> list[Path]:
     """Write completion and manual pages, after all else was made, and return the files."""
     folder = root / "share"
@@ -87,6 +94,7 @@ def compile_share(root: Path = ROOT) -> list[Path]:
 def _prepare() -> None:
     compile_catalogues()
     compile_signatures()
+    compile_plain_table()
     compile_share()
     # setuptools never empties its scratch folder: a check that was deleted since would be in the next wheel.
     shutil.rmtree(ROOT / "build" / "lib", ignore_errors=True)
@@ -122,5 +130,5 @@ def build_editable(
 
 
 if __name__ == "__main__":
-    for path in (*compile_catalogues(), compile_signatures(), *compile_share()):
+    for path in (*compile_catalogues(), compile_signatures(), compile_plain_table(), *compile_share()):
         print(path.relative_to(ROOT))

@@ -31,7 +31,8 @@ else:
 
 ROOT = Path(__file__).resolve().parent.parent
 MADE_HERE = (
-    ".git", ".venv*", "build", "dist", "share", "*.egg-info", "__pycache__", ".*_cache", "*.mo", "table.json"
+    ".git", ".venv*", "build", "dist", "share", "*.egg-info", "__pycache__", ".*_cache", "*.mo", "table.json",
+    "plain.json",
 )  # fmt: skip
 # Completion, and manual pages of npudoctor and of each command, in both languages.
 PAGES = ["-".join(("npudoctor", *command.words)) + ".1" for command in all_commands(command_tree())]
@@ -39,6 +40,7 @@ SHARE = [
     *(f"share/{path}" for path in COMPLETIONS.values()),
     *(f"share/{folder}/{page}" for folder in MANUALS.values() for page in PAGES),
 ]
+TABLES = ("explain/table.json", "cli/arguments/plain.json")
 DATA = f"npudoctor-{__version__}.data/data"
 SCRIPTS = f"npudoctor-{__version__}.data/scripts"
 PLACES = {"src/npudoctor": "npudoctor", "checks": "npudoctor/checks"}
@@ -84,7 +86,7 @@ def expected(tree: Path) -> set[str]:
                 names.add(f"{package}/{path.relative_to(tree / folder).as_posix()}")
     catalogues = {name[: -len("po")] + "mo" for name in names if name.endswith(".po")}
     scripts = {f"{SCRIPTS}/{path.name}" for path in (tree / "start").iterdir()}
-    made = {"npudoctor/explain/table.json", *(f"{DATA}/{path}" for path in SHARE)}
+    made = {f"npudoctor/{table}" for table in TABLES} | {f"{DATA}/{path}" for path in SHARE}
     return names | catalogues | scripts | made
 
 
@@ -140,7 +142,7 @@ def test_the_sdist_has_the_sources_the_tests_and_the_catalogues(packages: Packag
             if path.is_file() and "__pycache__" not in path.parts:
                 wanted.add(path.relative_to(packages.tree).as_posix())
     wanted |= {name[: -len("po")] + "mo" for name in wanted if name.endswith(".po")}
-    wanted |= {"src/npudoctor/explain/table.json", *SHARE}
+    wanted |= {f"src/npudoctor/{table}" for table in TABLES} | set(SHARE)
     assert sorted(wanted - names) == []
 
 

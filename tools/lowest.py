@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def lowest(requirement: str) -> str:
-    """`typer>=0.16,<0.29` becomes `typer==0.16`, its marker is kept."""
+    """`typer>=0.16` becomes `typer==0.16`, its marker is kept."""
     parsed = Requirement(requirement)
     bounds = [specifier.version for specifier in parsed.specifier if specifier.operator in {">=", "=="}]
     if len(bounds) != 1:

@@ -7,7 +7,7 @@ import re
 import pytest
 from tests.scenarios.machines import HOME, Machine, healthy, host_of
 
-from npudoctor.cli.explaining import installed_on
+from npudoctor.cli.diagnosis import installed_on
 from npudoctor.core.messages import activate
 from npudoctor.explain.signatures.remedies import Installed, remedy_on
 from npudoctor.explain.signatures.signatures import Signature, built_in

@@ -94,7 +94,7 @@ def _end_together() -> None:
 
 def _explained(beginning: JobStart, variables: Mapping[str, str]) -> str:
     """A log that shows no failure, or one that nobody knows, is no explanation."""
-    from npudoctor.cli.explaining import ExplainRequest, explain_words
+    from npudoctor.cli.diagnosis import ExplainRequest, explain_words
     from npudoctor.explain.reading.gather import automatic
     from npudoctor.explain.reading.newest import LOOSE
     from npudoctor.explain.signatures.remedies import remedied

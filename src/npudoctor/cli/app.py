@@ -9,9 +9,12 @@ from typing import Any, Optional
 import typer
 
 from npudoctor import __version__
-from npudoctor.cli.arguments.options import Lang, Version
-from npudoctor.cli.arguments.parsing import Group, StrictCommand, Wrapper, command_function
+from npudoctor.cli.arguments.options import Color, Lang, Version
+from npudoctor.cli.arguments.parsing import Group, StrictCommand, Wrapper, command_function, evaluated_hints
+from npudoctor.cli.config import flag_value
+from npudoctor.cli.fleet import commands
 from npudoctor.cli.terminal import output
+from npudoctor.cli.terminal.reports import choose_color
 from npudoctor.core.messages import _
 
 COMMANDS = {
@@ -37,36 +40,52 @@ CLASSES = {"run": Wrapper}
 
 def command_line(argv: Sequence[str] = ()) -> Any:
     """The root command, in the language spoken now; only the command that the words name is loaded."""
-    # No rich and no completion: they cost start-up time on every run.
-    app = typer.Typer(
+    title = _("Can this machine train, and if not, what exactly do I type?")
+    app = _group(help=title, invoke_without_command=True)
+    npudoctor.__annotations__.update(evaluated_hints(npudoctor))
+    app.callback()(npudoctor)
+    for name in argv[:1] if argv[:1] and argv[0] in COMMANDS else COMMANDS:
+        if name != "fleet":
+            _add(app, (name,), COMMANDS[name])
+            continue
+        fleet, known = _group(), {**commands.COMMANDS, **commands.HIDDEN}
+        for below in argv[1:2] if argv[1:2] and argv[1] in known else commands.COMMANDS:
+            _add(fleet, (name, below), known[below])
+        app.add_typer(fleet, name=name, cls=Group, help=COMMANDS[name], short_help=COMMANDS[name])
+    return typer.main.get_command(app)
+
+
+def _group(**settings: Any) -> typer.Typer:
+    """Many commands. No rich and no completion: they cost start-up time on every run."""
+    return typer.Typer(
         cls=Group,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         add_completion=False,
         context_settings={"help_option_names": ["-h", "--help"]},
-        invoke_without_command=True,
         subcommand_metavar="COMMAND [ARGS]...",
-        help=_("Can this machine train, and if not, what exactly do I type?"),
+        **settings,
     )
-    app.callback()(command_function(npudoctor))
-    for name in argv[:1] if argv[:1] and argv[0] in COMMANDS else COMMANDS:
-        if name == "fleet":
-            from npudoctor.cli.fleet.commands import add_fleet
-
-            add_fleet(app, argv[1:], COMMANDS[name])
-            continue
-        function = getattr(import_module(f"npudoctor.cli.{name}"), FUNCTIONS.get(name, name))
-        text = COMMANDS[name]
-        app.command(name, cls=CLASSES.get(name, StrictCommand), help=text, short_help=text)(
-            command_function(function)
-        )
-    return typer.main.get_command(app)
 
 
-def npudoctor(ctx: typer.Context, version: Version = False, lang: Lang = None) -> Optional[int]:
+def _add(app: typer.Typer, words: tuple[str, ...], help: str) -> None:
+    module, function = place_of(words)
+    hidden = words[-1] in commands.HIDDEN
+    app.command(
+        words[-1], cls=CLASSES.get(words[-1], StrictCommand), help=help, short_help=help, hidden=hidden
+    )(command_function(getattr(import_module(module), function)))
+
+
+def place_of(words: Sequence[str]) -> tuple[str, str]:
+    """Module and name of the function of a command: one file a command."""
+    return ".".join(("npudoctor.cli", *words)), FUNCTIONS.get(words[-1], words[-1])
+
+
+def npudoctor(
+    ctx: typer.Context, version: Version = False, color: Color = None, lang: Lang = None
+) -> Optional[int]:
     """What stands before a command; alone it is a usage error, answered with the help."""
-    from npudoctor.cli.config import flag_value
-
+    choose_color(color)
     flag_value("lang", lang)
     if version:
         output.emit(f"npudoctor {__version__}\n")

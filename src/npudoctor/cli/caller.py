@@ -1,4 +1,4 @@
-"""The caller's variables and language, and how the process ends."""
+"""Who called and with what, how a command is called, and how the process ends."""
 
 from __future__ import annotations
 
@@ -6,17 +6,30 @@ import contextlib
 import os
 import sys
 from collections.abc import Mapping
-from typing import NoReturn, Optional
+from types import MappingProxyType
+from typing import Any, Callable, NoReturn, Optional
 
-from npudoctor.core.frozen import dataclass
+from npudoctor.core.frozen import dataclass, replace
 
 
 @dataclass(frozen=True)
 class Caller:
-    """Who called: the variables as they were, and the language asked for by --lang."""
+    """Who called: the variables as they were, the language asked for by --lang, and what the command was
+    called with, by parameter."""
 
     variables: Mapping[str, str]
     language: Optional[str]
+    parameters: Mapping[str, Any] = MappingProxyType({})
+
+
+def call(function: Callable[..., int], parameters: Mapping[str, Any], caller: Caller) -> int:
+    """Call a command with what its line says, whether typer has read that or the table; --color, which all
+    commands take, is heeded here."""
+    from npudoctor.cli.terminal.reports import choose_color
+
+    own = {name: value for name, value in parameters.items() if name != "color"}
+    choose_color(parameters["color"])
+    return function(replace(caller, parameters=own), **own)
 
 
 def exit_now(status: int) -> NoReturn:

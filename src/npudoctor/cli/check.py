@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from npudoctor.cli.arguments import options as o
 from npudoctor.core.messages import _
 
-FORMATS = ("text", "json", "junit", "prometheus", "nagios", "npd")
+if TYPE_CHECKING:
+    from npudoctor.cli.arguments import options as o
+    from npudoctor.cli.caller import Caller
 
-Format = Annotated[
-    o.Text,
-    o.value("--format", "|".join(FORMATS), _("Output format, for people or for programs; default text.")),
-]
+EXPORTS = ("junit", "prometheus", "nagios", "npd")
+FORMATS = ("text", "json", *EXPORTS)
 
 
 def check(
-    ctx: typer.Context,
+    caller: Caller,
     names: o.Names = None,
-    format: Format = None,
+    format: Annotated[
+        o.Text,
+        o.value("--format", "|".join(FORMATS), _("Output format, for people or for programs; default text.")),
+    ] = None,
     output: o.Output = None,
     scope: o.Scope = None,
     expect: o.Expect = None,
@@ -43,7 +43,60 @@ def check(
     verbose: o.Verbose = 0,
     quiet: o.Quiet = False,
 ) -> int:
-    """Judge this node."""
-    from npudoctor.cli.checking import check_node
+    """Judge this node and deliver the report; the exit status is the verdict."""
+    from npudoctor.cli.arguments.paths import format_for, writable
+    from npudoctor.cli.config import UsageError, not_one_of
+    from npudoctor.cli.session import open_session
+    from npudoctor.cli.terminal.reports import deliver_report
+    from npudoctor.host.fs.files import Files
+    from npudoctor.runner import runner
 
-    return check_node(ctx.params, ctx.obj)
+    if verbose and quiet:
+        raise UsageError(_("-v and -q cannot be used together"))
+    chosen = format_for(format, output)
+    if chosen in EXPORTS:
+        return _export(chosen, caller)
+    if chosen not in (None, "text", "json"):
+        raise UsageError("--format: " + not_one_of(chosen, FORMATS))
+    with open_session({**caller.parameters, "format": chosen}, caller) as session:
+        target = writable(output, Files(session.host.disk))
+        settings = session.settings(names or ())
+        report = runner.run(session.loaded, session.host, settings, session.until)
+        subjects = {}
+        if verbose:  # what each check looks at: read from the manuals, and so only for who asks
+            from npudoctor.render.listing import subject
+
+            subjects = {check.id: subject(check) for check in session.loaded.checks}
+        deliver_report(
+            report,
+            session.config["format"],
+            target,
+            verbose=verbose,
+            quiet=quiet,
+            notes=bool(settings.select),
+            subjects=subjects,
+        )
+    return report.exit_code
+
+
+def _export(format: str, caller: Caller) -> int:
+    """In a form that other programs define, which may define the exit status too."""
+    from npudoctor.cli.arguments.paths import writable
+    from npudoctor.cli.config import UsageError
+    from npudoctor.cli.session import open_session
+    from npudoctor.cli.terminal.exported import deliver_export, refuse
+    from npudoctor.host.fs.files import Files
+    from npudoctor.runner import runner
+
+    flags = caller.parameters
+    try:
+        # Programs get English unless told otherwise, as in JSON.
+        with open_session({**flags, "format": "json"}, caller) as session:
+            target = writable(flags["output"], Files(session.host.disk))
+            settings = session.settings(flags["names"] or ())
+            report = runner.run(session.loaded, session.host, settings, session.until)
+            return deliver_export(report, format, target)
+    except UsageError as error:
+        if format != "nagios":
+            raise
+        return refuse(str(error))

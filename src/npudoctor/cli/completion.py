@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from npudoctor.cli.arguments import options as o
 from npudoctor.core.messages import _
 
-Shell = Annotated[o.Text, o.argument("[bash|zsh|fish]", _("The shell; default: the one of SHELL."))]
+if TYPE_CHECKING:
+    from npudoctor.cli.arguments import options as o
+    from npudoctor.cli.caller import Caller
 
 
-def completion(ctx: typer.Context, shell: Shell = None, lang: o.Lang = None) -> int:
+def completion(
+    caller: Caller,
+    shell: Annotated[
+        o.Text, o.argument("[bash|zsh|fish]", _("The shell; default: the one of SHELL."))
+    ] = None,
+    lang: o.Lang = None,
+) -> int:
     """Print what makes Tab complete."""
     import os
 
@@ -21,8 +26,8 @@ def completion(ctx: typer.Context, shell: Shell = None, lang: o.Lang = None) -> 
     from npudoctor.cli.session import load_settings
     from npudoctor.cli.terminal import output
 
-    load_settings({"lang": lang}, ctx.obj)
-    chosen = shell or os.path.basename(ctx.obj.variables.get("SHELL", ""))
+    load_settings({"lang": lang}, caller)
+    chosen = shell or os.path.basename(caller.variables.get("SHELL", ""))
     if chosen not in share.PLACES:
         near = suggestion(chosen, share.PLACES)
         raise UsageError(

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from npudoctor.cli.arguments import options as o
 from npudoctor.cli.config import UsageError
 from npudoctor.core.messages import _
 
-First = Annotated[o.Text, o.argument("A", _("A snapshot, or a report as JSON; - reads standard input."))]
-Second = Annotated[o.Text, o.argument("B", _("What it is compared with."))]
+if TYPE_CHECKING:
+    from npudoctor.cli.arguments import options as o
+    from npudoctor.cli.caller import Caller
 
 
 def diff(
-    ctx: typer.Context,
-    first: First = None,
-    second: Second = None,
+    caller: Caller,
+    first: Annotated[
+        o.Text, o.argument("A", _("A snapshot, or a report as JSON; - reads standard input."))
+    ] = None,
+    second: Annotated[o.Text, o.argument("B", _("What it is compared with."))] = None,
     format: o.Format = None,
     output: o.Output = None,
     lang: o.Lang = None,
@@ -25,15 +25,15 @@ def diff(
 ) -> int:
     """Compare two snapshots: 0 alike, 1 different, 2 when something that may differ is unknown."""
     from npudoctor.cli.arguments.paths import writable
+    from npudoctor.cli.arguments.snapshot_file import read_snapshot
     from npudoctor.cli.session import load_settings
-    from npudoctor.cli.snapshots import read_snapshot
     from npudoctor.cli.terminal.reports import deliver
     from npudoctor.facts.snapshot.compare import compare
     from npudoctor.host.fs.files import Files, LocalDisk
     from npudoctor.render.diff_json import diff_object
     from npudoctor.render.diff_text import diff_text
 
-    settings = load_settings(ctx.params, ctx.obj)
+    settings = load_settings(caller.parameters, caller)
     if first is None or second is None:
         raise UsageError(_("two snapshots are needed: npudoctor diff A B"))
     if first == second == "-":

@@ -4,31 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Optional
 
-import typer
-
-from npudoctor.cli.arguments import options as o
 from npudoctor.core.messages import _
 
 if TYPE_CHECKING:
+    from npudoctor.cli.arguments import options as o
+    from npudoctor.cli.caller import Caller
     from npudoctor.environment import EnvironmentChanges
-
-Shell = Annotated[
-    o.Text,
-    o.value("--shell", "bash|zsh|fish|csh", _("Shell syntax to write; default: the calling shell's.")),
-]
-Write = Annotated[
-    o.Text, o.value("--write", "FILE", _("Write the lines to this file instead, completely or not at all."))
-]
-Format = Annotated[
-    o.Text, o.value("--format", "slurm|docker", _("For Slurm's TaskProlog, or for docker's --env-file."))
-]
 
 
 def env(
-    ctx: typer.Context,
-    shell: Shell = None,
-    write: Write = None,
-    format: Format = None,
+    caller: Caller,
+    shell: Annotated[
+        o.Text,
+        o.value("--shell", "bash|zsh|fish|csh", _("Shell syntax to write; default: the calling shell's.")),
+    ] = None,
+    write: Annotated[
+        o.Text,
+        o.value("--write", "FILE", _("Write the lines to this file instead, completely or not at all.")),
+    ] = None,
+    format: Annotated[
+        o.Text, o.value("--format", "slurm|docker", _("For Slurm's TaskProlog, or for docker's --env-file."))
+    ] = None,
     python: o.Python = None,
     lang: o.Lang = None,
     config: o.ConfigFile = None,
@@ -36,11 +32,11 @@ def env(
     """Print the export lines with which the environment checks pass."""
     from npudoctor.cli.arguments.shells import form_of
 
-    form = form_of(shell, format, ctx.obj.variables)
-    return _print(ctx, form, {"python": python, "lang": lang, "config": config}, write)
+    form = form_of(shell, format, caller.variables)
+    return _print(caller, form, {"python": python, "lang": lang, "config": config}, write)
 
 
-def _print(ctx: typer.Context, form: str, flags: dict[str, Optional[str]], write: Optional[str]) -> int:
+def _print(caller: Caller, form: str, flags: dict[str, Optional[str]], write: Optional[str]) -> int:
     """What ends otherwise than with 0 and lines makes an `eval` fail: cli/main.py."""
     from npudoctor.cli.arguments.paths import own_file
     from npudoctor.cli.session import open_session
@@ -51,7 +47,7 @@ def _print(ctx: typer.Context, form: str, flags: dict[str, Optional[str]], write
     from npudoctor.host.fs.files import Files
     from npudoctor.render.environment import Inexpressible, render_changes
 
-    with open_session(flags, ctx.obj) as session:
+    with open_session(flags, caller) as session:
         target = own_file(write, Files(session.host.disk), "--write")
         try:
             with waiting_for_programs(session.host, _("interrupted: nothing was set")):

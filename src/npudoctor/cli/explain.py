@@ -3,47 +3,43 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from npudoctor.cli.arguments import options as o
 from npudoctor.core.messages import _
 
-Logs = Annotated[
-    o.Texts,
-    o.argument(
-        "[LOG|DIR|-|CODE]...",
-        _("Log, folder or code to explain; default: the newest run's logs in this directory."),
-    ),
-]
-Verify = Annotated[
-    bool, o.switch("--verify", help=_("Run the checks that confirm the cause on this machine."))
-]
-Collect = Annotated[
-    o.Text,
-    o.value(
-        "--collect",
-        "OUT.tar.gz",
-        _("Also pack what support asks for: report, relevant log lines, versions."),
-    ),
-]
-Deadline = Annotated[
-    o.Text,
-    o.value(
-        "--deadline",
-        "SECONDS",
-        _("Seconds that reading may take; default 60 for a folder, 600 for files."),
-    ),
-]
+if TYPE_CHECKING:
+    from npudoctor.cli.arguments import options as o
+    from npudoctor.cli.caller import Caller
 
 
 def explain(
-    ctx: typer.Context,
-    logs: Logs = None,
-    verify: Verify = False,
-    collect: Collect = None,
-    deadline: Deadline = None,
+    caller: Caller,
+    logs: Annotated[
+        o.Texts,
+        o.argument(
+            "[LOG|DIR|-|CODE]...",
+            _("Log, folder or code to explain; default: the newest run's logs in this directory."),
+        ),
+    ] = None,
+    verify: Annotated[
+        bool, o.switch("--verify", help=_("Run the checks that confirm the cause on this machine."))
+    ] = False,
+    collect: Annotated[
+        o.Text,
+        o.value(
+            "--collect",
+            "OUT.tar.gz",
+            _("Also pack what support asks for: report, relevant log lines, versions."),
+        ),
+    ] = None,
+    deadline: Annotated[
+        o.Text,
+        o.value(
+            "--deadline",
+            "SECONDS",
+            _("Seconds that reading may take; default 60 for a folder, 600 for files."),
+        ),
+    ] = None,
     format: o.Format = None,
     output: o.Output = None,
     lang: o.Lang = None,
@@ -52,7 +48,7 @@ def explain(
     """Say what a failing log means."""
     from npudoctor.cli import bundle
     from npudoctor.cli.arguments.paths import format_for, writable
-    from npudoctor.cli.explaining import ExplainRequest, explain_words, installed_on, verify_diagnosis
+    from npudoctor.cli.diagnosis import ExplainRequest, explain_words, installed_on, verify_diagnosis
     from npudoctor.cli.session import load_settings, open_session
     from npudoctor.cli.terminal.output import complain
     from npudoctor.cli.terminal.reports import deliver, style_for
@@ -63,7 +59,7 @@ def explain(
 
     started = time.monotonic()
     flags = {"format": format_for(format, output), "lang": lang, "config": config}
-    settings = load_settings({**flags, "deadline": deadline}, ctx.obj)
+    settings = load_settings({**flags, "deadline": deadline}, caller)
     seconds = None if deadline is None else settings["deadline"]
     disk = LocalDisk()
     try:
@@ -71,14 +67,14 @@ def explain(
         packed = None if collect is None else bundle.place(collect, Files(disk))
     finally:
         disk.close()
-    explanation = explain_words(ExplainRequest(tuple(logs or ()), ctx.obj.variables, started, seconds))
+    explanation = explain_words(ExplainRequest(tuple(logs or ()), caller.variables, started, seconds))
     if verify:
-        with open_session(flags, ctx.obj) as session:
+        with open_session(flags, caller) as session:
             explanation = remedied(verify_diagnosis(explanation, session), installed_on(session.host))
     else:
         explanation = remedied(explanation, None)
     if packed is not None:
-        with open_session(flags, ctx.obj) as session:
+        with open_session(flags, caller) as session:
             bundle.collect(packed, explanation, session)
         complain(_("{path} is written", path=packed))
     deliver(

@@ -5,44 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from npudoctor.cli.arguments import options as o
 from npudoctor.core.messages import _
 
 if TYPE_CHECKING:
+    from npudoctor.cli.arguments import options as o
+    from npudoctor.cli.caller import Caller
     from npudoctor.cli.session import Session
     from npudoctor.fixing.engine import FixReport
     from npudoctor.fixing.plan import FixRequest
 
-Names = Annotated[
-    o.Texts, o.argument("[ID|CODE]...", _("What to fix; without a selection only the plan is shown."))
-]
-CacheServer = Annotated[
-    bool, o.switch("--cache-server", help=_("Leftovers of dead MindSpore cache servers."))
-]
-All = Annotated[bool, o.switch("--all", help=_("Everything that can be fixed."))]
-Yes = Annotated[bool, o.switch("--yes", "-y", help=_("Do not ask; apply the safe fixes."))]
-Risk = Annotated[
-    o.Text, o.value("--risk", "safe|caution", _("Highest risk that --yes accepts; default safe."))
-]
-Owner = Annotated[
-    o.Texts,
-    o.value("--owner", "USER", _("As root: also remove this user's leftovers; may be repeated.")),
-]
 
 _OURS = ("names", "cache_server", "everything", "dry_run", "yes", "risk", "owner")
 
 
 def fix(
-    ctx: typer.Context,
-    names: Names = None,
-    cache_server: CacheServer = False,
-    everything: All = False,
+    caller: Caller,
+    names: Annotated[
+        o.Texts, o.argument("[ID|CODE]...", _("What to fix; without a selection only the plan is shown."))
+    ] = None,
+    cache_server: o.CacheServer = False,
+    everything: Annotated[bool, o.switch("--all", help=_("Everything that can be fixed."))] = False,
     dry_run: o.DryRun = False,
-    yes: Yes = False,
-    risk: Risk = None,
-    owner: Owner = None,
+    yes: Annotated[bool, o.switch("--yes", "-y", help=_("Do not ask; apply the safe fixes."))] = False,
+    risk: o.Risk = None,
+    owner: o.Owner = None,
     expect: o.Expect = None,
     python: o.Python = None,
     env_of: o.EnvOf = None,
@@ -61,8 +47,8 @@ def fix(
 
     selection = [*(names or ()), *(["cache-server"] if cache_server else ())]
     # The other flags are those of `check`, and mean the same.
-    flags = {name: value for name, value in ctx.params.items() if name not in _OURS}
-    with open_session(flags, ctx.obj, _owners(owner or ())) as session:
+    flags = {name: value for name, value in caller.parameters.items() if name not in _OURS}
+    with open_session(flags, caller, _owners(owner or ())) as session:
         request = _fix_request(session, selection, everything, dry_run=dry_run, yes=yes, risk=risk or "safe")
         report = _carry_out(session, request)
         deliver_fix(report, session.config["format"])

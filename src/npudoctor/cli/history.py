@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
-import typer
-
-from npudoctor.cli.arguments import options as o
 from npudoctor.core.messages import _
 
-Name = Annotated[
-    o.Text, o.argument("[RUN]", _("Show all that this run did; the start of its name is enough."))
-]
-Number = Annotated[o.Text, o.value("--number", "N", _("Only the newest N runs; default all."), "-n")]
+if TYPE_CHECKING:
+    from npudoctor.cli.arguments import options as o
+    from npudoctor.cli.caller import Caller
 
 
 def history(
-    ctx: typer.Context,
-    run: Name = None,
-    number: Number = None,
+    caller: Caller,
+    run: Annotated[
+        o.Text, o.argument("[RUN]", _("Show all that this run did; the start of its name is enough."))
+    ] = None,
+    number: Annotated[
+        o.Text, o.value("--number", "N", _("Only the newest N runs; default all."), "-n")
+    ] = None,
     format: o.Format = None,
     lang: o.Lang = None,
     config: o.ConfigFile = None,
@@ -30,9 +30,9 @@ def history(
     from npudoctor.cli.terminal.reports import deliver, style_for
     from npudoctor.render.history import history_object, history_text, run_text
 
-    settings = load_settings({"format": format, "lang": lang, "config": config}, ctx.obj)
+    settings = load_settings({"format": format, "lang": lang, "config": config}, caller)
     count = _count(number)
-    with own_machine(ctx.obj) as host:
+    with own_machine(caller) as host:
         runs = own_runs(host)
     if run is not None:
         chosen = run_named(runs, run)

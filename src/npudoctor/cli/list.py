@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import typer
-
-from npudoctor.cli.arguments import options as o
-
 if TYPE_CHECKING:
+    from npudoctor.cli.arguments import options as o
     from npudoctor.cli.caller import Caller
 
 
 def list_checks(
-    ctx: typer.Context, knowledge: o.Knowledge = False, format: o.Format = None, lang: o.Lang = None
+    caller: Caller, knowledge: o.Knowledge = False, format: o.Format = None, lang: o.Lang = None
 ) -> int:
     """List all checks and their codes."""
     from npudoctor.cli.session import load_settings
 
-    config = load_settings({"format": format, "lang": lang}, ctx.obj)
-    (_list_tables if knowledge else _list_checks)(ctx.obj, config["format"])
+    config = load_settings({"format": format, "lang": lang}, caller)
+    (_list_tables if knowledge else _list_checks)(caller, config["format"])
     return 0
 
 

@@ -9,8 +9,8 @@ import os
 from collections.abc import Sequence
 from typing import Callable, Optional
 
-from npudoctor.cli.arguments.plain import check_flags
-from npudoctor.cli.caller import Caller, exit_now
+from npudoctor.cli.arguments.table import read_line
+from npudoctor.cli.caller import Caller, call, exit_now
 from npudoctor.cli.terminal import output, signals
 from npudoctor.core import messages, threads
 
@@ -66,13 +66,9 @@ def _invoke(argv: list[str]) -> int:
     variables = {name: value for name, value in os.environ.items() if name}
     caller = Caller(variables, _asked_language(argv))
     _speak(caller.language or messages.language_of(caller.variables))
-    flags = check_flags(argv)
-    if flags is not None:
-        from npudoctor.cli.checking import check_node
-        from npudoctor.cli.terminal.reports import choose_color
-
-        choose_color(flags["color"])
-        return check_node(flags, caller)
+    line = read_line(argv)
+    if line is not None:
+        return call(*line, caller) or 0
     from npudoctor.cli.app import command_line
 
     # Not .main(): it would turn a broken pipe into status 1, which means "not ready".

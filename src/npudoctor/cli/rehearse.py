@@ -6,25 +6,25 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Optional
 
-import typer
-
-from npudoctor.cli.arguments import options as o
 from npudoctor.core.messages import _
 
 if TYPE_CHECKING:
+    from npudoctor.cli.arguments import options as o
+    from npudoctor.cli.caller import Caller
     from npudoctor.rehearsal.fault import Fault
 
 LACKING = 2
-Name = Annotated[o.Text, o.argument("FAULT", _("What is to be wrong: a name of --list, or a code."))]
-Rest = Annotated[o.Texts, o.argument("[-- OPTIONS OF check]...", _("For the reports of both checks."))]
-Listing = Annotated[bool, o.switch("--list", help=_("List the faults that can be rehearsed."))]
 
 
 def rehearse(
-    ctx: typer.Context,
-    name: Name = None,
-    options: Rest = None,
-    listing: Listing = False,
+    caller: Caller,
+    name: Annotated[
+        o.Text, o.argument("FAULT", _("What is to be wrong: a name of --list, or a code."))
+    ] = None,
+    options: Annotated[
+        o.Texts, o.argument("[-- OPTIONS OF check]...", _("For the reports of both checks."))
+    ] = None,
+    listing: Annotated[bool, o.switch("--list", help=_("List the faults that can be rehearsed."))] = False,
     format: o.Format = None,
     lang: o.Lang = None,
 ) -> int:
@@ -32,7 +32,7 @@ def rehearse(
     from npudoctor.cli.config import UsageError
     from npudoctor.cli.session import load_settings
 
-    config = load_settings({"format": format, "lang": lang}, ctx.obj)
+    config = load_settings({"format": format, "lang": lang}, caller)
     if listing:
         return _list(config["format"])
     if config["format"] != "text":

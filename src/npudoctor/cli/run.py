@@ -6,9 +6,6 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Optional
 
-import typer
-
-from npudoctor.cli.arguments import options as o
 from npudoctor.cli.caller import Caller, exit_now
 from npudoctor.cli.config import UsageError
 from npudoctor.cli.terminal.output import complain, write_stderr
@@ -17,6 +14,7 @@ from npudoctor.core.messages import _, strerror
 from npudoctor.launch.preflight import Preflight, from_json
 
 if TYPE_CHECKING:
+    from npudoctor.cli.arguments import options as o
     from npudoctor.launch.inherited import InheritedState
 
 FAILED = 125
@@ -24,7 +22,7 @@ UNDETERMINED, NOT_READY = "undetermined", "not_ready"
 
 
 def run(
-    ctx: typer.Context,
+    caller: Caller,
     command: o.Words = None,
     scope: o.JobScope = None,
     expect: o.Expect = None,
@@ -52,10 +50,10 @@ def run(
     if not command:
         raise UsageError(_("the command to start is missing: npudoctor run [OPTIONS] [--] COMMAND..."))
     # Only now is it known which words were ours: a --lang among the job's words is the job's.
-    caller = Caller(ctx.obj.variables, lang and messages.language_of({"NPUDOCTOR_LANG": lang}))
+    caller = Caller(caller.variables, lang and messages.language_of({"NPUDOCTOR_LANG": lang}))
     messages.activate(caller.language or messages.language_of(caller.variables))
     try:
-        return _run(ctx.params, caller, command)
+        return _run(caller.parameters, caller, command)
     except UsageError:
         raise
     except OSError as error:  # such as EAGAIN of fork, at the limit of processes

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from npudoctor.cli.arguments import options as o
 from npudoctor.core.messages import _
+
+if TYPE_CHECKING:
+    from npudoctor.cli.arguments import options as o
+    from npudoctor.cli.caller import Caller
 
 DOCUMENTS = ("report", "fix", "explain", "history", "snapshot", "diff", "fleet", "fleet-fix", "pairs")
 
-Document = Annotated[str, o.argument(f"[{'|'.join(DOCUMENTS)}]", _("The document to print; default report."))]
 
-
-def schema(ctx: typer.Context, document: Document = "report", lang: o.Lang = None) -> int:
+def schema(
+    caller: Caller,
+    document: Annotated[
+        str, o.argument(f"[{'|'.join(DOCUMENTS)}]", _("The document to print; default report."))
+    ] = "report",
+    lang: o.Lang = None,
+) -> int:
     """Print the JSON Schema of a document."""
     from importlib.resources import files
 
@@ -22,7 +27,7 @@ def schema(ctx: typer.Context, document: Document = "report", lang: o.Lang = Non
     from npudoctor.cli.session import load_settings
     from npudoctor.cli.terminal import output
 
-    load_settings({"lang": lang}, ctx.obj)
+    load_settings({"lang": lang}, caller)
     known = set(DOCUMENTS)
     if document not in known:
         raise UsageError(

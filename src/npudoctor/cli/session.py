@@ -183,7 +183,7 @@ def _watch(runs: Sequence[CheckRun], host: Host) -> contextlib.AbstractContextMa
 
 def _snapshot(path: str) -> object:
     """The snapshot of --like; only who names one pays for reading it."""
-    from npudoctor.cli.snapshots import read_snapshot
+    from npudoctor.cli.arguments.snapshot_file import read_snapshot
 
     return read_snapshot(path, "--like")
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from npudoctor.cli.arguments import options as o
 from npudoctor.core.messages import _
 
-Name = Annotated[o.Text, o.argument("ID|CODE", _("A check, or one of its codes."))]
+if TYPE_CHECKING:
+    from npudoctor.cli.arguments import options as o
+    from npudoctor.cli.caller import Caller
 
 
-def show(ctx: typer.Context, name: Name = None, lang: o.Lang = None) -> int:
+def show(
+    caller: Caller,
+    name: Annotated[o.Text, o.argument("ID|CODE", _("A check, or one of its codes."))] = None,
+    lang: o.Lang = None,
+) -> int:
     """Print the manual of a check."""
     from npudoctor.cli.config import UsageError, suggestion
-    from npudoctor.cli.explaining import explain_code
+    from npudoctor.cli.diagnosis import explain_code
     from npudoctor.cli.session import load_settings
     from npudoctor.cli.terminal import output
     from npudoctor.cli.terminal.reports import style_for
@@ -24,10 +27,10 @@ def show(ctx: typer.Context, name: Name = None, lang: o.Lang = None) -> int:
     from npudoctor.render.explain_text import explain_text
     from npudoctor.render.listing import manual_text
 
-    load_settings({"lang": lang}, ctx.obj)
+    load_settings({"lang": lang}, caller)
     if name is None:
         raise UsageError(_("name a check or a code: npudoctor show ID|CODE"))
-    loaded = registry.load_all(ctx.obj.variables)
+    loaded = registry.load_all(caller.variables)
     for check in loaded.checks:
         if name == check.id or name in check.codes:
             output.emit(manual_text(check), output.terminal_encoding())
@@ -38,7 +41,7 @@ def show(ctx: typer.Context, name: Name = None, lang: o.Lang = None) -> int:
     kind = loaded.kind(name)
     if kind:
         raise UsageError(kind)
-    explanation = explain_code(name, ctx.obj.variables)
+    explanation = explain_code(name, caller.variables)
     if explanation is not None:
         output.emit(explain_text(remedied(explanation, None), style_for(None)), output.terminal_encoding())
         return explanation.exit_code

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from npudoctor.cli.arguments import options as o
 from npudoctor.core.messages import _
 
+if TYPE_CHECKING:
+    from npudoctor.cli.arguments import options as o
+    from npudoctor.cli.caller import Caller
+
 MODE = 0o600  # as a bundle of explain --collect: it tells much about the node
-File = Annotated[o.Text, o.argument("[FILE]", _("Write it to this file; default: standard output."))]
-Paste = Annotated[
-    bool,
-    o.switch("--paste", help=_("Print a short Markdown block for an issue, without names and addresses.")),
-]
 
 
 def snapshot(
-    ctx: typer.Context,
-    file: File = None,
-    paste: Paste = False,
+    caller: Caller,
+    file: Annotated[
+        o.Text, o.argument("[FILE]", _("Write it to this file; default: standard output."))
+    ] = None,
+    paste: Annotated[
+        bool,
+        o.switch(
+            "--paste", help=_("Print a short Markdown block for an issue, without names and addresses.")
+        ),
+    ] = False,
     expect: o.Expect = None,
     python: o.Python = None,
     root: o.Root = None,
@@ -42,10 +45,10 @@ def snapshot(
     from npudoctor.runner.snapshot import take
 
     # It is read by others, and by programs: English as all JSON, unless a language is asked for.
-    with open_session({**ctx.params, "format": "json"}, ctx.obj) as session:
+    with open_session({**caller.parameters, "format": "json"}, caller) as session:
         target = writable(file, Files(session.host.disk), "FILE")
         taken = take(session.loaded, session.host, session.settings(), session.until)
-        redactor = BundleRedactor(session.host.variables if root is None else ctx.obj.variables)
+        redactor = BundleRedactor(session.host.variables if root is None else caller.variables)
         text = paste_text(taken, redactor) if paste else snapshot_text(taken, redactor)
         if target is None:
             output.emit(text)

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from npudoctor.cli.arguments import options as o
 from npudoctor.core.messages import _
+
+if TYPE_CHECKING:
+    from npudoctor.cli.arguments import options as o
+    from npudoctor.cli.caller import Caller
 
 _RUN = _(
     "A run listed by `npudoctor history`, or the start of its name; default: the newest that can be undone."
 )
-Name = Annotated[o.Text, o.argument("[RUN]", _RUN)]
-Yes = Annotated[bool, o.switch("--yes", "-y", help=_("Do not ask."))]
 
 
 def undo(
-    ctx: typer.Context,
-    run: Name = None,
+    caller: Caller,
+    run: Annotated[o.Text, o.argument("[RUN]", _RUN)] = None,
     dry_run: o.DryRun = False,
-    yes: Yes = False,
+    yes: Annotated[bool, o.switch("--yes", "-y", help=_("Do not ask."))] = False,
     format: o.Format = None,
     lang: o.Lang = None,
     config: o.ConfigFile = None,
@@ -36,8 +35,8 @@ def undo(
     from npudoctor.fixing.undoing import UndoContext, newest_lasting, newest_undoable
     from npudoctor.fixing.undoing import undo as take_back
 
-    settings = load_settings({"format": format, "lang": lang, "config": config}, ctx.obj)
-    with own_machine(ctx.obj) as host:
+    settings = load_settings({"format": format, "lang": lang, "config": config}, caller)
+    with own_machine(caller) as host:
         runs = own_runs(host)
         # Where nothing can be undone, of what lasts of the newest run it is said why.
         newest = newest_undoable(runs) or newest_lasting(runs)

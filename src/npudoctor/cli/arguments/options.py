@@ -160,3 +160,9 @@ Verbose = Annotated[
 ]
 Quiet = Annotated[bool, switch("-q", "--quiet", help=_("Show only the verdict."))]
 Version = Annotated[bool, switch("--version", help=_("Print the version."))]
+CacheServer = Annotated[bool, switch("--cache-server", help=_("Leftovers of dead MindSpore cache servers."))]
+Risk = Annotated[Text, value("--risk", "safe|caution", _("Highest risk that --yes accepts; default safe."))]
+Owner = Annotated[
+    Texts,
+    value("--owner", "USER", _("As root: also remove this user's leftovers; may be repeated.")),
+]

@@ -9,12 +9,16 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from npudoctor.cli.arguments import options as o
+from npudoctor.cli.caller import Caller, call
 from npudoctor.cli.config import UsageError, suggestion
+from npudoctor.cli.fleet import options as f
 from npudoctor.core.messages import _
 from npudoctor.render.columns import pad, width, wrapped
 
-# typer carries its own click from 0.26 on: what a usage error is, only typer can tell.
-USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
+
+def is_usage_error(error: Exception) -> bool:
+    """Whether click refuses a line: typer names no class for it, and has its own click from 0.26 on."""
+    return hasattr(error, "format_message")
 
 
 class _Common:
@@ -24,9 +28,9 @@ class _Common:
         """Take the arguments; an error knows its context."""
         try:
             return super().parse_args(ctx, args)  # type: ignore[misc]
-        except USAGE_ERROR as error:
-            if getattr(error, "ctx", None) is None:
-                error.ctx = ctx
+        except Exception as error:
+            if is_usage_error(error) and getattr(error, "ctx", None) is None:
+                error.ctx = ctx  # type: ignore[attr-defined]
             raise
 
     def format_usage(self, ctx: Any, formatter: Any) -> None:
@@ -36,9 +40,8 @@ class _Common:
 
     def get_help(self, ctx: Any) -> str:
         """The help, laid out by the columns that characters take: click counts a Chinese one as one."""
+        ctx.formatter_class = type("Formatter", (_Columns, ctx.formatter_class), {})
         formatter = ctx.make_formatter()
-        kind = type(formatter)
-        formatter.__class__ = type(kind.__name__, (_Columns, kind), {})
         self.format_help(ctx, formatter)  # type: ignore[attr-defined]
         return str(formatter.getvalue()).rstrip("\n")
 
@@ -120,38 +123,35 @@ class Group(_Common, TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-def evaluate_hints(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, its hints evaluated: on Python 3.9 typer overlooks options in hints that are text."""
-    hints = get_type_hints(function, include_extras=True)
-    function.__annotations__ = {name: _unwrapped(hint) for name, hint in hints.items()}
-    return function
+def command_function(function: Callable[..., int]) -> Callable[..., int]:
+    """What typer makes a command of: the function with its hints evaluated, and --color, which all take."""
+    hints = evaluated_hints(function)
 
+    def command(ctx: typer.Context, **parameters: Any) -> int:
+        # Some versions tell an option that nobody gave as an empty list, some as None.
+        told = {name: None if value == [] else value for name, value in parameters.items()}
+        return call(function, told, ctx.obj)
 
-def command_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What typer makes a command of: the function, its hints evaluated, and --color, which all take."""
-    function = evaluate_hints(function)
-
-    def command(*args: Any, color: o.Text = None, **kwargs: Any) -> Any:
-        from npudoctor.cli.terminal.reports import choose_color
-
-        choose_color(color)
-        return function(*args, **kwargs)
-
-    signature = inspect.signature(function)
-    parameters = list(signature.parameters.values())
+    parameters = [
+        one.replace(annotation=hints[one.name], kind=inspect.Parameter.KEYWORD_ONLY)
+        for one in list(inspect.signature(function).parameters.values())[1:]
+    ]
     place = next((number for number, one in enumerate(parameters) if one.name == "lang"), len(parameters))
-    color = inspect.Parameter(
-        "color", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=o.Color
-    )
+    color = inspect.Parameter("color", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=o.Color)
+    parameters.insert(place, color)
+    context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     command.__name__, command.__doc__ = function.__name__, function.__doc__
-    command.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[*parameters[:place], color, *parameters[place:]]
-    )
-    command.__annotations__ = {**function.__annotations__, "color": o.Color}
+    command.__annotations__ = {one.name: one.annotation for one in (context, *parameters)}
+    command.__signature__ = inspect.Signature([context, *parameters])  # type: ignore[attr-defined]
     return command
 
 
-def _unwrapped(hint: Any) -> Any:
-    """Without the Optional that get_type_hints puts around a hint whose default is None, before 3.11."""
-    inner = get_args(hint)[0] if get_origin(hint) is Union else None
-    return inner if hasattr(inner, "__metadata__") else hint
+def evaluated_hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """The hints of a command, which are text until somebody needs them: so nothing of typer is loaded for a
+    line that the table reads. `o`, `f` and `Caller` in them are known to type checkers and here alone."""
+    known = {**function.__globals__, "typer": typer, "o": o, "f": f, "Caller": Caller}
+    hints = get_type_hints(function, known, include_extras=True)
+    # Before Python 3.11 an Optional is put around a hint whose default is None; typer then sees no option.
+    inner = {name: get_args(hint)[0] for name, hint in hints.items() if get_origin(hint) is Union}
+    hints.update((name, hint) for name, hint in inner.items() if hasattr(hint, "__metadata__"))
+    return hints

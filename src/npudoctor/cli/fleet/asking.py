@@ -6,9 +6,8 @@ import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Callable, Optional
+from typing import Any, Callable, Optional
 
-from npudoctor.cli.arguments import options as o
 from npudoctor.cli.arguments.named import DESCRIPTORS, READING, read_named
 from npudoctor.cli.caller import Caller
 from npudoctor.cli.config import UsageError, not_one_of
@@ -20,53 +19,6 @@ from npudoctor.fleet.request import Request
 FANOUT, CONNECT_SECONDS, SECONDS = 64, 10.0, 60.0
 LARGEST_FILE = 256 << 20  # bytes that are carried
 CARRYING = 16  # nodes at once that a file is carried to: it is held in memory for each
-
-On = Annotated[
-    o.Text,
-    o.value("-w", "NODES", _("The nodes, as node[1-512,600] or @group; default: those of the Slurm job.")),
-]
-From = Annotated[
-    o.Text,
-    o.value(
-        "--from",
-        "FILE",
-        _("Read the nodes from a hostfile, an Ansible inventory or a rank table (- for stdin)."),
-    ),
-]
-Engine = Annotated[o.Text, o.value("--engine", "ssh|slurm", _("What reaches the nodes; default ssh."))]
-Fanout = Annotated[
-    o.Text, o.value("--fanout", "NUMBER", _("How many nodes are asked at the same time; default 64."))
-]
-Login = Annotated[
-    o.Text, o.value("--login", "NAME", _("The user to log in as; default: as ssh is configured."))
-]
-Connect = Annotated[
-    o.Text, o.value("--connect-timeout", "SECONDS", _("Seconds that a connection may take; default 10."))
-]
-NodeTimeout = Annotated[
-    o.Text, o.value("--node-timeout", "SECONDS", _("Seconds that one node may take; default 60."))
-]
-Program = Annotated[
-    o.Text,
-    o.value(
-        "--program", "PATH", _("npudoctor on the nodes; default: the path that it has here, else its name.")
-    ),
-]
-Tree = Annotated[
-    o.Text,
-    o.value("--tree", "FILE", _("Reach the nodes through the gateways of this topology of ClusterShell.")),
-]
-
-Push = Annotated[
-    bool,
-    o.switch(
-        "--push", help=_("Carry npudoctor to nodes that have none, as one file, and take it away again.")
-    ),
-]
-File = Annotated[
-    o.Text,
-    o.value("--file", "FILE", _("The npudoctor.pyz that --push carries; default: the one that runs.")),
-]
 
 
 @dataclass(frozen=True)

@@ -5,38 +5,39 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
-import typer
-
-from npudoctor.cli.arguments import options as o
 from npudoctor.cli.config import UsageError, not_one_of
-from npudoctor.cli.fix import CacheServer, Owner, Risk
 from npudoctor.cli.fleet import asking as a
 from npudoctor.core.messages import _
 from npudoctor.fleet.fixes import FleetFix, NodeFix, fix_in, fold_fixes
 
-Yes = Annotated[bool, o.switch("--yes", "-y", help=_("Do not ask; apply the safe fixes on all nodes."))]
+if TYPE_CHECKING:
+    from npudoctor.cli.arguments import options as o
+    from npudoctor.cli.caller import Caller
+    from npudoctor.cli.fleet import options as f
 
 
 def fix(
-    ctx: typer.Context,
-    cache_server: CacheServer = False,
+    caller: Caller,
+    cache_server: o.CacheServer = False,
     dry_run: o.DryRun = False,
-    yes: Yes = False,
-    risk: Risk = None,
-    owner: Owner = None,
-    on: a.On = None,
-    source: a.From = None,
-    engine: a.Engine = None,
-    fanout: a.Fanout = None,
-    login: a.Login = None,
-    connect_timeout: a.Connect = None,
-    node_timeout: a.NodeTimeout = None,
-    program: a.Program = None,
-    tree: a.Tree = None,
-    push: a.Push = False,
-    file: a.File = None,
+    yes: Annotated[
+        bool, o.switch("--yes", "-y", help=_("Do not ask; apply the safe fixes on all nodes."))
+    ] = False,
+    risk: o.Risk = None,
+    owner: o.Owner = None,
+    on: f.On = None,
+    source: f.From = None,
+    engine: f.Engine = None,
+    fanout: f.Fanout = None,
+    login: f.Login = None,
+    connect_timeout: f.Connect = None,
+    node_timeout: f.NodeTimeout = None,
+    program: f.Program = None,
+    tree: f.Tree = None,
+    push: f.Push = False,
+    file: f.File = None,
     format: o.Format = None,
     lang: o.Lang = None,
     config: o.ConfigFile = None,
@@ -49,8 +50,8 @@ def fix(
         raise UsageError(_("fleet fix cleans up what is named: --cache-server"))
     if risk not in (None, "safe", "caution"):
         raise UsageError("--risk: " + not_one_of(risk, ("safe", "caution")))
-    settings = load_settings({"format": format, "lang": lang, "config": config}, ctx.obj)
-    run = _Run(a.asking_of(ctx.params, ctx.obj), _words(risk, owner or ()), settings["format"])
+    settings = load_settings({"format": format, "lang": lang, "config": config}, caller)
+    run = _Run(a.asking_of(caller.parameters, caller), _words(risk, owner or ()), settings["format"])
     try:
         if not yes:
             run.ask("--dry-run", run.asking.nodes)

@@ -3,43 +3,44 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
-import typer
-
-from npudoctor.cli.arguments import options as o
 from npudoctor.cli.caller import Caller
 from npudoctor.cli.config import UsageError
 from npudoctor.cli.fleet import asking as a
 from npudoctor.core.messages import _
 from npudoctor.fleet.request import Request
 
-_MOST = 1024  # ports: each is tried from every node to every other
+if TYPE_CHECKING:
+    from npudoctor.cli.arguments import options as o
+    from npudoctor.cli.fleet import options as f
 
-Ports = Annotated[
-    o.Text,
-    o.value(
-        "--ports",
-        "PORTS",
-        _("The ports, as 60000-60015,29500; default: those that the job's variables name, else 60000-60015."),
-    ),
-]
-Interface = Annotated[
-    o.Text, o.value("--interface", "NAME", _("Reach each node by its address on this interface."))
-]
+_MOST = 1024  # ports: each is tried from every node to every other
 
 
 def pairs(
-    ctx: typer.Context,
-    ports: Ports = None,
-    interface: Interface = None,
-    on: a.On = None,
-    source: a.From = None,
-    engine: a.Engine = None,
-    login: a.Login = None,
-    connect_timeout: a.Connect = None,
-    node_timeout: a.NodeTimeout = None,
-    program: a.Program = None,
+    caller: Caller,
+    ports: Annotated[
+        o.Text,
+        o.value(
+            "--ports",
+            "PORTS",
+            _(
+                "The ports, as 60000-60015,29500; default: those that the job's variables name, "
+                "else 60000-60015."
+            ),
+        ),
+    ] = None,
+    interface: Annotated[
+        o.Text, o.value("--interface", "NAME", _("Reach each node by its address on this interface."))
+    ] = None,
+    on: f.On = None,
+    source: f.From = None,
+    engine: f.Engine = None,
+    login: f.Login = None,
+    connect_timeout: f.Connect = None,
+    node_timeout: f.NodeTimeout = None,
+    program: f.Program = None,
     format: o.Format = None,
     lang: o.Lang = None,
     config: o.ConfigFile = None,
@@ -51,9 +52,9 @@ def pairs(
     from npudoctor.fleet.pairs import judge
     from npudoctor.render.fleet_pairs import pairs_object, pairs_text
 
-    settings = load_settings({"format": format, "lang": lang, "config": config}, ctx.obj)
-    asking = a.asking_of({**ctx.params, "fanout": None, "tree": None}, ctx.obj)
-    asked = _ports(ports, ctx.obj)
+    settings = load_settings({"format": format, "lang": lang, "config": config}, caller)
+    asking = a.asking_of({**caller.parameters, "fanout": None, "tree": None}, caller)
+    asked = _ports(ports, caller)
     meeting = Meeting(_request(asking, asked, interface, node_timeout), asked)
     started = time.time()
     asking.gather(meeting)

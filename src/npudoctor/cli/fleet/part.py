@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
-import typer
-
-from npudoctor.cli.arguments import options as o
 from npudoctor.cli.config import UsageError
 from npudoctor.cli.fleet.asking import seconds_of
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.messages import _
 
-Ports = Annotated[str, o.value("--ports", "PORTS", _("The ports to listen on."))]
-Seconds = Annotated[o.Text, o.value("--seconds", "SECONDS", _("How long to take part at most; default 60."))]
-Interface = Annotated[o.Text, o.value("--interface", "NAME", _("Tell the others this interface's address."))]
+if TYPE_CHECKING:
+    from npudoctor.cli.arguments import options as o
+    from npudoctor.cli.caller import Caller
 
 
-def part(ctx: typer.Context, ports: Ports, seconds: Seconds = None, interface: Interface = None) -> int:
+def part(
+    caller: Caller,
+    ports: Annotated[str, o.value("--ports", "PORTS", _("The ports to listen on."))],
+    seconds: Annotated[
+        o.Text, o.value("--seconds", "SECONDS", _("How long to take part at most; default 60."))
+    ] = None,
+    interface: Annotated[
+        o.Text, o.value("--interface", "NAME", _("Tell the others this interface's address."))
+    ] = None,
+) -> int:
     """Take part in fleet pairs."""
     import asyncio
 

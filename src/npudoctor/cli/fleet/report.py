@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
-import typer
-
-from npudoctor.cli.arguments import options as o
 from npudoctor.cli.config import UsageError
-from npudoctor.cli.fleet.commands import Format, Nodes
 from npudoctor.core.messages import _
 
-Files = Annotated[o.Texts, o.argument("FILES|-...", _("Reports as files, folders or a stream (-)."))]
-Expected = Annotated[
-    o.Text,
-    o.value("-w", "NODES", _("Nodes that must have answered; default: those of SLURM_JOB_NODELIST.")),
-]
+if TYPE_CHECKING:
+    from npudoctor.cli.arguments import options as o
+    from npudoctor.cli.caller import Caller
+    from npudoctor.cli.fleet import options as f
 
 
 def report(
-    ctx: typer.Context,
-    files: Files = None,
-    nodes: Nodes = None,
-    expected: Expected = None,
-    format: Format = None,
+    caller: Caller,
+    files: Annotated[
+        o.Texts, o.argument("FILES|-...", _("Reports as files, folders or a stream (-)."))
+    ] = None,
+    nodes: f.Nodes = None,
+    expected: Annotated[
+        o.Text,
+        o.value("-w", "NODES", _("Nodes that must have answered; default: those of SLURM_JOB_NODELIST.")),
+    ] = None,
+    format: f.Format = None,
     output: o.Output = None,
     lang: o.Lang = None,
     config: o.ConfigFile = None,
@@ -35,13 +35,13 @@ def report(
     from npudoctor.fleet import reading
     from npudoctor.fleet.nodes import InvalidNodes, expand, require_library
 
-    wish = wish_of(format, nodes, output, lang, config, ctx.obj)
+    wish = wish_of(format, nodes, output, lang, config, caller)
     if not files:
         raise UsageError(_("no report is named; - reads standard input"))
     for path in files:
         if path != "-" and not os.path.exists(path):
             raise UsageError(_("{option}: {path} does not exist", option="FILES", path=path))
-    asked: Optional[str] = ctx.obj.variables.get("SLURM_JOB_NODELIST", "") if expected is None else expected
+    asked: Optional[str] = caller.variables.get("SLURM_JOB_NODELIST", "") if expected is None else expected
     try:
         require_library()
         with Delivery(wish, expand(asked) if asked else ()) as delivery:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
 from typing import Any, Optional
 
-import typer
-
-from npudoctor.cli.arguments.parsing import USAGE_ERROR
 from npudoctor.cli.config import UsageError, suggestion
 from npudoctor.cli.terminal import output
 from npudoctor.core.messages import _
@@ -17,14 +15,18 @@ from npudoctor.core.redact.redact import redact_lines
 
 def refusal(error: Exception) -> tuple[int, Optional[str]]:
     """The exit status of an ending that is an exception, and the line that says why."""
-    if isinstance(error, typer.Exit):
-        return error.exit_code, None
-    if isinstance(error, typer.Abort):
-        return 130, None
     if isinstance(error, (UsageError, MissingExtra)):
         return 64, str(error)
-    if isinstance(error, USAGE_ERROR):
-        return 64, _usage(error)
+    typer = sys.modules.get("typer")  # what was not loaded has raised nothing
+    if typer is not None:
+        from npudoctor.cli.arguments.parsing import is_usage_error
+
+        if isinstance(error, typer.Exit):
+            return error.exit_code, None
+        if isinstance(error, typer.Abort):
+            return 130, None
+        if is_usage_error(error):
+            return 64, _usage(error)
     if isinstance(error, MemoryError):
         return 70, _("out of memory: the limit (ulimit -v, or the container) is too low")
     # Its lines may hold what was read from a file or a command line.
@@ -37,20 +39,15 @@ def _usage(error: Any) -> str:
     option = getattr(error, "option_name", None)
     if option is None:
         return " ".join(str(error.format_message()).split())
-    parameters = _options(error.ctx)
-    if option in parameters:
-        flag = _("the option {option} takes no value")
-        return (flag if parameters[option] else _("the option {option} needs a value")).format(option=option)
-    near = suggestion(option, set(parameters))
-    return _("no such option: {option}{suggestion}", option=option, suggestion=near)
-
-
-def _options(context: Any) -> dict[str, bool]:
-    """The options of the command being parsed, and whether each is a flag."""
-    parameters = context.command.get_params(context) if context else ()
-    return {
+    # The options of the command being parsed, and whether each is a flag.
+    options = {
         name: bool(getattr(parameter, "is_flag", False) or getattr(parameter, "count", False))
-        for parameter in parameters
+        for parameter in (error.ctx.command.get_params(error.ctx) if error.ctx else ())
         for name in parameter.opts
         if name.startswith("-")
     }
+    if option in options:
+        flag = _("the option {option} takes no value")
+        return (flag if options[option] else _("the option {option} needs a value")).format(option=option)
+    near = suggestion(option, set(options))
+    return _("no such option: {option}{suggestion}", option=option, suggestion=near)

@@ -1,4 +1,4 @@
-"""What `explain` does with its words: read what they name, ask the checks, pack a bundle."""
+"""What logs and codes mean: read what was named, find the causes, ask the checks that confirm them."""
 
 from __future__ import annotations
 

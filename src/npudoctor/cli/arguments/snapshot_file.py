@@ -12,15 +12,11 @@ from npudoctor.facts.snapshot.document import LARGEST, Snapshot, Unreadable, par
 
 def read_snapshot(name: str, option: str) -> Snapshot:
     """The snapshot or report in a file, "-" for standard input."""
+    if name == "-" and os.isatty(0):
+        raise UsageError(_("-: standard input is a terminal; name a file, or pipe a snapshot in"))
     try:
-        return parse(_content(name, option))
+        return parse(read_named(option, name, LARGEST))
     except Unreadable as why:
         raise UsageError(
             _("{option}: {path} is not a snapshot: {why}", option=option, path=name, why=why)
         ) from why
-
-
-def _content(name: str, option: str) -> bytes:
-    if name == "-" and os.isatty(0):
-        raise UsageError(_("-: standard input is a terminal; name a file, or pipe a snapshot in"))
-    return read_named(option, name, LARGEST)

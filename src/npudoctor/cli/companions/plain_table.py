@@ -1,0 +1,70 @@
+"""The table by which plain lines are read without typer (cli/arguments/table.py): made of what the commands
+declare; the build writes it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any, get_args
+
+from npudoctor.cli.app import command_line, place_of
+from npudoctor.cli.arguments import options as o
+from npudoctor.cli.arguments.parsing import evaluated_hints
+from npudoctor.cli.arguments.table import FILE
+from npudoctor.cli.fleet.commands import HIDDEN
+
+# By the types in hints: versions of typer differ in what else they know of a parameter.
+_KINDS: dict[Any, str] = {o.Text: "value", str: "value", o.Texts: "list", bool: "switch", int: "count"}
+
+
+def plain_table() -> dict[str, Any]:
+    """A row for each command that can be read by it, under its words."""
+    rows = dict(_rows(command_line(), ()))
+    for name in HIDDEN:
+        rows.update(_rows(command_line(("fleet", name)), ()))
+    return rows
+
+
+def _rows(click: Any, words: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
+    if hasattr(click, "commands"):
+        for name, below in click.commands.items():
+            yield from _rows(below, (*words, name))
+        return
+    module, function = place_of(words)
+    hints = {**evaluated_hints(getattr(import_module(module), function)), "color": o.Color}
+    kinds = {parameter.name: _KINDS.get(get_args(hints[parameter.name])[0]) for parameter in click.params}
+    options = [parameter for parameter in click.params if parameter.param_type_name == "option"]
+    arguments = [
+        (parameter.name, kinds[parameter.name] == "list")
+        for parameter in click.params
+        if parameter.param_type_name == "argument"
+    ]
+    more_than_text = None in kinds.values() or any(
+        parameter.callback or parameter.envvar or parameter.secondary_opts for parameter in click.params
+    )
+    # Which words are left for what follows one that takes all is for click to say.
+    if more_than_text or any(takes_all for _name, takes_all in arguments[:-1]):
+        return
+    yield (
+        " ".join(words),
+        {
+            "function": (module, function),
+            "interspersed": click.allow_interspersed_args,
+            "arguments": arguments,
+            "options": {
+                name: (kinds[parameter.name], parameter.name)
+                for parameter in options
+                for name in parameter.opts
+            },
+        },
+    )
+
+
+def write(path: str = FILE) -> None:
+    """Write the table as a whole: another npudoctor of this tree may be reading it."""
+    scratch = f"{path}.{os.getpid()}"
+    with open(scratch, "w", encoding="utf-8") as file:
+        json.dump(plain_table(), file, separators=(",", ":"))
+    os.replace(scratch, path)
