@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -28,6 +28,11 @@ ORDER = (
     ("cli",),
 )
 RANK = {part: rank for rank, parts in enumerate(ORDER) for part in parts}
+# The rooms of a floor: each may import those before it. Loose modules beside them have no place in the order;
+# but what a room imports by way of one counts.
+ROOMS = {
+    "explain": ("signatures", "scanning", "reading", "ranking"),
+}
 # What runs in the job's own interpreter can import nothing of ours; a fake host is a host, and is asked.
 ASIDE = {"probes": set[str](), "testing": {"core", "knowledge", "host", "checking"}}
 # What a check may import of the core besides the public names: values in the host's answers.
@@ -122,6 +127,57 @@ def test_no_room_of_the_host_knows_the_host() -> None:
     for path in (SOURCE / "host").rglob("*/*.py"):
         assert SOURCE / "host/host.py" not in files_imported(path), path
         assert SOURCE / "host/__init__.py" not in files_imported(path), path
+
+
+def rooms_of(floor: Path) -> set[str]:
+    """The folders of a floor that hold modules."""
+    return {path.parent.name for path in floor.glob("*/__init__.py")}
+
+
+def against_the_order(floor: Path, order: Sequence[str]) -> Iterator[str]:
+    """The imports of a floor's rooms that lead to a later one, be it through loose modules."""
+    for path in sorted(floor.glob("*/**/*.py")):
+        rank = order.index(path.relative_to(floor).parts[0])
+        todo, seen = [path], {path}
+        while todo:
+            for target in set(files_imported(todo.pop())) - seen:
+                seen.add(target)
+                if target.parent == floor:
+                    todo.append(target)
+                elif floor in target.parents and order.index(target.relative_to(floor).parts[0]) > rank:
+                    yield f"{path.relative_to(SOURCE)} imports {target.relative_to(SOURCE)}"
+
+
+@pytest.mark.parametrize("floor", ROOMS)
+def test_the_rooms_of_a_floor_import_in_one_order(floor: str) -> None:
+    """Function-level imports and those for type checkers count: two rooms that need each other are one."""
+    assert sorted(ROOMS[floor]) == sorted(rooms_of(SOURCE / floor))
+    assert list(against_the_order(SOURCE / floor, ROOMS[floor])) == []
+
+
+def test_an_import_against_the_order_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "SOURCE", tmp_path)
+    for name, code in {
+        "low/plain": "from npudoctor.floor.high.top import x",
+        "low/hidden": "def f():\n    from npudoctor.floor import loose",
+        "low/good": "import npudoctor.floor.low.plain, npudoctor.core.errors",
+        "high/top": "from npudoctor.floor.low.good import y",
+        "loose": "from npudoctor.floor.high import top",
+    }.items():
+        path = tmp_path / f"floor/{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(code)
+    assert list(against_the_order(tmp_path / "floor", ("low", "high"))) == [
+        "floor/low/hidden.py imports floor/high/top.py",
+        "floor/low/plain.py imports floor/high/top.py",
+    ]
+
+
+@pytest.mark.parametrize("page", ["docs/architecture.md", "docs/architecture.zh.md"])
+def test_the_order_of_rooms_is_described(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for floor, order in ROOMS.items():
+        assert f"    {floor + ':':<9}{' < '.join(order)}\n" in text, floor
 
 
 def files_imported(path: Path) -> Iterator[Path]:

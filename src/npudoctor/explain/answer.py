@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
-from npudoctor.core.frozen import dataclass, field
-from npudoctor.core.messages import _, ngettext
+from npudoctor.core.frozen import dataclass, field, replace
+from npudoctor.core.messages import _, language, ngettext
 from npudoctor.core.redact.redact import redact
 from npudoctor.explain.ranking.candidates import Spot
 from npudoctor.explain.ranking.judge import Diagnosis, Judgement
 from npudoctor.explain.ranking.runs import Run
 from npudoctor.explain.reading.walk import Log
 from npudoctor.explain.scanning.evidence import Evidence
+from npudoctor.explain.signatures.remedies import Installed, remedy_on
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,17 @@ def explanation(
         lacking,
         runs=judgement.runs,
     )
+
+
+def remedied(found: Explanation, installed: Optional[Installed]) -> Explanation:
+    """The same, with remedies for this machine; None: nobody looked, so that they name their conditions."""
+    diagnoses = []
+    for one in found.diagnoses:
+        remedy = {**one.signature.remedy, language(): remedy_on(one.signature.remedy, installed)}
+        signature = replace(one.signature, remedy=remedy)
+        diagnoses.append(replace(one, signature=signature))
+    answers = tuple(remedied(one, installed) for one in found.answers)
+    return replace(found, diagnoses=tuple(diagnoses), answers=answers)
 
 
 def said(texts: object, language: str) -> str:

@@ -57,6 +57,15 @@ class Literal:
     caseless: bool = False
 
 
+def spellings(literals: Sequence[Literal]) -> list[tuple[int, bytes, bool]]:
+    """Number, bytes and caselessness of every literal; what is not ASCII also as Chinese systems write it."""
+    found = []
+    for number, literal in enumerate(literals):
+        for encoding in ("utf-8",) if literal.text.isascii() else ("utf-8", "gb18030"):
+            found.append((number, literal.text.encode(encoding), literal.caseless))
+    return found
+
+
 def literals_of(pattern: str) -> tuple[Literal, ...]:
     """The literals one of which is in every match; Unsuitable when there is none or it cannot be used."""
     return analysed(pattern)[0]

@@ -16,6 +16,7 @@ from typing import Any, Optional
 from npudoctor.core.frozen import dataclass
 from npudoctor.explain.signatures import signatures as source
 from npudoctor.explain.signatures.patterns import COMMON, Literal
+from npudoctor.explain.signatures.pieces import Sample, cover, known_by
 from npudoctor.explain.signatures.signatures import Signature, built_in, site_signatures
 from npudoctor.explain.signatures.table import Entry, Piece, Search, Table, entry_of, joined, marks
 from npudoctor.knowledge.site import BrokenEntry, Knowledge
@@ -25,13 +26,11 @@ FILE = os.path.join(EXPLAIN, "table.json")
 # What the file is made by; what it is made of are these and the signatures.
 # The Makefile reads the names here.
 _CODE = (
-    "reading/sample.py",
-    "scanning/gate.py",
-    "scanning/matching.py",
     "signatures/failures.py",
     "signatures/judging.py",
     "signatures/number_patterns.py",
     "signatures/patterns.py",
+    "signatures/pieces.py",
     "signatures/prepared.py",
     "signatures/signatures.py",
     "signatures/table.py",
@@ -112,9 +111,6 @@ class _Gate:
     """The gate that suits logs of nothing but common words."""
 
     def __init__(self, made: BuiltIn) -> None:
-        from npudoctor.explain.reading.sample import Sample
-        from npudoctor.explain.scanning.gate import cover, known_by
-
         words = Sample(" ".join(sorted(COMMON)).encode())
         links = joined(made.marks, made.entries).links
         self._known = {one: known_by(one, words) for one in links}

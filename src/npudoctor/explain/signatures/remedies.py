@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Optional
+from typing import Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _, language
-
-if TYPE_CHECKING:
-    from npudoctor.explain.answer import Explanation
 
 _ROOT = "/usr/local/Ascend"
 # How the signatures name the scripts; in brackets behind it the place of another era.
@@ -28,19 +25,6 @@ class Installed:
     cann: Optional[str]
     cann_script: Optional[str]
     nnal_script: Optional[str]
-
-
-def remedied(found: Explanation, installed: Optional[Installed]) -> Explanation:
-    """The same, with remedies for this machine; None: nobody looked, so that they name their conditions."""
-    import dataclasses
-
-    diagnoses = []
-    for one in found.diagnoses:
-        remedy = {**one.signature.remedy, language(): remedy_on(one.signature.remedy, installed)}
-        signature = dataclasses.replace(one.signature, remedy=remedy)
-        diagnoses.append(dataclasses.replace(one, signature=signature))
-    answers = tuple(remedied(one, installed) for one in found.answers)
-    return dataclasses.replace(found, diagnoses=tuple(diagnoses), answers=answers)
 
 
 def remedy_on(remedy: Mapping[str, Sequence[str]], installed: Optional[Installed]) -> tuple[str, ...]:
