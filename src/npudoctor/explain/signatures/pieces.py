@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from npudoctor.explain.signatures.patterns import Literal, spellings
 from npudoctor.explain.signatures.table import Piece
@@ -46,7 +46,11 @@ def cover(chosen: Iterable[frozenset[Piece]], usual: bytes = b"") -> Iterator[Pi
         for gram in grams:
             holders.setdefault(gram, set()).add(grams)
     pairs = Counter(zip(usual, usual[1:]))
-    heap = [(-len(sets), -len(gram[0]), _likeness(gram[0], pairs), gram) for gram, sets in holders.items()]
+    heap = []
+    for gram, sets in holders.items():
+        lower = gram[0].lower()
+        likeness = sum(math.log(1 + pairs.get(pair, 0)) for pair in zip(lower, lower[1:])) / len(lower)
+        heap.append((-len(sets), -len(lower), likeness, gram))
     heapq.heapify(heap)
     left = set(todo)
     while left:
@@ -59,21 +63,15 @@ def cover(chosen: Iterable[frozenset[Piece]], usual: bytes = b"") -> Iterator[Pi
             heapq.heappush(heap, (-now, length, likeness, gram))
 
 
-def _likeness(text: bytes, pairs: Mapping[tuple[int, int], int]) -> float:
-    """How usual the pairs of letters of a text are."""
-    lower = text.lower()
-    return sum(math.log(1 + pairs.get(pair, 0)) for pair in zip(lower, lower[1:])) / len(text)
-
-
 def known_by(links: Links, sample: Sample) -> list[frozenset[Piece]]:
     """Of each text of the rarest link, the pieces that are rare here; all of them where none is."""
-    found = []
+    choices = []
     for link in links:
         texts = [_Text(text, caseless) for _number, text, caseless in spellings(link)]
-        rare = [text.rare(sample) for text in texts]
-        known = [one or text.pieces() for one, text in zip(rare, texts)]
-        found.append((all(rare), min(SIZE, *(len(text.lower) for text in texts)), -len(texts), known))
-    return max(found, key=lambda link: link[:3])[3]
+        rare = [frozenset(piece for piece in text.pieces() if not sample.holds(*piece)) for text in texts]
+        known = [few or text.pieces() for few, text in zip(rare, texts)]
+        choices.append((all(rare), min(SIZE, *(len(text.lower) for text in texts)), -len(texts), known))
+    return max(choices, key=lambda choice: choice[:3])[3]
 
 
 class _Text:
@@ -93,7 +91,3 @@ class _Text:
             [(piece, True) for piece in pieces_of(self.lower)]
             + [(piece, False) for piece in exact if piece != piece.lower()]
         )
-
-    def rare(self, sample: Sample) -> frozenset[Piece]:
-        """Those that are not in the sample."""
-        return frozenset(piece for piece in self.pieces() if not sample.holds(*piece))
