@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from npudoctor.explain.reading.sample import Sample, sample_of
+from npudoctor.explain.reading.reading import sample_of
 from npudoctor.explain.reading.walk import Log
 from npudoctor.explain.scanning.evidence import Evidence
 from npudoctor.explain.scanning.fast import Fast, fast
 from npudoctor.explain.scanning.gate import gated
 from npudoctor.explain.scanning.matching import Matcher, Plain
 from npudoctor.explain.scanning.scan import Scan
+from npudoctor.explain.signatures.pieces import Sample
 from npudoctor.explain.signatures.prepared import prepared, write
 from npudoctor.explain.signatures.signatures import built_in
 from npudoctor.explain.signatures.table import Table, table_of

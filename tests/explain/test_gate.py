@@ -6,12 +6,13 @@ import random
 
 import pytest
 
-from npudoctor.explain.reading.sample import Sample
 from npudoctor.explain.scanning import gate
 from npudoctor.explain.scanning.fast import fast
 from npudoctor.explain.scanning.gate import gated
 from npudoctor.explain.scanning.scan import Scan, ends_in
+from npudoctor.explain.signatures import pieces
 from npudoctor.explain.signatures.patterns import Literal
+from npudoctor.explain.signatures.pieces import Sample
 from npudoctor.explain.signatures.prepared import FILE, _read
 from npudoctor.explain.signatures.signatures import built_in
 from npudoctor.explain.signatures.table import Table, joined, table_of
@@ -62,12 +63,12 @@ def test_much_that_is_seen_is_looked_at_as_a_whole() -> None:
 
 
 def test_codes_share_pieces() -> None:
-    codes = [frozenset(gate._Text(f"EF10{number}".encode(), False).pieces()) for number in range(10, 20)]
-    assert list(gate.cover(codes)) == [(b"EF101", False)]
+    codes = [frozenset(pieces._Text(f"EF10{number}".encode(), False).pieces()) for number in range(10, 20)]
+    assert list(pieces.cover(codes)) == [(b"EF101", False)]
 
 
 def test_a_code_is_known_as_it_is_written() -> None:
-    (known,) = gate.known_by(((Literal("EF1003"),),), Sample(b"0x12c0ef1003ab"))
+    (known,) = pieces.known_by(((Literal("EF1003"),),), Sample(b"0x12c0ef1003ab"))
     assert known
     assert not any(caseless for _text, caseless in known)
 

@@ -95,9 +95,9 @@ def _end_together() -> None:
 def _explained(beginning: JobStart, variables: Mapping[str, str]) -> str:
     """A log that shows no failure, or one that nobody knows, is no explanation."""
     from npudoctor.cli.diagnosis import ExplainRequest, explain_words
+    from npudoctor.explain.answer import remedied
     from npudoctor.explain.reading.gather import automatic
     from npudoctor.explain.reading.newest import LOOSE
-    from npudoctor.explain.signatures.remedies import remedied
     from npudoctor.render.explain_text import explain_text
 
     started = time.monotonic()

@@ -52,7 +52,7 @@ def explain(
     from npudoctor.cli.session import load_settings, open_session
     from npudoctor.cli.terminal.output import complain
     from npudoctor.cli.terminal.reports import deliver, style_for
-    from npudoctor.explain.signatures.remedies import remedied
+    from npudoctor.explain.answer import remedied
     from npudoctor.host.fs.files import Files, LocalDisk
     from npudoctor.render.explain_json import explain_object
     from npudoctor.render.explain_text import explain_text

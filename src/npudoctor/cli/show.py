@@ -22,7 +22,7 @@ def show(
     from npudoctor.cli.session import load_settings
     from npudoctor.cli.terminal import output
     from npudoctor.cli.terminal.reports import style_for
-    from npudoctor.explain.signatures.remedies import remedied
+    from npudoctor.explain.answer import remedied
     from npudoctor.registry import registry
     from npudoctor.render.explain_text import explain_text
     from npudoctor.render.listing import manual_text

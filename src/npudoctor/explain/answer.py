@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
-from npudoctor.core.frozen import dataclass, field
-from npudoctor.core.messages import _, ngettext
+from npudoctor import __version__
+from npudoctor.core.frozen import dataclass, field, replace
+from npudoctor.core.messages import _, language, ngettext
 from npudoctor.core.redact.redact import redact
 from npudoctor.explain.ranking.candidates import Spot
 from npudoctor.explain.ranking.judge import Diagnosis, Judgement
 from npudoctor.explain.ranking.runs import Run
 from npudoctor.explain.reading.walk import Log
 from npudoctor.explain.scanning.evidence import Evidence
+from npudoctor.explain.signatures.remedies import Installed, remedy_on
 
 
 @dataclass(frozen=True)
@@ -76,12 +78,12 @@ class Explanation:
     @property
     def msg(self) -> str:
         """The answer in one line."""
-        return " ".join(_line(self).split())
+        return " ".join(_answer(self).split())
 
     @property
     def empty(self) -> bool:
         """Whether there was nothing to be read in what was named."""
-        return not any(one.bytes for one in self.inputs)
+        return not any(file.bytes for file in self.inputs)
 
 
 def explanation(
@@ -92,14 +94,14 @@ def explanation(
 ) -> Explanation:
     """The answer. `unread`: what was not read, or not to its end, beside what the evidence says. With
     that, and where all is empty, nothing is said to be well."""
-    from npudoctor import __version__
-
-    read = [one for one in evidence if not one.unread and not one.binary]
-    inputs = tuple(Input(one.path, one.bytes, one.lines) for one in read)
+    read = [file for file in evidence if not file.unread and not file.binary]
+    inputs = tuple(Input(file.path, file.bytes, file.lines) for file in read)
     # What was read in part may lack just the end, where a job says that it failed.
     verdict = judgement.verdict
-    lacking = tuple(dict.fromkeys([*unread, *((one.path, one.problem) for one in evidence if one.problem)]))
-    if verdict == "clean" and (lacking or not any(one.bytes for one in inputs)):
+    lacking = tuple(
+        dict.fromkeys([*unread, *((file.path, file.problem) for file in evidence if file.problem)])
+    )
+    if verdict == "clean" and (lacking or not any(file.bytes for file in inputs)):
         verdict = "unknown"
     return Explanation(
         __version__,
@@ -111,6 +113,17 @@ def explanation(
         lacking,
         runs=judgement.runs,
     )
+
+
+def remedied(answer: Explanation, installed: Optional[Installed]) -> Explanation:
+    """The same, with remedies for this machine; None: nobody looked, so that they name their conditions."""
+    diagnoses = []
+    for diagnosis in answer.diagnoses:
+        signature = diagnosis.signature
+        remedy = {**signature.remedy, language(): remedy_on(signature.remedy, installed)}
+        diagnoses.append(replace(diagnosis, signature=replace(signature, remedy=remedy)))
+    answers = tuple(remedied(part, installed) for part in answer.answers)
+    return replace(answer, diagnoses=tuple(diagnoses), answers=answers)
 
 
 def said(texts: object, language: str) -> str:
@@ -133,33 +146,29 @@ def shown(spot: Spot) -> str:
     return redact(spot.seen.text)
 
 
-def _line(one: Explanation) -> str:
-    from npudoctor.core.messages import language
-
-    if one.verdict in ("environment", "not_environment"):
-        best = one.diagnoses[0]
-        text = {
-            "environment": _("environment: {title} ({confidence})"),
-            "not_environment": _("not the environment: {title} ({confidence})"),
-        }[one.verdict]
-        return text.format(title=said(best.signature.title, language()), confidence=sure(best.confidence))
-    if one.errors:
-        text = _("a failure that is not recognised; it says first: {text} ({place})")
-        return text.format(text=shown(one.errors[0])[:300], place=where(one.errors[0]))
-    if one.verdict == "unknown":
-        return _unsaid(one)
-    return _("no failure in what was read")
-
-
-def _unsaid(one: Explanation) -> str:
-    if one.unread:
+def _answer(answer: Explanation) -> str:
+    if answer.verdict in ("environment", "not_environment"):
+        best = answer.diagnoses[0]
+        title, confidence = said(best.signature.title, language()), sure(best.confidence)
+        if answer.verdict == "environment":
+            return _("environment: {title} ({confidence})", title=title, confidence=confidence)
+        return _("not the environment: {title} ({confidence})", title=title, confidence=confidence)
+    if answer.errors:
+        return _(
+            "a failure that is not recognised; it says first: {text} ({place})",
+            text=shown(answer.errors[0])[:300],
+            place=where(answer.errors[0]),
+        )
+    if answer.verdict != "unknown":
+        return _("no failure in what was read")
+    if answer.unread:
         return ngettext(
             "no failure in what could be read, but {count} input could not, or not to its end",
             "no failure in what could be read, but {count} inputs could not, or not to their end",
-            len(one.unread),
-            count=len(one.unread),
+            len(answer.unread),
+            count=len(answer.unread),
         )
-    if one.empty:
+    if answer.empty:
         return _("there is nothing in what was named: a job that was killed may leave nothing")
     return _("a failure that is not recognised")
 

@@ -11,8 +11,7 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.explain.ranking.judge import Judgement, judge
 from npudoctor.explain.reading.pasted import Pasted
 from npudoctor.explain.reading.pool import scanned
-from npudoctor.explain.reading.reading import read_source
-from npudoctor.explain.reading.sample import sample_of
+from npudoctor.explain.reading.reading import read_source, sample_of
 from npudoctor.explain.reading.sources import Source
 from npudoctor.explain.reading.walk import Log
 from npudoctor.explain.scanning.evidence import Evidence

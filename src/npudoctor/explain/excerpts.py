@@ -7,7 +7,7 @@ import math
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
@@ -41,43 +41,43 @@ def excerpts(
 ) -> Iterator[Excerpt]:
     """One for each file in which something was found first. They are read once more: of files that are no
     longer those that were explained, and of what is past the bounds, it is said that there is nothing."""
-    wanted: dict[str, set[int]] = {}
-    for spot in (*(one.first for one in diagnoses), *errors):
+    numbers: dict[str, set[int]] = {}  # of the lines, by the path of their file
+    for spot in (*(diagnosis.first for diagnosis in diagnoses), *errors):
         if spot is not None:
-            wanted.setdefault(spot.path, set()).add(spot.seen.line)
-    for path in [path for path in wanted if path not in logs]:
-        del wanted[path]
+            numbers.setdefault(spot.path, set()).add(spot.seen.line)
+    for path in [path for path in numbers if path not in logs]:
+        del numbers[path]
         yield Excerpt(path, missing=_("it cannot be read a second time"))
     until = time.monotonic() + SECONDS
     try:
-        for one, counts in bounded.stream(lambda: _excerpts(wanted, logs, redactor), until):
+        for excerpt, counts in bounded.stream(lambda: _excerpts(numbers, logs, redactor), until):
             redactor.counts = counts  # those of the child, which went on from ours
-            del wanted[one.path]
-            yield one
+            del numbers[excerpt.path]
+            yield excerpt
     except bounded.Late:
-        for path in wanted:
+        for path in numbers:
             yield Excerpt(
                 path, missing=_("it was not read a second time within {seconds:g} s", seconds=SECONDS)
             )
 
 
 def _excerpts(
-    wanted: Mapping[str, set[int]], logs: Mapping[str, Log], redactor: Redactor
+    numbers: Mapping[str, set[int]], logs: Mapping[str, Log], redactor: Redactor
 ) -> Iterator[tuple[Excerpt, Counter[str]]]:
     left = MOST
-    for path, numbers in wanted.items():
+    for path in numbers:
         before = redactor.counts.copy()
-        one = _excerpt(logs[path], numbers, redactor)
-        size = len(one.text.encode("utf-8", "surrogateescape"))
+        excerpt = _excerpt(logs[path], numbers[path], redactor)
+        size = len(excerpt.text.encode("utf-8", "surrogateescape"))
         if size > left:
-            one = Excerpt(
+            excerpt = Excerpt(
                 path,
                 missing=_("the bundle holds {most} MiB of lines, and these would be more", most=MOST >> 20),
             )
-        if one.missing:
+        if excerpt.missing:
             redactor.counts, size = before, 0  # what was hidden there is not in the bundle either
         left -= size
-        yield one, redactor.counts
+        yield excerpt, redactor.counts
 
 
 def _excerpt(log: Log, numbers: set[int], redactor: Redactor) -> Excerpt:
@@ -90,36 +90,29 @@ def _excerpt(log: Log, numbers: set[int], redactor: Redactor) -> Excerpt:
         redactor.end()
     if not lines:
         return Excerpt(log.path, missing=_("it is shorter than when it was explained"))
-    return Excerpt(log.path, "\n".join(_together(lines, redactor)) + "\n")
-
-
-def _together(lines: Sequence[str], redactor: Redactor) -> Iterator[str]:
-    """What lines say beside each other is asked between one gap and the next."""
+    shown: list[str] = []
+    # What lines say beside each other is asked between one gap and the next.
     for gap, group in itertools.groupby(lines, lambda line: line == _GAP):
         part = list(group)
-        yield from part if gap else redactor.together(part)
+        shown += part if gap else redactor.together(part)
+    return Excerpt(log.path, "\n".join(shown) + "\n")
 
 
 def _around(log: Log, numbers: set[int], redactor: Redactor) -> Iterator[str]:
     """The numbered lines around those that are asked for; a gap is shown as one. Unreadable, or OSError."""
-    ranges = _ranges(numbers)
     before = 0
     for number, raw in _lines(log, max(numbers) + AROUND):
-        wanted = any(first <= number <= last for first, last in ranges)
+        near = any(abs(number - line) <= AROUND for line in numbers)
         # What is shown may begin within a private key, so where one begins is looked for from the first line.
-        if not wanted and not redactor.within and b"PRIVATE KEY" not in raw[:LONG]:
+        if not near and not redactor.within and b"PRIVATE KEY" not in raw[:LONG]:
             continue
         line = redactor.line(decoded(raw[:LONG]))
-        if not wanted:
+        if not near:
             continue
         if number != before + 1:
             yield _GAP
         before = number
         yield f"{number}: {line}"
-
-
-def _ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
-    return [(number - AROUND, number + AROUND) for number in sorted(numbers)]
 
 
 def _lines(log: Log, last: int) -> Iterator[tuple[int, bytes]]:

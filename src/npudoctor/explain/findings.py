@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Optional
 
 from npudoctor.core.frozen import replace
 from npudoctor.core.messages import language
 from npudoctor.core.model import Finding, Fix, Result, Risk, Severity
 from npudoctor.explain.answer import said
 from npudoctor.explain.engine import Engine, engine_of
-from npudoctor.explain.ranking.judge import Judgement
-from npudoctor.explain.signatures.signatures import all_signatures
+from npudoctor.explain.signatures.signatures import Signature, all_signatures
 from npudoctor.knowledge.site import Knowledge
 
 GROUP = "deep"
@@ -43,7 +43,7 @@ def explained(
     mine = _errors([row for row in rows if row.group == GROUP])
     explainer = _Explainer(engine, codes, errors, {*errors, *mine})
     return [
-        replace(row, findings=tuple(explainer.finding(one, row) for one in row.findings))
+        replace(row, findings=tuple(explainer.explain(finding, row) for finding in row.findings))
         if row.group == GROUP
         else row
         for row in rows
@@ -52,12 +52,13 @@ def explained(
 
 def _errors(rows: Sequence[Result]) -> dict[str, list[str]]:
     """What the errors say that are not ignored, by their codes."""
-    found: dict[str, list[str]] = {}
+    errors: dict[str, list[str]] = {}
     for row in rows:
-        for one in row.findings:
-            if one.weight is Severity.ERROR and one.ignored is None:
-                found.setdefault(one.code, []).append("\n".join((one.message, *one.evidence)))
-    return found
+        for finding in row.findings:
+            if finding.weight is Severity.ERROR and finding.ignored is None:
+                text = "\n".join((finding.message, *finding.evidence))
+                errors.setdefault(finding.code, []).append(text)
+    return errors
 
 
 class _Explainer:
@@ -73,71 +74,66 @@ class _Explainer:
     ) -> None:
         self._engine, self._codes, self._errors, self._standing = engine, codes, errors, standing
 
-    def finding(self, finding: Finding, row: Result) -> Finding:
+    def explain(self, finding: Finding, row: Result) -> Finding:
         """The finding with what is known of its cause."""
         cause = _cause_of(finding, row)
         about = cause.get("about")
         words = [word for word in about if isinstance(word, str)] if isinstance(about, list) else []
-        judgement = self._judged(finding, bool(words))
-        known = judgement.verdict == "environment" or (
-            judgement.verdict == "not_environment" and judgement.diagnoses[0].signature.category != _SCRIPTS
-        )
-        known = known and not judgement.diagnoses[0].signature.fallback  # says less than the finding itself
-        named = judgement.diagnoses[0].signature.checks if known else ()
-        echoes = (*self._naming(words), *self._of(named, words))
-        kept = tuple(code for code in finding.echo_of if code in self._standing)
-        finding = replace(finding, echo_of=tuple(dict.fromkeys((*kept, *echoes))))
-        if not known or finding.fix is not None:
+        signature = self._signature(finding, bool(words))
+        echoes = [code for code in finding.echo_of if code in self._standing]
+        echoes += self._speaking_of(words)
+        # Of the checks that the signature names, those that must name the cause themselves are left out.
+        for check in signature.checks if signature else ():
+            if check not in ALWAYS or not words:
+                echoes += [code for code in self._codes.get(check, ()) if code in self._errors]
+        finding = replace(finding, echo_of=tuple(dict.fromkeys(echoes)))
+        if signature is None or finding.fix is not None:
             return finding
-        signature = judgement.diagnoses[0].signature
         remedy = "; ".join(said(signature.remedy, language()))
         finding = replace(finding, fix=Fix(remedy, steps=(), risk=Risk.MANUAL, needs_root=False))
         if not cause.get("vague", True):  # the sentence says it already
             return finding
         return replace(finding, message=f"{finding.message}: {said(signature.title, language())}")
 
-    def _judged(self, finding: Finding, first: bool) -> Judgement:
-        """By the cause alone where it is told apart: around it stands what came of it."""
-        lines = finding.evidence[:1] if first else finding.evidence
-        judgement = self._engine.judged([self._engine.text("\n".join(lines))])
-        if judgement.verdict in ("environment", "not_environment") or not first:
-            return judgement
-        return self._engine.judged([self._engine.text("\n".join(finding.evidence))])
+    def _signature(self, finding: Finding, first: bool) -> Optional[Signature]:
+        """What the evidence means, as far as it is not the job's own code; with `first`, by the cause alone
+        where that is enough: around it stands what came of it."""
+        judgement = self._engine.judged([self._engine.text(finding.evidence[0])]) if first else None
+        if judgement is None or judgement.verdict not in ("environment", "not_environment"):
+            judgement = self._engine.judged([self._engine.text("\n".join(finding.evidence))])
+        if judgement.verdict not in ("environment", "not_environment"):
+            return None
+        signature = judgement.diagnoses[0].signature
+        if signature.fallback:  # says less than the finding itself
+            return None
+        scripts = judgement.verdict == "not_environment" and signature.category == _SCRIPTS
+        return None if scripts else signature
 
-    def _naming(self, words: Sequence[str]) -> Iterator[str]:
+    def _speaking_of(self, words: Sequence[str]) -> list[str]:
         """The codes of errors that speak of the cause: by its most telling word that any of them has."""
         for word in words:
-            pattern, anybody = _word(word), bool(_TELLING.search(word))
+            anybody = bool(_TELLING.search(word))
+            # The word as a whole, - and _ being alike.
+            parts = "[-_.]".join(re.escape(part) for part in re.split(r"[-_.]+", word))
+            pattern = re.compile(rf"(?<![\w/-]){parts}(?![\w-])", re.IGNORECASE)
             codes = [
                 code
                 for code, texts in self._errors.items()
                 if (anybody or code.partition(".")[0] in ALWAYS) and any(map(pattern.search, texts))
             ]
             if codes:
-                yield from codes
-                return
-
-    def _of(self, checks: Sequence[str], words: Sequence[str]) -> Iterator[str]:
-        """The codes of the checks that a signature names, but those that must name the cause themselves."""
-        for check in checks:
-            if check not in ALWAYS or not words:
-                yield from (code for code in self._codes.get(check, ()) if code in self._errors)
+                return codes
+        return []
 
 
 def _cause_of(finding: Finding, row: Result) -> Mapping[str, object]:
     """The cause of a finding among those of its row, which its evidence begins with."""
     causes = row.facts.get("causes")
-    told = [one for one in causes.values() if isinstance(one, dict)] if isinstance(causes, dict) else []
     first = finding.evidence[0] if finding.evidence else ""
-    for one in told:
-        message = str(one.get("message") or "").strip().splitlines()
-        text = f"{one.get('type')}: {message[0].strip()}" if message else str(one.get("type"))
-        if first and text.startswith(first[:200]):
-            return one
+    for cause in causes.values() if isinstance(causes, dict) and first else ():
+        if isinstance(cause, dict):
+            message = str(cause.get("message") or "").strip().splitlines()
+            text = f"{cause.get('type')}: {message[0].strip()}" if message else str(cause.get("type"))
+            if text.startswith(first[:200]):
+                return cause
     return {}
-
-
-def _word(word: str) -> re.Pattern[str]:
-    """A word as a whole, - and _ being alike."""
-    parts = (re.escape(part) for part in re.split(r"[-_.]+", word))
-    return re.compile(rf"(?<![\w/-]){'[-_.]'.join(parts)}(?![\w-])", re.IGNORECASE)

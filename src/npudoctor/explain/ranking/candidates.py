@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Optional
 
 from npudoctor.core.frozen import dataclass
@@ -37,8 +37,7 @@ class Spot:
 class Candidate:
     """A signature that was found. `low`: only in lines that call themselves warnings; `survived`: wherever it
     was, the job went on; `passed`: also where it only warned; `outlived`: the job went on until something
-    else ended it; `silent`: a warning is the
-    last word of a log."""
+    else ended it; `silent`: a warning is the last word of a log."""
 
     def __init__(self, signature: Signature) -> None:
         self.signature = signature
@@ -52,10 +51,9 @@ class Candidate:
     def add(self, evidence: Evidence, order: int, found: Found, ending: Ending) -> None:
         """Take in one file."""
         self.count += found.count
-        seen = [*found.ranks.values(), *(one for one in (found.last,) if one is not None)]
-        weight = (
-            None if self.outside else self.signature.weight
-        )  # who ends it from outside may start it again
+        seen = [*found.ranks.values(), *(() if found.last is None else (found.last,))]
+        # Who ends it from outside may start it again.
+        weight = None if self.outside else self.signature.weight
         if self.outside and found.final is not None:
             seen.append(found.final)
         # That a signal came is no warning, whatever level the one gives it whom it ends.
@@ -98,32 +96,19 @@ def candidates_of(
     """What was found in all files; what must or must not be elsewhere in a file is asked here."""
     known: dict[int, Candidate] = {}
     for order, (evidence, ending) in enumerate(files):
-        for owner, found in _standing(signatures, evidence):
-            if owner not in known:
-                known[owner] = Candidate(signatures[owner])
-            known[owner].add(evidence, order, found, ending)
-    candidates = list(known.values())
-    _read_memory(signatures, candidates)
-    return candidates
-
-
-def _read_memory(signatures: Sequence[Signature], candidates: Sequence[Candidate]) -> None:
-    """Memory that ran out because another process holds it is a card that is busy; what would not fit into
-    the card without any other process is the job's own."""
-    known = {one.id: one for one in signatures if one.id in (_BUSY, _OWN)}
-    for one in candidates:
-        if one.signature.category != _SPENT:
-            continue
-        texts = [spot.seen.text for spot in one.spots]
-        busy = any(map(held_elsewhere, texts))
-        reading = known.get(_BUSY if busy else _OWN)
-        if reading is not None and (busy or any(map(held_by_the_job, texts))):
-            one.signature, one.score = reading, float(reading.weight)
-
-
-def _standing(signatures: Sequence[Signature], evidence: Evidence) -> Iterator[tuple[int, Found]]:
-    for owner, found in evidence.found.items():
-        signature = signatures[owner]
-        lacks = not signature.within and signature.near and (owner, NEAR) not in evidence.aside
-        if not lacks and (owner, WITHOUT) not in evidence.aside:
-            yield owner, found
+        for owner, found in evidence.found.items():
+            signature = signatures[owner]
+            lacks = not signature.within and signature.near and (owner, NEAR) not in evidence.aside
+            if not lacks and (owner, WITHOUT) not in evidence.aside:
+                known.setdefault(owner, Candidate(signature)).add(evidence, order, found, ending)
+    # Memory that ran out because another process holds it is a card that is busy; what would not fit into the
+    # card without any other process is the job's own.
+    rows = {signature.id: signature for signature in signatures if signature.id in (_BUSY, _OWN)}
+    for candidate in known.values():
+        if candidate.signature.category == _SPENT:
+            texts = [spot.seen.text for spot in candidate.spots]
+            busy = any(map(held_elsewhere, texts))
+            row = rows.get(_BUSY if busy else _OWN)
+            if row is not None and (busy or any(map(held_by_the_job, texts))):
+                candidate.signature, candidate.score = row, float(row.weight)
+    return list(known.values())

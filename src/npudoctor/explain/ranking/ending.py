@@ -4,13 +4,13 @@ several."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Optional
 
 from npudoctor.explain.scanning import levels
 from npudoctor.explain.scanning.evidence import Evidence, Seen
-from npudoctor.explain.scanning.outline import Outline, Start, noted
+from npudoctor.explain.scanning.outline import Outline, Start, restarts
 from npudoctor.explain.signatures.failures import MARKS, WORDS
 
 TAIL = 16 << 10  # the end of a log, which tells how it went
@@ -38,188 +38,128 @@ class Ending:
     def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence
         self._outline = evidence.outline or Outline()
-        self._tail = evidence.end - TAIL
+        self._marks = {MARKS[index].name: seen for index, seen in evidence.marks.items()}
+
+    @cached_property
+    def _places(self) -> Mapping[str, frozenset[int]]:
+        """Of each kind of mark, the places; and of all exceptions that nobody caught."""
+        uncaught = frozenset(seen.offset for _name, seen in self._dead if seen.uncaught)
+        marks = ((mark.name, self._marks.get(mark.name, ())) for mark in MARKS)
+        return {
+            "uncaught": uncaught,
+            **{name: frozenset(seen.offset for seen in kept) for name, kept in marks},
+        }
+
+    @cached_property
+    def _dead(self) -> list[tuple[str, Seen]]:
+        """The last words of what failed, in their order, each with its kind of mark."""
+        named = [(name, seen) for name, marks in self._marks.items() if name in _DEADLY for seen in marks]
+        return sorted(named, key=lambda dead: dead[1].offset)
 
     @cached_property
     def runs(self) -> list[Start]:
         """Where each run but the first begins."""
-        starts = sorted((*self._outline.starts, *self._after_stillborn), key=lambda one: one.offset)
-        runs = noted(starts, [seen.offset for seen in self._dead])
-        while runs and self._belated(runs[-1].offset):
+        starts = sorted((*self._outline.starts, *self._after_stillborn()), key=lambda start: start.offset)
+        runs = restarts(starts, [seen.offset for _name, seen in self._dead])
+        # No run, but a rank that started later than the one that failed: nothing went on, and only a launcher
+        # says that something failed.
+        while runs and (self._outline.progress is None or self._outline.progress < runs[-1].offset):
+            last_words = [(name, seen.offset) for name, seen in self._dead if seen.offset >= runs[-1].offset]
+            launcher = {offset for name, offset in last_words if name == "launcher"}
+            if not launcher or any(offset not in launcher for _name, offset in last_words):
+                break
             runs.pop()
         return runs
 
-    def _belated(self, begin: int) -> bool:
-        """Whether what begins here is no run, but a rank that started later than the one that failed: nothing
-        went on, and only a launcher says that something failed."""
-        if self._outline.progress is not None and self._outline.progress >= begin:
-            return False
-        said = [(name, seen.offset) for name, seen in self._named_dead if seen.offset >= begin]
-        launcher = {offset for name, offset in said if name == "launcher"}
-        return bool(launcher) and all(offset in launcher for _name, offset in said)
-
-    @cached_property
     def _after_stillborn(self) -> list[Start]:
         """A traceback after a program that did not even start is of another one."""
-        marks = self._evidence.marks
-        named = {MARKS[index].name: marks[index] for index in marks}
         unread = (
-            seen for seen in named.get("exception", ()) if _UNREAD.match(seen.text) and not seen.handled
+            seen for seen in self._marks.get("exception", ()) if _UNREAD.match(seen.text) and not seen.handled
         )
-        dead = [seen for seen in (*named.get("stillborn", ()), *unread) if not (seen.low or seen.cause)]
+        dead = [seen for seen in (*self._marks.get("stillborn", ()), *unread) if not (seen.low or seen.cause)]
         stillborn = max(dead, key=lambda seen: seen.offset, default=None)
         if stillborn is None or _OF_SCRIPT.match(stillborn.text):
             return []
-        later = [seen for seen in named.get("traceback", ()) if seen.offset > stillborn.offset]
+        later = [seen for seen in self._marks.get("traceback", ()) if seen.offset > stillborn.offset]
         return [Start(seen.offset, seen.line, seen.text) for seen in later[:1]]
-
-    @cached_property
-    def begin(self) -> int:
-        """Where the last run begins."""
-        return self.runs[-1].offset if self.runs else 0
-
-    @cached_property
-    def _named_dead(self) -> list[tuple[str, Seen]]:
-        marks = self._evidence.marks
-        named = ((MARKS[index].name, seen) for index in marks for seen in marks[index])
-        return [(name, seen) for name, seen in named if name in _DEADLY]
-
-    @cached_property
-    def _dead(self) -> list[Seen]:
-        return sorted((seen for _name, seen in self._named_dead), key=lambda seen: seen.offset)
-
-    @cached_property
-    def _deaths(self) -> frozenset[int]:
-        return frozenset(seen.offset for seen in self._dead)
 
     def death(self, first: int, last: int) -> Optional[Seen]:
         """The last word of what failed between two places."""
-        found = [seen for seen in self._dead if first <= seen.offset < last]
-        return found[-1] if found else None
+        return next((seen for _name, seen in reversed(self._dead) if first <= seen.offset < last), None)
 
     def survived(self, seen: Seen, weight: Optional[int] = None) -> bool:
         """Whether the job went on after this line, or this was of an earlier run, or of an orderly
         shutdown. `weight`: of the signature that was found there; None for a mere sign of failure."""
-        outline = self._outline
-        if seen.offset < self.begin:
+        outline, places, here = self._outline, self._places, seen.offset
+        if self.runs and here < self.runs[-1].offset:
             return True
-        if seen.offset in self._closed:
-            return any(start.offset > seen.offset for start in outline.starts)
-        if seen.offset in self._cancelled:
-            return self._put_back(seen.offset)
-        if self._of_engine(seen.offset):
+        if here in places["closed"]:
+            return any(start.offset > here for start in outline.starts)
+        if here in places["cancelled"]:
+            # Bars that were only in a buffer, and what it says while it is killed, are no new life.
+            ended_well = outline.success is not None and outline.success > here
+            started = any(start.offset > here for start in outline.starts)
+            return started or ended_well or outline.lines_between(here) >= _LONG
+        # That requests were still answered, and how many tokens there had been, and that the server then
+        # shuts down in order, does not mend an engine that was killed here.
+        engine = self._dead_engine
+        if engine is not None and here <= engine and outline.lines_between(here, engine) < _LIFE:
             return False
         if _COMMAND.match(seen.text) and self._evidence.lines - seen.line >= _LONG:
             return True
         final = self._final(seen, weight)
-        went = outline.moved if seen.offset in self._ended else outline.progress
-        if not final and went is not None and went > seen.offset:
+        went = outline.moved if here in places["ended"] else outline.progress
+        if not final and went is not None and went > here:
             return True
-        quiet = seen.teardown or seen.offset not in self._loud
-        if self._success is not None and seen.offset > self._success and quiet:
+        # Where little but tidying up follows a good end, only what is loud is a failure.
+        success = outline.success
+        done = success is not None and here > success and outline.lines_between(success) < _LIFE
+        if done and (seen.teardown or not any(here in places[name] for name in _LOUD)):
             return True
-        orderly = outline.shutdown is not None and outline.progress is not None
-        if orderly and seen.offset > (outline.shutdown or 0) and seen.offset not in self._ended:
+        orderly = None not in (outline.shutdown, outline.progress)
+        if orderly and here > (outline.shutdown or 0) and here not in places["ended"]:
             return True
         if final:
-            return any(
-                place is not None and place > seen.offset for place in (outline.success, outline.served)
-            )
+            return any(place is not None and place > here for place in (outline.success, outline.served))
         weighty = weight is None or weight >= _WEIGHTY
-        enough = _LONG_LIFE if seen.offset in self._deaths else _LONG if weighty else _LIFE
-        return outline.lines_between(seen.offset) >= enough
+        died = any(here in places[name] for name in _DEADLY)
+        return outline.lines_between(here) >= (_LONG_LIFE if died else _LONG if weighty else _LIFE)
 
     def _final(self, seen: Seen, weight: Optional[int]) -> bool:
         """Whether this ended its process for certain, so that what is written later is of others: heartbeats,
         other ranks that wait for it, bars, what a shutdown says. Only a good end is no consequence of it, or
         a server that answers. A library's own log of errors, and what is tried once more, end nothing."""
-        if seen.low or seen.handled or seen.teardown or seen.retried or seen.offset in self._ended:
+        if seen.low or seen.handled or seen.teardown or seen.retried or seen.offset in self._places["ended"]:
             return False
         if _NO_END.search(seen.text):
             return False
         known = weight is not None and weight >= _WEIGHTY
-        return known or seen.uncaught or seen.offset in self._uncaught or seen.offset in self._crashed
-
-    def _put_back(self, cancelled: int) -> bool:
-        """Whether the job was started again after it had been cancelled: bars that were only in a buffer, and
-        what it says while it is killed, are no new life."""
-        outline = self._outline
-        if any(start.offset > cancelled for start in outline.starts):
-            return True
-        ended_well = outline.success is not None and outline.success > cancelled
-        return ended_well or outline.lines_between(cancelled) >= _LONG
-
-    def _of_engine(self, place: int) -> bool:
-        """Whether what is here killed the engine of a server: that requests were still answered, and how many
-        tokens there had been, and that the server then shuts down in order, does not mend it."""
-        dead = self._dead_engine
-        return dead is not None and place <= dead and self._outline.lines_between(place, dead) < _LIFE
+        places = self._places
+        return known or seen.uncaught or seen.offset in places["uncaught"] or seen.offset in places["crash"]
 
     @cached_property
     def _dead_engine(self) -> Optional[int]:
         """Where an engine said last that it failed, unless it was being ended, or much went on after it."""
         outline = self._outline
-        last = max(self._places(("engine",)), default=None)
+        last = max(self._places["engine"], default=None)
         if last is None or any(start.offset > last for start in outline.starts):
             return None
-        told = [place for place in (outline.success, outline.shutdown) if place is not None]
-        if any(place < last for place in told) or outline.lines_between(last) >= _LONG:
+        ends = [place for place in (outline.success, outline.shutdown) if place is not None]
+        if any(place < last for place in ends) or outline.lines_between(last) >= _LONG:
             return None
         return last
 
-    @cached_property
-    def _cancelled(self) -> frozenset[int]:
-        """The places at which a scheduler ended the job."""
-        return self._places(("cancelled",))
-
-    @cached_property
-    def _ended(self) -> frozenset[int]:
-        """The places at which a process says that it was told to end: it may still save how far it came."""
-        return self._places(("ended",))
-
-    @cached_property
-    def _success(self) -> Optional[int]:
-        """Where the job ended well, when little but tidying up follows."""
-        success = self._outline.success
-        short = success is not None and self._outline.lines_between(success) < _LIFE
-        return success if short else None
-
-    @cached_property
-    def _crashed(self) -> frozenset[int]:
-        """The places at which a process says that it crashed."""
-        return self._places(("crash",))
-
-    @cached_property
-    def _uncaught(self) -> frozenset[int]:
-        """The places of exceptions that nobody caught."""
-        return frozenset(seen.offset for seen in self._dead if seen.uncaught)
-
-    @cached_property
-    def _closed(self) -> frozenset[int]:
-        """The places of the last words of launchers and schedulers."""
-        return self._places(("closed",))
-
-    @cached_property
-    def _loud(self) -> frozenset[int]:
-        """The places of what is a failure even after the job ended well."""
-        return self._places(_LOUD)
-
-    def _places(self, names: tuple[str, ...]) -> frozenset[int]:
-        marks = self._evidence.marks
-        return frozenset(
-            seen.offset for index in marks if MARKS[index].name in names for seen in marks[index]
-        )
-
     def outlived(self, seen: Seen) -> bool:
-        """Whether the job went on after this line until something else ended it."""
-        last = self.last
-        return last is not None and self._outline.lines_between(seen.offset, last.offset) >= _LIFE
+        """Whether the job went on after this line until something else ended it: the last word of what
+        failed, after which nothing went on."""
+        last = max((end.offset for name, end in self.failures if name in _DEADLY), default=None)
+        return last is not None and self._outline.lines_between(seen.offset, last) >= _LIFE
 
     def went_on(self, first: int, last: int) -> bool:
         """Whether between two places no process died, and there is ordinary output."""
         died = any(
             name in ("exception", "crash", "engine", "stillborn") and first <= seen.offset < last
-            for name, seen in self._named_dead
+            for name, seen in self._dead
         )
         return not died and self._outline.lines_between(first, last) >= _SOME
 
@@ -230,23 +170,15 @@ class Ending:
             return False
         return not seen.low or levels.warns(seen.text)
 
-    @property
-    def died(self) -> bool:
-        """Whether the process itself says last that it failed."""
-        return any(name in ("exception", "crash") for name, _seen in self.failures())
-
     @cached_property
-    def last(self) -> Optional[Seen]:
-        """The last word of what failed: nothing went on after it."""
-        found = [seen for name, seen in self.failures() if name in _DEADLY]
-        return max(found, key=lambda seen: seen.offset, default=None)
-
-    def failures(self) -> Iterator[tuple[str, Seen]]:
-        """The signs of failure after which nothing went on, in the order of MARKS."""
-        for index, marks in sorted(self._evidence.marks.items()):
-            name = MARKS[index].name
-            for seen in marks:
-                weight = 0 if name in _ENDS else None  # what only calls itself an error ends nothing
-                counts = name not in _ENDS or seen.offset >= self._tail
-                if counts and not self.survived(seen, weight):
-                    yield name, seen
+    def failures(self) -> list[tuple[str, Seen]]:
+        """The signs of failure after which nothing went on, in the order of MARKS. What only calls itself an
+        error ends nothing, and counts only in the tail."""
+        tail = self._evidence.end - TAIL
+        return [
+            (mark.name, seen)
+            for mark in MARKS
+            for seen in self._marks.get(mark.name, ())
+            if mark.name not in _ENDS or seen.offset >= tail
+            if not self.survived(seen, 0 if mark.name in _ENDS else None)
+        ]

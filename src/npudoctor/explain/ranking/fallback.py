@@ -3,7 +3,7 @@ never more than possible, and it is asked only when there is nothing better."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from npudoctor.explain.ranking.candidates import Candidate, Spot
 from npudoctor.explain.ranking.ending import Ending
@@ -20,32 +20,30 @@ _ORDER = ("exception", "crash", "engine", "stillborn", "cann", "level", WORDS, "
 
 def fallback(signatures: Sequence[Signature], files: Sequence[tuple[Evidence, Ending]]) -> list[Candidate]:
     """The row for the line that ended the job, if there is such a line and such a row."""
-    spots = sorted(_spots(files), key=lambda one: (one[0], -one[1].order, -one[1].seen.offset))
+    # The lines after which nothing went on, each with how late it is asked. That the job was told to end is
+    # known: such a line has a row of its own.
+    spots = [
+        (
+            (_ORDER.index(name) if name in _ORDER else 2 * len(_ORDER))
+            + len(_ORDER) * (cut_off(seen.text) or seen.handled),
+            Spot(evidence.path, order, seen),
+        )
+        for order, (evidence, ending) in enumerate(files)
+        for name, seen in ending.failures
+        if name != "ended"
+    ]
     if not spots:
         return []
-    spot = spots[0][1]
+    _late, spot = min(spots, key=lambda spot: (spot[0], -spot[1].order, -spot[1].seen.offset))
     text = "" if cut_off(spot.seen.text) else spot.seen.text
-    row = next((one for one in signatures if one.fallback and _about(one, text)), None)
-    if row is None:
-        return []
-    candidate = Candidate(row)
-    candidate.count, candidate.spots = 1, [spot]
-    candidate.low = candidate.survived = candidate.passed = candidate.outlived = False
-    return [candidate]
-
-
-def _spots(files: Sequence[tuple[Evidence, Ending]]) -> Iterator[tuple[int, Spot]]:
-    """The lines after which nothing went on, each with how late it is asked."""
-    for order, (evidence, ending) in enumerate(files):
-        for name, seen in ending.failures():
-            if name == "ended":  # that it was told to end is known: such a line has a row of its own
-                continue
-            late = _ORDER.index(name) if name in _ORDER else 2 * len(_ORDER)
-            bare = cut_off(seen.text) or seen.handled
-            yield late + len(_ORDER) * bare, Spot(evidence.path, order, seen)
-
-
-def _about(row: Signature, text: str) -> bool:
-    if any(compiled(pattern).search(text) for pattern in row.without):
-        return False
-    return any(compiled(pattern).search(text) for pattern in row.patterns)
+    for row in signatures:
+        if (
+            row.fallback
+            and any(compiled(pattern).search(text) for pattern in row.patterns)
+            and not any(compiled(pattern).search(text) for pattern in row.without)
+        ):
+            candidate = Candidate(row)
+            candidate.count, candidate.spots = 1, [spot]
+            candidate.low = candidate.survived = candidate.passed = candidate.outlived = False
+            return [candidate]
+    return []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Optional
 
 from npudoctor.core.frozen import dataclass
@@ -14,6 +14,7 @@ from npudoctor.explain.ranking.runs import Run, earlier_runs
 from npudoctor.explain.ranking.warned import take_warned
 from npudoctor.explain.scanning.evidence import Evidence
 from npudoctor.explain.signatures.failures import WORDS
+from npudoctor.explain.signatures.return_numbers import number_in, of_number
 from npudoctor.explain.signatures.signatures import Signature
 
 # Below this nothing is said to be the cause: it only tells that something failed.
@@ -51,125 +52,106 @@ class Judgement:
 
 def judge(signatures: Sequence[Signature], evidence: Sequence[Evidence]) -> Judgement:
     """What all files say together."""
-    files = [(one, Ending(one)) for one in evidence]
-    found = candidates_of(signatures, files)
-    take_warned(found, files)
+    files = [(file, Ending(file)) for file in evidence]
+    candidates = candidates_of(signatures, files)
+    take_warned(candidates, files)
     errors, runs = _errors(files), earlier_runs(signatures, files)
-    if errors and _only_words(files) and not any(one.failed for one in found):
-        found = [one for one in found if one.silent and _tells(one.signature)]
-    if not errors and not any(one.failed and one.signature.weight >= LEAST for one in found):
-        found = [one for one in found if one.silent and _tells(one.signature)]
-        if not found:
+    # A warning that is the last word of a log may tell why that ended.
+    last_words = [
+        candidate
+        for candidate in candidates
+        if candidate.silent
+        and candidate.signature.category in (*_APART, "missing-library")
+        and candidate.signature.weight >= _SILENT
+    ]
+    # Where only the last words of the logs say that something failed, a warning far before is no cause.
+    only_words = all(name == WORDS for _file, ending in files for name, _seen in ending.failures)
+    if errors and only_words and not any(candidate.failed for candidate in candidates):
+        candidates = last_words
+    if not errors and not any(
+        candidate.failed and candidate.signature.weight >= LEAST for candidate in candidates
+    ):
+        candidates = last_words
+        if not candidates:
             return Judgement("clean", (), (), runs)
-    _weigh(found, next((one.root for one in evidence if one.root is not None), None))
-    _weigh_warnings(found, any(ending.died for _one, ending in files))
-    weigh_endings(found, files)
-    found.sort(key=lambda one: (-one.score, one.first.first_key()))
-    if not found or found[0].score < LEAST:
-        found = [*fallback(signatures, files), *found]
-    diagnoses = tuple(_diagnosis(one) for one in found)
-    if not found or found[0].score < LEAST:
+    _weigh(candidates, next((file.root for file in evidence if file.root is not None), None))
+    # A warning says why a node cannot be reached; of an exception that nobody knows it is no cause.
+    if any(name in ("exception", "crash") for _file, ending in files for name, _seen in ending.failures):
+        for candidate in candidates:
+            if not candidate.failed and candidate.signature.category not in _APART:
+                candidate.score = min(candidate.score, LEAST - 1)
+    weigh_endings(candidates, files)
+    candidates.sort(key=lambda candidate: (-candidate.score, candidate.first.first_key()))
+    if not candidates or candidates[0].score < LEAST:
+        candidates = [*fallback(signatures, files), *candidates]
+    diagnoses = tuple(map(_diagnosis, candidates))
+    if not candidates or candidates[0].score < LEAST:
         return Judgement("unknown", diagnoses, errors, runs)
-    known = "environment" if found[0].signature.environment else "not_environment"
+    known = "environment" if candidates[0].signature.environment else "not_environment"
     return Judgement(known, diagnoses, errors, runs)
 
 
 def _errors(files: Sequence[tuple[Evidence, Ending]]) -> tuple[Spot, ...]:
     """The first lines that say that something failed: what the process itself says before its launcher."""
-    found = [
+    named = [
         (name, Spot(evidence.path, order, seen))
         for order, (evidence, ending) in enumerate(files)
-        for name, seen in ending.failures()
+        for name, seen in ending.failures
     ]
     later = ("launcher", "traceback", WORDS)  # the first line of a traceback says nothing yet
-    found.sort(key=lambda one: (one[0] in later, one[1].first_key()))
-    spots = {(spot.path, spot.seen.line): spot for _name, spot in found}
+    named.sort(key=lambda mark: (mark[0] in later, mark[1].first_key()))
+    spots = {(spot.path, spot.seen.line): spot for _name, spot in named}
     return tuple(list(spots.values())[:_ERRORS])
 
 
-def _only_words(files: Sequence[tuple[Evidence, Ending]]) -> bool:
-    """Whether only the last words of the logs say that something failed: a warning far before is no cause."""
-    return all(name == WORDS for _evidence, ending in files for name, _seen in ending.failures())
+def _diagnosis(candidate: Candidate) -> Diagnosis:
+    certain = candidate.score >= 80 and not candidate.low
+    confidence = "certain" if certain else "likely" if candidate.score >= 30 else "possible"
+    signature = candidate.signature
+    if signature.numbered:
+        # One of nothing but return numbers says what the number means that is in its line.
+        signature = of_number(signature, number_in(signature, candidate.first.seen.text))
+    return Diagnosis(signature, confidence, candidate.first, candidate.count, candidate.last)
 
 
-def _diagnosis(one: Candidate) -> Diagnosis:
-    certain = one.score >= 80 and not one.low
-    confidence = "certain" if certain else "likely" if one.score >= 30 else "possible"
-    return Diagnosis(_speaking(one), confidence, one.first, one.count, one.last)
-
-
-def _speaking(one: Candidate) -> Signature:
-    """The signature; one of nothing but return numbers says what the number means that is in its line."""
-    if not one.signature.numbered:
-        return one.signature
-    from npudoctor.explain.signatures.return_numbers import number_in, of_number
-
-    return of_number(one.signature, number_in(one.signature, one.first.seen.text))
-
-
-def _weigh(found: Sequence[Candidate], root: Optional[int]) -> None:
-    """Give each its score: its weight, and what its place says."""
-    present = {one.signature.id for one in found if not one.low or not any(other.failed for other in found)}
-    for one in found:
-        first = one.first
-        one.echo = bool(present & set(one.signature.echo_of))
-        one.score += sum(_shifts(one, first, root))
-        if one.echo:
-            one.score = min(one.score, LEAST - 1)
-    ended = any(_ended(other) for other in found)
-    for one in found:
+def _weigh(candidates: Sequence[Candidate], root: Optional[int]) -> None:
+    """Give each its score: its weight, and what its place says. `root`: the rank that failed first."""
+    failed = any(candidate.failed for candidate in candidates)
+    present = {candidate.signature.id for candidate in candidates if not (candidate.low and failed)}
+    for candidate in candidates:
+        first, ranks = candidate.first.seen, {spot.seen.rank for spot in candidate.spots}
+        candidate.score -= 5 if candidate.low else 20 if candidate.survived else 0
+        candidate.score += 4 * first.cause - 6 * first.handled
+        if root is not None:
+            candidate.score += 6 if root in ranks else 0 if None in ranks else -10
+        candidate.echo = bool(present & set(candidate.signature.echo_of))
+        if candidate.echo:
+            candidate.score = min(candidate.score, LEAST - 1)
+    # Whether one of them ended the job, and is not what a node says that cannot reach another one: why it
+    # cannot may stand in a warning. A mere return number says only where the end was noticed.
+    ended = any(
+        candidate.failed
+        and candidate.signature.category not in _APART
+        and not (candidate.echo or candidate.signature.numbered or candidate.outlived)
+        and candidate.score >= LEAST
+        for candidate in candidates
+    )
+    for candidate in candidates:
         # A warning, or an error that the job outlived, is no match for what ended it.
-        if ended and not one.failed:
-            one.score = min(one.score, _OUTLIVED)
-        if one.passed or (ended and one.outlived):
-            one.score = min(one.score, LEAST - 1)
-    for one in found:
-        if _waits(one) and any(_earlier(other, one) for other in found):
-            one.score = min(one.score, LEAST + 2)
+        if ended and not candidate.failed:
+            candidate.score = min(candidate.score, _OUTLIVED)
+        if candidate.passed or (ended and candidate.outlived):
+            candidate.score = min(candidate.score, LEAST - 1)
+    for candidate in candidates:
+        if _waits(candidate) and any(_is_earlier(other, candidate) for other in candidates):
+            candidate.score = min(candidate.score, LEAST + 2)
 
 
-def _weigh_warnings(found: Sequence[Candidate], died: bool) -> None:
-    """A warning says why a node cannot be reached; of an exception that nobody knows it is no cause."""
-    for one in found:
-        if died and not one.failed and one.signature.category not in _APART:
-            one.score = min(one.score, LEAST - 1)
+def _waits(candidate: Candidate) -> bool:
+    return candidate.signature.category in _WAITING and candidate.signature.weight <= 60
 
 
-def _shifts(one: Candidate, first: Spot, root: Optional[int]) -> Iterator[float]:
-    if one.low:
-        yield -5
-    elif one.survived:
-        yield -20
-    if first.seen.handled:
-        yield -6
-    if first.seen.cause:
-        yield 4
-    ranks = {spot.seen.rank for spot in one.spots}
-    if root is not None and root in ranks:
-        yield 6
-    elif root is not None and None not in ranks:
-        yield -10
-
-
-def _ended(one: Candidate) -> bool:
-    """Whether this ended the job, and is not what a node says that cannot reach another one: why it cannot
-    may stand in a warning. A mere return number says only where the end was noticed."""
-    if one.signature.category in _APART or one.echo or one.signature.numbered:
-        return False
-    return one.failed and not one.outlived and one.score >= LEAST
-
-
-def _tells(signature: Signature) -> bool:
-    """Whether a warning of it that is the last word of a log tells why that ended."""
-    return signature.category in (*_APART, "missing-library") and signature.weight >= _SILENT
-
-
-def _waits(one: Candidate) -> bool:
-    signature = one.signature
-    return signature.category in _WAITING and signature.weight <= 60
-
-
-def _earlier(other: Candidate, waiting: Candidate) -> bool:
+def _is_earlier(other: Candidate, waiting: Candidate) -> bool:
     """Whether another error of its own came before a rank began to wait, on a rank that does not."""
     if _waits(other) or other.echo or other.signature.numbered or not other.failed or other.score < _PLAIN:
         return False

@@ -28,45 +28,41 @@ _OF_TASK = re.compile(r"^srun: error: .{1,80}: tasks? [\d,-]+: Exited with exit 
 Files = Sequence[tuple[Evidence, Ending]]
 
 
-def weigh_endings(found: Sequence[Candidate], files: Files) -> None:
+def weigh_endings(candidates: Sequence[Candidate], files: Files) -> None:
     """Let what ended a job from outside come first, unless the job had failed before."""
-    for one in found:
-        if not one.outside or not one.failed or one.echo:
+    for end in candidates:
+        if not end.outside or not end.failed or end.echo:
             continue
-        weak = one.signature.weight < _STRONG
-        follows = weak and (_failed_before(one, found, files) or _unknown_before(one, files))
-        one.score = _FOLLOWS if follows else _CERTAIN + one.score
-        if follows:
-            _follow(one, found)
+        weak = end.signature.weight < _STRONG
+        if not weak or not (_failed_before(end, candidates, files) or _unknown_before(end, files)):
+            end.score += _CERTAIN
+            continue
+        end.score = _FOLLOWS
+        # What else is found only in the very lines of an ending follows from the same.
+        lines = {(spot.path, spot.seen.line) for spot in end.spots}
+        for other in candidates:
+            if not other.outside and {(spot.path, spot.seen.line) for spot in other.spots} <= lines:
+                other.score = min(other.score, _FOLLOWS)
 
 
-def _follow(end: Candidate, found: Sequence[Candidate]) -> None:
-    """What else is found only in the very lines of an ending follows from the same."""
-    lines = {(spot.path, spot.seen.line) for spot in end.spots}
-    for other in found:
-        if not other.outside and {(spot.path, spot.seen.line) for spot in other.spots} <= lines:
-            other.score = min(other.score, _FOLLOWS)
-
-
-def _failed_before(end: Candidate, found: Sequence[Candidate], files: Files) -> bool:
+def _failed_before(end: Candidate, candidates: Sequence[Candidate], files: Files) -> bool:
     """Whether something that is known ended the job before."""
-    return any(
-        other.failed
-        and not (other.outside or other.echo or other.outlived or other.score < _PLAIN)
-        and any(_before(spot, end.spots) and not _went_on(spot, end, files) for spot in other.spots)
-        for other in found
-    )
+    cancelled: dict[int, int] = {}  # in each file, where a scheduler cancelled the job
+    if end.signature.id == _CANCELLED:
+        for spot in end.spots:
+            cancelled[spot.order] = min(spot.seen.offset, cancelled.get(spot.order, spot.seen.offset))
+    for other in candidates:
+        known = other.failed and not (other.outside or other.echo or other.outlived or other.score < _PLAIN)
+        for spot in other.spots if known else ():
+            # After an error of which no process died, the job may have said more until it was cancelled.
+            until, ending = cancelled.get(spot.order), files[spot.order][1]
+            went_on = until is not None and ending.went_on(spot.seen.offset, until)
+            if not went_on and _is_before(spot, end.spots):
+                return True
+    return False
 
 
-def _went_on(spot: Spot, end: Candidate, files: Files) -> bool:
-    """Whether the job said more after an error of which no process died, until a scheduler cancelled it."""
-    if end.signature.id != _CANCELLED:
-        return False
-    cancelled = min((one.seen.offset for one in end.spots if one.order == spot.order), default=None)
-    return cancelled is not None and files[spot.order][1].went_on(spot.seen.offset, cancelled)
-
-
-def _before(spot: Spot, ends: Sequence[Spot]) -> bool:
+def _is_before(spot: Spot, ends: Sequence[Spot]) -> bool:
     """Whether a line is before an ending: in its file, or by the clocks; without them it is taken to be."""
     seen = spot.seen
     if seen.handled or seen.low or seen.teardown or _BY_SIGNAL.search(seen.text):
@@ -74,8 +70,8 @@ def _before(spot: Spot, ends: Sequence[Spot]) -> bool:
     mine = [end.seen for end in ends if end.order == spot.order]
     if mine:
         return any(seen.offset < end.offset for end in mine)
-    told = [end.seen.moment for end in ends if end.seen.moment is not None]
-    return seen.moment is None or not told or seen.moment <= max(told)
+    moments = [end.seen.moment for end in ends if end.seen.moment is not None]
+    return seen.moment is None or not moments or seen.moment <= max(moments)
 
 
 def _unknown_before(end: Candidate, files: Files) -> bool:
@@ -89,5 +85,5 @@ def _unknown_before(end: Candidate, files: Files) -> bool:
         and not (seen.handled or seen.teardown or ending.outlived(seen))
         and not (_BY_SIGNAL.search(seen.text) or _OF_LAUNCHER.search(seen.text))
         for order, (_evidence, ending) in enumerate(files)
-        for name, seen in ending.failures()
+        for name, seen in ending.failures
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Optional
 
 from npudoctor.core.frozen import dataclass
@@ -28,24 +28,21 @@ def earlier_runs(
     signatures: Sequence[Signature], files: Sequence[tuple[Evidence, Ending]]
 ) -> tuple[Run, ...]:
     """The runs before the last one of each file; of many the last ones."""
-    found = (list(_of(signatures, evidence, ending)) for evidence, ending in files)
-    return tuple(run for runs in found for run in runs[-_MOST:])
+    runs: list[Run] = []
+    for evidence, ending in files:
+        begin, line = 0, evidence.before + 1
+        of_file = []
+        for start in ending.runs:
+            seen = ending.death(begin, start.offset)
+            signature = None if seen is None else _signature_at(signatures, evidence, seen)
+            of_file.append(Run(evidence.path, line, start.line - 1, signature, seen))
+            begin, line = start.offset, start.line
+        runs += of_file[-_MOST:]
+    return tuple(runs)
 
 
-def _of(signatures: Sequence[Signature], evidence: Evidence, ending: Ending) -> Iterator[Run]:
-    begin, line = 0, evidence.before + 1
-    for start in ending.runs:
-        seen = ending.death(begin, start.offset)
-        yield Run(evidence.path, line, start.line - 1, _signature_at(signatures, evidence, seen), seen)
-        begin, line = start.offset, start.line
-
-
-def _signature_at(
-    signatures: Sequence[Signature], evidence: Evidence, seen: Optional[Seen]
-) -> Optional[Signature]:
+def _signature_at(signatures: Sequence[Signature], evidence: Evidence, seen: Seen) -> Optional[Signature]:
     """The weightiest signature that is known to be at the line of the last error."""
-    if seen is None:
-        return None
     matching = [
         signatures[index]
         for index, match in evidence.found.items()

@@ -4,11 +4,11 @@ or that a part of it could not be loaded, goes on without, and fails where it ne
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from npudoctor.explain.ranking.candidates import Candidate
 from npudoctor.explain.ranking.ending import Ending
-from npudoctor.explain.scanning.evidence import Evidence, Seen
+from npudoctor.explain.scanning.evidence import Evidence
 
 # What was warned of, and what then fails of it.
 _PAIRS = (
@@ -31,22 +31,22 @@ _PAIRS = (
 )
 
 
-def take_warned(found: Sequence[Candidate], files: Sequence[tuple[Evidence, Ending]]) -> None:
+def take_warned(candidates: Sequence[Candidate], files: Sequence[tuple[Evidence, Ending]]) -> None:
     """Let what was warned of be the failure, where the process died of just that."""
-    deaths = [(order, seen) for order, (_evidence, ending) in enumerate(files) for seen in _died(ending)]
-    for one in found:
-        if one.failed or not one.signature.environment:
+    deaths = [
+        (order, seen)
+        for order, (_evidence, ending) in enumerate(files)
+        for name, seen in ending.failures
+        if name == "exception"
+    ]
+    for candidate in candidates:
+        if candidate.failed or not candidate.signature.environment:
             continue
         for warned, failed in _PAIRS:
             if any(
                 spot.order == order and spot.seen.offset < seen.offset and failed.search(seen.text)
-                for spot in one.spots
+                for spot in candidate.spots
                 if warned.search(spot.seen.text)
                 for order, seen in deaths
             ):
-                one.low = one.survived = one.passed = one.outlived = False
-
-
-def _died(ending: Ending) -> Iterator[Seen]:
-    """The exceptions that ended a process."""
-    return (seen for name, seen in ending.failures() if name == "exception")
+                candidate.low = candidate.survived = candidate.passed = candidate.outlived = False

@@ -13,9 +13,9 @@ from collections.abc import Collection, Sequence
 from typing import Any, Callable, Optional
 
 from npudoctor.core.optional import load
-from npudoctor.explain.reading.sample import Sample
-from npudoctor.explain.scanning.matching import Hit, spellings
-from npudoctor.explain.signatures.patterns import Literal
+from npudoctor.explain.scanning.matching import Hit
+from npudoctor.explain.signatures.patterns import Literal, spellings
+from npudoctor.explain.signatures.pieces import Sample
 from npudoctor.explain.signatures.table import Table
 
 Has = Callable[[bytes], bool]  # whether a text in small letters is in what was looked at

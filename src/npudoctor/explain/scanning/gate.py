@@ -7,22 +7,17 @@ has one, the lines around are asked for the needles that are known by it.
 
 from __future__ import annotations
 
-import heapq
-import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from npudoctor.explain.reading.sample import SIZE, Sample, pieces_of
 from npudoctor.explain.scanning.fast import Fast, compiled, noted
-from npudoctor.explain.scanning.matching import Hit, spellings
-from npudoctor.explain.signatures.patterns import Literal
+from npudoctor.explain.scanning.matching import Hit
+from npudoctor.explain.signatures.patterns import spellings
+from npudoctor.explain.signatures.pieces import SIZE, Sample, cover, known_by
 from npudoctor.explain.signatures.table import Piece, Table
 
-Links = tuple[tuple[Literal, ...], ...]
 WORTH = 192 << 20  # with less data, choosing takes longer than it saves
 _AROUND = 4 << 10  # what is looked at on both sides of one
 _DENSE = 8 << 10  # with more than one piece in so many bytes, looking twice saves nothing
-_LEAST = 5  # bytes of a piece of a text that is shorter than others
 _DEAR = 20_000  # to ask so many times for a needle takes as long as to compile all of them
 
 
@@ -118,69 +113,6 @@ def _absent(pieces: Sequence[Piece], sample: Sample) -> Iterator[Piece]:
     for piece in pieces:
         if not (piece in there if len(piece[0]) < SIZE else sample.holds(*piece)):
             yield piece
-
-
-def cover(chosen: Iterable[frozenset[Piece]], usual: bytes = b"") -> Iterator[Piece]:
-    """Few pieces, so that one of each set is among them: always the one that is in most of those left. Of
-    equal ones the longest, and that which is least like what is usual in logs: for all that looks like one
-    hyperscan has to look closer."""
-    todo = set(chosen)
-    holders: dict[Piece, set[frozenset[Piece]]] = {}
-    for grams in todo:
-        for gram in grams:
-            holders.setdefault(gram, set()).add(grams)
-    pairs = Counter(zip(usual, usual[1:]))
-    heap = [(-len(sets), -len(gram[0]), _likeness(gram[0], pairs), gram) for gram, sets in holders.items()]
-    heapq.heapify(heap)
-    left = set(todo)
-    while left:
-        count, length, likeness, gram = heapq.heappop(heap)
-        now = len(holders[gram] & left)
-        if now == -count:
-            yield gram
-            left -= holders[gram]
-        elif now:
-            heapq.heappush(heap, (-now, length, likeness, gram))
-
-
-def _likeness(text: bytes, pairs: Mapping[tuple[int, int], int]) -> float:
-    """How usual the pairs of letters of a text are."""
-    lower = text.lower()
-    return sum(math.log(1 + pairs.get(pair, 0)) for pair in zip(lower, lower[1:])) / len(text)
-
-
-def known_by(links: Links, sample: Sample) -> list[frozenset[Piece]]:
-    """Of each text of the rarest link, the pieces that are rare here; all of them where none is."""
-    found = []
-    for link in links:
-        texts = [_Text(text, caseless) for _number, text, caseless in spellings(link)]
-        rare = [text.rare(sample) for text in texts]
-        known = [one or text.pieces() for one, text in zip(rare, texts)]
-        found.append((all(rare), min(SIZE, *(len(text.lower) for text in texts)), -len(texts), known))
-    return max(found, key=lambda link: link[:3])[3]
-
-
-class _Text:
-    """A text and its pieces: as it is written, which is in less of what is no match, and in any case, which
-    more needles may share."""
-
-    def __init__(self, text: bytes, caseless: bool) -> None:
-        self.lower = text.lower()
-        self._exact = b"" if caseless or text == self.lower else text
-
-    def pieces(self) -> frozenset[Piece]:
-        """All of them."""
-        exact = set(pieces_of(self._exact))
-        if _LEAST < len(self._exact) < SIZE:  # a code as EF1001: one piece for many of them
-            exact |= {self._exact[at : at + _LEAST] for at in range(len(self._exact) - _LEAST + 1)}
-        return frozenset(
-            [(piece, True) for piece in pieces_of(self.lower)]
-            + [(piece, False) for piece in exact if piece != piece.lower()]
-        )
-
-    def rare(self, sample: Sample) -> frozenset[Piece]:
-        """Those that are not in the sample."""
-        return frozenset(piece for piece in self.pieces() if not sample.holds(*piece))
 
 
 def _ranges(places: Iterable[tuple[int, int]], size: int) -> list[tuple[int, int, set[int]]]:

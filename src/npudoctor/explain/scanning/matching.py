@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Protocol, Union
 
-from npudoctor.explain.signatures.patterns import Literal
+from npudoctor.explain.signatures.patterns import spellings
 from npudoctor.explain.signatures.table import Table
 
 Hit = tuple[int, int]  # what was found, and where it ends
@@ -30,15 +30,6 @@ class Matcher(Protocol):
 
     def found(self, block: bytes) -> list[Hit]:
         """The hits in a block, in no certain order."""
-
-
-def spellings(literals: Sequence[Literal]) -> list[tuple[int, bytes, bool]]:
-    """Number, bytes and caselessness of every literal; what is not ASCII also as Chinese systems write it."""
-    found = []
-    for number, literal in enumerate(literals):
-        for encoding in ("utf-8",) if literal.text.isascii() else ("utf-8", "gb18030"):
-            found.append((number, literal.text.encode(encoding), literal.caseless))
-    return found
 
 
 class Plain:

@@ -275,7 +275,7 @@ def _masked(line: bytes) -> bytes:
     return _DIGITS.sub(b"0", line[:200])
 
 
-def noted(starts: Sequence[Start], deaths: Sequence[int]) -> list[Start]:
+def restarts(starts: Sequence[Start], deaths: Sequence[int]) -> list[Start]:
     """The starts that begin another run: those after which, and before which since the last one, a job
     died."""
     found: list[Start] = []

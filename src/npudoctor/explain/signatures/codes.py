@@ -19,20 +19,25 @@ _WITHIN_CHINESE = pattern(
 
 def codes_of(signatures: Sequence[Signature]) -> set[str]:
     """All codes and ids that can be asked for."""
-    return {name for one in signatures for name in (one.id, *one.codes)}
+    return {name for signature in signatures for name in (signature.id, *signature.codes)}
 
 
 def found_by(word: str, signatures: Sequence[Signature]) -> list[Signature]:
     """The signatures that answer to a code, those that are causes first."""
     asked = word.strip().lower()
-    found = [one for one in signatures if asked == one.id or asked in map(str.lower, one.codes)]
-    return sorted(found, key=lambda one: -one.weight)
+    known = [
+        signature
+        for signature in signatures
+        if asked == signature.id or asked in map(str.lower, signature.codes)
+    ]
+    return sorted(known, key=lambda signature: -signature.weight)
 
 
 def of_check(code: str, check: str, title: str, manual: str) -> Signature:
     """The code of a finding, explained by the manual of its check."""
     why = _part(manual, "Why it matters") or _part(manual, "What it does")
-    cause = _one_line(f"{_item(manual, code)} {why}") or title
+    # Lines joined: by a blank, which Chinese does not have between two of its characters.
+    cause = _WITHIN_CHINESE.sub("", " ".join(f"{_item(manual, code)} {why}".split())) or title
     title = messages._("{code}, of the check: {title}").format(code=code, title=title)
     ask = f"npudoctor check {check}"
     both = (ask, f"npudoctor show {check}")
@@ -53,8 +58,8 @@ def of_check(code: str, check: str, title: str, manual: str) -> Signature:
 
 def _part(manual: str, heading: str) -> str:
     """The text under a heading of a manual, in the language spoken now."""
-    _before, found, after = cleandoc(manual).partition(f"## {heading}\n")
-    return _spoken(after.partition("\n## ")[0]) if found else ""
+    _before, title, after = cleandoc(manual).partition(f"## {heading}\n")
+    return _spoken(after.partition("\n## ")[0]) if title else ""
 
 
 def _item(manual: str, code: str) -> str:
@@ -69,8 +74,3 @@ def _item(manual: str, code: str) -> str:
 
 def _spoken(text: str) -> str:
     return "\n\n".join(map(messages.manual, text.strip("\n").split("\n\n")))
-
-
-def _one_line(block: str) -> str:
-    """Lines joined: by a blank, which Chinese does not have between two of its characters."""
-    return _WITHIN_CHINESE.sub("", " ".join(block.split()))

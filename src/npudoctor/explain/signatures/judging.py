@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Callable, Optional
+from functools import partial
+from typing import Any, Callable
 
 from npudoctor.core.messages import _
-from npudoctor.explain.signatures.patterns import Unsuitable, judged, literals_of
+from npudoctor.explain.signatures.patterns import Unsuitable, analysed, parse_pattern
 
 CATEGORIES = (
     "cann-env-not-sourced",
@@ -64,12 +65,8 @@ _OPTIONAL = {
 }
 
 
-def wrong(row: Mapping[str, Any]) -> Optional[str]:
-    """Why a row is no signature; None when it is one."""
-    return next(_reasons(row), None)
-
-
-def _reasons(row: Mapping[str, Any]) -> Iterator[str]:
+def faults(row: Mapping[str, Any]) -> Iterator[str]:
+    """Why a row is no signature: nothing where it is one."""
     for key in sorted(_REQUIRED - set(row)):
         yield _("the row lacks {key}", key=key)
     if not _FOUND_BY & set(row):
@@ -79,20 +76,16 @@ def _reasons(row: Mapping[str, Any]) -> Iterator[str]:
     for key, value in row.items():
         if key in _RULES and not _RULES[key](value):
             yield _("{key}: {value} is not what it must be", key=key, value=repr(value)[:80])
-    yield from _unsuitable(row)
-
-
-def _unsuitable(row: Mapping[str, Any]) -> Iterator[str]:
-    """Patterns that no scan could find; `near` and `without` of a whole file are looked for by it too."""
-    found = {"patterns", *(("near", "without") if row.get("within") == 0 else ())}
-    if row.get("fallback"):
-        found = set()  # no scan looks for it
-    for key in ("patterns", "near", "without"):
-        for pattern in row.get(key, ()):
-            try:
-                literals_of(pattern) if key in found else judged(pattern)
-            except Unsuitable as reason:
-                yield f"{key}: {reason}"
+    # Patterns that no scan could find. It looks for none of a fallback, and for `near` and `without` only
+    # where they may be anywhere in the file.
+    in_file = ("near", "without") if row.get("within") == 0 else ()
+    scanned = () if row.get("fallback") else ("patterns", *in_file)
+    texts = [(key, text) for key in ("patterns", "near", "without") for text in row.get(key, ())]
+    for key, pattern in texts:
+        try:
+            analysed(pattern) if key in scanned else parse_pattern(pattern)
+        except Unsuitable as reason:
+            yield f"{key}: {reason}"
 
 
 def _text(value: object) -> bool:
@@ -100,30 +93,32 @@ def _text(value: object) -> bool:
 
 
 def _texts(value: object) -> bool:
-    return isinstance(value, list) and all(_text(one) for one in value)
+    return isinstance(value, list) and all(map(_text, value))
 
 
 def _some_texts(value: object) -> bool:
     return _texts(value) and bool(value)
 
 
-def _spoken(rule: Callable[[object], bool]) -> Callable[[object], bool]:
+def _spoken(rule: Callable[[object], bool], value: object) -> bool:
     """What has to be said in both languages."""
-    return lambda value: (
-        isinstance(value, dict) and set(value) == {"en", "zh"} and all(map(rule, value.values()))
-    )
+    return isinstance(value, dict) and set(value) == {"en", "zh"} and all(map(rule, value.values()))
 
 
-def _whole(least: int, most: int) -> Callable[[object], bool]:
-    return lambda value: type(value) is int and least <= value <= most
+def _whole(least: int, most: int, value: object) -> bool:
+    return type(value) is int and least <= value <= most
 
 
-def _matching(pattern: str) -> Callable[[object], bool]:
-    return lambda value: isinstance(value, str) and bool(re.fullmatch(pattern, value))
+def _matches(pattern: str, value: object) -> bool:
+    return isinstance(value, str) and bool(re.fullmatch(pattern, value))
 
 
-def _numbers(pattern: str) -> Callable[[object], bool]:
-    return lambda value: _some_texts(value) and all(re.fullmatch(pattern, one) for one in value)  # type: ignore[attr-defined]
+def _numbers(pattern: str, value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(_matches(pattern, number) for number in value)
+
+
+def _flag(value: object) -> bool:
+    return type(value) is bool
 
 
 def _example(value: object) -> bool:
@@ -145,28 +140,28 @@ def _era(value: object) -> bool:
 
 
 _RULES: Mapping[str, Callable[[Any], bool]] = {
-    "id": _matching(r"[a-z0-9]+(-[a-z0-9]+)*"),
+    "id": partial(_matches, r"[a-z0-9]+(-[a-z0-9]+)*"),
     "category": lambda value: value in CATEGORIES,
-    "environment": lambda value: type(value) is bool,
-    "weight": _whole(0, 100),
+    "environment": _flag,
+    "weight": partial(_whole, 0, 100),
     "patterns": _some_texts,
-    "numbers": _numbers(r"[1-9]\d{5}"),
-    "hccl": _numbers(r"[1-9]\d{0,3}"),
-    "numbered": lambda value: type(value) is bool,
+    "numbers": partial(_numbers, r"[1-9]\d{5}"),
+    "hccl": partial(_numbers, r"[1-9]\d{0,3}"),
+    "numbered": _flag,
     "near": _texts,
     "without": _texts,
-    "within": _whole(0, 1000),
+    "within": partial(_whole, 0, 1000),
     "echo_of": _texts,
-    "own": lambda value: type(value) is bool,
-    "deepest": lambda value: type(value) is bool,
-    "fallback": lambda value: type(value) is bool,
-    "title": _spoken(_text),
-    "cause": _spoken(_text),
-    "remedy": _spoken(_some_texts),
+    "own": _flag,
+    "deepest": _flag,
+    "fallback": _flag,
+    "title": partial(_spoken, _text),
+    "cause": partial(_spoken, _text),
+    "remedy": partial(_spoken, _some_texts),
     "checks": _texts,
     "codes": _texts,
     "era": _era,
     "source": _text,
-    "as_of": _matching(r"20\d\d-\d\d(-\d\d)?"),
+    "as_of": partial(_matches, r"20\d\d-\d\d(-\d\d)?"),
     "example": lambda value: isinstance(value, list) and all(map(_example, value)),
 }

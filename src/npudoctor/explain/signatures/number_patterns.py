@@ -26,23 +26,20 @@ _END = r"(?:[^\w.,]|[.,](?:\D|$)|$)"  # 507035.5 and 100,000 are no return numbe
 def number_patterns(row: Mapping[str, Any]) -> Iterator[str]:
     """The patterns by which the numbers of a signature's row are found in a line."""
     numbers: Sequence[str] = row.get("numbers", ())
-    for words, some in (
-        (_PLAIN, [one for one in numbers if not _OF_ACL.fullmatch(one)]),
-        (_STRICT, [one for one in numbers if _OF_ACL.fullmatch(one)]),
+    for words, alike in (
+        (_PLAIN, [number for number in numbers if not _OF_ACL.fullmatch(number)]),
+        (_STRICT, [number for number in numbers if _OF_ACL.fullmatch(number)]),
     ):
-        if some:
-            yield f"{words}(?:{'|'.join(some)}){_END}"
+        if alike:
+            yield f"{words}(?:{'|'.join(alike)}){_END}"
+    # An HcclResult is so small that only the words around it tell what it is.
     results: Sequence[str] = row.get("hccl", ())
     if results:
-        yield from _hccl(results)
-
-
-def _hccl(results: Sequence[str]) -> Iterator[str]:
-    """The same of an HcclResult, which is so small that only the words around it tell what it is."""
-    some = f"(?:{'|'.join(results)})\\b"
-    yield rf"(?i)HCCL function error.{{0,300}}error code is {some}"
-    yield rf"function error: ?[Hh]ccl\w+.{{0,300}}error code is {some}"
-    yield rf"call trace: (?:hcclRet|ret) -> {some}"
-    yield rf"\bH(?:ccl|com)[A-Z]\w+ fail(?:ed)?\W{{1,4}}(?:error|ret|errorCode|Error Number)\W{{1,4}}{some}"
-    codes = "|".join(f"{int(one):04x}" for one in results)
-    yield rf"errNo\[0x00000000050[01](?:{codes})\]"
+        some = f"(?:{'|'.join(results)})\\b"
+        yield rf"(?i)HCCL function error.{{0,300}}error code is {some}"
+        yield rf"function error: ?[Hh]ccl\w+.{{0,300}}error code is {some}"
+        yield rf"call trace: (?:hcclRet|ret) -> {some}"
+        words = r"(?:error|ret|errorCode|Error Number)"
+        yield rf"\bH(?:ccl|com)[A-Z]\w+ fail(?:ed)?\W{{1,4}}{words}\W{{1,4}}{some}"
+        codes = "|".join(f"{int(result):04x}" for result in results)
+        yield rf"errNo\[0x00000000050[01](?:{codes})\]"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 _NAMED = re.compile(r"(?:No module named|from|module) '(\w+)")
 _FRAME = re.compile(r'File "([^"<>]+)", line \d+')
@@ -13,21 +13,17 @@ _INSTALLED = re.compile(r"(?:site|dist)-packages/|/lib(?:64)?/python\d")
 def of_the_job(lines: Sequence[str]) -> bool:
     """Whether the module that the last line names is a file of the job or lies in a folder of it, as far as
     the lines above show."""
-    named = _NAMED.search(lines[-1])
-    if named is None:
+    module = _NAMED.search(lines[-1])
+    if module is None:
         return False
-    return "is not a package" in lines[-1] or named[1] in set(_names(lines[:-1]))
+    if "is not a package" in lines[-1]:
+        return True
+    paths = [path for line in lines[:-1] for path in _FRAME.findall(line)]
+    own = [path for path in paths if not _INSTALLED.search(path)]
+    return any(part.removesuffix(".py") == module[1] for path in own for part in path.split("/"))
 
 
 def of_a_package(lines: Sequence[str]) -> bool:
     """Whether the last frame that these lines show is of an installed package."""
     frames = [path for line in lines for path in _FRAME.findall(line)]
     return bool(frames) and bool(re.search(r"(?:site|dist)-packages/", frames[-1]))
-
-
-def _names(lines: Sequence[str]) -> Iterator[str]:
-    """The names of all files and folders of a traceback that are not of an installed package."""
-    for line in lines:
-        for path in _FRAME.findall(line):
-            if not _INSTALLED.search(path):
-                yield from (part.removesuffix(".py") for part in path.split("/"))

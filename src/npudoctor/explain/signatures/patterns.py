@@ -57,22 +57,30 @@ class Literal:
     caseless: bool = False
 
 
-def literals_of(pattern: str) -> tuple[Literal, ...]:
-    """The literals one of which is in every match; Unsuitable when there is none or it cannot be used."""
-    return analysed(pattern)[0]
+def spellings(literals: Sequence[Literal]) -> list[tuple[int, bytes, bool]]:
+    """Number, bytes and caselessness of every literal; what is not ASCII also as Chinese systems write it."""
+    found = []
+    for number, literal in enumerate(literals):
+        for encoding in ("utf-8",) if literal.text.isascii() else ("utf-8", "gb18030"):
+            found.append((number, literal.text.encode(encoding), literal.caseless))
+    return found
 
 
 @cache  # a row is judged first, and made ready to be found later
 def analysed(pattern: str) -> tuple[tuple[Literal, ...], tuple[tuple[Literal, ...], ...]]:
     """The literals one of which is in every match, and the links: all that every match goes through, one by
     one, each a choice of literals. Unsuitable when there is no literal or it cannot be used."""
-    tree = _parsed(pattern)
-    caseless, pieces = _caseless(tree), _sequence(tree)
-    found = _best(pieces)
-    if found is None or min(map(_length, found)) < LEAST:
+    tree = parse_pattern(pattern)
+    # Where a part of it is for any case, all its literals are looked for so.
+    caseless = bool(tree.state.flags & re.IGNORECASE) or any(
+        kind is c.SUBPATTERN and value[1] & re.IGNORECASE for kind, value in _walk(tree)
+    )
+    pieces = _sequence(tree)
+    best = _best(pieces)
+    if best is None or min(len(text.encode()) for text in best) < LEAST:
         text = _("{pattern}: has no literal of {least} bytes that every match must contain")
         raise Unsuitable(text.format(pattern=pattern, least=LEAST))
-    literals = {text.lower() if caseless else text for text in found}
+    literals = {text.lower() if caseless else text for text in best}
     return _literals(literals, caseless), tuple(_literals(link, caseless) for link in _chain(pieces))
 
 
@@ -80,12 +88,8 @@ def _literals(texts: Iterable[str], caseless: bool) -> tuple[Literal, ...]:
     return tuple(Literal(text, caseless) for text in sorted(texts))
 
 
-def judged(pattern: str) -> None:
-    """Unsuitable when a pattern is none, or uses what only some engines know."""
-    _parsed(pattern)
-
-
-def _parsed(pattern: str) -> Any:
+def parse_pattern(pattern: str) -> Any:
+    """Its tree; Unsuitable when it is none, or uses what only some engines know."""
     try:
         tree = parser.parse(pattern)
     except (re.error, OverflowError, RecursionError) as error:
@@ -96,22 +100,11 @@ def _parsed(pattern: str) -> Any:
     return tree
 
 
-def _caseless(tree: Any) -> bool:
-    """Whether a pattern, or a part of it, is for any case: then all its literals are looked for so."""
-    return bool(tree.state.flags & re.IGNORECASE) or any(
-        _locally(kind, value) for kind, value in _walked(tree)
-    )
-
-
-def _locally(kind: Any, value: Any) -> bool:
-    return kind is c.SUBPATTERN and bool(value[1] & re.IGNORECASE)
-
-
-def _walked(tree: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+def _walk(tree: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
     for kind, value in tree:
         yield kind, value
         for inner in _inside(kind, value):
-            yield from _walked(inner)
+            yield from _walk(inner)
 
 
 def _judge(pattern: str, tree: Iterable[Any], repeated: bool) -> None:
@@ -154,9 +147,14 @@ def _pieces(kind: Any, value: Any) -> list[_Piece]:
     if kind is c.SUBPATTERN:
         return _sequence(value[3])
     if kind is c.BRANCH:
-        return [_branch([_sequence(one) for one in value[1]])]
+        return [_branch(list(map(_sequence, value[1])))]
     if kind in (c.MAX_REPEAT, c.MIN_REPEAT):
-        return _repeat(value[0], value[1], _sequence(value[2]))
+        least, most, inner = value[0], value[1], _sequence(value[2])
+        if least == 0:
+            texts = _whole(inner) if most == 1 else None
+            return [(texts and texts | {""}, None)]
+        repeats = inner * min(least, 4)
+        return repeats if least == most <= 4 else [*repeats, (None, None)]
     return [(None, None)]
 
 
@@ -181,14 +179,6 @@ def _branch(ways: list[list[_Piece]]) -> _Piece:
     musts = [_best(way) for way in ways]
     some = [must for must in musts if must is not None]
     return None, frozenset().union(*some) if len(some) == len(ways) else None
-
-
-def _repeat(least: int, most: int, inner: list[_Piece]) -> list[_Piece]:
-    if least == 0:
-        texts = _whole(inner) if most == 1 else None
-        return [(texts and texts | {""}, None)]
-    some = inner * min(least, 4)
-    return some if least == most <= 4 else [*some, (None, None)]
 
 
 def _whole(pieces: list[_Piece]) -> Optional[frozenset[str]]:
@@ -243,13 +233,7 @@ def _merged(pieces: list[_Piece]) -> list[_Piece]:
 
 def _rarity(texts: frozenset[str]) -> tuple[int, int]:
     """How rare the commonest of them is, by its length as far as that tells; then the fewest are best."""
-    return min(_RARE, min(map(_worth, texts))), -len(texts)
-
-
-def _worth(text: str) -> int:
-    length = _length(text)
-    return LEAST if length > LEAST and text.strip().lower() in COMMON else length
-
-
-def _length(text: str) -> int:
-    return len(text.encode())
+    common = [text.strip().lower() in COMMON for text in texts]
+    lengths = [len(text.encode()) for text in texts]
+    worth = (min(LEAST, length) if usual else length for usual, length in zip(common, lengths))
+    return min(_RARE, *worth), -len(texts)

@@ -8,14 +8,15 @@ after a change), the same is worked out in memory. `explain` writes nothing.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Mapping
 from typing import Any, Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.explain.signatures import signatures as source
 from npudoctor.explain.signatures.patterns import COMMON, Literal
+from npudoctor.explain.signatures.pieces import Sample, cover, known_by
 from npudoctor.explain.signatures.signatures import Signature, built_in, site_signatures
 from npudoctor.explain.signatures.table import Entry, Piece, Search, Table, entry_of, joined, marks
 from npudoctor.knowledge.site import BrokenEntry, Knowledge
@@ -25,13 +26,11 @@ FILE = os.path.join(EXPLAIN, "table.json")
 # What the file is made by; what it is made of are these and the signatures.
 # The Makefile reads the names here.
 _CODE = (
-    "reading/sample.py",
-    "scanning/gate.py",
-    "scanning/matching.py",
     "signatures/failures.py",
     "signatures/judging.py",
     "signatures/number_patterns.py",
     "signatures/patterns.py",
+    "signatures/pieces.py",
     "signatures/prepared.py",
     "signatures/signatures.py",
     "signatures/table.py",
@@ -57,28 +56,54 @@ class Prepared:
 
 def prepared(knowledge: Knowledge, path: str = FILE) -> Prepared:
     """The table of ours and the site's signatures."""
-    ours = _read(path) or _worked_out()
+    ours = _read(path) or _work_out()
     site, broken = site_signatures(knowledge)
-    entries = [entry_of(one) for one in site.values()]
-    entries += [one for one in ours.entries if one.signature.id not in site]
+    entries = [entry_of(signature) for signature in site.values()]
+    entries += [entry for entry in ours.entries if entry.signature.id not in site]
     return Prepared(joined(ours.marks, entries, ours.pieces), tuple(broken))
 
 
 def write(path: str = FILE) -> None:
     """Write the file: for the build of the package."""
-    content = json.dumps({"made_of": _made_of(), **_written(_worked_out())}, ensure_ascii=False)
+    made = _work_out()
+    # The gate that suits logs of nothing but common words.
+    words = Sample(" ".join(sorted(COMMON)).encode())
+    grams_of = {links: known_by(links, words) for links in joined(made.marks, made.entries).links}
+    pieces = sorted(cover((grams for sets in grams_of.values() for grams in sets), words.text))
+    literals: dict[Literal, int] = {}
+
+    def number(literal: Literal) -> int:
+        return literals.setdefault(literal, len(literals))
+
+    def row(search: Search) -> list[Any]:
+        links = [list(map(number, link)) for link in search.links]
+        # One of the pieces in the texts of its rarest link is in every match.
+        grams = frozenset().union(*grams_of[search.links])
+        known = [index for index, piece in enumerate(pieces) if piece in grams]
+        return [search.pattern, search.role, list(map(number, search.literals)), links, known]
+
+    def fields(signature: Signature) -> dict[str, Any]:
+        # Without what it says as every other one does, and without its examples, which are for tests.
+        values = {name: getattr(signature, name) for name in Signature.__annotations__ if name != "examples"}
+        return {name: value for name, value in values.items() if value != getattr(Signature, name, None)}
+
+    content = {
+        "made_of": _made_of(),
+        "marks": [list(map(row, mark)) for mark in made.marks],
+        "entries": [[fields(entry.signature), list(map(row, entry.searches))] for entry in made.entries],
+        "literals": [[literal.text, literal.caseless] for literal in literals],
+        "pieces": [[text.decode("latin-1"), caseless] for text, caseless in pieces],
+    }
     with open(path, "w", encoding="utf-8") as file:
-        file.write(content + "\n")
+        file.write(json.dumps(content, ensure_ascii=False) + "\n")
 
 
-def _worked_out() -> BuiltIn:
+def _work_out() -> BuiltIn:
     return BuiltIn(marks(), tuple(map(entry_of, built_in())), ())
 
 
 def _made_of() -> str:
     """The digest of all that the file depends on."""
-    import hashlib
-
     digest = hashlib.sha256()
     paths = [os.path.join(EXPLAIN, name) for name in _CODE]
     for path in (*paths, *(os.path.join(source.FOLDER, name) for name in source.names())):
@@ -88,76 +113,27 @@ def _made_of() -> str:
     return digest.hexdigest()
 
 
-def _written(made: BuiltIn) -> dict[str, Any]:
-    literals: dict[Literal, int] = {}
-    gate = _Gate(made)
-
-    def number(literal: Literal) -> int:
-        return literals.setdefault(literal, len(literals))
-
-    def row(one: Search) -> list[Any]:
-        links = [list(map(number, link)) for link in one.links]
-        return [one.pattern, one.role, list(map(number, one.literals)), links, gate.known_by(one)]
-
-    written = {
-        "marks": [list(map(row, mark)) for mark in made.marks],
-        "entries": [[_plain(entry.signature), list(map(row, entry.searches))] for entry in made.entries],
-    }
-    texts = [[one.text, one.caseless] for one in literals]
-    pieces = [[text.decode("latin-1"), caseless] for text, caseless in gate.pieces]
-    return {**written, "literals": texts, "pieces": pieces}
-
-
-class _Gate:
-    """The gate that suits logs of nothing but common words."""
-
-    def __init__(self, made: BuiltIn) -> None:
-        from npudoctor.explain.reading.sample import Sample
-        from npudoctor.explain.scanning.gate import cover, known_by
-
-        words = Sample(" ".join(sorted(COMMON)).encode())
-        links = joined(made.marks, made.entries).links
-        self._known = {one: known_by(one, words) for one in links}
-        self.pieces = sorted(cover((grams for one in links for grams in self._known[one]), words.text))
-
-    def known_by(self, search: Search) -> list[int]:
-        """The numbers of pieces one of which is in every match: those in the texts of its rarest link."""
-        grams = frozenset().union(*self._known[search.links])
-        return [number for number, piece in enumerate(self.pieces) if piece in grams]
-
-
-def _plain(signature: Signature) -> dict[str, Any]:
-    """A signature without what it says as every other one does, and without its examples, which are for
-    tests."""
-    fields = {name: getattr(signature, name) for name in Signature.__annotations__ if name != "examples"}
-    return {name: one for name, one in fields.items() if one != getattr(Signature, name, None)}
-
-
 def _read(path: str) -> Optional[BuiltIn]:
     """What the file says; None where there is none, it is not of these sources, or is damaged."""
     try:
         with open(path, encoding="utf-8") as file:
             content = json.load(file)
-        return _built_in(content) if content["made_of"] == _made_of() else None
+        if content["made_of"] != _made_of():
+            return None
+        literals = [Literal(text, caseless) for text, caseless in content["literals"]]
+
+        def search(row: list[Any]) -> Search:
+            pattern, role, numbers, links, known = row
+            chain = tuple(tuple(literals[number] for number in link) for link in links)
+            return Search(pattern, role, tuple(literals[number] for number in numbers), chain, tuple(known))
+
+        entries = []
+        for fields, rows in content["entries"]:
+            values: dict[str, Any] = {
+                key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()
+            }
+            entries.append(Entry(Signature(**values), tuple(map(search, rows))))
+        pieces = tuple((text.encode("latin-1"), caseless) for text, caseless in content["pieces"])
+        return BuiltIn(tuple(tuple(map(search, mark)) for mark in content["marks"]), tuple(entries), pieces)
     except (OSError, ValueError, LookupError, TypeError):
         return None
-
-
-def _built_in(content: Mapping[str, Any]) -> BuiltIn:
-    literals = [Literal(*one) for one in content["literals"]]
-
-    def search(row: list[Any]) -> Search:
-        pattern, role, numbers, links, known_by = row
-        made = tuple(tuple(literals[one] for one in link) for link in links)
-        return Search(pattern, role, tuple(literals[one] for one in numbers), made, tuple(known_by))
-
-    return BuiltIn(
-        tuple(tuple(map(search, mark)) for mark in content["marks"]),
-        tuple(Entry(_signature(one), tuple(map(search, rows))) for one, rows in content["entries"]),
-        tuple((text.encode("latin-1"), caseless) for text, caseless in content["pieces"]),
-    )
-
-
-def _signature(row: Mapping[str, Any]) -> Signature:
-    values: dict[str, Any] = {key: tuple(one) if isinstance(one, list) else one for key, one in row.items()}
-    return Signature(**values)

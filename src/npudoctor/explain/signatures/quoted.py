@@ -1,6 +1,5 @@
 """Lines that are no message of the job: what it shows of scripts, sources, settings and usage, and what it
-says
-itself that it ignores. A word in them means nothing."""
+says itself that it ignores. A word in them means nothing."""
 
 from __future__ import annotations
 
@@ -27,18 +26,15 @@ _DUMP, _PAIRS = 300, 8  # a line so long with so many settings is a dump of the 
 
 def quoted(line: str) -> bool:
     """Whether a line only shows something."""
-    return bool(_QUOTED.search(line[:400])) or _dump(line)
+    if _QUOTED.search(line[:400]):
+        return True
+    dump = len(line) >= _DUMP and not _TROUBLE.search(line[:120])
+    return dump and sum(1 for _pair in _PAIR.finditer(line[:4096])) >= _PAIRS
 
 
 def harmless(line: str) -> bool:
     """Whether a line is an error by its words alone."""
     return bool(_HARMLESS.search(line[:400]))
-
-
-def _dump(line: str) -> bool:
-    if len(line) < _DUMP or _TROUBLE.search(line[:120]):
-        return False
-    return sum(1 for _pair in _PAIR.finditer(line[:4096])) >= _PAIRS
 
 
 def source(before: str) -> bool:

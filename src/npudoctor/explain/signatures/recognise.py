@@ -70,23 +70,15 @@ def unit(lines: Sequence[str], first: int) -> str:
     last = first + 1
     while last < len(lines) and last - first < UNIT_LINES and bare(lines[last])[:1].isspace():
         last += 1
-    shown = (bare(line).strip() for line in _messages(lines[first:last]))
+    texts = list(map(bare, lines[first:last]))
+    # The lines of a source that a traceback shows are no part of it.
+    shown = (text.strip() for before, text in zip(("", *texts), texts) if not source(before))
     return " ".join(shown)[:LONGEST]
-
-
-def _messages(lines: Sequence[str]) -> Iterator[str]:
-    """The lines without those of a source that a traceback shows."""
-    before = ""
-    for line in lines:
-        if not source(before):
-            yield line
-        before = bare(line)
 
 
 def shown_source(lines: Sequence[str], index: int) -> bool:
     """Whether a line is one of a source that a traceback shows; the last line of a log may be all that
-    there is
-    of an exception."""
+    there is of an exception."""
     last = not any(map(str.strip, lines[index + 1 : index + 3]))
     if last or not index or not bare(lines[index])[:1].isspace():
         return False
@@ -103,7 +95,7 @@ def said(patterns: Sequence[str], lines: Sequence[str], index: int) -> bool:
     if quoted(bare(lines[index])):
         return False
     if shown_source(lines, index):
-        patterns = [one for one in patterns if of_sources(one)]
+        patterns = [pattern for pattern in patterns if of_sources(pattern)]
     first = head(lines, index)
     texts = (lines[index], bare(lines[index]), *(() if first is None else (unit(lines, first),)))
     return any(compiled(pattern).search(text) for text in texts for pattern in patterns)

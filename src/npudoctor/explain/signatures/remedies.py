@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Optional
+from collections.abc import Mapping, Sequence
+from typing import Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _, language
-
-if TYPE_CHECKING:
-    from npudoctor.explain.answer import Explanation
 
 _ROOT = "/usr/local/Ascend"
 # How the signatures name the scripts; in brackets behind it the place of another era.
@@ -30,59 +27,35 @@ class Installed:
     nnal_script: Optional[str]
 
 
-def remedied(found: Explanation, installed: Optional[Installed]) -> Explanation:
-    """The same, with remedies for this machine; None: nobody looked, so that they name their conditions."""
-    import dataclasses
-
-    diagnoses = []
-    for one in found.diagnoses:
-        remedy = {**one.signature.remedy, language(): remedy_on(one.signature.remedy, installed)}
-        signature = dataclasses.replace(one.signature, remedy=remedy)
-        diagnoses.append(dataclasses.replace(one, signature=signature))
-    answers = tuple(remedied(one, installed) for one in found.answers)
-    return dataclasses.replace(found, diagnoses=tuple(diagnoses), answers=answers)
-
-
 def remedy_on(remedy: Mapping[str, Sequence[str]], installed: Optional[Installed]) -> tuple[str, ...]:
-    """The lines of a remedy in the language spoken, each once."""
-    lines = remedy[language()]
-    told = _conditional(lines) if installed is None else _adapted(lines, installed)
-    return tuple(dict.fromkeys(told))
-
-
-def _conditional(lines: Sequence[str]) -> Iterator[str]:
-    """Each line that needs CANN or NNAL says so; what to do without it comes last."""
+    """The lines of a remedy in the language spoken, each once. Where nobody looked, each line that needs CANN
+    or NNAL says so, and what to do without CANN comes last."""
+    lines: list[str] = []
     wanting = False
-    for line in lines:
-        if _of_cann(line):
-            wanting = True
-            yield _("if CANN is installed: {line}", line=line)
-        elif _NNAL.search(line):
-            yield _("if NNAL is installed: {line}", line=line)
+    here = installed or Installed(None, None, None)
+    for line in remedy[language()]:
+        of_nnal = bool(_NNAL.search(line))
+        # Such a line does nothing without CANN.
+        of_cann = bool(_CANN.search(line)) or _ENV in line or _LATEST in line
+        if installed is None:
+            if of_cann:
+                wanting = True
+                line = _("if CANN is installed: {line}", line=line)
+            elif of_nnal:
+                line = _("if NNAL is installed: {line}", line=line)
+        elif of_cann and here.cann is None:
+            line = _("CANN is not installed on this machine: install the release that the framework requires")
+        elif of_nnal and here.nnal_script is None:
+            line = _("NNAL is not installed on this machine: install the release of the CANN in use")
+        elif _CANN.search(line) and here.cann_script is None:
+            line = _ENV
         else:
-            yield line
+            line = _CANN.sub(lambda _match: here.cann_script or "", line)
+            line = _NNAL.sub(lambda _match: here.nnal_script or "", line)
+            line = line.replace(_LATEST, here.cann or _LATEST)
+        lines.append(line)
     if wanting:
-        yield _("if CANN is not installed: install the release that the framework requires, then do that")
-
-
-def _adapted(lines: Sequence[str], installed: Installed) -> Iterator[str]:
-    for line in lines:
-        if _of_cann(line) and installed.cann is None:
-            yield _("CANN is not installed on this machine: install the release that the framework requires")
-        elif _NNAL.search(line) and installed.nnal_script is None:
-            yield _("NNAL is not installed on this machine: install the release of the CANN in use")
-        elif _CANN.search(line) and installed.cann_script is None:
-            yield _ENV
-        else:
-            yield _with_paths(line, installed)
-
-
-def _with_paths(line: str, installed: Installed) -> str:
-    line = _CANN.sub(lambda _match: installed.cann_script or "", line)
-    line = _NNAL.sub(lambda _match: installed.nnal_script or "", line)
-    return line.replace(_LATEST, installed.cann or _LATEST)
-
-
-def _of_cann(line: str) -> bool:
-    """Whether the line does nothing without CANN."""
-    return bool(_CANN.search(line)) or _ENV in line or _LATEST in line
+        lines.append(
+            _("if CANN is not installed: install the release that the framework requires, then do that")
+        )
+    return tuple(dict.fromkeys(lines))

@@ -16,7 +16,6 @@ from npudoctor.explain.signatures.signatures import Signature
 from npudoctor.knowledge.tables import FOLDER
 
 _FILE = os.path.join(FOLDER, "return_numbers.toml")
-_HEX = 4  # so many digits of an errNo[0x...] are the HcclResult
 
 
 @dataclass(frozen=True)
@@ -53,6 +52,7 @@ def _row(key: str, value: str) -> Optional[ReturnNumber]:
 
 @cache
 def _text() -> str:
+    """All of the file, read once."""
     with open(_FILE, encoding="utf-8") as file:
         return file.read()
 
@@ -77,17 +77,12 @@ def of_number(signature: Signature, number: Optional[str]) -> Signature:
 def number_in(signature: Signature, line: str) -> Optional[str]:
     """The return number of the signature that stands in a line; None where there is none."""
     for pattern in signature.patterns:
-        found = re.search(pattern, line)
-        inner = re.findall(r"\w+", found.group()) if found else ()
+        match = re.search(pattern, line)
+        inner = re.findall(r"\w+", match.group()) if match else ()
         for word in reversed(inner):
-            number = _spelled(word)
+            # HCCL's also stand as the end of a hexadecimal one, or by their names.
+            hexadecimal = re.fullmatch(r"0x0{8}050[01]([0-9a-f]{4})", word)
+            number = str(int(hexadecimal[1], 16)) if hexadecimal else number_of(word)
             if number in signature.codes:
                 return number
     return None
-
-
-def _spelled(word: str) -> str:
-    """A number as the table has it; HCCL's also stand as the end of a hexadecimal one, or by their names."""
-    if re.fullmatch(r"0x0{8}050[01][0-9a-f]{4}", word):
-        return str(int(word[-_HEX:], 16))
-    return number_of(word)

@@ -10,7 +10,7 @@ from typing import Any, Optional
 from npudoctor import knowledge
 from npudoctor.core.frozen import dataclass, field
 from npudoctor.core.messages import _
-from npudoctor.explain.signatures.judging import wrong
+from npudoctor.explain.signatures.judging import faults
 from npudoctor.explain.signatures.number_patterns import number_patterns
 from npudoctor.knowledge.site import BrokenEntry, Knowledge
 from npudoctor.knowledge.tables import BUILT_IN, parse_toml
@@ -62,7 +62,15 @@ class Invalid(ValueError):
 @cache
 def built_in() -> tuple[Signature, ...]:
     """Our own signatures; Invalid when one of them is none, which a test rules out."""
-    return tuple(_all())
+    signatures: dict[str, Signature] = {}
+    for name in names():
+        with open(os.path.join(FOLDER, name), encoding="utf-8") as file:
+            document = parse_toml(file.read())
+        for signature in signatures_of(document, BUILT_IN):
+            if signature.id in signatures:
+                raise Invalid(_("{id}: there are two signatures of this id", id=signature.id))
+            signatures[signature.id] = signature
+    return tuple(signatures.values())
 
 
 def names() -> list[str]:
@@ -70,21 +78,6 @@ def names() -> list[str]:
     rooms = ((os.path.relpath(room, FOLDER), files) for room, _rooms, files in os.walk(FOLDER))
     paths = (os.path.join(room, name) for room, files in rooms for name in files if name.endswith(".toml"))
     return sorted(paths, key=os.path.basename)
-
-
-def _all() -> Iterator[Signature]:
-    known: set[str] = set()
-    for name in names():
-        for signature in _file(os.path.join(FOLDER, name)):
-            if signature.id in known:
-                raise Invalid(_("{id}: there are two signatures of this id", id=signature.id))
-            known.add(signature.id)
-            yield signature
-
-
-def _file(path: str) -> tuple[Signature, ...]:
-    with open(path, encoding="utf-8") as file:
-        return tuple(signatures_of(parse_toml(file.read()), BUILT_IN))
 
 
 def signatures_of(document: Mapping[str, Any], origin: str) -> Iterator[Signature]:
@@ -102,13 +95,12 @@ def signatures_of(document: Mapping[str, Any], origin: str) -> Iterator[Signatur
 
 def signature_of(row: Mapping[str, Any], origin: str) -> Signature:
     """One row as a signature; Invalid when it is none."""
-    reason = wrong(row)
-    if reason:
+    for reason in faults(row):
         raise Invalid(f"{row.get('id', '?')}: {reason}")
     values: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in row.items()
     }
-    examples = tuple(Example(one["log"], one["match"]) for one in values.pop("example", ()))
+    examples = tuple(Example(example["log"], example["match"]) for example in values.pop("example", ()))
     numbers = (*values.pop("numbers", ()), *values.pop("hccl", ()))
     if numbers:
         values["patterns"] = (*values.get("patterns", ()), *number_patterns(row))
@@ -120,15 +112,15 @@ def signature_of(row: Mapping[str, Any], origin: str) -> Signature:
 def all_signatures(knowledge: Knowledge) -> tuple[tuple[Signature, ...], list[BrokenEntry]]:
     """The site's signatures and ours, and what of the site's could not be used. One of the site's takes the
     place of ours of the same id."""
-    found, broken = site_signatures(knowledge)
-    ours = [signature for signature in built_in() if signature.id not in found]
-    return (*found.values(), *ours), broken
+    of_site, broken = site_signatures(knowledge)
+    ours = [signature for signature in built_in() if signature.id not in of_site]
+    return (*of_site.values(), *ours), broken
 
 
 def site_signatures(knowledge: Knowledge) -> tuple[dict[str, Signature], list[BrokenEntry]]:
     """The site's signatures by their id, and what of its files could not be used."""
-    found: dict[str, Signature] = {}
-    broken = [one for one in knowledge.broken() if one.table is None]
+    signatures: dict[str, Signature] = {}
+    broken = [entry for entry in knowledge.broken() if entry.table is None]
     for path, document in knowledge.signature_files():
         try:
             mine = list(signatures_of(document, path))
@@ -136,8 +128,8 @@ def site_signatures(knowledge: Knowledge) -> tuple[dict[str, Signature], list[Br
             broken.append(BrokenEntry(path, str(reason)))
             continue
         for signature in mine:
-            if signature.id in found:
+            if signature.id in signatures:
                 text = _("{id}: there are two signatures of this id", id=signature.id)
                 broken.append(BrokenEntry(path, text))
-            found.setdefault(signature.id, signature)
-    return found, broken
+            signatures.setdefault(signature.id, signature)
+    return signatures, broken

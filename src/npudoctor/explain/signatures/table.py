@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.explain.signatures.failures import MARKS
@@ -73,16 +73,23 @@ def marks() -> tuple[tuple[Search, ...], ...]:
 
 
 def entry_of(signature: Signature) -> Entry:
-    """A signature with all that is worked out from its patterns; Unsuitable when one cannot be found."""
-    return Entry(signature, tuple(_searches(signature)))
+    """A signature with all that is worked out from its patterns; Unsuitable when one cannot be found. A scan
+    looks for none of a fallback, and for `near` and `without` only where they may be anywhere in the file."""
+    if signature.fallback:
+        return Entry(signature, ())
+    searches = [_search(pattern) for pattern in signature.patterns]
+    if not signature.within:
+        searches += [_search(pattern, NEAR) for pattern in signature.near]
+        searches += [_search(pattern, WITHOUT) for pattern in signature.without]
+    return Entry(signature, tuple(searches))
 
 
 def joined(
     of_marks: Sequence[Sequence[Search]], entries: Sequence[Entry], pieces: Sequence[Piece] = ()
 ) -> Table:
     """The table of these marks and signatures."""
-    searches = [(~index, one) for index, mark in enumerate(of_marks) for one in mark]
-    searches += [(index, one) for index, entry in enumerate(entries) for one in entry.searches]
+    searches = [(~index, search) for index, mark in enumerate(of_marks) for search in mark]
+    searches += [(index, search) for index, entry in enumerate(entries) for search in entry.searches]
     owners: dict[Literal, list[int]] = {}
     for number, (_owner, search) in enumerate(searches):
         for literal in search.literals:
@@ -98,17 +105,8 @@ def joined(
     )
 
 
-def _searches(signature: Signature) -> Iterator[Search]:
-    if signature.fallback:
-        return
-    yield from (_search(pattern) for pattern in signature.patterns)
-    if not signature.within:
-        yield from (_search(pattern, NEAR) for pattern in signature.near)
-        yield from (_search(pattern, WITHOUT) for pattern in signature.without)
-
-
 def _search(pattern: str, role: int = 0) -> Search:
     literals, links = analysed(pattern)
-    if len(links) < 2 or not all(one.text.isascii() for link in links for one in link):
+    if len(links) < 2 or not all(literal.text.isascii() for link in links for literal in link):
         links = (literals,)
     return Search(pattern, role, literals, links)
