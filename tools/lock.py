@@ -21,7 +21,7 @@ UV = "uv pip compile --quiet --upgrade --universal --generate-hashes --no-header
 OLDEST = "3.9"
 SITE = ("mkdocs-material", "jieba")  # jieba parts Chinese into words, for the search
 # What we carry is installed into the environment of a job, where typer 0.29 would bring a pydantic of its own
-# choice, compiled for each Python and machine. Only help and errors are typer's, so an older one does as well.
+# choice, compiled for each Python and machine. Only help and errors are typer's: an older one does as well.
 CARRIED = "typer==0.28.0; python_version >= '3.10'"
 EXTRAS = {"one-file": ("fleet",), "wheelhouse": ("fast", "fleet", "gpu", "secrets")}
 
