@@ -32,7 +32,11 @@ def examined_variables(
     flags: Mapping[str, object], variables: Mapping[str, str], files: Files, *, as_root: bool, seconds: float
 ) -> Examined:
     """The variables that the options ask for; UsageError when they cannot be read."""
-    named = [option for option in ("--env-of", "--source", "--root") if flags.get(_key(option)) is not None]
+    named = [
+        option
+        for option in ("--env-of", "--source", "--root")
+        if flags.get(option[2:].replace("-", "_")) is not None
+    ]
     if len(named) > 1:
         raise UsageError(_("{one} and {other} cannot be used together", one=named[0], other=named[1]))
     try:
@@ -50,10 +54,6 @@ def examined_variables(
     except CannotTell as error:
         raise UsageError(f"{named[0]}: {error.reason}") from error
     return Examined(variables)
-
-
-def _key(option: str) -> str:
-    return option[2:].replace("-", "_")
 
 
 def _pid(value: str) -> int:
