@@ -8,7 +8,7 @@ import pytest
 
 from npudoctor.explain.scanning import gate
 from npudoctor.explain.scanning.fast import fast
-from npudoctor.explain.scanning.gate import gated
+from npudoctor.explain.scanning.gate import gate_for
 from npudoctor.explain.scanning.scan import Scan, ends_in
 from npudoctor.explain.signatures import pieces
 from npudoctor.explain.signatures.patterns import Literal
@@ -37,7 +37,7 @@ def test_what_is_behind_the_gate_is_found_either_way(dear: int, monkeypatch: pyt
     full, alone = fast(whole), fast(whole)
     assert full is not None
     assert alone is not None
-    matcher = gated(full, whole, SAMPLE)
+    matcher = gate_for(full, whole, SAMPLE)
     examples = [one.log.encode() for signature in whole.signatures for one in signature.examples]
     examples = examples or [one.log.encode() for signature in built_in() for one in signature.examples]
     for log in random.Random(5).sample(examples, 150):  # noqa: S311  (the same logs every time)
@@ -57,9 +57,9 @@ def test_much_that_is_seen_is_looked_at_as_a_whole() -> None:
     assert full is not None
     assert alone is not None
     flood = b"[ERROR] GE(1,python): EZ9999: Inner Error! E19999, EF1003\n" * 400
-    found = gated(full, whole, SAMPLE).found(flood)
+    found = gate_for(full, whole, SAMPLE).find(flood)
     owners = {owner for number, _end in found for owner in full.owners[number]}
-    assert owners >= {owner for number, _end in alone.found(flood) for owner in alone.owners[number]}
+    assert owners >= {owner for number, _end in alone.find(flood) for owner in alone.owners[number]}
 
 
 def test_codes_share_pieces() -> None:

@@ -39,13 +39,13 @@ class Fast:
     def ready(self) -> None:
         """Compile what is looked for: once, before processes are started that would each do so."""
         if self._database is None:
-            self._database = compiled(self._texts)
+            self._database = compile_texts(self._texts)
 
-    def found(self, block: bytes) -> list[Hit]:
+    def find(self, block: bytes) -> list[Hit]:
         """The hits in a block."""
         self.ready()
         hits: list[Hit] = []
-        self._database.scan(block, noted, context=hits)
+        self._database.scan(block, collect, context=hits)
         self._hits += len(hits)
         if self._hits >= self._dear:
             self._hits, self._dear = 0, 2 * self._dear
@@ -84,7 +84,7 @@ class Fast:
         return ()
 
 
-def noted(number: int, _start: int, end: int, _flags: int, hits: list[Hit]) -> None:
+def collect(number: int, _start: int, end: int, _flags: int, hits: list[Hit]) -> None:
     """What hyperscan calls for each hit."""
     hits.append((number, end))
 
@@ -94,13 +94,13 @@ def fast(table: Table) -> Optional[Fast]:
     # Without SSSE3, or with a library of another build, the other engine says the same.
     with contextlib.suppress(Exception):
         hits: list[Hit] = []
-        compiled([(1, b"ab", False), (2, b"cd", True)]).scan(b"ab CD", noted, context=hits)
+        compile_texts([(1, b"ab", False), (2, b"cd", True)]).scan(b"ab CD", collect, context=hits)
         if sorted(hits) == [(1, 2), (2, 5)]:
             return Fast(table)
     return None
 
 
-def compiled(texts: Sequence[Text]) -> Any:
+def compile_texts(texts: Sequence[Text]) -> Any:
     """A database for these texts."""
     hyperscan = load("hyperscan")
     database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)

@@ -45,12 +45,6 @@ _CLOCK = re.compile(rb"(?:^|\n)[^\n]{0,40}?(20\d\d)[-/](\d\d)[-/](\d\d)[ T_-](\d
 _HOURS = 4
 
 
-def _minute(found: re.Match[bytes]) -> int:
-    """The minute that a time is in, of months as long as any."""
-    year, month, day, hour, minute = map(int, found.groups())
-    return (((year * 12 + month) * 31 + day) * 24 + hour) * 60 + minute
-
-
 @dataclass(frozen=True)
 class Start:
     """Where a program started: its place, the number of its line in the part that is looked at, its text."""
@@ -106,7 +100,7 @@ def outline_of(block: bytes, begin: int, lines_before: int, head: bytes, first: 
     shutdown = next((place for place in course.shutdowns if place > went), None)
     last = begin + block.rfind(b"\n", 0, len(block.rstrip())) + 1
     each, dense, ordinary = _ordinary(block, begin)
-    starts = tuple(sorted(course.starts, key=lambda one: one.offset))
+    starts = tuple(sorted(course.starts, key=lambda start: start.offset))
     return Outline(
         begin,
         advance.progress,
@@ -130,8 +124,8 @@ def _ordinary(block: bytes, begin: int) -> tuple[int, int, tuple[int, ...]]:
     last = max(0, len(lines) - _LINES)
     each = 1 + last // _LINES
     looked = (*range(each - 1, last, each), *range(last, len(lines)))
-    found = (n for n in looked if (n or not begin) and _plain(lines[n]))  # the first line may be cut
-    places = tuple(begin + ends[n] - len(lines[n]) - 1 for n in found)
+    plain = (n for n in looked if (n or not begin) and _plain(lines[n]))  # the first line may be cut
+    places = tuple(begin + ends[n] - len(lines[n]) - 1 for n in plain)
     return each, begin + (ends[last - 1] if last else 0), places
 
 
@@ -167,22 +161,24 @@ class _Course:
 
     def commands(self) -> None:
         """Note the commands that start a job. Without a prompt, who says so once may only say what to try."""
-        found = [(typed.start(), bool(typed["prompt"])) for typed in progress.TYPED.finditer(self._block)]
-        told = sum(not prompt for _at, prompt in found) > 1
-        for at, prompt in found:
-            if prompt or told:
+        commands = [(typed.start(), bool(typed["prompt"])) for typed in progress.TYPED.finditer(self._block)]
+        several = sum(not prompt for _at, prompt in commands) > 1
+        for at, prompt in commands:
+            if prompt or several:
                 self._start(at, decoded(self._line(at)[:300]))
 
     def gaps(self) -> None:
         """Note where the clock says that nobody wrote for hours: no rank waits so long for another one."""
         before: Optional[int] = None
-        for found in _CLOCK.finditer(self._block):
-            minute = _minute(found)
-            if before is not None and minute - before >= _HOURS * 60:
-                at = self._block.rfind(b"\n", 0, found.start(1)) + 1
+        for clock in _CLOCK.finditer(self._block):
+            year, month, day, hour, minute = map(int, clock.groups())
+            # In minutes, of months as long as any.
+            now = (((year * 12 + month) * 31 + day) * 24 + hour) * 60 + minute
+            if before is not None and now - before >= _HOURS * 60:
+                at = self._block.rfind(b"\n", 0, clock.start(1)) + 1
                 if _plain(self._line(at)):
                     self._start(at, decoded(self._line(at)[:300]))
-            before = minute if before is None else max(before, minute)
+            before = now if before is None else max(before, now)
 
     def again(self, begin: bytes, first: int) -> None:
         """Note where the first line of the log comes again, or several of the first lines that are before
@@ -192,8 +188,8 @@ class _Course:
             for at in self._places_of(head):
                 self._start(at, decoded(self._line(at)[:300]))
         places = [
-            (one.weight, [at for at in self._places_of(one) if at + self._begin > own])
-            for own, one in _heads(begin[:first])
+            (head.weight, [at for at in self._places_of(head) if at + self._begin > own])
+            for own, head in _heads(begin[:first])
         ]
         for at in _clusters(places):
             self._start(at, decoded(self._line(at)[:300]))
@@ -258,7 +254,7 @@ def _clusters(places: Sequence[tuple[float, Sequence[int]]]) -> Iterator[int]:
 
 
 class _Head:
-    """The first line of a log: a program that starts anew says it anew."""
+    """The first line of a log: a program that starts again says it again."""
 
     def __init__(self, line: bytes, weight: float) -> None:
         self.weight = weight
@@ -278,9 +274,9 @@ def _masked(line: bytes) -> bytes:
 def restarts(starts: Sequence[Start], deaths: Sequence[int]) -> list[Start]:
     """The starts that begin another run: those after which, and before which since the last one, a job
     died."""
-    found: list[Start] = []
+    runs: list[Start] = []
     for start in starts:
-        before = found[-1].offset if found else -1
+        before = runs[-1].offset if runs else -1
         if any(before < death < start.offset for death in deaths):
-            found.append(start)
-    return found
+            runs.append(start)
+    return runs

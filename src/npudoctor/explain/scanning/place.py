@@ -87,7 +87,10 @@ class Place:
             member = self._moved(lines)
             if search(member.text) or search(bare(member.text)):
                 return member if of_sources(pattern) or not member.source else None
-        return self._headed(*message)
+        # The line that begins it, with the text of all of it.
+        place = self._moved(-message[0])
+        place.text = message[1]
+        return place
 
     def _members(self, before: int) -> Iterator[int]:
         """How far from this line the other lines of its message are, whose head is so many before it."""
@@ -196,18 +199,16 @@ class Place:
     @cached_property
     def quoted(self) -> bool:
         """Whether the line is no message of the job."""
-        return quoted(bare(self.text)) or self._of_logging or self._window.reported(self._outer[0])
-
-    @property
-    def _of_logging(self) -> bool:
-        """Whether the line is of what `logging` writes when it cannot format a message, and goes on: a
-        traceback, a stack, the message and its arguments."""
+        if quoted(bare(self.text)):
+            return True
+        # What `logging` writes when it cannot format a message, and goes on: a traceback, a stack, the
+        # message and its arguments.
         start = self._outer[0]
         before = self._window.data[max(0, start - _LOGGING) : start]
-        _more, found, since = before.rpartition(b"--- Logging error ---")
-        if not found or b"\nArguments: " in since:
-            return False
-        return since.count(b"Traceback (most recent") <= 1 + since.count(b"the above exception")
+        _more, title, since = before.rpartition(b"--- Logging error ---")
+        chained = since.count(b"Traceback (most recent") <= 1 + since.count(b"the above exception")
+        of_logging = bool(title) and b"\nArguments: " not in since and chained
+        return of_logging or self._window.reported(start)
 
     @cached_property
     def source(self) -> bool:
@@ -230,22 +231,18 @@ class Place:
 
     @cached_property
     def _shape(self) -> tuple[bool, bool]:
+        """See `shape`; asked once for all patterns of the line."""
         start, end = self._outer
         return shape(self._window.data, start, end + 1)
 
     @cached_property
     def _message(self) -> Optional[tuple[int, str]]:
-        """How many lines before this one its message begins, and all of it; None when that cannot be told."""
+        """How many lines before this one its message begins, and all of it; None when that cannot be told.
+        Put together once for all patterns of the line."""
         before, after = self._neighbours
         lines = [*before, self.text, *after]
         first = head(lines, len(before))
         return None if first is None else (len(before) - first, unit(lines, first))
-
-    def _headed(self, lines: int, text: str) -> Place:
-        """The line that is so many before this one, with the text of all of its message."""
-        place = self._moved(-lines)
-        place.text = text
-        return place
 
     def _moved(self, lines: int) -> Place:
         """The line that is so many after this one, or before it."""
