@@ -91,6 +91,7 @@ def _job(name: str) -> Optional[str]:
 
 
 def _plogs(path: str) -> Iterator[Place]:
+    """CANN's own logs. Apart, as each kind of place is looked at in a child of its own."""
     written = _written(path) if os.path.isabs(path) else 0.0
     if written:
         yield Place(path, "plog", written)

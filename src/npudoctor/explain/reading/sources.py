@@ -53,7 +53,9 @@ class Source:
 
     def pieces(self) -> Iterator[bytes]:
         """All of it as UTF-8 or whatever bytes it has, in pieces of about a MiB."""
-        raw = self._all()
+        # From the head on, up to the first piece that is empty.
+        following = iter(lambda: self._raw(PIECE), b"")
+        raw: Iterator[bytes] = itertools.takewhile(bool, itertools.chain((self.head,), following))
         if self.head[:2] == b"\x1f\x8b":
             raw = self._unpacked(raw)
             first = next(raw, b"")
@@ -65,12 +67,6 @@ class Source:
             self.problem = _("compressed with {name}, which is not read", name=self.packed)
             return
         yield from _as_utf8(raw)
-
-    def _all(self) -> Iterator[bytes]:
-        piece = self.head
-        while piece:
-            yield piece
-            piece = self._raw(PIECE)
 
     def _raw(self, most: int) -> bytes:
         try:
@@ -212,10 +208,10 @@ def shorter() -> str:
 def _left(descriptor: int) -> Optional[int]:
     """How much of a regular file there is to be read."""
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             return None
-        return max(0, found.st_size - os.lseek(descriptor, 0, os.SEEK_CUR))
+        return max(0, status.st_size - os.lseek(descriptor, 0, os.SEEK_CUR))
     except OSError:
         return None
 
@@ -240,11 +236,14 @@ def _as_utf8(raw: Iterator[bytes]) -> Iterator[bytes]:
         first += more
     encoding = encoding_of(first)
     first = first[next((len(mark) for mark, _name in _BOMS if first.startswith(mark)), 0) :]
-    if encoding:
-        yield from _decoded(first, raw, encoding)
+    if not encoding:
+        yield first
+        yield from raw
         return
-    yield first
-    yield from raw
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    for piece in itertools.chain((first,), raw):
+        yield decoder.decode(piece).encode("utf-8", "replace")
+    yield decoder.decode(b"", True).encode("utf-8", "replace")
 
 
 def encoding_of(head: bytes) -> str:
@@ -259,11 +258,3 @@ def encoding_of(head: bytes) -> str:
         if len(zeros) >= 8 and zeros.count(0) > len(zeros) // 2 and not others.count(0):
             return encoding
     return ""
-
-
-def _decoded(first: bytes, raw: Iterator[bytes], encoding: str) -> Iterator[bytes]:
-    decoder = codecs.getincrementaldecoder(encoding)("replace")
-    yield decoder.decode(first).encode("utf-8", "replace")
-    for piece in raw:
-        yield decoder.decode(piece).encode("utf-8", "replace")
-    yield decoder.decode(b"", True).encode("utf-8", "replace")

@@ -13,7 +13,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Optional
 
 from npudoctor.core.frozen import dataclass
@@ -235,7 +235,9 @@ class Walk:
         if key not in self._files:
             self._files.add(key)
             written = found.st_mtime
-            self.logs.append(Log(path, found.st_size, _year(written), named, written, base, below, key))
+            self.logs.append(
+                Log(path, found.st_size, time.localtime(written).tm_year, named, written, base, below, key)
+            )
 
 
 def _called_as_log(path: str) -> bool:
@@ -253,15 +255,7 @@ def _planted(folder: os.stat_result, file: os.stat_result) -> bool:
     return shared or file.st_uid != folder.st_uid
 
 
-def _year(seconds: float) -> int:
-    return time.localtime(seconds).tm_year
-
-
 def _natural(name: str) -> list[tuple[int, str]]:
-    """worker_2 before worker_10."""
-    parts: Iterable[str] = _parts(name)
+    """Sorts worker_2 before worker_10; apart, as it is a key."""
+    parts = [part for part in re.split(r"(\d{1,18})", name) if part]
     return [(int(part), "") if part.isascii() and part.isdigit() else (-1, part) for part in parts]
-
-
-def _parts(name: str) -> list[str]:
-    return [part for part in re.split(r"(\d{1,18})", name) if part]
