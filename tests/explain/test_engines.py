@@ -65,7 +65,7 @@ def plainly(evidence: Evidence) -> Any:
     """All that a judgement rests on."""
     found = {
         owner: (one.count, sorted(one.ranks.items(), key=repr), one.last and one.last.line)
-        for owner, one in evidence.found.items()
+        for owner, one in evidence.matches.items()
     }
     return (
         found,
@@ -113,7 +113,7 @@ def test_every_signature_is_found_by_the_scan_as_by_itself() -> None:
             evidence = Scan(TABLE, plain, "-", 2026).of([example.log.encode()])
             aside = {role for one, role in evidence.aside if one == owner}
             lacks = not signature.within and signature.near and 1 not in aside
-            found = owner in evidence.found and not lacks and 2 not in aside
+            found = owner in evidence.matches and not lacks and 2 not in aside
             wanted = example.match and not signature.fallback  # for those no scan looks
             assert found is wanted, (signature.id, example.log)
 

@@ -15,7 +15,7 @@ from npudoctor.explain.signatures.patterns import Literal
 from npudoctor.explain.signatures.pieces import Sample
 from npudoctor.explain.signatures.prepared import FILE, _read
 from npudoctor.explain.signatures.signatures import built_in
-from npudoctor.explain.signatures.table import Table, joined, table_of
+from npudoctor.explain.signatures.table import Table, join_searches, table_of
 
 SAMPLE = Sample(
     b"[INFO] HCCL(1,python): error code is 0, memory of device 3, connected to port 29500\n" * 200
@@ -26,7 +26,7 @@ QUIET = b"[INFO] GE(1,python): nothing to see in this line, really nothing\n"
 def table() -> Table:
     """As the package was built; else as it is worked out here."""
     built = _read(FILE)
-    return table_of(built_in()) if built is None else joined(built.marks, built.entries, built.pieces)
+    return table_of(built_in()) if built is None else join_searches(built.marks, built.entries, built.pieces)
 
 
 @pytest.mark.parametrize("dear", [20_000, -1], ids=["asked one by one", "asked for all"])
@@ -44,8 +44,8 @@ def test_what_is_behind_the_gate_is_found_either_way(dear: int, monkeypatch: pyt
         content = QUIET * 200 + log + b"\n" + QUIET * 200
         ours = Scan(whole, matcher, "rank_1.log", 2026).of([content])
         theirs = Scan(whole, alone, "rank_1.log", 2026).of([content])
-        assert {owner: one.count for owner, one in ours.found.items()} == {
-            owner: one.count for owner, one in theirs.found.items()
+        assert {owner: one.count for owner, one in ours.matches.items()} == {
+            owner: one.count for owner, one in theirs.matches.items()
         }
         assert (ours.counts, ours.aside, ours.lines) == (theirs.counts, theirs.aside, theirs.lines)
 

@@ -56,7 +56,7 @@ def gathered(
     until = started + seconds - min(1.5, seconds / 4)
     files = [word for word, kind in zip(words, kinds) if kind in (_DIRECTORY, _REGULAR)]
     pipes = tuple(word for word, kind in zip(words, kinds) if kind == _PIPE and since is None)
-    walk = _walked(files, -math.inf if since is None else since, started, until)
+    walk = _walk_all(files, -math.inf if since is None else since, started, until)
     return Inputs(walk, pipes, seconds, until)
 
 
@@ -92,7 +92,7 @@ def _look(words: Sequence[str], lenient: bool) -> Iterator[str]:
         yield kind
 
 
-def _walked(words: Sequence[str], since: float, started: float, until: float) -> Walk:
+def _walk_all(words: Sequence[str], since: float, started: float, until: float) -> Walk:
     """All files of what was named, each once."""
     whole = Walk(since)
     if not words:
@@ -121,9 +121,9 @@ def _walk(words: Iterable[str], since: float) -> Iterator[Walk]:
     for word in words:
         for _step in _steps(walk, word, since):
             if time.monotonic() - handed > _OFTEN:
-                yield walk.taken()
+                yield walk.hand_over()
                 handed = time.monotonic()
-    yield walk.taken()
+    yield walk.hand_over()
 
 
 def _steps(walk: Walk, word: str, since: float) -> Iterator[None]:

@@ -15,7 +15,7 @@ from typing import Callable, Optional
 
 from npudoctor.core.frozen import replace
 from npudoctor.explain.scanning.evidence import Evidence
-from npudoctor.explain.scanning.window import decoded
+from npudoctor.explain.scanning.window import decode
 
 _SOFT, _JOINED = b"\n\x1f", b"\x1e"  # a line end that is none in the file; one of the file that is left out
 _MARKED = re.compile(_SOFT + b"|" + _JOINED)
@@ -63,7 +63,7 @@ class Pasted:
         for block in _whole_lines(first, self._pieces):
             for repair in repairs:
                 block = repair(block)
-            yield self._numbered(block)
+            yield self._number_lines(block)
 
     def evidence(self, evidence: Evidence) -> Evidence:
         """The same with the numbers that the lines have in the file."""
@@ -76,7 +76,7 @@ class Pasted:
         index = bisect_right(self._at, line) - 1
         return line if index < 0 else line + self._by[index]
 
-    def _numbered(self, block: bytes) -> bytes:
+    def _number_lines(self, block: bytes) -> bytes:
         """The block without marks; where they were is noted."""
         by = self._by[-1] if self._by else 0
         done = 0
@@ -127,7 +127,7 @@ def _unescape(text: bytes) -> bytes:
 
 def _width(start: bytes) -> Optional[int]:
     """How wide the terminal was that broke the lines of a text; None where none did."""
-    lines = [decoded(line) for line in start.split(b"\n")]
+    lines = [decode(line) for line in start.split(b"\n")]
     lines = lines[:-1] if len(start) >= _LOOK else lines
     width = max(map(len, lines), default=0)
     if not _NARROW <= width <= _WIDE:
@@ -150,7 +150,7 @@ def _goes_on(lines: list[str], number: int) -> bool:
 def _join(block: bytes, width: int) -> bytes:
     """The lines of a text that a terminal broke, put together."""
     lines = block.split(b"\n")
-    texts = [decoded(line) for line in lines]
+    texts = [decode(line) for line in lines]
     ends = (
         _JOINED if len(text) == width and _goes_on(texts, number) else b"\n"
         for number, text in enumerate(texts)

@@ -51,7 +51,7 @@ def tasks_of(logs: Sequence[Log], until: float = math.inf) -> tuple[list[Task], 
     if large:
         patience = min(until, time.monotonic() + bounded.PATIENCE)
         with contextlib.suppress(bounded.Late):  # what hangs there is not divided, and hangs who reads it
-            parts.update(bounded.stream(lambda: _divided(logs, large), patience))
+            parts.update(bounded.stream(lambda: _divide(logs, large), patience))
     tasks, cut = [], set()
     for number in range(len(logs)):
         ranges, whole = parts.get(number, ([], True))
@@ -63,7 +63,7 @@ def tasks_of(logs: Sequence[Log], until: float = math.inf) -> tuple[list[Task], 
     return tasks, frozenset(cut)
 
 
-def _divided(
+def _divide(
     logs: Sequence[Log], numbers: Sequence[int]
 ) -> Iterator[tuple[int, tuple[list[tuple[int, int]], bool]]]:
     """The parts of each large file, and whether they are all of it; none of what cannot be read in parts."""

@@ -57,7 +57,7 @@ class Source:
         following = iter(lambda: self._raw(PIECE), b"")
         raw: Iterator[bytes] = itertools.takewhile(bool, itertools.chain((self.head,), following))
         if self.head[:2] == b"\x1f\x8b":
-            raw = self._unpacked(raw)
+            raw = self._unpack(raw)
             first = next(raw, b"")
             if first[:2] == b"\x1f\x8b" or any(map(first.startswith, _MAGIC)):
                 self.problem = _("compressed more than once, which is not read")
@@ -74,7 +74,7 @@ class Source:
                 return self._of_file(min(most, self._left))
             if not self._spoke():
                 return b""
-            piece = self._waited(most)
+            piece = self._wait_and_read(most)
         except OSError as error:
             self.problem = strerror(error.errno)
             return b""
@@ -100,7 +100,7 @@ class Source:
             self._left -= _skip_hole(self._descriptor, self._left)
         return piece
 
-    def _waited(self, most: int) -> bytes:
+    def _wait_and_read(self, most: int) -> bytes:
         while True:
             try:
                 return os.read(self._descriptor, most)
@@ -115,7 +115,7 @@ class Source:
         it only seems to be at its end."""
         now = time.monotonic()
         until = min(self._until, math.inf if self._patience is None else now + self._patience)
-        if until == math.inf or self._polled(until):
+        if until == math.inf or self._poll(until):
             return True
         if until == self._until:
             self.problem = over()
@@ -126,7 +126,7 @@ class Source:
             )
         return False
 
-    def _polled(self, until: float) -> bool:
+    def _poll(self, until: float) -> bool:
         poll = select.poll()
         poll.register(self._descriptor, select.POLLIN)
         while True:
@@ -139,7 +139,7 @@ class Source:
             else:
                 return False
 
-    def _unpacked(self, raw: Iterator[bytes]) -> Iterator[bytes]:
+    def _unpack(self, raw: Iterator[bytes]) -> Iterator[bytes]:
         import zlib
 
         unpacker, made, at_end = zlib.decompressobj(31), 0, False

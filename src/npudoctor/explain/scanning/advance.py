@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Optional
 
-from npudoctor.explain.scanning.window import decoded, lines_with, places
+from npudoctor.explain.scanning.window import decode, lines_with, places
 from npudoctor.explain.signatures import progress
 
 _CHUNK = 48 << 10  # so much is looked at at a time; a bar is followed within it
@@ -48,7 +48,7 @@ def _of(chunk: bytes, begin: int) -> Advance:
     for start in sorted(starts):
         end = small.find(b"\n", start)
         end = min(len(chunk) if end < 0 else end, start + _LONG)
-        at, line = begin + start, decoded(chunk[start:end])
+        at, line = begin + start, decode(chunk[start:end])
         if progress.succeeds(line):
             last = moved = success = at
         elif progress.goes_on(line):

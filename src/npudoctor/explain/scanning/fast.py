@@ -61,17 +61,19 @@ class Fast:
 
     def _replace(self, frequent: Collection[int], has: Has) -> None:
         """Look for another part of the needles whose literals are so frequent."""
-        found: dict[Literal, list[int]] = {}
+        instead: dict[Literal, list[int]] = {}
         for needle in sorted({needle for number in frequent for needle in self.owners[number]}):
             for literal in self._absent(needle, has):
-                found.setdefault(literal, []).append(needle)
+                instead.setdefault(literal, []).append(needle)
                 self._replaced.add(needle)
-        if not found:
+        if not instead:
             return
         first = len(self.owners)
-        self.owners += [tuple(needles) for needles in found.values()]
-        kept = [one for one in self._texts if not self._replaced.issuperset(self.owners[one[0]])]
-        self._texts = kept + [(first + at, text, caseless) for at, text, caseless in spellings(tuple(found))]
+        self.owners += [tuple(needles) for needles in instead.values()]
+        kept = [text for text in self._texts if not self._replaced.issuperset(self.owners[text[0]])]
+        self._texts = kept + [
+            (first + at, text, caseless) for at, text, caseless in spellings(tuple(instead))
+        ]
         self._database = None
 
     def _absent(self, needle: int, has: Has) -> Sequence[Literal]:

@@ -13,9 +13,9 @@ from typing import Optional
 
 from npudoctor.core.frozen import dataclass, field
 from npudoctor.explain.scanning.advance import last_advance
-from npudoctor.explain.scanning.window import decoded, lines_with
+from npudoctor.explain.scanning.window import decode, lines_with
 from npudoctor.explain.signatures import progress
-from npudoctor.explain.signatures.recognise import bare, indented
+from npudoctor.explain.signatures.recognise import bare, is_indented
 
 KEPT = 1 << 20  # bytes of the end of a log that are looked at
 _BEFORE = 64 << 10  # and so many before the first place at which something was found
@@ -135,8 +135,8 @@ def _plain(line: bytes) -> bool:
     if not start or start.isspace():
         return False
     if b"\x1b" in start:
-        start = decoded(start).encode("utf-8", "surrogateescape")
-    if indented(start) or progress.epilogue(start) or _CHATTER.search(start):
+        start = decode(start).encode("utf-8", "surrogateescape")
+    if is_indented(start) or progress.epilogue(start) or _CHATTER.search(start):
         return False
     return not any(map(start.lower().__contains__, _TROUBLE))
 
@@ -153,7 +153,7 @@ class _Course:
         """Note the first words of programs, and the words with which they are ended in order."""
         small = self._block.lower()
         for at in sorted({at for word in progress.EDGE for at in lines_with(small, word)}):
-            text = bare(decoded(self._line(at)[:300]))
+            text = bare(decode(self._line(at)[:300]))
             if progress.starts(text):
                 self._start(at, text)
             elif progress.shuts_down(text):
@@ -165,7 +165,7 @@ class _Course:
         several = sum(not prompt for _at, prompt in commands) > 1
         for at, prompt in commands:
             if prompt or several:
-                self._start(at, decoded(self._line(at)[:300]))
+                self._start(at, decode(self._line(at)[:300]))
 
     def gaps(self) -> None:
         """Note where the clock says that nobody wrote for hours: no rank waits so long for another one."""
@@ -177,7 +177,7 @@ class _Course:
             if before is not None and now - before >= _HOURS * 60:
                 at = self._block.rfind(b"\n", 0, clock.start(1)) + 1
                 if _plain(self._line(at)):
-                    self._start(at, decoded(self._line(at)[:300]))
+                    self._start(at, decode(self._line(at)[:300]))
             before = now if before is None else max(before, now)
 
     def again(self, begin: bytes, first: int) -> None:
@@ -186,13 +186,13 @@ class _Course:
         head = _head(begin)
         if head is not None:
             for at in self._places_of(head):
-                self._start(at, decoded(self._line(at)[:300]))
+                self._start(at, decode(self._line(at)[:300]))
         places = [
             (head.weight, [at for at in self._places_of(head) if at + self._begin > own])
             for own, head in _heads(begin[:first])
         ]
         for at in _clusters(places):
-            self._start(at, decoded(self._line(at)[:300]))
+            self._start(at, decode(self._line(at)[:300]))
 
     def _places_of(self, head: _Head) -> list[int]:
         """Where a line is again."""
@@ -212,7 +212,7 @@ def _head(begin: bytes, least: int = _LETTERS) -> Optional[_Head]:
     """The first line of a log, when it can be known again by its letters."""
     first = next((line for line in begin.split(b"\n")[:5] if line.strip()), b"")
     telling = not _FAILS.search(first[:300]) and not first[:1].isspace()
-    said = bare(decoded(first[:300])).split('\\n","')[0]  # what docker puts after a line is no part of it
+    said = bare(decode(first[:300])).split('\\n","')[0]  # what docker puts after a line is no part of it
     letters = sum(map(str.isalpha, said))
     return _Head(first, 1.0 if letters >= _LETTERS else _SHORT) if telling and letters >= least else None
 
@@ -222,11 +222,11 @@ def _heads(begin: bytes) -> Iterator[tuple[int, _Head]]:
     each rank says is there as often as there are ranks, and what is drawn as a table is also drawn at the
     end."""
     lines = begin.split(b"\n")
-    times = Counter(map(_masked, lines[: 2 * _FIRST]))
+    times = Counter(map(_mask, lines[: 2 * _FIRST]))
     at = 0
     for line in lines[:_FIRST]:
         head = _head(line, _FEW)
-        if head is not None and times[_masked(line)] == 1 and not line.startswith((b"|", b"+")):
+        if head is not None and times[_mask(line)] == 1 and not line.startswith((b"|", b"+")):
             yield at, head
         at += len(line) + 1
 
@@ -235,7 +235,10 @@ def _clusters(places: Sequence[tuple[float, Sequence[int]]]) -> Iterator[int]:
     """Where several of the first lines of a log are again, close together and in their order; each with
     what it counts."""
     rare = [
-        (at, number) for number, (_weight, found) in enumerate(places) if len(found) <= _OFTEN for at in found
+        (at, number)
+        for number, (_weight, offsets) in enumerate(places)
+        if len(offsets) <= _OFTEN
+        for at in offsets
     ]
     rare.sort()
     upto = -1
@@ -258,15 +261,15 @@ class _Head:
 
     def __init__(self, line: bytes, weight: float) -> None:
         self.weight = weight
-        self._length, self._line = len(line), _masked(line)
+        self._length, self._line = len(line), _mask(line)
         self.piece = max(_DIGITS.split(line[:200]), key=len)  # what of it is the same each time
 
     def again(self, line: bytes) -> bool:
         """Whether a line is the same but for its numbers."""
-        return abs(len(line) - self._length) <= _LIKE and _masked(line) == self._line
+        return abs(len(line) - self._length) <= _LIKE and _mask(line) == self._line
 
 
-def _masked(line: bytes) -> bytes:
+def _mask(line: bytes) -> bytes:
     """A line without what differs from run to run."""
     return _DIGITS.sub(b"0", line[:200])
 

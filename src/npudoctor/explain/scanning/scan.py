@@ -12,7 +12,7 @@ from typing import Optional, TypeVar
 
 from npudoctor.core.messages import _
 from npudoctor.explain.scanning import ranks
-from npudoctor.explain.scanning.evidence import SHOWN, Evidence, Found
+from npudoctor.explain.scanning.evidence import SHOWN, Evidence, Match
 from npudoctor.explain.scanning.flood import Kinds
 from npudoctor.explain.scanning.last_words import last_words
 from npudoctor.explain.scanning.levels import low
@@ -21,7 +21,7 @@ from npudoctor.explain.scanning.outline import KEPT, outline_of
 from npudoctor.explain.scanning.place import Place
 from npudoctor.explain.scanning.window import Window
 from npudoctor.explain.signatures.failures import ENDED, MARKS, WORDS
-from npudoctor.explain.signatures.quoted import harmless
+from npudoctor.explain.signatures.quoted import is_harmless
 from npudoctor.explain.signatures.recognise import UNIT_LINES
 from npudoctor.explain.signatures.table import Needle, Table
 
@@ -71,7 +71,7 @@ class Scan:
         before, piece = b"", b""
         end: deque[bytes] = deque()
         hits: list[Hit] = []
-        for following in itertools.chain(_sized(pieces), (b"",)):
+        for following in itertools.chain(_batches(pieces), (b"",)):
             if not self._base and not piece:
                 self._head = following[:_HEAD]
             over = self._spent > self._judging
@@ -103,7 +103,7 @@ class Scan:
         for start, stop in reversed(tuple(last_words(end))):
             number = self.evidence.lines - ends_in(end[start:]) + 1
             place = Place(window, start, stop, number)
-            if place.quoted or (place.low and not low(place.text)):
+            if place.is_quotation or (place.low and not low(place.text)):
                 continue  # of a traceback that Python ignored, or of what only shows something
             self.evidence.mark(_WORDS, place.seen(self._rank, self._year))
 
@@ -111,7 +111,7 @@ class Scan:
         """The course of the log, by its end; asked only where something was found, here or in an earlier
         part."""
         part = self._own is not None
-        if part or self.evidence.found or self.evidence.marks:
+        if part or self.evidence.matches or self.evidence.marks:
             lines = self.evidence.lines - end.count(b"\n")
             begin = self._base - len(end)
             first = 0 if part else self.evidence.first
@@ -154,12 +154,12 @@ class Scan:
     def _in_time(self, lines: Iterator[T]) -> Iterator[T]:
         """The lines, until the time for them is over: then the answer says so."""
         begun, spent = time.process_time(), self._spent
-        ended = spent > self._judging  # before: what comes now is the end of the log
+        over = spent > self._judging  # before: what comes now is the end of the log
         for number, line in enumerate(lines):
             yield line
             if number % _GLANCE == _GLANCE - 1:
                 self._spent = spent + time.process_time() - begun
-                if self._spent > self._judging + ended or time.monotonic() > self._until:
+                if self._spent > self._judging + over or time.monotonic() > self._until:
                     break
         self._spent = spent + time.process_time() - begun
         if self._spent > self._judging and not self.evidence.problem:
@@ -172,14 +172,14 @@ class Scan:
         """Judge one line by the needles whose literals are in it, unless enough of its kind were judged: then
         the same is found in it as in all of them, and it is only counted."""
         rank = place.rank(self._rank)
-        settled = self._kinds.settled(numbers)
-        if settled is not None and rank in self._ranks:
-            for owner in settled:
+        owners = self._kinds.known_owners(numbers)
+        if owners is not None and rank in self._ranks:
+            for owner in owners:
                 if owner < 0:
                     self.evidence.counts[~owner] = self.evidence.counts.get(~owner, 0) + 1
                     self._last.setdefault(owner, deque(maxlen=SHOWN)).append(place)
-                elif owner in self.evidence.found:
-                    self.evidence.found[owner].count += 1
+                elif owner in self.evidence.matches:
+                    self.evidence.matches[owner].count += 1
                     self._last.setdefault(owner, deque(maxlen=1)).append(place)
             return
         self._ranks.add(rank)
@@ -191,7 +191,7 @@ class Scan:
             if key in done or (needle.role and key in self.evidence.aside):
                 continue
             where = place.says(needle.pattern)
-            if where is not None and not place.quoted:
+            if where is not None and not place.is_quotation:
                 done.add(key)
                 alone = alone and where is place
                 # Another line of the same message may have led to it already.
@@ -218,7 +218,7 @@ class Scan:
             for place in places:
                 seen = place.plain(self._rank)
                 if owner >= 0:
-                    self.evidence.found[owner].ended(seen)
+                    self.evidence.matches[owner].note_end(seen)
                 elif not seen.low:
                     self.evidence.mark(~owner, seen)
                     self.evidence.counts[~owner] -= 1  # it was counted
@@ -231,18 +231,18 @@ class Scan:
         if needle.owner < 0:
             self._mark(~needle.owner, place)
             return
-        found = self.evidence.found.get(needle.owner)
+        match = self.evidence.matches.get(needle.owner)
         signature = self._table.signatures[needle.owner]
-        proven = found is not None and found.count >= _PROVEN and signature.within > 1
+        proven = match is not None and match.count >= _PROVEN and signature.within > 1
         if proven or place.around(signature):
-            found = self.evidence.found.setdefault(needle.owner, Found())
+            match = self.evidence.matches.setdefault(needle.owner, Match())
             # What is known already is kept without the lines around it.
-            known = found.ranks.get(place.rank(self._rank))
+            known = match.ranks.get(place.rank(self._rank))
             full = known is None or (known.low and not place.low)
-            found.add(place.seen(self._rank, self._year) if full else place.plain(self._rank))
+            match.add(place.seen(self._rank, self._year) if full else place.plain(self._rank))
 
     def _mark(self, index: int, place: Place) -> None:
-        if (place.low and MARKS[index].name not in ENDED) or harmless(place.text):
+        if (place.low and MARKS[index].name not in ENDED) or is_harmless(place.text):
             return
         # Of a flood of errors the first few are shown; of the rest it counts where they are.
         full = self.evidence.counts.get(index, 0) < SHOWN
@@ -274,7 +274,7 @@ def ends_in(piece: bytes) -> int:
     return len(piece) - len(piece.replace(b"\n", b""))
 
 
-def _sized(pieces: Iterable[bytes]) -> Iterator[bytes]:
+def _batches(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """The pieces, small ones put together: what is around a line is looked for in its neighbours."""
     held: list[bytes] = []
     for piece in pieces:
