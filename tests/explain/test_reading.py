@@ -38,7 +38,7 @@ def ids(evidence: Evidence) -> dict[str, int]:
     """What was found, and in which line first."""
     return {
         ENGINE.table.signatures[owner].id: min(seen.line for seen in one.ranks.values())
-        for owner, one in evidence.found.items()
+        for owner, one in evidence.matches.items()
     }
 
 
@@ -124,7 +124,7 @@ def test_a_line_without_an_end_is_looked_at_in_pieces(tmp_path: Path) -> None:
     path.write_bytes(b"x" * (3 << 20) + b" " + LINE.encode() + b" " + b"y" * (3 << 20))
     evidence = read(path)
     assert ids(evidence)[ID] == 1 and evidence.lines == 1
-    assert all(len(seen.text) <= 2000 for one in evidence.found.values() for seen in one.ranks.values())
+    assert all(len(seen.text) <= 2000 for one in evidence.matches.values() for seen in one.ranks.values())
 
 
 def test_parts_of_a_large_file_say_what_the_whole_says(
@@ -143,8 +143,8 @@ def test_parts_of_a_large_file_say_what_the_whole_says(
         whole.end,
     )
     assert ids(parts) == ids(whole)
-    assert {owner: one.count for owner, one in parts.found.items()} == {
-        owner: one.count for owner, one in whole.found.items()
+    assert {owner: one.count for owner, one in parts.matches.items()} == {
+        owner: one.count for owner, one in whole.matches.items()
     }
     assert parts.counts == whole.counts and parts.root == whole.root
 
@@ -203,7 +203,7 @@ def test_binary_files_of_a_folder_are_no_logs_but_a_named_one_is_read(tmp_path: 
     walk = Walk()
     walk.folder(str(tmp_path))
     (evidence,) = ENGINE.logs(walk.logs)
-    assert evidence.binary and not evidence.found
+    assert evidence.binary and not evidence.matches
     assert ID in ids(read(path))
 
 

@@ -138,7 +138,9 @@ def test_other_numbers_are_quiet(form: str) -> None:
         line = form.format(n=number, head=number[:3], tail=number[3:], port=number[:5])
         judged = ENGINE.judged([ENGINE.text(f"{line}\nsaving the model\n")])
         assert (judged.verdict, judged.diagnoses) == ("clean", ()), line
-        assert not ENGINE.text(f"Traceback (most recent call last):\n{line}\nValueError: no").found.keys() & {
+        assert not ENGINE.text(
+            f"Traceback (most recent call last):\n{line}\nValueError: no"
+        ).matches.keys() & {
             index for index, one in enumerate(ENGINE.table.signatures) if number in one.codes
         }, line
 

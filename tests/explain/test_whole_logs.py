@@ -270,7 +270,7 @@ def test_a_broken_byte_does_not_make_chinese_of_a_bar() -> None:
     bar = "  3%|███▎      | 3/100 [00:10<05:12,  3.2s/it]".encode()
     broken = bar.replace("█".encode(), "█".encode() + b"\xe2", 1)
     log = b"step\n" + broken + b" RuntimeError: NPU out of memory\n"
-    texts = [seen.text for one in ENGINE.raw(log).found.values() for seen in one.ranks.values()]
+    texts = [seen.text for one in ENGINE.raw(log).matches.values() for seen in one.ranks.values()]
     assert texts and all("██" in text and "\\xe2" in text for text in texts)
     chinese = "run.sh: 行 3: 4242 段错误 (核心已转储)\n".encode("gb18030")
     assert ENGINE.judged([ENGINE.raw(b"start\n" + chinese)]).verdict != "clean"
