@@ -207,6 +207,18 @@ def files_imported(path: Path) -> Iterator[Path]:
                 break
 
 
+def test_psutil_is_asked_at_one_door_only() -> None:
+    """Which loads it when it is asked: elsewhere it would be loaded at start-up, or by a fake."""
+    paths = [path for path in SOURCE.rglob("*.py") if "psutil" in set(imports(path))]
+    assert paths == [SOURCE / "host/psutil_door.py"]
+    (statement,) = (
+        node
+        for node in ast.parse(paths[0].read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef) and "import psutil" in ast.unparse(node)
+    )
+    assert statement.name == "_load"
+
+
 @pytest.mark.parametrize("path", CHECKS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_a_check_asks_the_host_only(path: Path) -> None:
     assert ours(path) <= PUBLIC, path
