@@ -10,6 +10,7 @@ from npudoctor import (
     INFO,
     WARNING,
     Action,
+    Compared,
     Facts,
     Finding,
     Host,
@@ -51,6 +52,7 @@ MOUNTS = (
         "cann-driver.not-mounted": INFO,
         "cann-driver.site-table": WARNING,
     },
+    compares=(Compared("cann", "CANN"),),  # where cann-install was not asked
 )
 def cann_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
     """The Ascend driver suits the CANN in use.

@@ -11,6 +11,7 @@ from npudoctor import (
     WARNING,
     Action,
     Command,
+    Compared,
     Facts,
     Finding,
     Fix,
@@ -49,6 +50,7 @@ Answers = Iterator[Union[Finding, Facts]]
         "cann-install.kernels-other-version": WARNING,
         "cann-install.wrong-machine": ERROR,
     },
+    compares=(Compared("installs.0.version", "CANN"),),  # the active one comes first
 )
 def cann_install(host: Host) -> Answers:
     """CANN is complete, readable and built for this machine.

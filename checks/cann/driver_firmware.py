@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Optional, Union
 
-from npudoctor import INFO, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
+from npudoctor import INFO, WARNING, Action, Compared, Facts, Finding, Host, Scope, Skip, Unknown, _, check
 from npudoctor.core.driver_version import accepts, bracket_groups, sort_key
 from npudoctor.host import CannotTell
 from npudoctor.host.devices.driver import RECORD, Package, install_record, package
@@ -21,6 +21,7 @@ from npudoctor.host.devices.driver import RECORD, Package, install_record, packa
         "driver-firmware.driver-outside": INFO,
         "driver-firmware.incomplete": WARNING,
     },
+    compares=(Compared("firmware", "firmware"),),
 )
 def driver_firmware(host: Host) -> Iterator[Union[Finding, Facts]]:
     """The Ascend driver and the firmware are compatible.

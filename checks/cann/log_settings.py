@@ -9,6 +9,7 @@ from npudoctor import (
     INFO,
     WARNING,
     Action,
+    Compared,
     Facts,
     Finding,
     Host,
@@ -54,6 +55,7 @@ Row = Mapping[str, Any]
         "log-settings.no-log-file": INFO,
         "log-settings.no-effect": INFO,
     },
+    compares=(Compared("variables"),),
 )
 def log_settings(host: Host) -> Iterator[Union[Finding, Facts]]:
     """CANN's log variables are valid, with no debugging left on.

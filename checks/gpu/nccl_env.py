@@ -11,6 +11,7 @@ from npudoctor import (
     WARNING,
     Action,
     Command,
+    Compared,
     Export,
     Facts,
     Finding,
@@ -48,6 +49,7 @@ ALIKE = 0.9  # of a name that nobody knows to one that is known
         "nccl-env.outdated": INFO,
         "nccl-env.misspelt": INFO,
     },
+    compares=(Compared("variables"),),
 )
 def nccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     """NCCL's variables are valid, with no debugging left on.

@@ -9,6 +9,7 @@ from npudoctor import (
     INFO,
     WARNING,
     Action,
+    Compared,
     Facts,
     Finding,
     Host,
@@ -38,6 +39,7 @@ SHOWN = 200
         "paddle-flags.collection-off": INFO,
         "paddle-flags.no-effect": INFO,
     },
+    compares=(Compared("variables"),),
 )
 def paddle_flags(host: Host) -> Iterator[Union[Finding, Facts]]:
     """Paddle's flags in the environment are valid.

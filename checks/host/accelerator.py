@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Union
 
-from npudoctor import ERROR, Action, Facts, Finding, Fix, Host, Scope, Unknown, _, check
+from npudoctor import ERROR, Action, Compared, Facts, Finding, Fix, Host, Scope, Unknown, _, check
 from npudoctor.host import CannotTell
 from npudoctor.host.devices.accelerators import Accelerators
 
@@ -18,6 +18,7 @@ NODES = {"npu": "/dev/davinciN", "gpu": "/dev/nvidiaN"}
     tags={"ascend", "nvidia"},
     codes={"accelerator.missing": ERROR, "accelerator.fewer": ERROR},
     always=True,
+    compares=(Compared("npu.driver", "driver (NPU)"), Compared("gpu.driver", "driver (GPU)")),
 )
 def accelerator(host: Host) -> Iterator[Union[Finding, Facts]]:
     """This machine has the accelerator that the job needs.

@@ -12,6 +12,7 @@ from npudoctor import (
     WARNING,
     Action,
     Command,
+    Compared,
     Facts,
     Finding,
     Fix,
@@ -48,6 +49,7 @@ _LOGINS = pattern(r"(sshd?(@.*)?|crond?|(console-|serial-)?getty(@.*)?|user@\d+)
         "file-limits.below-guide": INFO,
         "file-limits.next-login": INFO,
     },
+    compares=(Compared("soft", "open files, soft limit"),),
 )
 def file_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
     """This shell's processes may open enough files.

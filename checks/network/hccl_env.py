@@ -11,6 +11,7 @@ from npudoctor import (
     WARNING,
     Action,
     Command,
+    Compared,
     Export,
     Facts,
     Finding,
@@ -36,6 +37,13 @@ CONNECT, EXECUTE, EVENT = "HCCL_CONNECT_TIMEOUT", "HCCL_EXEC_TIMEOUT", "HCCL_EVE
 INTRA = ("HCCL_INTRA_PCIE_ENABLE", "HCCL_INTRA_ROCE_ENABLE")
 
 
+# They say which node, rank or device it is, so they differ by nature.
+OF_EACH_NODE = (
+    *("HCCL_IF_IP", "POD_IP", "RANK", "RANK_ID", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK"),
+    *("DEVICE_ID", "ASCEND_DEVICE_ID"),
+)
+
+
 @check(
     "hccl-env",
     scope=Scope.JOB,
@@ -52,6 +60,7 @@ INTRA = ("HCCL_INTRA_PCIE_ENABLE", "HCCL_INTRA_ROCE_ENABLE")
         "hccl-env.deprecated": INFO,
         "hccl-env.misspelt": INFO,
     },
+    compares=(Compared("variables", own=OF_EACH_NODE),),
 )
 def hccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     """HCCL's environment variables are valid and consistent.

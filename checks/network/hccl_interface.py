@@ -11,6 +11,7 @@ from npudoctor import (
     WARNING,
     Action,
     Command,
+    Compared,
     Export,
     Facts,
     Finding,
@@ -48,6 +49,7 @@ NAME, IFNAME = "HCCL_IF_IP", "HCCL_SOCKET_IFNAME"
         "hccl-interface.other-way": WARNING,
         "hccl-interface.wins": INFO,
     },
+    compares=(Compared("interface", "HCCL interface", complete=True),),
 )
 def hccl_interface(host: Host) -> Iterator[Union[Finding, Facts]]:
     """HCCL_IF_IP is an address of this machine that the other nodes can reach.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Optional, Union
 
-from npudoctor import ERROR, WARNING, Facts, Finding, Host, Scope, Skip, Unknown, _, check
+from npudoctor import ERROR, WARNING, Compared, Facts, Finding, Host, Scope, Skip, Unknown, _, check
 from npudoctor.host import CannotTell
 from npudoctor.host.devices.hccnconf import CONF, HccnConf, read_conf
 
@@ -38,6 +38,7 @@ JUDGED = ("ip", "link", "net_health", "netdetect", "gateway", "tls")
         "hccn-config.not-saved": WARNING,
     },
     quick=False,
+    compares=(Compared("*.tls", "device TLS"), Compared("*.mtu", "device MTU")),
 )
 def hccn_config(host: Host) -> Iterator[Union[Finding, Facts]]:
     """The NPUs' network ports are configured, linked and consistent.

@@ -10,6 +10,7 @@ from npudoctor import (
     INFO,
     WARNING,
     Action,
+    Compared,
     Export,
     Facts,
     Finding,
@@ -68,6 +69,12 @@ _CAUSES = {"rank-id": ("rank-env.bad-value", "rank-env.out-of-range")}
         "rank-table.low-port": INFO,
         "rank-table.server-mode": INFO,
     },
+    compares=(
+        Compared("digest", "rank table digest"),
+        Compared("template", "rank table template"),
+        Compared("servers", "rank table servers"),
+        Compared("ranks", "rank table ranks"),
+    ),
 )
 def rank_table(host: Host) -> Iterator[Union[Finding, Facts]]:
     """The rank table file is complete, valid and matches this machine.

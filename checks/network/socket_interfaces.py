@@ -11,6 +11,7 @@ from npudoctor import (
     WARNING,
     Action,
     Command,
+    Compared,
     Export,
     Facts,
     Finding,
@@ -58,6 +59,11 @@ WORST = {HCCL: ERROR, GLOO: ERROR, TENSORPIPE: WARNING, NCCL: WARNING}
         "socket-interfaces.differ": INFO,
         "socket-interfaces.unset": INFO,
     },
+    compares=(
+        Compared("hccl_default", "HCCL default interface", complete=True),
+        Compared("interfaces"),
+        Compared("mtu.*", "interface MTU"),
+    ),
 )
 def socket_interfaces(host: Host) -> Iterator[Union[Finding, Facts]]:
     """The job's network interfaces exist, are up and are the same for all libraries.

@@ -5,7 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Union
 
-from npudoctor import ERROR, WARNING, Action, Facts, Finding, Host, Scope, Severity, Skip, Unknown, _, check
+from npudoctor import (
+    ERROR,
+    WARNING,
+    Action,
+    Compared,
+    Facts,
+    Finding,
+    Host,
+    Scope,
+    Severity,
+    Skip,
+    Unknown,
+    _,
+    check,
+)
 from npudoctor.checks.python._install import install_accepted
 from npudoctor.facts.cann.python_needs import weight_for_cann
 from npudoctor.facts.python.closure import Need
@@ -44,6 +58,7 @@ NCCL = "nvidia-nccl"  # -cu12, -cu13
         "package-requirements.unsuitable": ERROR,
         "package-requirements.site-table": WARNING,
     },
+    compares=(Compared("frameworks"),),
 )
 def package_requirements(host: Host) -> Iterator[Union[Finding, Facts]]:
     """Everything that the installed frameworks require is installed.

@@ -11,6 +11,7 @@ from npudoctor import (
     INFO,
     WARNING,
     Action,
+    Compared,
     Facts,
     Finding,
     Fix,
@@ -43,6 +44,7 @@ FIRST = "triton/__init__.py"
         "torch-family.other-build": ERROR,
         "torch-family.triton-mixed": WARNING,
     },
+    compares=(Compared(""),),
 )
 def torch_family(host: Host) -> Iterator[Union[Finding, Facts]]:
     """torchvision, torchaudio and triton go with the installed torch.

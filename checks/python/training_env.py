@@ -11,6 +11,7 @@ from npudoctor import (
     WARNING,
     Action,
     Command,
+    Compared,
     Export,
     Facts,
     Finding,
@@ -74,6 +75,7 @@ OUT_OF_RANGE = Kind("training-env.bad-value", INFO, "out-of-range")
         "training-env.no-effect": INFO,
         "training-env.overridden": INFO,
     },
+    compares=(Compared("variables", own=("ASCEND_DEVICE_ID", "DEVICE_ID")),),
 )
 def training_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     """The job's own environment variables are what their readers understand.

@@ -13,7 +13,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from npudoctor.checking.check import Check, CheckOutput, NotLoaded
+from npudoctor.checking.check import Check, CheckOutput, NotLoaded, compared_of
 from npudoctor.core.frozen import replace
 from npudoctor.core.model import Scope, Severity
 from npudoctor.host import Host
@@ -43,6 +43,7 @@ def _check(row: dict[str, Any]) -> Check:
         advisory=row.get("advisory", False),
         quick=row.get("quick", True),
         always=row.get("always", False),
+        compares=tuple(map(compared_of, row.get("compares", ()))),
     )
 
 
@@ -60,6 +61,7 @@ def row_of(check: Check) -> dict[str, Any]:
         "needs": list(check.needs),
         "advisory": check.advisory,
         "always": check.always,
+        "compares": [compared.row() for compared in check.compares],
     }
     row.update({key: value for key, value in unusual.items() if value})
     return row if check.quick else {**row, "quick": False}
