@@ -31,13 +31,14 @@ RANK = {part: rank for rank, parts in enumerate(ORDER) for part in parts}
 # The rooms of a floor: each may import those before it. Loose modules beside them have no place in the order;
 # but what a room imports by way of one counts.
 ROOMS = {
+    "core": ("trust", "redact"),
     "explain": ("signatures", "scanning", "reading", "ranking"),
     "facts": ("system", "job", "npu", "gpu", "python", "cann", "hccl", "rank_table", "leftovers", "snapshot"),
     "fixing": ("steps", "actions"),
     "host": ("fs", "users", "libraries", "startup", "process", "network", "python", "devices"),
 }
 # Their rooms have no order yet.
-ROOMS_WITHOUT_ORDER = {"cli", "core"}
+ROOMS_WITHOUT_ORDER = {"cli"}
 # What runs in the job's own interpreter can import nothing of ours; a fake host is a host, and is asked.
 ASIDE = {"probes": set[str](), "testing": {"core", "knowledge", "host", "checking"}}
 # What a check may import of the core besides the public names: values in the host's answers.
