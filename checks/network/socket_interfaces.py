@@ -108,6 +108,7 @@ def socket_interfaces(host: Host) -> Iterator[Union[Finding, Facts]]:
     given = [name for name in WORST if name in host.variables and _concerns(host, name)]
     if not given and not _left_to_hccl(host):
         raise Skip(_("no variable names an interface"))
+    from npudoctor.core.frozen import replace
     from npudoctor.facts.job.peers import several_nodes
 
     several = several_nodes(host)
@@ -117,9 +118,13 @@ def socket_interfaces(host: Host) -> Iterator[Union[Finding, Facts]]:
         if chosen is not None:
             usable = [one for one in chosen.of(host.network.interfaces()) if _useful(one)]
             picks[variable] = usable
-        cap = _cap(host, variable)
+        # A login node's variables are for other machines; HCCL does not look where HCCL_IF_IP is set.
+        unread = variable == HCCL and host.variables.get("HCCL_IF_IP")
+        cap = INFO if unread or meant_for_other_machines(host) else ERROR
         for finding in _judge(host, variable, chosen, several):
-            yield _at_most(finding, cap)
+            spelling = finding.code.endswith(("bad-value", "pasted-punctuation"))
+            weight = finding.severity
+            yield finding if spelling or weight is None else replace(finding, severity=min(weight, cap))
     yield _facts(host, picks)
     together = list(_together(host, picks, several))
     yield from together
@@ -152,25 +157,7 @@ def _concerns(host: Host, variable: str) -> bool:
 
 def _left_to_hccl(host: Host) -> bool:
     """Whether HCCL will choose an interface by itself."""
-    set_by_hand = any(name in host.variables for name in (HCCL, "HCCL_IF_IP"))
-    return not set_by_hand and accelerators(host)[0]
-
-
-def _cap(host: Host, variable: str) -> Severity:
-    """A login node's variables are for other machines; HCCL does not look where HCCL_IF_IP is set."""
-    return (
-        INFO
-        if meant_for_other_machines(host) or (variable == HCCL and host.variables.get("HCCL_IF_IP"))
-        else ERROR
-    )
-
-
-def _at_most(finding: Finding, cap: Severity) -> Finding:
-    from npudoctor.core.frozen import replace
-
-    if finding.severity is None or finding.code.endswith(("bad-value", "pasted-punctuation")):
-        return finding
-    return replace(finding, severity=min(finding.severity, cap))
+    return not {HCCL, "HCCL_IF_IP"} & {*host.variables} and accelerators(host)[0]
 
 
 def _read(variable: str, value: str) -> Optional[NamePattern]:
@@ -252,7 +239,6 @@ def _suited(
     variable: str, value: str, chosen: NamePattern, useful: Sequence[Interface], several: bool
 ) -> Iterator[Finding]:
     """What is to be said of interfaces that work."""
-
     if all(one.inner for one in useful):
         if several:
             yield _inner(variable, value, useful, WARNING)
@@ -271,7 +257,6 @@ def _suited(
 
 def _together(host: Host, picks: dict[str, Sequence[Interface]], several: bool) -> Iterator[Finding]:
     """One interface for all; and the one that HCCL takes unasked."""
-
     found = {name: chosen for name, chosen in picks.items() if chosen}
     indices = [{one.index for one in chosen} for chosen in found.values()]
     if several and len(found) > 1 and not set.intersection(*indices):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from npudoctor.core.frozen import replace
 from npudoctor.fleet.skew import built_in, facts_of
 from npudoctor.registry.registry import load_all
 from npudoctor.render.report_json import report_object
-from npudoctor.testing.network import FakeInterface
+from npudoctor.testing import interface
 
 from . import gpu, network
 from .machines import Machine, healthy, judge
@@ -28,8 +27,7 @@ def cluster() -> Machine:
 def left_to_hccl() -> Machine:
     """A node on which HCCL chooses the interface, whose MTU the kernel says."""
     machine = healthy("8.0.0", "x86_64", "torch")
-    cards = [card for card in machine.interfaces if isinstance(card, FakeInterface)]
-    machine.interfaces = [replace(card, mtu=9000) for card in cards]
+    machine.interfaces = [interface("eth0", f"{network.OURS}/24", mtu=9000)]
     return machine
 
 

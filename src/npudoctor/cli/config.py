@@ -176,6 +176,11 @@ class UsageError(Exception):
     """The command line or the configuration asks for what cannot be done: one line, exit status 64."""
 
 
+def is_usage_error(error: Exception) -> bool:
+    """Whether click refuses a line: typer names no class for it, and has its own click from 0.26 on."""
+    return hasattr(error, "format_message")
+
+
 @dataclass(frozen=True)
 class Config:
     """The settings in force. `origin` says, for each key and each ignored name, who set it."""
@@ -224,7 +229,7 @@ def flag_value(key: str, value: object) -> Any:
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """What may have been meant, as the end of a sentence; empty when nothing comes near."""
-    from npudoctor.cli.arguments.suggestions import near_names  # for errors only
+    from npudoctor.cli.suggestions import near_names  # for errors only
 
     # Dashes are left out, or every short option would look like every other.
     names = {candidate.lstrip("-").casefold(): candidate for candidate in sorted(known)}

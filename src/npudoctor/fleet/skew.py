@@ -163,7 +163,8 @@ def _at(value: Any, path: Sequence[str]) -> Any:
     """What stands at a path; at "*" all values that occur, as one text."""
     for index, key in enumerate(path):
         if key == "*":
-            below = [_at(part, path[index + 1 :]) for part in _parts(value)]
+            parts = list(value.values())[:MOST] if isinstance(value, dict) else []
+            below = [_at(part, path[index + 1 :]) for part in parts]
             plain = {str(part)[:LONGEST] for part in below if type(part) in (int, str)}
             return " ".join(sorted(plain)) or None
         if isinstance(value, list):
@@ -171,10 +172,6 @@ def _at(value: Any, path: Sequence[str]) -> Any:
         else:
             value = value.get(key) if isinstance(value, dict) else None
     return value
-
-
-def _parts(value: object) -> list[Any]:
-    return list(value.values())[:MOST] if isinstance(value, dict) else []
 
 
 def _texts(fact: str, value: object) -> Iterator[str]:
@@ -230,7 +227,11 @@ class Comparison:
                 _("all that came after the first {n} names of variables and packages", n=MOST_NAMES)
             )
         found.sort(key=lambda skew: (sum(len(other.nodes) for other in skew.others), skew.fact))
-        return tuple(found), _gaps(open_facts)
+        alike: dict[tuple[str, ...], list[str]] = {}
+        for node, facts in open_facts.items():
+            alike.setdefault(tuple(facts), []).append(node)
+        ranked = sorted(alike.items(), key=lambda item: (-len(item[1]), item[1]))
+        return tuple(found), tuple(Gap(facts, tuple(nodes)) for facts, nodes in ranked)
 
     def _skew(self, fact: str, none: list[str]) -> Iterator[Skew]:
         values: dict[Optional[str], list[str]] = dict(self._nodes[fact].items())
@@ -256,11 +257,3 @@ class Comparison:
                 )
                 answers[0 if exists_not else 1].extend(node for node in nodes if node not in known)
         return answers
-
-
-def _gaps(open_facts: Mapping[str, list[str]]) -> tuple[Gap, ...]:
-    nodes: dict[tuple[str, ...], list[str]] = {}
-    for node, facts in open_facts.items():
-        nodes.setdefault(tuple(facts), []).append(node)
-    ranked = sorted(nodes.items(), key=lambda item: (-len(item[1]), item[1]))
-    return tuple(Gap(facts, tuple(names)) for facts, names in ranked)

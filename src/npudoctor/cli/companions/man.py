@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from npudoctor import __version__
-from npudoctor.cli.companions.examples import examples_of
+from npudoctor.cli.arguments.examples import examples_of
 from npudoctor.cli.companions.grammar import Command, all_commands
 from npudoctor.core.messages import _
 

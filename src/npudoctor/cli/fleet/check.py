@@ -10,9 +10,9 @@ from npudoctor.cli.fleet import asking as a
 from npudoctor.core.messages import _
 
 if TYPE_CHECKING:
+    from npudoctor.cli.arguments import fleet_options as f
     from npudoctor.cli.arguments import options as o
     from npudoctor.cli.caller import Caller
-    from npudoctor.cli.fleet import options as f
 
 # What the answers are read by is set here; the language is that of the reader.
 _OURS = ("--format", "--output", "--lang", "-q", "--quiet", "-v", "--verbose")

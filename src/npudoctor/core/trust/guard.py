@@ -111,10 +111,8 @@ class _Guard:
 
     def counts(self, path: str) -> bool:
         """Whether root may look for modules in a folder, or read a file that leads to some."""
-        return os.path.exists(path) and self._why_not_place(path) is None
-
-    def _why_not_place(self, path: str) -> "Optional[str]":
-        return self._ways.why_not_folder(path) if os.path.isdir(path) else self._ways.why_not(path)
+        why_not = self._ways.why_not_folder if os.path.isdir(path) else self._ways.why_not
+        return os.path.exists(path) and why_not(path) is None
 
     def _why_not(self, file: str) -> "Optional[str]":
         """Of a file with code: it, and the folder that others must not put byte code into; of a module in an

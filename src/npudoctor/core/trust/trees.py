@@ -105,7 +105,8 @@ class RootTrust:
 
     def why_not_file(self, path: str) -> Optional[str]:
         """Of a file, which others may not make where it is missing."""
-        return self.why_not_folder(path) if self._is_missing(path) else self.why_not(path)
+        missing = path.startswith("/") and self._files.stat(path) is None
+        return self.why_not_folder(path) if missing else self.why_not(path)
 
     def why_not_modules(self, path: str) -> Optional[str]:
         """Of an entry of a search path for modules: a folder with all that is in it; a zip file; what is not
@@ -143,9 +144,6 @@ class RootTrust:
             if entry is not None and entry.is_dir:
                 yield path
                 yield from self.for_processors(path, deep + 1)
-
-    def _is_missing(self, path: str) -> bool:
-        return path.startswith("/") and self._files.stat(path) is None
 
     def _once(self, kind: str, path: str) -> Optional[str]:
         if (kind, path) not in self._known:
