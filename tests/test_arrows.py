@@ -207,6 +207,16 @@ def files_imported(path: Path) -> Iterator[Path]:
                 break
 
 
+def test_elf_files_have_one_reader() -> None:
+    """Whoever looks at the first bytes of one asks it, or takes its mark from there."""
+    for path in (*SOURCE.rglob("*.py"), *CHECKS):
+        if path != SOURCE / "host/libraries/elf.py":
+            nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            constants = [node.value for node in nodes if isinstance(node, ast.Constant)]
+            assert not any(isinstance(value, bytes) and b"\x7fELF" in value for value in constants), path
+            assert not any(name.split(".")[0] == "elftools" for name in imports(path)), path
+
+
 @pytest.mark.parametrize("path", CHECKS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_a_check_asks_the_host_only(path: Path) -> None:
     assert ours(path) <= PUBLIC, path

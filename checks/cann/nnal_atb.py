@@ -203,11 +203,10 @@ class AtbJudge:
             )
 
     def _undefined(self, atb: Loaded) -> Iterator[Finding]:
-        mine = self.host.libraries.symbols(self.wanter)
-        wanted = {name for name in (mine.wanted if mine else ()) if name.startswith(MARKS)}
-        for library in (atb, *self.loader.loaded):
-            symbols = self.host.libraries.symbols(library.path) if wanted else None
-            wanted -= symbols.defined if symbols else frozenset()
+        libraries = self.host.libraries
+        wanted = {name for name in libraries.wanted(self.wanter) if name.startswith(MARKS)}
+        for library in (atb, *self.loader.loaded) if wanted else ():
+            wanted -= libraries.exports(library.path, wanted) or frozenset()
         if wanted:
             names = sorted(wanted)
             evidence = (f"{ATB}: {atb.path}", *names[:SHOWN])

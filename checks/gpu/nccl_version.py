@@ -272,12 +272,12 @@ def _lacking(host: Host, use: NcclUse) -> list[str]:
     if not use.by or use.path is None:
         return []
     try:
-        caller, library = host.libraries.symbols(use.by), host.libraries.symbols(use.path)
+        wanted, library = host.libraries.wanted(use.by), host.libraries.symbols(use.path)
     except CannotTell:
         return []
-    if caller is None or library is None or not library.defined:
+    if library is None or not library.defined:
         return []
-    return sorted(name for name in caller.wanted - library.defined if name.startswith(("nccl", "pnccl")))
+    return sorted(name for name in wanted - library.defined if name.startswith(("nccl", "pnccl")))
 
 
 def _order(version: str) -> list[int]:

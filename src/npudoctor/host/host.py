@@ -13,7 +13,7 @@ from npudoctor.core.once import Once
 from npudoctor.host.clock import Clock
 from npudoctor.host.devices.accelerators import Accelerators, find_gpus, find_npus
 from npudoctor.host.fs.files import Disk, Files, LocalDisk
-from npudoctor.host.libraries.elf import Libraries
+from npudoctor.host.libraries.library import Libraries
 from npudoctor.host.network.interfaces import interface_addresses
 from npudoctor.host.network.sockets import Sockets
 from npudoctor.host.options import Options as Options

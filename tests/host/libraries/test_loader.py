@@ -12,8 +12,8 @@ from typing import Optional
 import pytest
 
 from npudoctor.host.fs.files import Files, LocalDisk
-from npudoctor.host.libraries.elf import Libraries
 from npudoctor.host.libraries.ldcache import CACHE, parse_cache, read_cache
+from npudoctor.host.libraries.library import Libraries
 from npudoctor.host.libraries.loader import LOADERS, Loader
 from npudoctor.testing import Content, MemoryDisk, unreadable
 
