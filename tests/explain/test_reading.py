@@ -222,7 +222,7 @@ def test_what_may_not_be_read_is_said_and_not_called_clean(tmp_path: Path) -> No
             walk = Walk()
             walk.folder(name)
             found = ENGINE.logs(walk.logs)
-            verdict = explanation(ENGINE.judged(found), found, 0.1, walk.problems).verdict
+            verdict = explanation(ENGINE.judge(found), found, 0.1, walk.problems).verdict
             return walk.problems, [(one.path, one.problem) for one in found if one.unread], verdict
 
         closed, unread, verdict = as_user(65534, look)
@@ -260,7 +260,7 @@ def test_a_pipe_is_read_and_one_that_says_nothing_is_not(
 def test_what_was_not_read_to_its_end_is_never_clean(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
     evidence = read(tmp_path / name)
-    found = explanation(ENGINE.judged([evidence]), [evidence], 0)
+    found = explanation(ENGINE.judge([evidence]), [evidence], 0)
     assert evidence.problem and (found.verdict, found.exit_code) == ("unknown", 1)
 
 
@@ -295,4 +295,4 @@ def test_what_stands_before_each_line_hides_nothing(prefixed: str) -> None:
     )
     log = "".join(prefixed.format(line) + "\n" for line in lines)
     evidence = ENGINE.text(log)
-    assert ENGINE.judged([evidence]).errors[0].seen.line == 4
+    assert ENGINE.judge([evidence]).errors[0].seen.line == 4

@@ -24,7 +24,7 @@ START = "/opt/py/lib/python3.10/site-packages/job/layers.py:26: DeprecationWarni
 
 
 def judged(*logs: str) -> Judgement:
-    return ENGINE.judged([ENGINE.text(log, f"rank_{number}.log") for number, log in enumerate(logs)])
+    return ENGINE.judge([ENGINE.text(log, f"rank_{number}.log") for number, log in enumerate(logs)])
 
 
 def best(judgement: Judgement) -> tuple[str, Optional[str]]:
@@ -273,7 +273,7 @@ def test_a_broken_byte_does_not_make_chinese_of_a_bar() -> None:
     texts = [seen.text for one in ENGINE.raw(log).matches.values() for seen in one.ranks.values()]
     assert texts and all("██" in text and "\\xe2" in text for text in texts)
     chinese = "run.sh: 行 3: 4242 段错误 (核心已转储)\n".encode("gb18030")
-    assert ENGINE.judged([ENGINE.raw(b"start\n" + chinese)]).verdict != "clean"
+    assert ENGINE.judge([ENGINE.raw(b"start\n" + chinese)]).verdict != "clean"
 
 
 def test_of_a_flood_the_rest_is_counted_and_its_end_is_known() -> None:

@@ -182,7 +182,7 @@ def _about_logs(inputs: Inputs, engine: Engine, request: ExplainRequest) -> Expl
     _report_unread(walk, evidence, unread)
     seconds = time.monotonic() - request.started
     late = time.monotonic() >= inputs.until
-    answer = explanation(engine.judged(evidence), evidence, seconds, unread=unread)
+    answer = explanation(engine.judge(evidence), evidence, seconds, unread=unread)
     return dataclasses.replace(
         answer, logs={log.path: log for log in walk.logs}, late=inputs.seconds if late else None
     )

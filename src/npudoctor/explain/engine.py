@@ -69,7 +69,7 @@ class Engine:
         evidence.bytes = len(content)
         return evidence
 
-    def judged(self, evidence: Iterable[Evidence]) -> Judgement:
+    def judge(self, evidence: Iterable[Evidence]) -> Judgement:
         """What it means."""
         return judge(self.table.signatures, tuple(evidence))
 

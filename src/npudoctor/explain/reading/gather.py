@@ -50,7 +50,19 @@ def gathered(
     """What the words name. Absent when one of them names nothing. With `since` only what was written
     since then is read; nobody named it, and what is not there or does not answer is passed over."""
     patience = min(bounded.PATIENCE, seconds or math.inf)
-    kinds = _kinds(words, patience, since is not None)
+    kinds: list[str] = []
+    late = time.monotonic() + 4 * patience
+    while len(kinds) < len(words):
+        try:
+            for kind in bounded.stream(
+                partial(_look, words[len(kinds) :], since is not None), late, patience
+            ):
+                kinds.append(kind)
+        except bounded.Late:
+            if since is None:
+                why = _("does not answer within {seconds:g} s", seconds=patience)
+                raise Absent(words[len(kinds)], why, False) from None
+            kinds.append(_NOTHING)
     seconds = seconds or (FOLDER if _DIRECTORY in kinds else FILE)
     # What is said must be said in that time, not only read.
     until = started + seconds - min(1.5, seconds / 4)
@@ -58,23 +70,6 @@ def gathered(
     pipes = tuple(word for word, kind in zip(words, kinds) if kind == _PIPE and since is None)
     walk = _walk_all(files, -math.inf if since is None else since, started, until)
     return Inputs(walk, pipes, seconds, until)
-
-
-def _kinds(words: Sequence[str], patience: float, lenient: bool) -> list[str]:
-    kinds: list[str] = []
-    until = time.monotonic() + 4 * patience
-    while len(kinds) < len(words):
-        rest = words[len(kinds) :]
-        try:
-            for kind in bounded.stream(partial(_look, rest, lenient), until, patience):
-                kinds.append(kind)
-        except bounded.Late:
-            if not lenient:
-                raise Absent(
-                    words[len(kinds)], _("does not answer within {seconds:g} s", seconds=patience), False
-                ) from None
-            kinds.append(_NOTHING)
-    return kinds
 
 
 def _look(words: Sequence[str], lenient: bool) -> Iterator[str]:
@@ -128,7 +123,7 @@ def _walk(words: Iterable[str], since: float) -> Iterator[Walk]:
 
 def _steps(walk: Walk, word: str, since: float) -> Iterator[None]:
     try:
-        place = opening.named(word)
+        place = opening.open_named(word)
         try:
             status = os.fstat(place)
         finally:

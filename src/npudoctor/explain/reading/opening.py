@@ -43,7 +43,7 @@ def identity(status: os.stat_result) -> Identity:
     return status.st_dev, status.st_ino
 
 
-def named(path: str) -> int:
+def open_named(path: str) -> int:
     """An O_PATH descriptor of what a path means. OSError; Unreadable where a link of another user would lead
     root to what is not that user's."""
     if os.geteuid():
@@ -116,7 +116,7 @@ def expect_own_name(status: os.stat_result, place: os.stat_result) -> None:
 
 def folder(path: str) -> int:
     """A descriptor of a named folder, from which its files are reached."""
-    place = named(path)
+    place = open_named(path)
     try:
         return os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=place)
     finally:
@@ -189,7 +189,7 @@ class Opener:
 
 def _reopen(path: str) -> int:
     """What was named, opened for real: the very thing that was judged, where /proc allows it."""
-    place = named(path)
+    place = open_named(path)
     try:
         kind = os.fstat(place).st_mode
         if not (stat.S_ISREG(kind) or stat.S_ISFIFO(kind)):

@@ -232,7 +232,8 @@ def _merge(pieces: list[_Piece]) -> list[_Piece]:
 
 
 def _rarity(texts: frozenset[str]) -> tuple[int, int]:
-    """How rare the commonest of them is, by its length as far as that tells; then the fewest are best."""
+    """How rare the commonest of them is, by its length as far as that tells; then the fewest are best.
+    Apart, as it is a key."""
     common = [text.strip().lower() in COMMON for text in texts]
     lengths = [len(text.encode()) for text in texts]
     worth = (min(LEAST, length) if usual else length for usual, length in zip(common, lengths))
