@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 from npudoctor.core.messages import _
@@ -61,12 +62,9 @@ def explain(
     flags = {"format": format_for(format, output), "lang": lang, "config": config}
     settings = load_settings({**flags, "deadline": deadline}, caller)
     seconds = None if deadline is None else settings["deadline"]
-    disk = LocalDisk()
-    try:
+    with closing(LocalDisk()) as disk:
         target = writable(output, Files(disk))
         packed = None if collect is None else bundle.place(collect, Files(disk))
-    finally:
-        disk.close()
     explanation = explain_words(ExplainRequest(tuple(logs or ()), caller.variables, started, seconds))
     if verify:
         with open_session(flags, caller) as session:

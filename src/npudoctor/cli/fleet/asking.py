@@ -36,8 +36,8 @@ class Asking:
         import dataclasses
 
         chosen = self.nodes if nodes is None else tuple(nodes)
-        command = (*self.program, *words)
-        return dataclasses.replace(self.template, nodes=chosen, command=command, **changes)
+        changes.setdefault("command", (*self.program, *words))
+        return dataclasses.replace(self.template, nodes=chosen, **changes)
 
     def ask(
         self, words: Sequence[str], take: Callable[[Answer], None], nodes: Optional[Sequence[str]] = None
@@ -58,18 +58,12 @@ class Asking:
         try:
             self.gather(Gathering(self.request(words, nodes), sort))
             if missing:
-                self.gather(Gathering(self._carrying(words, tuple(missing)), replace))
+                fanout = min(self.template.fanout, CARRYING)
+                changes = {"command": tuple(words), "carried": self.carried, "fanout": fanout}
+                self.gather(Gathering(self.request(words, tuple(missing), **changes), replace))
         finally:
             for answer in missing.values():  # stopped before they could be asked again
                 take(answer)
-
-    def _carrying(self, words: Sequence[str], nodes: tuple[str, ...]) -> Request:
-        import dataclasses
-
-        fanout = min(self.template.fanout, CARRYING)
-        return dataclasses.replace(
-            self.template, nodes=nodes, command=tuple(words), carried=self.carried, fanout=fanout
-        )
 
     def gather(self, gathering: Gathering) -> None:
         """Ask, and show on a terminal how far it is. UsageError where ssh or srun cannot be started.
