@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import os
 import time
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Optional
 from npudoctor.cli.config import UsageError, suggestion
 from npudoctor.cli.session import knowledge_directory
 from npudoctor.cli.terminal import output
-from npudoctor.core.frozen import dataclass, field
+from npudoctor.core.frozen import dataclass, field, replace
 from npudoctor.core.messages import _, ngettext
 from npudoctor.explain.answer import Explanation, Proof, explanation
 from npudoctor.explain.engine import Engine, engine_for
@@ -118,7 +117,7 @@ def _about_codes(
     worst = next((one for one in answers if one.verdict == "environment"), answers[0])
     first = worst.diagnoses[0]
     rest = tuple(one for one in diagnoses if one is not first)
-    return dataclasses.replace(worst, code=None, diagnoses=(first, *rest), answers=answers)
+    return replace(worst, code=None, diagnoses=(first, *rest), answers=answers)
 
 
 def _about_code(word: str, signatures: tuple[Signature, ...], request: ExplainRequest) -> Explanation:
@@ -170,7 +169,7 @@ def _about_logs(inputs: Inputs, engine: Engine, request: ExplainRequest) -> Expl
     for number, log in enumerate(walk.logs):
         begin = request.begins.get(log.known, 0) if log.known else 0
         if 0 < begin <= log.size:  # one that is shorter now was written from its start
-            walk.logs[number] = dataclasses.replace(log, begin=begin)
+            walk.logs[number] = replace(log, begin=begin)
     with LogProgress() as progress:
         evidence = engine.logs(walk.logs, progress=progress.show, until=inputs.until)
     evidence += [_read_once(engine, path, inputs, request) for path in inputs.pipes]
@@ -183,9 +182,7 @@ def _about_logs(inputs: Inputs, engine: Engine, request: ExplainRequest) -> Expl
     seconds = time.monotonic() - request.started
     late = time.monotonic() >= inputs.until
     answer = explanation(engine.judge(evidence), evidence, seconds, unread=unread)
-    return dataclasses.replace(
-        answer, logs={log.path: log for log in walk.logs}, late=inputs.seconds if late else None
-    )
+    return replace(answer, logs={log.path: log for log in walk.logs}, late=inputs.seconds if late else None)
 
 
 def _uncounted(walk: Walk) -> Iterator[tuple[str, str]]:
@@ -295,7 +292,7 @@ def verify_diagnosis(answer: Explanation, session: Session) -> Explanation:
     if answer.answers:
         answers = tuple(verify_diagnosis(one, session) for one in answer.answers)
         best = next(one for one in answers if one.diagnoses[0] is answer.diagnoses[0])
-        return dataclasses.replace(answer, answers=answers, proofs=best.proofs)
+        return replace(answer, answers=answers, proofs=best.proofs)
     from npudoctor.core.model import Status
     from npudoctor.runner import runner
 
@@ -304,8 +301,8 @@ def verify_diagnosis(answer: Explanation, session: Session) -> Explanation:
         check for diagnosis in answer.diagnoses[:1] for check in diagnosis.signature.checks if check in known
     )
     if not selection:
-        return dataclasses.replace(answer, proofs=())
-    settings = dataclasses.replace(session.settings(), select=selection, scope="all", profile="full")
+        return replace(answer, proofs=())
+    settings = replace(session.settings(), select=selection, scope="all", profile="full")
     report = runner.run(session.loaded, session.host, settings, session.until)
     proofs = [
         Proof(
@@ -317,7 +314,7 @@ def verify_diagnosis(answer: Explanation, session: Session) -> Explanation:
         for row in report.results
         if row.check in selection
     ]
-    return dataclasses.replace(answer, proofs=tuple(proofs))
+    return replace(answer, proofs=tuple(proofs))
 
 
 def installed_on(host: Host) -> Optional[Installed]:

@@ -92,18 +92,18 @@ def _fix_request(
 
 
 def _carry_out(session: Session, request: FixRequest) -> FixReport:
-    import dataclasses
     import os
     import time
 
     from npudoctor.cli.terminal.answers import confirm, show
     from npudoctor.cli.terminal.output import complain
     from npudoctor.cli.terminal.signals import Stopped
+    from npudoctor.core.frozen import replace
     from npudoctor.core.model import Report
     from npudoctor.fixing.engine import FixContext, fix
     from npudoctor.runner import runner
 
-    settings = dataclasses.replace(session.settings(), select=request.select, scope="all", profile="full")
+    settings = replace(session.settings(), select=request.select, scope="all", profile="full")
 
     def look() -> Report:
         return runner.run(

@@ -194,11 +194,8 @@ def knowledge_directory(variables: Mapping[str, str]) -> str:
 def load_settings(flags: Mapping[str, object], caller: Caller) -> Config:
     """The settings of a command that asks nothing; without a flag for the format it writes text."""
     output.redirect_stdout()
-    disk = LocalDisk()
-    try:
+    with contextlib.closing(LocalDisk()) as disk:
         config = load(flags, caller.variables, Files(disk), current_identity().home)
-    finally:
-        disk.close()
     _speak_and_warn(config, config["format"] if "format" in flags else "text", caller)
     return config
 

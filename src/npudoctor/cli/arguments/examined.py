@@ -41,7 +41,11 @@ def examined_variables(
         raise UsageError(_("{one} and {other} cannot be used together", one=named[0], other=named[1]))
     try:
         if "--env-of" in named:
-            pid = _pid(str(flags["env_of"]))
+            value = str(flags["env_of"])
+            digits = value if value.isascii() and value.isdecimal() and len(value) <= LONGEST_PID else "0"
+            pid = int(digits)
+            if not pid:
+                raise UsageError(_("{option}: {value!r} is not a process id", option="--env-of", value=value))
             foreign = as_root and not is_roots(files.disk, pid)
             return Examined(of_process(files.disk, pid), pid, foreign)
         if "--source" in named:
@@ -54,12 +58,6 @@ def examined_variables(
     except CannotTell as error:
         raise UsageError(f"{named[0]}: {error.reason}") from error
     return Examined(variables)
-
-
-def _pid(value: str) -> int:
-    if not (value.isascii() and value.isdecimal() and len(value) <= LONGEST_PID and int(value) > 0):
-        raise UsageError(_("{option}: {value!r} is not a process id", option="--env-of", value=value))
-    return int(value)
 
 
 LONGEST = 10  # digits of a job id, and of a task's number in an array
