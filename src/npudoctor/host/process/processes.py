@@ -1,9 +1,8 @@
 """The processes of the machine, read from /proc in one pass; details of one are read when asked for.
 
 Not psutil: proofs need one look that says whether a descriptor was hidden from us, what threads hold whose
-main thread has ended, and start times in the kernel's own ticks, by which a process is known; its
-pid_exists() says of processes that /proc hides that they are not there. A second list would
-disagree with this one.
+main thread has ended, and start times in the kernel's own ticks, by which a process is known. Of a process
+that /proc hides its pid_exists() says that it is not there. A second list would disagree with this one.
 """
 
 from __future__ import annotations
