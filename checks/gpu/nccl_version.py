@@ -24,7 +24,8 @@ from npudoctor import (
 from npudoctor.checks.gpu._job import weight
 from npudoctor.checks.python._pip import pip_install
 from npudoctor.core.errors import CannotTell
-from npudoctor.facts.gpu.nccl import Build, NcclUse, build_of
+from npudoctor.facts.gpu.nccl import Build, NcclUse, build_of, nccl_uses
+from npudoctor.facts.job.expected_accelerator import gpu_expected
 
 PATH = "LD_LIBRARY_PATH"
 WHEELS = ("nvidia-nccl-cu11", "nvidia-nccl-cu12", "nvidia-nccl-cu13")
@@ -83,11 +84,9 @@ def nccl_version(host: Host) -> Iterator[Union[Finding, Facts]]:
     - PaddlePaddle/Paddle, dynamic_loader.cc: where Paddle looks.
     - ld.so(8).
     """
-    from npudoctor.facts.job.expected_accelerator import gpu_expected
 
     if not gpu_expected(host):
         raise Skip(_("this machine has no GPU, and none is expected"))
-    from npudoctor.facts.gpu.nccl import build_of, nccl_uses
 
     uses = [
         (use, build_of(host, use.path) if use.path and not use.built_in else None) for use in nccl_uses(host)

@@ -19,6 +19,7 @@ from npudoctor import (
     check,
 )
 from npudoctor.host import CannotTell
+from npudoctor.knowledge.tables import table
 
 PACKAGES = ("paddlepaddle", "paddlepaddle-gpu", "paddlepaddle-npu", "paddle-custom-npu")
 COLLECTION = "FLAGS_eager_delete_tensor_gb"
@@ -76,7 +77,6 @@ def paddle_flags(host: Host) -> Iterator[Union[Finding, Facts]]:
     variables = host.variables
     if not any(name.startswith("FLAGS_") for name in variables):
         raise Skip(_("none of the variables of this check is set"))
-    from npudoctor.knowledge.tables import table
 
     rows = {row["name"]: row for row in table("paddle_flags")["flag"] if variables.get(row["name"])}
     if not rows:
@@ -106,7 +106,12 @@ def _judge(host: Host, row: Row, value: str) -> Iterator[Finding]:
             if beyond:
                 yield _no_such_device(row, value, beyond, count)
         if name == COLLECTION and double(value) < 0:
-            yield _collection_off(row, value)
+            yield _said(
+                "collection-off",
+                _("{name} is {value}: below 0, memory that is no longer used is kept"),
+                row,
+                value,
+            )
         for key, wins in (("needs", -1), ("beaten_by", 1)):
             other = row.get(key, "")
             if double(variables.get(other, "")) * wins > 0:
@@ -132,11 +137,6 @@ def _count(host: Host, name: str) -> int:
 def _no_such_device(row: Row, value: str, beyond: Sequence[int], count: int) -> Finding:
     text = _("{name} is {value}, but there are only {count} devices: {beyond} is not one of them")
     return _said("no-such-device", text, row, value, count=str(count), beyond=", ".join(map(str, beyond)))
-
-
-def _collection_off(row: Row, value: str) -> Finding:
-    text = _("{name} is {value}: below 0, memory that is no longer used is kept")
-    return _said("collection-off", text, row, value)
 
 
 def _no_effect(row: Row, value: str, other: str, theirs: str) -> Finding:

@@ -8,6 +8,7 @@ from typing import Union
 from npudoctor import ERROR, Action, Facts, Finding, Fix, Host, Scope, Unknown, _, check
 from npudoctor.host import CannotTell
 from npudoctor.host.devices.accelerators import Accelerators
+from npudoctor.host.devices.driver import has_library
 
 NODES = {"npu": "/dev/davinciN", "gpu": "/dev/nvidiaN"}
 
@@ -132,7 +133,6 @@ def _given(host: Host, kind: str) -> Fix:
 
 
 def _has_library(host: Host) -> bool:
-    from npudoctor.host.devices.driver import has_library
 
     try:
         return bool(has_library(host.files, host.variables.path_list("LD_LIBRARY_PATH")))

@@ -100,8 +100,12 @@ def file_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
             evidence=(*_evidence(limit), then.path),
         )
         return
+    if limit.soft < NONE_AT_ALL:
+        code = "file-limits.unusable"
+    else:
+        code = "file-limits.low" if limit.soft < FEW else "file-limits.below-guide"
     yield Finding(
-        _code(limit.soft),
+        code,
         _(
             "a process may have {soft} files open; the guide recommends {recommended}",
             soft=limit.soft,
@@ -111,12 +115,6 @@ def file_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
         action=Action.CONFIG if low else Action.NONE,
         fix=_by_itself(limit) if _may_raise_itself(limit) else _raised(host, limit),
     )
-
-
-def _code(soft: int) -> str:
-    if soft < NONE_AT_ALL:
-        return "file-limits.unusable"
-    return "file-limits.low" if soft < FEW else "file-limits.below-guide"
 
 
 def _may_raise_itself(limit: Limit) -> bool:

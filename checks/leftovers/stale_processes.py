@@ -23,6 +23,7 @@ from npudoctor import (
 )
 from npudoctor.facts.job.expected_accelerator import gpu_here, npu_here
 from npudoctor.host import CannotTell
+from npudoctor.host.users.accounts import user_names
 
 if TYPE_CHECKING:
     from npudoctor.host.process.processes import Process
@@ -244,11 +245,19 @@ def _compile_worker(host: Host, orphans: Sequence[Process]) -> Iterator[Finding]
     """Compilers of operators that nobody waits for."""
     if orphans:
         found = {process.pid: "" for process in orphans}
+        # A line to look at them, and one to end just them.
+        pids = list(found)
+        others = any(host.processes.all()[pid].uid != host.identity.euid for pid in pids)
         yield Finding(
             "stale-processes.compile-worker",
             _("processes compile operators for a process that is gone: {pids}", pids=_named(host, found)),
             evidence=_lines(host, found),
-            fix=_ending(host, list(found)),
+            fix=Fix(
+                _("look at them first, then end them: that cannot be undone"),
+                steps=(*_looking(pids).steps, Command(("kill", *map(str, pids[:SHOWN])))),
+                risk=Risk.MANUAL,
+                needs_root=others,
+            ),
         )
 
 
@@ -288,7 +297,6 @@ def _name(host: Host, pid: int) -> str:
 
 def _lines(host: Host, found: Mapping[int, str]) -> tuple[str, ...]:
     """A line for each process: whose, since when, what it runs, and what is said of it."""
-    from npudoctor.host.users.accounts import user_names
 
     names = user_names(host.files)
     lines = [_line(host, pid, why, names) for pid, why in list(found.items())[:SHOWN]]
@@ -300,19 +308,15 @@ def _lines(host: Host, found: Mapping[int, str]) -> tuple[str, ...]:
 def _line(host: Host, pid: int, why: str, names: Mapping[int, str]) -> str:
     process = host.processes.all()[pid]
     line = " ".join(host.processes.arguments(pid) or (process.name,))
+    began = host.system.boot_time() + process.started / host.processes.ticks
     said = _(
         "pid {pid}, user {user}, running for {minutes} minutes: {line}",
         pid=pid,
         user=names.get(process.uid, str(process.uid)),
-        minutes=_minutes(host, process),
+        minutes=max(0, int((host.clock.now() - began) // 60)),
         line=line if len(line) <= LONGEST else f"{line[:LONGEST]}...",
     )
     return f"{said} - {why}" if why else said
-
-
-def _minutes(host: Host, process: Process) -> int:
-    began = host.system.boot_time() + process.started / host.processes.ticks
-    return max(0, int((host.clock.now() - began) // 60))
 
 
 def _looking(pids: Sequence[int], title: Optional[str] = None) -> Fix:
@@ -329,17 +333,6 @@ def _signalling(host: Host, step: SignalProcess) -> Fix:
         steps=(step,),
         risk=Risk.CAUTION,
         needs_root=step.owner != host.identity.euid,
-    )
-
-
-def _ending(host: Host, pids: Sequence[int]) -> Fix:
-    """A line to look at them, and one to end just them."""
-    others = any(host.processes.all()[pid].uid != host.identity.euid for pid in pids)
-    return Fix(
-        _("look at them first, then end them: that cannot be undone"),
-        steps=(*_looking(pids).steps, Command(("kill", *map(str, pids[:SHOWN])))),
-        risk=Risk.MANUAL,
-        needs_root=others,
     )
 
 

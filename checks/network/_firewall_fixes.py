@@ -8,6 +8,7 @@ from typing import Callable, Optional, Union
 from npudoctor import Command, Fix, Host, InsertRule, Risk, _
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.ports import Span
+from npudoctor.host import CannotTell
 
 MOST = 32  # lines of a fix
 
@@ -103,7 +104,6 @@ def _lines(host: Host, side: Side, sender: str, span: Span, zone: str) -> Iterat
 
 def _ufw_is_on(host: Host, side: Side) -> bool:
     """Its default drop is the policy of a chain with an ordinary name."""
-    from npudoctor.host import CannotTell
 
     try:
         enabled = host.files.text("/etc/ufw/ufw.conf") or ""

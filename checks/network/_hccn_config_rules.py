@@ -48,35 +48,18 @@ class Machine:
         found = []
         for device in self.devices:
             told = {
-                name: (ports[device].get(name) if device in ports else "") or self._of(device, name)
+                name: (ports[device].get(name) if device in ports else "")
+                or ((self.conf.of(device, name) if self.conf else None) or "")
                 for name in ("address", "netmask", "gateway")
             }
             if told["address"]:
                 found.append(Setting(device, **told))
         return found
 
-    def _of(self, device: int, name: str) -> str:
-        return (self.conf.of(device, name) if self.conf else None) or ""
-
 
 def findings(machine: Machine) -> Iterator[Finding]:
     """All that is wrong."""
     settings = machine.settings()
-    yield from _bad_values(machine)
-    yield from _tls(machine)
-    if not settings:
-        if machine.several and machine.ports:
-            yield _finding("not-set-up", _("no NPU of this machine has an address, but the job has peers"))
-        return
-    yield from _lacking(machine, settings)
-    yield from _duplicates(machine, settings)
-    yield from _gateways(settings)
-    yield from _not_applied(machine)
-    yield from _not_saved(machine)
-    yield from _links(machine, {setting.device for setting in settings})
-
-
-def _bad_values(machine: Machine) -> Iterator[Finding]:
     conf = machine.conf
     bad: list[str] = []
     for device in machine.devices if conf else ():
@@ -94,6 +77,17 @@ def _bad_values(machine: Machine) -> Iterator[Finding]:
     if names:
         text = _("{conf} has two values for each of {names}", conf=CONF, names=_few(names))
         yield _finding("clash", text)
+    yield from _tls(machine)
+    if not settings:
+        if machine.several and machine.ports:
+            yield _finding("not-set-up", _("no NPU of this machine has an address, but the job has peers"))
+        return
+    yield from _lacking(machine, settings)
+    yield from _duplicates(machine, settings)
+    yield from _gateways(settings)
+    yield from _not_applied(machine)
+    yield from _not_saved(machine)
+    yield from _links(machine, {setting.device for setting in settings})
 
 
 def _lacking(machine: Machine, settings: Sequence[Setting]) -> Iterator[Finding]:

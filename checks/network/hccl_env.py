@@ -27,6 +27,7 @@ from npudoctor import (
 from npudoctor.facts.job.expected_accelerator import accelerators
 from npudoctor.facts.job.rank_count import has_several_ranks
 from npudoctor.host import CannotTell
+from npudoctor.knowledge import tables
 
 Row = Mapping[str, Any]
 
@@ -101,7 +102,6 @@ def hccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("none of HCCL's variables is set"))
     if accelerators(host) == (False, True):
         raise Skip(_("this machine has no NPU"))
-    from npudoctor.knowledge import tables
 
     table = tables.table("hccl_variables")
     chip = _chip(host) if named else ""

@@ -24,7 +24,7 @@ from npudoctor import (
     check,
 )
 from npudoctor.facts.job.expected_accelerator import accelerators, meant_for_other_machines
-from npudoctor.facts.job.peers import Peer
+from npudoctor.facts.job.peers import Peer, first_peer, several_nodes
 from npudoctor.host.network.interfaces import Interface
 
 if TYPE_CHECKING:
@@ -111,7 +111,25 @@ def hccl_interface(host: Host) -> Iterator[Union[Finding, Facts]]:
         return
     yield from _suited(host, value, owner)
     yield from _way(host, value, owner, own)
-    yield from _beside(host, value, owner)
+    # HCCL_SOCKET_IFNAME that names other interfaces.
+    from npudoctor.facts.job.interface_names import read_names
+
+    given = host.variables.get(IFNAME, "")
+    if not given:
+        return
+    try:
+        chosen = read_names(IFNAME, given)
+    except ValueError:
+        return  # socket-interfaces says so
+    if chosen.names and owner not in chosen.of([owner]):
+        # HCCL_SOCKET_IFNAME that is not looked at.
+        message = _(
+            "HCCL_IF_IP is {value} on {interface}, and wins over HCCL_SOCKET_IFNAME={given}",
+            value=value,
+            interface=owner.name,
+            given=given,
+        )
+        yield _finding("wins", message, value, None, (owner,))
 
 
 def _read(value: str) -> tuple[str, str, str]:
@@ -149,12 +167,30 @@ def _owner(host: Host, address: str, zone: str) -> tuple[Optional[Interface], Op
 
 def _suited(host: Host, value: str, owner: Interface) -> Iterator[Finding]:
     """Whether its interface leads anywhere."""
-    from npudoctor.facts.job.peers import several_nodes
 
     several, elsewhere = several_nodes(host), meant_for_other_machines(host)
     if not owner.alive:
         worst = ERROR if several else WARNING
-        yield _down(value, owner, INFO if elsewhere else worst)
+        # An address on an interface through which nothing can leave.
+        fix = None
+        if not owner.up:
+            way = ("ip", "link", "set", "dev", owner.name)
+            line = Command((*way, "up"), (*way, "down"))
+            title = _("switch {name} on", name=owner.name)
+            fix = Fix(title, (line,), risk=Risk.CAUTION)
+        yield _finding(
+            "down",
+            _(
+                "HCCL_IF_IP is {value}, and its interface {interface} is down",
+                value=value,
+                interface=owner.name,
+            ),
+            value,
+            None,
+            (owner,),
+            INFO if elsewhere else worst,
+            fix,
+        )
     elif owner.inner and (several or not owner.loopback):
         worst = ERROR if owner.loopback else WARNING
         # An address that only this host knows.
@@ -205,38 +241,14 @@ def _way(host: Host, value: str, owner: Interface, own: Address) -> Iterator[Fin
 
 def _far(host: Host, ipv6: bool) -> Optional[Peer]:
     """The master's address, where it is of the same family: else it says nothing of this way."""
-    from npudoctor.facts.job.peers import first_peer
 
     far = first_peer(host)
     return far if far is not None and (":" in far.address) is ipv6 else None
 
 
-def _beside(host: Host, value: str, owner: Interface) -> Iterator[Finding]:
-    """HCCL_SOCKET_IFNAME that names other interfaces."""
-    from npudoctor.facts.job.interface_names import read_names
-
-    given = host.variables.get(IFNAME, "")
-    if not given:
-        return
-    try:
-        chosen = read_names(IFNAME, given)
-    except ValueError:
-        return  # socket-interfaces says so
-    if chosen.names and owner not in chosen.of([owner]):
-        # HCCL_SOCKET_IFNAME that is not looked at.
-        message = _(
-            "HCCL_IF_IP is {value} on {interface}, and wins over HCCL_SOCKET_IFNAME={given}",
-            value=value,
-            interface=owner.name,
-            given=given,
-        )
-        yield _finding("wins", message, value, None, (owner,))
-
-
 def _better(host: Host) -> str:
     """The address that packets to the master carry, or the only one that there is; "" where none is it."""
     from npudoctor.facts.job.interface_names import addresses
-    from npudoctor.facts.job.peers import first_peer
 
     far = first_peer(host)
     way = host.network.route_to(far.address) if far else None
@@ -291,25 +303,6 @@ def _not_ours(value: str, there: Iterable[Interface], better: str, severity: Sev
         better,
         there,
         severity,
-    )
-
-
-def _down(value: str, owner: Interface, severity: Severity) -> Finding:
-    """An address on an interface through which nothing can leave."""
-    fix = None
-    if not owner.up:
-        way = ("ip", "link", "set", "dev", owner.name)
-        line = Command((*way, "up"), (*way, "down"))
-        title = _("switch {name} on", name=owner.name)
-        fix = Fix(title, (line,), risk=Risk.CAUTION)
-    return _finding(
-        "down",
-        _("HCCL_IF_IP is {value}, and its interface {interface} is down", value=value, interface=owner.name),
-        value,
-        None,
-        (owner,),
-        severity,
-        fix,
     )
 
 

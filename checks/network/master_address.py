@@ -103,14 +103,31 @@ def master_address(host: Host) -> Iterator[Union[Finding, Facts]]:
     for name in NAMES:
         value = host.variables.get(name, "")
         if value:
-            answer = _judge(host, name, value)
+            # All about one variable.
+            place, port_name, port = _parts(host, name, value)
+            found = [] if port is None else list(_port(host, port_name, port, name))
+            address = _address(place)
+            if address is None and not _is_name(place):
+                answer = Answer((*found, _bad_value(name, value, _meant(value), _weight(host, ERROR))))
+            else:
+                meaning = host.names.meaning(place) if address is None else None
+                if meaning is not None and not meaning.addresses:
+                    if meaning.failed != "none":
+                        answer = Answer(tuple(found), silent=True)
+                    else:
+                        answer = Answer((*found, _unresolvable(name, place, _weight(host, ERROR))))
+                else:
+                    addresses = (
+                        (address,) if meaning is None and address else meaning.addresses if meaning else ()
+                    )
+                    seen = tuple(dict.fromkeys(addresses))
+                    wrong = next(_wrong(host, name, place, seen), None)
+                    answer = Answer((*found, *([wrong] if wrong else [])), seen)
             yield from answer.findings
             if answer.addresses:
                 yield Facts({name: list(answer.addresses)})
             silent += [value] if answer.silent else []
     if silent:
-        from npudoctor.facts.job.expected_accelerator import meant_for_other_machines
-
         raise Unknown(
             _("{names} could not be resolved", names=", ".join(silent)),
             advisory=meant_for_other_machines(host),
@@ -134,24 +151,6 @@ class Answer:
     findings: tuple[Finding, ...]
     addresses: tuple[str, ...] = ()
     silent: bool = False
-
-
-def _judge(host: Host, variable: str, value: str) -> Answer:
-    """All about one variable."""
-    place, port_name, port = _parts(host, variable, value)
-    found = [] if port is None else list(_port(host, port_name, port, variable))
-    address = _address(place)
-    if address is None and not _is_name(place):
-        return Answer((*found, _bad_value(variable, value, _meant(value), _weight(host, ERROR))))
-    meaning = host.names.meaning(place) if address is None else None
-    if meaning is not None and not meaning.addresses:
-        if meaning.failed != "none":
-            return Answer(tuple(found), silent=True)
-        return Answer((*found, _unresolvable(variable, place, _weight(host, ERROR))))
-    addresses = (address,) if meaning is None and address else meaning.addresses if meaning else ()
-    seen = tuple(dict.fromkeys(addresses))
-    wrong = next(_wrong(host, variable, place, seen), None)
-    return Answer((*found, *([wrong] if wrong else [])), seen)
 
 
 def _parts(host: Host, variable: str, value: str) -> tuple[str, str, Optional[str]]:

@@ -95,36 +95,33 @@ def conflicting_packages(host: Host) -> Iterator[Union[Finding, Facts]]:
     )
     winners = {name: copies[0] for name, copies in installed.items()}
     for family in FLAVOURS:
-        yield from _flavours(host, [winners[name] for name in family if name in winners])
+        # Of one family, those that share a folder; one that requires the other knows what it does.
+        members = [winners[name] for name in family if name in winners]
+        layout = host.interpreter.layout()
+        for first, second in zip(members, members[1:]):
+            friends = required(first, second.name, layout) or required(second, first.name, layout)
+            if site_of(first) == site_of(second) and friends is None:
+                # Two distributions with the same files in one folder.
+                kept = _kept(first, second)
+                title = _("remove both, then install {name} again", name=kept.name)
+                yield Finding(
+                    "conflicting-packages.two-flavours",
+                    _(
+                        "{first} and {second} share one folder: what was installed last has overwritten the "
+                        "other",
+                        first=first.label,
+                        second=second.label,
+                    ),
+                    evidence=(first.evidence, second.evidence),
+                    action=Action.CONFIG,
+                    fix=pip_replace(host, title, (first.name, second.name), f"{kept.name}=={kept.version}"),
+                )
     for copies in installed.values():
         yield from _copies(host, copies)
     here = _here(host)
     beside = {name: copy for name in BESIDE if (copy := host.interpreter.installed(name))}
     for name, winner in {**winners, **beside}.items():
         yield from _extension(host, name, winner, here)
-
-
-def _flavours(host: Host, members: Sequence[Distribution]) -> Iterator[Finding]:
-    """Of one family, those that share a folder; one that requires the other knows what it does."""
-    layout = host.interpreter.layout()
-    for first, second in zip(members, members[1:]):
-        friends = required(first, second.name, layout) or required(second, first.name, layout)
-        if site_of(first) == site_of(second) and friends is None:
-            # Two distributions with the same files in one folder.
-            kept = _kept(first, second)
-            title = _("remove both, then install {name} again", name=kept.name)
-            yield Finding(
-                "conflicting-packages.two-flavours",
-                _(
-                    "{first} and {second} share one folder: what was installed last has overwritten the "
-                    "other",
-                    first=first.label,
-                    second=second.label,
-                ),
-                evidence=(first.evidence, second.evidence),
-                action=Action.CONFIG,
-                fix=pip_replace(host, title, (first.name, second.name), f"{kept.name}=={kept.version}"),
-            )
 
 
 def _kept(first: Distribution, second: Distribution) -> Distribution:

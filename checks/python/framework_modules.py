@@ -132,7 +132,23 @@ def _judge(host: Host, copy: Distribution) -> Optional[Finding]:
     listed = recorded_once(host, copy)
     names = tops(listed)
     if not names:
-        return _without_list(host, copy)
+        # Of one whose files lie elsewhere: an editable install, or one in its own source tree.
+        name, modules = module_of(copy.name), modules_of(host)
+        module = modules.find(name)
+        if module is None or module.file is None:
+            if not is_editable(host, copy) or not modules.is_missing(name):
+                return None
+            mild = all(need.lenient for need in closure_of(host).of(copy.name))
+            mild = mild and normal(copy.name) not in FRAMEWORKS
+            return _source_gone(host, copy.name, copy.version, copy.folder, name, mild)
+        wheel = copy.folder.endswith(".dist-info") and not is_editable(host, copy)
+        if not wheel and is_not_built(host, copy, module):
+            return _not_built(host, copy, module)
+        if not lacks_libraries(host, copy, module):
+            return None
+        copies = host.interpreter.distributions(copy.name)
+        other = next((other for other in copies if site_of(other) != site_of(copy)), copy)
+        return _hidden(host, other, name, module, False)
     findings = (_misplaced(host, copy, name, listed) for name in names)
     return next(filter(None, findings), None)
 
@@ -181,26 +197,6 @@ def _is_shadowing(host: Host, name: str, module: Module) -> bool:
     folder = folder.rpartition("/")[0] if module.folders else folder
     own = folder in host.interpreter.layout().search_path
     return name in PACKAGES and (not own or folder in host.variables.path_list("PYTHONPATH"))
-
-
-def _without_list(host: Host, copy: Distribution) -> Optional[Finding]:
-    """Of one whose files lie elsewhere: an editable install, or one in its own source tree."""
-    name, modules = module_of(copy.name), modules_of(host)
-    module = modules.find(name)
-    if module is None or module.file is None:
-        if not is_editable(host, copy) or not modules.is_missing(name):
-            return None
-        mild = all(need.lenient for need in closure_of(host).of(copy.name))
-        mild = mild and normal(copy.name) not in FRAMEWORKS
-        return _source_gone(host, copy.name, copy.version, copy.folder, name, mild)
-    wheel = copy.folder.endswith(".dist-info") and not is_editable(host, copy)
-    if not wheel and is_not_built(host, copy, module):
-        return _not_built(host, copy, module)
-    if not lacks_libraries(host, copy, module):
-        return None
-    copies = host.interpreter.distributions(copy.name)
-    other = next((other for other in copies if site_of(other) != site_of(copy)), copy)
-    return _hidden(host, other, name, module, False)
 
 
 def _strays(host: Host) -> Iterator[Finding]:

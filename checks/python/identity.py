@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Optional, Union
 
 from npudoctor import (
@@ -74,22 +74,22 @@ def identity(host: Host) -> Iterator[Union[Finding, Facts]]:
     own = home_of(files, who.euid) or (None if nameless else who.home)
     yield Facts({"uid": who.euid, "name": None if nameless else who.user, "home": variables.get("HOME")})
     if nameless:
-        yield _nameless(who.euid, variables)
+        told = next((f"{name}={variables[name]}" for name in NAMES if variables.get(name)), "")
+        text = _(
+            "the user id {uid} has no name on this machine, and USER is not set: getpass.getuser() fails"
+        )
+        if told:
+            text = _(
+                "the user id {uid} has no name on this machine; programs that read {told} are not affected"
+            )
+        yield Finding(
+            "identity.no-passwd-entry",
+            text.format(uid=who.euid, told=told),
+            severity=INFO if told else WARNING,
+            action=Action.CONFIG,
+            fix=None if told else _export("USER", str(who.euid), ""),
+        )
     yield from _home(host, who, variables.get("HOME", ""), own)
-
-
-def _nameless(uid: int, variables: Mapping[str, str]) -> Finding:
-    told = next((f"{name}={variables[name]}" for name in NAMES if variables.get(name)), "")
-    text = _("the user id {uid} has no name on this machine, and USER is not set: getpass.getuser() fails")
-    if told:
-        text = _("the user id {uid} has no name on this machine; programs that read {told} are not affected")
-    return Finding(
-        "identity.no-passwd-entry",
-        text.format(uid=uid, told=told),
-        severity=INFO if told else WARNING,
-        action=Action.CONFIG,
-        fix=None if told else _export("USER", str(uid), ""),
-    )
 
 
 def _home(host: Host, who: Identity, home: str, own: Optional[str]) -> Iterator[Finding]:

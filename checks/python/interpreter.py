@@ -107,7 +107,14 @@ def interpreter(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield from broken_rows(host, "interpreter", "cann_python")
     if layout.version:
         yield from _other_abi(host, layout.version)
-        yield from _not_listed(host, layout.version, _built_for(host, layout.version))
+        # The frameworks that have extension modules for this Python.
+        tag = "".join(layout.version.split(".")[:2])
+        copies = [(name, copy) for name in FRAMEWORKS for copy in host.interpreter.distributions(name)[:1]]
+        yield from _not_listed(
+            host,
+            layout.version,
+            [name for name, copy in copies if tag in _tags(host, copy, FRAMEWORKS[name])],
+        )
         cann = product_version(host, install) if install and installed else None
         yield from _range(host, layout.version, cann)
     kernel = _kernel_of_notebook(host)
@@ -169,13 +176,6 @@ def _other_abi(host: Host, version: str) -> Iterator[Finding]:
                     evidence=(copy.evidence,),
                     action=Action.CONFIG,
                 )
-
-
-def _built_for(host: Host, version: str) -> list[str]:
-    """The frameworks that have extension modules for this Python."""
-    tag = "".join(version.split(".")[:2])
-    copies = [(name, copy) for name in FRAMEWORKS for copy in host.interpreter.distributions(name)[:1]]
-    return [name for name, copy in copies if tag in _tags(host, copy, FRAMEWORKS[name])]
 
 
 def _tags(host: Host, copy: Distribution, folder: str) -> set[str]:

@@ -180,6 +180,18 @@ def _not_accepted(
     listed = [numbers(number) for number in accepted.numbers]
     if any(mine[: len(number)] == number for number in listed):
         return None
+    # The cause, where it is not clear which CANN is in use: what is compared with one may suit the other.
+    mixed_variables = host.options.root is None and set_env.releases_contradict(host.files, host.variables)
+    mixed_releases = len(releases_of(host.files, install.path)) > 1
+    causes = (("cann-env.mixed-installs", mixed_variables), ("cann-install.mixed-latest", mixed_releases))
+    another: Optional[Fix]
+    release = newest_accepting(host.knowledge, component, host.interpreter.layout().version)
+    if release is None or mindspore.name != "mindspore":
+        another = None
+    else:
+        title = _("install a MindSpore that accepts this CANN")
+        fix: Fix = pip_install(host, title, f"mindspore=={release}")
+        another = fix
     return Finding(
         "mindspore-cann.not-accepted",
         _(
@@ -197,23 +209,6 @@ def _not_accepted(
             f"{', '.join(accepted.numbers)}: {accepted.source}",
         ),
         action=Action.CONFIG,
-        fix=_another(host, mindspore, component),
-        echo_of=_ambiguous(host, install),
+        fix=another,
+        echo_of=tuple(code for code, mixed in causes if mixed),
     )
-
-
-def _ambiguous(host: Host, install: Install) -> tuple[str, ...]:
-    """The cause, where it is not clear which CANN is in use: what is compared with one may suit the other."""
-    mixed_variables = host.options.root is None and set_env.releases_contradict(host.files, host.variables)
-    mixed_releases = len(releases_of(host.files, install.path)) > 1
-    causes = (("cann-env.mixed-installs", mixed_variables), ("cann-install.mixed-latest", mixed_releases))
-    return tuple(code for code, mixed in causes if mixed)
-
-
-def _another(host: Host, mindspore: Distribution, component: str) -> Optional[Fix]:
-    release = newest_accepting(host.knowledge, component, host.interpreter.layout().version)
-    if release is None or mindspore.name != "mindspore":
-        return None
-    title = _("install a MindSpore that accepts this CANN")
-    fix: Fix = pip_install(host, title, f"mindspore=={release}")
-    return fix
