@@ -139,7 +139,10 @@ def _judge(host: Host, row: Row, value: str) -> Iterator[Finding]:
             "pasted-punctuation", text, row, value, meant=cleaned, steps=(Export(row["name"], cleaned),)
         )
     elif why and is_word(row, value) and not row.get("refused"):
-        yield _read_otherwise(row, value)
+        on = value.strip().lower() in ON
+        step: Step = Export(row["name"], "1") if on else Command(("unset", row["name"]))
+        message = _("{name} is {value}, which NCCL reads as the number 0")
+        yield _said("read-otherwise", message, row, value, WARNING if on else INFO, steps=(step,))
     elif why:
         yield _bad_value(row, value, why)
     elif row["kind"] == "flag" and "leaves" in row and is_on(value):
@@ -163,14 +166,6 @@ def _since(version: str, since: str) -> bool:
 
     mine, first = public(version), public(since)
     return mine is not None and first is not None and mine >= first
-
-
-def _read_otherwise(row: Row, value: str) -> Finding:
-    on = value.strip().lower() in ON
-    step: Step = Export(row["name"], "1") if on else Command(("unset", row["name"]))
-    text = _("{name} is {value}, which NCCL reads as the number 0")
-    severity = WARNING if on else INFO
-    return _said("read-otherwise", text, row, value, severity, steps=(step,))
 
 
 def _bad_value(row: Row, value: str, why: str) -> Finding:

@@ -93,7 +93,18 @@ def nccl_version(host: Host) -> Iterator[Union[Finding, Facts]]:
     ]
     if not uses:
         raise Skip(_("no framework for GPUs is installed in {python}", python=host.interpreter.label))
-    yield Facts({use.framework: _facts(use, build) for use, build in uses})
+    yield Facts(
+        {
+            use.framework: {
+                "version": use.version,
+                "library": use.path,
+                "nccl": build.version if build else None,
+                "cuda": build.cuda if build else None,
+                "built_in": use.built_in,
+            }
+            for use, build in uses
+        }
+    )
     yield from _overwritten(host, uses)
     for use, build in uses:
         yield from _judge(host, use, build)
@@ -106,13 +117,6 @@ def nccl_version(host: Host) -> Iterator[Union[Finding, Facts]]:
             ),
             advisory=True,
         )
-
-
-def _facts(use: NcclUse, build: Optional[Build]) -> dict[str, object]:
-    version = build.version if build else None
-    cuda = build.cuda if build else None
-    facts = {"version": use.version, "library": use.path, "nccl": version, "cuda": cuda}
-    return {**facts, "built_in": use.built_in}
 
 
 def _judge(host: Host, use: NcclUse, build: Optional[Build]) -> Iterator[Finding]:

@@ -127,17 +127,13 @@ def _given(host: Host, kind: str) -> Fix:
     shared = [
         f"/dev/{names[0]}" for names in NEEDED if not any(_there(host, f"/dev/{name}") for name in names)
     ]
-    library = [] if _has_library(host) else [LIBRARIES]
+    try:
+        seen = bool(has_library(host.files, host.variables.path_list("LD_LIBRARY_PATH")))
+    except CannotTell:
+        seen = True
+    library = [] if seen else [LIBRARIES]
     fix: Fix = to_add(["/dev/davinci0", *shared, *library, *missing(host)])
     return fix
-
-
-def _has_library(host: Host) -> bool:
-
-    try:
-        return bool(has_library(host.files, host.variables.path_list("LD_LIBRARY_PATH")))
-    except CannotTell:
-        return True
 
 
 def _there(host: Host, path: str) -> bool:

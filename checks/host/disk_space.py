@@ -146,7 +146,11 @@ def _owner_lines(host: Host, folder: str) -> tuple[str, ...]:
     place = _entry(host, folder, follow=True)
     while todo:
         path = todo.popleft()
-        for name in _names(host, path):
+        try:
+            inside = host.running_files.names(path)
+        except CannotTell:
+            continue  # somebody's closed folder: its owner counts by what can be seen
+        for name in inside:
             seen += 1
             if seen > MOST:
                 all_seen = False
@@ -167,13 +171,6 @@ def _owner_lines(host: Host, folder: str) -> tuple[str, ...]:
     if not all_seen:
         lines.append(_("only the first {count} entries were examined", count=MOST))
     return tuple(lines)
-
-
-def _names(host: Host, path: str) -> list[str]:
-    try:
-        return host.running_files.names(path)
-    except CannotTell:
-        return []  # somebody's closed folder: its owner counts by what can be seen
 
 
 def _entry(host: Host, path: str, follow: bool = False) -> Optional[Entry]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Optional, Union
 
 from npudoctor import (
@@ -136,9 +136,11 @@ def like_snapshot(host: Host) -> Iterator[Union[Finding, Facts]]:
                 fix = Fix(title, steps, risk=Risk.MANUAL, needs_root=False) if steps else None
             else:
                 fix = None
+            more = f" (+{len(members) - NAMED})" if len(members) > NAMED else ""
+            shown = "; ".join(_line(one, LONGEST) for one in members[:NAMED]) + more
             yield Finding(
                 f"like-snapshot.{kind}",
-                _text(kind).format(differences=_named(members)),
+                _text(kind).format(differences=shown),
                 severity,
                 evidence=tuple(_line(one, SHOWN) for one in members[:MOST]),
                 action=Action.NONE if severity is INFO else Action.CONFIG,
@@ -182,7 +184,10 @@ def _severity(one: Difference, comparison: Comparison) -> Optional[Severity]:
             return INFO if _series(one.first) == _series(one.second) else ERROR
         return None if one.second in (None, ()) else ERROR
     if one.kind == DEVICE:
-        return ERROR if _is_missing(one) else INFO
+        # Whether this node has fewer devices, or another model than the snapshot names.
+        if isinstance(one.first, int) and isinstance(one.second, int):
+            return ERROR if one.first < one.second else INFO
+        return ERROR if one.fact.endswith("models") and one.second not in (None, ()) else INFO
     if one.kind == LIMIT:
         return WARNING if _is_lower(one.first, one.second) else None
     if one.kind in (NETWORK, PACKAGE):
@@ -195,13 +200,6 @@ def _series(version: Value) -> list[str]:
     return str(version).split(".")[:2]
 
 
-def _is_missing(one: Difference) -> bool:
-    """Whether this node has fewer devices, or another model than the snapshot names."""
-    if isinstance(one.first, int) and isinstance(one.second, int):
-        return one.first < one.second
-    return one.fact.endswith("models") and one.second not in (None, ())
-
-
 def _is_lower(here: Value, there: Value) -> bool:
     """Whether a limit is lower here; where that cannot be told from the words it is taken to be."""
     if here == "unlimited" or there is None:
@@ -209,11 +207,6 @@ def _is_lower(here: Value, there: Value) -> bool:
     if isinstance(here, int) and isinstance(there, int):
         return here < there
     return True
-
-
-def _named(members: Sequence[Difference]) -> str:
-    more = f" (+{len(members) - NAMED})" if len(members) > NAMED else ""
-    return "; ".join(_line(one, LONGEST) for one in members[:NAMED]) + more
 
 
 def _line(one: Difference, most: int) -> str:

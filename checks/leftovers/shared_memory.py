@@ -166,7 +166,15 @@ def _foreign(host: Host, segments: Sequence[Segment], others: Sequence[IpcObject
     count = len(segments) + len(others)
 
     names = user_names(host.files)
-    lines = _listed(host, segments, names) + [_other_line(other, names) for other in others[:SHOWN]]
+    lines = _listed(host, segments, names)
+    for other in others[:SHOWN]:
+        if other.kind == "msg":
+            text = _(
+                "msqid {id}, key 0x{key:08x}, {held} bytes queued, owner {owner}: no process of the owner"
+            )
+        else:
+            text = _("semid {id}, key 0x{key:08x}, {held} semaphores, owner {owner}: no process of the owner")
+        lines.append(text.format(id=other.id, key=other.key, held=other.held, owner=_owner(other.uid, names)))
     if len(others) > SHOWN:
         lines.append(_("and {count} more semaphore sets and queues", count=len(others) - SHOWN))
     return Finding(
@@ -208,14 +216,6 @@ def _segment_line(host: Host, segment: Segment, names: dict[int, str]) -> str:
         nattch=segment.nattch,
         why=why,
     )
-
-
-def _other_line(other: IpcObject, names: dict[int, str]) -> str:
-    if other.kind == "msg":
-        text = _("msqid {id}, key 0x{key:08x}, {held} bytes queued, owner {owner}: no process of the owner")
-    else:
-        text = _("semid {id}, key 0x{key:08x}, {held} semaphores, owner {owner}: no process of the owner")
-    return text.format(id=other.id, key=other.key, held=other.held, owner=_owner(other.uid, names))
 
 
 def _owner(uid: int, names: dict[int, str]) -> str:

@@ -231,7 +231,16 @@ def _stuck(host: Host, holders: Sequence[Holder]) -> Iterator[Finding]:
 def _zombie(host: Host, zombies: Sequence[Process]) -> Iterator[Finding]:
     """Those that ended and were not fetched."""
     if zombies:
-        why = {process.pid: _why_there(host, process) for process in zombies}
+        why = {
+            process.pid: _("{count} threads of it live on", count=process.threads - 1)
+            if process.threads > 1
+            else _(
+                "its parent is process {pid} ({program})",
+                pid=process.parent,
+                program=_name(host, process.parent),
+            )
+            for process in zombies
+        }
         parents = sorted({process.parent for process in zombies if process.parent > 1})
         yield Finding(
             "stale-processes.zombie",
@@ -274,14 +283,6 @@ def _idle(host: Host, holders: Sequence[Holder]) -> Iterator[Finding]:
             evidence=(*_lines(host, found), _("an idle server or a waiting rank looks the same")),
             fix=_looking(list(found)),
         )
-
-
-def _why_there(host: Host, process: Process) -> str:
-    if process.threads > 1:
-        return _("{count} threads of it live on", count=process.threads - 1)
-    return _(
-        "its parent is process {pid} ({program})", pid=process.parent, program=_name(host, process.parent)
-    )
 
 
 def _named(host: Host, pids: Iterable[int], most: int = 4) -> str:
@@ -351,7 +352,12 @@ def _sorted_out(
             groups.setdefault((over, owner), set()).add(pid)
     for pids in groups.values():
         _without_parents_of_others(endings, pids, kept)
-    return [_step(endings, owner, pids) for (_over, owner), pids in sorted(groups.items()) if pids], kept
+    steps = []
+    for (_over, owner), pids in sorted(groups.items()):
+        if pids:
+            marks = [endings.mark(pid) for pid in endings.children_first(pids)]
+            steps.append(SignalProcess(tuple(mark for mark in marks if mark is not None), owner))
+    return steps, kept
 
 
 def _without_parents_of_others(endings: Endings, pids: set[int], kept: dict[int, str]) -> None:
@@ -361,8 +367,3 @@ def _without_parents_of_others(endings: Endings, pids: set[int], kept: dict[int,
         if child is not None:
             pids.discard(pid)
             kept[pid] = _("it has a child {child} that does not end with it", child=child)
-
-
-def _step(endings: Endings, owner: int, pids: set[int]) -> SignalProcess:
-    marks = [endings.mark(pid) for pid in endings.children_first(pids)]
-    return SignalProcess(tuple(mark for mark in marks if mark is not None), owner)

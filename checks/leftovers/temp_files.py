@@ -246,12 +246,12 @@ def _removable(host: Host, folder: TempFolder) -> Optional[RemoveFiles]:
             return None
         marks.append(FileMark(name, entry.dev, entry.ino, entry.size, entry.mtime_ns))
     return RemoveFiles(
-        folder.path, folder.entry.dev, folder.entry.ino, folder.entry.uid, tuple(sorted(marks, key=_by_name))
+        folder.path,
+        folder.entry.dev,
+        folder.entry.ino,
+        folder.entry.uid,
+        tuple(sorted(marks, key=lambda mark: mark.name)),
     )
-
-
-def _by_name(mark: FileMark) -> str:
-    return mark.name
 
 
 def _line(host: Host, folder: TempFolder, names: dict[int, str]) -> str:

@@ -44,7 +44,10 @@ def way_in(
     steps = tuple(dict.fromkeys(made))
     if not steps or len(steps) > MOST:
         return None
-    zoneless = any(_without_zone(step) for step in steps)
+    # One that changes a zone that may be another than theirs: a person must look.
+    zoneless = any(
+        step.argv[0] == "firewall-cmd" and not any("--zone=" in word for word in step.argv) for step in steps
+    )
     title = _("Let everybody in on these ports; with --peers, only the other nodes")
     if any(peers):
         title = _("Let the other nodes in on these ports")
@@ -55,12 +58,6 @@ def way_in(
             title=title,
         )
     return Fix(title, steps, risk=Risk.MANUAL if zoneless else Risk.CAUTION)
-
-
-def _without_zone(step: Line) -> bool:
-    """Whether it changes a zone that may be another than theirs: a person must look."""
-    argv = step.argv
-    return argv[0] == "firewall-cmd" and not any("--zone=" in word for word in argv)
 
 
 def zone_of(chain: str) -> str:

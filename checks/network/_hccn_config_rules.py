@@ -134,7 +134,10 @@ def _not_applied(machine: Machine) -> Iterator[Finding]:
         for name in ("address", "netmask"):
             told = conf.of(port.device, name)
             right = is_netmask if name == "netmask" else is_address
-            if told and right(told) and told not in _all_told(port):
+            answer = port.replies["ip"].answer
+            # A port may have several addresses.
+            values = answer.stdout.replace(":", " ").split() if answer else []
+            if told and right(told) and told not in values:
                 real = port.get(name) or "-"
                 lines.append(f"{name}_{port.device}={told} ({NAME}: {real})")
                 wrong.append(port.device)
@@ -161,7 +164,16 @@ def _not_saved(machine: Machine) -> Iterator[Finding]:
         lines = [f"address_{port.device}={port.get('address')}" for port in lost]
         devices = [port.device for port in lost]
         text = text.format(devices=_few(devices), conf=CONF, what=_few(lines, 2))
-        steps = tuple(_address(machine.program, port) for port in lost if port.get("netmask"))
+        steps = tuple(
+            Command(
+                (
+                    *(machine.program, "-i", str(port.device), "-ip", "-s"),
+                    *("address", port.get("address"), "netmask", port.get("netmask")),
+                )
+            )
+            for port in lost
+            if port.get("netmask")
+        )
         fix = Fix(_("let the tool set and save it; no job may be using the ports"), steps, risk=Risk.MANUAL)
         yield _finding("not-saved", text, WARNING, devices, tuple(lines), fix)
 
@@ -171,17 +183,6 @@ def _only_live(machine: Machine, port: Port, address: str) -> bool:
     if any(settings.get(name) for name in ("address", *DHCP)) or address in settings.values():
         return False  # what the file says otherwise, and leases, are no loss
     return is_address(address) and not address.lower().startswith(("fe80:", "169.254."))
-
-
-def _address(program: str, port: Port) -> Command:
-    words = ("address", port.get("address"), "netmask", port.get("netmask"))
-    return Command((program, "-i", str(port.device), "-ip", "-s", *words))
-
-
-def _all_told(port: Port) -> list[str]:
-    """Every value of the answer about addresses: a port may have several."""
-    answer = port.replies["ip"].answer
-    return answer.stdout.replace(":", " ").split() if answer else []
 
 
 def _links(machine: Machine, addressed: set[int]) -> Iterator[Finding]:

@@ -99,7 +99,12 @@ def hccl_interface(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     address, zone, why = _read(value)
     if why:
-        meant = _meant(value)
+        from npudoctor.facts.job.input_cleanup import cleaned_up
+
+        # The value without what a document left about it, where that is an address.
+        meant = cleaned_up(value)
+        if meant and _read(meant)[2]:
+            meant = ""
         yield _pasted(value, meant) if meant else _bad_value(value, why, _better(host))
         return
     owner, own = _owner(host, address, zone)
@@ -146,14 +151,6 @@ def _read(value: str) -> tuple[str, str, str]:
     except ValueError:
         return "", "", _("it is not an IP address")
     return str(number), zone, ""
-
-
-def _meant(value: str) -> str:
-    """The value without what a document left about it, where that is an address."""
-    from npudoctor.facts.job.input_cleanup import cleaned_up
-
-    meant = cleaned_up(value)
-    return meant if meant and not _read(meant)[2] else ""
 
 
 def _owner(host: Host, address: str, zone: str) -> tuple[Optional[Interface], Optional[Address]]:
@@ -213,8 +210,9 @@ def _suited(host: Host, value: str, owner: Interface) -> Iterator[Finding]:
 def _way(host: Host, value: str, owner: Interface, own: Address) -> Iterator[Finding]:
     """Whether packets to the master leave by its interface."""
 
-    far = _far(host, own.ipv6)
-    if far is None or owner.inner or not owner.alive:
+    far = first_peer(host)
+    # A master's address of the other family says nothing of this way.
+    if far is None or (":" in far.address) is not own.ipv6 or owner.inner or not owner.alive:
         return
     index = owner.index if own.scope == "link" else 0
     way = host.network.route_to(far.address, own.text, index)
@@ -237,13 +235,6 @@ def _way(host: Host, value: str, owner: Interface, own: Address) -> Iterator[Fin
         near = ipaddress.ip_address(far.address) in network
         severity = INFO if near or meant_for_other_machines(host) else WARNING
         yield _other_way(value, owner, by, far, "" if near else _better(host), severity)
-
-
-def _far(host: Host, ipv6: bool) -> Optional[Peer]:
-    """The master's address, where it is of the same family: else it says nothing of this way."""
-
-    far = first_peer(host)
-    return far if far is not None and (":" in far.address) is ipv6 else None
 
 
 def _better(host: Host) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Optional, Union
 
 from npudoctor import ERROR, WARNING, Facts, Finding, Host, Scope, Skip, Unknown, _, check
 from npudoctor.host import CannotTell
-from npudoctor.host.devices.hccnconf import CONF, HccnConf, read_conf
+from npudoctor.host.devices.hccnconf import CONF, read_conf
 
 if TYPE_CHECKING:
     from npudoctor.host.devices.hccn import Port, Reply
@@ -89,7 +89,12 @@ def hccn_config(host: Host) -> Iterator[Union[Finding, Facts]]:
     if models and all(model in WITHOUT_PORT for model in models):
         raise Skip(_("{models}: inference cards have no network port", models=", ".join(models)))
     devices = host.hccn.devices()
-    conf, unread = _conf(host)
+    conf, unread = None, None
+    try:
+        conf = read_conf(host.running_files)
+    except CannotTell as error:
+        # That only root may read it is nothing against the machine.
+        unread = CannotTell(error.reason, advisory=not host.identity.is_root)
     program = host.hccn.program()
     if conf is None and unread is None and program is None:
         raise Skip(_("this machine has neither {conf} nor hccn_tool", conf=CONF))
@@ -125,14 +130,6 @@ def hccn_config(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Unknown(silent, advisory=host.system.container())
     if unread is not None:
         raise unread
-
-
-def _conf(host: Host) -> tuple[Optional[HccnConf], Optional[CannotTell]]:
-    """The file, or why it cannot be read; that only root may is nothing against the machine."""
-    try:
-        return read_conf(host.running_files), None
-    except CannotTell as error:
-        return None, CannotTell(error.reason, advisory=not host.identity.is_root)
 
 
 def _silent(ports: Sequence[Port]) -> str:

@@ -238,13 +238,12 @@ def _wrong(host: Host, variable: str, place: str, addresses: Sequence[str]) -> I
     inner = [owner.name for one in ours for owner in [host.network.owner_of(one)] if owner and owner.inner]
     if several and ours and len(inner) == len(addresses):
         yield _inner(variable, place, inner[0], _better(host, True), _weight(host, WARNING))
-    if not ours and not any(_reachable(host, one) for one in addresses):
-        yield _no_way(variable, place, addresses, _weight(host, ERROR))
-
-
-def _reachable(host: Host, address: str) -> bool:
-    """Whether there is a way; link-local addresses need more than an address to tell."""
-    return address.lower().startswith("fe80") or host.network.route_to(address) is not None
+    # Of a link-local address the address alone does not say where it leads.
+    if not ours and not any(
+        one.lower().startswith("fe80") or host.network.route_to(one) is not None for one in addresses
+    ):
+        no_route = _("{variable} is {value}, to which this machine has no route")
+        yield _finding("no-way", _told(no_route, variable, place, addresses), _weight(host, ERROR))
 
 
 def _is_loopback(address: str) -> bool:
@@ -333,12 +332,6 @@ def _inner(variable: str, place: str, interface: str, better: str, severity: Sev
         interface=interface,
     )
     return _finding("inner", message, severity, variable, better)
-
-
-def _no_way(variable: str, place: str, addresses: Sequence[str], severity: Severity) -> Finding:
-    """No route leads there."""
-    text = _("{variable} is {value}, to which this machine has no route")
-    return _finding("no-way", _told(text, variable, place, addresses), severity)
 
 
 def _told(text: str, variable: str, place: str, addresses: Sequence[str]) -> str:

@@ -240,6 +240,14 @@ def _not_built(host: Host, copy: Distribution, module: Module, beside: bool = Fa
         _("build it, take its folder out of the search path, or install {name} itself", name=copy.name),
         copy.requirement,
     )
+    fix = again
+    if beside:
+        # The line where a variable leads to it; .pth files and the working directory are for a person.
+        text = _(
+            "move {path} aside, or take the folder it is in out of the search path", path=module.folders[0]
+        )
+        by_hand = Fix(text, steps=(), risk=Risk.MANUAL, needs_root=False)
+        fix = out_of_pythonpath(host, module.folders[0].rpartition("/")[0]) or by_hand
     return Finding(
         "framework-modules.not-built",
         _(
@@ -250,16 +258,9 @@ def _not_built(host: Host, copy: Distribution, module: Module, beside: bool = Fa
         ),
         evidence=(copy.folder, *_leading_to(host, module)),
         action=Action.CONFIG,
-        fix=_out_of_path(host, module) if beside else again,
+        fix=fix,
         echo_of=("source-shadowing.package",),
     )
-
-
-def _out_of_path(host: Host, module: Module) -> Fix:
-    """The line where a variable leads to it; .pth files and the working directory are for a person."""
-    text = _("move {path} aside, or take the folder it is in out of the search path", path=module.folders[0])
-    by_hand = Fix(text, steps=(), risk=Risk.MANUAL, needs_root=False)
-    return out_of_pythonpath(host, module.folders[0].rpartition("/")[0]) or by_hand
 
 
 def _hidden(host: Host, copy: Distribution, name: str, winner: Module, mild: bool) -> Finding:

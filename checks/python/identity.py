@@ -102,7 +102,10 @@ def _home(host: Host, who: Identity, home: str, own: Optional[str]) -> Iterator[
         yield _said("identity.home-unset", INFO if own else WARNING, text.format(home=own), home, own)
         return
     entry = host.files.stat(home) if home.startswith("/") else None
-    better = own if own and own != home and _usable(host, who, own) else None
+    better = None
+    if own and own != home:
+        place = host.files.stat(own)
+        better = own if place is not None and place.is_dir and who.may_write(place) else None
     if entry is None or not entry.is_dir:
         text = _("HOME is {home}, which does not exist or is not a folder")
         severity = INFO if root and entry is None else WARNING
@@ -116,11 +119,6 @@ def _home(host: Host, who: Identity, home: str, own: Optional[str]) -> Iterator[
         text = _("HOME is {home}, which belongs to {owner}; what this job writes there will not")
         said = text.format(home=home, owner=_owner(host, entry.uid))
         yield _said("identity.home-of-another", INFO, said, home, better)
-
-
-def _usable(host: Host, who: Identity, home: str) -> bool:
-    entry = host.files.stat(home)
-    return entry is not None and entry.is_dir and who.may_write(entry)
 
 
 def _owner(host: Host, uid: int) -> str:

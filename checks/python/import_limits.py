@@ -24,7 +24,6 @@ from npudoctor.core.mounts import Mount, mount_of, parse_mountinfo
 from npudoctor.core.sizes import size_text
 from npudoctor.facts.job import process as job
 from npudoctor.facts.system.limits import limit_of
-from npudoctor.host.libraries.loader import Loader
 
 MIB = 1 << 20
 # What an import took at least besides its libraries, in MiB: address space, and of that what is data. Seen on
@@ -102,7 +101,11 @@ def import_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts({kind: limit.soft for kind, limit in limits.items()})
     for number, (kind, limit) in enumerate(limits.items()):
         if limit.soft is not None:
-            needs = {one.name: _need(host, one, number) for one in installed}
+            needs = {}
+            for framework in installed:
+                libraries = [one.library for one in job.process(host, framework).loaded]
+                taken = sum(library.writable if number else library.mapped for library in libraries)
+                needs[framework.name] = taken + OWN[framework.name][number] * MIB
             finding = _judge(kind, limit.soft, limit.hard, needs)
             if finding is not None:
                 yield finding
@@ -132,13 +135,6 @@ def import_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
         if mount is not None and "noexec" in mount.own and mount.point not in said:
             said.add(mount.point)
             yield _noexec(path, mount)
-
-
-def _need(host: Host, framework: job.Framework, number: int) -> int:
-    loader: Loader = job.process(host, framework)
-    libraries = [one.library for one in loader.loaded]
-    taken = sum(one.writable if number else one.mapped for one in libraries)
-    return taken + OWN[framework.name][number] * MIB
 
 
 def _judge(kind: str, soft: int, hard: Optional[int], needs: dict[str, int]) -> Optional[Finding]:

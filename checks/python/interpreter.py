@@ -287,7 +287,11 @@ def _not_listed(host: Host, version: str, built_for: Sequence[str]) -> Iterator[
         for copy in host.interpreter.distributions(name)[:1]:
             row = pythons_of(host.knowledge, name, copy.version)
             wanted = _other_pythons(row, minor)
-            if row is None or wanted is None or _wheel_is_for(host, copy, minor):
+            if row is None or wanted is None:
+                continue
+            # Its own wheel says that it is for this Python, whatever our tables know.
+            wheel = host.files.text(f"{copy.folder}/WHEEL") or ""
+            if f"\nTag: cp{minor.replace('.', '')}-" in f"\n{wheel}":
                 continue
             words = {"name": copy.name, "version": copy.version, "wanted": wanted, "mine": version}
             yield Finding(
@@ -302,12 +306,6 @@ def _not_listed(host: Host, version: str, built_for: Sequence[str]) -> Iterator[
                 action=Action.NONE if name in built_for else Action.CONFIG,
                 echo_of=("interpreter.other-abi",),
             )
-
-
-def _wheel_is_for(host: Host, copy: Distribution, minor: str) -> bool:
-    """Whether its own wheel says that it is for this Python, whatever our tables know."""
-    text = host.files.text(f"{copy.folder}/WHEEL") or ""
-    return f"\nTag: cp{minor.replace('.', '')}-" in f"\n{text}"
 
 
 def _other_pythons(row: Optional[Row], minor: str) -> Optional[str]:
