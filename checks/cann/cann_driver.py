@@ -87,7 +87,11 @@ def cann_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
     install = install_in_use(host)
     if install is None:
         raise Skip(_("CANN is not installed on this machine"))
-    driver = _package(host)
+    try:
+        driver = package(host.files, "driver")
+    except CannotTell as error:
+        # Others than root, and containers, need not be given that file.
+        raise Unknown(error.reason, advisory=not host.identity.is_root or host.system.container()) from error
     if driver is None:
         # No version.info of a driver is here.
         if host.options.root is not None:
@@ -115,14 +119,6 @@ def cann_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
         return
     yield from _library(host, driver)
     yield from _compare(host, install, driver)
-
-
-def _package(host: Host) -> Optional[Package]:
-    try:
-        return package(host.files, "driver")
-    except CannotTell as error:
-        # Others than root, and containers, need not be given that file.
-        raise Unknown(error.reason, advisory=not host.identity.is_root or host.system.container()) from error
 
 
 def _library(host: Host, driver: Package) -> Iterator[Finding]:

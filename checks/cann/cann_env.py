@@ -101,7 +101,10 @@ def cann_env(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _judge(host: Host, named: Mapping[str, str], active: Optional[Install]) -> Iterator[Finding]:
-    if active is not None and not named and not host.variables.get(AICPU) and not _by_hand(host, active):
+    # An environment that was written by hand may name it in PYTHONPATH: no script can be missing.
+    entries = host.variables.path_list("PYTHONPATH") if active and active.before_6 else []
+    by_hand = active is not None and any(entry.startswith(f"{active.path}/") for entry in entries)
+    if active is not None and not named and not host.variables.get(AICPU) and not by_hand:
         yield _not_sourced(host, active, ERROR if _frameworks(host) else WARNING)
         return
     wrong = _wrong(host, named)
@@ -142,12 +145,6 @@ def _judge(host: Host, named: Mapping[str, str], active: Optional[Install]) -> I
     script = set_env.atb_script(host.files, host.variables, job_user(host).home)
     if script:
         yield _atb_not_sourced(script)
-
-
-def _by_hand(host: Host, active: Install) -> bool:
-    """Whether an environment that was written by hand names it in PYTHONPATH: no script can be missing."""
-    entries = host.variables.path_list("PYTHONPATH") if active.before_6 else []
-    return any(entry.startswith(f"{active.path}/") for entry in entries)
 
 
 def _frameworks(host: Host) -> list[str]:

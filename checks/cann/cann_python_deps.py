@@ -164,6 +164,8 @@ def _numpy(host: Host, active: Install, version: Optional[str]) -> Optional[Find
             return None
     except InvalidVersion:
         return None
+    # Where variables name two releases of CANN, the other one may well suit.
+    contradiction = host.options.root is None and releases_contradict(host.files, host.variables)
     return Finding(
         "cann-python-deps.numpy-2",
         _(
@@ -175,15 +177,7 @@ def _numpy(host: Host, active: Install, version: Optional[str]) -> Optional[Find
         evidence=(row["source"],),
         action=Action.CONFIG,
         fix=_install(host, [f"numpy{row['specifier']}"]),
-        echo_of=("numpy-version.unsuitable", *_unclear(host)),
-    )
-
-
-def _unclear(host: Host) -> tuple[str, ...]:
-    """The cause, where variables name two releases of CANN: the other one may well suit."""
-    image = host.options.root is not None
-    return (
-        ("cann-env.mixed-installs",) if not image and releases_contradict(host.files, host.variables) else ()
+        echo_of=("numpy-version.unsuitable", *(("cann-env.mixed-installs",) if contradiction else ())),
     )
 
 

@@ -116,14 +116,11 @@ def _wanting(host: Host) -> Iterator[tuple[Framework, str]]:
         last = framework.modules[-1]
         folder = f"{last.rpartition('/')[0]}/lib"
         candidates = [last, f"{folder}/libtorch_npu.so", f"{folder}/libop_plugin_atb.so"]
-        wanter: Optional[str] = next((path for path in candidates if _needs(host, path)), None)
-        if wanter is not None:
-            yield framework, wanter
-
-
-def _needs(host: Host, path: str) -> bool:
-    library = host.libraries.at(path)
-    return library is not None and ATB in library.needed
+        for path in candidates:
+            library = host.libraries.at(path)
+            if library is not None and ATB in library.needed:
+                yield framework, path
+                break
 
 
 class AtbJudge:

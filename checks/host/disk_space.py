@@ -78,10 +78,9 @@ def disk_space(host: Host) -> Iterator[Union[Finding, Facts]]:
                 yield Finding(code, text.format(**words), evidence=evidence, action=Action.CLEANUP)
             if space.inodes and space.inodes_free < FEW:
                 none = space.inodes_free < NO_INODES
-                text = _("only {count} more files can be created: {paths}")
                 yield Finding(
                     "disk-space.no-inodes" if none else "disk-space.few-inodes",
-                    text.format(count=space.inodes_free, paths=paths),
+                    _("only {count} more files can be created: {paths}", count=space.inodes_free, paths=paths),
                     evidence=evidence,
                     action=Action.CLEANUP,
                 )

@@ -117,8 +117,15 @@ def shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
         }
     )
     if not (not segments and not others):
+        from npudoctor.proof.creator import Life, creator_life
+
         idle = [segment for segment in segments if not segment.nattch]
-        odd = [segment for segment in segments if segment.nattch and _odd(host, segment)]
+        odd = [
+            segment
+            for segment in segments
+            if segment.nattch
+            and (segment.destroyed or creator_life(host, segment.cpid, segment.ctime).life is not Life.ALIVE)
+        ]
         users = {process.uid for process in host.processes.all().values() if not process.gone}
         lost = [other for other in others if not users & {other.uid, other.cuid}]
         if odd or lost:
@@ -153,12 +160,6 @@ def _foreign_segments(host: Host) -> list[Segment]:
     from npudoctor.proof.segment import candidate
 
     return [segment for segment in segments if not candidate(segment)]
-
-
-def _odd(host: Host, segment: Segment) -> bool:
-    from npudoctor.proof.creator import Life, creator_life
-
-    return segment.destroyed or creator_life(host, segment.cpid, segment.ctime).life is not Life.ALIVE
 
 
 def _foreign(host: Host, segments: Sequence[Segment], others: Sequence[IpcObject]) -> Finding:

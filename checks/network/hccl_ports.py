@@ -138,7 +138,11 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield _default_held(defaults, holders)
     unsure = [one for one in named if isinstance(one, Claim) and one.unsure]
     blocked = [(one, occupants(one, host.sockets.bound(), holders).held) for one in unsure]
-    undecided = [_undecided(one, held, holders) for one, held in blocked if held]
+    # Why a port that is held can be neither well nor ill.
+    unsure_text = _("TCP port {ports} ({label}) is held on {addresses} by {who}, and {why}")
+    undecided = [
+        _fill(unsure_text, claim.label, held, holders, why=claim.unsure) for claim, held in blocked if held
+    ]
     if undecided:
         raise Unknown("; ".join(undecided), advisory=True)
     if not defaults and all(isinstance(one, RemotePort) for one in named):
@@ -263,12 +267,6 @@ def _default_held(sockets: Sequence[TcpSocket], holders: Holders) -> Finding:
     label = ", ".join(dict.fromkeys(DEFAULTS[socket.port] for socket in sockets))
     message = _fill(text, label, sockets, holders)
     return Finding("hccl-ports.default-held", message, evidence=_evidence(sockets, holders))
-
-
-def _undecided(claim: Claim, sockets: Sequence[TcpSocket], holders: Holders) -> str:
-    """Why a port that is held can be neither well nor ill."""
-    text = _("TCP port {ports} ({label}) is held on {addresses} by {who}, and {why}")
-    return _fill(text, claim.label, sockets, holders, why=claim.unsure)
 
 
 def _ephemeral(host: Host, claim: Claim) -> Optional[Finding]:

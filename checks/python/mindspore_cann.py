@@ -90,7 +90,11 @@ def mindspore_cann(host: Host) -> Iterator[Union[Finding, Facts]]:
     if install is None:
         raise Skip(_("CANN is not installed on this machine"))
     cann, component = product_version(host, install), _component(host, install)
-    accepted = _own_list(host, mindspore) or _listed(host, mindspore)
+    accepted = _own_list(host, mindspore)
+    row = None if accepted else accepted_by(host.knowledge, mindspore.version)
+    if row is not None:
+        source = _("built-in table of {as_of}: {source}", as_of=row["as_of"], source=row["source"])
+        accepted = Accepted(row.texts("accepts"), source)
     yield Facts(
         {
             "mindspore": mindspore.version,
@@ -138,14 +142,6 @@ def own_list(source: str) -> list[str]:
         if sign.strip() == "=":
             return re.findall(r"[\"'](\d[\d.]*)[\"']", rest.partition("]")[0])
     return []
-
-
-def _listed(host: Host, mindspore: Distribution) -> Optional[Accepted]:
-    row = accepted_by(host.knowledge, mindspore.version)
-    if row is None:
-        return None
-    source = _("built-in table of {as_of}: {source}", as_of=row["as_of"], source=row["source"])
-    return Accepted(row.texts("accepts"), source)
 
 
 def _judge(

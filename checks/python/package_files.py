@@ -203,7 +203,11 @@ def _look_into(host: Host, copy: Distribution, harm: Damage) -> Iterator[Finding
     if changed:
         text = _("{name}: {path} is not the file that was installed: its size differs")
         yield _finding(host, "package-files.changed", text, copy, changed, harm.listed)
-    if looking.other and not spoiled and _keeps_list(host, copy):
+    installer = f"{copy.folder}/INSTALLER"
+    entry = host.files.stat(installer)
+    by = host.files.text(installer, 64) if entry is not None and entry.is_file else None
+    # Others do not leave its files as its list says: conda writes its own folders into them.
+    if looking.other and not spoiled and (by or "").strip() in ("pip", "uv"):
         text = _("{name}: {path} is not the file that was installed: same size, different content")
         yield _finding(host, "package-files.changed", text, copy, looking.other, harm.listed)
     if spoiled:
@@ -263,13 +267,6 @@ def _looking(host: Host, copy: Distribution) -> SpoiledFiles:
     written = host.files.stat(f"{copy.folder}/RECORD")
     at = written.mtime_ns // 10**9 if written is not None else None
     return SpoiledFiles(host.files, site_of(copy), host.interpreter.layout().version, cached, at)
-
-
-def _keeps_list(host: Host, copy: Distribution) -> bool:
-    """Whether who installed it left its files as its list says; conda writes its own folders into them."""
-    path = f"{copy.folder}/INSTALLER"
-    entry = host.files.stat(path)
-    return entry is not None and entry.is_file and (host.files.text(path, 64) or "").strip() in ("pip", "uv")
 
 
 def _twice(host: Host, copy: Distribution, other: Distribution) -> Finding:

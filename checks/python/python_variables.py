@@ -254,7 +254,11 @@ def expected(name: str, value: str, version: tuple[int, ...], free: bool) -> Opt
     elif name == "PYTHONUTF8":
         right, wanted = value in ("0", "1"), "0, 1"
     elif name == "PYTHONIOENCODING":
-        right, wanted = _is_codec(value.partition(":")[0]), _("the name of an encoding, such as utf-8")
+        encoding, wanted = value.partition(":")[0], _("the name of an encoding, such as utf-8")
+        try:
+            right = not encoding or codecs.lookup(encoding) is not None
+        except (LookupError, ValueError):
+            right = False
     elif name == "PYTHONTRACEMALLOC":
         right = number is not None and (number <= _MOST_FRAMES or version < (3, 9))
         wanted = _("a number up to {most}", most=_MOST_FRAMES)
@@ -271,10 +275,3 @@ def expected(name: str, value: str, version: tuple[int, ...], free: bool) -> Opt
     else:  # PYTHON_GIL
         right, wanted = not new or value == "1" or (free and value == "0"), "1"
     return None if right else wanted
-
-
-def _is_codec(name: str) -> bool:
-    try:
-        return not name or codecs.lookup(name) is not None
-    except (LookupError, ValueError):
-        return False

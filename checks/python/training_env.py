@@ -137,9 +137,12 @@ def training_env(host: Host) -> Iterator[Union[Finding, Facts]]:
                         else _finding(row, OVERRIDDEN, value, other=f"{beside}={variables[beside]}")
                     )
                 else:
-                    finding = _pasted(row, value) or (
-                        _number(row, value) if "read" in row else _text(row, value)
-                    )
+                    finding = _pasted(row, value)
+                    if finding is None and "read" in row:
+                        finding = _number(row, value)
+                    elif finding is None and value and not _valid(row, value):
+                        taken = row.get("otherwise", _("the default"))
+                        finding = _finding(row, OUT_OF_RANGE, value, valid=_known(row), taken=taken)
             if finding is not None:
                 yield finding
     if not read:
@@ -174,13 +177,6 @@ def _number(row: Row, value: str) -> Optional[Finding]:
     if str(number) in row["values"]:
         return None
     return _finding(row, OUT_OF_RANGE, value, valid=_known(row), taken="1")
-
-
-def _text(row: Row, value: str) -> Optional[Finding]:
-    if not value or _valid(row, value):
-        return None
-    taken = row.get("otherwise", _("the default"))
-    return _finding(row, OUT_OF_RANGE, value, valid=_known(row), taken=taken)
 
 
 def _valid(row: Row, value: str) -> bool:

@@ -148,9 +148,8 @@ def vllm_ascend(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _unmet(host: Host, plugin: Distribution, unmet: Sequence[Unmet], echo_of: tuple[str, ...]) -> Finding:
     wanted = [f"{need.name}{need.specifier}" for need in unmet]
-    absent = _("{name} is not installed")
     lines = [
-        f"{line}: {need.found.evidence if need.found else absent.format(name=need.name)}"
+        f"{line}: " + (need.found.evidence if need.found else _("{name} is not installed", name=need.name))
         for line, need in zip(wanted, unmet)
     ]
     return Finding(
