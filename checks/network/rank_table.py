@@ -210,8 +210,14 @@ def _of_the_table(host: Host, path: str, look: RankTableFile) -> Iterator[Union[
 
     version = look.table.get("version")
     if template_of(look.table) == SERVERS and isinstance(version, str) and version not in ("", *VERSIONS):
-        text = _("npudoctor does not know the rules of version {version}, which the rank table {path} has")
-        raise Unknown(text.format(path=path, version=version[:20]), advisory=True)
+        raise Unknown(
+            _(
+                "npudoctor does not know the rules of version {version}, which the rank table {path} has",
+                path=path,
+                version=version[:20],
+            ),
+            advisory=True,
+        )
     reader = RankTableReader()
     status = reader.text(look.table, "status", "")
     table = reader.table(look.table)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Optional, Union
 
 from npudoctor import (
@@ -24,6 +24,7 @@ from npudoctor import (
     _,
     check,
 )
+from npudoctor.core.frozen import replace
 from npudoctor.facts.job.expected_accelerator import accelerators, meant_for_other_machines
 from npudoctor.host.network.interfaces import Interface
 
@@ -108,7 +109,6 @@ def socket_interfaces(host: Host) -> Iterator[Union[Finding, Facts]]:
     given = [name for name in WORST if name in host.variables and _concerns(host, name)]
     if not given and not _left_to_hccl(host):
         raise Skip(_("no variable names an interface"))
-    from npudoctor.core.frozen import replace
     from npudoctor.facts.job.peers import several_nodes
 
     several = several_nodes(host)
@@ -122,29 +122,27 @@ def socket_interfaces(host: Host) -> Iterator[Union[Finding, Facts]]:
         unread = variable == HCCL and host.variables.get("HCCL_IF_IP")
         cap = INFO if unread or meant_for_other_machines(host) else ERROR
         for finding in _judge(host, variable, chosen, several):
-            spelling = finding.code.endswith(("bad-value", "pasted-punctuation"))
-            weight = finding.severity
-            yield finding if spelling or weight is None else replace(finding, severity=min(weight, cap))
-    yield _facts(host, picks)
-    together = list(_together(host, picks, several))
-    yield from together
-    if not picks and not together:
-        raise Skip(_("no variable names an interface"))
-
-
-def _facts(host: Host, picks: Mapping[str, Sequence[Interface]]) -> Facts:
-    """`hccl_default`: the interface that HCCL takes where no variable names one; None where one does."""
+            if finding.severity is None or finding.code.endswith(("bad-value", "pasted-punctuation")):
+                at_most = finding
+            else:
+                at_most = replace(finding, severity=min(finding.severity, cap))
+            yield at_most
+    # `hccl_default`: the interface that HCCL takes where no variable names one; None where one does.
     from npudoctor.facts.job.interface_names import default_order
 
     default = default_order(host.network.interfaces())[:1] if _left_to_hccl(host) else []
     used = [*default, *(one for chosen in picks.values() for one in chosen)]
-    return Facts(
+    yield Facts(
         {
             "interfaces": {name: [one.name for one in chosen] for name, chosen in picks.items()},
             "hccl_default": default[0].name if default else None,
             "mtu": {one.name: mtu for one in used for mtu in [host.network.mtu_of(one.name)] if mtu},
         }
     )
+    together = list(_together(host, picks, several))
+    yield from together
+    if not picks and not together:
+        raise Skip(_("no variable names an interface"))
 
 
 def _concerns(host: Host, variable: str) -> bool:
@@ -260,33 +258,35 @@ def _together(host: Host, picks: dict[str, Sequence[Interface]], several: bool) 
     found = {name: chosen for name, chosen in picks.items() if chosen}
     indices = [{one.index for one in chosen} for chosen in found.values()]
     if several and len(found) > 1 and not set.intersection(*indices):
-        yield _differ(found, host.variables)
-    if several and _left_to_hccl(host):
-        yield from _unasked(host)
-
-
-def _unasked(host: Host) -> Iterator[Finding]:
-    from npudoctor.facts.job.interface_names import default_order
-    from npudoctor.facts.job.peers import first_peer
-
-    order = default_order(host.network.interfaces())
-    if len([one for one in order if not one.loopback]) < 2:
-        return
-    far = first_peer(host)
-    way = host.network.route_to(far.address) if far else None
-    right = host.network.at(way.index) if way else None
-    if far and right and right in order and right.index != order[0].index:
-        # HCCL would take the first interface by name, and the way to the others is another.
-        taken = order[0]
-        message = _(
-            "HCCL_SOCKET_IFNAME is not set: HCCL takes {taken}, but the route to {far} ({named_by}) uses "
-            "{right}",
-            taken=taken.name,
-            far=far.address,
-            named_by=far.named_by,
-            right=right.name,
+        # One library's way is not the other's.
+        told = ", ".join(f"{variable}: {_names(chosen)}" for variable, chosen in found.items())
+        yield Finding(
+            "socket-interfaces.differ",
+            _("the libraries of this job are set to different interfaces: {told}", told=told),
+            evidence=tuple(f"{variable}={host.variables[variable]}" for variable in found),
+            action=Action.CONFIG,
         )
-        yield _finding("unset", message, HCCL, None, (taken, right), None, f"={right.name}")
+    if several and _left_to_hccl(host):
+        from npudoctor.facts.job.interface_names import default_order
+        from npudoctor.facts.job.peers import first_peer
+
+        order = default_order(host.network.interfaces())
+        if not len([one for one in order if not one.loopback]) < 2:
+            far = first_peer(host)
+            way = host.network.route_to(far.address) if far else None
+            right = host.network.at(way.index) if way else None
+            if far and right and right in order and right.index != order[0].index:
+                # HCCL would take the first interface by name, and the way to the others is another.
+                taken = order[0]
+                message = _(
+                    "HCCL_SOCKET_IFNAME is not set: HCCL takes {taken}, but the route to {far} ({named_by}) "
+                    "uses {right}",
+                    taken=taken.name,
+                    far=far.address,
+                    named_by=far.named_by,
+                    right=right.name,
+                )
+                yield _finding("unset", message, HCCL, None, (taken, right), None, f"={right.name}")
 
 
 SHOWN = 16  # interfaces in the evidence
@@ -353,17 +353,6 @@ def _inner(variable: str, value: str, chosen: Sequence[Interface], severity: Sev
         names=_names(chosen),
     )
     return _finding("inner", message, variable, value, chosen, severity, None)
-
-
-def _differ(picks: Mapping[str, Sequence[Interface]], variables: Mapping[str, str]) -> Finding:
-    """One library's way is not the other's."""
-    told = ", ".join(f"{variable}: {_names(chosen)}" for variable, chosen in picks.items())
-    return Finding(
-        "socket-interfaces.differ",
-        _("the libraries of this job are set to different interfaces: {told}", told=told),
-        evidence=tuple(f"{variable}={variables[variable]}" for variable in picks),
-        action=Action.CONFIG,
-    )
 
 
 def _names(chosen: Iterable[Interface]) -> str:

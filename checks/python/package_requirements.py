@@ -14,7 +14,6 @@ from npudoctor import (
     Finding,
     Host,
     Scope,
-    Severity,
     Skip,
     Unknown,
     _,
@@ -118,19 +117,7 @@ def _finding(host: Host, name: str, needs: Sequence[Need]) -> Finding:
         text = _("{name} {version} is installed, and {user} {release} requires {name}{required}")
     words = {"name": name, "version": need.found.version if need.found else ""}
     words.update(user=need.user.name, release=need.user.version, required=str(need.specifier))
-    return Finding(
-        code,
-        text.format(**words),
-        severity=severity,
-        evidence=tuple(dict.fromkeys(map(_line, needs))),
-        action=Action.CONFIG,
-        fix=install_accepted(host, name),
-        echo_of=_causes(host, name, code, severity),
-    )
-
-
-def _causes(host: Host, name: str, code: str, severity: Severity) -> tuple[str, ...]:
-    """The codes of the checks that know more of this package. CANN's check counts where it is as strict."""
+    # The codes of the checks that know more of this package. CANN's check counts where it is as strict.
     told = ECHOES.get(name, ())
     if name.startswith(NCCL):
         told = ("nccl-version.missing", "nccl-version.too-old", "nccl-version.missing-symbols")
@@ -138,9 +125,16 @@ def _causes(host: Host, name: str, code: str, severity: Severity) -> tuple[str, 
     weight = weight_for_cann(host, name)
     if weight is not None and severity <= (weight if missing else WARNING):
         told += ("cann-python-deps.missing" if missing else "cann-python-deps.unsuitable",)
-    return told
-
-
-def _line(need: Need) -> str:
-    way = " -> ".join((*need.way, f"{need.name}{need.specifier}"))
-    return f"{way}: {need.reason}" if need.reason else way
+    lines = []
+    for need in needs:
+        way = " -> ".join((*need.way, f"{need.name}{need.specifier}"))
+        lines.append(f"{way}: {need.reason}" if need.reason else way)
+    return Finding(
+        code,
+        text.format(**words),
+        severity=severity,
+        evidence=tuple(dict.fromkeys(lines)),
+        action=Action.CONFIG,
+        fix=install_accepted(host, name),
+        echo_of=told,
+    )
