@@ -12,7 +12,6 @@ from typing import Any, Callable, Optional
 
 import pytest
 
-
 _APART = pytest.StashKey[bool]()
 
 

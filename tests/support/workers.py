@@ -1,5 +1,5 @@
-"""How the workers of pytest-xdist share the tests: what stays in one process, which worker takes it, what begins first,
-and what of the machine each worker has for itself."""
+"""How the workers of pytest-xdist share the tests: what stays in one process, which worker takes it, what
+begins first, and what of the machine each worker has for itself."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
-# They make real segments, sockets and processes and then judge all that the machine has: two at a time would meet,
-# unless each is in namespaces of its own.
+# They make real segments, sockets and processes and then judge all that the machine has: two at a time would
+# meet, unless each is in namespaces of its own.
 MACHINE = tuple(f"tests/{folder}/" for folder in ("checks/leftovers", "fixing", "proof", "torture"))
 # Each test has namespaces of its own, and mostly waits for servers and clients.
 BY_TEST = ("tests/real/test_real_mindspore.py", "tests/rehearsal/test_faults.py")
 # What is proven only in the pid namespace of the machine itself: for the one worker that is in it.
 FIRST_NAMESPACE = (
-    *(f"tests/checks/leftovers/test_{name}_real.py" for name in ("shared_files", "stale_processes", "temp_files")),
+    *(
+        f"tests/checks/leftovers/test_{name}_real.py"
+        for name in ("shared_files", "stale_processes", "temp_files")
+    ),
     "tests/proof/test_stale.py",
 )
 # Seconds that a test takes at most times, by what its path begins with; others take a tenth of one.
@@ -40,8 +43,8 @@ NAMESPACES = (
     *("unshare", "--ipc", "--pid", "--fork", "--kill-child"),
     *("--mount", "--propagation", "private", "--mount-proc"),
 )
-# As pid 1 a shell buries orphans, which a worker of pytest would not. What is written below these two folders names
-# processes, and another worker's have the same pids.
+# As pid 1 a shell buries orphans, which a worker of pytest would not. What is written below these two folders
+# names processes, and those of another worker have the same pids.
 INIT = """
 for folder in /var/lib/npudoctor /run/npudoctor; do
     mkdir -p -m 700 $folder && mount -t tmpfs -o mode=700 tmpfs $folder || exit 1
@@ -57,8 +60,8 @@ def apart(command: list[str]) -> list[str]:
 
 
 def set_apart(config: pytest.Config) -> bool:
-    """Let all workers but the first have namespaces of their own; False where that is not permitted, as to ordinary
-    users and in many containers."""
+    """Let all workers but the first have namespaces of their own; False where that is not permitted, as to
+    ordinary users and in many containers."""
     specs = config.option.tx or []
     if os.geteuid() != 0 or len(specs) < 2 or set(specs) != {"popen"}:
         return False
@@ -73,8 +76,8 @@ def set_apart(config: pytest.Config) -> bool:
 class Sharing(LoadScopeScheduling):  # type: ignore[misc]
     """A file stays in one process, as fixtures of modules are made once.
 
-    Not by marks for groups (`--dist loadgroup`): xdist 3.8 hands them on in a name that pytest 9.2 does not have any
-    more, and then no test has a group.
+    Not by marks for groups (`--dist loadgroup`): xdist 3.8 hands them on in a name that pytest 9.2 does not
+    have any more, and then no test has a group.
     """
 
     def __init__(self, config: pytest.Config, log: Any, workers_apart: bool) -> None:
