@@ -151,7 +151,7 @@ def test_reading_in_the_background_stops_both_until_fg(run: Npudoctor, shell: Sh
 
 
 def test_the_job_has_the_terminal(run: Npudoctor, shell: Shell) -> None:
-    """`until` fails when the job sees no terminal, is not in its foreground, or does not get what is typed."""
+    """`until` fails when the job sees no terminal, is not in its foreground, or gets no word."""
     code = "import os; print([os.isatty(n) for n in (0, 1, 2)], os.tcgetpgrp(0) == os.getpgrp())"
     code += "; print(input()[::-1])"
     shell.type(line(run, sys.executable, "-c", code) + "\n")
