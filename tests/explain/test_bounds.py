@@ -20,6 +20,8 @@ from npudoctor.explain.reading.gather import gathered
 from npudoctor.explain.scanning import scan
 from npudoctor.explain.signatures.signatures import built_in
 
+pytestmark = pytest.mark.once
+
 ENGINE: Engine = engine_of(built_in())
 LINE = "ImportError: libhccl.so: cannot open shared object file: No such file or directory\n"
 NEAR = b"ImportError: libhcc.so: cannot open shared object file: No such\n"

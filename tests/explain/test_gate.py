@@ -17,6 +17,8 @@ from npudoctor.explain.signatures.prepared import FILE, _read
 from npudoctor.explain.signatures.signatures import built_in
 from npudoctor.explain.signatures.table import Table, join_searches, table_of
 
+pytestmark = pytest.mark.once
+
 SAMPLE = Sample(
     b"[INFO] HCCL(1,python): error code is 0, memory of device 3, connected to port 29500\n" * 200
 )

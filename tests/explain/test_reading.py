@@ -22,6 +22,8 @@ from npudoctor.explain.reading.walk import Walk
 from npudoctor.explain.scanning.evidence import Evidence
 from npudoctor.explain.signatures.signatures import built_in
 
+pytestmark = pytest.mark.once
+
 ENGINE = engine_of(built_in())
 LINE = "ImportError: libhccl.so: cannot open shared object file: No such file or directory"
 ID = "loader-cann-library"

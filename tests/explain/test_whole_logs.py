@@ -11,6 +11,8 @@ from npudoctor.explain.engine import engine_of
 from npudoctor.explain.ranking.judge import Judgement
 from npudoctor.explain.signatures.signatures import built_in
 
+pytestmark = pytest.mark.once
+
 ENGINE = engine_of(built_in())
 TRACEBACK = """Traceback (most recent call last):
   File "/home/user/job/train.py", line 7, in <module>

@@ -43,8 +43,8 @@ NAMESPACES = (
     *("unshare", "--ipc", "--pid", "--fork", "--kill-child"),
     *("--mount", "--propagation", "private", "--mount-proc"),
 )
-# As pid 1 a shell buries orphans, which a worker of pytest would not. What is written below these two
-# folders names processes, and another worker's have the same pids.
+# As pid 1 a shell buries orphans, which a worker of pytest would not. What is written below these two folders
+# names processes, and those of another worker have the same pids.
 INIT = """
 for folder in /var/lib/npudoctor /run/npudoctor; do
     mkdir -p -m 700 $folder && mount -t tmpfs -o mode=700 tmpfs $folder || exit 1
@@ -89,13 +89,25 @@ class Sharing(LoadScopeScheduling):  # type: ignore[misc]
     def _split_scope(self, nodeid: str) -> str:
         return scope_of(nodeid, self._apart)
 
+    def schedule(self) -> None:
+        if self._apart and self.collection is None:
+            # Of more workers than files the last ones are ended: not the only one that may take a file.
+            scopes = {
+                self._split_scope(nodeid)
+                for names in self.registered_collections.values()
+                for nodeid in names
+            }
+            away = all(for_workers_apart(scope) for scope in scopes)
+            for node in sorted(self.nodes, key=lambda node: is_apart(node) != away):
+                self.assigned_work[node] = self.assigned_work.pop(node)
+        super().schedule()
+
     def _suits(self, node: Any, scope: str) -> bool:
         if not self._apart:
             return True
-        is_first = node.gateway.id == "gw0"
         if scope.startswith(FIRST_NAMESPACE):
-            return bool(is_first)
-        return not (is_first and scope.startswith(MACHINE))
+            return not is_apart(node)
+        return is_apart(node) or not for_workers_apart(scope)
 
     def _assign_work_unit(self, node: Any) -> None:
         scope = next((name for name in self.workqueue if self._suits(node, name)), None)
@@ -109,6 +121,16 @@ class Sharing(LoadScopeScheduling):  # type: ignore[misc]
             self._indexes[node] = {nodeid: number for number, nodeid in enumerate(names)}
         indexes = self._indexes[node]
         node.send_runtest_some([indexes[nodeid] for nodeid, is_done in unit.items() if not is_done])
+
+
+def is_apart(node: Any) -> bool:
+    """Whether a worker was started in namespaces of its own."""
+    return bool(node.gateway.spec.python)
+
+
+def for_workers_apart(scope: str) -> bool:
+    """Whether these tests judge a whole machine, in any pid namespace."""
+    return scope.startswith(MACHINE) and not scope.startswith(FIRST_NAMESPACE)
 
 
 def scope_of(nodeid: str, workers_apart: bool) -> str:
