@@ -17,6 +17,7 @@ from npudoctor.core.model import Result
 from npudoctor.core.once import Once
 from npudoctor.core.threads import GRACE
 from npudoctor.host import CannotTell
+from npudoctor.host.host import _Part
 from npudoctor.registry.collector import LoadedChecks
 from npudoctor.runner.runner import Settings, run
 from npudoctor.testing import fake_host
@@ -133,22 +134,26 @@ def test_an_error_of_ours_is_not_kept() -> None:
 
 
 def test_one_part_of_a_host_does_not_wait_for_another() -> None:
-    host = fake_host()
     release, begun = threading.Event(), threading.Event()
 
-    def slow() -> int:
+    def answer(host: Host) -> int:
         begun.set()
         release.wait(10)
         return 1
 
-    thread = threading.Thread(target=lambda: host._part("slow", slow))
+    class Slow(Host):
+        slow = _Part(answer)
+        fast = _Part(lambda host: 2)
+
+    host = Slow(variables={})
+    thread = threading.Thread(target=lambda: host.slow)
     thread.start()
     begun.wait(5)
     started = time.monotonic()
-    assert host._part("fast", lambda: 2) == 2 and time.monotonic() - started < 1
+    assert host.fast == 2 and time.monotonic() - started < 1
     release.set()
     thread.join()
-    assert host._part("slow", lambda: 3) == 1
+    assert host.slow == 1
 
 
 def test_an_interpreter_that_hangs_is_asked_once_for_all() -> None:

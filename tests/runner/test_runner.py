@@ -166,8 +166,7 @@ def test_what_is_not_selected_has_no_row_and_what_is_out_of_scope_is_skipped() -
 
 def test_a_report_is_made_where_nothing_can_be_described() -> None:
     class Nothing(Host):
-        @property
-        def interpreter(self) -> Any:
+        def _choose_interpreter(self) -> Any:
             raise OSError("no")
 
     done = run(LoadedChecks((made("a", saying()),), (), {}), Nothing(variables={}), Settings())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any, Optional
+from typing import Any
 
 from npudoctor.checking.check import Check, CheckOutput
 from npudoctor.core.frozen import replace
@@ -25,9 +25,27 @@ def validate(check: Check, answer: object) -> CheckOutput:
         return Facts(shown if isinstance(shown, dict) else values)
     if not isinstance(answer, Finding):
         raise TypeError(f"a check yields findings, not {type(answer).__name__}")
-    _expect_types(answer)
-    severity = _severity(check, answer)
-    fix = _validate_fix(answer.fix)
+    # Hints are not enough: drop-ins are type-checked by nobody.
+    evidence: Any = answer.evidence
+    echoes: Any = answer.echo_of
+    device = () if answer.device is None else (answer.device,)
+    _texts(answer.code, (answer.code, answer.message, *device, *evidence, *echoes))
+    if not isinstance(answer.action, Action):
+        raise TypeError(f"{answer.code}: {answer.action!r} is no action")
+    if isinstance(evidence, str) or isinstance(echoes, str):
+        raise TypeError(f"{answer.code}: a text where a tuple of texts is wanted")
+    declared = check.codes.get(answer.code)
+    if declared is None:
+        raise ValueError(f"the code {answer.code!r} is not declared")
+    severity = declared if answer.severity is None else Severity(answer.severity)
+    if severity > declared:
+        raise ValueError(f"{answer.code!r} is declared as {declared.name}, not {severity.name}")
+    fix: Any = answer.fix
+    if fix is not None:
+        if not isinstance(fix, Fix) or not isinstance(fix.risk, Risk):
+            raise TypeError(f"{fix!r} is no fix")
+        # Render the lines once: a fix that cannot be shown is found out here.
+        _texts(fix.title, (fix.title, *fix.undo_commands, *fix.commands))
     if fix is None and severity is Severity.ERROR:  # what to do is said, also where nothing can be typed
         from npudoctor.checking.by_hand import by_hand
 
@@ -49,36 +67,6 @@ def row_status(status: Status, answers: Iterable[object]) -> Status:
     """
     heavy = any(isinstance(answer, Finding) and answer.weight > Severity.INFO for answer in answers)
     return Status.PROBLEM if heavy and status in (Status.OK, Status.SKIPPED) else status
-
-
-def _severity(check: Check, finding: Finding) -> Severity:
-    declared = check.codes.get(finding.code)
-    if declared is None:
-        raise ValueError(f"the code {finding.code!r} is not declared")
-    severity = declared if finding.severity is None else Severity(finding.severity)
-    if severity > declared:
-        raise ValueError(f"{finding.code!r} is declared as {declared.name}, not {severity.name}")
-    return severity
-
-
-def _expect_types(finding: Any) -> None:
-    """Hints are not enough: drop-ins are type-checked by nobody."""
-    device = () if finding.device is None else (finding.device,)
-    _texts(finding.code, (finding.code, finding.message, *device, *finding.evidence, *finding.echo_of))
-    if not isinstance(finding.action, Action):
-        raise TypeError(f"{finding.code}: {finding.action!r} is no action")
-    if isinstance(finding.evidence, str) or isinstance(finding.echo_of, str):
-        raise TypeError(f"{finding.code}: a text where a tuple of texts is wanted")
-
-
-def _validate_fix(fix: Any) -> Optional[Fix]:
-    """Render the lines once: a fix that cannot be shown is found out here."""
-    if fix is not None:
-        if not isinstance(fix, Fix) or not isinstance(fix.risk, Risk):
-            raise TypeError(f"{fix!r} is no fix")
-        _texts(fix.title, (fix.title, *fix.undo_commands, *fix.commands))
-    checked: Optional[Fix] = fix
-    return checked
 
 
 def _texts(where: object, values: Iterable[object]) -> None:

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Callable, Optional, TypeVar
+from typing import TYPE_CHECKING, Callable, Generic, Optional, TypeVar
 
 from npudoctor.core.errors import CannotTell, NotRunning
 from npudoctor.core.messages import _
 from npudoctor.core.once import Once
 from npudoctor.host.clock import Clock
-from npudoctor.host.devices.accelerators import Accelerators, find_gpus, find_npus
+from npudoctor.host.devices.accelerators import find_gpus, find_npus
 from npudoctor.host.fs.files import Disk, Files, LocalDisk
-from npudoctor.host.libraries.library import Libraries
-from npudoctor.host.network.interfaces import interface_addresses
-from npudoctor.host.network.sockets import Sockets
 from npudoctor.host.options import Options as Options
 from npudoctor.host.process.commands import Commands
 from npudoctor.host.process.processes import Processes, pid_exists, ticks_per_second
-from npudoctor.host.process.sysvipc import SysVIPC
 from npudoctor.host.python.interpreter import Interpreter
+from npudoctor.host.python.own import own_instead_of
 from npudoctor.host.records import Records
 from npudoctor.host.system import System
 from npudoctor.host.users.identity import Identity, current_identity
@@ -29,9 +27,12 @@ from npudoctor.host.variables import Variables
 if TYPE_CHECKING:
     from npudoctor.host.devices.hccn import Hccn
     from npudoctor.host.devices.npu_smi import NpuSmi
+    from npudoctor.host.libraries.library import Libraries
     from npudoctor.host.network.names import Names
     from npudoctor.host.network.network import Network
+    from npudoctor.host.network.sockets import Sockets
     from npudoctor.host.process.pidfds import Pidfds
+    from npudoctor.host.process.sysvipc import SysVIPC
     from npudoctor.host.resources import Resources
     from npudoctor.knowledge.site import Knowledge
 
@@ -41,6 +42,103 @@ UNCHANGED = frozenset(
     "files running_files commands processes sysvipc sockets network records resources clock system knowledge"
     " libraries npus gpus".split()
 )
+
+
+class _Part(Generic[T]):
+    """A part of the machine: made when it is first asked for, and kept for the run.
+
+    Without `image_too` it is of a running machine, and NotRunning under --root.
+    """
+
+    def __init__(self, make: Callable[[Host], T], *, image_too: bool = False) -> None:
+        self._make, self._image_too = make, image_too
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, host: Host, owner: type) -> T:
+        if host.options.root is not None and not self._image_too:
+            raise NotRunning()
+        if self._name not in host._parts:
+            with host._lock:  # only to note that it is being made: one part must not wait for another
+                making = host._making.setdefault(self._name, Once(lambda: self._make(host)))
+            host._parts[self._name] = making()
+        return host._parts[self._name]  # type: ignore[return-value]
+
+
+# Parts whose modules only some checks pay for.
+
+
+def _open_pidfds(host: Host) -> Pidfds:
+    from npudoctor.host.process.pidfds import Pidfds
+
+    return Pidfds()
+
+
+def _open_sysvipc(host: Host) -> SysVIPC:
+    from npudoctor.host.process.sysvipc import SysVIPC
+
+    return SysVIPC(host.disk)
+
+
+def _open_sockets(host: Host) -> Sockets:
+    from npudoctor.host.network.interfaces import interface_addresses
+    from npudoctor.host.network.sockets import Sockets
+
+    return Sockets(host.disk, interface_addresses)
+
+
+def _open_network(host: Host) -> Network:
+    from npudoctor.host.network.network import Network
+
+    return Network()
+
+
+def _open_names(host: Host) -> Names:
+    from npudoctor.core.addresses import ip_address
+    from npudoctor.host.network.names import RENDEZVOUS, SECONDS, SHARE, Names, ask_system
+
+    seconds = min(SECONDS, SHARE * host.options.timeout)
+    # With all that the job names: several names that nobody answers cost the time of one.
+    places = (*host.options.peers, *(host.variables.get(name, "") for name in RENDEZVOUS))
+    together = (place for place in places if place and not ip_address(place))
+    return Names(lambda names: ask_system(names, seconds), together)
+
+
+def _open_resources(host: Host) -> Resources:
+    from npudoctor.host.resources import Resources
+
+    return Resources()
+
+
+def _open_tables(host: Host) -> Knowledge:
+    from npudoctor.knowledge.site import Knowledge
+
+    return Knowledge(host.options.knowledge, host._why_remote)
+
+
+def _open_libraries(host: Host) -> Libraries:
+    from npudoctor.host.libraries.library import Libraries
+
+    return Libraries(host.files)
+
+
+def _open_hccn(host: Host) -> Hccn:
+    from npudoctor.host.devices.hccn import Hccn
+
+    return Hccn(host.files, host.commands, lambda: host.npus, host.options.timeout)
+
+
+def _open_npu_smi(host: Host) -> NpuSmi:
+    from npudoctor.host.devices.npu_smi import NpuSmi
+
+    return NpuSmi(
+        host.files,
+        host.commands,
+        path=lambda: () if host.options.foreign_variables else host.variables.path_list("PATH"),
+        processes=lambda: Processes(host.disk, host.processes.ticks, pid_exists),
+        timeout=host.options.timeout,
+    )
 
 
 class Host:
@@ -71,110 +169,75 @@ class Host:
         self._facts: dict[str, Once[object]] = {}
         self._later: list[Host] = []
 
-    @property
-    def files(self) -> Files:
-        """The files below "/" or below --root."""
-        return self._part("files", lambda: Files(self.disk, self.options.root or "/"))
+    files = _Part(lambda host: Files(host.disk, host.options.root or "/"), image_too=True)
+    """The files below "/" or below --root."""
 
-    @property
-    def running_files(self) -> Files:
-        """The files of the running machine: /proc, /sys, /dev."""
-        return self._live("running_files", lambda: Files(self.disk) if self.options.root else self.files)
+    running_files = _Part(lambda host: Files(host.disk) if host.options.root else host.files)
+    """The files of the running machine: /proc, /sys, /dev."""
 
-    @property
-    def variables(self) -> Variables:
-        """The environment variables under examination."""
-        return self._live("variables", lambda: Variables(self._caller))
+    variables = _Part(lambda host: Variables(host._caller))
+    """The environment variables under examination."""
 
-    @property
-    def commands(self) -> Commands:
-        """The programs of the running machine."""
-        return self._live("commands", self._make_commands)
+    commands = _Part(
+        lambda host: Commands(
+            host.files,
+            as_root=host.identity.is_root,
+            may_block=host.disk.may_block,
+            variables=host._caller,
+        )
+    )
+    """The programs of the running machine."""
 
-    @property
-    def processes(self) -> Processes:
-        """The processes of the running machine."""
-        return self._live("processes", lambda: Processes(self.disk, ticks_per_second(), pid_exists))
+    processes = _Part(lambda host: Processes(host.disk, ticks_per_second(), pid_exists))
+    """The processes of the running machine."""
 
-    @property
-    def pidfds(self) -> Pidfds:
-        """Descriptors of the processes of the running machine."""
-        return self._live("pidfds", _open_pidfds)
+    pidfds = _Part(_open_pidfds)
+    """Descriptors of the processes of the running machine."""
 
-    @property
-    def sysvipc(self) -> SysVIPC:
-        """The System V IPC objects of our namespace."""
-        return self._live("sysvipc", lambda: SysVIPC(self.disk))
+    sysvipc = _Part(_open_sysvipc)
+    """The System V IPC objects of our namespace."""
 
-    @property
-    def sockets(self) -> Sockets:
-        """The sockets of our network namespace."""
-        return self._live("sockets", lambda: Sockets(self.disk, interface_addresses))
+    sockets = _Part(_open_sockets)
+    """The sockets of our network namespace."""
 
-    @property
-    def network(self) -> Network:
-        """The interfaces of our network namespace, and the ways out of it."""
-        return self._live("network", _open_network)
+    network = _Part(_open_network)
+    """The interfaces of our network namespace, and the ways out of it."""
 
-    @property
-    def names(self) -> Names:
-        """What host names mean on the running machine."""
-        return self._live("names", lambda: _names_of(self))
+    names = _Part(_open_names)
+    """What host names mean on the running machine."""
 
-    @property
-    def records(self) -> Records:
-        """What earlier runs of `fix` wrote down before they acted."""
-        return self._live("records", lambda: Records.of(self.identity, self._caller))
+    records = _Part(lambda host: Records.of(host.identity, host._caller))
+    """What earlier runs of `fix` wrote down before they acted."""
 
-    @property
-    def resources(self) -> Resources:
-        """Memory, CPUs and limits of the running machine."""
-        return self._live("resources", _open_resources)
+    resources = _Part(_open_resources)
+    """Memory, CPUs and limits of the running machine."""
 
-    @property
-    def clock(self) -> Clock:
-        """The time, and the one wait that all second looks share."""
-        return self._part("clock", Clock)
+    clock = _Part(lambda host: Clock(), image_too=True)
+    """The time, and the one wait that all second looks share."""
 
-    @property
-    def system(self) -> System:
-        """The kernel, the boot, the namespaces, the distribution."""
-        return self._part("system", lambda: System(self.disk, self.files, self.clock))
+    system = _Part(lambda host: System(host.disk, host.files, host.clock), image_too=True)
+    """The kernel, the boot, the namespaces, the distribution."""
 
-    @property
-    def interpreter(self) -> Interpreter:
-        """The Python that will run the job."""
-        return self._part("interpreter", self._choose_interpreter)
+    interpreter = _Part(lambda host: host._choose_interpreter(), image_too=True)
+    """The Python that will run the job."""
 
-    @property
-    def knowledge(self) -> Knowledge:
-        """The tables of what goes with what, with the rows of the machine that we run on."""
-        return self._part("knowledge", self._open_tables)
+    knowledge = _Part(_open_tables, image_too=True)
+    """The tables of what goes with what, with the rows of the machine that we run on."""
 
-    @property
-    def libraries(self) -> Libraries:
-        """What the shared libraries below the root say of themselves."""
-        return self._part("libraries", lambda: Libraries(self.files))
+    libraries = _Part(_open_libraries, image_too=True)
+    """What the shared libraries below the root say of themselves."""
 
-    @property
-    def npus(self) -> Accelerators:
-        """The Ascend NPUs of the running machine."""
-        return self._live("npus", lambda: find_npus(self.running_files))
+    npus = _Part(lambda host: find_npus(host.running_files))
+    """The Ascend NPUs of the running machine."""
 
-    @property
-    def gpus(self) -> Accelerators:
-        """The NVIDIA GPUs of the running machine."""
-        return self._live("gpus", lambda: find_gpus(self.running_files))
+    gpus = _Part(lambda host: find_gpus(host.running_files))
+    """The NVIDIA GPUs of the running machine."""
 
-    @property
-    def hccn(self) -> Hccn:
-        """What hccn_tool says of the NPUs' network ports; each question is asked once for all checks."""
-        return self._live("hccn", self._make_hccn)
+    hccn = _Part(_open_hccn)
+    """What hccn_tool says of the NPUs' network ports; each question is asked once for all checks."""
 
-    @property
-    def npu_smi(self) -> NpuSmi:
-        """What npu-smi answers; each question is asked once for all checks."""
-        return self._live("npu_smi", self._make_npu_smi)
+    npu_smi = _Part(_open_npu_smi)
+    """What npu-smi answers; each question is asked once for all checks."""
 
     def npu_wanted(self) -> bool:
         """Whether a job here would use NPUs: expected by the user, or found when nothing was said."""
@@ -216,47 +279,6 @@ class Host:
             again.close()
         self.disk.close()
 
-    def _part(self, name: str, make: Callable[[], T]) -> T:
-        if name not in self._parts:
-            with self._lock:  # only to note that it is being made: one part must not wait for another
-                making = self._making.setdefault(name, Once(make))
-            self._parts[name] = making()
-        return self._parts[name]  # type: ignore[return-value]
-
-    def _live(self, name: str, make: Callable[[], T]) -> T:
-        if self.options.root is not None:
-            raise NotRunning()
-        return self._part(name, make)
-
-    def _make_commands(self) -> Commands:
-        return Commands(
-            self.files,
-            as_root=self.identity.is_root,
-            may_block=self.disk.may_block,
-            variables=self._caller,
-        )
-
-    def _make_hccn(self) -> Hccn:
-        from npudoctor.host.devices.hccn import Hccn
-
-        return Hccn(self.files, self.commands, lambda: self.npus, self.options.timeout)
-
-    def _make_npu_smi(self) -> NpuSmi:
-        from npudoctor.host.devices.npu_smi import NpuSmi
-
-        return NpuSmi(
-            self.files,
-            self.commands,
-            path=lambda: () if self.options.foreign_variables else self.variables.path_list("PATH"),
-            processes=lambda: Processes(self.disk, self.processes.ticks, pid_exists),
-            timeout=self.options.timeout,
-        )
-
-    def _open_tables(self) -> Knowledge:
-        from npudoctor.knowledge.site import Knowledge
-
-        return Knowledge(self.options.knowledge, self._why_remote)
-
     def _why_remote(self, path: str) -> Optional[str]:
         """Why a path of the machine that we run on is not opened by ourselves."""
         try:
@@ -268,14 +290,31 @@ class Host:
         return None
 
     def _choose_interpreter(self) -> Interpreter:
+        """By --python, else python3 of the caller's PATH, of an image's system, or our own."""
         image = self.options.root is not None
         caller = Variables({} if image else self._caller)
-        path, chosen_by = self._which_python(caller)
-        chosen = self._interpreter_at(path, chosen_by, caller)
-        if chosen_by != "path" or image or self.options.env_of or not self.options.own_python:
+        if self.options.python is not None:
+            return self._interpreter_at(self.options.python, "option", caller)
+        if image:
+            paths = ["/usr/local/bin/python3", "/usr/bin/python3"]
+        else:
+            paths = [
+                f"{folder.rstrip('/')}/python3" for folder in caller.path_list("PATH") if folder[:1] == "/"
+            ]
+        for path in paths:
+            try:
+                entry = self.files.stat(path)
+            except CannotTell:
+                continue
+            if entry is not None and entry.is_program:
+                break
+        else:
+            if not image:
+                return self._interpreter_at(sys.executable, "own", caller)
+            path = paths[-1]
+        chosen = self._interpreter_at(path, "path", caller)
+        if image or self.options.env_of or not self.options.own_python:
             return chosen
-        from npudoctor.host.python.own import own_instead_of
-
         own = own_instead_of(self.files, chosen)
         return chosen if own is None else self._interpreter_at(own, "own", caller, instead_of=path)
 
@@ -292,58 +331,5 @@ class Host:
             variables=caller,
             as_root=self.identity.is_root,
             timeout=0.6 * self.options.timeout,
-            here=self._working_directory,
+            here=lambda: self.running_files.real(f"/proc/{self.options.env_of or 'self'}/cwd"),
         )
-
-    def _working_directory(self) -> Optional[str]:
-        return self.running_files.real(f"/proc/{self.options.env_of or 'self'}/cwd")
-
-    def _which_python(self, caller: Variables) -> tuple[str, str]:
-        if self.options.python is not None:
-            return self.options.python, "option"
-        if self.options.root is not None:
-            paths = ("/usr/local/bin/python3", "/usr/bin/python3")
-            return next((path for path in paths if self._runnable(path)), paths[-1]), "path"
-        for folder in caller.path_list("PATH"):
-            path = f"{folder.rstrip('/')}/python3"
-            if folder.startswith("/") and self._runnable(path):
-                return path, "path"
-        import sys
-
-        return sys.executable, "own"
-
-    def _runnable(self, path: str) -> bool:
-        try:
-            entry = self.files.stat(path)
-        except CannotTell:
-            return False
-        return entry is not None and entry.is_program
-
-
-def _open_network() -> Network:
-    from npudoctor.host.network.network import Network  # only the checks that ask for it pay for it
-
-    return Network()
-
-
-def _open_resources() -> Resources:
-    from npudoctor.host.resources import Resources  # as above
-
-    return Resources()
-
-
-def _open_pidfds() -> Pidfds:
-    from npudoctor.host.process.pidfds import Pidfds  # for a fix that ends processes
-
-    return Pidfds()
-
-
-def _names_of(host: Host) -> Names:
-    """With all that the job names: several names that nobody answers cost the time of one."""
-    from npudoctor.core.addresses import ip_address
-    from npudoctor.host.network.names import RENDEZVOUS, SECONDS, SHARE, Names, ask_system
-
-    seconds = min(SECONDS, SHARE * host.options.timeout)
-    places = (*host.options.peers, *(host.variables.get(name, "") for name in RENDEZVOUS))
-    together = (place for place in places if place and not ip_address(place))
-    return Names(lambda names: ask_system(names, seconds), together)

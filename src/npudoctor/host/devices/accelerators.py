@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import stat
-from collections.abc import Iterator
 from typing import Optional
 
 from npudoctor.core.errors import CannotTell
@@ -94,9 +93,25 @@ def _found(kind: str, files: Files, node: re.Pattern[str], driver: Optional[str]
     cards: list[Card] = []
     unread = None
     try:
-        cards = list(_npu_cards(files) if kind == "npu" else _gpu_cards(files))
+        for address in files.names(PCI):
+            folder = f"{PCI}/{address}"
+            if _first_line(files, f"{folder}/vendor") != (HUAWEI if kind == "npu" else NVIDIA):
+                continue
+            bound = files.real(f"{folder}/driver")
+            card = Card(
+                address,
+                _first_line(files, f"{folder}/device") or "",
+                _first_line(files, f"{folder}/class") or "",
+                bound.rsplit("/", 1)[-1] if bound else None,
+            )
+            if (
+                card.device in MODELS or _ACCELERATOR.match(card.kind)
+                if kind == "npu"
+                else _DISPLAY.match(card.kind)
+            ):
+                cards.append(card)
     except CannotTell as error:
-        unread = error.reason  # the nodes decide; the bus only explains
+        cards, unread = [], error.reason  # the nodes decide; the bus only explains
     return Accelerators(
         kind,
         tuple(f"/dev/{name}" for name in sorted(nodes, key=_number)),
@@ -120,28 +135,6 @@ def _model(kind: str, card: Card) -> str:
 def _is_device(files: Files, name: str) -> bool:
     entry = files.lstat(f"/dev/{name}")
     return entry is not None and stat.S_ISCHR(entry.mode)
-
-
-def _npu_cards(files: Files) -> Iterator[Card]:
-    return (card for card in _cards(files, HUAWEI) if card.device in MODELS or _ACCELERATOR.match(card.kind))
-
-
-def _gpu_cards(files: Files) -> Iterator[Card]:
-    return (card for card in _cards(files, NVIDIA) if _DISPLAY.match(card.kind))
-
-
-def _cards(files: Files, vendor: str) -> Iterator[Card]:
-    """The PCI functions of one vendor."""
-    for address in files.names(PCI):
-        folder = f"{PCI}/{address}"
-        if _first_line(files, f"{folder}/vendor") == vendor:
-            driver = files.real(f"{folder}/driver")
-            yield Card(
-                address,
-                _first_line(files, f"{folder}/device") or "",
-                _first_line(files, f"{folder}/class") or "",
-                driver.rsplit("/", 1)[-1] if driver else None,
-            )
 
 
 def _first_line(files: Files, path: str) -> Optional[str]:

@@ -132,25 +132,20 @@ class _Reader:
             return
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if cells[0].startswith("npu-smi"):
-            self._banner(cells[0])
-        elif _is_header(cells):
-            self._header([re.split(r"\s{2,}", cell) for cell in cells])
+            tool, _version, driver = cells[0].partition("Version:")
+            self.versions = (tool.split()[1] if len(tool.split()) > 1 else None, driver.strip() or None)
+        elif any(cell.split("  ")[0] in ("Health", "Bus-Id", "Process id") for cell in cells):
+            titles = [re.split(r"\s{2,}", cell) for cell in cells]
+            if "Process id" in _flat(titles):
+                self._process, self.has_processes = titles, True
+            elif "Health" in _flat(titles):
+                self._headers, self._process = [titles], None
+            else:
+                self._headers.append(titles)
         elif self._process is not None:
             self._held(cells)
         elif len(self._headers) == 2:
             self._half(cells)
-
-    def _banner(self, cell: str) -> None:
-        tool, _version, driver = cell.partition("Version:")
-        self.versions = (tool.split()[1] if len(tool.split()) > 1 else None, driver.strip() or None)
-
-    def _header(self, titles: list[list[str]]) -> None:
-        if "Process id" in _flat(titles):
-            self._process, self.has_processes = titles, True
-        elif "Health" in _flat(titles):
-            self._headers, self._process = [titles], None
-        else:
-            self._headers.append(titles)
 
     def _half(self, cells: list[str]) -> None:
         """Two lines are one chip."""
@@ -158,7 +153,22 @@ class _Reader:
             self.first = _row(self._headers[0], cells)
             return
         first, self.first = self.first, None
-        self.chips.append(_chip(first, _row(self._headers[1], cells)))
+        second = _row(self._headers[1], cells)
+        physical, core = second.get("Phy-ID", ""), second.get("AICore(%)", "")
+        self.chips.append(
+            Chip(
+                int(first.get("NPU") or first["NPU ID"]),
+                int(second.get("Chip") or 0),
+                first["Name"],
+                first["Health"],
+                second["Bus-Id"],
+                int(physical) if physical.isdecimal() else None,
+                _used(second.get("Memory-Usage(MB)", "")),
+                _used(second.get("HBM-Usage(MB)", "")),
+                old="NPU ID" not in first,
+                core=int(core) if core.isdecimal() else None,
+            )
+        )
 
     def _held(self, cells: list[str]) -> None:
         if len(cells) == 1:  # No running processes found in NPU n
@@ -177,10 +187,6 @@ class _Reader:
         )
 
 
-def _is_header(cells: list[str]) -> bool:
-    return any(cell.split("  ")[0] in ("Health", "Bus-Id", "Process id") for cell in cells)
-
-
 def _flat(titles: list[list[str]]) -> list[str]:
     return [title for cell in titles for title in cell]
 
@@ -195,22 +201,6 @@ def _row(titles: list[list[str]], cells: list[str]) -> Row:
         values = re.sub(r"\s*/\s*", "/", cell).split(None, len(names) - 1)
         row.update(zip(names, [*values, *[""] * len(names)]))
     return row
-
-
-def _chip(first: Row, second: Row) -> Chip:
-    physical, core = second.get("Phy-ID", ""), second.get("AICore(%)", "")
-    return Chip(
-        int(first.get("NPU") or first["NPU ID"]),
-        int(second.get("Chip") or 0),
-        first["Name"],
-        first["Health"],
-        second["Bus-Id"],
-        int(physical) if physical.isdecimal() else None,
-        _used(second.get("Memory-Usage(MB)", "")),
-        _used(second.get("HBM-Usage(MB)", "")),
-        old="NPU ID" not in first,
-        core=int(core) if core.isdecimal() else None,
-    )
 
 
 def _used(value: str) -> Optional[tuple[int, int]]:

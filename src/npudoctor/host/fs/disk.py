@@ -9,7 +9,7 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, BinaryIO, Optional, Protocol
+from typing import TYPE_CHECKING, Optional, Protocol
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.mounts import Mounts
@@ -138,19 +138,6 @@ class Disk(Protocol):
 PIECE = 1 << 20
 
 
-def _at_most(file: BinaryIO, limit: int) -> bytes:
-    """What is left of a file, up to a limit; in pieces, as read(limit) sets aside all of the limit at once:
-    64 MiB are more than a shell with `ulimit -v` may have, for tables of some lines."""
-    parts = []
-    while limit > 0:
-        part = file.read(min(limit, PIECE))
-        if not part:
-            break
-        parts.append(part)
-        limit -= len(part)
-    return b"".join(parts)
-
-
 class LocalDisk:
     """The disk of this machine; what may block is asked in a child process."""
 
@@ -198,7 +185,18 @@ class LocalDisk:
         if outside is not None:
             answer: list[int] = outside.ask("sizes", "\0".join((folder, *names)))
             return answer
-        return [_size(f"{folder}/{name}") for name in names]
+        sizes = []
+        for name in names:
+            try:
+                status = os.lstat(f"{folder}/{name}")
+            except (FileNotFoundError, NotADirectoryError):
+                sizes.append(-1)
+                continue
+            if status.st_mode & 0o170000 == stat.S_IFREG:
+                sizes.append(status.st_size)
+            else:
+                sizes.append(LINK if stat.S_ISLNK(status.st_mode) else NO_FILE)
+        return sizes
 
     def read(self, path: str, limit: int, start: int = 0) -> bytes:
         outside = self._ask_outside(path)
@@ -208,7 +206,16 @@ class LocalDisk:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             if start:
                 file.seek(start)
-            return _at_most(file, limit)
+            # What is left of a file, up to a limit; in pieces, as read(limit) sets aside all of the limit
+            # at once: 64 MiB are more than a shell with `ulimit -v` may have, for tables of some lines.
+            parts = []
+            while limit > 0:
+                part = file.read(min(limit, PIECE))
+                if not part:
+                    break
+                parts.append(part)
+                limit -= len(part)
+            return b"".join(parts)
 
     @contextmanager
     def opened(self, path: str) -> Iterator[Opened]:
@@ -293,16 +300,6 @@ class LocalDisk:
         if self._mounts is None:
             self._mounts = Mounts.of_this_machine()
         return self._mounts
-
-
-def _size(path: str) -> int:
-    try:
-        status = os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return -1
-    if status.st_mode & 0o170000 == stat.S_IFREG:
-        return status.st_size
-    return LINK if stat.S_ISLNK(status.st_mode) else NO_FILE
 
 
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW

@@ -172,23 +172,33 @@ class Files:
         """Resolve a path part by part, so that no blocking mount is touched unawares and no link
         leads out of the root; the path without links, and what is there. `passed` gets every part."""
         passed = [] if passed is None else passed
-        todo, start, folder = self._begin(path)
+        if not path.startswith("/"):
+            raise ValueError(f"not an absolute path: {path!r}")
+        folder: Optional[str]
+        folder, _slash, last = path.rpartition("/")
+        start = self._folders.get(folder)
+        if start is not None:
+            todo, folder = deque((last,)), None
+        else:
+            todo, start = deque(path.split("/")), _Folder((), self._entry("/"), 0, ())
         done, entry, links = [*start.parts], start.entry, start.links
         passed.extend(start.passed)
         while todo:
             if folder is not None and len(todo) == 1:
-                self._keep(folder, _Folder(tuple(done), entry, links, tuple(passed)))
+                # The way to a folder holds for all that is asked about in it, as each entry does.
+                if entry is not None and entry.is_dir:
+                    self._folders[folder] = _Folder(tuple(done), entry, links, tuple(passed))
                 folder = None
             part = todo.popleft()
             if part in ("", "."):
                 continue
             if part == "..":
                 if entry is None or not entry.is_dir:
-                    return _joined(done), None  # as the kernel: there is no way through a file
+                    return f"/{'/'.join(done)}", None  # as the kernel: there is no way through a file
                 del done[-1:]
-                entry = self._entry(_joined(done))
+                entry = self._entry(f"/{'/'.join(done)}")
                 continue
-            here = _joined([*done, part])
+            here = f"/{'/'.join([*done, part])}"
             entry = self._entry(here)
             if entry is None:
                 return here, None
@@ -197,32 +207,14 @@ class Files:
                 links += 1
                 if links > LINKS:
                     return here, None  # a loop names nothing, as a dangling link: no job gets through
-                done = self._through(here, done, todo)
-                entry = self._entry(_joined(done))  # the target may add nothing: "/" or "."
+                # Put the target of a link before what is left; the parts from which it goes on.
+                target = self._target(here)
+                todo.extendleft(reversed(target.split("/")))
+                done = [] if target.startswith("/") else done
+                entry = self._entry(f"/{'/'.join(done)}")  # the target may add nothing: "/" or "."
             else:
                 done.append(part)
-        return _joined(done), entry
-
-    def _begin(self, path: str) -> tuple[deque[str], _Folder, Optional[str]]:
-        """The parts that are left to resolve, from where, and the folder whose way is not known yet."""
-        if not path.startswith("/"):
-            raise ValueError(f"not an absolute path: {path!r}")
-        folder, _slash, last = path.rpartition("/")
-        known = self._folders.get(folder)
-        if known is not None:
-            return deque((last,)), known, None
-        return deque(path.split("/")), _Folder((), self._entry("/"), 0, ()), folder
-
-    def _keep(self, folder: str, resolved: _Folder) -> None:
-        """The way to a folder holds for all that is asked about in it, as each entry does."""
-        if resolved.entry is not None and resolved.entry.is_dir:
-            self._folders[folder] = resolved
-
-    def _through(self, link: str, done: list[str], todo: deque[str]) -> list[str]:
-        """Put the target of a link before what is left; the parts from which it goes on."""
-        target = self._target(link)
-        todo.extendleft(reversed(target.split("/")))
-        return [] if target.startswith("/") else done
+        return f"/{'/'.join(done)}", entry
 
     def _entry(self, here: str) -> Optional[Entry]:
         if here not in self._entries:
@@ -241,10 +233,6 @@ class Files:
             return self.disk.readlink(self.on_disk(here))
         except OSError as error:
             raise _unreadable(here, error) from error
-
-
-def _joined(parts: list[str]) -> str:
-    return "/" + "/".join(parts)
 
 
 def _unless_absent(path: str, ask: Callable[[], T], absent: U) -> Union[T, U]:

@@ -139,7 +139,11 @@ class Commands:
             return None
         if argv[0] == sys.executable:  # which has loaded already what it would load, to run us
             return self.trust.why_not(argv[0])
-        return self._program_start().why_not(argv, variables)
+        if self._start_of is None:
+            from npudoctor.host.startup.program_start import ProgramStart
+
+            self._start_of = ProgramStart(self._files, self.trust)
+        return self._start_of.why_not(argv, variables)
 
     def path_of(self, folders: Sequence[str]) -> str:
         """These folders as a PATH; for root without those into which others may put programs."""
@@ -180,13 +184,6 @@ class Commands:
     def _holds_programs(self, folder: str) -> bool:
         there = self._files.stat(folder) is not None
         return there and self.trust.why_not_folder(folder) is None
-
-    def _program_start(self) -> ProgramStart:
-        if self._start_of is None:
-            from npudoctor.host.startup.program_start import ProgramStart
-
-            self._start_of = ProgramStart(self._files, self.trust)
-        return self._start_of
 
     def run(
         self,
@@ -251,7 +248,21 @@ class Commands:
     ) -> Answer:
         started = time.monotonic()
         try:
-            child = self._start(command, environment, folder, as_asked[0])
+            with self._starting:  # so that close() knows of it
+                if self._closed:
+                    raise OSError(errno.ECANCELED, os.strerror(errno.ECANCELED))
+                # Not DEVNULL: where a container has no /dev/null, every program would seem to be missing.
+                with open(open_null(), "rb") as nothing:
+                    child = subprocess.Popen(
+                        command,
+                        stdin=nothing,
+                        stdout=subprocess.PIPE,
+                        stderr=subprocess.PIPE,
+                        env=environment,
+                        cwd=folder,
+                        start_new_session=True,
+                    )
+                self._running[child.pid] = (os.path.basename(as_asked[0]), time.monotonic())
         except (OSError, ValueError) as error:
             missing = isinstance(error, FileNotFoundError)
             return Answer(
@@ -269,27 +280,6 @@ class Commands:
             time.monotonic() - started,
             left_behind,
         )
-
-    def _start(
-        self, command: list[str], environment: dict[str, str], folder: Optional[str], name: str
-    ) -> subprocess.Popen[bytes]:
-        """Start it, so that close() knows of it: OSError when it cannot be, or the run is over."""
-        with self._starting:
-            if self._closed:
-                raise OSError(errno.ECANCELED, os.strerror(errno.ECANCELED))
-            # Not DEVNULL: where a container has no /dev/null, every program would seem to be missing.
-            with open(open_null(), "rb") as nothing:
-                child = subprocess.Popen(
-                    command,
-                    stdin=nothing,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    env=environment,
-                    cwd=folder,
-                    start_new_session=True,
-                )
-            self._running[child.pid] = (os.path.basename(name), time.monotonic())
-        return child
 
 
 # The lists by which a shell and what it starts look for more of them.

@@ -12,9 +12,10 @@ from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
 from npudoctor.core.once import Once
 from npudoctor.host.fs.files import Files
-from npudoctor.host.process.commands import Answer, Commands
-from npudoctor.host.python.interpreter_probe import QUESTION, ROOTS_QUESTION, no_answer, words_of
+from npudoctor.host.process.commands import Commands
+from npudoctor.host.python.interpreter_probe import MARK, QUESTION, ROOTS_QUESTION, no_answer
 from npudoctor.host.python.metadata import distributions_in, egg_requirements, metadata_of, parse_headers
+from npudoctor.host.python.shims import shim_target
 from npudoctor.host.python.without_metadata import version_in, without_metadata
 from npudoctor.host.startup.site_folders import (
     PYTHON_LIB,
@@ -182,11 +183,6 @@ class Interpreter:
 
     def _list(self) -> dict[str, list[Distribution]]:
         copies: dict[str, list[Distribution]] = {}
-        for copy in self._scan():
-            copies.setdefault(normal(copy.name), []).append(copy)
-        return copies
-
-    def _scan(self) -> Iterator[Distribution]:
         folders = [folder for folder in self.layout().search_path if folder.startswith("/")]
         # lib64 is often a link to lib: each folder once, under its first name.
         once = {self._files.real(folder): folder for folder in reversed(folders)}
@@ -195,30 +191,27 @@ class Interpreter:
                 names = self._files.names(folder)
                 self._listed.append((folder, frozenset(names)))
                 for words in distributions_in(folder, names):
-                    yield Distribution(*words)
+                    copies.setdefault(normal(words[0]), []).append(Distribution(*words))
+        return copies
 
     def _with_headers(self, distribution: Distribution) -> Distribution:
-        if distribution.folder not in self._read:
-            self._read[distribution.folder] = self._read_headers(distribution)
-        return self._read[distribution.folder]
-
-    def _read_headers(self, distribution: Distribution) -> Distribution:
-        headers = parse_headers(metadata_of(self._files, distribution.folder))
-        named = dict(headers)
-        if "name" not in named:
-            return distribution
-        if "requires-dist" not in named:
-            required = egg_requirements(self._files, distribution.folder)
-            headers += tuple(("requires-dist", line) for line in required)
-        return Distribution(
-            named["name"], named.get("version", distribution.version), distribution.folder, headers
-        )
+        folder = distribution.folder
+        if folder not in self._read:
+            headers = parse_headers(metadata_of(self._files, folder))
+            named = dict(headers)
+            if "name" in named and "requires-dist" not in named:
+                required = egg_requirements(self._files, folder)
+                headers += tuple(("requires-dist", line) for line in required)
+            if "name" in named:
+                version = named.get("version", distribution.version)
+                distribution = Distribution(named["name"], version, folder, headers)
+            self._read[folder] = distribution
+        return self._read[folder]
 
     def _ask(self, commands: Commands) -> Layout:
         """The caller's own variables: a version manager's shim or a conda build may need them."""
         variables = {**self._variables, "LC_ALL": "C"}
-        answer = self._run(commands, [self.path, "-I", "-c", QUESTION], variables, here=True)
-        words = self._words(answer, self.path)
+        words = self._words(commands, [self.path, "-I", "-c", QUESTION], variables, here=True)
         version, machine, prefix, base_prefix, user_site, *search_path = words
         more = self._user_site(user_site) if prefix == base_prefix else Reached()
         path = [*more.first, *self._first(), *more.folders, *search_path]
@@ -233,31 +226,31 @@ class Interpreter:
         if not has_version(self._files, program):
             return None
         variables = {"PATH": commands.trusted_path(), "HOME": "/", "LC_ALL": "C"}
-        answer = self._run(commands, [program, "-I", "-S", "-B", "-c", ROOTS_QUESTION], variables)
-        if answer.ended == "untrusted":
+        words = self._words(commands, [program, "-I", "-S", "-B", "-c", ROOTS_QUESTION], variables)
+        if not words:
             return None
-        version, machine, _prefix, _base, _user, *search_path = self._words(answer, program)
+        version, machine, _prefix, _base, _user, *search_path = words
         named = ".".join(version.split(".")[:2])
         users, sites = self._of_user(program, named), self._sites(program, named)
         path = [*users.first, *sites.first, *self._first(), *users.folders, *search_path, *sites.folders]
         unread = (*users.unread, *sites.unread)
         return Layout(tuple(dict.fromkeys(path)), version, machine, asked=True, unread=unread)
 
-    def _run(
+    def _words(
         self, commands: Commands, argv: Sequence[str], variables: Mapping[str, str], here: bool = False
-    ) -> Answer:
-        return commands.run(argv, timeout=self._timeout, limit=1 << 20, variables=variables, here=here)
-
-    def _words(self, answer: Answer, program: str) -> list[str]:
-        words = words_of(answer)
+    ) -> list[str]:
+        """What it told, without what a wrapper said before; empty where root does not start it."""
+        answer = commands.run(argv, timeout=self._timeout, limit=1 << 20, variables=variables, here=here)
+        if self._as_root and answer.ended == "untrusted":
+            return []
+        _before, mark, text = answer.stdout.rpartition(MARK)
+        words = text.split("\0") if mark and answer.ok else []
         if len(words) < 5:
-            raise no_answer(program, answer, self._as_root)
+            raise no_answer(argv[0], answer, self._as_root)
         return words
 
     def _program(self) -> str:
         """The interpreter itself, where the path is a shim that root does not run."""
-        from npudoctor.host.python.shims import shim_target
-
         return shim_target(self._files, self._variables, self.path, self._here) or self.path
 
     def _first(self) -> list[str]:
@@ -301,7 +294,10 @@ class Interpreter:
 
     def _installed(self, program: str, real: str) -> Iterator[tuple[str, str]]:
         """Each folder of a standard library with its version, and Debian's for all versions, without one."""
-        for prefix in self._prefixes(program, real):
+        # Where its packages may lie: beside its name and beside its file; of a virtual environment that
+        # does not want the system's packages, beside its name only.
+        own, system = (path.rsplit("/", 2)[0] for path in (program, real))
+        for prefix in (own,) if alone(self._files, program) else tuple(dict.fromkeys((own, system))):
             for lib in ("lib", "lib64", "local/lib"):
                 for name in self._files.names(f"{prefix}/{lib}"):
                     match = PYTHON_LIB.match(name)
@@ -310,7 +306,8 @@ class Interpreter:
             yield "", f"{prefix}/lib/python3"
 
     def _packages(self, base: str) -> Reached:
-        return self._reached(f"{base}/site-packages", f"{base}/dist-packages")
+        sites = (f"{base}/site-packages", f"{base}/dist-packages")
+        return sum((reached_from(self._files, site) for site in sites if self._files.stat(site)), Reached())
 
     def _sites(self, program: str, version: str) -> Reached:
         """The folders for packages of one version; each once, as lib64 is often a link to lib."""
@@ -346,13 +343,3 @@ class Interpreter:
         if self._commands is not None and real is not None and not self._is_program(real):
             return _("{path} is not a Python program", path=program)
         return _("there is no lib/pythonX.Y next to {path}", path=program)
-
-    def _reached(self, *sites: str) -> Reached:
-        there = (reached_from(self._files, site) for site in sites if self._files.stat(site))
-        return sum(there, Reached())
-
-    def _prefixes(self, program: str, real: str) -> tuple[str, ...]:
-        """Where its packages may lie: beside its name and beside its file; of a virtual environment that
-        does not want the system's packages, beside its name only."""
-        own, system = (path.rsplit("/", 2)[0] for path in (program, real))
-        return (own,) if alone(self._files, program) else tuple(dict.fromkeys((own, system)))

@@ -33,11 +33,6 @@ ROOTS_QUESTION = (
 )
 
 
-def words_of(answer: Answer) -> list[str]:
-    """What it told, without what a wrapper said before; empty when it did not answer."""
-    return answer.stdout.rpartition(MARK)[2].split("\0") if MARK in answer.stdout and answer.ok else []
-
-
 def no_answer(path: str, answer: Answer, as_root: bool) -> CannotTell:
     """Why there is no answer: that it does not run for the job either, or that it could not be told."""
     # What it died of; where its threads then were tells nobody anything.

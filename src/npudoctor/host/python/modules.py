@@ -41,7 +41,10 @@ class Modules:
         self._files = files
         self._path = [folder for folder in (*before, *layout.search_path) if folder.startswith("/")]
         self._layout = layout
-        self._suffixes = (*_extension_suffixes(layout), *_SOURCES)
+        tag = "".join((layout.version or "").split(".")[:2])
+        machine = layout.machine or "x86_64"
+        tagged = [f".cpython-{tag}-{machine}-linux-{libc}.so" for libc in ("gnu", "musl")] if tag else []
+        self._suffixes = (*[*tagged, ".abi3.so", ".so"], *_SOURCES)
         self._names: dict[str, frozenset[str]] = {}
         self._tops: dict[str, Optional[Module]] = {}
         self._mapped: Optional[dict[str, str]] = None
@@ -66,7 +69,12 @@ class Modules:
 
     def is_open(self, name: str) -> bool:
         """Whether code decides where it, or its parts, are found."""
-        if self._layout.unread or not self._layout.version or self._hooked():
+        # Whether some file may have put in a finder of its own.
+        if (
+            self._layout.unread
+            or not self._layout.version
+            or any(reached_from(self._files, site).unread for site in filter(is_site, self._path))
+        ):
             return True
         first = name.split(".")[0]
         top = self.top(first)
@@ -137,12 +145,22 @@ class Modules:
             self._mapped = {}
             for site in filter(is_site, self._path):
                 for file in sorted(filter(_FINDER.match, self.names(site))):
-                    self._mapped.update(_mapping(self.text(f"{site}/{file}")))
+                    # Name and path of each package in an editable install's table.
+                    text = self.text(f"{site}/{file}")
+                    mapping: dict[str, str] = {}
+                    for match in _MAPPING.finditer(text):
+                        try:
+                            table = ast.literal_eval(match[2])
+                        except (ValueError, SyntaxError, RecursionError, MemoryError):
+                            continue
+                        if match[1] == "MAPPING":
+                            mapping.update(
+                                (str(name), str(path))
+                                for name, path in table.items()
+                                if str(path).startswith("/")
+                            )
+                    self._mapped.update(mapping)
         return self._mapped
-
-    def _hooked(self) -> bool:
-        """Whether some file may have put in a finder of its own."""
-        return any(reached_from(self._files, site).unread for site in filter(is_site, self._path))
 
     def _preset(self, name: str) -> bool:
         """Whether a .pth file makes this package before anything looks for it, as setuptools' -nspkg.pth."""
@@ -155,13 +173,6 @@ class Modules:
         )
 
 
-def _extension_suffixes(layout: Layout) -> list[str]:
-    tag = "".join((layout.version or "").split(".")[:2])
-    machine = layout.machine or "x86_64"
-    tagged = [f".cpython-{tag}-{machine}-linux-{libc}.so" for libc in ("gnu", "musl")] if tag else []
-    return [*tagged, ".abi3.so", ".so"]
-
-
 def _archive_of(files: Files, folder: str) -> tuple[Optional[str], str]:
     """The file on the way to what would be a folder, and what of the way lies in it."""
     inner = ""
@@ -172,18 +183,3 @@ def _archive_of(files: Files, folder: str) -> tuple[Optional[str], str]:
         folder, _slash, last = folder.rpartition("/")
         inner = f"{last}/{inner}"
     return None, ""
-
-
-def _mapping(text: str) -> dict[str, str]:
-    """Name and path of each package in an editable install's table."""
-    mapping: dict[str, str] = {}
-    for match in _MAPPING.finditer(text):
-        try:
-            table = ast.literal_eval(match[2])
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            continue
-        if match[1] == "MAPPING":
-            mapping.update(
-                (str(name), str(path)) for name, path in table.items() if str(path).startswith("/")
-            )
-    return mapping

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Optional
 
 from npudoctor.core.errors import CannotTell
@@ -26,23 +26,25 @@ def shim_target(
     shim = _SHIM.search(head.decode("utf-8", "surrogateescape")) if head.startswith(b"#!") else None
     if shim is None:
         return None
-    name = path.rpartition("/")[2]
-    for program in _programs(files, variables, shim[1], name, here):
-        if program != path and files.stat(program) is not None:
-            return program
-    return None
-
-
-def _programs(
-    files: Files, variables: Mapping[str, str], root: str, name: str, here: Callable[[], Optional[str]]
-) -> Iterator[str]:
+    name, root = path.rpartition("/")[2], shim[1]
     for version in _versions(files, variables, root, here):
         if version == "system":
-            folders = variables.get("PATH", "").split(":")
+            folders = [folder for folder in variables.get("PATH", "").split(":") if folder[:1] == "/"]
             own = (f"{root}/shims", f"{root}/bin")
-            yield from (f"{folder}/{name}" for folder in folders if folder[:1] == "/" and folder not in own)
+            programs = [f"{folder}/{name}" for folder in folders if folder not in own]
         elif _VERSION.match(version) and version.strip("."):
-            yield f"{root}/versions/{_full(files, root, version)}/bin/{name}"
+            names = files.names(f"{root}/versions")
+            # One that is named by its beginning, as 3.11, is its newest release.
+            newer = [known for known in names if re.match(rf"{re.escape(version)}\.\d+\Z", known)]
+            if version not in names and newer:
+                version = max(newer, key=lambda known: int(known.rpartition(".")[2]))
+            programs = [f"{root}/versions/{version}/bin/{name}"]
+        else:
+            continue
+        for program in programs:
+            if program != path and files.stat(program) is not None:
+                return program
+    return None
 
 
 def _versions(
@@ -65,12 +67,3 @@ def _words(files: Files, path: str) -> list[str]:
     except CannotTell:
         return []
     return [word for line in lines for word in line.partition("#")[0].split()]
-
-
-def _full(files: Files, root: str, version: str) -> str:
-    """The newest release of a version that is named by its beginning, as 3.11."""
-    names = files.names(f"{root}/versions")
-    if version in names:
-        return version
-    newer = [name for name in names if re.match(rf"{re.escape(version)}\.\d+\Z", name)]
-    return max(newer, key=lambda name: int(name.rpartition(".")[2]), default=version)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Optional
 
 from npudoctor.core.errors import CannotTell
@@ -45,25 +45,23 @@ class ProgramStart:
 
         What a script starts by itself is by the PATH among these, or is root's own choice.
         """
+        path = argv[0]
         try:
-            return self._why_not(argv, variables, deep)
+            why = self._trust.why_not(path)
+            if why:
+                return why
+            if self._needs_of(path) is not None:
+                why = self._why_not_libraries(path, variables)
+                if not why and is_python(self._files, path):
+                    why = self._why_not_python(argv, variables)
+                return why
+            words = shebang(self._files, path)
+            if not words or not words[0]:
+                return None  # no kernel starts it
+            env = words[0].rpartition("/")[2] == "env"
+            program = self._by_env(words[1:], variables) if env else words[0]
         except CannotTell as unknown:
             return unknown.reason
-
-    def _why_not(self, argv: Sequence[str], variables: Mapping[str, str], deep: int) -> Optional[str]:
-        path = argv[0]
-        why = self._trust.why_not(path)
-        if why:
-            return why
-        if self._needs_of(path) is not None:
-            why = self._why_not_libraries(path, variables)
-            if not why and is_python(self._files, path):
-                why = self._why_not_python(argv, variables)
-            return why
-        words = shebang(self._files, path)
-        if not words or not words[0]:
-            return None  # no kernel starts it
-        program = self._by_env(words[1:], variables) if words[0].rpartition("/")[2] == "env" else words[0]
         if program is None or deep >= DEEP or not program.startswith("/"):
             return _("{path}: could not determine what its first line starts", path=path)
         if program != words[0]:
@@ -120,7 +118,11 @@ class ProgramStart:
         places = dict.fromkeys(self._first_places(path, program, variables))
         why = self._why_not_places(places)
         todo = deque([path])
-        preloaded = [] if why else self._preloaded(variables)
+        preloaded: list[str] = []
+        if not why:
+            named = [variables.get(name, "") for name in ("LD_PRELOAD", "LD_AUDIT")]
+            named.append(self._files.text(PRELOAD) or "")
+            preloaded = [library for library in re.split(r"[\s:]+", " ".join(named)) if library]
         # What is missing the loader passes over; others must not be able to make it.
         why = why or next(
             filter(None, (self._trust.why_not_file(library) for library in preloaded if "/" in library)), None
@@ -164,14 +166,6 @@ class ProgramStart:
             yield from self._expanded(entry, path, program.machine)
         yield from (f"/lib/{program.machine}-linux-gnu", f"/usr/lib/{program.machine}-linux-gnu", *FOLDERS)
 
-    def _preloaded(self, variables: Mapping[str, str]) -> list[str]:
-        named = [
-            variables.get("LD_PRELOAD", ""),
-            variables.get("LD_AUDIT", ""),
-            self._files.text(PRELOAD) or "",
-        ]
-        return [library for library in re.split(r"[\s:]+", " ".join(named)) if library]
-
     def _why_not_places(self, places: Mapping[str, None]) -> Optional[str]:
         """Of folders in which the loader looks, and those in them for some processors."""
         for place in places:
@@ -187,16 +181,18 @@ class ProgramStart:
         return None
 
     def _candidates(self, name: str, by: str, places: Sequence[str], machine: str) -> Iterator[str]:
+        paths: Iterable[str]
         if "/" in name:
-            yield from filter(self._may_be, self._expanded(name, by, machine))
-            return
-        folders = (folder for place in places for folder in self._below[place])
-        paths = (*(f"{folder}/{name}" for folder in folders), *self._copies(machine).get(name, ()))
-        yield from filter(self._may_be, paths)
-
-    def _may_be(self, path: str) -> bool:
-        """Whether there is such a file; of one by the working directory that is not to be known."""
-        return not path.startswith("/") or self._files.stat(path) is not None
+            paths = self._expanded(name, by, machine)
+        else:
+            if machine not in self._caches:
+                self._caches[machine] = read_copies(self._files, machine)
+            folders = (folder for place in places for folder in self._below[place])
+            paths = (*(f"{folder}/{name}" for folder in folders), *self._caches[machine].get(name, ()))
+        for path in paths:
+            # Whether there is such a file by the working directory is not to be known.
+            if not path.startswith("/") or self._files.stat(path) is not None:
+                yield path
 
     def _expanded(self, text: str, file: str, machine: str) -> Iterator[str]:
         """The paths that an entry may mean, as $ORIGIN may be by name or by file."""
@@ -214,11 +210,6 @@ class ProgramStart:
         if path not in self._needs:
             self._needs[path] = needs_of(self._files, path)
         return self._needs[path]
-
-    def _copies(self, machine: str) -> dict[str, list[str]]:
-        if machine not in self._caches:
-            self._caches[machine] = read_copies(self._files, machine)
-        return self._caches[machine]
 
 
 def _is_standard(loader: Optional[str]) -> bool:

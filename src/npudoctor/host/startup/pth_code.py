@@ -116,29 +116,28 @@ class _Reader:
     def is_harmless(self, node: ast.AST) -> bool:
         if isinstance(node, ast.Call):
             inner = [*node.args, *(word.value for word in node.keywords)]
-            return self._is_harmless_call(node) and all(map(self.is_harmless, inner))
+            return self._is_harmless_function(node) and all(map(self.is_harmless, inner))
         if isinstance(node, ast.Attribute):
             return isinstance(node.ctx, ast.Load) and self._dotted(node) in _VALUES
         if isinstance(node, ast.Name):
             return node.id in self._bound or node.id in _ERRORS
         return all(map(self.is_harmless, ast.iter_child_nodes(node)))
 
-    def _is_harmless_call(self, call: ast.Call) -> bool:
+    def _is_harmless_function(self, call: ast.Call) -> bool:
         function = call.func
+        if isinstance(function, ast.Name) and function.id == "exec":
+            text = call.args[0] if len(call.args) == 1 and not call.keywords else None
+            if not isinstance(text, ast.Constant) or not isinstance(text.value, str):
+                return False
+            return _is_harmless(text.value, self._modules, self._bound, self._deep + 1)
         if isinstance(function, ast.Name):
-            return function.id in _BUILT_IN or (function.id == "exec" and self._is_harmless_exec(call))
+            return function.id in _BUILT_IN
         if not isinstance(function, ast.Attribute):
             return False
         dotted = self._dotted(function)
         if dotted is not None:
             return dotted in _CALLS
         return function.attr in _METHODS.split() and self.is_harmless(function.value)
-
-    def _is_harmless_exec(self, call: ast.Call) -> bool:
-        text = call.args[0] if len(call.args) == 1 and not call.keywords else None
-        if not isinstance(text, ast.Constant) or not isinstance(text.value, str):
-            return False
-        return _is_harmless(text.value, self._modules, self._bound, self._deep + 1)
 
     def _dotted(self, node: ast.Attribute) -> object:
         """The name with its module, as os.path.isfile; None where it does not begin with one."""

@@ -99,18 +99,16 @@ class _Start:
         """From where it looks for its standard library upwards: what pyvenv.cfg calls its home, else the
         folder of its file. Before 3.11 the pyvenv.cfg beside its file counts, since then that by its name."""
         real = (self._files.real(self._path) or self._path).rpartition("/")[0] or "/"
-        homes = {folder: self._homes_beside(folder) for folder in self._program_folders()}
+        homes: dict[str, list[str]] = {}
+        for folder in self._program_folders():
+            homes[folder] = []
+            for place in dict.fromkeys((folder, folder.rpartition("/")[0] or "/")):
+                self._ask(self._trust.why_not_folder(place))
+                if self._files.lstat(f"{place}/pyvenv.cfg") is not None:
+                    self._ask(self._trust.why_not(f"{place}/pyvenv.cfg"))
+                    homes[folder] += self._homes(f"{place}/pyvenv.cfg")
         found_homes = [home for beside in homes.values() for home in beside]
         return list(dict.fromkeys(found_homes if homes.get(real) else [real, *found_homes]))
-
-    def _homes_beside(self, folder: str) -> list[str]:
-        homes: list[str] = []
-        for place in dict.fromkeys((folder, folder.rpartition("/")[0] or "/")):
-            self._ask(self._trust.why_not_folder(place))
-            if self._files.lstat(f"{place}/pyvenv.cfg") is not None:
-                self._ask(self._trust.why_not(f"{place}/pyvenv.cfg"))
-                homes += self._homes(f"{place}/pyvenv.cfg")
-        return homes
 
     def _homes(self, configuration: str) -> Iterator[str]:
         for line in (self._files.text(configuration) or "").splitlines():
@@ -132,14 +130,12 @@ class _Start:
         while here != "/":  # where releases before 3.11 do not look
             self._ask(self._trust.why_not_folder(here))
             libraries = [f"{here.rstrip('/')}/{lib}/python{self._version}" for lib in _LIBS]
-            if any(self._has_landmark(library) for library in libraries):
+            landmarks = (f"{library}/{name}" for library in libraries for name in ("os.py", "os.pyc"))
+            if any(self._files.stat(landmark) is not None for landmark in landmarks):
                 self._judge_library(libraries)
                 return here
             here = here.rpartition("/")[0] or "/"
         raise self._unknown()
-
-    def _has_landmark(self, library: str) -> bool:
-        return any(self._files.stat(f"{library}/{name}") is not None for name in ("os.py", "os.pyc"))
 
     def _judge_library(self, libraries: list[str]) -> None:
         if not any(self._files.stat(f"{library}/lib-dynload") for library in libraries):
@@ -153,17 +149,14 @@ class _Start:
                 continue
             if self._libraries is not None:
                 self._ask(self._trust.why_not_tree(library))
-                self._judge_extensions(f"{library}/lib-dynload", self._libraries)
+                for name in self._files.names(f"{library}/lib-dynload"):
+                    if name.endswith(".so"):
+                        self._ask(self._libraries(f"{library}/lib-dynload/{name}"))
             packages = [f"{library}/{name}" for name in _PACKAGES if self._files.stat(f"{library}/{name}")]
             for place in (library, *packages):
                 self._ask(self._trust.why_not_entries(place))
                 self._ask(self._trust.why_not_entries(f"{place}/__pycache__"))
             self._ask(self._trust.why_not_entries(f"{library}/lib-dynload"))
-
-    def _judge_extensions(self, folder: str, libraries: Judge) -> None:
-        for name in self._files.names(folder):
-            if name.endswith(".so"):
-                self._ask(libraries(f"{folder}/{name}"))
 
     def _judge_sites(self, prefixes: list[str]) -> None:
         """The folders for packages, those to which their .pth files lead, and root's own."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Optional
 
 from npudoctor.core.errors import CannotTell
@@ -17,6 +17,7 @@ PYTHON_LIB = pattern(r"python(\d+\.\d+)\Z")
 _EDITABLE = "__editable__."  # setuptools: __editable__.NAME-VERSION.pth beside NAME-VERSION.dist-info
 _FINDER = pattern(r"import (__editable___\w+_finder); \1\.install\(\)\s*\Z")
 _END = pattern(r"\r\n|\r|\n")
+_CODE = ("import ", "import\t")  # as `site` tells it
 _OWN_CODE = ("sitecustomize.py", "usercustomize.py")
 
 
@@ -68,40 +69,35 @@ def is_site(folder: str) -> bool:
 def _of_pth(files: Files, site: str, name: str, beside: list[str]) -> Reached:
     path = f"{site}/{name}"
     try:
-        lines = _lines(files, path)
-        folders = tuple(folder for folder in _plain(site, lines or ()) if files.stat(folder))
+        content = files.read(path, PTH_LIMIT) or b""
+        text = content.decode("utf-8", "surrogateescape")
+        lines = text.splitlines()
+        # The releases of Python must agree what its lines are: since 3.13 a mark of the byte order is passed
+        # over, and a line ends at more signs.
+        agreed = lines == _END.split(text)[: len(lines)] and not text.startswith("\ufeff")
+        if not agreed or len(content) >= PTH_LIMIT:
+            return Reached(unread=(path,))
+        code = [line for line in lines if line.startswith(_CODE)]
+        named = [line.rstrip() for line in lines if line.strip() and not line.startswith(("#", *_CODE))]
+        paths = (posixpath.normpath(posixpath.join(site, line)) for line in named)
+        folders = tuple(folder for folder in paths if files.stat(folder))
     except CannotTell:
-        lines, folders = None, ()
-    if lines is None:
         return Reached(unread=(path,))
     if name.startswith("."):
         # Passed over since 3.8.19, 3.9.19, 3.10.14, 3.11.8 and 3.12.2.
         return Reached(unread=(path,) if any(line.strip() for line in lines) else ())
-    code = [line for line in lines if _is_code(line)]
+    if not code:
+        return Reached(folders)
+    from npudoctor.host.startup.pth_code import leads_nowhere, puts_first  # few have such lines
+    from npudoctor.host.startup.pth_modules import imports_what_leads_nowhere
+
     own = [line for line in code if _FINDER.match(line) and _is_editable(name, beside)]
-    first = folders if any(map(_puts_first, code)) else ()
-    if any(line not in own and not _harmless(files, site, line) for line in code):
-        return Reached(folders, (path,), first=first)
+    # easy_install's, which moves what its file named to the front.
+    first = folders if any("sys.__plen:" in line and puts_first(line) for line in code) else ()
+    for line in code:
+        if line not in own and not leads_nowhere(line) and not imports_what_leads_nowhere(files, site, line):
+            return Reached(folders, (path,), first=first)
     return Reached(folders, finders=(path,) if own else (), first=first)
-
-
-def _puts_first(line: str) -> bool:
-    """Whether it is easy_install's, which moves what its file named to the front."""
-    if "sys.__plen:" not in line:
-        return False
-    from npudoctor.host.startup.pth_code import puts_first  # few have such lines
-
-    return puts_first(line)
-
-
-def _lines(files: Files, path: str) -> Optional[list[str]]:
-    """None where it is too long, or the releases of Python do not agree what its lines are: since 3.13 a mark
-    of the byte order is passed over, and a line ends at more signs."""
-    content = files.read(path, PTH_LIMIT) or b""
-    text = content.decode("utf-8", "surrogateescape")
-    lines = text.splitlines()
-    agreed = lines == _END.split(text)[: len(lines)] and not text.startswith("\ufeff")
-    return lines if agreed and len(content) < PTH_LIMIT else None
 
 
 def user_folders(files: Files, variables: Mapping[str, str], program: str, version: str) -> Reached:
@@ -111,8 +107,14 @@ def user_folders(files: Files, variables: Mapping[str, str], program: str, versi
     """
     if variables.get("PYTHONNOUSERSITE"):
         return Reached()
+    named, home = variables.get("PYTHONUSERBASE"), variables.get("HOME") or home_of(files, 0) or "/root"
+    bases = [named or f"{home}/.local"]
+    entry = files.lstat(program)
+    owner = home_of(files, entry.uid) if entry is not None and entry.uid else None
+    if owner is not None and not named:
+        bases.append(f"{owner}/.local")
     reached = Reached()
-    for base in dict.fromkeys(_bases(files, variables, program)):
+    for base in dict.fromkeys(base for base in bases if base.startswith("/")):
         site = f"{base}/lib/python{version}/site-packages"
         try:
             reached += reached_from(files, site) if files.stat(site) else Reached()
@@ -121,38 +123,8 @@ def user_folders(files: Files, variables: Mapping[str, str], program: str, versi
     return reached
 
 
-def _bases(files: Files, variables: Mapping[str, str], program: str) -> Iterator[str]:
-    named, home = variables.get("PYTHONUSERBASE"), variables.get("HOME") or home_of(files, 0) or "/root"
-    for folder in (named, f"{home}/.local" if not named else None):
-        if folder and folder.startswith("/"):
-            yield folder
-    entry = files.lstat(program)
-    owner = home_of(files, entry.uid) if entry is not None and entry.uid else None
-    if owner is not None and not named:
-        yield f"{owner}/.local"
-
-
-def _plain(site: str, lines: Sequence[str]) -> Iterator[str]:
-    for line in lines:
-        if line.strip() and not line.startswith("#") and not _is_code(line):
-            yield posixpath.normpath(posixpath.join(site, line.rstrip()))
-
-
-def _is_code(line: str) -> bool:
-    """As `site` tells it."""
-    return line.startswith(("import ", "import\t"))
-
-
 def _is_editable(name: str, beside: list[str]) -> bool:
     return name.startswith(_EDITABLE) and f"{name[len(_EDITABLE) : -len('.pth')]}.dist-info" in beside
-
-
-def _harmless(files: Files, site: str, line: str) -> bool:
-    """Whether a line of code leads to no folder for packages and no module elsewhere."""
-    from npudoctor.host.startup.pth_code import leads_nowhere  # few have such lines
-    from npudoctor.host.startup.pth_modules import imports_what_leads_nowhere
-
-    return leads_nowhere(line) or imports_what_leads_nowhere(files, site, line)
 
 
 def alone(files: Files, program: str) -> bool:

@@ -39,7 +39,9 @@ def startup_statements(text: str) -> Iterator[StartupStatement]:
     tree = parse_source(text)
     body = tree.body if tree else []
     bound = {
-        name.id for name in ast.walk(ast.Module(body, [])) if isinstance(name, ast.Name) and _stored(name)
+        name.id
+        for name in ast.walk(ast.Module(body, []))
+        if isinstance(name, ast.Name) and (not isinstance(name.ctx, ast.Load))
     }
     bound |= {
         definition.name for definition in body if isinstance(definition, (ast.FunctionDef, ast.ClassDef))
@@ -52,10 +54,6 @@ def startup_statements(text: str) -> Iterator[StartupStatement]:
         if kind in ("ends", "raises"):
             return
         certain = certain and (isinstance(node, _PLAIN) or _is_constant(node))
-
-
-def _stored(name: ast.Name) -> bool:
-    return not isinstance(name.ctx, ast.Load)
 
 
 def _kind(node: ast.stmt, bound: set[str]) -> tuple[str, str]:
