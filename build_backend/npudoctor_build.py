@@ -74,7 +74,7 @@ def compile_signatures(root: Path = ROOT) -> Path:
 
 def compile_plain_table(root: Path = ROOT) -> Path:
     """Make the table by which plain command lines are read without typer, and return the file."""
-    _run_package(root, "from npudoctor.cli.companions.plain_table import write; write()")
+    _run_package(root, "from npudoctor.cli.companions.share import write_plain_table as write; write()")
     return root / "src" / "npudoctor" / "cli" / "arguments" / "plain.json"
 
 

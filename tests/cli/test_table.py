@@ -17,7 +17,8 @@ from npudoctor.cli.app import command_line
 from npudoctor.cli.arguments import parsing
 from npudoctor.cli.arguments.table import FILE, read_line
 from npudoctor.cli.caller import Caller
-from npudoctor.cli.companions.plain_table import plain_table, write
+from npudoctor.cli.companions.plain_table import plain_table
+from npudoctor.cli.companions.share import write_plain_table
 
 from .command import Npudoctor
 
@@ -100,7 +101,7 @@ def _commands(hidden: bool) -> Any:
 def table(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A table made of what is declared now, whatever was built before."""
     path = tmp_path_factory.mktemp("table") / "plain.json"
-    write(str(path))
+    write_plain_table(str(path))
     return str(path)
 
 

@@ -1,10 +1,8 @@
 """The table by which plain lines are read without typer (cli/arguments/table.py): made of what the commands
-declare; the build writes it."""
+declare."""
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterator
 from importlib import import_module
 from typing import Any, get_args
@@ -13,7 +11,6 @@ from npudoctor.cli.app import command_line, place_of
 from npudoctor.cli.arguments import options as o
 from npudoctor.cli.arguments.fleet_commands import HIDDEN
 from npudoctor.cli.arguments.parsing import evaluated_hints
-from npudoctor.cli.arguments.table import FILE
 
 # By the types in hints: versions of typer differ in what else they know of a parameter.
 _KINDS: dict[Any, str] = {o.Text: "value", str: "value", o.Texts: "list", bool: "switch", int: "count"}
@@ -60,11 +57,3 @@ def _rows(click: Any, words: tuple[str, ...]) -> Iterator[tuple[str, dict[str, A
             },
         },
     )
-
-
-def write(path: str = FILE) -> None:
-    """Write the table as a whole: another npudoctor of this tree may be reading it."""
-    scratch = f"{path}.{os.getpid()}"
-    with open(scratch, "w", encoding="utf-8") as file:
-        json.dump(plain_table(), file, separators=(",", ":"))
-    os.replace(scratch, path)

@@ -1,14 +1,20 @@
-"""Writes the files that are installed below share/; the build runs this in a process of its own."""
+"""Writes what is made of the command line: the files below share/, and the table of plain lines.
+
+The build runs this in a process of its own.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 
+from npudoctor.cli.arguments.table import FILE
 from npudoctor.cli.companions.bash import bash_completion
 from npudoctor.cli.companions.fish import fish_completion
 from npudoctor.cli.companions.grammar import command_tree, known_words
 from npudoctor.cli.companions.man import manual_pages
+from npudoctor.cli.companions.plain_table import plain_table
 from npudoctor.cli.companions.zsh import zsh_completion
 from npudoctor.core import messages
 
@@ -41,3 +47,11 @@ def write(folder: str, language: str) -> None:
         os.makedirs(os.path.dirname(target), exist_ok=True)
         with open(target, "w", encoding="utf-8") as file:
             file.write(text)
+
+
+def write_plain_table(path: str = FILE) -> None:
+    """Write the table as a whole: another npudoctor of this tree may be reading it."""
+    scratch = f"{path}.{os.getpid()}"
+    with open(scratch, "w", encoding="utf-8") as file:
+        json.dump(plain_table(), file, separators=(",", ":"))
+    os.replace(scratch, path)
