@@ -80,7 +80,11 @@ def disk_space(host: Host) -> Iterator[Union[Finding, Facts]]:
                 none = space.inodes_free < NO_INODES
                 yield Finding(
                     "disk-space.no-inodes" if none else "disk-space.few-inodes",
-                    _("only {count} more files can be created: {paths}", count=space.inodes_free, paths=paths),
+                    _(
+                        "only {count} more files can be created: {paths}",
+                        count=space.inodes_free,
+                        paths=paths,
+                    ),
                     evidence=evidence,
                     action=Action.CLEANUP,
                 )
