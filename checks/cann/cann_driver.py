@@ -179,11 +179,11 @@ def _interfaces(install: Install, driver: Package, required: Mapping[str, str]) 
     for name, wanted in required.items():
         mine = driver.settings.get(f"{name}_version")
         if mine and accepts(mine, wanted) is False:
-            text = _(
+            message = _(
                 "{cann} requires the driver interface {name} {wanted}, but the driver {driver} has {mine}"
             )
             yield _finding(
-                "cann-driver.interface-too-old", text, install, driver, name=name, wanted=wanted, mine=mine
+                "cann-driver.interface-too-old", message, install, driver, name=name, wanted=wanted, mine=mine
             )
 
 

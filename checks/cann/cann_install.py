@@ -179,7 +179,15 @@ def _dangling(host: Host, variables: Mapping[str, str], active: Optional[Install
         beside = [install for install in installs_of(host) if install.path.rpartition("/")[0] == folder]
         fix = None
         if places[first] == [first] and len(beside) == 1:
-            fix = _link_to(host, first, beside[0])
+            # By root, unless the folder in which the link lies is the user's own.
+            other = beside[0]
+            directory = host.files.stat(first.rpartition("/")[0] or "/")
+            fix = Fix(
+                _("point {place} to {path}", place=first, path=other.path),
+                steps=(Command(("ln", "-sfn", other.path, f"{host.options.root or ''}{first}")),),
+                risk=Risk.MANUAL,
+                needs_root=directory is None or directory.uid != job_user(host).euid,
+            )
         yield Finding(
             "cann-install.dangling-latest",
             text.format(place=first),
@@ -253,17 +261,6 @@ def _not_readable(reason: str, severity: Severity, user: str) -> Finding:
         severity=severity,
         evidence=(_("an installation with --install-for-all can be read by every user"),),
         action=Action.CONFIG,
-    )
-
-
-def _link_to(host: Host, place: str, other: Install) -> Fix:
-    """By root, unless the folder in which the link lies is the user's own."""
-    folder = host.files.stat(place.rpartition("/")[0] or "/")
-    return Fix(
-        _("point {place} to {path}", place=place, path=other.path),
-        steps=(Command(("ln", "-sfn", other.path, f"{host.options.root or ''}{place}")),),
-        risk=Risk.MANUAL,
-        needs_root=folder is None or folder.uid != job_user(host).euid,
     )
 
 

@@ -232,17 +232,17 @@ class LibraryJudge:
             yield self._missing("library-path.driver-not-found", text, driver, None, echo_of)
         if others:
             text = _("the loader does not find {names}, and neither CANN nor the driver has it")
-            yield self._missing("library-path.not-found", text, others, None, self._causes(others))
-
-    def _causes(self, missing: list[Missing]) -> tuple[str, ...]:
-        # A framework's own files are named by path: they are there, and passed over.
-        names = [library.name for library in missing if not library.name.startswith("/")]
-        if not names:
-            return ("conflicting-packages.other-machine",)
-        if any(map(self.libraries.is_unreadable, names)):
-            return ("cann-install.not-readable",)
-        elsewhere = all(map(self.libraries.is_for_other_machine, names))
-        return ("cann-install.wrong-machine",) if elsewhere else ()
+            causes: tuple[str, ...]
+            # A framework's own files are named by path: they are there, and passed over.
+            names = [library.name for library in others if not library.name.startswith("/")]
+            if not names:
+                causes = ("conflicting-packages.other-machine",)
+            elif any(map(self.libraries.is_unreadable, names)):
+                causes = ("cann-install.not-readable",)
+            else:
+                elsewhere = all(map(self.libraries.is_for_other_machine, names))
+                causes = ("cann-install.wrong-machine",) if elsewhere else ()
+            yield self._missing("library-path.not-found", text, others, None, causes)
 
     def _stub_first(self) -> Iterator[Finding]:
         shadowing = [stub for stub in self.job.stubs if self.libraries.folder_of(stub.name)]

@@ -81,24 +81,20 @@ def _not_opened(host: Host, raised: Raised, match: re.Match[str], owner: Optiona
         text = _("{user} needs the library {library}, which is not found", library=library, user=user)
         return Cause(text, raised, _words(library, None), vague=True)
     if entry is not None:
-        return _passed_over(host, raised, library, owner)
+        # A library that is there: of another processor, the loader does not even say that it saw it.
+        path = path_of(owner)
+        machine, here = _machine(host, path), host.interpreter.layout().machine
+        if machine and here and machine != here:
+            message = _("{file} was built for {machine}, but this machine is {here}")
+            message = message.format(file=_file(path, owner), machine=machine, here=here)
+            return _cause(raised, message, path, owner, _reinstall(host, owner))
+        message = _("the loader does not search {folder} of {package}, where {library} is")
+        message = message.format(library=library, folder=path.rpartition("/")[0], package=owner.label)
+        fix = remedies.by_hand(_("ldd the file that needs it; reinstall {package}", package=owner.label))
+        return _cause(raised, message, path, owner, fix)
     text = _("{path} of {package} is missing; {user} needs it")
     text = text.format(path=path_of(owner), package=owner.label, user=user)
     return _cause(raised, text, library, owner, _reinstall(host, owner))
-
-
-def _passed_over(host: Host, raised: Raised, library: str, owner: Owner) -> Cause:
-    """A library that is there: of another processor, the loader does not even say that it saw it."""
-    path = path_of(owner)
-    machine, here = _machine(host, path), host.interpreter.layout().machine
-    if machine and here and machine != here:
-        text = _("{file} was built for {machine}, but this machine is {here}")
-        text = text.format(file=_file(path, owner), machine=machine, here=here)
-        return _cause(raised, text, path, owner, _reinstall(host, owner))
-    text = _("the loader does not search {folder} of {package}, where {library} is")
-    text = text.format(library=library, folder=path.rpartition("/")[0], package=owner.label)
-    fix = remedies.by_hand(_("ldd the file that needs it; reinstall {package}", package=owner.label))
-    return _cause(raised, text, path, owner, fix)
 
 
 def _machine(host: Host, path: str) -> Optional[str]:

@@ -26,7 +26,6 @@ from npudoctor.facts.npu.visible import (
     LONGEST,
     RUNTIME,
     SLURM,
-    VisibleNpus,
     listed_ids,
     numbers,
     runtime_ids,
@@ -102,50 +101,51 @@ def device_visibility(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     values = {name: variables[name][:SHOWN] for name in (RUNTIME, CONTAINER, *SLURM) if name in variables}
     yield Facts({"nodes": list(host.npus.nodes), "variables": values})
-    yield from _judge_runtime(host)
+    # What the runtime makes of its own variable.
+    value = host.variables.get(RUNTIME)
+    if value is not None:
+        if not value.strip():
+            yield _finding("device-visibility.empty", _("{name} is set but empty"), value, _unset(value))
+        elif len(value) > LONGEST:
+            yield _too_long(RUNTIME, value, _unset(value))
+        else:
+            count = len(host.npus.nodes)
+            seen = runtime_ids(value, count)
+            better = sorted({number for number in listed_ids(value) or () if number < count})
+            fix = _export(better, value) if better else _unset(value)
+            if not seen.ids:
+                text = _("{name}={value} leaves the job no device: there are {count}, counted from 0")
+                yield _finding("device-visibility.none-left", text, value, fix, count=count)
+            elif seen.stopped:
+                ids = _joined(seen.ids)
+                if seen.strange:
+                    message = _("{name}={value} is read as {ids}: the rest is not a list of ids ({rest})")
+                    cut = _finding(
+                        "device-visibility.cut",
+                        message,
+                        value,
+                        fix,
+                        ids=ids,
+                        rest=_shown(seen.stopped, repr(seen.stopped)),
+                    )
+                else:
+                    message = _("{name}={value} is read as {ids}: there are {count} devices, counted from 0")
+                    cut = _finding(
+                        "device-visibility.no-such-device", message, value, fix, ids=ids, count=count
+                    )
+                yield cut
+            if any(first >= second for first, second in zip(seen.ids, seen.ids[1:])):
+                text = _("{name}={value}: the ids must be ascending and unique")
+                yield _finding(
+                    "device-visibility.not-ascending", text, value, _export(sorted(set(seen.ids)), value)
+                )
     yield from _judge_container(host)
     yield from _judge_slurm(host)
-
-
-def _judge_runtime(host: Host) -> Iterator[Finding]:
-    """What the runtime makes of its own variable."""
-    value = host.variables.get(RUNTIME)
-    if value is None:
-        return
-    if not value.strip():
-        yield _finding("device-visibility.empty", _("{name} is set but empty"), value, _unset(value))
-        return
-    if len(value) > LONGEST:
-        yield _too_long(RUNTIME, value, _unset(value))
-        return
-    count = len(host.npus.nodes)
-    seen = runtime_ids(value, count)
-    better = sorted({number for number in listed_ids(value) or () if number < count})
-    fix = _export(better, value) if better else _unset(value)
-    if not seen.ids:
-        text = _("{name}={value} leaves the job no device: there are {count}, counted from 0")
-        yield _finding("device-visibility.none-left", text, value, fix, count=count)
-    elif seen.stopped:
-        yield _cut(value, seen, count, fix)
-    if any(first >= second for first, second in zip(seen.ids, seen.ids[1:])):
-        text = _("{name}={value}: the ids must be ascending and unique")
-        yield _finding("device-visibility.not-ascending", text, value, _export(sorted(set(seen.ids)), value))
 
 
 def _too_long(name: str, value: str, fix: Optional[Fix]) -> Finding:
     text = _("{name} has {count} characters and begins with {value}: it is not a device list")
     return _finding("device-visibility.bad-value", text, value, fix, name=name, count=len(value))
-
-
-def _cut(value: str, seen: VisibleNpus, count: int, fix: Fix) -> Finding:
-    ids = _joined(seen.ids)
-    if seen.strange:
-        text = _("{name}={value} is read as {ids}: the rest is not a list of ids ({rest})")
-        return _finding(
-            "device-visibility.cut", text, value, fix, ids=ids, rest=_shown(seen.stopped, repr(seen.stopped))
-        )
-    text = _("{name}={value} is read as {ids}: there are {count} devices, counted from 0")
-    return _finding("device-visibility.no-such-device", text, value, fix, ids=ids, count=count)
 
 
 def _judge_container(host: Host) -> Iterator[Finding]:

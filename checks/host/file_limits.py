@@ -177,20 +177,16 @@ def _raise_hard_limit(host: Host) -> Fix:
         )
         step = Command(("systemctl", "edit", unit))
         return Fix(title.format(number=number), (step,), risk=Risk.MANUAL)
-    return _for_logins(host)
-
-
-def _for_logins(host: Host) -> Fix:
     # Few bytes: of 4 MiB and more the kernel refuses to read anything of /proc/sys.
     most = (host.running_files.text(NR_OPEN, 1 << 10) or "").strip()
-    number = min(RECOMMENDED, int(most)) if most.isdigit() else 0
+    count = min(RECOMMENDED, int(most)) if most.isdigit() else 0
     # The star is for everybody but root.
-    content = "".join(f"{who} - nofile {number}\n" for who in ("*", "root"))
-    why = _obstacle(host, number, content)
+    content = "".join(f"{who} - nofile {count}\n" for who in ("*", "root"))
+    why = _obstacle(host, count, content)
     if why:
         return Fix(why, risk=Risk.MANUAL)
-    title = _("raise both limits as root, then log in again; a service needs LimitNOFILE instead")
-    return Fix(title, (WriteFile.at(host, LIMITS, content),), risk=Risk.CAUTION)
+    heading = _("raise both limits as root, then log in again; a service needs LimitNOFILE instead")
+    return Fix(heading, (WriteFile.at(host, LIMITS, content),), risk=Risk.CAUTION)
 
 
 def _obstacle(host: Host, number: int, content: str) -> Optional[str]:

@@ -146,14 +146,14 @@ def _look(host: Host, path: str) -> JobFolder:
 
 def _expect_known(host: Host, folders: Iterable[JobFolder]) -> None:
     """Unknown where it cannot be told whether the job's user may write to one of them."""
-    for folder in folders:
-        if folder.writable is None:
+    for place in folders:
+        if place.writable is None:
             raise Unknown(
                 _(
                     "could not determine whether {user} may write to {path}: it may have an access control "
                     "list",
                     user=job_user(host).user,
-                    path=folder.path,
+                    path=place.path,
                 )
             )
 
@@ -204,7 +204,17 @@ def _fix(host: Host, place: JobFolder, variable: str) -> Optional[Fix]:
         title = _("use /tmp instead, in the shell that starts the job")
         return Fix(title, steps=steps, risk=Risk.MANUAL, needs_root=False)
     if place.mount is not None and place.mount.read_only:
-        return _writable_again(host, place)
+        if host.system.container():
+            return Fix(
+                _(
+                    "ask whoever starts the container to provide a writable {path}: --tmpfs {path}",
+                    path=place.path,
+                ),
+                risk=Risk.MANUAL,
+            )
+        commands = (Command(("mount", "-o", "remount,rw", place.mount.point)),)
+        heading = _("mount it writable, once `dmesg` shows no error of that file system")
+        return Fix(heading, steps=commands, risk=Risk.MANUAL)
     if place.entry is None:
         steps = (Command(("mkdir", "-m", f"{OPEN:o}", place.path)),)
         return Fix(_("create the folder"), steps=steps, risk=Risk.MANUAL)
@@ -216,21 +226,6 @@ def _fix(host: Host, place: JobFolder, variable: str) -> Optional[Fix]:
         undo=Command(("chmod", f"{place.entry.permissions:o}", place.path)).lines(),
         risk=Risk.MANUAL,
     )
-
-
-def _writable_again(host: Host, place: JobFolder) -> Fix:
-    if host.system.container():
-        return Fix(
-            _(
-                "ask whoever starts the container to provide a writable {path}: --tmpfs {path}",
-                path=place.path,
-            ),
-            risk=Risk.MANUAL,
-        )
-    point = place.mount.point if place.mount else place.path
-    steps = (Command(("mount", "-o", "remount,rw", point)),)
-    title = _("mount it writable, once `dmesg` shows no error of that file system")
-    return Fix(title, steps=steps, risk=Risk.MANUAL)
 
 
 def _judge_mindspore(host: Host, path: str) -> Iterator[Finding]:

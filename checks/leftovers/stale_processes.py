@@ -27,7 +27,6 @@ from npudoctor.host.users.accounts import user_names
 
 if TYPE_CHECKING:
     from npudoctor.host.process.processes import Process
-    from npudoctor.proof.ending import Endings
     from npudoctor.proof.stale import StaleJudge
     from npudoctor.proof.two_samples import Holder
 
@@ -351,19 +350,15 @@ def _sorted_out(
         if pid not in kept and owner is not None:
             groups.setdefault((over, owner), set()).add(pid)
     for pids in groups.values():
-        _without_parents_of_others(endings, pids, kept)
+        # Take out whose child would be left: then its own parent has one that would be left, too.
+        for process_id in endings.children_first(pids):
+            child = endings.unproven_child(process_id, pids)
+            if child is not None:
+                pids.discard(process_id)
+                kept[process_id] = _("it has a child {child} that does not end with it", child=child)
     steps = []
     for (_over, owner), pids in sorted(groups.items()):
         if pids:
             marks = [endings.mark(pid) for pid in endings.children_first(pids)]
             steps.append(SignalProcess(tuple(mark for mark in marks if mark is not None), owner))
     return steps, kept
-
-
-def _without_parents_of_others(endings: Endings, pids: set[int], kept: dict[int, str]) -> None:
-    """Take out whose child would be left: then its own parent has one that would be left, too."""
-    for pid in endings.children_first(pids):
-        child = endings.unproven_child(pid, pids)
-        if child is not None:
-            pids.discard(pid)
-            kept[pid] = _("it has a child {child} that does not end with it", child=child)

@@ -28,7 +28,6 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.mounts import mount_of, parse_mountinfo
 from npudoctor.facts.job.working_directory import job_user
 from npudoctor.facts.leftovers.owners import selected_owner
-from npudoctor.host.fs.files import Entry
 from npudoctor.host.users.accounts import home_of, user_names
 
 if TYPE_CHECKING:
@@ -158,6 +157,15 @@ def _lock(host: Host, path: str) -> Iterator[Finding]:
     words = {"path": path, "minutes": int(age // 60)}
     line = f"{path} uid={entry.uid} size={entry.size} ino={entry.ino}"
     if free:
+        # By a step that proves once more that nobody has the lock open, where the file system can tell.
+        from npudoctor.proof.unused import LEASED, mark_of
+
+        if kind not in LEASED:
+            unlocking = _removal(host, entry.uid, (Command(("rm", "--", path)),), unproven=False)
+        else:
+            needs_root = entry.uid != host.identity.euid
+            steps = (RemoveUnused(path.rpartition("/")[0], entry.uid, (mark_of(path, entry),)),)
+            unlocking = Fix(_("remove what nobody uses"), steps=steps, risk=Risk.SAFE, needs_root=needs_root)
         yield Finding(
             "temp-files.stale-lock",
             _(
@@ -166,7 +174,7 @@ def _lock(host: Host, path: str) -> Iterator[Finding]:
             ),
             evidence=(line,),
             action=Action.CLEANUP,
-            fix=_unlocking(host, path, entry, kind),
+            fix=unlocking,
         )
     elif free is None and age >= OLD:
         fix = _removal(host, entry.uid, (Command(("rm", "--", path)),), unproven=True)
@@ -179,17 +187,6 @@ def _lock(host: Host, path: str) -> Iterator[Finding]:
             evidence=(line,),
             fix=fix,
         )
-
-
-def _unlocking(host: Host, path: str, entry: Entry, kind: str) -> Fix:
-    """By a step that proves anew that nobody has the lock open, where the file system can tell."""
-    from npudoctor.proof.unused import LEASED, mark_of
-
-    if kind not in LEASED:
-        return _removal(host, entry.uid, (Command(("rm", "--", path)),), unproven=False)
-    needs_root = entry.uid != host.identity.euid
-    steps = (RemoveUnused(path.rpartition("/")[0], entry.uid, (mark_of(path, entry),)),)
-    return Fix(_("remove what nobody uses"), steps=steps, risk=Risk.SAFE, needs_root=needs_root)
 
 
 def _left_over(host: Host, folders: Sequence[TempFolder]) -> Iterator[Finding]:
@@ -272,15 +269,15 @@ def _removal(host: Host, owner: int, steps: Sequence[Command], *, unproven: bool
 
 def _emptied(host: Host, folders: Sequence[TempFolder]) -> Fix:
     """By rm -r, which goes through no link: a folder may hold thousands of names, and folders."""
-    title = _("remove the folders with everything in them; first check that nothing in them is needed")
-    steps = [Command(("rm", "-r", "--", folder.path)) for folder in folders]
+    heading = _("remove the folders with everything in them; first check that nothing in them is needed")
+    commands = [Command(("rm", "-r", "--", folder.path)) for folder in folders]
     # Whose they are: somebody else's, when one is.
     uids = [folder.entry.uid for folder in folders]
     return _manual(
         host,
         next((uid for uid in uids if uid != host.identity.euid), host.identity.euid),
-        title,
-        steps,
+        heading,
+        commands,
         unproven=False,
     )
 

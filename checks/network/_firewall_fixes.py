@@ -94,7 +94,15 @@ def _lines(host: Host, side: Side, sender: str, span: Span, zone: str) -> Iterat
                 )
                 yield Command(add, remove, unless=query)
     elif "ufw" in side.place or _ufw_is_on(host, side):
-        yield _ufw(side, sender, span)
+        # In front of the user's own rules where one of these drops, as ufw puts others behind them.
+        number, peer = ("port", _span(span, ":")), sender or "any"
+        rule: tuple[str, ...]
+        if side.leaving:
+            rule = ("allow", "out", "proto", "tcp", "from", "any", *number, "to", peer)
+        else:
+            rule = ("allow", "proto", "tcp", "from", peer, "to", "any", *number)
+        first = ("prepend",) if "-user-" in side.chain else ()
+        yield Command(("ufw", *first, *rule), ("ufw", "delete", *rule), skipped="Skipping")
     else:
         yield from _chain(side, sender, span)
 
@@ -108,18 +116,6 @@ def _ufw_is_on(host: Host, side: Side) -> bool:
         return False
     policy = "OUTPUT: policy" if side.leaving else "INPUT: policy"
     return "ENABLED=yes" in enabled and policy in side.place
-
-
-def _ufw(side: Side, sender: str, span: Span) -> Command:
-    """In front of the user's own rules where one of these drops, as ufw puts others behind them."""
-    port, peer = ("port", _span(span, ":")), sender or "any"
-    rule: tuple[str, ...]
-    if side.leaving:
-        rule = ("allow", "out", "proto", "tcp", "from", "any", *port, "to", peer)
-    else:
-        rule = ("allow", "proto", "tcp", "from", peer, "to", "any", *port)
-    first = ("prepend",) if "-user-" in side.chain else ()
-    return Command(("ufw", *first, *rule), ("ufw", "delete", *rule), skipped="Skipping")
 
 
 def _chain(side: Side, sender: str, span: Span) -> Iterator[Line]:

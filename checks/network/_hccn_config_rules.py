@@ -82,33 +82,25 @@ def findings(machine: Machine) -> Iterator[Finding]:
         if machine.several and machine.ports:
             yield _finding("not-set-up", _("no NPU of this machine has an address, but the job has peers"))
         return
-    yield from _lacking(machine, settings)
-    yield from _duplicates(machine, settings)
-    yield from _gateways(settings)
-    yield from _not_applied(machine)
-    yield from _not_saved(machine)
-    yield from _links(machine, {setting.device for setting in settings})
-
-
-def _lacking(machine: Machine, settings: Sequence[Setting]) -> Iterator[Finding]:
     lacking = sorted(set(machine.devices) - {setting.device for setting in settings})
     # Without the tool nobody knows what a port has that the file does not name.
     if lacking and machine.ports:
-        text = _("NPU {devices} have no address, but {others} have one")
+        message = _("NPU {devices} have no address, but {others} have one")
         others = _few(setting.device for setting in settings)
-        text = text.format(devices=_few(lacking), others=others)
-        yield _finding("no-address", text, machine.severity, lacking)
-
-
-def _duplicates(machine: Machine, settings: Sequence[Setting]) -> Iterator[Finding]:
+        message = message.format(devices=_few(lacking), others=others)
+        yield _finding("no-address", message, machine.severity, lacking)
     owners: dict[str, list[int]] = {}
     for setting in settings:
         owners.setdefault(setting.address, []).append(setting.device)
     for address, devices in owners.items():
         if len(devices) > 1:
-            text = _("NPU {devices} have the same address {address}")
-            text = text.format(devices=_few(devices), address=address)
-            yield _finding("duplicate-address", text, machine.severity, devices)
+            template = _("NPU {devices} have the same address {address}")
+            template = template.format(devices=_few(devices), address=address)
+            yield _finding("duplicate-address", template, machine.severity, devices)
+    yield from _gateways(settings)
+    yield from _not_applied(machine)
+    yield from _not_saved(machine)
+    yield from _links(machine, {setting.device for setting in settings})
 
 
 def _gateways(settings: Sequence[Setting]) -> Iterator[Finding]:

@@ -236,15 +236,15 @@ def _together(
 def _misspelt(variables: Mapping[str, str], table: Mapping[str, Any]) -> Iterator[Finding]:
     """Names that nobody reads, and that look like one that HCCL does."""
     known = [row["name"] for row in table["variable"]] + table["others"]
-    for name in sorted(name for name in variables if name.startswith("HCCL_") and name not in known):
+    for label in sorted(label for label in variables if label.startswith("HCCL_") and label not in known):
         from difflib import get_close_matches
 
-        close = get_close_matches(name[5:], [one[5:] for one in known if one.startswith("HCCL_")], 1, 0.84)
+        close = get_close_matches(label[5:], [one[5:] for one in known if one.startswith("HCCL_")], 1, 0.84)
         if close and f"HCCL_{close[0]}" not in variables:
             text = _("{name} is not a variable that npudoctor knows; HCCL reads {known}")
             right = f"HCCL_{close[0]}"
-            steps = (Command(("unset", name)), Export(right, variables[name]))
-            yield _said("misspelt", text, name, variables[name], steps=steps, known=right)
+            steps = (Command(("unset", label)), Export(right, variables[label]))
+            yield _said("misspelt", text, label, variables[label], steps=steps, known=right)
 
 
 MARGIN = 32  # seconds by which the default of HCCL_EVENT_TIMEOUT is above that of HCCL_EXEC_TIMEOUT

@@ -25,7 +25,7 @@ from npudoctor import (
     check,
 )
 from npudoctor.facts.job.expected_accelerator import accelerators, meant_for_other_machines
-from npudoctor.facts.job.peers import Peer, first_peer, several_nodes
+from npudoctor.facts.job.peers import first_peer, several_nodes
 from npudoctor.host.network.interfaces import Interface
 
 if TYPE_CHECKING:
@@ -236,7 +236,17 @@ def _way(host: Host, value: str, owner: Interface, own: Address) -> Iterator[Fin
         network = ipaddress.ip_network(f"{own.text}/{own.length}", strict=False)
         near = ipaddress.ip_address(far.address) in network
         severity = INFO if near or meant_for_other_machines(host) else WARNING
-        yield _other_way(value, owner, by, far, "" if near else _better(host), severity)
+        # An address on one interface while packets leave by another.
+        text = _(
+            "HCCL_IF_IP is {value} on {interface}, but the route to {far} ({named_by}) uses {other}",
+            value=value,
+            interface=owner.name,
+            far=far.address,
+            named_by=far.named_by,
+            other=by.name if by else "?",
+        )
+        seen = (owner, by) if by else (owner,)
+        yield _finding("other-way", text, value, ("" if near else _better(host)) or None, seen, severity)
 
 
 def _better(host: Host) -> str:
@@ -297,22 +307,6 @@ def _not_ours(value: str, there: Iterable[Interface], better: str, severity: Sev
         there,
         severity,
     )
-
-
-def _other_way(
-    value: str, owner: Interface, by: Optional[Interface], far: Peer, better: str, severity: Severity
-) -> Finding:
-    """An address on one interface while packets leave by another."""
-    message = _(
-        "HCCL_IF_IP is {value} on {interface}, but the route to {far} ({named_by}) uses {other}",
-        value=value,
-        interface=owner.name,
-        far=far.address,
-        named_by=far.named_by,
-        other=by.name if by else "?",
-    )
-    seen = (owner, by) if by else (owner,)
-    return _finding("other-way", message, value, better or None, seen, severity)
 
 
 def _finding(

@@ -156,13 +156,13 @@ class Answer:
 def _parts(host: Host, variable: str, value: str) -> tuple[str, str, Optional[str]]:
     """The host, and the port with the variable that names it."""
     if variable != "PADDLE_MASTER":
-        name, _lowest = _PORTS[variable]
-        return value, name, host.variables.get(name) or None
+        label, _lowest = _PORTS[variable]
+        return value, label, host.variables.get(label) or None
     scheme = next((one for one in _SCHEMES if value.startswith(one)), "")
-    place, colon, port = value[len(scheme) :].rpartition(":")
-    if not colon or (":" in place and not place.endswith("]")):
+    host_name, colon, number = value[len(scheme) :].rpartition(":")
+    if not colon or (":" in host_name and not host_name.endswith("]")):
         return value, variable, None
-    return place.strip("[]"), variable, port
+    return host_name.strip("[]"), variable, number
 
 
 def _port(host: Host, name: str, value: str, variable: str) -> Iterator[Finding]:
@@ -203,9 +203,9 @@ def _is_name(text: str) -> bool:
 def _meant(value: str) -> str:
     """The value without what a document or a browser puts around it; empty where that is no address."""
     plain = cleaned_up(value).rpartition("//")[2].rstrip("/")
-    place, colon, port = plain.rpartition(":")
-    if colon and port.isdigit() and ":" not in place.strip("[]"):
-        plain = place
+    host_name, colon, number = plain.rpartition(":")
+    if colon and number.isdigit() and ":" not in host_name.strip("[]"):
+        plain = host_name
     plain = plain.strip("[]")
     return plain if plain != value and (_address(plain) or _is_name(plain)) else ""
 
@@ -234,7 +234,12 @@ def _wrong(host: Host, variable: str, place: str, addresses: Sequence[str]) -> I
         return
     if first and not ours:
         worst = WARNING if host.system.container() else ERROR
-        yield _not_ours(variable, place, addresses, _better(host, True), _weight(host, worst))
+        # Rank 0 is here, its address elsewhere.
+        template = _(
+            "{variable} is {value}, which is not an address of this machine, although rank 0 is here"
+        )
+        sentence = _told(template, variable, place, addresses)
+        yield _finding("not-ours", sentence, _weight(host, worst), variable, _better(host, True))
     inner = [owner.name for one in ours for owner in [host.network.owner_of(one)] if owner and owner.inner]
     if several and ours and len(inner) == len(addresses):
         yield _inner(variable, place, inner[0], _better(host, True), _weight(host, WARNING))
@@ -312,15 +317,6 @@ def _loopback(variable: str, place: str, better: str, severity: Severity) -> Fin
         variable,
         better,
     )
-
-
-def _not_ours(
-    variable: str, place: str, addresses: Sequence[str], better: str, severity: Severity
-) -> Finding:
-    """Rank 0 is here, its address elsewhere."""
-    text = _("{variable} is {value}, which is not an address of this machine, although rank 0 is here")
-    message = _told(text, variable, place, addresses)
-    return _finding("not-ours", message, severity, variable, better)
 
 
 def _inner(variable: str, place: str, interface: str, better: str, severity: Severity) -> Finding:

@@ -31,7 +31,6 @@ from npudoctor.host import CannotTell
 from npudoctor.host.python.interpreter import Distribution, Interpreter
 from npudoctor.host.variables import Variables
 from npudoctor.knowledge.frameworks import pythons_of
-from npudoctor.knowledge.tables import Row
 
 # The distributions that train on NPUs, and the folder of each.
 FRAMEWORKS = {
@@ -286,7 +285,26 @@ def _not_listed(host: Host, version: str, built_for: Sequence[str]) -> Iterator[
     for name in PUBLISHED:
         for copy in host.interpreter.distributions(name)[:1]:
             row = pythons_of(host.knowledge, name, copy.version)
-            wanted = _other_pythons(row, minor)
+            # The Pythons of a row in which this one is not; None where it is.
+            wanted: Optional[str]
+            if row is None or not row.texts("python"):
+                wanted = None
+            else:
+                needed = row["python"]
+                if isinstance(needed, str) and not needed[:1].isdigit():
+                    from packaging.specifiers import SpecifierSet
+
+                    wanted = None if SpecifierSet(needed).contains(minor) else needed
+                else:
+                    listed = minor in row.texts("python")
+                    if row.values.get("compatible", True):
+                        wanted = None if listed else ", ".join(row.texts("python"))
+                    else:
+                        wanted = (
+                            _("versions other than {pythons}", pythons=", ".join(row.texts("python")))
+                            if listed
+                            else None
+                        )
             if row is None or wanted is None:
                 continue
             # Its own wheel says that it is for this Python, whatever our tables know.
@@ -306,18 +324,3 @@ def _not_listed(host: Host, version: str, built_for: Sequence[str]) -> Iterator[
                 action=Action.NONE if name in built_for else Action.CONFIG,
                 echo_of=("interpreter.other-abi",),
             )
-
-
-def _other_pythons(row: Optional[Row], minor: str) -> Optional[str]:
-    """The Pythons of a row in which this one is not; None where it is."""
-    if row is None or not row.texts("python"):
-        return None
-    wanted = row["python"]
-    if isinstance(wanted, str) and not wanted[:1].isdigit():
-        from packaging.specifiers import SpecifierSet
-
-        return None if SpecifierSet(wanted).contains(minor) else wanted
-    listed = minor in row.texts("python")
-    if row.values.get("compatible", True):
-        return None if listed else ", ".join(row.texts("python"))
-    return _("versions other than {pythons}", pythons=", ".join(row.texts("python"))) if listed else None

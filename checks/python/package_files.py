@@ -142,7 +142,25 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
         others = [other for other in host.interpreter.distributions(copy.name) if other.folder != copy.folder]
         for other in others:
             if site_of(other) == site_of(copy) and other.version != copy.version:
-                yield _twice(host, copy, other)
+                # An error where the files are those of the version that nobody believes in.
+                message = _(
+                    "{name} is installed twice in one folder, as {first} and as {other}: an upgrade was "
+                    "interrupted"
+                )
+                mine, theirs = share_there(host.files, copy), share_there(host.files, other)
+                if theirs > mine:
+                    message = _(
+                        "{name} claims to be {first}, but its files are those of {other}: an upgrade was "
+                        "interrupted"
+                    )
+                yield Finding(
+                    "package-files.two-versions",
+                    message.format(name=copy.name, first=copy.version, other=other.version),
+                    severity=ERROR if theirs > mine else WARNING,
+                    evidence=(copy.folder, other.folder),
+                    action=Action.CONFIG,
+                    fix=install_one_of(host, copy, other),
+                )
         yield from _look_into(host, copy, harm)
     yield Facts({"distributions": len(copies), "files": seen})
     for site, name in half_removed:
@@ -267,24 +285,6 @@ def _looking(host: Host, copy: Distribution) -> SpoiledFiles:
     written = host.files.stat(f"{copy.folder}/RECORD")
     at = written.mtime_ns // 10**9 if written is not None else None
     return SpoiledFiles(host.files, site_of(copy), host.interpreter.layout().version, cached, at)
-
-
-def _twice(host: Host, copy: Distribution, other: Distribution) -> Finding:
-    """An error where the files are those of the version that nobody believes in."""
-    text = _("{name} is installed twice in one folder, as {first} and as {other}: an upgrade was interrupted")
-    mine, theirs = share_there(host.files, copy), share_there(host.files, other)
-    if theirs > mine:
-        text = _(
-            "{name} claims to be {first}, but its files are those of {other}: an upgrade was interrupted"
-        )
-    return Finding(
-        "package-files.two-versions",
-        text.format(name=copy.name, first=copy.version, other=other.version),
-        severity=ERROR if theirs > mine else WARNING,
-        evidence=(copy.folder, other.folder),
-        action=Action.CONFIG,
-        fix=install_one_of(host, copy, other),
-    )
 
 
 def _finding(

@@ -170,23 +170,19 @@ def _compared(host: Host, front: Front, path: str, name: str, behind: Sequence[s
         installed = module_file(host.files, folder, name)
         if installed is not None:
             if host.files.real(installed) != host.files.real(path):
-                yield _finding(host, front, path, name, installed)
+                text = _("{found} hides {name} in {folder}: a job that is started in this folder may load it")
+                if front.certain:
+                    text = _("{found} hides {name} in {folder}: PYTHONPATH names its folder")
+                place = installed[: installed.rindex(f"/{name}")]
+                yield Finding(
+                    "source-shadowing.package" if name in PACKAGES else "source-shadowing.standard-library",
+                    text.format(found=path, name=name, folder=place),
+                    severity=ERROR if _imported(host, name) else WARNING if front.certain else INFO,
+                    evidence=(_("found first: {path}", path=path), _("hidden: {path}", path=installed)),
+                    action=Action.CONFIG,
+                    fix=_without(host, front) or _moved(host, name, path),
+                )
             return
-
-
-def _finding(host: Host, front: Front, path: str, name: str, installed: str) -> Finding:
-    text = _("{found} hides {name} in {folder}: a job that is started in this folder may load it")
-    if front.certain:
-        text = _("{found} hides {name} in {folder}: PYTHONPATH names its folder")
-    folder = installed[: installed.rindex(f"/{name}")]
-    return Finding(
-        "source-shadowing.package" if name in PACKAGES else "source-shadowing.standard-library",
-        text.format(found=path, name=name, folder=folder),
-        severity=ERROR if _imported(host, name) else WARNING if front.certain else INFO,
-        evidence=(_("found first: {path}", path=path), _("hidden: {path}", path=installed)),
-        action=Action.CONFIG,
-        fix=_without(host, front) or _moved(host, name, path),
-    )
 
 
 def _moved(host: Host, name: str, path: str) -> Optional[Fix]:

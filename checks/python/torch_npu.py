@@ -116,7 +116,19 @@ def torch_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts({"torch_npu": adapter.version, "torch": torch.version if torch else None, "cann": cann})
     if install is None:
         raise Skip(without_cann("torch_npu"))
-    yield from _beside_cann(host, adapter, cann, install.path)
+    version_number(adapter)
+    judged = judge_pair(torch_npu_pairs(host.knowledge), adapter.version, cann or "")
+    if judged.answer is Compatibility.STRANGE:
+        raise Unknown(
+            _(
+                "the version of the CANN at {path} cannot be compared: {version}",
+                path=install.path,
+                version=cann or _("none"),
+            )
+        )
+    problem = pair_finding("torch-npu", "torch_npu", adapter.version, cann or "", judged)
+    if problem is not None:
+        yield problem
 
 
 def _beside_torch(host: Host, adapter: Distribution, torch: Optional[Distribution]) -> Optional[Finding]:
@@ -181,22 +193,6 @@ def _wanted(host: Host, adapter: Distribution) -> tuple[SpecifierSet, str, bool]
         return SpecifierSet(), "", False
     text = _("the release of {name} itself", name=adapter.name)
     return SpecifierSet(f"=={mine.base_version}"), text, False
-
-
-def _beside_cann(host: Host, adapter: Distribution, cann: Optional[str], path: str) -> Iterator[Finding]:
-    version_number(adapter)
-    judged = judge_pair(torch_npu_pairs(host.knowledge), adapter.version, cann or "")
-    if judged.answer is Compatibility.STRANGE:
-        raise Unknown(
-            _(
-                "the version of the CANN at {path} cannot be compared: {version}",
-                path=path,
-                version=cann or _("none"),
-            )
-        )
-    finding = pair_finding("torch-npu", "torch_npu", adapter.version, cann or "", judged)
-    if finding is not None:
-        yield finding
 
 
 def _autoload_fails(host: Host, adapter: Distribution, torch: Optional[Distribution]) -> Optional[Finding]:

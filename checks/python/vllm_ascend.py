@@ -152,6 +152,16 @@ def _unmet(host: Host, plugin: Distribution, unmet: Sequence[Unmet], echo_of: tu
         f"{line}: " + (need.found.evidence if need.found else _("{name} is not installed", name=need.name))
         for line, need in zip(wanted, unmet)
     ]
+    # All are exact: nothing else may come along, of PyPI's torch or its triton. triton-ascend may be
+    # elsewhere, and keeps none of the others waiting.
+    title = _("install what vllm-ascend requires, without further dependencies")
+    for need in unmet:
+        if need.name == TRITON_ASCEND:
+            title = with_source_of_triton(host, title, str(need.specifier).replace("==", ""))
+    others = [f"{need.name}{need.specifier}" for need in unmet if need.name != TRITON_ASCEND]
+    triton = [f"{need.name}{need.specifier}" for need in unmet if need.name == TRITON_ASCEND]
+    rows = [("install", "--no-deps", *part) for part in (others, triton) if part]
+    fix: Fix = pip_fix(host, title, *rows)
     return Finding(
         "vllm-ascend.unmet-requirement",
         _(
@@ -162,23 +172,9 @@ def _unmet(host: Host, plugin: Distribution, unmet: Sequence[Unmet], echo_of: tu
         severity=max(_weight(need.found, need.name, need.specifier) for need in unmet),
         evidence=(plugin.evidence, *lines),
         action=Action.CONFIG,
-        fix=_as_required(host, unmet),
+        fix=fix,
         echo_of=echo_of,
     )
-
-
-def _as_required(host: Host, unmet: Sequence[Unmet]) -> Fix:
-    """All are exact: nothing else may come along, of PyPI's torch or its triton. triton-ascend may be
-    elsewhere, and keeps none of the others waiting."""
-    title = _("install what vllm-ascend requires, without further dependencies")
-    for need in unmet:
-        if need.name == TRITON_ASCEND:
-            title = with_source_of_triton(host, title, str(need.specifier).replace("==", ""))
-    others = [f"{need.name}{need.specifier}" for need in unmet if need.name != TRITON_ASCEND]
-    triton = [f"{need.name}{need.specifier}" for need in unmet if need.name == TRITON_ASCEND]
-    lines = [("install", "--no-deps", *part) for part in (others, triton) if part]
-    fix: Fix = pip_fix(host, title, *lines)
-    return fix
 
 
 def _weight(copy: Optional[Distribution], name: str, specifier: SpecifierSet) -> Severity:
