@@ -219,6 +219,22 @@ def test_psutil_is_asked_at_one_door_only() -> None:
     assert statement.name == "_load"
 
 
+def test_one_place_forks_for_an_answer() -> None:
+    """The others stand for a process of the caller as long as it lives, and say so in their first lines."""
+    forking = {
+        path.relative_to(SOURCE).as_posix()
+        for path in (*SOURCE.rglob("*.py"), *CHECKS)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, (ast.Attribute, ast.alias))
+        and (node.attr if isinstance(node, ast.Attribute) else node.name) in {"fork", "forkpty"}
+        and not (isinstance(node, ast.Attribute) and ast.unparse(node.value) == "forked")
+    }
+    assert forking == {"core/forked.py", "launch/witness.py", "rehearsal/namespaces.py"}
+    for name in forking - {"core/forked.py"}:
+        tree = ast.parse((SOURCE / name).read_text(encoding="utf-8"))
+        assert "`core.forked`" in (ast.get_docstring(tree) or ""), name
+
+
 def test_elf_files_have_one_reader() -> None:
     """Whoever looks at the first bytes of one asks it, or takes its mark from there."""
     for path in (*SOURCE.rglob("*.py"), *CHECKS):

@@ -13,7 +13,7 @@ from npudoctor.cli import bundle
 from npudoctor.cli.arguments import paths
 from npudoctor.cli.config import UsageError
 from npudoctor.cli.terminal import output
-from npudoctor.explain.reading import bounded
+from npudoctor.core import forked
 from npudoctor.host.fs.files import Files, LocalDisk
 
 
@@ -39,7 +39,7 @@ def test_a_bundle_on_a_frozen_file_system(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 def test_it_is_refused_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(bounded.ask, "__defaults__", (0.3,))
+    monkeypatch.setattr(forked.ask, "__defaults__", (0.3,))
     monkeypatch.setattr(os, "unlink", _frozen)
     with pytest.raises(UsageError, match=r"--output: .*/report: its file system accepts no data within"):
         paths.writable(str(tmp_path / "report"), Files(LocalDisk()))

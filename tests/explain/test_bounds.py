@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from npudoctor.core import forked
 from npudoctor.explain.answer import Explanation, explanation
 from npudoctor.explain.engine import Engine, engine_of
-from npudoctor.explain.reading import bounded, gather, pool, reading, sources
+from npudoctor.explain.reading import gather, pool, reading, sources
 from npudoctor.explain.reading.gather import gathered
 from npudoctor.explain.scanning import scan
 from npudoctor.explain.signatures.signatures import built_in
@@ -174,11 +175,11 @@ def test_of_very_many_files_the_newest_are_read(tmp_path: Path, monkeypatch: pyt
 
 def test_a_child_that_hangs_or_fails_is_left_behind() -> None:
     started = time.monotonic()
-    with pytest.raises(bounded.Late):
-        bounded.ask(lambda: time.sleep(100), 0.2)
-    with pytest.raises(bounded.Late):
-        bounded.ask(lambda: os._exit(3))
+    with pytest.raises(forked.Late):
+        forked.ask(lambda: time.sleep(100), 0.2)
+    with pytest.raises(forked.Late):
+        forked.ask(lambda: os._exit(3))
     with pytest.raises(FileNotFoundError):
-        bounded.ask(lambda: os.stat("/nowhere"))
-    assert list(bounded.stream(lambda: iter(range(1000)), math.inf)) == list(range(1000))
+        forked.ask(lambda: os.stat("/nowhere"))
+    assert list(forked.stream(lambda: iter(range(1000)), math.inf)) == list(range(1000))
     assert time.monotonic() - started < 5

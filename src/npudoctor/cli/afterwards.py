@@ -120,7 +120,7 @@ def _outputs() -> tuple[tuple[str, Identity, int], ...]:
     descriptors = [number for number in (1, 2) if not _path(number).startswith(("/dev/", "pipe:", "socket:"))]
     if not descriptors:
         return ()
-    from npudoctor.explain.reading.bounded import Late, ask
+    from npudoctor.core.forked import Late, ask
 
     try:
         return ask(

@@ -9,12 +9,12 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from npudoctor.core import forked
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.core.redact.redactor import Redactor
 from npudoctor.explain.ranking.candidates import Spot
 from npudoctor.explain.ranking.judge import Diagnosis
-from npudoctor.explain.reading import bounded
 from npudoctor.explain.reading.opening import Opener, Unreadable
 from npudoctor.explain.reading.reading import opened_log
 from npudoctor.explain.reading.sources import source_of
@@ -50,11 +50,11 @@ def excerpts(
         yield Excerpt(path, missing=_("it cannot be read a second time"))
     until = time.monotonic() + SECONDS
     try:
-        for excerpt, counts in bounded.stream(lambda: _excerpts(numbers, logs, redactor), until):
+        for excerpt, counts in forked.stream(lambda: _excerpts(numbers, logs, redactor), until):
             redactor.counts = counts  # those of the child, which went on from ours
             del numbers[excerpt.path]
             yield excerpt
-    except bounded.Late:
+    except forked.Late:
         for path in numbers:
             yield Excerpt(
                 path, missing=_("it was not read a second time within {seconds:g} s", seconds=SECONDS)

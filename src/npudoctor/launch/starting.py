@@ -9,6 +9,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
+from npudoctor.core import forked
 from npudoctor.launch.inherited import InheritedState
 from npudoctor.launch.program import find_program, is_script, start_error
 
@@ -20,17 +21,11 @@ def start_job(command: Sequence[str], variables: Mapping[str, str], inherited: I
     path = find_program(command[0], variables)
     arguments = [os.fsencode(word) for word in command]
     environment = {os.fsencode(name): os.fsencode(value) for name, value in variables.items()}
-    reading, writing = os.pipe()  # closed by a successful execve
     us = os.getpid()
-    try:
-        pid = os.fork()
-    except OSError:
-        os.close(reading)
-        os.close(writing)
-        raise
-    if pid == 0:
-        _become(os.fsencode(path), arguments, environment, inherited, us, writing)
-    os.close(writing)
+    pid, reading = forked.start(
+        lambda writing: _become(os.fsencode(path), arguments, environment, inherited, us, writing)
+    )
+    # The child's end of the pipe is closed by a successful execve.
     with open(reading, "rb") as pipe:
         message = pipe.read()
     if message:

@@ -2,6 +2,8 @@
 
 The kernel does not say which it was. So a process like us, of the same group and the same control group,
 takes every signal and reports it. A signal that it got too has reached the job, and we do not pass it on.
+It forks by itself and not by `core.forked`: it stays as long as the job, with no answer and no deadline, and
+its line is a socket, whose end reaches it as a signal.
 """
 
 from __future__ import annotations

@@ -13,12 +13,12 @@ import resource
 import signal
 import time
 from dataclasses import dataclass
-from typing import Any, Callable, NoReturn, Optional
+from typing import Any, Callable, Optional
 
 from npudoctor.checking.check import NoAnswer
+from npudoctor.core import forked
 from npudoctor.core.descriptors import inherited_descriptors, open_null, ready
 from npudoctor.core.parsing import json_of
-from npudoctor.core.threads import TURN
 
 ANSWER_LIMIT = 4 << 20
 MEMORY_LIMIT = 2 << 30  # of the work, and of each program that it starts
@@ -46,61 +46,34 @@ class GuardedChild:
             self._end()
 
     def _receive(self, until: float) -> Optional[dict[str, Any]]:
-        received = bytearray()
-        while not received.endswith(b"\n"):
-            if not self._readable(until):
-                raise NoAnswer
-            part = os.read(self.pipe, 1 << 16)
-            if not part or len(received) > ANSWER_LIMIT:
-                return None
-            received += part
         try:
-            answer = json_of(received)
+            answer = json_of(forked.read_line(self.pipe, until, ANSWER_LIMIT) or b"")
+        except forked.Late:
+            raise NoAnswer from None
         except ValueError:
             return None
         return answer if isinstance(answer, dict) else None
 
-    def _readable(self, until: float) -> bool:
-        """Wait in short turns, as threads.wait does."""
-        while True:
-            left = max(0.0, until - time.monotonic())
-            # What is there already is read even when the time is over: others may have used it up.
-            if ready(self.pipe, min(TURN, left)):
-                return True
-            if not left:
-                return False
-
     def _end(self) -> None:
         os.close(self.pipe)
         os.close(self.leash)
-        until = time.monotonic() + 1.2 * END_SECONDS
         with contextlib.suppress(ChildProcessError):
-            while not os.waitpid(self.pid, os.WNOHANG)[0]:
-                if time.monotonic() > until:
-                    os.kill(self.pid, signal.SIGKILL)
-                    return
-                time.sleep(0.001)
+            if not forked.has_ended(self.pid, 1.2 * END_SECONDS):
+                os.kill(self.pid, signal.SIGKILL)
 
 
 def start_child(work: Callable[[], dict[str, Any]]) -> GuardedChild:
     """Start the work; call it before any thread is started. OSError when no process can be started."""
     control = _control()
-    reading, writing = os.pipe()
     holding, leash = os.pipe()
     try:
-        pid = os.fork()
+        started = forked.start(lambda writing: _guard(work, writing, holding, control))
     except OSError:
-        for descriptor in (reading, writing, holding, leash):
-            os.close(descriptor)
+        os.close(leash)
         raise
-    if pid == 0:
-        try:
-            _guard(work, writing, holding, control)
-        finally:
-            os._exit(70)
-    os.close(writing)
-    os.close(holding)
-    return GuardedChild(pid, reading, leash)
+    finally:
+        os.close(holding)
+    return GuardedChild(started.pid, started.reading, leash)
 
 
 def _control() -> Callable[[int, int], None]:
@@ -113,24 +86,18 @@ def _control() -> Callable[[int, int], None]:
 
 def _guard(
     work: Callable[[], dict[str, Any]], writing: int, holding: int, control: Callable[[int, int], None]
-) -> NoReturn:
+) -> None:
     """The guardian: waits for the end of the work, or of us, then ends everything."""
     os.setsid()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
+    forked.heed()
     _keep_only(writing, holding)
     control(PR_SET_CHILD_SUBREAPER, 1)
-    worker = os.fork()
-    if worker == 0:
-        control(PR_SET_PDEATHSIG, signal.SIGKILL)
-        os.close(holding)
-        _work(work, writing)
+    worker = forked.fork(lambda: _work(work, writing, holding, control))
     os.close(writing)
     ended = 0
     while not ended and not ready(holding, 0.02):
         ended = os.waitpid(worker, os.WNOHANG)[0]
     _end_all()
-    os._exit(0)
 
 
 def _keep_only(*kept: int) -> None:
@@ -144,19 +111,19 @@ def _keep_only(*kept: int) -> None:
                 os.close(number)
 
 
-def _work(work: Callable[[], dict[str, Any]], writing: int) -> NoReturn:
-    status, me = 70, os.getpid()
-    try:
-        os.setsid()
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        # Not RLIMIT_AS: much is only reserved, by runtimes that the work may start.
-        _bound(resource.RLIMIT_DATA, MEMORY_LIMIT)
-        answer = json.dumps(work()).encode() + b"\n"
-        while answer and os.getpid() == me:  # a fork made by the work says nothing
-            answer = answer[os.write(writing, answer) :]
-        status = 0
-    finally:
-        os._exit(status)
+def _work(
+    work: Callable[[], dict[str, Any]], writing: int, holding: int, control: Callable[[int, int], None]
+) -> None:
+    me = os.getpid()
+    control(PR_SET_PDEATHSIG, signal.SIGKILL)
+    os.close(holding)
+    os.setsid()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # Not RLIMIT_AS: much is only reserved, by runtimes that the work may start.
+    _bound(resource.RLIMIT_DATA, MEMORY_LIMIT)
+    answer = json.dumps(work()).encode() + b"\n"
+    if os.getpid() == me:  # a fork made by the work says nothing
+        forked.write(writing, answer)
 
 
 def _bound(resource_: int, most: int) -> None:

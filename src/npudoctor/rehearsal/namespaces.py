@@ -1,4 +1,8 @@
-"""Runs a piece of work in namespaces of its own, which end with it: nothing is left, whoever is killed."""
+"""Runs a piece of work in namespaces of its own, which end with it: nothing is left, whoever is killed.
+
+It forks by itself and not by `core.forked`: the first child asks us for its users half way, the second is the
+first process of its pid namespace, and both stay until the work is done.
+"""
 
 from __future__ import annotations
 

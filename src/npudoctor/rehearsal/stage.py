@@ -10,6 +10,7 @@ import sys
 import time
 from typing import Callable, Optional
 
+from npudoctor.core import forked
 from npudoctor.core.messages import _, language
 from npudoctor.rehearsal import kernel
 from npudoctor.rehearsal.namespaces import Lacking
@@ -188,23 +189,7 @@ class Stage:
 
     def stay(self, work: Callable[[], object]) -> int:
         """A process that does this first and stays until the machine is gone; its pid, once that is done."""
-        reading, writing = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            os.close(reading)
-            # In the child; never returns.
-            try:
-                kernel.name_process("python3")
-                work()
-                os.write(writing, _DONE)
-                os.close(writing)
-                while True:
-                    signal.pause()
-            except Exception as error:
-                os.write(writing, str(error).encode()[:_REASON] or b"?")
-            finally:
-                os._exit(1)
-        os.close(writing)
+        pid, reading = forked.start(lambda writing: _do_and_stay(work, writing))
         with open(reading, "rb", buffering=0) as pipe:
             said = pipe.read(_REASON)
         if said != _DONE:
@@ -223,6 +208,20 @@ class Stage:
     def listen(self, *ports: int) -> None:
         """A process that listens on these TCP ports of all addresses."""
         self.stay(lambda: _listening(ports))
+
+
+def _do_and_stay(work: Callable[[], object], writing: int) -> None:
+    """In the child; never returns."""
+    try:
+        kernel.name_process("python3")
+        work()
+        os.write(writing, _DONE)
+        os.close(writing)
+        while True:
+            signal.pause()
+    except Exception as error:
+        os.write(writing, str(error).encode()[:_REASON] or b"?")
+        raise
 
 
 _held: list[socket.socket] = []

@@ -20,7 +20,7 @@ _PIECE = 1 << 20
 
 def read_named(option: str, path: str, most: int) -> bytes:
     """What a file holds, or a pipe that we were given: "-", /dev/fd/N. UsageError where it cannot be read."""
-    from npudoctor.explain.reading.bounded import Late, ask
+    from npudoctor.core.forked import Late, ask
     from npudoctor.explain.reading.opening import Unreadable
 
     number, seconds = _descriptor(path, option), READING

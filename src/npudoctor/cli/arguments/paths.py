@@ -92,7 +92,7 @@ def format_for(
 
 def _try(real: str, path: str, option: str) -> None:
     """UsageError where no file can be created in its folder, or it does not answer: it may be frozen."""
-    from npudoctor.explain.reading.bounded import PATIENCE, Late, ask
+    from npudoctor.core.forked import PATIENCE, Late, ask
 
     try:
         ask(lambda: way.try_folder(real))

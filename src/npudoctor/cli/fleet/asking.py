@@ -138,7 +138,7 @@ def _carried(path: Optional[str]) -> bytes:
 
 
 def _nodes(on: Optional[str], source: Optional[str], caller: Caller) -> tuple[str, ...]:
-    from npudoctor.explain.reading.bounded import Late, ask
+    from npudoctor.core.forked import Late, ask
     from npudoctor.fleet.nodes import InvalidNodes, expand
     from npudoctor.fleet.sources import LONGEST, nodes_in
 

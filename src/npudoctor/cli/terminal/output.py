@@ -136,7 +136,7 @@ def save(path: str, text: str, errors: str = "backslashreplace", mode: int = 0o6
 def write_in_child(work: Callable[[], None], path: str) -> None:
     """Write something in a child process: on a file system that is frozen, or whose server is gone, a write
     never returns. OSError from the work; Lost when it does not end."""
-    from npudoctor.explain.reading.bounded import Late, ask
+    from npudoctor.core.forked import Late, ask
 
     try:
         ask(work, WRITING)

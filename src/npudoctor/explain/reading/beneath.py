@@ -10,8 +10,9 @@ from contextlib import suppress
 from functools import cache, cached_property
 from typing import Optional
 
+from npudoctor.core import forked
 from npudoctor.core.mounts import LOCAL, mountinfo, parse_mountinfo
-from npudoctor.explain.reading import bounded, opening
+from npudoctor.explain.reading import opening
 from npudoctor.explain.reading.opening import Identity, identity
 
 _LINKS = 40  # as the kernel
@@ -104,8 +105,8 @@ class Here:
 def answers(descriptor: int, name: str, seconds: float) -> bool:
     """Whether a file system that is mounted in a folder answers in that time."""
     try:
-        bounded.ask(lambda: os.stat(name, dir_fd=descriptor, follow_symlinks=False), seconds)
-    except bounded.Late:
+        forked.ask(lambda: os.stat(name, dir_fd=descriptor, follow_symlinks=False), seconds)
+    except forked.Late:
         return False
     except OSError:
         pass  # an answer too

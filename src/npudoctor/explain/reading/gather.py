@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Optional
 
+from npudoctor.core import forked
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _, strerror
-from npudoctor.explain.reading import bounded, newest, opening
+from npudoctor.explain.reading import newest, opening
 from npudoctor.explain.reading.opening import Unreadable
 from npudoctor.explain.reading.walk import Walk
 
@@ -49,16 +50,14 @@ def gathered(
 ) -> Inputs:
     """What the words name. Absent when one of them names nothing. With `since` only what was written
     since then is read; nobody named it, and what is not there or does not answer is passed over."""
-    patience = min(bounded.PATIENCE, seconds or math.inf)
+    patience = min(forked.PATIENCE, seconds or math.inf)
     kinds: list[str] = []
     late = time.monotonic() + 4 * patience
     while len(kinds) < len(words):
         try:
-            for kind in bounded.stream(
-                partial(_look, words[len(kinds) :], since is not None), late, patience
-            ):
+            for kind in forked.stream(partial(_look, words[len(kinds) :], since is not None), late, patience):
                 kinds.append(kind)
-        except bounded.Late:
+        except forked.Late:
             if since is None:
                 why = _("does not answer within {seconds:g} s", seconds=patience)
                 raise Absent(words[len(kinds)], why, False) from None
@@ -94,9 +93,9 @@ def _walk_all(words: Sequence[str], since: float, started: float, until: float) 
         return whole
     limit = started + (until - started) * _WALK
     try:
-        for part in bounded.stream(lambda: _walk(words, since), limit):
+        for part in forked.stream(lambda: _walk(words, since), limit):
             whole.take(part)
-    except bounded.Late:
+    except forked.Late:
         text = _("not all files were found within the deadline")
         whole.problems.append((words[0] if len(words) == 1 else "...", text))
     # Of too many files only the newest stay, in their order; how many are left is counted.
@@ -143,16 +142,16 @@ def _steps(walk: Walk, word: str, since: float) -> Iterator[None]:
     yield
 
 
-def automatic(variables: Mapping[str, str], seconds: float = bounded.PATIENCE) -> newest.Places:
+def automatic(variables: Mapping[str, str], seconds: float = forked.PATIENCE) -> newest.Places:
     """The logs of this user and of this folder, newest first; what does not answer in time is said."""
     places: list[newest.Place] = []
     silent: list[str] = []
     until = time.monotonic() + seconds
-    streams = [(label, bounded.Child(look)) for label, look in newest.looks(variables)]
+    streams = [(label, forked.Child(look)) for label, look in newest.looks(variables)]
     for label, child in streams:
         try:
             places += child.items(max(until, time.monotonic() + _ANSWERED))
-        except bounded.Late:
+        except forked.Late:
             silent.append(label)
         except OSError:
             continue

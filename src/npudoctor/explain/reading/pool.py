@@ -10,10 +10,11 @@ import signal
 import struct
 import time
 from collections.abc import Container, Iterator, Mapping, Sequence
-from typing import Callable, NoReturn, Optional
+from functools import partial
+from typing import Callable, Optional
 
+from npudoctor.core import forked
 from npudoctor.core.messages import _
-from npudoctor.explain.reading import bounded
 from npudoctor.explain.reading.opening import Opener, local
 from npudoctor.explain.reading.reading import PART, PARTS, Task, failed, read, tasks_of
 from npudoctor.explain.reading.sources import over
@@ -110,14 +111,14 @@ def _parallel(
             os.close(fill)
             fill = -1
         for _one in range(count):
-            reading, pid = _start(work, groups, todo, fill)
+            pid, reading = forked.start(partial(_take, work, groups, todo, fill))
             children[reading] = pid
             poll.register(reading, select.POLLIN)
         while children and (wait := until - time.monotonic()) > 0:
             for reading, _event in poll.poll(min(wait, 1e6) * 1000):
                 try:
-                    yield bounded.received(reading, until)[1]
-                except bounded.Late:
+                    yield forked.received(reading, until)[1]
+                except forked.Late:
                     poll.unregister(reading)
                     _ended(children.pop(reading), reading)
             if fill >= 0 and _feed(fill, left):
@@ -145,35 +146,19 @@ def _feed(fill: int, left: list[int]) -> bool:
     return True
 
 
-def _start(work: _Work, groups: Sequence[range], todo: int, fill: int) -> tuple[int, int]:
-    """A process that takes groups: what is read from it, and its number."""
-    mine, theirs = os.pipe()
-    pid = os.fork()
-    if not pid:
-        _child(work, groups, todo, fill, theirs)
-    os.close(theirs)
-    return mine, pid
-
-
-def _child(work: _Work, groups: Sequence[range], todo: int, fill: int, out: int) -> NoReturn:
-    """Take group after group until there is none."""
-    status = 1
-    try:
-        bounded.heed()
-        if fill >= 0:
-            os.close(fill)
-        while told := os.read(todo, _NUMBER.size):
-            (group,) = _NUMBER.unpack(told)
-            for found in work.of(groups[group]):
-                bounded.send(out, bounded.ITEM, found)
-        status = 0
-    finally:
-        os._exit(status)
+def _take(work: _Work, groups: Sequence[range], todo: int, fill: int, writing: int) -> None:
+    """In a child: take group after group until there is none."""
+    forked.heed()
+    if fill >= 0:
+        os.close(fill)
+    while number := os.read(todo, _NUMBER.size):
+        for items in work.of(groups[_NUMBER.unpack(number)[0]]):
+            forked.send(writing, forked.ITEM, items)
 
 
 def _ended(pid: int, reading: int) -> None:
     os.close(reading)
-    bounded.end(pid)
+    forked.end(pid)
 
 
 def _groups(logs: Sequence[Log], tasks: Sequence[Task]) -> Iterator[range]:

@@ -10,9 +10,9 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Optional
 
+from npudoctor.core import forked
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _, strerror
-from npudoctor.explain.reading import bounded
 from npudoctor.explain.reading.opening import Opener, Unreadable
 from npudoctor.explain.reading.pasted import Pasted
 from npudoctor.explain.reading.sources import PIECE, Source, encoding_of, over, shorter, source_of
@@ -49,9 +49,9 @@ def tasks_of(logs: Sequence[Log], until: float = math.inf) -> tuple[list[Task], 
     large = [number for number, log in enumerate(logs) if log.size - log.begin >= 2 * PART]
     parts: dict[int, tuple[list[tuple[int, int]], bool]] = {}
     if large:
-        patience = min(until, time.monotonic() + bounded.PATIENCE)
-        with contextlib.suppress(bounded.Late):  # what hangs there is not divided, and hangs who reads it
-            parts.update(bounded.stream(lambda: _divide(logs, large), patience))
+        patience = min(until, time.monotonic() + forked.PATIENCE)
+        with contextlib.suppress(forked.Late):  # what hangs there is not divided, and hangs who reads it
+            parts.update(forked.stream(lambda: _divide(logs, large), patience))
     tasks, cut = [], set()
     for number in range(len(logs)):
         ranges, whole = parts.get(number, ([], True))
@@ -230,8 +230,8 @@ def sample_of(logs: Sequence[Log]) -> Sample:
         return b"\n".join(parts)
 
     try:
-        return Sample(bounded.ask(middles))
-    except bounded.Late:
+        return Sample(forked.ask(middles))
+    except forked.Late:
         return Sample(b"")
 
 

@@ -15,8 +15,8 @@ import threading
 import time
 from typing import Any, Optional
 
-from npudoctor.core.descriptors import ready
 from npudoctor.core.errors import CannotTell
+from npudoctor.core.forked import Late, read_line
 from npudoctor.core.messages import _
 
 SERVER = r"""
@@ -109,7 +109,12 @@ class MountChild:
         request = [op, base64.b64encode(os.fsencode(path)).decode(), limit, start]
         child.stdin.write(json.dumps(request).encode() + b"\n")
         child.stdin.flush()
-        return _read_line(child.stdout.fileno(), self._deadline)
+        try:
+            line = read_line(child.stdout.fileno(), time.monotonic() + self._deadline)
+        except Late:
+            return None
+        answer: Optional[dict[str, Any]] = None if line is None else json.loads(line)
+        return answer
 
     def _start(self) -> subprocess.Popen[bytes]:
         self._child = subprocess.Popen(
@@ -130,19 +135,3 @@ class MountChild:
                 seconds=self._deadline,
             )
         )
-
-
-def _read_line(fd: int, deadline: float) -> Optional[dict[str, Any]]:
-    """One JSON line from the pipe, or None when it ends or the deadline passes first."""
-    until = time.monotonic() + deadline
-    received = b""
-    while not received.endswith(b"\n"):
-        left = until - time.monotonic()
-        if left <= 0 or not ready(fd, left):
-            return None
-        part = os.read(fd, 1 << 16)
-        if not part:
-            return None
-        received += part
-    answer: dict[str, Any] = json.loads(received)
-    return answer

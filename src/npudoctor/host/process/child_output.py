@@ -1,4 +1,7 @@
-"""One program that runs: its output taken in, its end waited for or made."""
+"""One program that runs: its output taken in, its end waited for or made.
+
+A program has two streams and a group, and is started by `subprocess`. Our own work is done by `core.forked`.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,203 @@
+"""The one place that forks: a child that does some work, and answers over a pipe until its time is over.
+
+A dead server or a stopped FUSE daemon holds whoever asks it in the kernel, where no signal handler and no
+thread's timeout reaches him. So a child asks. It is killed when its time is over, and one that even SIGKILL
+does not end, in state D, is left behind. What stays for a whole run is forked before the first thread is
+started: in a child, a lock that another thread held is held for ever. Programs are started by `subprocess`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import pickle
+import signal
+import struct
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any, Callable, Generic, NamedTuple, Optional, TypeVar
+
+from npudoctor.core.descriptors import ready
+from npudoctor.core.threads import TURN
+
+T = TypeVar("T")
+PATIENCE = 5.0  # seconds that one look at a file system may take
+FAILED = 70  # the status of a child whose work raised
+ITEM, _ERROR, _END = range(3)
+_SIZE = struct.Struct("=Q")
+_PIECE = 1 << 20
+_REAP = 0.5  # seconds
+
+
+class Late(Exception):
+    """The time was over, or the work ended without a word, before all was said."""
+
+
+class Started(NamedTuple):
+    """A child, and the end of the pipe from which its answer is read."""
+
+    pid: int
+    reading: int
+
+
+def fork(work: Callable[[], object]) -> int:
+    """Do some work in a child; its pid. It ends with the work, and nothing of ours runs at its end."""
+    pid = os.fork()
+    if pid:
+        return pid
+    status = FAILED
+    try:
+        work()
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def start(work: Callable[[int], object]) -> Started:
+    """Do some work in a child that answers: it is given the end of a pipe into which it writes.
+
+    OSError where no process can be made. Whoever reads closes his end, and calls `end`.
+    """
+    reading, writing = os.pipe()
+    try:
+        pid = fork(lambda: _answer(work, reading, writing))
+    except OSError:
+        os.close(reading)
+        os.close(writing)
+        raise
+    os.close(writing)
+    return Started(pid, reading)
+
+
+def _answer(work: Callable[[int], object], reading: int, writing: int) -> None:
+    os.close(reading)  # so that a child whose parent was killed meets a broken pipe, and not a full one
+    work(writing)
+
+
+def heed() -> None:
+    """In a child: what ends a process ends it at once."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def end(pid: int) -> None:
+    """Kill a child and wait for its end; one that hangs in the kernel is left behind."""
+    with contextlib.suppress(ProcessLookupError, ChildProcessError):
+        os.kill(pid, signal.SIGKILL)
+        has_ended(pid, _REAP)
+
+
+def has_ended(pid: int, seconds: float) -> bool:
+    """Whether a child ends within some time. ChildProcessError where somebody else took its end."""
+    until = time.monotonic() + seconds
+    while not os.waitpid(pid, os.WNOHANG)[0]:
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.001)
+    return True
+
+
+def write(writing: int, content: bytes) -> None:
+    """Write all of it into a pipe."""
+    left = memoryview(content)
+    while left:
+        left = left[os.write(writing, left) :]
+
+
+def read_line(reading: int, until: float = math.inf, limit: float = math.inf) -> Optional[bytes]:
+    """What comes up to the end of a line; None when the pipe ends before, or more than the limit comes.
+
+    Late when the steady clock passes `until`. What is there already is read even then: others may have used
+    up the time.
+    """
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        part = _part(reading, 1 << 16, until)
+        if not part or len(line) > limit:
+            return None
+        line += part
+    return bytes(line)
+
+
+def _part(reading: int, size: int, until: float) -> bytes:
+    """The next bytes, none at the end. In short turns: a signal that comes just before a wait is handled only
+    after it."""
+    while True:
+        left = max(0.0, until - time.monotonic())
+        if ready(reading, min(TURN, left)):
+            return os.read(reading, size)
+        if not left:
+            raise Late
+
+
+class Child(Generic[T]):
+    """A child that was started to say things, which are pickled."""
+
+    def __init__(self, work: Callable[[], Iterable[T]]) -> None:
+        self._started = start(lambda writing: _serve(work, writing))
+
+    def items(self, until: float, patience: Optional[float] = None) -> Iterator[T]:
+        """What the work yields, as it comes, and then the end of the child."""
+        try:
+            while True:
+                limit = until if patience is None else min(until, time.monotonic() + patience)
+                kind, item = received(self._started.reading, limit)
+                if kind == _END:
+                    return
+                if kind == _ERROR:
+                    raise item
+                yield item
+        finally:
+            os.close(self._started.reading)
+            end(self._started.pid)
+
+
+def stream(work: Callable[[], Iterable[T]], until: float, patience: Optional[float] = None) -> Iterator[T]:
+    """What the work yields in a child, as it comes. `until` is on the steady clock; `patience`: seconds that
+    may pass without an item. Late when that is over; an exception of the work is raised here."""
+    return Child(work).items(until, patience)
+
+
+def ask(work: Callable[[], T], seconds: float = PATIENCE) -> T:
+    """The one answer of the work; Late when it does not come in that time."""
+    for answer in stream(lambda: [work()], time.monotonic() + seconds):
+        return answer
+    raise Late
+
+
+def _serve(work: Callable[[], Iterable[Any]], writing: int) -> None:
+    """In the child: send what the work yields."""
+    heed()
+    try:
+        for item in work():
+            send(writing, ITEM, item)
+        send(writing, _END, None)
+    except Exception as error:
+        send(writing, _ERROR, error)
+
+
+def send(writing: int, kind: int, item: object) -> None:
+    """Write an item into a pipe, as a whole."""
+    content = pickle.dumps((kind, item), pickle.HIGHEST_PROTOCOL)
+    write(writing, _SIZE.pack(len(content)) + content)
+
+
+def received(reading: int, until: float) -> tuple[int, Any]:
+    """The next item from a pipe, and of which kind it is; Late at its end, or when the time is over."""
+    (size,) = _SIZE.unpack(_bytes(reading, _SIZE.size, until))
+    kind, item = pickle.loads(_bytes(reading, size, until))  # noqa: S301  (our own child's)
+    return kind, item
+
+
+def _bytes(reading: int, size: int, until: float) -> bytes:
+    parts, left = [], size
+    while left:
+        if time.monotonic() >= until:
+            raise Late
+        part = _part(reading, min(left, _PIECE), until)
+        if not part:
+            raise Late
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
