@@ -9,7 +9,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Callable
+from typing import Callable, Optional
 
 import psutil
 import pytest
@@ -33,7 +33,7 @@ def kernels_limits(pid: object) -> dict[str, Limit]:
     return {name: Limit(number(words[0]), number(words[1])) for name, words in rows}
 
 
-def number(text: str) -> object:
+def number(text: str) -> Optional[int]:
     return None if text == "unlimited" else int(text)
 
 
