@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from importlib.util import cache_from_source
 from pathlib import Path
 
+import psutil
 import pytest
 
 import npudoctor
@@ -204,3 +205,28 @@ def test_byte_code_of_another_user_is_not_loaded(machine: Machine) -> None:
     os.chown(cached.parent, SOMEBODY, SOMEBODY)
     done = machine.run(sys.executable, "-I", "-c", code)
     assert f"{cached.parent} belongs to another user" in done.stderr
+
+
+def test_a_library_of_another_user_is_not_loaded(machine: Machine) -> None:
+    """psutil's, which is loaded long after the start: the rows that need it cannot tell."""
+    shutil.copytree(Path(psutil.__file__).parent, machine.site / "psutil")
+    (library,) = (machine.site / "psutil").glob("_psutil_linux*.so")
+    code = f"""
+import sys
+sys.path.insert(0, {str(machine.site)!r})
+from npudoctor.core.trust import guard
+guard.secure(())
+from npudoctor.core.errors import CannotTell
+from npudoctor.host.resources import Resources
+try: print(Resources().memory().total > 0, sys.modules['psutil'].__file__)
+except CannotTell as error: print(error)
+"""
+    loaded = machine.run(sys.executable, "-I", "-c", code)
+    assert loaded.stdout == f"True {machine.site}/psutil/__init__.py\n", loaded
+    os.chown(library, SOMEBODY, SOMEBODY)
+    refused = machine.run(sys.executable, "-I", "-c", code)
+    assert refused.stdout == f"psutil cannot be loaded: {library} belongs to another user\n", refused
+    os.chown(library, 0, 0)
+    os.chown(library.parent, SOMEBODY, SOMEBODY)
+    refused = machine.run(sys.executable, "-I", "-c", code)
+    assert refused.stdout == f"psutil cannot be loaded: {library.parent} belongs to another user\n", refused
