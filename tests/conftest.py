@@ -91,7 +91,7 @@ def one_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """npudoctor.pyz."""
     from tests.support.one_file import provide
 
-    return provide(tmp_path_factory.mktemp("one-file"))
+    return provide(tmp_path_factory)
 
 
 @pytest.fixture(autouse=True)

@@ -70,6 +70,8 @@ def library(place: Path) -> Path:
                         ignore=shutil.ignore_patterns("__pycache__"))  # fmt: skip
     for name in ("distro", "packaging", "typer", "npudoctor"):
         _with_needs(name, place)
+    # Once here: else each of a hundred processes compiles all of it, as users may not write there.
+    subprocess.run([PYTHON, "-I", "-m", "compileall", "-q", place], check=False, stdout=subprocess.DEVNULL)
     place.chmod(0o755)
     return place
 

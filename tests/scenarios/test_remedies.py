@@ -7,19 +7,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from npudoctor.core.model import Finding, Severity
+from npudoctor.core.model import Finding, Report, Severity
 from npudoctor.host import Host
 from npudoctor.runner.runner import Settings, run
 
 from .fault import Fault
 from .machines import Machine, host_of, judge
 from .remedies import COMMANDS, lacking, typed
-from .test_faults import CASES, LOADED, MACHINES
+from .test_faults import CASES, LOADED, MACHINES, reported
 
 
-def _said(machine: Machine) -> Iterator[tuple[str, Finding]]:
+def _said(report: Report) -> Iterator[tuple[str, Finding]]:
     """All findings, each with its check."""
-    for row in judge(LOADED, machine).results:
+    for row in report.results:
         yield from ((row.check, finding) for finding in row.findings)
 
 
@@ -48,7 +48,7 @@ def test_every_line_works_there(fault: Fault, machine: Machine) -> None:
     broken = fault.on(machine)
     host = host_of(broken)
     try:
-        for check, finding in _said(broken):
+        for check, finding in _said(reported(fault, machine)):
             assert _untrue(host, finding) == [], finding.code
             lines = finding.fix.commands if finding.fix else ()
             if finding.weight is Severity.ERROR:  # lines, or a sentence that says who does what where
@@ -64,7 +64,7 @@ def test_every_line_works_there(fault: Fault, machine: Machine) -> None:
 def test_the_lines_of_healthy_machines_work_too() -> None:
     for machine in MACHINES[::5]:
         host = host_of(machine)
-        for _check, finding in _said(machine):
+        for _check, finding in _said(judge(LOADED, machine)):
             lines = finding.fix.commands if finding.fix else ()
             assert lacking(machine, host, lines) == _untrue(host, finding) == [], (machine.name, finding.code)
         host.close()

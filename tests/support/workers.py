@@ -18,6 +18,8 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 MACHINE = tuple(f"tests/{folder}/" for folder in ("checks/leftovers", "fixing", "proof", "torture"))
 # Each test has namespaces of its own, and mostly waits for servers and clients.
 BY_TEST = ("tests/real/test_real_mindspore.py", "tests/rehearsal/test_faults.py")
+# They ask for the same reports.
+TOGETHER = ("tests/scenarios/test_faults.py", "tests/scenarios/test_remedies.py")
 # What is proven only in the pid namespace of the machine itself: for the one worker that is in it.
 FIRST_NAMESPACE = (
     *(
@@ -138,7 +140,7 @@ def scope_of(nodeid: str, workers_apart: bool) -> str:
     path = nodeid.partition("::")[0]
     if path.startswith(MACHINE) and not workers_apart:
         return "machine"
-    return nodeid if path in BY_TEST else path
+    return nodeid if path in BY_TEST else TOGETHER[0] if path in TOGETHER else path
 
 
 def longest_first(items: list[pytest.Item], workers_apart: bool) -> None:

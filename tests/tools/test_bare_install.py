@@ -16,9 +16,11 @@ FLEET = ("check", "fix", "pairs", "report")
 
 
 @pytest.mark.slow
-def test_every_command_option_and_choice_without_any_extra(tmp_path: Path) -> None:
+def test_every_command_option_and_choice_without_any_extra(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """Once, on the newest Python: the two fleet lines and the absence of tracebacks hang on no version."""
-    wheel = build_wheel(tmp_path / "wheel")
+    wheel = build_wheel(tmp_path_factory)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
     (site,) = (tmp_path / "venv/lib").glob("python*/site-packages")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]

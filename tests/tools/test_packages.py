@@ -39,7 +39,7 @@ def carried() -> Iterator[ModuleType]:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_wheel(tmp_path_factory.mktemp("wheel"))
+    return build_wheel(tmp_path_factory)
 
 
 def versions(pins: list[str]) -> dict[str, str]:
