@@ -40,7 +40,14 @@ class Style:
 
     def sign(self, kind: str) -> str:
         """How a line of this kind begins: error, warning, info, ok or open (nobody could tell)."""
-        return _SYMBOLS[kind] if self.symbols else _words()[kind]
+        words = {
+            "error": _("error"),
+            "warning": _("warning"),
+            "info": _("info"),
+            "ok": _("ok"),
+            "open": _("unknown"),
+        }
+        return _SYMBOLS[kind] if self.symbols else words[kind]
 
     def heading(self, kind: str) -> str:
         """The same before a line that sums up many."""
@@ -73,13 +80,3 @@ def _headed(sign: str, kind: str, text: str, style: Style) -> Iterator[str]:
 def kind_of(severity: Severity) -> str:
     """The kind of a line about a finding of this severity."""
     return {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "info"}[severity]
-
-
-def _words() -> dict[str, str]:
-    return {
-        "error": _("error"),
-        "warning": _("warning"),
-        "info": _("info"),
-        "ok": _("ok"),
-        "open": _("unknown"),
-    }

@@ -114,7 +114,22 @@ def start_runs(
 
 def collect_rows(begun: Sequence[Union[Result, CheckRun]], settings: Settings, until: float) -> list[Result]:
     """Wait for every answer, each until its own deadline, and make the rows."""
-    return [row if isinstance(row, Result) else _gather(row, settings, until) for row in begun]
+    rows = []
+    for run in begun:
+        if isinstance(run, Result):
+            rows.append(run)
+            continue
+        wait(run.done, run.by + GRACE)
+        if run.done.is_set():
+            rows.append(_row(run.check, row_status(run.status, run.answers), run, reason=run.reason))
+        elif run.started is None:
+            text = _("the deadline was reached before it was started")
+            rows.append(_row(run.check, Status.TIMEOUT, reason=text))
+        else:
+            which = settings.timeout_of(run.check) if run.by < until else settings.deadline
+            text = _("no result within {seconds:g} s; it was abandoned", seconds=which)
+            rows.append(_row(run.check, Status.TIMEOUT, run, reason=text))
+    return rows
 
 
 def _selected(names: Sequence[str], selection: Sequence[str]) -> bool:
@@ -137,18 +152,6 @@ def _not_asked(check: Check, settings: Settings) -> Optional[str]:
 
 def _plain(check: Check, host: Host) -> AskUntil:
     return lambda until: check.ask(host)
-
-
-def _gather(run: CheckRun, settings: Settings, until: float) -> Result:
-    wait(run.done, run.by + GRACE)
-    if not run.done.is_set():
-        if run.started is None:
-            return _row(run.check, Status.TIMEOUT, reason=_("the deadline was reached before it was started"))
-        which = settings.timeout_of(run.check) if run.by < until else settings.deadline
-        text = _("no result within {seconds:g} s; it was abandoned", seconds=which)
-        return _row(run.check, Status.TIMEOUT, run, reason=text)
-    status = row_status(run.status, run.answers)
-    return _row(run.check, status, run, reason=run.reason)
 
 
 def _row(

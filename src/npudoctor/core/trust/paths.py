@@ -53,7 +53,14 @@ class Ways:
     def why_not(self, path: str) -> Optional[str]:
         """As of `why_untrusted`, of an absolute path without "..": OSError where there is nothing."""
         if path not in self._known:
-            self._known[path] = self._judged(path)
+            reason = self.why_not(os.path.dirname(path)) if path != "/" else None
+            if reason is None:
+                entry = os.lstat(path)
+                if self._blind or stat.S_ISLNK(entry.st_mode):
+                    reason = why_untrusted(path, self._euid)
+                else:
+                    reason = _why_not_step(path, entry, self._points, self._euid)
+            self._known[path] = reason
         return self._known[path]
 
     def why_not_folder(self, folder: str) -> Optional[str]:
@@ -63,15 +70,6 @@ class Ways:
             entry = os.stat(folder)
             reason = why_not_entry(folder, entry.st_uid, entry.st_mode, (0, self._euid), place=True)
         return reason
-
-    def _judged(self, path: str) -> Optional[str]:
-        reason = self.why_not(os.path.dirname(path)) if path != "/" else None
-        if reason is not None:
-            return reason
-        entry = os.lstat(path)
-        if self._blind or stat.S_ISLNK(entry.st_mode):
-            return why_untrusted(path, self._euid)
-        return _why_not_step(path, entry, self._points, self._euid)
 
 
 def read_trusted(path: str, euid: int, limit: int = 4 << 20) -> tuple[Optional[bytes], Optional[str]]:
