@@ -100,7 +100,17 @@ class Brief:
             yield from summed("ok", _(", ").join(counts), self._style)
         if not notes:
             yield from self._notes()
-        yield from self._ignored()
+        # What the reader chose to ignore, with the reasons.
+        ignored = [
+            _("{code} ({reason})", code=f.code, reason=redact(f.ignored.reason))
+            if f.ignored.reason
+            else f.code
+            for row in self._report.results
+            for f in row.findings
+            if f.ignored is not None
+        ]
+        if ignored:
+            yield from paragraph(_("ignored: {codes}", codes=self._named(ignored)), "", INDENT)
         yield from self._open()
         count = self._report.counts["skipped"]
         if count:
@@ -127,19 +137,6 @@ class Brief:
         line = advice_line(self._report.results)
         if line:
             yield from summed("info", line, self._style)
-
-    def _ignored(self) -> Iterator[str]:
-        """What the reader chose to ignore, with the reasons."""
-        told = [
-            _("{code} ({reason})", code=f.code, reason=redact(f.ignored.reason))
-            if f.ignored.reason
-            else f.code
-            for row in self._report.results
-            for f in row.findings
-            if f.ignored is not None
-        ]
-        if told:
-            yield from paragraph(_("ignored: {codes}", codes=self._named(told)), "", INDENT)
 
     def _open(self) -> Iterator[str]:
         """What could not be judged: why where the verdict needs it; and how to let it be judged."""

@@ -17,26 +17,15 @@ _COLOURS = {"error": RED, "warning": YELLOW, "info": CYAN, "ok": GREEN, "open": 
 
 
 @dataclass(frozen=True)
-class Paint:
-    """Colours words, on a terminal that wants it."""
-
-    on: bool
-
-    def __call__(self, text: str, colour: str) -> str:
-        return f"\x1b[{colour}m{text}\x1b[0m" if self.on and text else text
-
-
-@dataclass(frozen=True)
 class Style:
     """What the reader's terminal can show. Both are off for a file, a pipe, NO_COLOR and TERM=dumb."""
 
     colour: bool = False
     symbols: bool = False
 
-    @property
-    def paint(self) -> Paint:
-        """What colours words."""
-        return Paint(self.colour)
+    def paint(self, text: str, colour: str) -> str:
+        """The words in a colour, on a terminal that wants it."""
+        return f"\x1b[{colour}m{text}\x1b[0m" if self.colour and text else text
 
     def sign(self, kind: str) -> str:
         """How a line of this kind begins: error, warning, info, ok or open (nobody could tell)."""

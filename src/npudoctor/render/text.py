@@ -124,9 +124,12 @@ def _healing(report: Report) -> tuple[str, bool]:
 
 def _environment(report: Report) -> str:
     """The command for the shell that lacks variables; "" where it would print nothing that helps."""
-    from npudoctor.environment.variable_checks import env_would_help
+    findings = (finding for row in report.results for finding in row.findings)
+    if report.target.root is not None or not any(f.counts and f.weight > Severity.INFO for f in findings):
+        return ""
+    from npudoctor.environment.variable_checks import env_would_help  # on a healthy machine nothing is asked
 
-    if report.target.root is None and env_would_help(report):
+    if env_would_help(report):
         return 'eval "$(npudoctor env)"'
     return ""
 

@@ -65,7 +65,8 @@ def run(loaded: LoadedChecks, host: Host, settings: Settings, until: Optional[fl
         workers.drive(until)
         rows = collect_rows(started_runs, settings, until)
         machine, target = description.by(until)
-    broken = (row for row in loaded.broken if _selected((row.check, row.group), settings.select))
+    named = {*settings.select}
+    broken = (row for row in loaded.broken if not named or named & {row.check, row.group})
     rows += [replace(row, reason=row.reason and redact(row.reason)) for row in broken]
     # An ignored finding is no cause: what it would have explained counts again.
     rows = verdict.ignore(rows, settings.ignore)
@@ -91,8 +92,9 @@ def start_runs(
     loaded: LoadedChecks, host: Host, settings: Settings, until: float
 ) -> list[Union[Result, CheckRun]]:
     """The runs of the selected checks; a row for each that is not run in this scope or profile."""
-    selected = [check for check in loaded.checks if _selected(check.names, settings.select)]
-    if host.options.like is None and LIKE not in settings.select:
+    named = {*settings.select}
+    selected = [check for check in loaded.checks if not named or named & {*check.names}]
+    if host.options.like is None and LIKE not in named:
         selected = [check for check in selected if check.id != LIKE]
     reasons = {check.id: _not_asked(check, settings) for check in selected}
     # All children are forked before any thread starts.
@@ -130,10 +132,6 @@ def collect_rows(begun: Sequence[Union[Result, CheckRun]], settings: Settings, u
             text = _("no result within {seconds:g} s; it was abandoned", seconds=which)
             rows.append(_row(run.check, Status.TIMEOUT, run, reason=text))
     return rows
-
-
-def _selected(names: Sequence[str], selection: Sequence[str]) -> bool:
-    return not selection or any(name in selection for name in names)
 
 
 def _not_asked(check: Check, settings: Settings) -> Optional[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Callable, Container, Iterator, Sequence
+from contextlib import suppress
 from functools import wraps
 from typing import Optional, Protocol
 
@@ -263,13 +264,10 @@ class RootTrust:
         Without a list of the mounts, as where there is no /proc, no other file system is root's for certain.
         """
         if self._by_users is None:
-            mounts, notes = self._text(MOUNTINFO), self._text(UTAB)
-            self._blind = not mounts
-            self._by_users = tuple(user_mount_points(mounts, notes))
+            texts = {MOUNTINFO: "", UTAB: ""}
+            for path in texts:
+                with suppress(CannotTell):
+                    texts[path] = self._files.text(path, _MOUNTS_LIMIT) or ""
+            self._blind = not texts[MOUNTINFO]
+            self._by_users = tuple(user_mount_points(texts[MOUNTINFO], texts[UTAB]))
         return self._by_users
-
-    def _text(self, path: str) -> str:
-        try:
-            return self._files.text(path, _MOUNTS_LIMIT) or ""
-        except CannotTell:
-            return ""

@@ -132,12 +132,10 @@ class _Start:
             libraries = [f"{here.rstrip('/')}/{lib}/python{self._version}" for lib in _LIBS]
             landmarks = (f"{library}/{name}" for library in libraries for name in ("os.py", "os.pyc"))
             if any(self._files.stat(landmark) is not None for landmark in landmarks):
-                self._judge_library(libraries)
-                return here
+                break
             here = here.rpartition("/")[0] or "/"
-        raise self._unknown()
-
-    def _judge_library(self, libraries: list[str]) -> None:
+        else:
+            raise self._unknown()
         if not any(self._files.stat(f"{library}/lib-dynload") for library in libraries):
             raise self._unknown()
         for library in libraries:
@@ -157,6 +155,7 @@ class _Start:
                 self._ask(self._trust.why_not_entries(place))
                 self._ask(self._trust.why_not_entries(f"{place}/__pycache__"))
             self._ask(self._trust.why_not_entries(f"{library}/lib-dynload"))
+        return here
 
     def _judge_sites(self, prefixes: list[str]) -> None:
         """The folders for packages, those to which their .pth files lead, and root's own."""
