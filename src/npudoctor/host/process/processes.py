@@ -111,12 +111,15 @@ class Processes:
                 except OSError as error:
                     why = strerror(error.errno or 0)
                     raise CannotTell(_("{path} cannot be read: {why}", path="/proc", why=why)) from error
-                processes = (self.now(int(name)) for name in names if name.isdigit())
+                processes = (self._read(int(name)) for name in names if name.isdigit())
                 self._all = {process.pid: process for process in processes if process is not None}
             return self._all
 
     def now(self, pid: int) -> Optional[Process]:
         """One process as it is now; None when there is none."""
+        return self._read(pid)
+
+    def _read(self, pid: int) -> Optional[Process]:
         try:
             owner: Entry = self._disk.lstat(f"/proc/{pid}")
             stat = self._disk.read(f"/proc/{pid}/stat", 1 << 16)
