@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import resource
+import subprocess
+import sys
 from collections.abc import Sequence
 from typing import Optional
 
@@ -32,6 +34,14 @@ def endings(report: FixReport) -> list[str]:
 
 def events(machine: Machine) -> list[str]:
     return [record["event"] for record in machine.journal()]
+
+
+def test_a_plan_loads_nothing_that_changes_a_machine() -> None:
+    script = (
+        "import sys, npudoctor.fixing.engine; print([name for name in sys.modules if '.actions' in name])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 # with a real dead server

@@ -103,7 +103,17 @@ def check(
         raise ValueError(f"check {id!r}: {problem}")
 
     def declare(question: CheckFunction) -> Check:
-        manual = _docstring(question).strip()
+        manual = (question.__doc__ or "").strip()
+        code = getattr(question, "__code__", None)
+        # Where Python drops all docstrings (PYTHONOPTIMIZE=2), it is read from its file.
+        if not manual and code is not None and sys.flags.optimize >= 2:
+            import ast
+
+            with suppress(OSError, SyntaxError, ValueError), open(code.co_filename, "rb") as file:
+                for node in ast.walk(ast.parse(file.read())):
+                    if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
+                        manual = (ast.get_docstring(node, clean=False) or "").strip()
+                        break
         if not manual:
             raise ValueError(f"check {id!r}: the docstring is the manual, and there is none")
         return Check(
@@ -122,20 +132,6 @@ def check(
         )
 
     return declare
-
-
-def _docstring(question: CheckFunction) -> str:
-    """Its docstring; read from its file where Python drops them all (PYTHONOPTIMIZE=2)."""
-    code = getattr(question, "__code__", None)
-    if question.__doc__ or code is None or sys.flags.optimize < 2:
-        return question.__doc__ or ""
-    import ast
-
-    with suppress(OSError, SyntaxError, ValueError), open(code.co_filename, "rb") as file:
-        for node in ast.walk(ast.parse(file.read())):
-            if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
-                return ast.get_docstring(node, clean=False) or ""
-    return ""
 
 
 def title_of(manual: str) -> str:

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from functools import partial
 from importlib import import_module
 from typing import Any
 
-from npudoctor.checking.check import Check, CheckOutput, NotLoaded, compared_of
+from npudoctor.checking.check import Check, NotLoaded, compared_of
 from npudoctor.core.frozen import replace
 from npudoctor.core.model import Scope, Severity
-from npudoctor.host import Host
 
 FILE = os.path.join(os.path.dirname(__file__), "checks.json")
 SEVERITIES = {severity.name.lower(): severity for severity in Severity}
@@ -34,7 +31,7 @@ def _check(row: dict[str, Any]) -> Check:
         id=row["id"],
         scope=Scope(row["scope"]),
         codes={code: SEVERITIES[name] for code, name in row["codes"].items()},
-        ask=partial(_ask, row),
+        ask=lambda host: _load_indexed(row).ask(host),
         title=row["title"],
         page=lambda: _load_indexed(row).manual,
         tags=tuple(row.get("tags", ())),
@@ -84,7 +81,3 @@ def _load_indexed(row: dict[str, Any]) -> Check:
     if row_of(check) != row:
         raise NotLoaded("checks.json is out of date: make docs")
     return check
-
-
-def _ask(row: dict[str, Any], host: Host) -> Iterator[CheckOutput]:
-    yield from _load_indexed(row).ask(host)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Callable, Optional
 
 from npudoctor.core.errors import CannotTell, NotRunning
@@ -47,15 +48,13 @@ def _packages(host: Host) -> bool:
     for folder in host.interpreter.layout().search_path:
         names = host.files.names(folder) if folder.startswith("/") else ()
         of_packages = folder.endswith("-packages")
-        if any(_tells(name) for name in names if of_packages or name.endswith(_METADATA)):
-            return True
+        for name in names:
+            distribution = name.endswith(_METADATA)
+            plain = name.partition("-")[0] if distribution else name
+            if (of_packages or distribution) and plain not in _OF_AN_EMPTY_ONE:
+                return True
     host.interpreter.be_sure_without(FRAMEWORKS[0])
     return False
-
-
-def _tells(name: str) -> bool:
-    plain = name.partition("-")[0] if name.endswith(_METADATA) else name
-    return plain not in _OF_AN_EMPTY_ONE
 
 
 # What a need may name besides a variable ("$NAME", "$PREFIX*") and an installed distribution.
@@ -84,30 +83,28 @@ def why_not_applicable(needs: Sequence[str], host: Host) -> Optional[str]:
     if not needs:
         return None
     try:
-        here = any(_here(need, host) for need in sorted(needs, key=_cost))
+        # The variables cost nothing, and what the interpreter must be asked for comes last.
+        for need in sorted(needs, key=lambda need: (not need.startswith("$")) + needs_interpreter((need,))):
+            if need.startswith("$"):
+                name = need[1:]
+                if name.endswith("*"):
+                    here = any(variable.startswith(name[:-1]) for variable in host.variables)
+                else:
+                    here = name in host.variables
+            elif need in THINGS:
+                # Several checks need the same thing.
+                here = host.once(f"need {need}", partial(THINGS[need], host))
+            else:
+                here = bool(host.interpreter.distributions(need))
+            if here:
+                return None
     except (CannotTell, NotRunning):
         return None
-    return None if here else _("; ").join(_reasons(needs, host))
-
-
-def _here(need: str, host: Host) -> bool:
-    if need.startswith("$"):
-        name = need[1:]
-        if name.endswith("*"):
-            return any(variable.startswith(name[:-1]) for variable in host.variables)
-        return name in host.variables
-    if need in THINGS:
-        # Several checks need the same thing.
-        return host.once(f"need {need}", lambda: THINGS[need](host))
-    return bool(host.interpreter.distributions(need))
+    return _("; ").join(_reasons(needs, host))
 
 
 def _is_package(need: str) -> bool:
     return not need.startswith("$") and need not in THINGS
-
-
-def _cost(need: str) -> int:
-    return 0 if need.startswith("$") else 2 if needs_interpreter((need,)) else 1
 
 
 def _reasons(needs: Sequence[str], host: Host) -> list[str]:

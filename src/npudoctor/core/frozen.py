@@ -111,7 +111,19 @@ else:
             fields_by_name.update({field.name: field for field in base.__dict__.get("_fields_of_frozen", ())})
         hints = cls.__dict__.get("__annotations__", {} if sys.version_info < (3, 14) else cls.__annotations__)  # noqa: RUF063  (our own hints, not a base's)
         for name, hint in hints.items():
-            field = fields_by_name[name] = _field(cls.__dict__.get(name, _MISSING))
+            default = cls.__dict__.get(name, _MISSING)
+            standard = sys.modules.get("dataclasses")
+            known = getattr(standard, "Field", None)  # None also while another thread loads that module
+            if isinstance(default, _Field):
+                field = default
+            elif known is None or not isinstance(default, known):
+                field = _Field(default)
+            else:
+                values = (default.default, default.default_factory)
+                field = _Field(
+                    *(_MISSING if value is standard.MISSING else value for value in values), default.repr
+                )
+            fields_by_name[name] = field
             field.name, field.hint = name, hint
             if field.default is not _MISSING:
                 setattr(cls, name, field.default)
@@ -122,16 +134,6 @@ else:
         cls.__dataclass_params__ = _Standard(_parameters)
         cls.__match_args__ = tuple(fields_by_name)
         return fields
-
-    def _field(default):
-        if isinstance(default, _Field):
-            return default
-        standard = sys.modules.get("dataclasses")
-        known = getattr(standard, "Field", None)  # None also while another thread is loading that module
-        if known is None or not isinstance(default, known):
-            return _Field(default)
-        values = (default.default, default.default_factory)
-        return _Field(*(_MISSING if value is standard.MISSING else value for value in values), default.repr)
 
     def _parameters():
         import dataclasses

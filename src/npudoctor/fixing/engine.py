@@ -11,7 +11,6 @@ from npudoctor.core.frozen import dataclass, replace
 from npudoctor.core.messages import _
 from npudoctor.core.model import UNANSWERED, Report, Step
 from npudoctor.facts.leftovers.temporary import library_of
-from npudoctor.fixing.actions.apply import apply_step
 from npudoctor.fixing.journal import Journal, NoJournal
 from npudoctor.fixing.outcome import ActionStatus, Observer, Outcome
 from npudoctor.fixing.plan import FixRequest, Item, ItemResult, items_of, unanswered_checks
@@ -165,6 +164,8 @@ def apply_item(result: ItemResult, number: int, context: ApplyContext, journal: 
     """
     if not result.planned or result.item.finding.fix is None:
         return result
+    from npudoctor.fixing.actions.apply import apply_step  # a plan loads nothing that changes a machine
+
     finding = result.item.finding
     outcome = Outcome(ActionStatus.ALREADY)
     looks = _Looks(context)

@@ -8,8 +8,8 @@ from typing import Optional
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.core.model import ADVICE, UNANSWERED, Finding, Fix, Report, Risk, Severity, Step
-from npudoctor.fixing.actions.apply import for_a_shell, of_variables, why_forbidden
 from npudoctor.fixing.outcome import ActionStatus, Outcome
+from npudoctor.fixing.permission import for_a_shell, of_variables, why_forbidden
 from npudoctor.fixing.shell_variables import env_helps
 from npudoctor.fixing.steps.steps import RemoveFiles, RemoveUnused, SignalProcess
 from npudoctor.host import Host

@@ -31,13 +31,25 @@ def fix_report(
     results: Sequence[ItemResult], run: Optional[str], *, changed: bool, unproven: bool = False, msg: str = ""
 ) -> FixReport:
     """What became of all items, and the exit status that says it."""
-    status = 1 if anything_left(results) else UNPROVEN if unproven else 0
+    exit_code = 1 if anything_left(results) else UNPROVEN if unproven else 0
+    texts = {
+        ActionStatus.PLANNED: _("{count} planned"),
+        ActionStatus.APPLIED: _("{count} applied"),
+        ActionStatus.ALREADY: _("{count} already done"),
+        ActionStatus.DECLINED: _("{count} declined"),
+        ActionStatus.REFUSED: _("{count} refused"),
+        ActionStatus.FAILED: _("{count} failed"),
+    }
+    counts = Counter(result.outcome.status for result in results if not by_hand(result))
+    parts = [texts[status].format(count=counts[status]) for status in ActionStatus if counts[status]]
+    if any(map(by_hand, results)):
+        parts.append(_("{count} by hand", count=sum(map(by_hand, results))))
     return FixReport(
-        exit_code=status,
+        exit_code=exit_code,
         changed=changed,
         would_change=any(result.planned for result in results),
         failed=unproven or any(map(_bad, results)),
-        msg=msg or _line(results),
+        msg=msg or _(", ").join(parts) or _("nothing to do"),
         run=run,
         actions=tuple(results),
     )
@@ -51,21 +63,3 @@ def by_hand(result: ItemResult) -> bool:
 def _bad(result: ItemResult) -> bool:
     status = result.outcome.status
     return status is ActionStatus.FAILED or (status is ActionStatus.REFUSED and result.item.decides)
-
-
-def _line(results: Sequence[ItemResult]) -> str:
-    if not results:
-        return _("nothing to do")
-    texts = {
-        ActionStatus.PLANNED: _("{count} planned"),
-        ActionStatus.APPLIED: _("{count} applied"),
-        ActionStatus.ALREADY: _("{count} already done"),
-        ActionStatus.DECLINED: _("{count} declined"),
-        ActionStatus.REFUSED: _("{count} refused"),
-        ActionStatus.FAILED: _("{count} failed"),
-    }
-    counts = Counter(result.outcome.status for result in results if not by_hand(result))
-    parts = [texts[status].format(count=counts[status]) for status in ActionStatus if counts[status]]
-    if any(map(by_hand, results)):
-        parts.append(_("{count} by hand", count=sum(map(by_hand, results))))
-    return _(", ").join(parts)

@@ -9,7 +9,6 @@ from typing import Callable, Optional
 from npudoctor.core.frozen import dataclass, replace
 from npudoctor.core.messages import _
 from npudoctor.core.model import Finding, Fix, Risk, Step
-from npudoctor.fixing.actions.apply import why_forbidden
 from npudoctor.fixing.engine import (
     ApplyContext,
     Confirm,
@@ -21,6 +20,7 @@ from npudoctor.fixing.engine import (
 from npudoctor.fixing.history import UNKNOWN, FixRun, StepRecord, runs_of
 from npudoctor.fixing.journal import Journal
 from npudoctor.fixing.outcome import ActionStatus, Observer, Outcome
+from npudoctor.fixing.permission import why_forbidden
 from npudoctor.fixing.plan import FixRequest, Item, ItemResult
 from npudoctor.fixing.report import FixReport, fix_report
 from npudoctor.fixing.steps.steps import Command

@@ -32,19 +32,6 @@ class Record:
         return step if isinstance(step, dict) else {}
 
 
-def state_directory(identity: Identity, variables: Mapping[str, str]) -> str:
-    """Where this user's journals lie: /var/lib/npudoctor for root, else $XDG_STATE_HOME/npudoctor.
-
-    Root never follows the variable: under sudo -E it may name a folder of somebody else.
-    """
-    if identity.is_root:
-        return ROOT_STATE
-    base = variables.get("XDG_STATE_HOME", "")
-    if not base.startswith("/"):
-        base = os.path.join(identity.home, ".local", "state")
-    return os.path.join(base, "npudoctor")
-
-
 class Records:
     """The journals below a state directory, newest run last. Lines that are cut are skipped."""
 
@@ -57,8 +44,16 @@ class Records:
 
     @classmethod
     def of(cls, identity: Identity, variables: Mapping[str, str]) -> Records:
-        """The records that this user's runs left."""
-        return cls(state_directory(identity, variables), identity.euid)
+        """The records that this user's runs left: below /var/lib of root, else below $XDG_STATE_HOME.
+
+        Root never follows the variable: under sudo -E it may name a folder of somebody else.
+        """
+        if identity.is_root:
+            return cls(ROOT_STATE, identity.euid)
+        base = variables.get("XDG_STATE_HOME", "")
+        if not base.startswith("/"):
+            base = os.path.join(identity.home, ".local", "state")
+        return cls(os.path.join(base, "npudoctor"), identity.euid)
 
     def again(self) -> Records:
         """The same journals, not read yet."""

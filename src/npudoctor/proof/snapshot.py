@@ -77,8 +77,9 @@ def take_snapshot(host: Host) -> Snapshot:
     """Look at the machine; waits for the second look only when a socket file refused the first."""
     tmp = host.files.real(host.options.tmp) or host.options.tmp
     where = find_places(tmp)
-    for folders in ((path for path, _old in where.directories), log_places(tmp, where)):
-        _may_not_block(host, folders)
+    for folder in (*(path for path, _old in where.directories), *log_places(tmp, where)):
+        if any(host.disk.may_block(path) for path in {folder, _real(host, folder) or folder}):
+            raise CannotTell(_("{path} is on a file system that may block and is not read", path=folder))
     segments = tuple(host.sysvipc.segments())
     sockets = socket_files(tmp, where, {segment.key for segment in segments})
     now = host.clock.now()
@@ -100,12 +101,6 @@ def take_snapshot(host: Host) -> Snapshot:
         passed_sockets=sockets.passed,
         passed_folders=where.passed,
     )
-
-
-def _may_not_block(host: Host, folders: Iterable[str]) -> None:
-    for folder in folders:
-        if any(host.disk.may_block(path) for path in {folder, _real(host, folder) or folder}):
-            raise CannotTell(_("{path} is on a file system that may block and is not read", path=folder))
 
 
 def _connect_twice(host: Host, sockets: list[SocketFile], now: float) -> dict[str, tuple[Listener, ...]]:

@@ -6,7 +6,7 @@ importlib.metadata would cost more than all built-in checks together, on every r
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from npudoctor.core.frozen import dataclass
 
@@ -28,9 +28,17 @@ def entry_points(search_path: Iterable[str]) -> list[EntryPoint]:
     """All of our group; of the same name and module in two folders the first counts."""
     points: dict[tuple[str, str], EntryPoint] = {}
     for folder in search_path:
-        if os.path.basename(folder.rstrip("/")) in INSTALLED:
-            for point in _below(folder):
-                points.setdefault((point.name, point.module), point)
+        if os.path.basename(folder.rstrip("/")) not in INSTALLED:
+            continue
+        try:
+            names = sorted(os.listdir(folder))
+        except OSError:
+            continue
+        for name in names:
+            if name.endswith((".dist-info", ".egg-info")):
+                file = f"{folder}/{name}/entry_points.txt"
+                for point, module in parse(_text(file)):
+                    points.setdefault((point, module), EntryPoint(point, module, file))
     return list(points.values())
 
 
@@ -45,18 +53,6 @@ def parse(text: str) -> list[tuple[str, str]]:
             name, _equals, value = line.partition("=")
             pairs.append((name.strip(), value.strip()))
     return pairs
-
-
-def _below(folder: str) -> Iterator[EntryPoint]:
-    try:
-        names = sorted(os.listdir(folder))
-    except OSError:
-        return
-    for name in names:
-        if name.endswith((".dist-info", ".egg-info")):
-            file = f"{folder}/{name}/entry_points.txt"
-            for point, module in parse(_text(file)):
-                yield EntryPoint(point, module, file)
 
 
 def _text(file: str) -> str:

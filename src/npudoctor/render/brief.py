@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _, ngettext
-from npudoctor.core.model import ADVICE, UNANSWERED, Finding, Report, Result, Severity, Status
+from npudoctor.core.model import ADVICE, UNANSWERED, Report, Severity, Status
 from npudoctor.core.redact.redact import redact
 from npudoctor.render.advice import advice_line
 from npudoctor.render.columns import beside, paragraph, room, width
@@ -100,7 +100,17 @@ class Brief:
             yield from summed("ok", _(", ").join(counts), self._style)
         if not notes:
             yield from self._notes()
-        yield from self._ignored()
+        # What the reader chose to ignore, with the reasons.
+        ignored = [
+            _("{code} ({reason})", code=f.code, reason=redact(f.ignored.reason))
+            if f.ignored.reason
+            else f.code
+            for row in self._report.results
+            for f in row.findings
+            if f.ignored is not None
+        ]
+        if ignored:
+            yield from paragraph(_("ignored: {codes}", codes=self._named(ignored)), "", INDENT)
         yield from self._open()
         count = self._report.counts["skipped"]
         if count:
@@ -128,45 +138,31 @@ class Brief:
         if line:
             yield from summed("info", line, self._style)
 
-    def _ignored(self) -> Iterator[str]:
-        """What the reader chose to ignore, with the reasons."""
-        told = [
-            _("{code} ({reason})", code=f.code, reason=redact(f.ignored.reason))
-            if f.ignored.reason
-            else f.code
-            for f in self._findings()
-            if f.ignored is not None
-        ]
-        if told:
-            yield from paragraph(_("ignored: {codes}", codes=self._named(told)), "", INDENT)
-
-    def _findings(self) -> Iterator[Finding]:
-        return (finding for row in self._report.results for finding in row.findings)
-
     def _open(self) -> Iterator[str]:
         """What could not be judged: why where the verdict needs it; and how to let it be judged."""
         rows = [row for row in self._report.results if row.status in UNANSWERED]
         reasons: dict[str, list[str]] = {}
         for row in rows:
             if row.needed:
-                reasons.setdefault(_why(row), []).append(row.check)
+                why = row.reason or ""
+                if row.status not in (Status.UNKNOWN, Status.TIMEOUT) or not why:
+                    word = status_words()[row.status]
+                    why = _("{status}: {reason}", status=word, reason=why) if why else word
+                reasons.setdefault(why, []).append(row.check)
         for why, checks in reasons.items():
             text = _("{checks}: {why}", checks=self._named(checks), why=why)
             yield from summed("open", text, self._style)
         late = [row.check for row in rows if row.status is Status.TIMEOUT]
-        closed = self._closed(rows)
+        # Those of which root might know more.
+        closed = [row.check for row in rows if row.status is Status.UNKNOWN and row.check != "accelerator"]
+        if self._report.host.user == "root" or self._report.target.root is not None:
+            closed = []
         yield from self._letting(_("with more time:"), "npudoctor check {} --timeout 60 --deadline 120", late)
         yield from self._letting(_("root may see more:"), "npudoctor check {}", closed)
         beside = [row.check for row in rows if not row.needed and row.check not in (*late, *closed)]
         if beside:
             text = _("not needed for the verdict: {checks} (-v says why)")
             yield from summed("open", text.format(checks=self._named(beside)), self._style)
-
-    def _closed(self, rows: Sequence[Result]) -> list[str]:
-        """Those of which root might know more."""
-        if self._report.host.user == "root" or self._report.target.root is not None:
-            return []
-        return [row.check for row in rows if row.status is Status.UNKNOWN and row.check != "accelerator"]
 
     def _letting(self, what: str, command: str, checks: Sequence[str]) -> Iterator[str]:
         """What could be judged then, and the line to type, which is never broken."""
@@ -196,10 +192,3 @@ class Brief:
             names=text,
             count=len(names) - most,
         )
-
-
-def _why(row: Result) -> str:
-    if row.status in (Status.UNKNOWN, Status.TIMEOUT) and row.reason:
-        return row.reason
-    word = status_words()[row.status]
-    return _("{status}: {reason}", status=word, reason=row.reason) if row.reason else word

@@ -76,17 +76,14 @@ def fix_text(report: FixReport, style: Style = PLAIN) -> str:
     if report.run is not None:
         lines.append(_("journal of this run: {run}", run=report.run))
     msg = printable(redact(report.msg))
-    closing = [style.painted(_kind(report), msg, bold=True), *_next(report)]
+    kind = "ok"
+    if report.exit_code:
+        failed = any(done.outcome.status is ActionStatus.FAILED for done in report.actions)
+        kind = "error" if failed else "warning"
+    closing = [style.painted(kind, msg, bold=True), *_next(report)]
     if len(closing) > 1 and width(_("; ").join([msg, *closing[1:]])) <= room():
         closing = [_("; ").join(closing)]
     return "\n".join([*lines, closing[0], *(f"{INDENT}{line}" for line in closing[1:])]) + "\n"
-
-
-def _kind(report: FixReport) -> str:
-    if report.exit_code == 0:
-        return "ok"
-    failed = any(done.outcome.status is ActionStatus.FAILED for done in report.actions)
-    return "error" if failed else "warning"
 
 
 def _next(report: FixReport) -> list[str]:

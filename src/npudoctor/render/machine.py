@@ -15,7 +15,20 @@ def machine_text(report: Report, *, whole: bool = True) -> str:
     if target.root is not None:
         machine = [_("image {root}", root=target.root), host.distribution]
     driver = _("driver {version}", version=target.driver) if target.driver else None
-    devices = [_devices(target), driver, f"CANN {target.cann}" if target.cann else None]
+    accelerators = {"npu": _("no NPU"), "gpu": _("no GPU")}.get(target.kind, _("no accelerator"))
+    if target.kind in ("npu", "gpu") and target.devices:
+        words = {
+            "npu": ngettext("{count} NPU", "{count} NPUs", target.devices),
+            "gpu": ngettext("{count} GPU", "{count} GPUs", target.devices),
+        }
+        accelerators = words[target.kind].format(count=target.devices)
+        if target.model:
+            accelerators = _("{devices} ({model})", devices=accelerators, model=target.model)
+    devices = [
+        accelerators if target.root is None else None,
+        driver,
+        f"CANN {target.cann}" if target.cann else None,
+    ]
     parts = [_(", ").join(filter(None, words)) for words in (machine, devices)]
     return _("; ").join(filter(None, parts))
 
@@ -33,17 +46,3 @@ def python_text(target: Target) -> str:
         text = _("Python: {path} ({version})")
     named = [f"{name} {version}" for name, version in (target.frameworks or {}).items()]
     return text.format(frameworks=_(", ").join(named) or _("no framework"), **words)
-
-
-def _devices(target: Target) -> str:
-    """How many accelerators there are, and of which model."""
-    if target.root is not None:
-        return ""
-    if target.kind in ("npu", "gpu") and target.devices:
-        words = {
-            "npu": ngettext("{count} NPU", "{count} NPUs", target.devices),
-            "gpu": ngettext("{count} GPU", "{count} GPUs", target.devices),
-        }
-        text = words[target.kind].format(count=target.devices)
-        return _("{devices} ({model})", devices=text, model=target.model) if target.model else text
-    return {"npu": _("no NPU"), "gpu": _("no GPU")}.get(target.kind, _("no accelerator"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Callable
 
 from npudoctor.core.messages import _, ngettext
 from npudoctor.core.model import Finding, Fix, Report, Result, Risk, Severity, Status
@@ -11,7 +11,6 @@ from npudoctor.core.redact.redact import redact, redact_lines, redact_value
 from npudoctor.core.sizes import size_text
 from npudoctor.render.columns import beside, pad, paragraph, room, shortened, width
 from npudoctor.render.printable import printable
-from npudoctor.render.style import Paint
 
 COLOURS = {Status.OK: "32", Status.PROBLEM: "31", Status.SKIPPED: "2"}
 OPEN = "33"  # neither good nor bad: nobody could tell
@@ -44,7 +43,13 @@ class Rows:
     """
 
     def __init__(
-        self, report: Report, verbose: bool, paint: Paint, subjects: Mapping[str, str], *, whole: bool
+        self,
+        report: Report,
+        verbose: bool,
+        paint: Callable[[str, str], str],
+        subjects: Mapping[str, str],
+        *,
+        whole: bool,
     ) -> None:
         self._verbose, self._paint, self._subjects, self._whole = verbose, paint, subjects, whole
         self._words, self._severities = status_words(), severity_words()

@@ -17,30 +17,26 @@ _COLOURS = {"error": RED, "warning": YELLOW, "info": CYAN, "ok": GREEN, "open": 
 
 
 @dataclass(frozen=True)
-class Paint:
-    """Colours words, on a terminal that wants it."""
-
-    on: bool
-
-    def __call__(self, text: str, colour: str) -> str:
-        return f"\x1b[{colour}m{text}\x1b[0m" if self.on and text else text
-
-
-@dataclass(frozen=True)
 class Style:
     """What the reader's terminal can show. Both are off for a file, a pipe, NO_COLOR and TERM=dumb."""
 
     colour: bool = False
     symbols: bool = False
 
-    @property
-    def paint(self) -> Paint:
-        """What colours words."""
-        return Paint(self.colour)
+    def paint(self, text: str, colour: str) -> str:
+        """The words in a colour, on a terminal that wants it."""
+        return f"\x1b[{colour}m{text}\x1b[0m" if self.colour and text else text
 
     def sign(self, kind: str) -> str:
         """How a line of this kind begins: error, warning, info, ok or open (nobody could tell)."""
-        return _SYMBOLS[kind] if self.symbols else _words()[kind]
+        words = {
+            "error": _("error"),
+            "warning": _("warning"),
+            "info": _("info"),
+            "ok": _("ok"),
+            "open": _("unknown"),
+        }
+        return _SYMBOLS[kind] if self.symbols else words[kind]
 
     def heading(self, kind: str) -> str:
         """The same before a line that sums up many."""
@@ -73,13 +69,3 @@ def _headed(sign: str, kind: str, text: str, style: Style) -> Iterator[str]:
 def kind_of(severity: Severity) -> str:
     """The kind of a line about a finding of this severity."""
     return {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "info"}[severity]
-
-
-def _words() -> dict[str, str]:
-    return {
-        "error": _("error"),
-        "warning": _("warning"),
-        "info": _("info"),
-        "ok": _("ok"),
-        "open": _("unknown"),
-    }

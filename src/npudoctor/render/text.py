@@ -92,17 +92,22 @@ def _without_framework(report: Report) -> str:
 
 def next_lines(report: Report, *, whole: bool = False) -> list[str]:
     """What to type next: what mends, what sets variables, what lets this machine be judged, or the job."""
-    lines = [line for line in (_fixing(report), _setting(report), _expecting(report)) if line]
+    lines = []
+    # Other commands than npudoctor's are shown with what they are for.
+    command, rooted = _healing(report)
+    if command:
+        text = _("next, as root: {command}") if rooted else _("next: {command}")
+        lines.append(text.format(command=command))
+    command = _environment(report)
+    if command:
+        lines.append(_("next, in the job's shell: {command}", command=command))
+    # What makes a machine say something on which no accelerator was found.
+    silent = any(row.check == "accelerator" and row.status is Status.UNKNOWN for row in report.results)
+    if silent and report.verdict is Verdict.UNDETERMINED and report.target.root is None:
+        lines.append(_("if it needs no accelerator: {command}", command="npudoctor check --expect none"))
     if whole and not lines and report.verdict is Verdict.READY and report.target.root is None:
         lines.append(_("next: {command}", command="npudoctor run COMMAND"))
     return lines
-
-
-def _fixing(report: Report) -> str:
-    """The command that heals, where npudoctor can; other commands are shown with what they are for."""
-    command, rooted = _healing(report)
-    text = _("next, as root: {command}") if rooted else _("next: {command}")
-    return text.format(command=command) if command else ""
 
 
 def _healing(report: Report) -> tuple[str, bool]:
@@ -117,29 +122,16 @@ def _healing(report: Report) -> tuple[str, bool]:
     return command, rooted
 
 
-def _setting(report: Report) -> str:
-    """The line that sets what the shell lacks, where `env` knows the value."""
-    command = _environment(report)
-    return _("next, in the job's shell: {command}", command=command) if command else ""
-
-
 def _environment(report: Report) -> str:
     """The command for the shell that lacks variables; "" where it would print nothing that helps."""
-    from npudoctor.environment.variable_checks import env_would_help
+    findings = (finding for row in report.results for finding in row.findings)
+    if report.target.root is not None or not any(f.counts and f.weight > Severity.INFO for f in findings):
+        return ""
+    from npudoctor.environment.variable_checks import env_would_help  # on a healthy machine nothing is asked
 
-    if report.target.root is None and env_would_help(report):
+    if env_would_help(report):
         return 'eval "$(npudoctor env)"'
     return ""
-
-
-def _expecting(report: Report) -> str:
-    """What makes a machine say something on which no accelerator was found."""
-    if report.verdict is not Verdict.UNDETERMINED or report.target.root is not None:
-        return ""
-    silent = any(row.check == "accelerator" and row.status is Status.UNKNOWN for row in report.results)
-    return (
-        _("if it needs no accelerator: {command}", command="npudoctor check --expect none") if silent else ""
-    )
 
 
 def decisive_text(report: Report) -> str:

@@ -74,14 +74,12 @@ class CheckRun:
     def take_turn(self, host: Host) -> None:
         """Run it now, in this thread: its time begins. Nothing happens once the whole run is over."""
         now = time.monotonic()
-        if now < self.until:
-            self.started = now
-            if self.fits(host):
-                self._listen()
-
-    def _listen(self) -> None:
-        """Take its answers; every way it may end is a status."""
-        try:
+        if now >= self.until:
+            return
+        self.started = now
+        if not self.fits(host):
+            return
+        try:  # every way it may end is a status
             for answer in self._ask(self.by):
                 self.answers.append(validate(self.check, answer))
             self.end(Status.OK)
@@ -116,7 +114,9 @@ class Workers:
     """
 
     def __init__(self, begun: Sequence[CheckRun], host: Host) -> None:
-        self._left = deque(sorted(begun, key=lambda run: _lateness(run.check)))
+        # What needs nothing first, what needs the interpreter last.
+        order = {run.check.id: bool(run.check.needs) + needs_interpreter(run.check.needs) for run in begun}
+        self._left = deque(sorted(begun, key=lambda run: order[run.check.id]))
         self._host = host
         self._taken = 0
         self._threads: list[threading.Event] = []  # each is set once its thread has begun
@@ -159,10 +159,6 @@ class Workers:
                 return
             self._taken += 1
             run.take_turn(self._host)
-
-
-def _lateness(check: Check) -> int:
-    return 0 if not check.needs else 2 if needs_interpreter(check.needs) else 1
 
 
 def _text(error: BaseException) -> str:

@@ -9,9 +9,12 @@ from typing import Optional
 
 from npudoctor.core.model import HostFacts, PythonFacts, Target
 from npudoctor.core.threads import GRACE, start_thread, wait
+from npudoctor.facts.cann.in_use import cann_in_use, product_version
 from npudoctor.host import CannotTell, Host, NotRunning
 from npudoctor.host.devices.accelerators import Accelerators
+from npudoctor.host.devices.driver import package
 from npudoctor.host.python.interpreter import normal
+from npudoctor.host.python.own import FRAMEWORKS
 
 BIRTH = 1.0  # seconds in which a thread must have begun, after all checks were asked
 
@@ -62,17 +65,42 @@ def describe_host(host: Host) -> HostFacts:
 def describe_target(host: Host) -> Target:
     """What the machine trains on: what the user expects, else what was found."""
     kind, devices = _kind(host)
+    interpreter = host.interpreter
+    python: Optional[PythonFacts] = None
+    try:
+        python = PythonFacts(interpreter.path, interpreter.layout().version)
+    except CannotTell:
+        if host.options.root is None:
+            python = PythonFacts(interpreter.path, None)
+    driver = cann = frameworks = None
+    with contextlib.suppress(CannotTell, NotRunning):
+        if kind == "gpu":
+            from npudoctor.facts.gpu.cuda import module_version
+
+            driver = module_version(host.running_files)
+        else:
+            ascend = package(host.files, "driver")
+            driver = ascend.version if ascend else None
+    with contextlib.suppress(CannotTell, NotRunning):
+        install = cann_in_use(host)
+        cann = (product_version(host, install) or install.component) if install else None
+    # None where nobody can tell.
+    with contextlib.suppress(CannotTell, NotRunning):
+        copies = [copy for copy in map(interpreter.installed, FRAMEWORKS) if copy is not None]
+        if not copies:
+            interpreter.be_sure_without(FRAMEWORKS[0])
+        frameworks = {normal(copy.name): copy.version or "?" for copy in copies}
     return Target(
         kind=kind,
         model=", ".join(devices.models) or None if devices else None,
         devices=len(devices.nodes) if devices else 0,
-        python=_python(host),
-        python_from=host.interpreter.chosen_by,
+        python=python,
+        python_from=interpreter.chosen_by,
         root=host.options.root,
-        driver=_driver(host, kind),
-        cann=_cann(host),
-        frameworks=_frameworks(host),
-        python_of_path=host.interpreter.instead_of,
+        driver=driver,
+        cann=cann,
+        frameworks=frameworks,
+        python_of_path=interpreter.instead_of,
     )
 
 
@@ -106,47 +134,3 @@ def _kind(host: Host) -> tuple[str, Optional[Accelerators]]:
         if devices.usable:
             return kind, devices
     return "unknown", None
-
-
-def _driver(host: Host, kind: str) -> Optional[str]:
-    """The version of the driver: what the Ascend package says of itself, or NVIDIA's module."""
-    with contextlib.suppress(CannotTell, NotRunning):
-        if kind == "gpu":
-            from npudoctor.facts.gpu.cuda import module_version
-
-            return module_version(host.running_files)
-        from npudoctor.host.devices.driver import package
-
-        driver = package(host.files, "driver")
-        return driver.version if driver else None
-    return None
-
-
-def _cann(host: Host) -> Optional[str]:
-    """The product version of the CANN that a job would use, else that of its component."""
-    with contextlib.suppress(CannotTell, NotRunning):
-        from npudoctor.facts.cann.in_use import cann_in_use, product_version
-
-        install = cann_in_use(host)
-        return (product_version(host, install) or install.component) if install else None
-    return None
-
-
-def _frameworks(host: Host) -> Optional[dict[str, str]]:
-    """The frameworks with their versions; None where nobody can tell."""
-    from npudoctor.facts.python.frameworks import FRAMEWORKS
-
-    with contextlib.suppress(CannotTell, NotRunning):
-        copies = [copy for copy in map(host.interpreter.installed, FRAMEWORKS) if copy is not None]
-        if not copies:
-            host.interpreter.be_sure_without(FRAMEWORKS[0])
-        return {normal(copy.name): copy.version or "?" for copy in copies}
-    return None
-
-
-def _python(host: Host) -> Optional[PythonFacts]:
-    interpreter = host.interpreter
-    try:
-        return PythonFacts(interpreter.path, interpreter.layout().version)
-    except CannotTell:
-        return PythonFacts(interpreter.path, None) if host.options.root is None else None

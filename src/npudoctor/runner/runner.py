@@ -65,7 +65,8 @@ def run(loaded: LoadedChecks, host: Host, settings: Settings, until: Optional[fl
         workers.drive(until)
         rows = collect_rows(started_runs, settings, until)
         machine, target = description.by(until)
-    broken = (row for row in loaded.broken if _selected((row.check, row.group), settings.select))
+    named = {*settings.select}
+    broken = (row for row in loaded.broken if not named or named & {row.check, row.group})
     rows += [replace(row, reason=row.reason and redact(row.reason)) for row in broken]
     # An ignored finding is no cause: what it would have explained counts again.
     rows = verdict.ignore(rows, settings.ignore)
@@ -91,8 +92,9 @@ def start_runs(
     loaded: LoadedChecks, host: Host, settings: Settings, until: float
 ) -> list[Union[Result, CheckRun]]:
     """The runs of the selected checks; a row for each that is not run in this scope or profile."""
-    selected = [check for check in loaded.checks if _selected(check.names, settings.select)]
-    if host.options.like is None and LIKE not in settings.select:
+    named = {*settings.select}
+    selected = [check for check in loaded.checks if not named or named & {*check.names}]
+    if host.options.like is None and LIKE not in named:
         selected = [check for check in selected if check.id != LIKE]
     reasons = {check.id: _not_asked(check, settings) for check in selected}
     # All children are forked before any thread starts.
@@ -114,11 +116,22 @@ def start_runs(
 
 def collect_rows(begun: Sequence[Union[Result, CheckRun]], settings: Settings, until: float) -> list[Result]:
     """Wait for every answer, each until its own deadline, and make the rows."""
-    return [row if isinstance(row, Result) else _gather(row, settings, until) for row in begun]
-
-
-def _selected(names: Sequence[str], selection: Sequence[str]) -> bool:
-    return not selection or any(name in selection for name in names)
+    rows = []
+    for run in begun:
+        if isinstance(run, Result):
+            rows.append(run)
+            continue
+        wait(run.done, run.by + GRACE)
+        if run.done.is_set():
+            rows.append(_row(run.check, row_status(run.status, run.answers), run, reason=run.reason))
+        elif run.started is None:
+            text = _("the deadline was reached before it was started")
+            rows.append(_row(run.check, Status.TIMEOUT, reason=text))
+        else:
+            which = settings.timeout_of(run.check) if run.by < until else settings.deadline
+            text = _("no result within {seconds:g} s; it was abandoned", seconds=which)
+            rows.append(_row(run.check, Status.TIMEOUT, run, reason=text))
+    return rows
 
 
 def _not_asked(check: Check, settings: Settings) -> Optional[str]:
@@ -137,18 +150,6 @@ def _not_asked(check: Check, settings: Settings) -> Optional[str]:
 
 def _plain(check: Check, host: Host) -> AskUntil:
     return lambda until: check.ask(host)
-
-
-def _gather(run: CheckRun, settings: Settings, until: float) -> Result:
-    wait(run.done, run.by + GRACE)
-    if not run.done.is_set():
-        if run.started is None:
-            return _row(run.check, Status.TIMEOUT, reason=_("the deadline was reached before it was started"))
-        which = settings.timeout_of(run.check) if run.by < until else settings.deadline
-        text = _("no result within {seconds:g} s; it was abandoned", seconds=which)
-        return _row(run.check, Status.TIMEOUT, run, reason=text)
-    status = row_status(run.status, run.answers)
-    return _row(run.check, status, run, reason=run.reason)
 
 
 def _row(

@@ -81,15 +81,11 @@ _TRIGGERS = (*ALONE, *SPOKEN, *SHAPES, *PROGRAMS, *SHORT)
 
 def may_hold_secret(text: str) -> bool:
     """Whether a text may hold a secret at all: cheap, and never wrong in the dangerous direction."""
-    return _holds_trigger_cached(text) if len(text) <= _SHORT_TEXT else _holds_trigger(text)
+    # Short texts are asked about again and again: most checks are skipped for the same reasons.
+    return _holds_trigger(text) if len(text) <= _SHORT_TEXT else _holds_trigger.__wrapped__(text)
 
 
 @lru_cache(maxsize=256)
-def _holds_trigger_cached(text: str) -> bool:
-    """Of short texts, which are asked about again and again: most checks are skipped for the same reasons."""
-    return _holds_trigger(text)
-
-
 def _holds_trigger(text: str) -> bool:
     lowered = text.lower()
     if "\\u00" in lowered:

@@ -14,7 +14,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
     from typing import Any, Callable, Optional
@@ -104,10 +104,17 @@ class _Guard:
         told = () if sys.flags.ignore_environment else os.environ.get("PYTHONPATH", "").split(":")
         own = (site.getusersitepackages(),) if site.ENABLE_USER_SITE else ()
         for folder in dict.fromkeys((*told, *own, *site.getsitepackages())):
-            for file in _run_by_site(folder):
-                why = self._why_not(file)
-                if why is not None:
-                    raise Untrusted(_run_text(file, why))
+            try:
+                names = os.listdir(folder)
+            except OSError:
+                continue
+            for name in names:
+                stem = name.partition(".")[0]
+                in_site = os.path.basename(folder) in _SITES and name.endswith(".pth")
+                if in_site or (stem in _CUSTOMISATIONS and name == f"{stem}.py"):
+                    why = self._why_not(f"{folder}/{name}")
+                    if why is not None:
+                        raise Untrusted(_run_text(f"{folder}/{name}", why))
 
     def counts(self, path: str) -> bool:
         """Whether root may look for modules in a folder, or read a file that leads to some."""
@@ -133,7 +140,13 @@ class _Guard:
         try:
             good = self._folders[folder]
         except KeyError:
-            good = self._folders[folder] = self._is_good(folder)
+            good = folder == os.path.abspath(folder)
+            if good:
+                # Nobody else can put anything there, nor make it where byte code has no folder yet.
+                above = not os.path.lexists(folder) and folder.endswith("/__pycache__")
+                place = os.path.dirname(folder) if above else folder
+                good = os.path.isdir(place) and self._ways.why_not_folder(place) is None
+            self._folders[folder] = good
         if not good:
             return False
         try:
@@ -141,14 +154,6 @@ class _Guard:
         except OSError:
             return True  # byte code that is not there
         return entry.st_uid == 0 and entry.st_mode & 0o170022 == stat.S_IFREG
-
-    def _is_good(self, folder: str) -> bool:
-        """Nobody else can put anything there, nor make it where byte code has no folder yet."""
-        if folder != os.path.abspath(folder):
-            return False
-        if not os.path.lexists(folder) and folder.endswith("/__pycache__"):
-            folder = os.path.dirname(folder)
-        return os.path.isdir(folder) and self._ways.why_not_folder(folder) is None
 
 
 def _files_of(spec: "ModuleSpec") -> "Sequence[str]":
@@ -158,18 +163,6 @@ def _files_of(spec: "ModuleSpec") -> "Sequence[str]":
         cached = spec.cached
         return (origin,) if cached is None else (origin, cached)
     return () if origin in ("built-in", "frozen") else list(spec.submodule_search_locations or ())
-
-
-def _run_by_site(folder: str) -> "Iterator[str]":
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return
-    for name in names:
-        stem = name.partition(".")[0]
-        in_site = os.path.basename(folder) in _SITES and name.endswith(".pth")
-        if in_site or (stem in _CUSTOMISATIONS and name == f"{stem}.py"):
-            yield f"{folder}/{name}"
 
 
 def _own_text(why: str) -> str:

@@ -27,17 +27,14 @@ def why_untrusted(path: str, euid: int) -> Optional[str]:
         if reason:
             return reason
     listed, device = _text(MOUNTINFO), parts[0][1].st_dev  # read each time, as others mount while we run
-    points = _points_of_others(listed, euid)
+    points = tuple(user_mount_points(listed, _text(UTAB), euid))  # of others
     for part, entry in parts:
         reason = None if listed else why_not_elsewhere(part, entry.st_dev, device)
-        reason = reason or _why_not_step(part, entry, points, euid)
+        reason = reason or why_not_mounted(part, points)
+        reason = reason or why_not_entry(part, entry.st_uid, entry.st_mode, (0, euid))
         if reason:
             return reason
     return None
-
-
-def _why_not_step(part: str, entry: os.stat_result, points: tuple[str, ...], euid: int) -> Optional[str]:
-    return why_not_mounted(part, points) or why_not_entry(part, entry.st_uid, entry.st_mode, (0, euid))
 
 
 class Ways:
@@ -46,14 +43,22 @@ class Ways:
     def __init__(self, euid: int) -> None:
         self._euid = euid
         listed = _text(MOUNTINFO)
-        self._points = _points_of_others(listed, euid)
+        self._points = tuple(user_mount_points(listed, _text(UTAB), euid))  # of others
         self._blind = not listed
         self._known: dict[str, Optional[str]] = {}
 
     def why_not(self, path: str) -> Optional[str]:
         """As of `why_untrusted`, of an absolute path without "..": OSError where there is nothing."""
         if path not in self._known:
-            self._known[path] = self._judged(path)
+            reason = self.why_not(os.path.dirname(path)) if path != "/" else None
+            if reason is None:
+                entry = os.lstat(path)
+                if self._blind or stat.S_ISLNK(entry.st_mode):
+                    reason = why_untrusted(path, self._euid)
+                else:
+                    reason = why_not_mounted(path, self._points)
+                    reason = reason or why_not_entry(path, entry.st_uid, entry.st_mode, (0, self._euid))
+            self._known[path] = reason
         return self._known[path]
 
     def why_not_folder(self, folder: str) -> Optional[str]:
@@ -63,15 +68,6 @@ class Ways:
             entry = os.stat(folder)
             reason = why_not_entry(folder, entry.st_uid, entry.st_mode, (0, self._euid), place=True)
         return reason
-
-    def _judged(self, path: str) -> Optional[str]:
-        reason = self.why_not(os.path.dirname(path)) if path != "/" else None
-        if reason is not None:
-            return reason
-        entry = os.lstat(path)
-        if self._blind or stat.S_ISLNK(entry.st_mode):
-            return why_untrusted(path, self._euid)
-        return _why_not_step(path, entry, self._points, self._euid)
 
 
 def read_trusted(path: str, euid: int, limit: int = 4 << 20) -> tuple[Optional[bytes], Optional[str]]:
@@ -97,10 +93,6 @@ def read_trusted(path: str, euid: int, limit: int = 4 << 20) -> tuple[Optional[b
             return content, None
     except OSError as error:
         return None, _("{path} cannot be read: {why}", path=path, why=strerror(error.errno))
-
-
-def _points_of_others(listed: str, euid: int) -> tuple[str, ...]:
-    return tuple(user_mount_points(listed, _text(UTAB), euid))
 
 
 def _text(path: str) -> str:

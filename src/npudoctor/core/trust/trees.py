@@ -6,7 +6,9 @@ It is asked of the files that the caller hands over: the running machine's, as `
 from __future__ import annotations
 
 import stat
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
+from contextlib import suppress
+from functools import wraps
 from typing import Optional, Protocol
 
 from npudoctor.core.errors import CannotTell
@@ -86,22 +88,64 @@ def is_trusted_way(files: Files, path: str, owners: Container[int]) -> bool:
     return bool(steps) and not any(reasons)
 
 
+def _once_each(judge: Callable[[RootTrust, str], Optional[str]]) -> Callable[[RootTrust, str], Optional[str]]:
+    """Each path is judged once; what cannot be looked at is not trusted."""
+
+    @wraps(judge)
+    def answer(trust: RootTrust, path: str) -> Optional[str]:
+        known, key = trust.known, (judge.__name__, path)
+        if key not in known:
+            try:
+                known[key] = judge(trust, path)
+            except CannotTell as unknown:
+                known[key] = unknown.reason
+            except OSError as error:
+                known[key] = _("{path} cannot be read: {why}", path=path, why=strerror(error.errno))
+            except ValueError:
+                known[key] = _("{path} is not an absolute path", path=path)
+        return known[key]
+
+    return answer
+
+
 class RootTrust:
     """Judges paths for root; each once. Every answer is None, or why not."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self._known: dict[tuple[str, str], Optional[str]] = {}
+        self.known: dict[tuple[str, str], Optional[str]] = {}
         self._by_users: Optional[tuple[str, ...]] = None
         self._blind = False
 
+    @_once_each
     def why_not(self, path: str) -> Optional[str]:
         """Of a file or folder that is there: it, and all folders and links on the way to it."""
-        return self._once("path", path)
+        steps = self._files.steps(path)
+        if not steps:
+            return _("{path} does not exist", path=path)
+        device = steps[0][1].dev
+        for step, entry in steps:
+            why = why_not_entry(step, entry.uid, entry.mode, _ROOT)
+            why = why or why_not_mounted(step, self._mounted_by_users())
+            if not why and self._blind:
+                why = why_not_elsewhere(step, entry.dev, device)
+            if why:
+                return why
+        return None
 
+    @_once_each
     def why_not_folder(self, folder: str) -> Optional[str]:
         """Of a folder in which names are looked up: others may put nothing into it, nor make it."""
-        return self._once("folder", folder)
+        here = folder
+        while self._files.stat(here) is None and here != "/":
+            if self._files.lstat(here) is not None:
+                break  # a dangling link: who may make its target decides
+            here = here.rstrip("/").rpartition("/")[0] or "/"
+        why = self.why_not(here)
+        entry = self._files.stat(here)
+        if why or entry is None:
+            return why
+        return why_not_entry(here, entry.uid, entry.mode, _ROOT, place=True)
 
     def why_not_file(self, path: str) -> Optional[str]:
         """Of a file, which others may not make where it is missing."""
@@ -116,76 +160,10 @@ class RootTrust:
         entry = self._files.stat(path)
         return self.why_not_tree(path) if entry is not None and entry.is_dir else self.why_not_file(path)
 
+    @_once_each
     def why_not_entries(self, folder: str) -> Optional[str]:
         """The same with every entry that it has; a folder that is missing has none. Folders for packages
         below a standard library are not its own: no import by name leads into them."""
-        return self._once("entries", folder)
-
-    def why_not_tree(self, folder: str) -> Optional[str]:
-        """The same with all that lies below it, through links; without its folders for packages."""
-        return self._once("tree", folder)
-
-    def why_not_libraries(self, folder: str) -> Optional[str]:
-        """Of a folder in which the loader looks for libraries: it, those in it for some processors, and every
-        entry of these."""
-        folders = (folder, *self.for_processors(folder))
-        return next(filter(None, map(self.why_not_entries, folders)), None)
-
-    def why_not_imports(self, folder: str) -> Optional[str]:
-        """Of the folder of a Python script, which comes first when that imports: all that has the name of a
-        module, and others may put nothing into it."""
-        return self._once("imports", folder)
-
-    def for_processors(self, folder: str, deep: int = 0) -> Iterator[str]:
-        """The folders below a folder of libraries that hold copies for some processors."""
-        for name in self._files.names(folder) if deep < _DEEP else ():
-            path = f"{folder.rstrip('/')}/{name}"
-            entry = self._files.stat(path) if _FOR_PROCESSORS.fullmatch(name) else None
-            if entry is not None and entry.is_dir:
-                yield path
-                yield from self.for_processors(path, deep + 1)
-
-    def _once(self, kind: str, path: str) -> Optional[str]:
-        if (kind, path) not in self._known:
-            try:
-                self._known[kind, path] = getattr(self, f"_{kind}")(path)
-            except CannotTell as unknown:
-                self._known[kind, path] = unknown.reason
-            except OSError as error:
-                self._known[kind, path] = _(
-                    "{path} cannot be read: {why}", path=path, why=strerror(error.errno)
-                )
-            except ValueError:
-                self._known[kind, path] = _("{path} is not an absolute path", path=path)
-        return self._known[kind, path]
-
-    def _path(self, path: str) -> Optional[str]:
-        steps = self._files.steps(path)
-        if not steps:
-            return _("{path} does not exist", path=path)
-        device = steps[0][1].dev
-        for step, entry in steps:
-            why = why_not_entry(step, entry.uid, entry.mode, _ROOT)
-            why = why or why_not_mounted(step, self._mounted_by_users())
-            if not why and self._blind:
-                why = why_not_elsewhere(step, entry.dev, device)
-            if why:
-                return why
-        return None
-
-    def _folder(self, folder: str) -> Optional[str]:
-        here = folder
-        while self._files.stat(here) is None and here != "/":
-            if self._files.lstat(here) is not None:
-                break  # a dangling link: who may make its target decides
-            here = here.rstrip("/").rpartition("/")[0] or "/"
-        why = self.why_not(here)
-        entry = self._files.stat(here)
-        if why or entry is None:
-            return why
-        return why_not_entry(here, entry.uid, entry.mode, _ROOT, place=True)
-
-    def _entries(self, folder: str) -> Optional[str]:
         why = self.why_not_folder(folder)
         if why:
             return why
@@ -198,6 +176,59 @@ class RootTrust:
             if why:
                 return why
         return None
+
+    @_once_each
+    def why_not_tree(self, folder: str) -> Optional[str]:
+        """The same with all that lies below it, through links; without its folders for packages."""
+        # Tens of thousands of files: below a folder that is judged, no way is walked again for each.
+        why = self.why_not_entries(folder)
+        todo, seen = [self._files.real(folder)], set[str]()
+        while todo and not why:
+            here = todo.pop()
+            if here is None or here in seen:
+                continue
+            seen.add(here)
+            if len(seen) > MOST:
+                return _("{path} has more than {most} folders", path=folder, most=MOST)
+            for name, uid, mode in self._files.disk.owners(self._files.on_disk(here)):
+                why = why or self._entry(here, name, uid, mode)
+                if name in PACKAGES:
+                    continue
+                if stat.S_ISLNK(mode):
+                    todo.append(self._folder_of(f"{here}/{name}"))
+                elif stat.S_ISDIR(mode):
+                    todo.append(f"{here}/{name}")
+        return why
+
+    def why_not_libraries(self, folder: str) -> Optional[str]:
+        """Of a folder in which the loader looks for libraries: it, those in it for some processors, and every
+        entry of these."""
+        folders = (folder, *self.for_processors(folder))
+        return next(filter(None, map(self.why_not_entries, folders)), None)
+
+    @_once_each
+    def why_not_imports(self, folder: str) -> Optional[str]:
+        """Of the folder of a Python script, which comes first when that imports: all that has the name of a
+        module, and others may put nothing into it."""
+        why = self.why_not_folder(folder)
+        real = self._files.real(folder)
+        for name, uid, mode in [] if why or real is None else self._files.owners(folder):
+            path = f"{folder.rstrip('/')}/{name}"
+            target = self._folder_of(path) if not stat.S_ISREG(mode) and name.isidentifier() else None
+            if target is not None:
+                why = why or (None if target == real else self.why_not_tree(path))
+            elif name.endswith(_CODE):
+                why = why or self._entry(real or folder, name, uid, mode)
+        return why
+
+    def for_processors(self, folder: str, deep: int = 0) -> Iterator[str]:
+        """The folders below a folder of libraries that hold copies for some processors."""
+        for name in self._files.names(folder) if deep < _DEEP else ():
+            path = f"{folder.rstrip('/')}/{name}"
+            entry = self._files.stat(path) if _FOR_PROCESSORS.fullmatch(name) else None
+            if entry is not None and entry.is_dir:
+                yield path
+                yield from self.for_processors(path, deep + 1)
 
     def _entry(self, folder: str, name: str, uid: int, mode: int) -> Optional[str]:
         """Of one entry of a folder that is judged, by its path without links."""
@@ -222,39 +253,6 @@ class RootTrust:
             return why or (self.why_not_folder(missing) if missing else None)
         return self.why_not_folder(link) if entry.is_dir else self.why_not(link)
 
-    def _imports(self, folder: str) -> Optional[str]:
-        why = self.why_not_folder(folder)
-        real = self._files.real(folder)
-        for name, uid, mode in [] if why or real is None else self._files.owners(folder):
-            path = f"{folder.rstrip('/')}/{name}"
-            target = self._folder_of(path) if not stat.S_ISREG(mode) and name.isidentifier() else None
-            if target is not None:
-                why = why or (None if target == real else self.why_not_tree(path))
-            elif name.endswith(_CODE):
-                why = why or self._entry(real or folder, name, uid, mode)
-        return why
-
-    def _tree(self, folder: str) -> Optional[str]:
-        """Tens of thousands of files: below a folder that is judged, no way is walked again for each."""
-        why = self.why_not_entries(folder)
-        todo, seen = [self._files.real(folder)], set[str]()
-        while todo and not why:
-            here = todo.pop()
-            if here is None or here in seen:
-                continue
-            seen.add(here)
-            if len(seen) > MOST:
-                return _("{path} has more than {most} folders", path=folder, most=MOST)
-            for name, uid, mode in self._files.disk.owners(self._files.on_disk(here)):
-                why = why or self._entry(here, name, uid, mode)
-                if name in PACKAGES:
-                    continue
-                if stat.S_ISLNK(mode):
-                    todo.append(self._folder_of(f"{here}/{name}"))
-                elif stat.S_ISDIR(mode):
-                    todo.append(f"{here}/{name}")
-        return why
-
     def _folder_of(self, link: str) -> Optional[str]:
         """The folder to which a link leads; None where it leads to none."""
         entry = self._files.stat(link)
@@ -266,13 +264,10 @@ class RootTrust:
         Without a list of the mounts, as where there is no /proc, no other file system is root's for certain.
         """
         if self._by_users is None:
-            mounts, notes = self._text(MOUNTINFO), self._text(UTAB)
-            self._blind = not mounts
-            self._by_users = tuple(user_mount_points(mounts, notes))
+            texts = {MOUNTINFO: "", UTAB: ""}
+            for path in texts:
+                with suppress(CannotTell):
+                    texts[path] = self._files.text(path, _MOUNTS_LIMIT) or ""
+            self._blind = not texts[MOUNTINFO]
+            self._by_users = tuple(user_mount_points(texts[MOUNTINFO], texts[UTAB]))
         return self._by_users
-
-    def _text(self, path: str) -> str:
-        try:
-            return self._files.text(path, _MOUNTS_LIMIT) or ""
-        except CannotTell:
-            return ""

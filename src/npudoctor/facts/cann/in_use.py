@@ -6,7 +6,6 @@ from typing import Optional
 
 from npudoctor.facts.cann.installations import Install, installs_of
 from npudoctor.host.host import Host
-from npudoctor.knowledge.frameworks import product_of
 
 
 def cann_in_use(host: Host) -> Optional[Install]:
@@ -18,4 +17,6 @@ def product_version(host: Host, install: Install) -> Optional[str]:
     """By the table where it only tells its component's; None where that does not know it."""
     if install.version or not install.component:
         return install.version
+    from npudoctor.knowledge.frameworks import product_of  # the tables, for few releases
+
     return product_of(host.knowledge, install.component)

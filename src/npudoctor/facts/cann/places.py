@@ -70,14 +70,10 @@ def recorded_folders(files: Files, path: str) -> list[str]:
 def releases(files: Files, root: str) -> Iterator[str]:
     """The folders of single releases: cann-8.5.0, ascend-toolkit/8.1.RC1."""
     for folder, begin in ((root, "cann-"), *((f"{root}/{kind}", "") for kind in cann_info.KINDS)):
-        for name in _names(files, folder):
+        try:
+            names = files.names(folder)
+        except CannotTell:
+            continue  # a closed one is noticed when its `latest` is looked at
+        for name in names:
             if name.startswith(begin) and _RELEASE.match(name[len(begin) :]):
                 yield f"{folder}/{name}"
-
-
-def _names(files: Files, folder: str) -> list[str]:
-    """What is in a folder; a closed one is noticed when its `latest` is looked at."""
-    try:
-        return files.names(folder)
-    except CannotTell:
-        return []

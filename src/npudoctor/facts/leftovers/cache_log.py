@@ -6,7 +6,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import BinaryIO, Optional
 
@@ -103,25 +103,17 @@ def read_logs(tmp: str = "/tmp", where: Optional[SocketPlaces] = None) -> list[S
     for directory in dict.fromkeys(log_places(tmp, where)):
         try:
             with open_directory(directory) as (descriptor, parents):
-                logs += _logs(descriptor, directory, parents, allowance)
+                here: dict[str, ServerLog] = {}
+                for name, pid in _newest(descriptor):
+                    with suppress(OSError):
+                        log = _read(descriptor, name, pid, directory, parents, allowance)
+                        if log is not None:
+                            here[name] = log
+                # In the order of their names, which is that of their making for one pid.
+                logs += join_continued([here[name] for name in sorted(here)])
         except OSError:
             continue  # missing, a link, or not ours to read: then it proves nothing
     return sorted(logs, key=lambda log: log.entry.mtime_ns)
-
-
-def _logs(
-    descriptor: int, directory: str, parents: tuple[Parent, ...], allowance: Allowance
-) -> list[ServerLog]:
-    """The logs of one directory, in the order of their names, which is that of their making for one pid."""
-    logs: dict[str, ServerLog] = {}
-    for name, pid in _newest(descriptor):
-        try:
-            log = _read(descriptor, name, pid, directory, parents, allowance)
-        except OSError:
-            continue
-        if log is not None:
-            logs[name] = log
-    return join_continued([logs[name] for name in sorted(logs)])
 
 
 def _newest(descriptor: int) -> Iterator[tuple[str, int]]:
@@ -129,21 +121,18 @@ def _newest(descriptor: int) -> Iterator[tuple[str, int]]:
     # The lines that prove are not in the copies of other levels.
     named = {name: LOG.match(name) for name in os.listdir(descriptor) if ".log.INFO." in name}
     pids = {name: int(match.group(2)) for name, match in named.items() if match}
-    count: dict[int, int] = {}
-    for _when, uid, name in sorted(_provable(descriptor, pids), reverse=True):
-        count[uid] = count.get(uid, 0) + 1
-        if count[uid] <= LOGS_LIMIT:
-            yield name, pids[name]
-
-
-def _provable(descriptor: int, names: Iterable[str]) -> Iterator[tuple[int, int, str]]:
-    """When each of these files that may prove something was changed, its owner and its name. Not as entries:
-    there may be hundreds of thousands."""
-    for name in names:
+    # Not as entries: there may be hundreds of thousands.
+    provable: list[tuple[int, int, str]] = []
+    for name in pids:
         with suppress(FileNotFoundError):
             status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
             if stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and not status.st_mode & 0o022:
-                yield status.st_mtime_ns, status.st_uid, name
+                provable.append((status.st_mtime_ns, status.st_uid, name))
+    count: dict[int, int] = {}
+    for _when, uid, name in sorted(provable, reverse=True):
+        count[uid] = count.get(uid, 0) + 1
+        if count[uid] <= LOGS_LIMIT:
+            yield name, pids[name]
 
 
 def may_prove(entry: Entry) -> bool:

@@ -92,7 +92,24 @@ def find_places(tmp: str = "/tmp") -> SocketPlaces:  # noqa: S108
     """All of them. The last pattern has one directory for each login name: our own come first, and of any
     other owner so many are taken."""
     base = f"{tmp}/mindspore"
-    owners, links = _logins(base)
+    # The folders, and our own links, with their owners; how many links others put there, which nobody
+    # follows. Files are passed over for next to nothing.
+    owners: dict[str, int] = {}
+    links: Counter[int] = Counter()
+    try:
+        with open_directory(base) as (descriptor, _parents), os.scandir(descriptor) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):
+                    link = entry.is_symlink()
+                    if not (link or entry.is_dir(follow_symlinks=False)) or entry.name == "cache":
+                        continue
+                    uid = entry.stat(follow_symlinks=False).st_uid
+                    if link and uid not in trusted_owners():
+                        links[uid] += 1
+                    elif not SOCKET.match(_original(entry.name)):
+                        owners[entry.name] = uid
+    except OSError:
+        owners, links = {}, Counter()
     logins, passed = within({name: owners[name] for name in sorted(owners)}, LOGINS)
     first = ((tmp, True), (f"{base}/cache", True), (base, False))
     return SocketPlaces(
@@ -119,28 +136,6 @@ def within(owners: Mapping[Key, int], most: int) -> tuple[list[Key], dict[int, i
                 kept.append(thing)
     taken = Counter(owners[thing] for thing in kept[ours:])
     return kept, dict(count - taken)
-
-
-def _logins(base: str) -> tuple[dict[str, int], Counter[int]]:
-    """The folders below a directory, and our own links, with their owners; how many links others put there,
-    which nobody follows. Files are passed over for next to nothing."""
-    owners: dict[str, int] = {}
-    links: Counter[int] = Counter()
-    try:
-        with open_directory(base) as (descriptor, _parents), os.scandir(descriptor) as entries:
-            for entry in entries:
-                with suppress(FileNotFoundError):
-                    link = entry.is_symlink()
-                    if not (link or entry.is_dir(follow_symlinks=False)) or entry.name == "cache":
-                        continue
-                    uid = entry.stat(follow_symlinks=False).st_uid
-                    if link and uid not in trusted_owners():
-                        links[uid] += 1
-                    elif not SOCKET.match(_original(entry.name)):
-                        owners[entry.name] = uid
-    except OSError:
-        return {}, Counter()
-    return owners, links
 
 
 @dataclass(frozen=True)
@@ -194,7 +189,9 @@ def socket_files(
                         Counter({uid: number - NAMES for uid, number in count.items() if number > NAMES}),
                     )
                     passed.update(beyond)
-                candidates += _candidates(descriptor, directory, old, parents, names)
+                for name, entry in files_in(descriptor, names):
+                    parked = _original(name) != name
+                    candidates.append(SocketFile(directory, name, names[name], old, entry, parents, parked))
         except PermissionError:
             hidden.append(directory)
         except (FileNotFoundError, NotADirectoryError):
@@ -228,13 +225,6 @@ def _named(descriptor: int) -> dict[str, int]:
     names = {name: SOCKET.match(_original(name)) for name in os.listdir(descriptor)}
     ports = {name: int(match.group(1)) for name, match in names.items() if match}
     return {name: ports[name] for name in sorted(ports, key=lambda name: (name.startswith("."), name))}
-
-
-def _candidates(
-    descriptor: int, directory: str, old: bool, parents: tuple[Parent, ...], ports: Mapping[str, int]
-) -> Iterator[SocketFile]:
-    for name, entry in files_in(descriptor, ports):
-        yield SocketFile(directory, name, ports[name], old, entry, parents, _original(name) != name)
 
 
 def _original(name: str) -> str:

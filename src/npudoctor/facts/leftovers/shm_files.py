@@ -58,20 +58,17 @@ def shared_files(files: Files) -> Iterator[SharedFile]:
     Only on the file system of /dev/shm: what lies elsewhere, by a link or a mount, is nobody's shared memory.
     """
     place = files.stat(FOLDER)
-    for path, library, pid, folder in _paths(files, place.dev) if place else ():
-        entry = files.lstat(path)
-        if entry is not None and entry.is_file and place and entry.dev == place.dev:
-            yield SharedFile(path, entry, library, pid, folder)
-
-
-def _paths(files: Files, device: int) -> Iterator[tuple[str, str, Optional[int], Optional[int]]]:
-    for name in files.names(FOLDER, NAMES):
+    for name in files.names(FOLDER, NAMES) if place else ():
         made = maker(name)
-        if made is None:
+        if made is None or place is None:
             continue
-        path = f"{FOLDER}/{name}"
-        entry = files.lstat(path) if name in _INSIDE else None
-        if entry is None:
-            yield (path, *made, None)
-        elif entry.is_dir and entry.dev == device:
-            yield from ((f"{path}/{inner}", *made, entry.uid) for inner in files.names(path, NAMES))
+        paths, owner = [f"{FOLDER}/{name}"], None
+        inside = files.lstat(paths[0]) if name in _INSIDE else None
+        if inside is not None and (not inside.is_dir or inside.dev != place.dev):
+            continue
+        if inside is not None:
+            paths, owner = [f"{FOLDER}/{name}/{inner}" for inner in files.names(paths[0], NAMES)], inside.uid
+        for path in paths:
+            entry = files.lstat(path)
+            if entry is not None and entry.is_file and entry.dev == place.dev:
+                yield SharedFile(path, entry, *made, owner)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Optional
 
 from npudoctor.core.errors import CannotTell
@@ -44,14 +45,10 @@ def temp_folders(files: Files, place: str) -> Iterator[TempFolder]:
         entry = files.lstat(path) if library else None
         if entry is not None and entry.is_dir and library and count < MOST:
             count += 1
-            yield TempFolder(path, entry, library, _names(files, path))
-
-
-def _names(files: Files, path: str) -> Optional[tuple[str, ...]]:
-    try:
-        return tuple(files.names(path, MANY))
-    except CannotTell:
-        return None
+            names: Optional[tuple[str, ...]] = None
+            with suppress(CannotTell):
+                names = tuple(files.names(path, MANY))
+            yield TempFolder(path, entry, library, names)
 
 
 def build_locks(files: Files, root: str) -> Iterator[str]:

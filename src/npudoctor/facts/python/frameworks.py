@@ -9,16 +9,11 @@ from npudoctor.core.messages import _
 from npudoctor.facts.python.closure import Closure, Failure, Need, Overruled, UnstatedNeed, closure
 from npudoctor.host.host import Host
 from npudoctor.host.python.interpreter import Distribution, normal
+from npudoctor.host.python.own import FRAMEWORKS as FRAMEWORKS
 from npudoctor.host.python.requirements import all_required
 from npudoctor.knowledge import requirements as rows
 from npudoctor.knowledge.tables import Row
 
-FRAMEWORKS = (
-    *("mindspore", "mindspore-ascend", "mindspore-gpu"),
-    *("torch", "torch-npu", "torchvision", "torchaudio", "vllm", "vllm-ascend", "triton-ascend"),
-    *("paddlepaddle", "paddlepaddle-gpu", "paddle-custom-npu"),
-    *("tensorflow", "tensorflow-cpu"),
-)
 # Modules of frameworks and of what jobs import beside them, which a folder of the job's own may hide.
 PACKAGES = (
     *("mindspore", "torch", "torch_npu", "paddle", "numpy", "scipy", "triton", "vllm", "vllm_ascend"),

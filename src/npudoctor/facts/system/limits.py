@@ -41,21 +41,20 @@ def limit_of(host: Host, name: str) -> Limit:
 
 def memory_group(host: Host) -> Optional[MemoryGroup]:
     """The tightest limit of memory on the way up from our control group; None without a limit."""
-    groups = list(_memory_groups(host))
-    return min(groups, key=lambda group: group.left, default=None)
-
-
-def _memory_groups(host: Host) -> Iterator[MemoryGroup]:
     files = host.running_files
+    groups = []
     for folder, unified in group_folders(host, "memory"):
         names = (
             ("memory.max", "memory.current")
             if unified
             else ("memory.limit_in_bytes", "memory.usage_in_bytes")
         )
-        limit, used = (_number((files.text(f"{folder}/{name}") or "").strip()) for name in names)
+        texts = [(files.text(f"{folder}/{name}") or "").strip() for name in names]
+        limit, used = (int(text) if text.isdigit() else None for text in texts)
         if limit is not None and limit < UNLIMITED and used is not None:
-            yield MemoryGroup(folder, limit, used - _reclaimable(host, folder), _kills(host, folder))
+            taken = used - _reclaimable(host, folder)
+            groups.append(MemoryGroup(folder, limit, taken, _kills(host, folder)))
+    return min(groups, key=lambda group: group.left, default=None)
 
 
 def group_folders(host: Host, controller: str) -> Iterator[tuple[str, bool]]:
@@ -92,7 +91,3 @@ def _table(host: Host, path: str) -> dict[str, int]:
     """Lines of a name and a number."""
     rows = (line.split() for line in (host.running_files.text(path) or "").splitlines())
     return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
-
-
-def _number(text: str) -> Optional[int]:
-    return int(text) if text.isdigit() else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional
+from typing import Any, Callable
 
 from npudoctor.core.messages import _, strerror
 from npudoctor.core.model import Step
@@ -14,10 +14,10 @@ from npudoctor.fixing.actions.signalling import end_processes
 from npudoctor.fixing.actions.unused import remove_unused
 from npudoctor.fixing.actions.writing import put_back, write_file
 from npudoctor.fixing.outcome import ActionStatus, CommandFailed, Failed, Gone, Observer, Outcome, Refused
+from npudoctor.fixing.permission import why_forbidden
 from npudoctor.fixing.steps.steps import (
     Command,
     DeleteRule,
-    Export,
     InsertRule,
     PutBack,
     Remount,
@@ -31,10 +31,6 @@ from npudoctor.fixing.steps.steps import (
     WriteFile,
 )
 from npudoctor.host import CannotTell, Host
-
-# Words of a shell: no program of ours does the same for it. Of these, `npudoctor env` speaks of variables.
-OF_VARIABLES = ("export", "unset", "source", ".")
-OF_A_SHELL = (*OF_VARIABLES, "ulimit", "umask", "cd", "newgrp")
 
 
 def apply_step(step: Step, host: Host, at: Observer = lambda name: None) -> Outcome:
@@ -87,31 +83,6 @@ class ChangeCounter:
     def changed(self) -> bool:
         """Whether something is not as it was."""
         return self._net > 0
-
-
-def why_forbidden(step: Step, host: Host) -> Optional[str]:
-    """Why this user may not take the step whatever its guard says; None when he may."""
-    if for_a_shell(step):
-        return _("no program can change the shell that called it: type the line shown in that shell")
-    owner = getattr(step, "owner", None)
-    if owner is None or host.identity.may_remove(owner):
-        return None
-    from npudoctor.host.users.identity import user_name
-
-    name = user_name(owner)
-    if host.identity.is_root:
-        return _("it belongs to {user}: add --owner {user} to remove it", user=name)
-    return _("it belongs to {user}: only {user}, or root with --owner {user}, may remove it", user=name)
-
-
-def of_variables(step: Step) -> bool:
-    """Whether the step changes nothing but the variables of a shell."""
-    return isinstance(step, Export) or (isinstance(step, Command) and step.argv[0] in OF_VARIABLES)
-
-
-def for_a_shell(step: Step) -> bool:
-    """Whether only the caller's own shell can take the step."""
-    return isinstance(step, Export) or (isinstance(step, Command) and step.argv[0] in OF_A_SHELL)
 
 
 _ACTS: dict[type, Callable[[Any, Host, Observer], None]] = {

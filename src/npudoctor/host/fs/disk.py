@@ -244,7 +244,20 @@ class LocalDisk:
             return [b""] * len(names)
         beside = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            return [_part(name, beside, start, length) for name, start in zip(names, starts)]
+            parts: list[Optional[bytes]] = []
+            for name, start in zip(names, starts):
+                try:
+                    descriptor = os.open(name, _FILE, dir_fd=beside)
+                except OSError as error:
+                    parts.append(None if isinstance(error, PermissionError) else b"")
+                    continue
+                try:
+                    parts.append(os.pread(descriptor, length, start))
+                except OSError:
+                    parts.append(b"")
+                finally:
+                    os.close(descriptor)
+            return parts
         finally:
             os.close(beside)
 
@@ -303,21 +316,6 @@ class LocalDisk:
 
 
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
-
-
-def _part(name: str, beside: int, start: int, length: int) -> Optional[bytes]:
-    try:
-        descriptor = os.open(name, _FILE, dir_fd=beside)
-    except PermissionError:
-        return None
-    except OSError:
-        return b""
-    try:
-        return os.pread(descriptor, length, start)
-    except OSError:
-        return b""
-    finally:
-        os.close(descriptor)
 
 
 def _hole(descriptor: int, start: int) -> Optional[tuple[int, int]]:

@@ -107,12 +107,29 @@ class Processes:
         """Every process by pid, as they were at the first look."""
         with self._lock:
             if self._all is None:
-                self._all = {process.pid: process for process in self._pass()}
+                try:
+                    names = self._disk.names("/proc")
+                except OSError as error:
+                    why = strerror(error.errno or 0)
+                    raise CannotTell(_("{path} cannot be read: {why}", path="/proc", why=why)) from error
+                processes = (self._read(int(name)) for name in names if name.isdigit())
+                self._all = {process.pid: process for process in processes if process is not None}
             return self._all
 
     def now(self, pid: int) -> Optional[Process]:
         """One process as it is now; None when there is none."""
         return self._read(pid)
+
+    def _read(self, pid: int) -> Optional[Process]:
+        try:
+            owner: Entry = self._disk.lstat(f"/proc/{pid}")
+            stat = self._disk.read(f"/proc/{pid}/stat", 1 << 16)
+        except OSError:
+            return None
+        try:
+            return parse_stat(pid, stat.decode("utf-8", "surrogateescape"), owner.uid)
+        except (IndexError, ValueError):
+            return None  # it ended while it was read
 
     def still_runs(self, pid: int) -> bool:
         """Whether it runs now: one that ended after it was listed uses nothing any more.
@@ -315,29 +332,6 @@ class Processes:
             except OSError:
                 self._details[name, pid] = None
         return self._details[name, pid]
-
-    def _pass(self) -> Iterator[Process]:
-        try:
-            names = self._disk.names("/proc")
-        except OSError as error:
-            why = strerror(error.errno or 0)
-            raise CannotTell(_("{path} cannot be read: {why}", path="/proc", why=why)) from error
-        for name in names:
-            if name.isdigit():
-                process = self._read(int(name))
-                if process is not None:
-                    yield process
-
-    def _read(self, pid: int) -> Optional[Process]:
-        try:
-            owner: Entry = self._disk.lstat(f"/proc/{pid}")
-            stat = self._disk.read(f"/proc/{pid}/stat", 1 << 16)
-        except OSError:
-            return None
-        try:
-            return parse_stat(pid, stat.decode("utf-8", "surrogateescape"), owner.uid)
-        except (IndexError, ValueError):
-            return None  # it ended while it was read
 
 
 @cache

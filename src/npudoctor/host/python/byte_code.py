@@ -70,7 +70,16 @@ class ByteCode:
     def is_cut(self, source: str, ends: Ends) -> bool:
         """Whether what passes for a source's own is cut short."""
         magic = self._magic or 0
-        if _ends_whole(ends.tail, magic) or not self._is_used(source, ends.head):
+        if _ends_whole(ends.tail, magic):
+            return False
+        # Python takes it for the source as it is now; what is compared by content is not judged.
+        flags = int.from_bytes(ends.head[4:8], "little")
+        entry = None if flags else self._files.stat(f"{self._site}/{source}")
+        if entry is not None:
+            now = (entry.mtime_ns // 10**9 & 0xFFFFFFFF, entry.size & 0xFFFFFFFF)
+            if ends.head[8:HEADER] != b"".join(number.to_bytes(4, "little") for number in now):
+                return False
+        elif flags != _UNCHECKED:
             return False
         content = self._files.read(f"{self._site}/{self.path_of(source)}", CODE_LIMIT) or b""
         return not _ends_whole(content, magic)
@@ -98,17 +107,6 @@ class ByteCode:
         content = self._files.read(f"{self._site}/{path}", CODE_LIMIT) or b""
         return content[:4] != _first(self._magic) or not _ends_whole(content, self._magic)
 
-    def _is_used(self, source: str, head: bytes) -> bool:
-        """Whether Python takes it for the source as it is now; what is compared by content is not judged."""
-        flags = int.from_bytes(head[4:8], "little")
-        if flags:
-            return flags == _UNCHECKED
-        entry = self._files.stat(f"{self._site}/{source}")
-        if entry is None:
-            return False
-        now = (entry.mtime_ns // 10**9 & 0xFFFFFFFF, entry.size & 0xFFFFFFFF)
-        return head[8:HEADER] == b"".join(number.to_bytes(4, "little") for number in now)
-
 
 def is_unchecked(head: bytes) -> bool:
     """Whether Python takes byte code that begins so without a look at its source."""
@@ -130,17 +128,17 @@ def _ends_whole(content: bytes, magic: int) -> bool:
     starts = [name, name + _REFERENCE_SIZE] if name >= len(_NAME) else []
     starts += [match.end() for match in _LINE_ONE.finditer(content)]
     tables = 2 if magic >= _TWO_TABLES else 1
-    return any(_after_tables(content, start + 4, tables) == len(content) for start in starts)
-
-
-def _after_tables(content: bytes, at: int, tables: int) -> int:
-    """Where these end that begin there; -1 where there is something else."""
-    for _table in range(tables):
-        kind = content[at] & _KIND if at < len(content) else 0
-        if kind == _BYTES:
-            at += 5 + int.from_bytes(content[at + 1 : at + 5], "little")
-        elif kind == _REFERENCE:
-            at += _REFERENCE_SIZE
+    for start in starts:
+        at = start + 4
+        for _table in range(tables):
+            kind = content[at] & _KIND if at < len(content) else 0
+            if kind == _BYTES:
+                at += 5 + int.from_bytes(content[at + 1 : at + 5], "little")
+            elif kind == _REFERENCE:
+                at += _REFERENCE_SIZE
+            else:
+                break
         else:
-            return -1
-    return at
+            if at == len(content):
+                return True
+    return False

@@ -58,14 +58,12 @@ def recorded_files(files: Files, distribution: Distribution) -> list[InstalledFi
         return []
     entry = files.stat(f"{distribution.folder}/RECORD")
     text = files.text(f"{distribution.folder}/RECORD", RECORD_LIMIT) if entry and entry.is_file else None
-    return list(_loaded(text or ""))
-
-
-def _loaded(text: str) -> Iterator[InstalledFile]:
-    for match in _LOADED.finditer(text):
-        path = text[text.rfind("\n", 0, match.start()) + 1 : match.end(1)]
+    listed = []
+    for match in _LOADED.finditer(text) if text else ():
+        path = match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.end(1)]
         if path[0] not in '"./' and _SPARED.isdisjoint(path.split("/")[:-1]):
-            yield InstalledFile(path, int(match[3]), match[2])
+            listed.append(InstalledFile(path, int(match[3]), match[2]))
+    return listed
 
 
 def find_damage(files: Files, distribution: Distribution, listed: Sequence[InstalledFile]) -> Damage:

@@ -106,7 +106,8 @@ class Interpreter:
         self._as_root = as_root
         self._timeout = timeout
         self._here = here
-        self._layout = Once(self._look if layout is None else lambda: layout)
+        self.layout: Once[Layout] = Once(self._look if layout is None else lambda: layout)
+        """Its search path and version; CannotTell when it neither answers nor has readable folders."""
         self._found = Once(self._list)
         self._read: dict[str, Distribution] = {}
         self._listed: list[tuple[str, frozenset[str]]] = []
@@ -121,10 +122,6 @@ class Interpreter:
     def label(self) -> str:
         """How a message names it."""
         return self.path
-
-    def layout(self) -> Layout:
-        """Its search path and version; CannotTell when it neither answers nor has readable folders."""
-        return self._layout()
 
     def version_of(self, name: str) -> Optional[str]:
         """The version of the first installed copy on the search path; None when there is none."""

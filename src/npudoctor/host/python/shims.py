@@ -27,7 +27,13 @@ def shim_target(
     if shim is None:
         return None
     name, root = path.rpartition("/")[2], shim[1]
-    for version in _versions(files, variables, root, here):
+    # In pyenv's order: the variable, the file of the nearest folder above, the one of all; else "system".
+    versions = variables.get("PYENV_VERSION", "").split(":") if variables.get("PYENV_VERSION") else []
+    folder = "" if versions else here() or "/"
+    while folder and not versions:
+        versions = _words(files, f"{folder.rstrip('/')}/.python-version")
+        folder = "" if folder == "/" else folder.rpartition("/")[0] or "/"
+    for version in versions or _words(files, f"{root}/version") or ["system"]:
         if version == "system":
             folders = [folder for folder in variables.get("PATH", "").split(":") if folder[:1] == "/"]
             own = (f"{root}/shims", f"{root}/bin")
@@ -45,20 +51,6 @@ def shim_target(
             if program != path and files.stat(program) is not None:
                 return program
     return None
-
-
-def _versions(
-    files: Files, variables: Mapping[str, str], root: str, here: Callable[[], Optional[str]]
-) -> list[str]:
-    """In pyenv's order: the variable, the file of the nearest folder above, the one of all; else "system"."""
-    if variables.get("PYENV_VERSION"):
-        return variables["PYENV_VERSION"].split(":")
-    folder = here() or "/"
-    while True:
-        versions = _words(files, f"{folder.rstrip('/')}/.python-version")
-        if versions or folder == "/":
-            return versions or _words(files, f"{root}/version") or ["system"]
-        folder = folder.rpartition("/")[0] or "/"
 
 
 def _words(files: Files, path: str) -> list[str]:

@@ -84,20 +84,8 @@ class _Start:
             built = self._files.lstat(f"{folder}/Modules/Setup.local") is not None
             if built or "pybuilddir.txt" in names or any(name.endswith("._pth") for name in names):
                 raise self._unknown()
-        prefixes = [self._prefix_above(folder) for folder in self._starts()]
-        if self._libraries is not None:
-            above = (folder.rpartition("/")[0] or "/" for folder in self._program_folders())
-            self._judge_sites([*dict.fromkeys((*above, *prefixes))])
-
-    def _program_folders(self) -> Iterator[str]:
-        """The folders of the program's names, from the one given to that of its file."""
-        names = [step for step, entry in self._files.steps(self._path) if not entry.is_dir]
-        own = (self._path.rpartition("/")[0] or "/", *(name.rpartition("/")[0] or "/" for name in names))
-        return iter(dict.fromkeys(own))
-
-    def _starts(self) -> list[str]:
-        """From where it looks for its standard library upwards: what pyvenv.cfg calls its home, else the
-        folder of its file. Before 3.11 the pyvenv.cfg beside its file counts, since then that by its name."""
+        # From where it looks for its standard library upwards: what pyvenv.cfg calls its home, else the
+        # folder of its file. Before 3.11 the pyvenv.cfg beside its file counts, since then that by its name.
         real = (self._files.real(self._path) or self._path).rpartition("/")[0] or "/"
         homes: dict[str, list[str]] = {}
         for folder in self._program_folders():
@@ -108,7 +96,17 @@ class _Start:
                     self._ask(self._trust.why_not(f"{place}/pyvenv.cfg"))
                     homes[folder] += self._homes(f"{place}/pyvenv.cfg")
         found_homes = [home for beside in homes.values() for home in beside]
-        return list(dict.fromkeys(found_homes if homes.get(real) else [real, *found_homes]))
+        starts = dict.fromkeys(found_homes if homes.get(real) else [real, *found_homes])
+        prefixes = [self._prefix_above(folder) for folder in starts]
+        if self._libraries is not None:
+            above = (folder.rpartition("/")[0] or "/" for folder in self._program_folders())
+            self._judge_sites([*dict.fromkeys((*above, *prefixes))])
+
+    def _program_folders(self) -> Iterator[str]:
+        """The folders of the program's names, from the one given to that of its file."""
+        names = [step for step, entry in self._files.steps(self._path) if not entry.is_dir]
+        own = (self._path.rpartition("/")[0] or "/", *(name.rpartition("/")[0] or "/" for name in names))
+        return iter(dict.fromkeys(own))
 
     def _homes(self, configuration: str) -> Iterator[str]:
         for line in (self._files.text(configuration) or "").splitlines():
@@ -132,12 +130,10 @@ class _Start:
             libraries = [f"{here.rstrip('/')}/{lib}/python{self._version}" for lib in _LIBS]
             landmarks = (f"{library}/{name}" for library in libraries for name in ("os.py", "os.pyc"))
             if any(self._files.stat(landmark) is not None for landmark in landmarks):
-                self._judge_library(libraries)
-                return here
+                break
             here = here.rpartition("/")[0] or "/"
-        raise self._unknown()
-
-    def _judge_library(self, libraries: list[str]) -> None:
+        else:
+            raise self._unknown()
         if not any(self._files.stat(f"{library}/lib-dynload") for library in libraries):
             raise self._unknown()
         for library in libraries:
@@ -157,6 +153,7 @@ class _Start:
                 self._ask(self._trust.why_not_entries(place))
                 self._ask(self._trust.why_not_entries(f"{place}/__pycache__"))
             self._ask(self._trust.why_not_entries(f"{library}/lib-dynload"))
+        return here
 
     def _judge_sites(self, prefixes: list[str]) -> None:
         """The folders for packages, those to which their .pth files lead, and root's own."""
