@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import math
 import os
 import threading
 import time
@@ -13,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from npudoctor.core import forked
 from npudoctor.explain.answer import Explanation, explanation
 from npudoctor.explain.engine import Engine, engine_of
 from npudoctor.explain.reading import gather, pool, reading, sources
@@ -171,15 +169,3 @@ def test_of_very_many_files_the_newest_are_read(tmp_path: Path, monkeypatch: pyt
     walk = gathered([str(tmp_path)], time.monotonic()).walk
     assert [os.path.basename(log.path) for log in walk.logs] == [f"{number}.log" for number in range(20, 30)]
     assert walk.older == 20
-
-
-def test_a_child_that_hangs_or_fails_is_left_behind() -> None:
-    started = time.monotonic()
-    with pytest.raises(forked.Late):
-        forked.ask(lambda: time.sleep(100), 0.2)
-    with pytest.raises(forked.Late):
-        forked.ask(lambda: os._exit(3))
-    with pytest.raises(FileNotFoundError):
-        forked.ask(lambda: os.stat("/nowhere"))
-    assert list(forked.stream(lambda: iter(range(1000)), math.inf)) == list(range(1000))
-    assert time.monotonic() - started < 5
