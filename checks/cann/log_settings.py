@@ -188,6 +188,7 @@ def _screen(host: Host, variables: Mapping[str, str], valid: Mapping[str, str]) 
 
 
 def _since_9_2(host: Host) -> bool:
+    """Apart as it is asked only where the old name is in use: the folders need not be read else."""
     try:
         installs = installs_of(host)
     except CannotTell:

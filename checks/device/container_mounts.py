@@ -86,7 +86,7 @@ def missing(host: Host) -> list[str]:
 
 
 def _there(host: Host, path: str) -> Optional[bool]:
-    """Whether a path exists; one that cannot be looked at was mounted."""
+    """Whether a path exists; one that cannot be looked at was mounted. Apart as any() cannot catch."""
     try:
         return host.files.stat(path) is not None
     except CannotTell:

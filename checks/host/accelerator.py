@@ -138,7 +138,7 @@ def _given(host: Host, kind: str) -> Fix:
 
 
 def _there(host: Host, path: str) -> bool:
-    """What cannot be looked at was given all the same."""
+    """What cannot be looked at was given all the same. Apart as any() cannot catch."""
     try:
         return host.running_files.lstat(path) is not None
     except CannotTell:

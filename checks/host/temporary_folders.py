@@ -232,7 +232,11 @@ def _judge_mindspore(host: Host, path: str) -> Iterator[Finding]:
     """The folder of MindSpore's cache servers, where its owner keeps this user out."""
     named = [name for name in CACHE if host.variables.get(name)]
     closed = _closed(host, path)
-    if closed is None or not (named or _installed(host)):
+    try:
+        concerned = bool(named) or any(host.interpreter.version_of(name) for name in WHEELS)
+    except CannotTell:
+        concerned = False
+    if closed is None or not concerned:
         return
     owner = _name(host, closed.uid)
     title = _("ask {owner} to remove {path} once no cache server uses it", owner=owner, path=path)
@@ -268,13 +272,6 @@ def _closed(host: Host, path: str) -> Optional[Entry]:
     except CannotTell:
         return None
     return entry if own is None or may_make(own, who) is False else None
-
-
-def _installed(host: Host) -> bool:
-    try:
-        return any(host.interpreter.version_of(name) for name in WHEELS)
-    except CannotTell:
-        return False
 
 
 def _name(host: Host, uid: int) -> str:

@@ -272,7 +272,7 @@ def _blocked(host: Host, claim: Claim, answers: Answers) -> Iterator[Finding]:
 
 
 def _zones(answers: Answers, found: Sequence[Blocked]) -> dict[str, str]:
-    """The zone of each sender; of both families for anybody."""
+    """The zone of each sender; of both families for anybody. Apart as only firewalld's lines ask for it."""
     zones: dict[str, set[str]] = {}
     for caller, span in {caller.packet: (caller, span) for caller, span, _v in found}.values():
         zones.setdefault(caller.name, set()).add(answers.zone(caller, span))

@@ -236,7 +236,12 @@ def _kernel_of_notebook(host: Host) -> Optional[str]:
         argv = processes.arguments(pid) or ()
         if any("ipykernel" in word for word in argv[1:]):
             path = argv[0] if argv[0].startswith("/") else processes.exe(pid)
-            return path if path and not _same(host, path) else None
+            if not path:
+                return None
+            # One of the environment that is examined is in the same folder.
+            programs = (host.interpreter.path, path)
+            mine, theirs = (host.files.real(program.rpartition("/")[0]) for program in programs)
+            return path if mine is None or mine != theirs else None
     return None
 
 
@@ -268,12 +273,6 @@ def _candidates(host: Host) -> Iterator[str]:
             path = f"{folder.rstrip('/')}/{name}"
             if _PYTHON.match(name) and path != host.interpreter.path:
                 yield path
-
-
-def _same(host: Host, path: str) -> bool:
-    """Whether a path is of the environment that is examined: in the same folder."""
-    mine, theirs = (host.files.real(program.rpartition("/")[0]) for program in (host.interpreter.path, path))
-    return mine is not None and mine == theirs
 
 
 def _not_listed(host: Host, version: str, built_for: Sequence[str]) -> Iterator[Finding]:

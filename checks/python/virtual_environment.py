@@ -120,6 +120,7 @@ def _candidates(host: Host) -> Iterator[str]:
 
 
 def _is_environment(host: Host, folder: str) -> bool:
+    """Apart as a comprehension cannot catch: a closed folder is no environment of this user."""
     try:
         return host.files.stat(f"{folder}/pyvenv.cfg") is not None
     except CannotTell:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from npudoctor import Command, Finding, Fix, Host, Risk, Skip, Step, _
 
@@ -49,11 +49,9 @@ def numa_nodes(host: Host) -> list[str]:
 
 def expand(text: str) -> set[int]:
     """A list of the kernel such as 0-3,8 as numbers; what is no such list is empty."""
-    return set(_numbers(text))
-
-
-def _numbers(text: str) -> Iterator[int]:
+    numbers: set[int] = set()
     for part in text.split(","):
         first, _dash, last = part.strip().partition("-")
         if first.isascii() and first.isdigit() and (not last or (last.isascii() and last.isdigit())):
-            yield from range(int(first[:6]), min(int((last or first)[:6]), MOST_CPUS) + 1)
+            numbers.update(range(int(first[:6]), min(int((last or first)[:6]), MOST_CPUS) + 1))
+    return numbers
