@@ -6,6 +6,12 @@ BIN = $(VENV)/bin
 # For what CI varies: a constraints file, a choice of tests.
 PIP_ARGS ?=
 PYTEST_ARGS ?=
+# One more than there are cores, as tests wait now and then: for deadlines, for programs that they started. 0 is one
+# process in which a debugger can stop (tests/support/workers.py says who takes what).
+PROCESSES ?= $(shell expr $$(nproc) + 1)
+# Byte code is kept: without it each of the thousands of processes that tests start compiles all anew, and so does
+# each worker the tests.
+PYTEST = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest
 # Debian packages with the programs that tests set scenes with.
 TEST_PACKAGES = e2fsprogs fish fuse3 g++ groff-base iproute2 iptables jq man-db mount nftables perl procps ripgrep tcsh tmux util-linux zsh
 # Those that are large, or bring services which a machine would start at its next boot: for machines of CI alone.
@@ -20,12 +26,13 @@ COMMANDS := $(wildcard src/npudoctor/cli/*.py src/npudoctor/cli/fleet/*.py) src/
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help run test lint format bench docs site messages package wheelhouse locked clean test-deps scenarios torture explain-score \
+.PHONY: help run test test-quick lint format bench docs site messages package wheelhouse locked clean test-deps scenarios torture explain-score \
 	explain-signatures environments new-check release-check
 
 help:
 	@echo "make run        check this machine and say the exit status"
-	@echo "make test       run the tests (PYTEST_ARGS=... to choose)"
+	@echo "make test       run the tests (PYTEST_ARGS=... to choose, PROCESSES=0 for one process)"
+	@echo "make test-quick the tests that need no whole machine and start no command, in a minute"
 	@echo "make lint       ruff, mypy --strict, the message catalogues, the generated documentation, the transcripts in it"
 	@echo "make format     let ruff format the sources"
 	@echo "make bench      measure the promises about speed"
@@ -74,7 +81,10 @@ run: $(VENV)/.installed
 	@$(BIN)/python tools/check_here.py $(BIN)/npudoctor check
 
 test: $(VENV)/.installed-test
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(PYTEST) -n $(PROCESSES) $(PYTEST_ARGS)
+
+test-quick: $(VENV)/.installed-test
+	$(PYTEST) -q -n $(PROCESSES) -m "not whole and not slow and not release" $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -88,7 +98,7 @@ lint: $(VENV)/.installed-dev
 # A release waits for what a change need not bring: the whole catalogue, and every finding in Chinese.
 release-check: $(VENV)/.installed-test
 	$(BIN)/python tools/messages.py --release
-	$(BIN)/python -m pytest -q -m release tests/core
+	$(PYTEST) -q -m release tests/core
 
 new-check: $(VENV)/.installed
 	@$(BIN)/python tools/new_check.py "$(ID)" "$(GROUP)"
@@ -99,7 +109,7 @@ format: $(VENV)/.installed-dev
 
 # All broken environments, and what npudoctor shows is run; 8 GB are kept for the next time.
 environments: $(VENV)/.installed-test
-	NPUDOCTOR_ENVIRONMENTS=all NPUDOCTOR_REMEDIES=1 NPUDOCTOR_DEEP=1 $(BIN)/python -m pytest -q \
+	NPUDOCTOR_ENVIRONMENTS=all NPUDOCTOR_REMEDIES=1 NPUDOCTOR_DEEP=1 $(PYTEST) -q \
 	    -m real_environments -n 2 --dist worksteal $(PYTEST_ARGS)
 
 bench: $(VENV)/.installed-test

@@ -12,8 +12,10 @@ from typing import Any, Callable, Optional
 
 import pytest
 
+_APART = pytest.StashKey[bool]()
 
-def pytest_configure() -> None:
+
+def pytest_configure(config: pytest.Config) -> None:
     """Under nohup, or in the background of a script, some signals are ignored, and so they would be in all
     that the tests start. A handler that does nothing stands for that here, and exec takes it away."""
     for number in (
@@ -26,63 +28,32 @@ def pytest_configure() -> None:
     ):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, lambda *_told: None)
+    if getattr(config.option, "tx", None):
+        from tests.support.workers import set_apart
+
+        config.stash[_APART] = set_apart(config)
 
 
-# They play with the same real users and with all processes of the machine: two at a time would meet.
-_ALONE = tuple(f"tests/{folder}/" for folder in ("checks/leftovers", "fixing", "proof", "torture"))
-# Each has namespaces of its own, and mostly waits for servers and clients.
-_BY_TEST = ("tests/real/test_real_mindspore.py", "tests/rehearsal/test_faults.py")
-# Seconds that a test takes at most times, by what its path begins with; others take a tenth of one.
-_SECONDS = {
-    "tests/test_packaging.py": 6.0,
-    "tests/real/": 20.0,
-    "tests/rehearsal/": 1.5,
-    "tests/fleet/test_slurm": 4.0,
-    "tests/integrations/test_slurm": 4.0,
-    "tests/checks/network/test_firewall": 8.0,
-    "tests/cli/": 1.5,
-    "tests/checks/deep/": 1.5,
-    "tests/environment/": 0.8,
-    "tests/scenarios/": 0.1,
-}
-
-
-def _scope(nodeid: str) -> str:
-    """What of the tests stays in one process."""
-    path = nodeid.partition("::")[0]
-    return "machine" if path.startswith(_ALONE) else nodeid if path in _BY_TEST else path
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Under pytest-xdist each worker knows whether the workers have namespaces of their own."""
+    node.workerinput["apart"] = node.config.stash[_APART]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Under pytest-xdist what takes longest begins first: else one process works alone in the end."""
-    if not hasattr(config, "workerinput"):
-        return
-    seconds: dict[str, float] = {}
-    for item in items:
-        known = (value for begin, value in _SECONDS.items() if item.nodeid.startswith(begin))
-        scope = _scope(item.nodeid)
-        seconds[scope] = seconds.get(scope, 0.0) + next(known, 0.1)
-    # By name where two are alike: all processes must have the same order.
-    items.sort(key=lambda item: (-seconds[_scope(item.nodeid)], _scope(item.nodeid)))
+    """Under pytest-xdist what takes longest begins first."""
+    if hasattr(config, "workerinput"):
+        from tests.support.workers import longest_first
+
+        longest_first(items, config.workerinput["apart"])
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
-    """With pytest-xdist (`-n 2`) a file stays in one process, and so do these folders.
+    """Who takes which tests (tests/support/workers.py)."""
+    from tests.support.workers import Sharing
 
-    Not by its marks for groups (`--dist loadgroup`): xdist 3.8 hands them on in a name that pytest 9.2 does
-    not have any more, and then no test has a group.
-    """
-    from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
-
-    class ByFile(LoadScopeScheduling):  # type: ignore[misc]
-        """One process for each file, and one for all files that meet on the machine."""
-
-        def _split_scope(self, nodeid: str) -> str:
-            return _scope(nodeid)
-
-    config.option.loadscopereorder = False  # it would sort by how many tests there are in a file
-    return ByFile(config, log)
+    return Sharing(config, log, config.stash[_APART])
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> Optional[str]:

@@ -31,13 +31,13 @@ RANK = {part: rank for rank, parts in enumerate(ORDER) for part in parts}
 # The rooms of a floor: each may import those before it. Loose modules beside them have no place in the order;
 # but what a room imports by way of one counts.
 ROOMS = {
+    "cli": ("terminal", "arguments", "fleet", "companions"),
+    "core": ("trust", "redact"),
     "explain": ("signatures", "scanning", "reading", "ranking"),
     "facts": ("system", "job", "npu", "gpu", "python", "cann", "hccl", "rank_table", "leftovers", "snapshot"),
     "fixing": ("steps", "actions"),
     "host": ("fs", "users", "libraries", "startup", "process", "network", "python", "devices"),
 }
-# Their rooms have no order yet.
-ROOMS_WITHOUT_ORDER = {"cli", "core"}
 # What runs in the job's own interpreter can import nothing of ours; a fake host is a host, and is asked.
 ASIDE = {"probes": set[str](), "testing": {"core", "knowledge", "host", "checking"}}
 # What a check may import of the core besides the public names: values in the host's answers.
@@ -163,7 +163,7 @@ def test_the_rooms_of_a_floor_import_in_one_order(floor: str) -> None:
 def test_every_floor_with_rooms_has_their_order() -> None:
     """Of a single room nothing can be said but what holds for its files: no circle."""
     with_rooms = {floor.name for floor in SOURCE.iterdir() if len(rooms_of(floor)) > 1}
-    assert with_rooms - ROOMS_WITHOUT_ORDER == set(ROOMS)
+    assert with_rooms == set(ROOMS)
 
 
 def test_an_import_against_the_order_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,6 +205,28 @@ def files_imported(path: Path) -> Iterator[Path]:
             if end > 1 and (found / "__init__.py").is_file():
                 yield found / "__init__.py"
                 break
+
+
+def test_psutil_is_asked_at_one_door_only() -> None:
+    """Which loads it when it is asked: elsewhere it would be loaded at start-up, or by a fake."""
+    paths = [path for path in SOURCE.rglob("*.py") if "psutil" in set(imports(path))]
+    assert paths == [SOURCE / "host/psutil_door.py"]
+    (statement,) = (
+        node
+        for node in ast.parse(paths[0].read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef) and "import psutil" in ast.unparse(node)
+    )
+    assert statement.name == "_load"
+
+
+def test_elf_files_have_one_reader() -> None:
+    """Whoever looks at the first bytes of one asks it, or takes its mark from there."""
+    for path in (*SOURCE.rglob("*.py"), *CHECKS):
+        if path != SOURCE / "host/libraries/elf.py":
+            nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            constants = [node.value for node in nodes if isinstance(node, ast.Constant)]
+            assert not any(isinstance(value, bytes) and b"\x7fELF" in value for value in constants), path
+            assert not any(name.split(".")[0] == "elftools" for name in imports(path)), path
 
 
 @pytest.mark.parametrize("path", CHECKS, ids=lambda path: path.relative_to(ROOT).as_posix())

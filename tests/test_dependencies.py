@@ -1,5 +1,4 @@
-"""npudoctor is installed beside the packages of a job: it holds none of them back and uses nothing "
-"private."""
+"""npudoctor is installed beside the packages of a job: no upper bounds, and nothing private of typer."""
 
 from __future__ import annotations
 

@@ -29,6 +29,8 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+pytestmark = [pytest.mark.once, pytest.mark.whole]
+
 ROOT = Path(__file__).resolve().parent.parent
 MADE_HERE = (
     ".git", ".venv*", "build", "dist", "share", "*.egg-info", "__pycache__", ".*_cache", "*.mo", "table.json",

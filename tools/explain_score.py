@@ -53,7 +53,7 @@ def lines(engine: Engine, rows: Iterable[dict[str, Any]]) -> Iterable[str]:
     """The wrong cases, then the scores."""
     ill = healthy = category = environment = clean = 0
     for row in rows:
-        judged = engine.judged([engine.text(row["log"], row["id"])])
+        judged = engine.judge([engine.text(row["log"], row["id"])])
         said = answer(judged)
         if row["category"] in (None, "healthy"):
             healthy, clean = healthy + 1, clean + (judged.verdict == "clean")

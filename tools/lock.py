@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 if sys.version_info >= (3, 11):
@@ -19,6 +20,9 @@ ROOT = Path(__file__).resolve().parent.parent
 UV = "uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-annotate"
 OLDEST = "3.9"
 SITE = ("mkdocs-material", "jieba")  # jieba parts Chinese into words, for the search
+# What we carry is installed into the environment of a job, where typer 0.29 would bring a pydantic of its own
+# choice, compiled for each Python and machine. Only help and errors are typer's: an older one does as well.
+CARRIED = "typer==0.28.0; python_version >= '3.10'"
 EXTRAS = {"one-file": ("fleet",), "wheelhouse": ("fast", "fleet", "gpu", "secrets")}
 
 
@@ -33,16 +37,20 @@ def main() -> None:
 
 def lock(name: str, *source: str, stdin: str = "") -> None:
     """One of them; the source is a file with requirements, - for those of standard input."""
-    command = [
-        sys.executable,
-        "-m",
-        *UV.split(),
-        f"--python-version={OLDEST}",
-        *source,
-        "--output-file",
-        f"tools/locked/{name}.txt",
-    ]
-    subprocess.run(command, cwd=ROOT, input=stdin, text=True, stdout=subprocess.DEVNULL, check=True)
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as carried:
+        carried.write(f"{CARRIED}\n")
+        carried.flush()
+        command = [
+            sys.executable,
+            "-m",
+            *UV.split(),
+            f"--python-version={OLDEST}",
+            f"--constraint={carried.name}",
+            *source,
+            "--output-file",
+            f"tools/locked/{name}.txt",
+        ]
+        subprocess.run(command, cwd=ROOT, input=stdin, text=True, stdout=subprocess.DEVNULL, check=True)
 
 
 if __name__ == "__main__":

@@ -80,7 +80,7 @@ def lines(engine: Engine, folder: Path) -> Iterator[str]:
         if truth.name not in texts:
             yield f"  {truth.name}: there is no such log"
             continue
-        judged = engine.judged([evidence_of(engine, texts, truth.name)])
+        judged = engine.judge([evidence_of(engine, texts, truth.name)])
         good = correct(truth, judged)
         total[truth.kind] += 1
         right[truth.kind] += good

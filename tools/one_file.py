@@ -1,7 +1,8 @@
 """Build npudoctor.pyz: npudoctor and all that it needs in one file, for Python 3.9 and newer.
 
-Nothing in it is compiled, so it runs on every machine: the wheels are those of the oldest Python. Not shiv or
-pex: both unpack into a folder of the user's home that stays. Two builds of one commit are the same bytes.
+The wheels are those of the oldest Python. Of what is compiled it holds psutil's library, which suits every
+Python 3, for each machine; its start unpacks the one that fits. Not shiv or pex: both unpack into a folder of
+the user's home that stays. Two builds of one commit are the same bytes.
 
     python tools/one_file.py WHEEL TARGET [SBOM]
 """
@@ -17,12 +18,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Optional
 
-from carried import download
+from carried import MACHINES, download, pins
 from sbom import bill
 
 ROOT = Path(__file__).resolve().parent.parent
-OLDEST, MACHINE = "3.9", "x86_64"
-PACKED, COMPILED = "lib/", (".so",)
+OLDEST = "3.9"
+PACKED, COMPILED = "lib/", ".so"
+BY_MACHINE = {"psutil"}  # what is compiled of them lies below machine/x86_64 and machine/aarch64
 WITHOUT = {"pyyaml"}  # they do without what is compiled of them
 # Not in it: rich and what it brings, which typer does without.
 LEFT_OUT = {"rich", "pygments", "markdown-it-py", "mdurl"}
@@ -81,10 +83,17 @@ exit 70
 def main(wheel: Path, target: Path, sbom: Optional[Path] = None) -> None:
     """Write the file, and where told the bill of its materials; the wheel is npudoctor's own."""
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        download("one-file", OLDEST, MACHINE, folder, LEFT_OUT)
-        carried = sorted(folder.glob("*.whl"))
-        members = {name: content for path in (wheel, *carried) for name, content in _contents(path)}
+        carried: list[Path] = []
+        members = dict(_contents(wheel))
+        for machine in MACHINES:
+            folder = Path(scratch, machine)
+            # All else is the same for all machines: the first brings it.
+            names = {line.split("==")[0] for line in pins("one-file", OLDEST, machine)}
+            leave_out = LEFT_OUT if not carried else names - BY_MACHINE
+            download("one-file", OLDEST, machine, folder, leave_out)
+            for path in sorted(folder.glob("*.whl")):
+                members = {**dict(_contents(path, machine)), **members}
+                carried.append(path)
         if sbom:
             sbom.write_text(bill(wheel, carried), encoding="utf-8")
     members["__main__.py"] = MAIN
@@ -100,13 +109,18 @@ def main(wheel: Path, target: Path, sbom: Optional[Path] = None) -> None:
     target.chmod(0o755)
 
 
-def _contents(path: Path) -> Iterator[tuple[str, bytes]]:
-    """What is needed of a wheel."""
+def _contents(path: Path, machine: str = "") -> Iterator[tuple[str, bytes]]:
+    """What is needed of a wheel; `machine`: for which it is compiled, if it is."""
+    project = path.name.split("-")[0]
     with zipfile.ZipFile(path) as archive:
         for name in archive.namelist():
-            if name.endswith(COMPILED) and path.name.split("-")[0] not in WITHOUT:
+            if name.endswith(COMPILED) and project in BY_MACHINE:
+                if ".abi3." not in name:
+                    raise SystemExit(f"{path.name}: {name} is for one Python alone")
+                yield f"machine/{machine}/{name}", archive.read(name)
+            elif name.endswith(COMPILED) and project not in WITHOUT:
                 raise SystemExit(f"{path.name}: {name} is compiled")
-            if not name.endswith((*COMPILED, "/", ".po", ".pyi")) and ".data/" not in name:
+            elif not name.endswith((COMPILED, "/", ".po", ".pyi")) and ".data/" not in name:
                 yield f"{PACKED}{name}", archive.read(name)
 
 

@@ -64,11 +64,13 @@ def unpack(archive: str) -> Optional[str]:
 
 
 def places() -> list[str]:
-    """Where temporary things go: a disk that is full is no reason to say nothing about it."""
+    """Where temporary things go: a disk that is full is no reason to say nothing about it. Mounts with noexec
+    come last: psutil's library cannot be loaded there, and some rows cannot tell without it."""
     told = [os.environ.get(name, "") for name in ("TMPDIR", "TEMP", "TMP")]
     usual = ["/tmp", "/var/tmp", f"/run/user/{os.geteuid()}", "/dev/shm", "/run"]
     found = dict.fromkeys(os.path.realpath(place) for place in (*told, *usual) if place)
-    return [place for place in found if os.path.isdir(place) and os.access(place, os.W_OK)]
+    usable = [place for place in found if os.path.isdir(place) and os.access(place, os.W_OK)]
+    return sorted(usable, key=lambda place: os.statvfs(place).f_flag & os.ST_NOEXEC)
 
 
 def trusted(place: str) -> bool:
@@ -158,12 +160,14 @@ def remove(folder: str) -> None:
 
 
 def write(archive: str, folder: str) -> None:
-    """Faster than extractall: the names are ours."""
+    """Faster than extractall: the names are ours. A library for this machine goes beside what suits all."""
     made = set()
+    compiled = f"machine/{os.uname().machine}/"
     with zipfile.ZipFile(archive) as packed:
         for name in packed.namelist():
-            if name.startswith(PACKED):
-                path = os.path.join(folder, name)
+            start = PACKED if name.startswith(PACKED) else compiled
+            if name.startswith(start):
+                path = os.path.join(folder, PACKED, name[len(start) :])
                 parent = os.path.dirname(path)
                 if parent not in made:
                     os.makedirs(parent, exist_ok=True)

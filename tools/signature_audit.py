@@ -19,7 +19,7 @@ def lines(engine: Engine, paths: Sequence[Path]) -> Iterator[str]:
     loud: dict[str, list[str]] = {}
     seen: set[str] = set()
     for name, healthy, evidence in _read(engine, paths):
-        for owner, found in evidence.found.items():
+        for owner, found in evidence.matches.items():
             ident = engine.table.signatures[owner].id
             seen.add(ident)
             if healthy and found.last is not None:

@@ -144,20 +144,17 @@ def _missing(
         text = _("ASCEND_AICPU_PATH is {value}, which is not an absolute path")
     elif host.files.stat(value):
         text = _("ASCEND_AICPU_PATH is {value}, which has no folder opp: it is not a CANN installation")
+    # Variables whose wrong value is an error by itself, where they name the same place.
+    vital = (name for name in ("ASCEND_HOME_PATH", "ASCEND_OPP_PATH") if name in named)
+    same = any(named_root(name, named[name]) == value.rstrip("/") for name in vital)
     return Finding(
         "aicpu-path.missing",
         text.format(value=value),
         evidence=_evidence({AICPU: value}, usable),
         action=Action.CONFIG,
         fix=_export(usable, value),
-        echo_of=("cann-env.no-such-path",) if _vital_too(value, named) else (),
+        echo_of=("cann-env.no-such-path",) if same else (),
     )
-
-
-def _vital_too(value: str, named: Mapping[str, str]) -> bool:
-    """Whether a variable whose wrong value is an error by itself names the same place."""
-    vital = (name for name in ("ASCEND_HOME_PATH", "ASCEND_OPP_PATH") if name in named)
-    return any(named_root(name, named[name]) == value.rstrip("/") for name in vital)
 
 
 def _other_install(

@@ -10,6 +10,7 @@ from npudoctor import (
     INFO,
     WARNING,
     Action,
+    Compared,
     Facts,
     Finding,
     Host,
@@ -51,6 +52,7 @@ MOUNTS = (
         "cann-driver.not-mounted": INFO,
         "cann-driver.site-table": WARNING,
     },
+    compares=(Compared("cann", "CANN"),),  # where cann-install was not asked
 )
 def cann_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
     """The Ascend driver suits the CANN in use.
@@ -87,46 +89,38 @@ def cann_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
     install = install_in_use(host)
     if install is None:
         raise Skip(_("CANN is not installed on this machine"))
-    driver = _package(host)
-    if driver is None:
-        yield from _without(host)
-        return
-    yield from _library(host, driver)
-    yield from _compare(host, install, driver)
-
-
-def _package(host: Host) -> Optional[Package]:
     try:
-        return package(host.files, "driver")
+        driver = package(host.files, "driver")
     except CannotTell as error:
         # Others than root, and containers, need not be given that file.
         raise Unknown(error.reason, advisory=not host.identity.is_root or host.system.container()) from error
-
-
-def _without(host: Host) -> Iterator[Finding]:
-    """No version.info of a driver is here."""
-    if host.options.root is not None:
-        raise Skip(_("no Ascend driver is installed in the image: it belongs to the machine"))
-    if not host.npu_wanted():
-        raise Skip(_("no Ascend driver is installed, and no NPU is expected on this machine"))
-    inside = host.system.container()
-    if _has_library(host):
-        text = _("the driver's version.info is missing: its version cannot be compared with CANN's")
+    if driver is None:
+        # No version.info of a driver is here.
+        if host.options.root is not None:
+            raise Skip(_("no Ascend driver is installed in the image: it belongs to the machine"))
+        if not host.npu_wanted():
+            raise Skip(_("no Ascend driver is installed, and no NPU is expected on this machine"))
+        inside = host.system.container()
+        if _has_library(host):
+            text = _("the driver's version.info is missing: its version cannot be compared with CANN's")
+            if inside:
+                text = _("the driver's version.info is not mounted into this container")
+            fix = to_add(MOUNTS[1:]) if inside else None
+            yield Finding("cann-driver.not-mounted", text, action=Action.CONFIG, fix=fix)
+            raise Unknown(_("could not determine the driver's version"), advisory=True)
+        text = _("CANN is installed, but no Ascend driver is")
         if inside:
-            text = _("the driver's version.info is not mounted into this container")
-        fix = to_add(MOUNTS[1:]) if inside else None
-        yield Finding("cann-driver.not-mounted", text, action=Action.CONFIG, fix=fix)
-        raise Unknown(_("could not determine the driver's version"), advisory=True)
-    text = _("CANN is installed, but no Ascend driver is")
-    if inside:
-        text = _("the Ascend driver is not mounted into this container")
-    yield Finding(
-        "cann-driver.missing",
-        text,
-        action=Action.CONFIG,
-        fix=to_add(MOUNTS) if inside else None,
-        echo_of=("accelerator.missing",),
-    )
+            text = _("the Ascend driver is not mounted into this container")
+        yield Finding(
+            "cann-driver.missing",
+            text,
+            action=Action.CONFIG,
+            fix=to_add(MOUNTS) if inside else None,
+            echo_of=("accelerator.missing",),
+        )
+        return
+    yield from _library(host, driver)
+    yield from _compare(host, install, driver)
 
 
 def _library(host: Host, driver: Package) -> Iterator[Finding]:

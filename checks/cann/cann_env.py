@@ -26,6 +26,7 @@ from npudoctor import (
     change_variable,
     check,
 )
+from npudoctor.core.frozen import replace
 from npudoctor.facts.cann import set_env
 from npudoctor.facts.cann import tree as cann_tree
 from npudoctor.facts.cann.installations import ENDINGS, Install, installs_of, named_root, set_env_script
@@ -96,23 +97,32 @@ def cann_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     wanted = npu_expected(host)
     for finding in _judge(host, named, active):
         # Where no NPU is to be used, nothing of it makes a job fail.
-        yield finding if wanted else _noted(finding)
-
-
-def _noted(finding: Finding) -> Finding:
-    from npudoctor.core.frozen import replace
-
-    return replace(finding, severity=INFO)
+        yield finding if wanted else replace(finding, severity=INFO)
 
 
 def _judge(host: Host, named: Mapping[str, str], active: Optional[Install]) -> Iterator[Finding]:
-    if active is not None and not named and not host.variables.get(AICPU) and not _by_hand(host, active):
+    # An environment that was written by hand may name it in PYTHONPATH: no script can be missing.
+    entries = host.variables.path_list("PYTHONPATH") if active and active.before_6 else []
+    by_hand = active is not None and any(entry.startswith(f"{active.path}/") for entry in entries)
+    if active is not None and not named and not host.variables.get(AICPU) and not by_hand:
         yield _not_sourced(host, active, ERROR if _frameworks(host) else WARNING)
         return
     wrong = _wrong(host, named)
     if wrong:
         vital = active is None or any(name in WEIGHTS for name in wrong)
-        yield _no_such_path(host, wrong, active, ERROR if vital else WARNING)
+        name, value = next(iter(wrong.items()))
+        text = _('{name} is "{value}", where there is no CANN')
+        if set_env.latest_below(host.files, value):
+            text = _('{name} is "{value}", where there is no CANN: it is in the subfolder latest')
+        yield Finding(
+            "cann-env.no-such-path",
+            text.format(name=name, value=value),
+            severity=ERROR if vital else WARNING,
+            evidence=_assignments(wrong),
+            action=Action.CONFIG,
+            fix=_remedy(host, active, _values_of(host, active, wrong)) if active else None,
+            echo_of=_causes(host, wrong, active),
+        )
     if active is None:
         return
     unset = {
@@ -122,7 +132,12 @@ def _judge(host: Host, named: Mapping[str, str], active: Optional[Install]) -> I
     }
     if unset:
         yield _unset(host, active, unset, max(WEIGHTS.get(name, INFO) for name in unset))
-    yield from _mixed(host, active)
+    installs = set_env.named_installs(host.files, host.variables)
+    others = {name: install for name, install in installs.items() if install.real != active.real}
+    if others:
+        values = {name: host.variables[name] for name in installs}
+        differ = any(active.differs_from(other) for other in others.values())
+        yield _mixed_installs(host, active, others, values, ERROR if differ else WARNING)
     if not wrong:  # else the entries are wrong for the same reason
         yield from _lists(host, active)
     if host.variables.get("ATB_HOME_PATH") or "vllm-ascend" not in " ".join(_frameworks(host)):
@@ -130,12 +145,6 @@ def _judge(host: Host, named: Mapping[str, str], active: Optional[Install]) -> I
     script = set_env.atb_script(host.files, host.variables, job_user(host).home)
     if script:
         yield _atb_not_sourced(script)
-
-
-def _by_hand(host: Host, active: Install) -> bool:
-    """Whether an environment that was written by hand names it in PYTHONPATH: no script can be missing."""
-    entries = host.variables.path_list("PYTHONPATH") if active.before_6 else []
-    return any(entry.startswith(f"{active.path}/") for entry in entries)
 
 
 def _frameworks(host: Host) -> list[str]:
@@ -153,15 +162,6 @@ def _wrong(host: Host, named: Mapping[str, str]) -> dict[str, str]:
     if operators.startswith("/") and set_env.there(host.files, operators):
         del wrong["ASCEND_OPP_PATH"]
     return wrong
-
-
-def _mixed(host: Host, active: Install) -> Iterator[Finding]:
-    installs = set_env.named_installs(host.files, host.variables)
-    others = {name: install for name, install in installs.items() if install.real != active.real}
-    if others:
-        values = {name: host.variables[name] for name in installs}
-        differ = any(active.differs_from(other) for other in others.values())
-        yield _mixed_installs(host, active, others, values, ERROR if differ else WARNING)
 
 
 def _lists(host: Host, active: Install) -> Iterator[Finding]:
@@ -214,24 +214,6 @@ def _unset(host: Host, install: Install, values: Mapping[str, str], severity: Se
         severity=severity,
         action=Action.CONFIG,
         fix=_manual(_("set what is missing"), steps, tuple(f"unset {name}" for name in values)),
-    )
-
-
-def _no_such_path(
-    host: Host, wrong: Mapping[str, str], usable: Optional[Install], severity: Severity
-) -> Finding:
-    name, value = next(iter(wrong.items()))
-    text = _('{name} is "{value}", where there is no CANN')
-    if set_env.latest_below(host.files, value):
-        text = _('{name} is "{value}", where there is no CANN: it is in the subfolder latest')
-    return Finding(
-        "cann-env.no-such-path",
-        text.format(name=name, value=value),
-        severity=severity,
-        evidence=_assignments(wrong),
-        action=Action.CONFIG,
-        fix=_remedy(host, usable, _values_of(host, usable, wrong)) if usable else None,
-        echo_of=_causes(host, wrong, usable),
     )
 
 

@@ -11,6 +11,7 @@ from npudoctor import (
     WARNING,
     Action,
     Command,
+    Compared,
     Facts,
     Finding,
     Fix,
@@ -49,6 +50,7 @@ Answers = Iterator[Union[Finding, Facts]]
         "cann-install.kernels-other-version": WARNING,
         "cann-install.wrong-machine": ERROR,
     },
+    compares=(Compared("installs.0.version", "CANN"),),  # the active one comes first
 )
 def cann_install(host: Host) -> Answers:
     """CANN is complete, readable and built for this machine.
@@ -96,26 +98,6 @@ def cann_install(host: Host) -> Answers:
         yield _not_readable(error.reason, ERROR if named else WARNING, job_user(host).user)
         return
     active = installs[0] if installs else None
-    yield _facts(installs)
-    yield from _dangling(host, variables, active)
-    if active is None:
-        missing = _missing(host)
-        if missing is None:
-            raise Skip(_("CANN is not installed on this machine"))
-        yield missing
-        return
-    reason = cann_tree.why_closed(host.files, active, foreign_user(host))
-    if reason is not None:
-        yield _not_readable(reason, ERROR, job_user(host).user)
-        return
-    parts = cann_tree.releases_of(host.files, active.path)
-    if len(parts) > 1:
-        yield _mixed_releases(active, parts, _mixture(host, active))
-    yield from _kernels(host, active)
-    yield from _machine(host, active)
-
-
-def _facts(installs: list[Install]) -> Facts:
     rows = [
         {
             "path": install.path,
@@ -130,7 +112,26 @@ def _facts(installs: list[Install]) -> Facts:
     why = None
     if installs:
         why = installs[0].named_by or ("only one" if len(installs) == 1 else "first of the known places")
-    return Facts({"installs": rows, "active": installs[0].path if installs else None, "why": why})
+    yield Facts({"installs": rows, "active": installs[0].path if installs else None, "why": why})
+    yield from _dangling(host, variables, active)
+    if active is None:
+        missing = _missing(host)
+        if missing is None:
+            raise Skip(_("CANN is not installed on this machine"))
+        yield missing
+        return
+    reason = cann_tree.why_closed(host.files, active, foreign_user(host))
+    if reason is not None:
+        yield _not_readable(reason, ERROR, job_user(host).user)
+        return
+    parts = cann_tree.releases_of(host.files, active.path)
+    if len(parts) > 1:
+        # te and the compiler of two releases do not work together; other parts may.
+        copies = cann_python.copies(host.files, "te", [f"{active.path}/{site}" for site in cann_env.SITES])
+        trains = {train(copy.version) for copy in copies} | {train(active.component)}
+        yield _mixed_releases(active, parts, ERROR if len(trains - {None}) > 1 else WARNING)
+    yield from _kernels(host, active)
+    yield from _machine(host, active)
 
 
 def _missing(host: Host) -> Optional[Finding]:
@@ -173,13 +174,19 @@ def _dangling(host: Host, variables: Mapping[str, str], active: Optional[Install
         text = _("{place} is dangling: the CANN it points to is gone")
         if links[0] != first:
             text = _("parts of {place} are dangling: the CANN they point to is gone")
+        # Only where `latest` is itself a link, and beside it is exactly one release.
+        folder = first.rpartition("/")[0]
+        beside = [install for install in installs_of(host) if install.path.rpartition("/")[0] == folder]
+        fix = None
+        if places[first] == [first] and len(beside) == 1:
+            fix = _link_to(host, first, beside[0])
         yield Finding(
             "cann-install.dangling-latest",
             text.format(place=first),
             severity=severity,
             evidence=tuple(links),
             action=Action.CONFIG,
-            fix=_relink(host, first, places[first]),
+            fix=fix,
         )
 
 
@@ -190,13 +197,6 @@ def _weight(place: str, links: list[str], named: set[str], active: Optional[Inst
         return ERROR if whole else WARNING
     usual = any(active.path.endswith(f"/{later}") for later in LATER)
     return INFO if usual or active.named_by else ERROR
-
-
-def _relink(host: Host, place: str, links: list[str]) -> Optional[Fix]:
-    """Only where `latest` is itself a link, and beside it is exactly one release."""
-    folder = place.rpartition("/")[0]
-    beside = [install for install in installs_of(host) if install.path.rpartition("/")[0] == folder]
-    return _link_to(host, place, beside[0]) if links == [place] and len(beside) == 1 else None
 
 
 def _kernels(host: Host, active: Install) -> Iterator[Finding]:
@@ -218,13 +218,6 @@ def _kernels(host: Host, active: Install) -> Iterator[Finding]:
             )
     elif version and cann_tree.kernels_suit(host.files, active, version) is False:
         yield _other_kernels(active, version)
-
-
-def _mixture(host: Host, active: Install) -> Severity:
-    """te and the compiler of two releases do not work together; other parts may."""
-    copies = cann_python.copies(host.files, "te", [f"{active.path}/{site}" for site in cann_env.SITES])
-    trains = {train(copy.version) for copy in copies} | {train(active.component)}
-    return ERROR if len(trains - {None}) > 1 else WARNING
 
 
 def _machine(host: Host, active: Install) -> Iterator[Finding]:

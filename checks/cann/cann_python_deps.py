@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Optional, Union
 
 from npudoctor import (
@@ -89,84 +89,7 @@ def cann_python_deps(host: Host) -> Iterator[Union[Finding, Facts]]:
     limit = _numpy(host, installs[0], have.get("numpy") or _version(host, "numpy"))
     if limit is not None:
         yield limit
-    yield from _unsuitable(host, needs, have, limit is not None)
-
-
-def _version(host: Host, name: str) -> Optional[str]:
-    return host.interpreter.version_of(name)
-
-
-def _missing(host: Host, active: Install, gone: Sequence[Need]) -> Iterator[Finding]:
-    groups: dict[tuple[tuple[str, ...], Severity], list[Need]] = {}
-    for need in gone:
-        groups.setdefault((_cause(host, active, need), need.weight), []).append(need)
-    for (echo_of, weight), needs in sorted(groups.items(), key=lambda group: -group[0][1]):
-        yield Finding(
-            "cann-python-deps.missing",
-            _(
-                "{names} not installed in {python}, and the CANN in use needs it",
-                names=", ".join(need.name for need in needs),
-                python=host.interpreter.label,
-            ),
-            severity=weight,
-            evidence=_evidence(needs),
-            action=Action.CONFIG,
-            fix=_install(host, [need.line for need in needs]),
-            echo_of=echo_of,
-        )
-
-
-def _cause(host: Host, active: Install, need: Need) -> tuple[str, ...]:
-    """What would bring it: CANN's own folder where that holds it; NumPy and SciPy have own checks."""
-    site = own_site(host.files, active, "te")
-    if site and metadata_in(host.files, site, need.name.replace("-", "_")):
-        return ("cann-env.not-sourced", "cann-env.missing-entry")
-    if need.name in ("numpy", "scipy"):
-        return (f"{need.name}-version.missing",)
-    # Where a framework cannot do without it, that is the error, and this says less of the same package.
-    return ("package-requirements.missing",) if need.weight < ERROR and is_required(host, need.name) else ()
-
-
-def _numpy(host: Host, active: Install, version: Optional[str]) -> Optional[Finding]:
-    """NumPy against what is known of this release of CANN; the site's rows come first."""
-    from packaging.specifiers import SpecifierSet
-    from packaging.version import InvalidVersion, Version
-
-    rows = host.knowledge.rows("cann_packages", "numpy")
-    row = next((row for row in rows if at_least(active.version, row["below"]) is False), None)
-    if row is None or version is None:
-        return None
-    try:
-        if SpecifierSet(row["specifier"]).contains(Version(version), prereleases=True):
-            return None
-    except InvalidVersion:
-        return None
-    return Finding(
-        "cann-python-deps.numpy-2",
-        _(
-            "NumPy {numpy} is installed, but the CANN at {install} requires numpy{required}",
-            numpy=version,
-            install=active.label,
-            required=row["specifier"],
-        ),
-        evidence=(row["source"],),
-        action=Action.CONFIG,
-        fix=_install(host, [f"numpy{row['specifier']}"]),
-        echo_of=("numpy-version.unsuitable", *_unclear(host)),
-    )
-
-
-def _unclear(host: Host) -> tuple[str, ...]:
-    """The cause, where variables name two releases of CANN: the other one may well suit."""
-    image = host.options.root is not None
-    return (
-        ("cann-env.mixed-installs",) if not image and releases_contradict(host.files, host.variables) else ()
-    )
-
-
-def _unsuitable(
-    host: Host, needs: Sequence[Need], have: Mapping[str, Optional[str]], numpy_reported: bool
-) -> Iterator[Finding]:
+    numpy_reported = limit is not None
     for need in needs:
         version = have[need.name]
         if version is None or need.weight is INFO or (numpy_reported and need.name == "numpy"):
@@ -186,6 +109,76 @@ def _unsuitable(
                 fix=_install(host, [need.line]),
                 echo_of=("numpy-version.unsuitable",) if need.name == "numpy" else (),
             )
+
+
+def _version(host: Host, name: str) -> Optional[str]:
+    return host.interpreter.version_of(name)
+
+
+def _missing(host: Host, active: Install, gone: Sequence[Need]) -> Iterator[Finding]:
+    groups: dict[tuple[tuple[str, ...], Severity], list[Need]] = {}
+    for need in gone:
+        # What would bring it: CANN's own folder where that holds it; NumPy and SciPy have own checks.
+        cause: tuple[str, ...]
+        site = own_site(host.files, active, "te")
+        if site and metadata_in(host.files, site, need.name.replace("-", "_")):
+            cause = ("cann-env.not-sourced", "cann-env.missing-entry")
+        elif need.name in ("numpy", "scipy"):
+            cause = (f"{need.name}-version.missing",)
+        else:
+            # Where a framework cannot do without it, that is the error, and this says less of the
+            # same package.
+            cause = (
+                ("package-requirements.missing",)
+                if need.weight < ERROR and is_required(host, need.name)
+                else ()
+            )
+        groups.setdefault((cause, need.weight), []).append(need)
+    for (echo_of, weight), needs in sorted(groups.items(), key=lambda group: -group[0][1]):
+        yield Finding(
+            "cann-python-deps.missing",
+            _(
+                "{names} not installed in {python}, and the CANN in use needs it",
+                names=", ".join(need.name for need in needs),
+                python=host.interpreter.label,
+            ),
+            severity=weight,
+            evidence=_evidence(needs),
+            action=Action.CONFIG,
+            fix=_install(host, [need.line for need in needs]),
+            echo_of=echo_of,
+        )
+
+
+def _numpy(host: Host, active: Install, version: Optional[str]) -> Optional[Finding]:
+    """NumPy against what is known of this release of CANN; the site's rows come first."""
+    from packaging.specifiers import SpecifierSet
+    from packaging.version import InvalidVersion, Version
+
+    rows = host.knowledge.rows("cann_packages", "numpy")
+    row = next((row for row in rows if at_least(active.version, row["below"]) is False), None)
+    if row is None or version is None:
+        return None
+    try:
+        if SpecifierSet(row["specifier"]).contains(Version(version), prereleases=True):
+            return None
+    except InvalidVersion:
+        return None
+    # Where variables name two releases of CANN, the other one may well suit.
+    contradiction = host.options.root is None and releases_contradict(host.files, host.variables)
+    return Finding(
+        "cann-python-deps.numpy-2",
+        _(
+            "NumPy {numpy} is installed, but the CANN at {install} requires numpy{required}",
+            numpy=version,
+            install=active.label,
+            required=row["specifier"],
+        ),
+        evidence=(row["source"],),
+        action=Action.CONFIG,
+        fix=_install(host, [f"numpy{row['specifier']}"]),
+        echo_of=("numpy-version.unsuitable", *(("cann-env.mixed-installs",) if contradiction else ())),
+    )
 
 
 def _suits(host: Host, need: Need) -> bool:

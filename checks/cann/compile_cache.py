@@ -14,6 +14,7 @@ from npudoctor import (
     Finding,
     Fix,
     Host,
+    RemoveUnused,
     Risk,
     Scope,
     Skip,
@@ -24,11 +25,11 @@ from npudoctor import (
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.cann.installations import installs_of
-from npudoctor.facts.job.working_directory import job_user, working_directory
+from npudoctor.facts.job.working_directory import foreign_user, job_user, working_directory
+from npudoctor.host.users.access import first_barrier, may_make, nearest
 
 if TYPE_CHECKING:
     from npudoctor.core.mounts import Mount
-    from npudoctor.host.fs.files import Entry
     from npudoctor.host.users.access import NearestFolder
 
 OLD = 3600  # seconds: a build of an operator takes minutes
@@ -113,9 +114,7 @@ def compile_cache(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _of(host: Host, cache: Cache) -> Generator[Finding, None, str]:
     """The findings about one cache; returns why something could not be determined, "" where nothing was."""
-    from npudoctor.facts.job.working_directory import foreign_user
     from npudoctor.facts.system.mounts import mount_at
-    from npudoctor.host.users.access import first_barrier, nearest
 
     place, foreign = nearest(host.files, cache.path), foreign_user(host)
     closed = first_barrier(host.files, place.path, foreign) if foreign else None
@@ -124,7 +123,13 @@ def _of(host: Host, cache: Cache) -> Generator[Finding, None, str]:
         return ""
     mount = mount_at(host, place)
     undetermined = yield from _folder(host, cache, place, mount)
-    yield from _network(cache, mount)
+    # NFS before version 4 is of the type nfs; what it was mounted with is among its options.
+    if not (mount is None or cache.named_by not in (ACL, ASCEND, "")):
+        without = {"nolock", "local_lock=all", "local_lock=flock"} & set(mount.options)
+        if mount.kind == "nfs" or (mount.kind == "nfs4" and without):
+            text = _("the compile cache {path} is on {mount} ({kind}), which has no reliable file locks")
+            evidence = (f"{mount.point} {mount.kind} {','.join(mount.options)}",)
+            yield _said("no-file-locks", text, cache, evidence, mount=mount.point, kind=mount.kind)
     for path in _locks(host, cache) if cache.builds else ():
         yield _lock(host, path, mount)
     return undetermined
@@ -138,7 +143,6 @@ def _not_entered(host: Host, cache: Cache, reason: str) -> Finding:
 def _folder(
     host: Host, cache: Cache, place: NearestFolder, mount: Optional[Mount]
 ) -> Generator[Finding, None, str]:
-    from npudoctor.host.users.access import may_make
 
     who = job_user(host)
     if cache.named_by == ASCEND and not place.there:
@@ -155,17 +159,6 @@ def _folder(
         words = {"user": who.user, "place": place.path, "mount": mount.point if mount else ""}
         yield _said("not-writable", text, cache, (place.label,), **words)
     return ""
-
-
-def _network(cache: Cache, mount: Optional[Mount]) -> Iterator[Finding]:
-    """NFS before version 4 is of the type nfs; what it was mounted with is among its options."""
-    if mount is None or cache.named_by not in (ACL, ASCEND, ""):
-        return
-    without = {"nolock", "local_lock=all", "local_lock=flock"} & set(mount.options)
-    if mount.kind == "nfs" or (mount.kind == "nfs4" and without):
-        text = _("the compile cache {path} is on {mount} ({kind}), which has no reliable file locks")
-        evidence = (f"{mount.point} {mount.kind} {','.join(mount.options)}",)
-        yield _said("no-file-locks", text, cache, evidence, mount=mount.point, kind=mount.kind)
 
 
 def _lock(host: Host, path: str, mount: Optional[Mount]) -> Finding:
@@ -190,26 +183,23 @@ def _lock(host: Host, path: str, mount: Optional[Mount]) -> Finding:
     text = _(
         "{path} is {minutes} minutes old and no process holds it: its build died, and training would hang"
     )
-    return Finding(
-        "compile-cache.stale-lock",
-        text.format(**words),
-        evidence=(f"{path} uid={entry.uid} size={entry.size} ino={entry.ino}",),
-        action=Action.CLEANUP,
-        fix=_unlocking(host, path, entry, mount),
-    )
-
-
-def _unlocking(host: Host, path: str, entry: Entry, mount: Optional[Mount]) -> Fix:
-    """By a step that proves once more that no process has the lock open, where the file system can tell."""
-    from npudoctor import RemoveUnused
+    # By a step that proves once more that no process has the lock open, where the file system can tell.
     from npudoctor.proof.unused import LEASED, mark_of
 
     title, needs_root = _("remove the stale {name}", name=LOCK), entry.uid != job_user(host).euid
     if mount is None or mount.kind not in LEASED:
         steps = (Command(("rm", "--", path)),)
-        return Fix(title, steps=steps, risk=Risk.MANUAL, needs_root=needs_root)
-    step = RemoveUnused(path.rpartition("/")[0], entry.uid, (mark_of(path, entry),))
-    return Fix(title, steps=(step,), risk=Risk.SAFE, needs_root=needs_root)
+        unlocking = Fix(title, steps=steps, risk=Risk.MANUAL, needs_root=needs_root)
+    else:
+        step = RemoveUnused(path.rpartition("/")[0], entry.uid, (mark_of(path, entry),))
+        unlocking = Fix(title, steps=(step,), risk=Risk.SAFE, needs_root=needs_root)
+    return Finding(
+        "compile-cache.stale-lock",
+        text.format(**words),
+        evidence=(f"{path} uid={entry.uid} size={entry.size} ino={entry.ino}",),
+        action=Action.CLEANUP,
+        fix=unlocking,
+    )
 
 
 def _said(code: str, text: str, cache: Cache, evidence: tuple[str, ...] = (), **words: str) -> Finding:

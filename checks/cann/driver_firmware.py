@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Optional, Union
 
-from npudoctor import INFO, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
+from npudoctor import INFO, WARNING, Action, Compared, Facts, Finding, Host, Scope, Skip, Unknown, _, check
 from npudoctor.core.driver_version import accepts, bracket_groups, sort_key
 from npudoctor.host import CannotTell
 from npudoctor.host.devices.driver import RECORD, Package, install_record, package
@@ -21,6 +21,7 @@ from npudoctor.host.devices.driver import RECORD, Package, install_record, packa
         "driver-firmware.driver-outside": INFO,
         "driver-firmware.incomplete": WARNING,
     },
+    compares=(Compared("firmware", "firmware"),),
 )
 def driver_firmware(host: Host) -> Iterator[Union[Finding, Facts]]:
     """The Ascend driver and the firmware are compatible.
@@ -84,7 +85,16 @@ def _judge(driver: Package, firmware: Package) -> Iterator[Finding]:
         else []
     )
     inside = None if not answers or None in answers else any(answers)
-    known = _in_lines(driver.version, lines)
+    # Whether a version is at least the first of a pair and begins with the second; None without pairs.
+    known: Optional[bool]
+    pairs = _pairs(lines)
+    if not driver.version or not pairs:
+        known = None
+    else:
+        mine = driver.version.lower()
+        known = any(
+            sort_key(mine) >= sort_key(low) and f"{mine}.".startswith(line.lower()) for low, line in pairs
+        )
     if inside is False:
         text = _("the firmware {firmware} is not in the range {range} that the driver {driver} accepts")
         code, span = "driver-firmware.firmware-outside", accepted
@@ -104,15 +114,6 @@ def _judge(driver: Package, firmware: Package) -> Iterator[Finding]:
         ),
         action=Action.CONFIG,
     )
-
-
-def _in_lines(version: Optional[str], lines: str) -> Optional[bool]:
-    """Whether a version is at least the first of a pair and begins with the second; None without pairs."""
-    pairs = _pairs(lines)
-    if not version or not pairs:
-        return None
-    mine = version.lower()
-    return any(sort_key(mine) >= sort_key(low) and f"{mine}.".startswith(line.lower()) for low, line in pairs)
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:

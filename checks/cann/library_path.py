@@ -147,10 +147,28 @@ class LibraryJudge:
 
     def findings(self) -> Iterator[Finding]:
         yield from self._not_found()
-        yield from self._broken()
+        for library in self.job.missing:
+            if library.broken:
+                message = _("the loader stops at {name}: {why}", name=library.name, why=library.broken)
+                yield self._finding("library-path.broken", message, [_need(library)], fix=None)
         yield from self._stub_first()
         yield from self._other_cann()
-        yield from self._outside_cann()
+        # A copy, what is left of a removed release, an environment's own: its release is unknown.
+        outside = self.job.outside
+        if outside:
+            folder = outside[0].path.rpartition("/")[0]
+            yield self._finding(
+                "library-path.outside-cann",
+                _(
+                    "{names} is taken from {folder}, which is not part of the CANN in use ({install})",
+                    names=_names(outside),
+                    folder=folder,
+                    install=self.active.label,
+                ),
+                [f"{library.name}: {library.path} ({library.via})" for library in outside],
+                severity=min(WARNING, self.severity),
+                fix=self._fix() if self.job.first_folders() else None,
+            )
         here = working_directory(self.host)
         for kind, entries in relative_entries(self.entries).items():
             # Entries of one kind that are not absolute paths, as the loader takes them.
@@ -178,7 +196,17 @@ class LibraryJudge:
         if cann:
             text = _("the loader does not find {names}, which the CANN at {install} has")
             code = "library-path.not-found"
-            yield self._missing(code, text, cann, self._fix(), ("cann-env.not-sourced", *self._gone()))
+            # The cause, where entries name the same CANN that is gone as a variable does.
+            named = {named_root(name, self.host.variables.get(name, "")) for name in VITAL}
+            gone = [root for root in named if root.startswith("/") and self.host.files.stat(root) is None]
+            lost = any(entry.startswith(f"{root}/") for root in gone for entry in self.entries)
+            yield self._missing(
+                code,
+                text,
+                cann,
+                self._fix(),
+                ("cann-env.not-sourced", *(("cann-env.no-such-path",) if lost else ())),
+            )
         if driver:
             text = _("the loader does not find {names} of the driver: its folders are not on LD_LIBRARY_PATH")
             echo_of = ("library-path.not-found",) if cann and self._one_line_brings_both() else ()
@@ -216,12 +244,6 @@ class LibraryJudge:
         elsewhere = all(map(self.libraries.is_for_other_machine, names))
         return ("cann-install.wrong-machine",) if elsewhere else ()
 
-    def _broken(self) -> Iterator[Finding]:
-        for library in self.job.missing:
-            if library.broken:
-                message = _("the loader stops at {name}: {why}", name=library.name, why=library.broken)
-                yield self._finding("library-path.broken", message, [_need(library)], fix=None)
-
     def _stub_first(self) -> Iterator[Finding]:
         shadowing = [stub for stub in self.job.stubs if self.libraries.folder_of(stub.name)]
         stubs = shadowing or self.job.stubs
@@ -252,37 +274,12 @@ class LibraryJudge:
             text = _("LD_LIBRARY_PATH also contains folders of another CANN; no library is loaded from them")
             yield self._finding(code, text, behind, severity=INFO, fix=self._fix())
 
-    def _outside_cann(self) -> Iterator[Finding]:
-        """A copy, what is left of a removed release, an environment's own: its release is unknown."""
-        outside = self.job.outside
-        if outside:
-            folder = outside[0].path.rpartition("/")[0]
-            yield self._finding(
-                "library-path.outside-cann",
-                _(
-                    "{names} is taken from {folder}, which is not part of the CANN in use ({install})",
-                    names=_names(outside),
-                    folder=folder,
-                    install=self.active.label,
-                ),
-                [f"{library.name}: {library.path} ({library.via})" for library in outside],
-                severity=min(WARNING, self.severity),
-                fix=self._fix() if self.job.first_folders() else None,
-            )
-
     def _fix(self) -> Fix:
         """One line for all that is wrong; its title names the entries that it leaves out."""
         entries, left_out = self.job.corrected_path()
         title = _("set LD_LIBRARY_PATH without {entries}") if left_out else _("set LD_LIBRARY_PATH")
         before = ":".join(self.entries) if self.entries else None
         return change_variable(title.format(entries=", ".join(left_out)), PATH, ":".join(entries), before)
-
-    def _gone(self) -> tuple[str, ...]:
-        """The cause, where entries name the same CANN that is gone as a variable does."""
-        named = {named_root(name, self.host.variables.get(name, "")) for name in VITAL}
-        gone = [root for root in named if root.startswith("/") and self.host.files.stat(root) is None]
-        lost = any(entry.startswith(f"{root}/") for root in gone for entry in self.entries)
-        return ("cann-env.no-such-path",) if lost else ()
 
     def _one_line_brings_both(self) -> bool:
         """Whether what brings CANN's folders brings the driver's: our line, but not every script of CANN."""

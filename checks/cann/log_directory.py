@@ -22,7 +22,6 @@ from npudoctor import (
     change_variable,
     check,
 )
-from npudoctor.core.mounts import Mount
 from npudoctor.facts.cann.installations import installs_of
 from npudoctor.facts.job.working_directory import foreign_user, job_user
 from npudoctor.facts.system.mounts import mount_at, mounts_of
@@ -139,7 +138,20 @@ def _judge(host: Host, path: str, name: str) -> Iterator[Finding]:
         mount = mount_at(host, place)
         may = may_make(place.entry, who, mount)
         if may is False:
-            yield _not_writable(host, place, path, name, mount)
+            text = _("CANN's logs cannot be written to {path} ({name}): {user} may not write in {place}")
+            read_only = mount is not None and mount.read_only
+            if read_only:
+                text = _("CANN's logs cannot be written to {path} ({name}): {mount} is mounted read-only")
+            words = {"path": path, "name": name, "user": job_user(host).user, "place": place.path}
+            words["mount"] = mount.point if mount else ""
+            yield Finding(
+                "log-directory.not-writable",
+                text.format(**words),
+                evidence=(place.label,),
+                action=Action.CONFIG,
+                fix=None if read_only else _fix(host, place, name),
+                echo_of=_of_home(host, place.path, name),
+            )
             return
         if may is None and who.is_root:
             raise Unknown(
@@ -182,23 +194,6 @@ def _no_directory(host: Host, place: NearestFolder, path: str, name: str) -> Fin
     )
 
 
-def _not_writable(host: Host, place: NearestFolder, path: str, name: str, mount: Optional[Mount]) -> Finding:
-    text = _("CANN's logs cannot be written to {path} ({name}): {user} may not write in {place}")
-    read_only = mount is not None and mount.read_only
-    if read_only:
-        text = _("CANN's logs cannot be written to {path} ({name}): {mount} is mounted read-only")
-    words = {"path": path, "name": name, "user": job_user(host).user, "place": place.path}
-    words["mount"] = mount.point if mount else ""
-    return Finding(
-        "log-directory.not-writable",
-        text.format(**words),
-        evidence=(place.label,),
-        action=Action.CONFIG,
-        fix=None if read_only else _fix(host, place, name),
-        echo_of=_of_home(host, place.path, name),
-    )
-
-
 def _fix(host: Host, place: NearestFolder, name: str) -> Optional[Fix]:
     """Give back what somebody else made in the user's own home, else let the logs go there."""
     identity = job_user(host)
@@ -215,11 +210,9 @@ def _fix(host: Host, place: NearestFolder, name: str) -> Optional[Fix]:
             needs_root=True,
         )
     better, before = f"{home}/{USUAL}", host.variables.get(OWN) or None
-    if name == "HOME" or not _may_write(host, better):
+    if name == "HOME":
+        return None
+    place = nearest(host.files, better)
+    if not may_make(place.entry, job_user(host), mount_at(host, place)):
         return None
     return change_variable(_("let the logs go to {path}", path=better), OWN, better, before)
-
-
-def _may_write(host: Host, path: str) -> bool:
-    place = nearest(host.files, path)
-    return bool(may_make(place.entry, job_user(host), mount_at(host, place)))

@@ -9,6 +9,7 @@ from npudoctor import (
     INFO,
     WARNING,
     Action,
+    Compared,
     Facts,
     Finding,
     Host,
@@ -54,6 +55,7 @@ Row = Mapping[str, Any]
         "log-settings.no-log-file": INFO,
         "log-settings.no-effect": INFO,
     },
+    compares=(Compared("variables"),),
 )
 def log_settings(host: Host) -> Iterator[Union[Finding, Facts]]:
     """CANN's log variables are valid, with no debugging left on.
@@ -98,7 +100,26 @@ def log_settings(host: Host) -> Iterator[Union[Finding, Facts]]:
     valid: dict[str, str] = {}
     for row in rows:
         value = variables[row["name"]].strip(" \t")
-        finding = _wrong(row, value)
+        # A value that CANN does not understand; an empty one is the default.
+        finding: Optional[Finding]
+        if not value or _valid(row, value):
+            finding = None
+        else:
+            cleaned = cleaned_up(value)
+            if _valid(row, cleaned):
+                text = _("{name} is {value}, with punctuation that CANN cannot parse: the default is used")
+                finding = _said("pasted-punctuation", text, row["name"], value, cleaned)
+            else:
+                text = _("{name} is {value}, which is not valid ({known}): the default is used")
+                if row.get("modules"):
+                    known = "TBE=3:RUNTIME=3"
+                else:
+                    known = (
+                        f"{row['least']}-{row['most']}"
+                        if "least" in row
+                        else ", ".join(row.get("values", ("1-4",)))
+                    )
+                finding = _said("bad-value", text, row["name"], value, row["default"], known=known)
         if finding is not None:
             yield finding
         elif value:
@@ -112,30 +133,12 @@ def log_settings(host: Host) -> Iterator[Union[Finding, Facts]]:
         )
 
 
-def _wrong(row: Row, value: str) -> Optional[Finding]:
-    """A value that CANN does not understand; an empty one is the default."""
-    if not value or _valid(row, value):
-        return None
-    cleaned = cleaned_up(value)
-    if _valid(row, cleaned):
-        text = _("{name} is {value}, with punctuation that CANN cannot parse: the default is used")
-        return _said("pasted-punctuation", text, row["name"], value, cleaned)
-    text = _("{name} is {value}, which is not valid ({known}): the default is used")
-    return _said("bad-value", text, row["name"], value, row["default"], known=_known(row))
-
-
 def _valid(row: Row, value: str) -> bool:
     if row.get("modules"):
         return all(level in row["values"] and name.isidentifier() for name, level in _pairs(value))
     if "least" in row:
         return value.isascii() and value.isdecimal() and row["least"] <= int(value[:20]) <= row["most"]
     return value in row["values"] if "values" in row else cleaned_up(value) == value
-
-
-def _known(row: Row) -> str:
-    if row.get("modules"):
-        return "TBE=3:RUNTIME=3"
-    return f"{row['least']}-{row['most']}" if "least" in row else ", ".join(row.get("values", ("1-4",)))
 
 
 def _pairs(value: str) -> list[tuple[str, str]]:

@@ -116,14 +116,11 @@ def _wanting(host: Host) -> Iterator[tuple[Framework, str]]:
         last = framework.modules[-1]
         folder = f"{last.rpartition('/')[0]}/lib"
         candidates = [last, f"{folder}/libtorch_npu.so", f"{folder}/libop_plugin_atb.so"]
-        wanter: Optional[str] = next((path for path in candidates if _needs(host, path)), None)
-        if wanter is not None:
-            yield framework, wanter
-
-
-def _needs(host: Host, path: str) -> bool:
-    library = host.libraries.at(path)
-    return library is not None and ATB in library.needed
+        for path in candidates:
+            library = host.libraries.at(path)
+            if library is not None and ATB in library.needed:
+                yield framework, path
+                break
 
 
 class AtbJudge:
@@ -146,7 +143,30 @@ class AtbJudge:
             if self.script or self.hard or self.used:
                 yield self._not_found()
             return
-        yield from self._abis(self.atb)
+        mine, torch = nnal.abi_of(self.atb.path), self.torch_abi
+        evidence = (f"{ATB}: {self.atb.path}",)
+        if mine is not None and torch is not None and mine != torch:
+            severity = min(WARNING, self.severity)
+            message = _(
+                "libatb.so has C++ ABI {mine}, but torch was built with ABI {torch}", mine=mine, torch=torch
+            )
+            yield self._finding("nnal-atb.other-abi", message, severity=severity, evidence=evidence)
+        else:
+            both = {nnal.abi_of(entry) for entry in self.host.variables.path_list("LD_LIBRARY_PATH")} >= {
+                0,
+                1,
+            }
+            if both:
+                yield self._finding(
+                    "nnal-atb.both-abis",
+                    _(
+                        "both C++ ABIs of ATB are on LD_LIBRARY_PATH; the first one, ABI {mine}, is used",
+                        mine=mine,
+                    ),
+                    severity=INFO,
+                    evidence=evidence,
+                    fix=False,
+                )
         yield from self._version(self.atb)
         yield from self._undefined(self.atb)
 
@@ -154,41 +174,16 @@ class AtbJudge:
         text = _("the loader does not find libatb.so, which {by} needs: {script} was not sourced")
         if self.script is None:
             text = _("the loader does not find libatb.so, which {by} needs, and NNAL is not installed")
+        # No error echoes cann-env's warning: folded under it, it would not decide.
+        echo_of: tuple[str, ...] = ()
+        if self.script is not None:
+            sourced = () if self.severity is ERROR else ("cann-env.atb-not-sourced",)
+            echo_of = ("cann-env.not-sourced", *sourced)
         return self._finding(
             "nnal-atb.not-found",
             text.format(by=self.wanter, script=self.script),
-            echo_of=self._causes(),
+            echo_of=echo_of,
         )
-
-    def _causes(self) -> tuple[str, ...]:
-        """What it echoes. No error echoes cann-env's warning: folded under it, it would not decide."""
-        if self.script is None:
-            return ()
-        sourced = () if self.severity is ERROR else ("cann-env.atb-not-sourced",)
-        return ("cann-env.not-sourced", *sourced)
-
-    def _abis(self, atb: Loaded) -> Iterator[Finding]:
-        mine, torch = nnal.abi_of(atb.path), self.torch_abi
-        evidence = (f"{ATB}: {atb.path}",)
-        if mine is not None and torch is not None and mine != torch:
-            severity = min(WARNING, self.severity)
-            message = _(
-                "libatb.so has C++ ABI {mine}, but torch was built with ABI {torch}", mine=mine, torch=torch
-            )
-            yield self._finding("nnal-atb.other-abi", message, severity=severity, evidence=evidence)
-            return
-        both = {nnal.abi_of(entry) for entry in self.host.variables.path_list("LD_LIBRARY_PATH")} >= {0, 1}
-        if both:
-            yield self._finding(
-                "nnal-atb.both-abis",
-                _(
-                    "both C++ ABIs of ATB are on LD_LIBRARY_PATH; the first one, ABI {mine}, is used",
-                    mine=mine,
-                ),
-                severity=INFO,
-                evidence=evidence,
-                fix=False,
-            )
 
     def _version(self, atb: Loaded) -> Iterator[Finding]:
         version = nnal.version_of(self.host.files, atb.path)
@@ -203,11 +198,10 @@ class AtbJudge:
             )
 
     def _undefined(self, atb: Loaded) -> Iterator[Finding]:
-        mine = self.host.libraries.symbols(self.wanter)
-        wanted = {name for name in (mine.wanted if mine else ()) if name.startswith(MARKS)}
-        for library in (atb, *self.loader.loaded):
-            symbols = self.host.libraries.symbols(library.path) if wanted else None
-            wanted -= symbols.defined if symbols else frozenset()
+        libraries = self.host.libraries
+        wanted = {name for name in libraries.wanted(self.wanter) if name.startswith(MARKS)}
+        for library in (atb, *self.loader.loaded) if wanted else ():
+            wanted -= libraries.exports(library.path, wanted) or frozenset()
         if wanted:
             names = sorted(wanted)
             evidence = (f"{ATB}: {atb.path}", *names[:SHOWN])

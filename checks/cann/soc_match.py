@@ -75,7 +75,22 @@ def soc_match(host: Host) -> Iterator[Union[Finding, Facts]]:
     strange = [model for model in models if model not in CHIPS]
     for model in models:
         if model in CHIPS and CHIPS[model] not in chips:
-            yield _other(install, model, chips)
+            chip, version, arch = CHIPS[model][6:], install.version or "<version>", install.arch or "<arch>"
+            package = f"Ascend-cann-kernels-{chip}_{version}_linux-{arch}.run"
+            if at_least(install.version, "8.5"):
+                package = f"Ascend-cann-{chip}-ops_{version}_linux-{arch}.run"
+            yield Finding(
+                "soc-match.other-chip" if model in DOCUMENTED else "soc-match.perhaps-other-chip",
+                _(
+                    "this machine has {model}, but the kernels of {cann} are for {chips}: install {package}",
+                    model=model,
+                    cann=install.label,
+                    chips=", ".join(chips),
+                    package=package,
+                ),
+                evidence=(f"{install.path}/{KERNELS}: {', '.join(chips)}",),
+                action=Action.CONFIG,
+            )
     if strange:
         raise Unknown(
             _("npudoctor does not know which kernels package {models} needs", models=", ".join(strange)),
@@ -105,22 +120,3 @@ def _packaged(files: Files, path: str) -> set[str]:
         return set()
     chip = "ascend" + match[1].lower().replace("-", "_")
     return {PRODUCTS.get(chip, chip)}
-
-
-def _other(install: Install, model: str, chips: list[str]) -> Finding:
-    chip, version, arch = CHIPS[model][6:], install.version or "<version>", install.arch or "<arch>"
-    package = f"Ascend-cann-kernels-{chip}_{version}_linux-{arch}.run"
-    if at_least(install.version, "8.5"):
-        package = f"Ascend-cann-{chip}-ops_{version}_linux-{arch}.run"
-    return Finding(
-        "soc-match.other-chip" if model in DOCUMENTED else "soc-match.perhaps-other-chip",
-        _(
-            "this machine has {model}, but the kernels of {cann} are for {chips}: install {package}",
-            model=model,
-            cann=install.label,
-            chips=", ".join(chips),
-            package=package,
-        ),
-        evidence=(f"{install.path}/{KERNELS}: {', '.join(chips)}",),
-        action=Action.CONFIG,
-    )

@@ -112,7 +112,13 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
         entry for entry in exported if not entry.startswith("/") or not access.is_closed(host.files, entry)
     ]
     folders = [*exported, *host.interpreter.layout().search_path]
-    copies_of = {name: _copies(host, active, name, folders) for name in MARKS}
+    copies_of = {}
+    for name in MARKS:
+        open_to = [folder for folder in folders if not closed_in(host, name, folder)]
+        # In an image, where PYTHONPATH is not known, CANN's own where there is no other: that is the one
+        # which its script would let Python find.
+        own = own_site(host.files, active, name) if host.options.root is not None else None
+        copies_of[name] = copies(host.files, name, open_to) or copies(host.files, name, [own] if own else [])
     versions = {name: [[copy.folder, copy.version] for copy in copies_of[name]] for name in copies_of}
     yield Facts({"cann": active.path, "component": active.component, **versions})
     if train(active.component) is None:
@@ -129,29 +135,22 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("the CANN at {install} has neither te nor hccl", install=active.label))  # fmt: skip
     for name in MARKS:
         if copies_of[name]:
-            yield from _judge(host, active, copies_of[name])
-
-
-def _copies(host: Host, active: Install, name: str, folders: Sequence[str]) -> list[Copy]:
-    """Every copy; in an image, where PYTHONPATH is not known, CANN's own where there is no other: that is
-    the one which its script would let Python find."""
-    own = own_site(host.files, active, name) if host.options.root is not None else None
-    open_to = [folder for folder in folders if not closed_in(host, name, folder)]
-    return copies(host.files, name, open_to) or copies(host.files, name, [own] if own else [])
-
-
-def _judge(host: Host, active: Install, copies: Sequence[Copy]) -> Iterator[Finding]:
-    first = copies[0]
-    if _other(active, first):
-        yield _other_version(host, active, copies)
-        return
-    if first.version and first.version != active.component:
-        text = _("{name} is build {version}, but the CANN at {install} is build {component}")
-        yield Finding("te-topi.other-build", _say(text, active, first), evidence=_evidence(copies))
-    behind = [copy for copy in copies[1:] if _other(active, copy)]
-    if behind:
-        text = _("a second {name}, from CANN {version}, is in {folder} behind the right one")
-        yield Finding("te-topi.shadowed-copy", _say(text, active, behind[0]), evidence=_evidence(copies))
+            searched = copies_of[name]
+            first = searched[0]
+            if _other(active, first):
+                yield _other_version(host, active, searched)
+            else:
+                if first.version and first.version != active.component:
+                    text = _("{name} is build {version}, but the CANN at {install} is build {component}")
+                    yield Finding(
+                        "te-topi.other-build", _say(text, active, first), evidence=_evidence(searched)
+                    )
+                behind = [copy for copy in searched[1:] if _other(active, copy)]
+                if behind:
+                    text = _("a second {name}, from CANN {version}, is in {folder} behind the right one")
+                    yield Finding(
+                        "te-topi.shadowed-copy", _say(text, active, behind[0]), evidence=_evidence(searched)
+                    )
 
 
 def _other(active: Install, copy: Copy) -> bool:
@@ -160,25 +159,26 @@ def _other(active: Install, copy: Copy) -> bool:
 
 def _other_version(host: Host, active: Install, copies: Sequence[Copy]) -> Finding:
     text = _("{name} in {folder} belongs to {version}, but the CANN at {install} is {component}")
+    # Where sourcing the script, or the right order of PYTHONPATH, would already mend it.
+    copy = copies[0]
+    cause: tuple[str, ...]
+    site = None if host.options.root is not None else first_site(host.files, [copy.folder])
+    if site is not None and site[1].real != active.real:
+        cause = ("cann-env.other-install-first",)
+    else:
+        own = own_site(host.files, active, copy.name)
+        if own and host.files.real(own) == host.files.real(copy.folder):
+            cause = ("cann-install.mixed-latest",)
+        else:
+            cause = ("cann-env.not-sourced",) if own else ()
     return Finding(
         "te-topi.other-version",
         _say(text, active, copies[0]),
         evidence=_evidence(copies),
         action=Action.CONFIG,
         fix=_fix(host, active, copies[0]),
-        echo_of=_cause(host, active, copies[0]),
+        echo_of=cause,
     )
-
-
-def _cause(host: Host, active: Install, copy: Copy) -> tuple[str, ...]:
-    """Where sourcing the script, or the right order of PYTHONPATH, would already mend it."""
-    site = None if host.options.root is not None else first_site(host.files, [copy.folder])
-    if site is not None and site[1].real != active.real:
-        return ("cann-env.other-install-first",)
-    own = own_site(host.files, active, copy.name)
-    if own and host.files.real(own) == host.files.real(copy.folder):
-        return ("cann-install.mixed-latest",)
-    return ("cann-env.not-sourced",) if own else ()
 
 
 def _not_readable(host: Host, active: Install, name: str, path: str) -> Finding:

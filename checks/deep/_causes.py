@@ -238,8 +238,8 @@ def _no_room(host: Host, raised: Raised) -> Optional[Cause]:
     if "static TLS" in raised.message:
         return None
     user, _found = user_of(host, raised)
-    text = _("{user} ran out of memory: {error}")
-    text, fix = within_limits(host, text.format(user=user, error=raised.message or raised.type))
+    text = _("{user} ran out of memory: {error}", user=user, error=raised.message or raised.type)
+    text, fix = within_limits(host, text)
     return Cause(text, raised, ("ulimit -v", "ulimit -d"), fix)
 
 

@@ -13,7 +13,7 @@ from npudoctor.checks.deep._cause import Cause, deepest, distinct, place_of, spo
 from npudoctor.checks.deep._causes import cause_of, is_no_room, within_limits
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.job.probes import ProbeResult, probe
-from npudoctor.facts.job.tracebacks import Frame, Raised, stack_of
+from npudoctor.facts.job.tracebacks import Raised, stack_of
 from npudoctor.facts.python.owners import owner_of
 
 SECONDS = 120.0  # for one framework
@@ -93,7 +93,9 @@ def _without_exception(host: Host, probed: ProbeResult, left: Optional[Cause]) -
     raised = Raised(name, "", frames=stack)
     frame = deepest(stack)
     silent = not stack and probed.answer.ended == "exited"  # it ended without a word
-    loading = probed.loading if silent or (stack and _loads(stack)) else None
+    loading = None
+    if silent or (stack and stack[-1].file.startswith("<frozen importlib") and stack[-1].function in _LOADS):
+        loading = probed.loading
     if probed.finished and left is None:
         return Cause(
             _("{ending} when Python exited, after everything had worked", ending=probed.ending), raised
@@ -165,11 +167,6 @@ def _name(probed: ProbeResult) -> str:
         return signal.Signals(-status).name
     except ValueError:
         return probed.ending
-
-
-def _loads(stack: Sequence[Frame]) -> bool:
-    last = stack[-1]
-    return last.file.startswith("<frozen importlib") and last.function in _LOADS
 
 
 def failed(code: str, message: str, failure: Failure, echo_of: tuple[str, ...] = ()) -> Finding:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Union
 
 from npudoctor import ERROR, WARNING, Facts, Finding, Host, Scope, Skip, Unknown, _, check
-from npudoctor.checks.deep._probing import SECONDS, Failure, died_once, failed, failure_of, import_of
+from npudoctor.checks.deep._probing import SECONDS, died_once, failed, failure_of, import_of
 from npudoctor.facts.job.probes import NoTimeLeft, probe
 
 # The distributions of which any brings the framework, and what makes it use an NPU.
@@ -54,11 +54,20 @@ def framework_selftest(host: Host) -> Iterator[Union[Finding, Facts]]:
     causes: dict[str, object] = {}
     untried: list[str] = []
     for framework, (_names, plugin) in todo:
-        device = _device(host, framework, plugin)
+        # An NPU where one is to be used and the framework can; a GPU for torch alone.
+        if host.options.expect == "none":
+            device = "cpu"
+        elif host.npus.usable and host.interpreter.installed(plugin) is not None:
+            device = "npu"
+        else:
+            device = "cuda" if framework == "torch" and host.gpus.usable else "cpu"
         try:
-            imported = import_of(host, _modules(framework, device))
+            on_npu = (framework, device) == ("torch", "npu")
+            imported = import_of(host, ("torch", "torch_npu") if on_npu else (framework,))
             failing = imported if imported.told is None else None
-            probed = failing or probe(host, "selftest.py", (framework, device, *_without(host)), SECONDS)
+            # To torch NumPy is a guest: where it is not installed, package-requirements says so.
+            without = () if host.interpreter.installed("numpy") is not None else ("without-numpy",)
+            probed = failing or probe(host, "selftest.py", (framework, device, *without), SECONDS)
         except NoTimeLeft:
             untried.append(framework)
             continue
@@ -71,38 +80,16 @@ def framework_selftest(host: Host) -> Iterator[Union[Finding, Facts]]:
         elif not probed.single:
             failure = failure_of(host, probed)
             causes[framework] = failure.facts
-            yield _failed(framework, device, failure, bool(failing))
+            # Where the import fails already, the other check says so.
+            message = _(
+                "{framework} fails on the {device}: {ending}",
+                framework=framework,
+                device=device.upper(),
+                ending=failure.sentence,
+            )
+            echo_of = ("framework-imports.failed",) if bool(failing) else ()
+            finding: Finding = failed("framework-selftest.failed", message, failure, echo_of)
+            yield finding
     yield Facts({"seconds": seconds, "causes": causes} if causes else {"seconds": seconds})
     if untried:
         raise Unknown(_("no result before the deadline of the run: {names}", names=", ".join(untried)))
-
-
-def _modules(framework: str, device: str) -> tuple[str, ...]:
-    return ("torch", "torch_npu") if (framework, device) == ("torch", "npu") else (framework,)
-
-
-def _without(host: Host) -> tuple[str, ...]:
-    """To torch NumPy is a guest: where it is not installed, package-requirements says so."""
-    return () if host.interpreter.installed("numpy") is not None else ("without-numpy",)
-
-
-def _failed(framework: str, device: str, failure: Failure, importing: bool) -> Finding:
-    """Where the import fails already, the other check says so."""
-    message = _(
-        "{framework} fails on the {device}: {ending}",
-        framework=framework,
-        device=device.upper(),
-        ending=failure.sentence,
-    )
-    echo_of = ("framework-imports.failed",) if importing else ()
-    finding: Finding = failed("framework-selftest.failed", message, failure, echo_of)
-    return finding
-
-
-def _device(host: Host, framework: str, plugin: str) -> str:
-    """An NPU where one is to be used and the framework can; a GPU for torch alone."""
-    if host.options.expect == "none":
-        return "cpu"
-    if host.npus.usable and host.interpreter.installed(plugin) is not None:
-        return "npu"
-    return "cuda" if framework == "torch" and host.gpus.usable else "cpu"

@@ -8,6 +8,7 @@ from typing import Optional, Union
 from npudoctor import ERROR, INFO, Action, Facts, Finding, Host, Scope, Skip, _, check
 from npudoctor.checks.device._container_options import to_add
 from npudoctor.host import CannotTell
+from npudoctor.host.devices.driver import has_library
 
 ASCEND = "/usr/local/Ascend"
 LIBRARIES = f"{ASCEND}/driver/lib64"
@@ -59,13 +60,19 @@ def container_mounts(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("this is not a container"))
     if not host.npu_wanted():
         raise Skip(_("this machine has no NPU device node"))
-    from npudoctor.host.devices.driver import has_library
 
     library = has_library(host.files, host.variables.path_list("LD_LIBRARY_PATH"))
     absent = missing(host)
     yield Facts({"library": library, "missing": absent})
     if not library:
-        yield _driver(absent)
+        text = _("the driver's libraries are not mounted into this container")
+        yield Finding(
+            "container-mounts.driver",
+            text,
+            action=Action.CONFIG,
+            fix=to_add([LIBRARIES, *absent]),
+            echo_of=("accelerator.missing", "cann-driver.missing", "cann-driver.no-library"),
+        )
     elif absent:
         yield _incomplete(absent)
 
@@ -84,17 +91,6 @@ def _there(host: Host, path: str) -> Optional[bool]:
         return host.files.stat(path) is not None
     except CannotTell:
         return True
-
-
-def _driver(missing: list[str]) -> Finding:
-    text = _("the driver's libraries are not mounted into this container")
-    return Finding(
-        "container-mounts.driver",
-        text,
-        action=Action.CONFIG,
-        fix=to_add([LIBRARIES, *missing]),
-        echo_of=("accelerator.missing", "cann-driver.missing", "cann-driver.no-library"),
-    )
 
 
 def _incomplete(missing: list[str]) -> Finding:

@@ -60,7 +60,11 @@ def device_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
     - Ascend driver installation guide: device nodes, the group HwHiAiUser.
     - vllm-ascend, installation with Docker: the devices that a container must be given.
     """
-    names = [name for name in host.running_files.names("/dev") if _is_npu(name)]
+    names = [
+        name
+        for name in host.running_files.names("/dev")
+        if name.startswith(("davinci", "vdavinci")) and name.partition("davinci")[2].isdecimal()
+    ]
     if not names:
         raise Skip(_("this machine has no NPU device node"))
     shared = [name for kinds in NEEDED for name in kinds]
@@ -70,22 +74,6 @@ def device_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts(
         {path: f"{stat.filemode(entry.mode)} {entry.uid}:{entry.gid}" for path, entry in there.items()}
     )
-    yield from _judge_kinds(host, there, nodes)
-    closed = {path: entry for path, entry in nodes.items() if not allowed(host, entry)}
-    if host.identity.is_root:
-        if any(entry.uid == NOBODY for entry in closed.values()):
-            raise Unknown(_("the device nodes belong to nobody in this user namespace"), advisory=True)
-        return
-    from npudoctor.checks.device._node_access import denied, no_access
-
-    yield from no_access(host, denied(host, closed), "device-nodes.no-access")
-
-
-def _is_npu(name: str) -> bool:
-    return name.startswith(("davinci", "vdavinci")) and name.partition("davinci")[2].isdecimal()
-
-
-def _judge_kinds(host: Host, there: dict[str, Entry], nodes: dict[str, Entry]) -> Iterator[Finding]:
     missing = [kinds[0] for kinds in NEEDED if not any(f"/dev/{kind}" in there for kind in kinds)]
     if missing:
         paths = [f"/dev/{name}" for name in missing]
@@ -111,6 +99,14 @@ def _judge_kinds(host: Host, there: dict[str, Entry], nodes: dict[str, Entry]) -
                 device=path,
                 action=Action.CONFIG,
             )
+    closed = {path: entry for path, entry in nodes.items() if not allowed(host, entry)}
+    if host.identity.is_root:
+        if any(entry.uid == NOBODY for entry in closed.values()):
+            raise Unknown(_("the device nodes belong to nobody in this user namespace"), advisory=True)
+        return
+    from npudoctor.checks.device._node_access import denied, no_access
+
+    yield from no_access(host, denied(host, closed), "device-nodes.no-access")
 
 
 def allowed(host: Host, entry: Entry) -> bool:

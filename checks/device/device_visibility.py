@@ -25,6 +25,7 @@ from npudoctor.facts.npu.visible import (
     CONTAINER,
     LONGEST,
     RUNTIME,
+    SLURM,
     VisibleNpus,
     listed_ids,
     numbers,
@@ -92,7 +93,6 @@ def device_visibility(host: Host) -> Iterator[Union[Finding, Facts]]:
     - Ascend Docker Runtime: ASCEND_VISIBLE_DEVICES, ASCEND_RUNTIME_OPTIONS.
     - Slurm, "Prolog and Epilog Guide": SLURM_JOB_GPUS.
     """
-    from npudoctor.facts.npu.visible import CONTAINER, RUNTIME, SLURM
 
     variables = host.variables
     if not host.npus.usable:

@@ -73,7 +73,24 @@ def npu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts({"named": named, "devices": {use.chip.label: use.facts() for use in uses}})
     if not uses:
         raise Skip(_("this job gets no NPU"))
-    yield from _judge(host, uses, named)
+    # A finding for each device that a stranger holds, and for each with memory that no process explains.
+    inside = host.system.container()
+    holders = DeviceHolders(host)
+    strangers = {use: [process for process in use.held or () if holders.is_strange(process)] for use in uses}
+    shared = not named and any(not strangers[use] and not use.unexplained for use in uses)
+    for use, held in strangers.items():
+        if held:
+            yield say.held("npu-busy", use.chip.label, use.total, held, holders, shared)
+        neighbours = [process for process in use.held or () if holders.is_neighbour(process)]
+        if neighbours:
+            yield say.held_by_session("npu-busy", use.chip.label, use.total, neighbours, holders)
+    if inside:
+        yield from _unseen(uses, holders)
+    else:
+        for use in uses:
+            if use.unexplained:
+                idle = use.idle if use.held is None else None
+                yield say.memory_held("npu-busy", use.chip.label, use.used, use.total, use.left_over, idle)
     unknown = sorted({use.chip.name for use in uses if use.unknown})
     if unknown:
         text = _("how much memory an idle {names} uses is unknown")
@@ -93,7 +110,15 @@ class ChipUse:
     @classmethod
     def of(cls, host: Host, chip: Chip, processes: Optional[Sequence[NpuProcess]]) -> ChipUse:
         """What the table says of a chip."""
-        idle, column = _idle(host, chip.name)
+        # What an idle chip of this name has in use, and in which column.
+        idle, column = next(
+            (
+                (int(row["most"]), row["column"])
+                for row in host.knowledge.rows("npu_idle", "idle")
+                if chip.name.startswith(row["chip"]) and row["most"].isdecimal()
+            ),
+            (None, ""),
+        )
         memory = chip.memory if column.startswith("Memory") or chip.hbm is None else chip.hbm
         used, total = memory or (0, 0)
         held = None
@@ -131,35 +156,6 @@ class ChipUse:
         pids = None if self.held is None else [process.pid for process in self.held]
         memory = {"used": self.used, "total": self.total, "idle": self.idle, "pids": pids}
         return {**memory, "core": self.chip.core}
-
-
-def _idle(host: Host, name: str) -> tuple[Optional[int], str]:
-    """What an idle chip of this name has in use, and in which column."""
-    for row in host.knowledge.rows("npu_idle", "idle"):
-        if name.startswith(row["chip"]) and row["most"].isdecimal():
-            return int(row["most"]), row["column"]
-    return None, ""
-
-
-def _judge(host: Host, uses: Sequence[ChipUse], named: bool) -> Iterator[Finding]:
-    """A finding for each device that a stranger holds, and for each with memory that no process explains."""
-    inside = host.system.container()
-    holders = DeviceHolders(host)
-    strangers = {use: [process for process in use.held or () if holders.is_strange(process)] for use in uses}
-    shared = not named and any(not strangers[use] and not use.unexplained for use in uses)
-    for use, held in strangers.items():
-        if held:
-            yield say.held("npu-busy", use.chip.label, use.total, held, holders, shared)
-        neighbours = [process for process in use.held or () if holders.is_neighbour(process)]
-        if neighbours:
-            yield say.held_by_session("npu-busy", use.chip.label, use.total, neighbours, holders)
-    if inside:
-        yield from _unseen(uses, holders)
-    else:
-        for use in uses:
-            if use.unexplained:
-                idle = use.idle if use.held is None else None
-                yield say.memory_held("npu-busy", use.chip.label, use.used, use.total, use.left_over, idle)
 
 
 def _unseen(uses: Sequence[ChipUse], holders: DeviceHolders) -> Iterator[Finding]:

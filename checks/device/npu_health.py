@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Optional, Union
+from typing import TYPE_CHECKING, Union
 
 from npudoctor import ERROR, WARNING, Action, Facts, Finding, Host, Scope, Unknown, _, check
 
 if TYPE_CHECKING:
-    from npudoctor.host.devices.npu_tables import Chip, Health
+    from npudoctor.host.devices.npu_tables import Chip
 
 LEVELS = {
     "warning": ("npu-health.warning", Action.NONE),
@@ -67,7 +67,20 @@ def npu_health(host: Host) -> Iterator[Union[Finding, Facts]]:
     if ill:
         questions = [(chip.npu, chip.chip if chip.old else None) for chip in ill]
         for chip, health in zip(ill, host.npu_smi.health(questions)):
-            yield _finding(chip, health)
+            code, action = LEVELS[chip.health.lower()]
+            if health is not None and health.codes:
+                text = _("{device} ({name}) is in the state {health}: {codes}")
+            else:
+                text = _("{device} ({name}) is in the state {health}")
+            ask = f"npu-smi info -t health -i {chip.npu}" + (f" -c {chip.chip}" if chip.old else "")
+            codes = " ".join(health.codes) if health else ""
+            yield Finding(
+                code,
+                text.format(device=chip.label, name=chip.name, health=chip.health, codes=codes),
+                evidence=(*(health.information if health else ()), _("more: {command}", command=ask)),
+                device=chip.label,
+                action=action,
+            )
     strange = [chip for chip in chips if chip.health.lower() not in (*LEVELS, "ok")]
     if strange:
         names = ", ".join(chip.label for chip in strange)
@@ -78,20 +91,3 @@ def npu_health(host: Host) -> Iterator[Union[Finding, Facts]]:
                 word=strange[0].health or "-",
             )
         )
-
-
-def _finding(chip: Chip, details: Optional[Health]) -> Finding:
-    code, action = LEVELS[chip.health.lower()]
-    if details is not None and details.codes:
-        text = _("{device} ({name}) is in the state {health}: {codes}")
-    else:
-        text = _("{device} ({name}) is in the state {health}")
-    ask = f"npu-smi info -t health -i {chip.npu}" + (f" -c {chip.chip}" if chip.old else "")
-    codes = " ".join(details.codes) if details else ""
-    return Finding(
-        code,
-        text.format(device=chip.label, name=chip.name, health=chip.health, codes=codes),
-        evidence=(*(details.information if details else ()), _("more: {command}", command=ask)),
-        device=chip.label,
-        action=action,
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Optional, Union
+from typing import TYPE_CHECKING, Union
 
 from npudoctor import (
     ERROR,
@@ -118,32 +118,42 @@ def npu_tool(host: Host) -> Iterator[Union[Finding, Facts]]:
     smi = host.npu_smi
     path = smi.program()
     if path is None:
-        yield _not_found(host)
+        text = _("npu-smi was not found: could not determine the devices' health")
+        if host.system.container():
+            text = _("npu-smi is not mounted into this container: could not determine the devices' health")
+        yield Finding("npu-tool.not-found", text, action=Action.CONFIG)
         return
     look = smi.look()
-    yield Facts({"path": path, **_facts(look)})
+    # What was measured: versions, chips, seconds.
+    screen = look.screen
+    yield Facts(
+        {
+            "path": path,
+            "seconds": round(look.answer.seconds, 2),
+            "tool": screen.tool if screen else None,
+            "driver": screen.driver if screen else None,
+            "chips": [f"{chip.npu}/{chip.chip} {chip.name}" for chip in screen.chips] if screen else [],
+        }
+    )
     if look.answer.ended == "exited":
         yield from _judge_answer(host, path, look)
         if look.screen is None and look.failure is None:
             raise Unknown(_unknown(path, look), advisory=is_elsewhere(host, look))
     elif look.stuck:
-        yield _hung(path, look)
+        processes = [f"pid {process.pid} ({process.name})" for process in look.stuck]
+        yield Finding(
+            "npu-tool.hung",
+            _(
+                "{path} does not answer, and {process} is stuck in the driver (state D): only a reboot "
+                "ends that",
+                path=path,
+                process=processes[0],
+            ),
+            evidence=tuple(_("state D, seen twice: {process}", process=name) for name in processes),
+            action=Action.REBOOT,
+        )
     else:
         raise Unknown(_unknown(path, look), advisory=is_elsewhere(host, look))
-
-
-def _hung(path: str, look: NpuSmiInfo) -> Finding:
-    processes = [f"pid {process.pid} ({process.name})" for process in look.stuck]
-    return Finding(
-        "npu-tool.hung",
-        _(
-            "{path} does not answer, and {process} is stuck in the driver (state D): only a reboot ends that",
-            path=path,
-            process=processes[0],
-        ),
-        evidence=tuple(_("state D, seen twice: {process}", process=name) for name in processes),
-        action=Action.REBOOT,
-    )
 
 
 def _unknown(path: str, look: NpuSmiInfo) -> str:
@@ -164,24 +174,6 @@ def _unknown(path: str, look: NpuSmiInfo) -> str:
         text = _("{path} prints a format that npudoctor does not know")
     signal = -(answer.status or 0)
     return text.format(path=path, count=look.asked, why=answer.stderr, signal=signal, status=answer.status)
-
-
-def _facts(look: NpuSmiInfo) -> dict[str, object]:
-    """What was measured: versions, chips, seconds."""
-    screen = look.screen
-    return {
-        "seconds": round(look.answer.seconds, 2),
-        "tool": screen.tool if screen else None,
-        "driver": screen.driver if screen else None,
-        "chips": [f"{chip.npu}/{chip.chip} {chip.name}" for chip in screen.chips] if screen else [],
-    }
-
-
-def _not_found(host: Host) -> Finding:
-    text = _("npu-smi was not found: could not determine the devices' health")
-    if host.system.container():
-        text = _("npu-smi is not mounted into this container: could not determine the devices' health")
-    return Finding("npu-tool.not-found", text, action=Action.CONFIG)
 
 
 def _judge_answer(host: Host, path: str, look: NpuSmiInfo) -> Iterator[Finding]:
@@ -261,7 +253,13 @@ def _fewer(host: Host, look: NpuSmiInfo) -> Iterator[Finding]:
     screen = look.screen
     if screen is None or screen.cut or host.system.container() or len(screen.chips) >= len(nodes):
         return
-    missing = _missing(nodes, [chip.physical for chip in screen.chips])
+    # The nodes that the table lacks, where it has their numbers.
+    shown = [chip.physical for chip in screen.chips]
+    missing: list[str]
+    if None in shown:
+        missing = []
+    else:
+        missing = [node for node in nodes if int(node.rpartition("davinci")[2]) not in shown]
     yield Finding(
         "npu-tool.fewer-devices",
         _(
@@ -274,10 +272,3 @@ def _fewer(host: Host, look: NpuSmiInfo) -> Iterator[Finding]:
         device=missing[0] if len(missing) == 1 else None,
         action=Action.ISOLATE,
     )
-
-
-def _missing(nodes: list[str], shown: list[Optional[int]]) -> list[str]:
-    """The nodes that the table lacks, where it has their numbers."""
-    if None in shown:
-        return []
-    return [node for node in nodes if int(node.rpartition("davinci")[2]) not in shown]

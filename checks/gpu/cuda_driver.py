@@ -75,7 +75,11 @@ def cuda_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
     cuda, nvml = (driver_library(host, name) for name in ("libcuda.so.1", "libnvidia-ml.so.1"))
     yield Facts(_facts(module, frameworks, cuda, nvml))
     if cuda is not None and cuda.stub:
-        yield _stub(host, cuda)
+        yield Finding(
+            "cuda-driver.stub-first",
+            _("the loader finds {path}, a stub that is only meant for builds", path=cuda.path),
+            action=Action.CONFIG,
+        )
     elif cuda is None and frameworks:
         yield _no_library(host, frameworks)
     if module is None:
@@ -89,7 +93,23 @@ def cuda_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
     for library in _apart(module, cuda, nvml):
         yield _mismatch(host, module, library)
     if cuda is not None and cuda.compat and cuda.version and frameworks:
-        yield from _compat(host, module, cuda.version, cuda)
+        if order(cuda.version) < order(module):
+            # A package for forward compatibility of which the driver has no need any more.
+            words = {"path": cuda.path, "library": cuda.version, "module": module}
+            yield Finding(
+                "cuda-driver.compat-unusable",
+                _(
+                    "the loader finds {path} of driver {library}, a package for forward compatibility that "
+                    "is older than the loaded NVIDIA module {module}: CUDA ends with error 803; take its "
+                    "folder out of LD_LIBRARY_PATH",
+                    **words,
+                ),
+                action=Action.CONFIG,
+            )
+        elif cuda.version != module:
+            model = consumer_gpu(host.running_files)
+            if model is not None:
+                yield _compat_on_geforce(model, cuda)
     yield from _too_old(host, module, frameworks, cuda)
     if not frameworks:
         raise Skip(_("no framework for CUDA is in {python}", python=host.interpreter.label))
@@ -105,32 +125,16 @@ def _apart(
             return
 
 
-def _compat(host: Host, module: str, version: str, cuda: DriverLibrary) -> Iterator[Finding]:
-    if order(version) < order(module):
-        # A package for forward compatibility of which the driver has no need any more.
-        words = {"path": cuda.path, "library": version, "module": module}
-        yield Finding(
-            "cuda-driver.compat-unusable",
-            _(
-                "the loader finds {path} of driver {library}, a package for forward compatibility that is "
-                "older than "
-                "the loaded NVIDIA module {module}: CUDA ends with error 803; take its folder out of "
-                "LD_LIBRARY_PATH",
-                **words,
-            ),
-            action=Action.CONFIG,
-        )
-    elif version != module:
-        model = consumer_gpu(host.running_files)
-        if model is not None:
-            yield _compat_on_geforce(model, cuda)
-
-
 def _too_old(
     host: Host, module: str, frameworks: list[Runtime], cuda: Optional[DriverLibrary]
 ) -> Iterator[Finding]:
     served = cuda.version if cuda and cuda.compat and cuda.version else module
-    rows = {runtime: _least(host, runtime.cuda) for runtime in frameworks}
+    # The row about its CUDA: about the minor release, else about the major one.
+    least = {row["cuda"]: row for row in reversed(host.knowledge.rows("cuda_driver", "least"))}
+    rows: dict[Runtime, Optional[Row]] = {}
+    for runtime in frameworks:
+        major, _point, rest = runtime.cuda.partition(".")
+        rows[runtime] = least.get(f"{major}.{rest.partition('.')[0]}") or least.get(major)
     old = [runtime for runtime, row in rows.items() if row and order(served) < order(row["driver"])]
     for runtime in old:
         row = rows[runtime]
@@ -151,13 +155,6 @@ def _too_old(
             )
 
 
-def _least(host: Host, cuda: str) -> Optional[Row]:
-    """The row about this CUDA: about its minor release, else about its major one."""
-    major, _point, rest = cuda.partition(".")
-    rows = {row["cuda"]: row for row in reversed(host.knowledge.rows("cuda_driver", "least"))}
-    return rows.get(f"{major}.{rest.partition('.')[0]}") or rows.get(major)
-
-
 def _facts(
     module: Optional[str],
     frameworks: Sequence[Runtime],
@@ -170,14 +167,6 @@ def _facts(
         "cuda": {runtime.framework: runtime.cuda for runtime in frameworks},
         **{name: library.path if library else None for name, library in libraries.items()},
     }
-
-
-def _stub(host: Host, cuda: DriverLibrary) -> Finding:
-    return Finding(
-        "cuda-driver.stub-first",
-        _("the loader finds {path}, a stub that is only meant for builds", path=cuda.path),
-        action=Action.CONFIG,
-    )
 
 
 def _no_library(host: Host, frameworks: Sequence[Runtime]) -> Finding:
@@ -219,10 +208,8 @@ def _compat_on_geforce(model: str, cuda: DriverLibrary) -> Finding:
         "cuda-driver.compat-unusable",
         _(
             "the loader finds {path}, a package for forward compatibility, which NVIDIA offers for data "
-            "centre "
-            "GPUs and not for {model}: CUDA ends with error 803 or 804; take its folder out of "
-            "LD_LIBRARY_PATH, "
-            "or install a newer driver",
+            "centre GPUs and not for {model}: CUDA ends with error 803 or 804; take its folder out of "
+            "LD_LIBRARY_PATH, or install a newer driver",
             path=cuda.path,
             model=model,
         ),

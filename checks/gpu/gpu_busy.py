@@ -7,7 +7,7 @@ from typing import Optional, Union
 
 from npudoctor import INFO, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
 from npudoctor.checks.device import _busy_findings as say
-from npudoctor.facts.gpu.nvml import Gpu
+from npudoctor.facts.gpu.nvml import Gpu, ask_gpus, visible_gpus
 from npudoctor.facts.job.device_holders import DeviceHolders
 from npudoctor.host.devices.npu_tables import NpuProcess as Listed
 
@@ -70,7 +70,6 @@ def gpu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     if not host.gpus.nodes:
         raise Skip(_("this machine has no GPU device node"))
-    from npudoctor.facts.gpu.nvml import ask_gpus, visible_gpus
 
     gpus = ask_gpus(host)
     value = host.variables.get(VISIBLE)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Union
 
 from npudoctor import ERROR, Action, Facts, Finding, Host, Scope, Skip, _, check
+from npudoctor.facts.job.expected_accelerator import gpu_expected
 
 if TYPE_CHECKING:
     from npudoctor.host.libraries.loader import Missing
@@ -44,7 +45,6 @@ def gpu_collective(host: Host) -> Iterator[Union[Finding, Facts]]:
     - MindSpore FAQ: Loading libgpu_collective.so failed.
     - ld.so(8), dlopen(3).
     """
-    from npudoctor.facts.job.expected_accelerator import gpu_expected
 
     if not gpu_expected(host):
         raise Skip(_("this machine has no GPU, and none is expected"))

@@ -68,7 +68,15 @@ def gpu_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts(
         {path: f"{stat.filemode(entry.mode)} {entry.uid}:{entry.gid}" for path, entry in there.items()}
     )
-    yield from _kinds(there)
+    for path, entry in there.items():
+        if not _is_node(entry):
+            yield Finding(
+                "gpu-nodes.not-a-device",
+                _("{path} is not a device node: no job can use it", path=path),
+                evidence=(f"{stat.filemode(entry.mode)} {path}",),
+                device=path,
+                action=Action.CONFIG,
+            )
     if host.system.container():
         yield from _missing([path for path in entries if path not in there])
     closed = {path: entry for path, entry in there.items() if _is_node(entry) and not allowed(host, entry)}
@@ -84,18 +92,6 @@ def gpu_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _is_node(entry: Entry) -> bool:
     return stat.S_ISCHR(entry.mode)
-
-
-def _kinds(there: dict[str, Entry]) -> Iterator[Finding]:
-    for path, entry in there.items():
-        if not _is_node(entry):
-            yield Finding(
-                "gpu-nodes.not-a-device",
-                _("{path} is not a device node: no job can use it", path=path),
-                evidence=(f"{stat.filemode(entry.mode)} {path}",),
-                device=path,
-                action=Action.CONFIG,
-            )
 
 
 def _missing(paths: list[str]) -> Iterator[Finding]:

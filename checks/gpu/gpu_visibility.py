@@ -21,7 +21,7 @@ from npudoctor import (
     change_variable,
     check,
 )
-from npudoctor.facts.gpu.visible import LONGEST, RUNTIME, VisibleGpus, cuda_visible
+from npudoctor.facts.gpu.visible import HIDING, LONGEST, RUNTIME, VisibleGpus, cuda_visible
 
 SHOWN = 4096  # of a value, for machines
 SHOWN_CHARACTERS = 200  # characters of a value
@@ -71,7 +71,6 @@ def gpu_visibility(host: Host) -> Iterator[Union[Finding, Facts]]:
     - NVIDIA, CUDA programming guide: CUDA environment variables.
     - How the parts are read was measured with driver 580.159 on an H100.
     """
-    from npudoctor.facts.gpu.visible import HIDING, RUNTIME
 
     value = host.variables.get(RUNTIME)
     if value is None:
@@ -84,7 +83,20 @@ def gpu_visibility(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield _hidden(host, value)
         return
     visible = _read_value(host, value)
-    yield from _judge(value, visible, count)
+    # What CUDA reads differently from what was intended.
+    ids = ",".join(map(str, visible.ids))
+    better = _all(value)
+    if ids:
+        better = change_variable(_("choose the GPUs {ids}", ids=ids), RUNTIME, ids, value)
+    if visible.repeated:
+        text = _("{name}={value} lists a GPU twice, and CUDA does not start with that")
+        yield _finding("gpu-visibility.repeated", text, value, better)
+    elif visible.stopped and not visible.ids:
+        text = _("{name}={value} leaves the job no GPU: there are {count}, counted from 0")
+        yield _finding("gpu-visibility.none-left", text, value, better, count=count)
+    elif visible.stopped and visible.stopped.strip(" ,") not in ("", "-1"):
+        text = _("{name}={value} is read as {ids}: there are {count} GPUs, counted from 0")
+        yield _finding("gpu-visibility.no-such-device", text, value, better, ids=ids, count=count)
     if visible.unknown:
         raise Unknown(
             _(
@@ -118,26 +130,6 @@ def _hidden(host: Host, value: str) -> Finding:
         action=Action.CONFIG,
         fix=_all(value),
     )
-
-
-def _judge(value: str, visible: VisibleGpus, count: int) -> Iterator[Finding]:
-    """What CUDA reads differently from what was intended."""
-    better = _chosen(visible.ids, value) if visible.ids else _all(value)
-    ids = ",".join(map(str, visible.ids))
-    if visible.repeated:
-        text = _("{name}={value} lists a GPU twice, and CUDA does not start with that")
-        yield _finding("gpu-visibility.repeated", text, value, better)
-    elif visible.stopped and not visible.ids:
-        text = _("{name}={value} leaves the job no GPU: there are {count}, counted from 0")
-        yield _finding("gpu-visibility.none-left", text, value, better, count=count)
-    elif visible.stopped and visible.stopped.strip(" ,") not in ("", "-1"):
-        text = _("{name}={value} is read as {ids}: there are {count} GPUs, counted from 0")
-        yield _finding("gpu-visibility.no-such-device", text, value, better, ids=ids, count=count)
-
-
-def _chosen(ids: tuple[int, ...], before: str) -> Fix:
-    better = ",".join(map(str, ids))
-    return change_variable(_("choose the GPUs {ids}", ids=better), RUNTIME, better, before)
 
 
 def _all(before: str) -> Fix:

@@ -11,6 +11,7 @@ from npudoctor import (
     WARNING,
     Action,
     Command,
+    Compared,
     Export,
     Facts,
     Finding,
@@ -24,6 +25,9 @@ from npudoctor import (
     _,
     check,
 )
+from npudoctor.facts.job.expected_accelerator import gpu_expected
+from npudoctor.knowledge.tables import table
+from npudoctor.knowledge.versions import public
 
 SOCKETS = ("NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD")
 MOST_SOCKETS = 64
@@ -48,6 +52,7 @@ ALIKE = 0.9  # of a name that nobody knows to one that is known
         "nccl-env.outdated": INFO,
         "nccl-env.misspelt": INFO,
     },
+    compares=(Compared("variables"),),
 )
 def nccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     """NCCL's variables are valid, with no debugging left on.
@@ -91,18 +96,28 @@ def nccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     named = sorted(name for name in variables if name.startswith(PREFIXES))
     if not named:
         raise Skip(_("none of the variables of this check is set"))
-    from npudoctor.facts.job.expected_accelerator import gpu_expected
 
     if not gpu_expected(host):
         raise Skip(_("this machine has no GPU, and none is expected"))
-    from npudoctor.knowledge.tables import table
 
     known = table("nccl_variables")
     rows = {row["name"]: row for row in known["variable"] if variables.get(row["name"])}
     yield Facts({"variables": {name: variables[name] for name in rows}})
     for name, row in rows.items():
         yield from _judge(host, row, variables[name])
-    yield from _sockets(variables, rows)
+    # Two numbers whose product NCCL limits.
+    from npudoctor.knowledge.nccl import number, what_is_wrong
+
+    if all(name in rows and not what_is_wrong(rows[name], variables[name]) for name in SOCKETS):
+        threads, each = (number(variables[name])[0] for name in SOCKETS)
+        if threads * each > MOST_SOCKETS:
+            why = _(
+                "{threads} times {each} sockets is more than {most}",
+                threads=threads,
+                each=each,
+                most=MOST_SOCKETS,
+            )
+            yield _bad_value(rows[SOCKETS[1]], variables[SOCKETS[1]], why)
     others = [row["name"] for row in known["variable"]] + known["others"]
     yield from _misspelt([name for name in named if name not in others], others, variables)
 
@@ -126,7 +141,10 @@ def _judge(host: Host, row: Row, value: str) -> Iterator[Finding]:
             "pasted-punctuation", text, row, value, meant=cleaned, steps=(Export(row["name"], cleaned),)
         )
     elif why and is_word(row, value) and not row.get("refused"):
-        yield _read_otherwise(row, value)
+        on = value.strip().lower() in ON
+        step: Step = Export(row["name"], "1") if on else Command(("unset", row["name"]))
+        message = _("{name} is {value}, which NCCL reads as the number 0")
+        yield _said("read-otherwise", message, row, value, WARNING if on else INFO, steps=(step,))
     elif why:
         yield _bad_value(row, value, why)
     elif row["kind"] == "flag" and "leaves" in row and is_on(value):
@@ -143,38 +161,13 @@ def _judge(host: Host, row: Row, value: str) -> Iterator[Finding]:
         yield _outdated(row, value, host.variables)
 
 
-def _sockets(variables: Mapping[str, str], rows: Mapping[str, Row]) -> Iterator[Finding]:
-    """Two numbers whose product NCCL limits."""
-    from npudoctor.knowledge.nccl import number, what_is_wrong
-
-    if all(name in rows and not what_is_wrong(rows[name], variables[name]) for name in SOCKETS):
-        threads, each = (number(variables[name])[0] for name in SOCKETS)
-        if threads * each > MOST_SOCKETS:
-            why = _(
-                "{threads} times {each} sockets is more than {most}",
-                threads=threads,
-                each=each,
-                most=MOST_SOCKETS,
-            )
-            yield _bad_value(rows[SOCKETS[1]], variables[SOCKETS[1]], why)
-
-
 def _since(version: str, since: str) -> bool:
     """Whether the reader is of that release or a newer one."""
     if not since:
         return True
-    from npudoctor.knowledge.versions import public
 
     mine, first = public(version), public(since)
     return mine is not None and first is not None and mine >= first
-
-
-def _read_otherwise(row: Row, value: str) -> Finding:
-    on = value.strip().lower() in ON
-    step: Step = Export(row["name"], "1") if on else Command(("unset", row["name"]))
-    text = _("{name} is {value}, which NCCL reads as the number 0")
-    severity = WARNING if on else INFO
-    return _said("read-otherwise", text, row, value, severity, steps=(step,))
 
 
 def _bad_value(row: Row, value: str, why: str) -> Finding:

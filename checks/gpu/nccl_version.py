@@ -24,7 +24,8 @@ from npudoctor import (
 from npudoctor.checks.gpu._job import weight
 from npudoctor.checks.python._pip import pip_install
 from npudoctor.core.errors import CannotTell
-from npudoctor.facts.gpu.nccl import Build, NcclUse, build_of
+from npudoctor.facts.gpu.nccl import Build, NcclUse, build_of, nccl_uses
+from npudoctor.facts.job.expected_accelerator import gpu_expected
 
 PATH = "LD_LIBRARY_PATH"
 WHEELS = ("nvidia-nccl-cu11", "nvidia-nccl-cu12", "nvidia-nccl-cu13")
@@ -83,18 +84,27 @@ def nccl_version(host: Host) -> Iterator[Union[Finding, Facts]]:
     - PaddlePaddle/Paddle, dynamic_loader.cc: where Paddle looks.
     - ld.so(8).
     """
-    from npudoctor.facts.job.expected_accelerator import gpu_expected
 
     if not gpu_expected(host):
         raise Skip(_("this machine has no GPU, and none is expected"))
-    from npudoctor.facts.gpu.nccl import build_of, nccl_uses
 
     uses = [
         (use, build_of(host, use.path) if use.path and not use.built_in else None) for use in nccl_uses(host)
     ]
     if not uses:
         raise Skip(_("no framework for GPUs is installed in {python}", python=host.interpreter.label))
-    yield Facts({use.framework: _facts(use, build) for use, build in uses})
+    yield Facts(
+        {
+            use.framework: {
+                "version": use.version,
+                "library": use.path,
+                "nccl": build.version if build else None,
+                "cuda": build.cuda if build else None,
+                "built_in": use.built_in,
+            }
+            for use, build in uses
+        }
+    )
     yield from _overwritten(host, uses)
     for use, build in uses:
         yield from _judge(host, use, build)
@@ -107,13 +117,6 @@ def nccl_version(host: Host) -> Iterator[Union[Finding, Facts]]:
             ),
             advisory=True,
         )
-
-
-def _facts(use: NcclUse, build: Optional[Build]) -> dict[str, object]:
-    version = build.version if build else None
-    cuda = build.cuda if build else None
-    facts = {"version": use.version, "library": use.path, "nccl": version, "cuda": cuda}
-    return {**facts, "built_in": use.built_in}
 
 
 def _judge(host: Host, use: NcclUse, build: Optional[Build]) -> Iterator[Finding]:
@@ -272,12 +275,12 @@ def _lacking(host: Host, use: NcclUse) -> list[str]:
     if not use.by or use.path is None:
         return []
     try:
-        caller, library = host.libraries.symbols(use.by), host.libraries.symbols(use.path)
+        wanted, library = host.libraries.wanted(use.by), host.libraries.symbols(use.path)
     except CannotTell:
         return []
-    if caller is None or library is None or not library.defined:
+    if library is None or not library.defined:
         return []
-    return sorted(name for name in caller.wanted - library.defined if name.startswith(("nccl", "pnccl")))
+    return sorted(name for name in wanted - library.defined if name.startswith(("nccl", "pnccl")))
 
 
 def _order(version: str) -> list[int]:

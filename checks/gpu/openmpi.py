@@ -21,6 +21,7 @@ from npudoctor import (
     _,
     check,
 )
+from npudoctor.facts.job.expected_accelerator import gpu_expected
 
 if TYPE_CHECKING:
     from npudoctor.facts.job.openmpi import Mpi
@@ -79,23 +80,37 @@ def openmpi(host: Host) -> Iterator[Union[Finding, Facts]]:
     - Open MPI FAQ: running as root.
     """
     from npudoctor.checks.gpu._job import without_mpi
-    from npudoctor.facts.job.expected_accelerator import gpu_expected
 
     if not gpu_expected(host):
         raise Skip(_("this machine has no GPU, and none is expected"))
     image = host.options.root is not None
     if without_mpi(host):
         raise Skip(_("the job's processes rendezvous without MPI"))
-    from npudoctor.facts.job.openmpi import library
+    from npudoctor.facts.gpu.nccl import collectives
+    from npudoctor.facts.job import process as job
+    from npudoctor.facts.job.openmpi import library, needed_name
 
-    name = _needed(host)
+    installed = job.frameworks(host, "mindspore")
+    folder = installed[0].modules[0].rpartition("/")[0] if installed else ""
+    name = needed_name(host, collectives(host, folder)) if installed else None
     if name is None:
         raise Skip(_("no MindSpore that needs MPI is installed in {python}", python=host.interpreter.label))
     mpi = library(host, name)
     facts = {"library": mpi.path, "version": mpi.version} if mpi else {"library": None}
     yield Facts(facts)
     if mpi is None:
-        yield _missing(host, name)
+        from npudoctor.checks.gpu._job import weight
+
+        yield Finding(
+            "openmpi.missing",
+            _(
+                "MindSpore's communication between GPUs needs {name} of Open MPI, which the loader does "
+                "not find",
+                name=name,
+            ),
+            severity=weight(host),
+            action=Action.CONFIG,
+        )
     elif _is_old(mpi.version, mpi.exact):
         yield _too_old(mpi, LEAST)
     if not image and not host.variables.get(INSIDE):
@@ -123,16 +138,6 @@ def _launcher(host: Host, name: str, version: Optional[str]) -> Iterator[Finding
         yield _root()
 
 
-def _needed(host: Host) -> Optional[str]:
-    from npudoctor.facts.gpu.nccl import collectives
-    from npudoctor.facts.job import process as job
-    from npudoctor.facts.job.openmpi import needed_name
-
-    installed = job.frameworks(host, "mindspore")
-    folder = installed[0].modules[0].rpartition("/")[0] if installed else ""
-    return needed_name(host, collectives(host, folder)) if installed else None
-
-
 def _is_old(version: Optional[str], exact: bool) -> bool:
     """Whether it is older; where only its series is known, the series must be."""
     if version is None:
@@ -141,20 +146,6 @@ def _is_old(version: Optional[str], exact: bool) -> bool:
 
     least = order(LEAST)
     return order(version) < (least if exact else least[:2])
-
-
-def _missing(host: Host, name: str) -> Finding:
-    from npudoctor.checks.gpu._job import weight
-
-    return Finding(
-        "openmpi.missing",
-        _(
-            "MindSpore's communication between GPUs needs {name} of Open MPI, which the loader does not find",
-            name=name,
-        ),
-        severity=weight(host),
-        action=Action.CONFIG,
-    )
 
 
 def _too_old(mpi: Mpi, least: str) -> Finding:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Union
 
 from npudoctor import (
     INFO,
     WARNING,
     Action,
+    Compared,
     Facts,
     Finding,
     Host,
@@ -19,6 +20,7 @@ from npudoctor import (
     check,
 )
 from npudoctor.host import CannotTell
+from npudoctor.knowledge.tables import table
 
 PACKAGES = ("paddlepaddle", "paddlepaddle-gpu", "paddlepaddle-npu", "paddle-custom-npu")
 COLLECTION = "FLAGS_eager_delete_tensor_gb"
@@ -38,6 +40,7 @@ SHOWN = 200
         "paddle-flags.collection-off": INFO,
         "paddle-flags.no-effect": INFO,
     },
+    compares=(Compared("variables"),),
 )
 def paddle_flags(host: Host) -> Iterator[Union[Finding, Facts]]:
     """Paddle's flags in the environment are valid.
@@ -76,7 +79,6 @@ def paddle_flags(host: Host) -> Iterator[Union[Finding, Facts]]:
     variables = host.variables
     if not any(name.startswith("FLAGS_") for name in variables):
         raise Skip(_("none of the variables of this check is set"))
-    from npudoctor.knowledge.tables import table
 
     rows = {row["name"]: row for row in table("paddle_flags")["flag"] if variables.get(row["name"])}
     if not rows:
@@ -101,16 +103,32 @@ def _judge(host: Host, row: Row, value: str) -> Iterator[Finding]:
 
         variables, name = host.variables, row["name"]
         if row["kind"] == "devices":
-            count = _count(host, name)
+            try:
+                count = len((host.npus if name.endswith("npus") else host.gpus).nodes)
+            except CannotTell:
+                count = 0
             beyond = [device for device in devices(value) if count and device >= count]
             if beyond:
-                yield _no_such_device(row, value, beyond, count)
+                yield _said(
+                    "no-such-device",
+                    _("{name} is {value}, but there are only {count} devices: {beyond} is not one of them"),
+                    row,
+                    value,
+                    count=str(count),
+                    beyond=", ".join(map(str, beyond)),
+                )
         if name == COLLECTION and double(value) < 0:
-            yield _collection_off(row, value)
+            yield _said(
+                "collection-off",
+                _("{name} is {value}: below 0, memory that is no longer used is kept"),
+                row,
+                value,
+            )
         for key, wins in (("needs", -1), ("beaten_by", 1)):
             other = row.get(key, "")
             if double(variables.get(other, "")) * wins > 0:
-                yield _no_effect(row, value, other, variables[other])
+                text = _("{name} is set but has no effect with {other}={theirs}")
+                yield _said("no-effect", text, row, value, other=other, theirs=variables[other])
     elif cleaned and cleaned != value and what_is_wrong(row, cleaned) is None:
         # A value with the punctuation of a document in it.
         text = _(
@@ -119,30 +137,6 @@ def _judge(host: Host, row: Row, value: str) -> Iterator[Finding]:
         yield _said("pasted-punctuation", text, row, value, cleaned, meant=cleaned)
     else:
         yield _said("bad-value", _("{name} is {value}: {why}"), row, value, why=why)
-
-
-def _count(host: Host, name: str) -> int:
-    """How many devices of the kind are here; 0 where that is not known, or there is none."""
-    try:
-        return len((host.npus if name.endswith("npus") else host.gpus).nodes)
-    except CannotTell:
-        return 0
-
-
-def _no_such_device(row: Row, value: str, beyond: Sequence[int], count: int) -> Finding:
-    text = _("{name} is {value}, but there are only {count} devices: {beyond} is not one of them")
-    return _said("no-such-device", text, row, value, count=str(count), beyond=", ".join(map(str, beyond)))
-
-
-def _collection_off(row: Row, value: str) -> Finding:
-    text = _("{name} is {value}: below 0, memory that is no longer used is kept")
-    return _said("collection-off", text, row, value)
-
-
-def _no_effect(row: Row, value: str, other: str, theirs: str) -> Finding:
-    """A flag that is not looked at beside another."""
-    text = _("{name} is set but has no effect with {other}={theirs}")
-    return _said("no-effect", text, row, value, other=other, theirs=theirs)
 
 
 def _said(code: str, text: str, row: Row, value: str, better: str = "", **words: str) -> Finding:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Union
 
-from npudoctor import ERROR, Action, Facts, Finding, Fix, Host, Scope, Unknown, _, check
+from npudoctor import ERROR, Action, Compared, Facts, Finding, Fix, Host, Scope, Unknown, _, check
 from npudoctor.host import CannotTell
 from npudoctor.host.devices.accelerators import Accelerators
+from npudoctor.host.devices.driver import has_library
 
 NODES = {"npu": "/dev/davinciN", "gpu": "/dev/nvidiaN"}
 
@@ -18,6 +19,7 @@ NODES = {"npu": "/dev/davinciN", "gpu": "/dev/nvidiaN"}
     tags={"ascend", "nvidia"},
     codes={"accelerator.missing": ERROR, "accelerator.fewer": ERROR},
     always=True,
+    compares=(Compared("npu.driver", "driver (NPU)"), Compared("gpu.driver", "driver (GPU)")),
 )
 def accelerator(host: Host) -> Iterator[Union[Finding, Facts]]:
     """This machine has the accelerator that the job needs.
@@ -126,18 +128,13 @@ def _given(host: Host, kind: str) -> Fix:
     shared = [
         f"/dev/{names[0]}" for names in NEEDED if not any(_there(host, f"/dev/{name}") for name in names)
     ]
-    library = [] if _has_library(host) else [LIBRARIES]
+    try:
+        seen = bool(has_library(host.files, host.variables.path_list("LD_LIBRARY_PATH")))
+    except CannotTell:
+        seen = True
+    library = [] if seen else [LIBRARIES]
     fix: Fix = to_add(["/dev/davinci0", *shared, *library, *missing(host)])
     return fix
-
-
-def _has_library(host: Host) -> bool:
-    from npudoctor.host.devices.driver import has_library
-
-    try:
-        return bool(has_library(host.files, host.variables.path_list("LD_LIBRARY_PATH")))
-    except CannotTell:
-        return True
 
 
 def _there(host: Host, path: str) -> bool:

@@ -10,6 +10,7 @@ from npudoctor import (
     WARNING,
     Action,
     Command,
+    Compared,
     Facts,
     Finding,
     Fix,
@@ -25,7 +26,12 @@ FIRST = 1704067200  # 2024-01-01, before anything that this version knows of
 DAY = 86400
 
 
-@check("clock", scope=Scope.NODE, codes={"clock.unsynchronised": INFO, "clock.wrong": WARNING})
+@check(
+    "clock",
+    scope=Scope.NODE,
+    codes={"clock.unsynchronised": INFO, "clock.wrong": WARNING},
+    compares=(Compared("synchronised", "clock synchronised"),),
+)
 def clock(host: Host) -> Iterator[Union[Finding, Facts]]:
     """The clock is right and synchronised.
 

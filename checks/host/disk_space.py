@@ -12,6 +12,7 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.sizes import size_text
 from npudoctor.facts.job.working_directory import working_directory
 from npudoctor.host.fs.files import Entry, Space
+from npudoctor.host.users.accounts import user_names
 
 MIB, GIB = 1 << 20, 1 << 30
 FULL, LOW = 16 * MIB, GIB
@@ -69,10 +70,33 @@ def disk_space(host: Host) -> Iterator[Union[Finding, Facts]]:
         if space.device not in reported:
             reported.add(space.device)
             others = [other for other, usage in spaces.items() if usage.device == space.device]
-            yield from _judge(space, ", ".join(others))
+            paths = ", ".join(others)
+            words = {"paths": paths, "free": size_text(space.free), "size": size_text(space.total)}
+            evidence = (f"bytes {space.free} of {space.total}, inodes {space.inodes_free} of {space.inodes}",)
+            code, text = _room(space)
+            if code:
+                yield Finding(code, text.format(**words), evidence=evidence, action=Action.CLEANUP)
+            if space.inodes and space.inodes_free < FEW:
+                none = space.inodes_free < NO_INODES
+                yield Finding(
+                    "disk-space.no-inodes" if none else "disk-space.few-inodes",
+                    _(
+                        "only {count} more files can be created: {paths}",
+                        count=space.inodes_free,
+                        paths=paths,
+                    ),
+                    evidence=evidence,
+                    action=Action.CLEANUP,
+                )
     tmp = spaces.get(TMP)
     if tmp is not None and (tmp.free < LOW or (tmp.inodes > 0 and tmp.inodes_free < FEW)):
-        yield from _owners(host)
+        lines: Optional[tuple[str, ...]] = _owner_lines(host, TMP)
+        if lines:
+            yield Finding(
+                "disk-space.tmp-owners",
+                _("see whose files take the most space in {path}; do not empty the whole folder", path=TMP),
+                evidence=lines,
+            )
     if not spaces and not silent:
         raise Skip(_("every folder that a job writes to is mounted read-only"))
     if silent:
@@ -106,23 +130,6 @@ def _folders(host: Host) -> list[str]:
     return list(dict.fromkeys(path for path in named if path.startswith("/")))
 
 
-def _judge(space: Space, paths: str) -> Iterator[Finding]:
-    words = {"paths": paths, "free": size_text(space.free), "size": size_text(space.total)}
-    evidence = (f"bytes {space.free} of {space.total}, inodes {space.inodes_free} of {space.inodes}",)
-    code, text = _room(space)
-    if code:
-        yield Finding(code, text.format(**words), evidence=evidence, action=Action.CLEANUP)
-    if space.inodes and space.inodes_free < FEW:
-        none = space.inodes_free < NO_INODES
-        text = _("only {count} more files can be created: {paths}")
-        yield Finding(
-            "disk-space.no-inodes" if none else "disk-space.few-inodes",
-            text.format(count=space.inodes_free, paths=paths),
-            evidence=evidence,
-            action=Action.CLEANUP,
-        )
-
-
 def _room(space: Space) -> tuple[str, str]:
     if not space.total:
         return "", ""  # a file system without blocks of its own, as of some overlays
@@ -131,17 +138,6 @@ def _room(space: Space) -> tuple[str, str]:
     if space.free < min(LOW, space.total // 10):
         return "disk-space.low", _("little space left: {free} of {size} is free: {paths}")
     return "", ""
-
-
-def _owners(host: Host) -> Iterator[Finding]:
-
-    lines: Optional[tuple[str, ...]] = _owner_lines(host, TMP)
-    if lines:
-        yield Finding(
-            "disk-space.tmp-owners",
-            _("see whose files take the most space in {path}; do not empty the whole folder", path=TMP),
-            evidence=lines,
-        )
 
 
 def _owner_lines(host: Host, folder: str) -> tuple[str, ...]:
@@ -153,7 +149,11 @@ def _owner_lines(host: Host, folder: str) -> tuple[str, ...]:
     place = _entry(host, folder, follow=True)
     while todo:
         path = todo.popleft()
-        for name in _names(host, path):
+        try:
+            inside = host.running_files.names(path)
+        except CannotTell:
+            continue  # somebody's closed folder: its owner counts by what can be seen
+        for name in inside:
             seen += 1
             if seen > MOST:
                 all_seen = False
@@ -168,20 +168,12 @@ def _owner_lines(host: Host, folder: str) -> tuple[str, ...]:
                 biggest[entry.uid] = (entry.held, below)
             if entry.is_dir:
                 todo.append(below)
-    from npudoctor.host.users.accounts import user_names
 
     names = user_names(host.files)
     lines = [_line(uid, size, biggest[uid], names) for uid, size in held.most_common(SHOWN) if size]
     if not all_seen:
         lines.append(_("only the first {count} entries were examined", count=MOST))
     return tuple(lines)
-
-
-def _names(host: Host, path: str) -> list[str]:
-    try:
-        return host.running_files.names(path)
-    except CannotTell:
-        return []  # somebody's closed folder: its owner counts by what can be seen
 
 
 def _entry(host: Host, path: str, follow: bool = False) -> Optional[Entry]:

@@ -12,6 +12,7 @@ from npudoctor import (
     WARNING,
     Action,
     Command,
+    Compared,
     Facts,
     Finding,
     Fix,
@@ -24,7 +25,7 @@ from npudoctor import (
 )
 from npudoctor.core.lazy import pattern
 from npudoctor.facts.system.limits import limit_of
-from npudoctor.facts.system.pam_limits import FOLDER, PamLimit, logins_read_them, pam_limit, sources
+from npudoctor.facts.system.pam_limits import FOLDER, logins_read_them, pam_limit, sources
 from npudoctor.host.resources import Limit
 from npudoctor.host.users.accounts import groups_of, user_names
 
@@ -48,6 +49,7 @@ _LOGINS = pattern(r"(sshd?(@.*)?|crond?|(console-|serial-)?getty(@.*)?|user@\d+)
         "file-limits.below-guide": INFO,
         "file-limits.next-login": INFO,
     },
+    compares=(Compared("soft", "open files, soft limit"),),
 )
 def file_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
     """This shell's processes may open enough files.
@@ -89,7 +91,11 @@ def file_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
     if limit.soft is None or limit.soft >= ENOUGH:
         return
     low = limit.soft < FEW
-    then = None if _may_raise_itself(limit) else _limit_at_next_login(host)
+    # What the next login of the examined user gets, where a login gives this process its limit.
+    then = None
+    if not (_may_raise_itself(limit) or host.system.container() or _slurm(host) or _service(host)):
+        files = host.running_files
+        then = pam_limit(sources(files), "nofile", *_user(host)) if logins_read_them(files) else None
     if then and then.soft is not None and then.soft >= ENOUGH:
         yield Finding(
             "file-limits.next-login",
@@ -100,8 +106,21 @@ def file_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
             evidence=(*_evidence(limit), then.path),
         )
         return
+    if limit.soft < NONE_AT_ALL:
+        code = "file-limits.unusable"
+    else:
+        code = "file-limits.low" if limit.soft < FEW else "file-limits.below-guide"
+    fix: Fix
+    if _may_raise_itself(limit):
+        fix = _by_itself(limit)
+    else:
+        # What raises the hard limit, for later; and where that is nobody's line to type here, what this
+        # shell may do now, if that is of use.
+        fix = _raise_hard_limit(host)
+        if fix.risk is Risk.MANUAL and _room(limit):
+            fix = _by_itself(limit, fix)
     yield Finding(
-        _code(limit.soft),
+        code,
         _(
             "a process may have {soft} files open; the guide recommends {recommended}",
             soft=limit.soft,
@@ -109,14 +128,8 @@ def file_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
         ),
         evidence=_evidence(limit),
         action=Action.CONFIG if low else Action.NONE,
-        fix=_by_itself(limit) if _may_raise_itself(limit) else _raised(host, limit),
+        fix=fix,
     )
-
-
-def _code(soft: int) -> str:
-    if soft < NONE_AT_ALL:
-        return "file-limits.unusable"
-    return "file-limits.low" if soft < FEW else "file-limits.below-guide"
 
 
 def _may_raise_itself(limit: Limit) -> bool:
@@ -129,13 +142,6 @@ def _evidence(limit: Limit) -> tuple[str, ...]:
     if _room(limit) and not _may_raise_itself(limit):
         lines.append(_("this shell may raise it now: {line}", line=f"ulimit -Sn {limit.hard}"))
     return tuple(lines)
-
-
-def _raised(host: Host, limit: Limit) -> Fix:
-    """What raises the hard limit, for later; and where that is nobody's line to type here, what this shell
-    may do now, if that is of use."""
-    later: Fix = _raise_hard_limit(host)
-    return _by_itself(limit, later) if later.risk is Risk.MANUAL and _room(limit) else later
 
 
 def _room(limit: Limit) -> bool:
@@ -153,14 +159,6 @@ def _by_itself(limit: Limit, later: Optional[Fix] = None) -> Fix:
             later="; ".join((later.title, *later.commands)),
         )
     return Fix(title, steps=steps, risk=Risk.MANUAL, needs_root=False)
-
-
-def _limit_at_next_login(host: Host) -> Optional[PamLimit]:
-    """What the next login of the examined user gets; None where no login gives this process its limit."""
-    if host.system.container() or _slurm(host) or _service(host):
-        return None
-    files = host.running_files
-    return pam_limit(sources(files), "nofile", *_user(host)) if logins_read_them(files) else None
 
 
 def _raise_hard_limit(host: Host) -> Fix:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Optional, Union
 
 from npudoctor import (
@@ -114,7 +114,39 @@ def like_snapshot(host: Host) -> Iterator[Union[Finding, Facts]]:
     unknown: list[str] = []
     for name in READERS:
         comparison = compare_section(read_section(name, host), wanted)
-        yield from _findings(host, comparison)
+        # One finding for each code: the differences of a kind have one remedy.
+        grouped: dict[tuple[str, Severity], list[Difference]] = {}
+        for one in comparison.differences:
+            severity = _severity(one, comparison)
+            if severity is not None:
+                kind = one.kind if severity > INFO or one.kind == DEVICE else SYSTEM
+                grouped.setdefault((kind, severity), []).append(one)
+        for (kind, severity), members in grouped.items():
+            # The lines that make it alike, where a line can; a file says what they are, so each word is
+            # judged.
+            fix: Optional[Fix]
+            if kind in (VERSION, PACKAGE):
+                releases = [f"{one.fact}=={one.second}" for one in members if one.section == "packages"]
+                releases = [release for release in releases if _RELEASE.match(release)]
+                title = _("install the versions of the snapshot")
+                fix = pip_fix(host, title, ("install", *releases)) if releases else None
+            elif kind == VARIABLE:
+                steps = tuple(step for one in members for step in [_variable_step(one)] if step is not None)
+                title = _("set the variables in the shell that starts the job")
+                fix = Fix(title, steps, risk=Risk.MANUAL, needs_root=False) if steps else None
+            else:
+                fix = None
+            more = f" (+{len(members) - NAMED})" if len(members) > NAMED else ""
+            shown = "; ".join(_line(one, LONGEST) for one in members[:NAMED]) + more
+            yield Finding(
+                f"like-snapshot.{kind}",
+                _text(kind).format(differences=shown),
+                severity,
+                evidence=tuple(_line(one, SHOWN) for one in members[:MOST]),
+                action=Action.NONE if severity is INFO else Action.CONFIG,
+                echo_of=("accelerator.missing",) if kind == DEVICE else (),
+                fix=fix,
+            )
         unknown += [
             f"{one.section}{f' {one.fact}' if one.fact else ''}: {one.reason}"
             for one in comparison.uncompared
@@ -124,26 +156,6 @@ def like_snapshot(host: Host) -> Iterator[Union[Finding, Facts]]:
         more = f" (+{len(unknown) - NAMED})" if len(unknown) > NAMED else ""
         raise Unknown(
             _("could not be compared with the snapshot: {facts}", facts="; ".join(unknown[:NAMED]) + more)
-        )
-
-
-def _findings(host: Host, comparison: Comparison) -> Iterator[Finding]:
-    """One finding for each code: the differences of a kind have one remedy."""
-    grouped: dict[tuple[str, Severity], list[Difference]] = {}
-    for one in comparison.differences:
-        severity = _severity(one, comparison)
-        if severity is not None:
-            kind = one.kind if severity > INFO or one.kind == DEVICE else SYSTEM
-            grouped.setdefault((kind, severity), []).append(one)
-    for (kind, severity), members in grouped.items():
-        yield Finding(
-            f"like-snapshot.{kind}",
-            _text(kind).format(differences=_named(members)),
-            severity,
-            evidence=tuple(_line(one, SHOWN) for one in members[:MOST]),
-            action=Action.NONE if severity is INFO else Action.CONFIG,
-            echo_of=("accelerator.missing",) if kind == DEVICE else (),
-            fix=_fix(host, kind, members),
         )
 
 
@@ -172,7 +184,10 @@ def _severity(one: Difference, comparison: Comparison) -> Optional[Severity]:
             return INFO if _series(one.first) == _series(one.second) else ERROR
         return None if one.second in (None, ()) else ERROR
     if one.kind == DEVICE:
-        return ERROR if _is_missing(one) else INFO
+        # Whether this node has fewer devices, or another model than the snapshot names.
+        if isinstance(one.first, int) and isinstance(one.second, int):
+            return ERROR if one.first < one.second else INFO
+        return ERROR if one.fact.endswith("models") and one.second not in (None, ()) else INFO
     if one.kind == LIMIT:
         return WARNING if _is_lower(one.first, one.second) else None
     if one.kind in (NETWORK, PACKAGE):
@@ -185,13 +200,6 @@ def _series(version: Value) -> list[str]:
     return str(version).split(".")[:2]
 
 
-def _is_missing(one: Difference) -> bool:
-    """Whether this node has fewer devices, or another model than the snapshot names."""
-    if isinstance(one.first, int) and isinstance(one.second, int):
-        return one.first < one.second
-    return one.fact.endswith("models") and one.second not in (None, ())
-
-
 def _is_lower(here: Value, there: Value) -> bool:
     """Whether a limit is lower here; where that cannot be told from the words it is taken to be."""
     if here == "unlimited" or there is None:
@@ -199,11 +207,6 @@ def _is_lower(here: Value, there: Value) -> bool:
     if isinstance(here, int) and isinstance(there, int):
         return here < there
     return True
-
-
-def _named(members: Sequence[Difference]) -> str:
-    more = f" (+{len(members) - NAMED})" if len(members) > NAMED else ""
-    return "; ".join(_line(one, LONGEST) for one in members[:NAMED]) + more
 
 
 def _line(one: Difference, most: int) -> str:
@@ -231,20 +234,6 @@ def _word(value: Value, most: int) -> str:
 
 def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 3] + "..."
-
-
-def _fix(host: Host, kind: str, members: Sequence[Difference]) -> Optional[Fix]:
-    """The lines that make it alike, where a line can; a file says what they are, so each word is judged."""
-    if kind in (VERSION, PACKAGE):
-        releases = [f"{one.fact}=={one.second}" for one in members if one.section == "packages"]
-        releases = [release for release in releases if _RELEASE.match(release)]
-        title = _("install the versions of the snapshot")
-        return pip_fix(host, title, ("install", *releases)) if releases else None
-    if kind == VARIABLE:
-        steps = tuple(step for one in members for step in [_variable_step(one)] if step is not None)
-        title = _("set the variables in the shell that starts the job")
-        return Fix(title, steps, risk=Risk.MANUAL, needs_root=False) if steps else None
-    return None
 
 
 def _variable_step(one: Difference) -> Optional[Union[Command, Export]]:

@@ -21,7 +21,7 @@ from npudoctor import (
     check,
 )
 from npudoctor.core.sizes import size_text
-from npudoctor.facts.system.limits import MemoryGroup, limit_of, memory_group
+from npudoctor.facts.system.limits import limit_of, memory_group
 from npudoctor.host.resources import Limit
 
 GIB = 1 << 30
@@ -89,24 +89,20 @@ def memory(host: Host) -> Iterator[Union[Finding, Facts]]:
         )
     # A group as large as the machine, or larger, limits nothing.
     if group is not None and group.limit < total:
-        yield from _limited(group)
+        words = {"path": group.path, "limit": size_text(group.limit), "left": size_text(group.left)}
+        evidence = (f"{group.path} limit={group.limit} used={group.used} kills={group.kills}",)
+        if group.left < min(SHARE * group.limit, 4 * GIB):
+            text = _("the control group may use {limit} of memory, and only {left} is left")
+            yield Finding(
+                "memory.limit-nearly-used", text.format(**words), evidence=evidence, action=Action.CONFIG
+            )
+        if group.limit < 4 * GIB:
+            text = _("the control group may use only {limit} of memory")
+            yield Finding("memory.limit-small", text.format(**words), evidence=evidence, action=Action.CONFIG)
+        if group.kills:
+            text = _("the kernel has killed a process of this control group because its memory was used up")
+            yield Finding("memory.killed", text, evidence=evidence)
     yield from _mapped(limit_of(host, "Max address space"))
-
-
-def _limited(group: MemoryGroup) -> Iterator[Finding]:
-    words = {"path": group.path, "limit": size_text(group.limit), "left": size_text(group.left)}
-    evidence = (f"{group.path} limit={group.limit} used={group.used} kills={group.kills}",)
-    if group.left < min(SHARE * group.limit, 4 * GIB):
-        text = _("the control group may use {limit} of memory, and only {left} is left")
-        yield Finding(
-            "memory.limit-nearly-used", text.format(**words), evidence=evidence, action=Action.CONFIG
-        )
-    if group.limit < 4 * GIB:
-        text = _("the control group may use only {limit} of memory")
-        yield Finding("memory.limit-small", text.format(**words), evidence=evidence, action=Action.CONFIG)
-    if group.kills:
-        text = _("the kernel has killed a process of this control group because its memory was used up")
-        yield Finding("memory.killed", text, evidence=evidence)
 
 
 def _mapped(limit: Limit) -> Iterator[Finding]:

@@ -169,35 +169,32 @@ def _not_writable(host: Host, place: JobFolder, severity: Severity, variable: st
     if place.entry is not None:
         words["owner"] = _name(host, place.entry.uid)
         words["mode"] = f"{place.entry.permissions:04o}"
+    if place.closed:
+        why = _("{user} may not write to {path}: this user may not enter {closed}")
+    elif place.entry is None:
+        why = _("{user} may not write to {path}: it does not exist")
+    elif not place.entry.is_dir:
+        why = _("{user} may not write to {path}: it is not a folder")
+    elif place.mount is not None and place.mount.read_only:
+        why = _("{user} may not write to {path}: {mount} is mounted read-only")
+    else:
+        why = _("{user} may not write to {path}: it belongs to {owner}, mode {mode}")
+    evidence: tuple[str, ...]
+    if place.entry is None:
+        evidence = ()
+    else:
+        entry, mount = place.entry, place.mount
+        line = f"{place.path} uid={entry.uid} gid={entry.gid} mode={stat.filemode(entry.mode)}"
+        options = ",".join(dict.fromkeys((*mount.own, *mount.options))) if mount else ""
+        evidence = (line, f"{mount.point} {mount.kind} {options}") if mount else (line,)
     return Finding(
         "temporary-folders.not-writable",
-        _why(place).format(**words),
+        why.format(**words),
         severity=severity,
-        evidence=_evidence(place),
+        evidence=evidence,
         action=Action.CONFIG,
         fix=_fix(host, place, variable),
     )
-
-
-def _why(place: JobFolder) -> str:
-    if place.closed:
-        return _("{user} may not write to {path}: this user may not enter {closed}")
-    if place.entry is None:
-        return _("{user} may not write to {path}: it does not exist")
-    if not place.entry.is_dir:
-        return _("{user} may not write to {path}: it is not a folder")
-    if place.mount is not None and place.mount.read_only:
-        return _("{user} may not write to {path}: {mount} is mounted read-only")
-    return _("{user} may not write to {path}: it belongs to {owner}, mode {mode}")
-
-
-def _evidence(place: JobFolder) -> tuple[str, ...]:
-    if place.entry is None:
-        return ()
-    entry, mount = place.entry, place.mount
-    line = f"{place.path} uid={entry.uid} gid={entry.gid} mode={stat.filemode(entry.mode)}"
-    options = ",".join(dict.fromkeys((*mount.own, *mount.options))) if mount else ""
-    return (line, f"{mount.point} {mount.kind} {options}") if mount else (line,)
 
 
 def _fix(host: Host, place: JobFolder, variable: str) -> Optional[Fix]:

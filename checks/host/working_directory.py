@@ -7,6 +7,7 @@ from typing import Union
 
 from npudoctor import ERROR, WARNING, Action, Facts, Finding, Host, Scope, _, check
 from npudoctor.facts.job.working_directory import job_user, working_directory
+from npudoctor.host.users.access import may_make, nearest
 
 
 @check(
@@ -42,7 +43,6 @@ def working_directory_check(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield Finding("working-directory.gone", text, action=Action.RESTART_JOB)
         return
     from npudoctor.facts.system.mounts import mount_at
-    from npudoctor.host.users.access import may_make, nearest
 
     place = nearest(host.files, here)
     user, mount = job_user(host), mount_at(host, place)

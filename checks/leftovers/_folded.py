@@ -46,18 +46,19 @@ def by_owner(
                 "names": names,
             }
             message = text.format(**told)
-            yield _folded(
-                message, [say(thing) for thing in mine[:most]], len(mine), list(map(name, mine[:FEW]))
-            )
-
-
-def _folded(message: str, findings: Sequence[Finding], count: int, names: Sequence[str]) -> Finding:
-    first, evidence = findings[0], tuple(names)
-    if first.fix is None or first.fix.risk is Risk.MANUAL:
-        # Thousands of lines are no help to a person.
-        fix = first.fix and Fix(first.fix.title, risk=Risk.MANUAL, unproven=first.fix.unproven)
-        return replace(first, message=message, evidence=(*evidence, *first.evidence[-1:]), fix=fix)
-    steps = tuple(step for finding in findings if finding.fix for step in finding.fix.steps)
-    if count > len(findings):
-        evidence += (_("one run removes {count} of them; run it again for the rest", count=len(findings)),)
-    return replace(first, message=message, evidence=evidence, fix=replace(first.fix, steps=steps))
+            findings = [say(thing) for thing in mine[:most]]
+            first, evidence = findings[0], tuple(map(name, mine[:FEW]))
+            if first.fix is None or first.fix.risk is Risk.MANUAL:
+                # Thousands of lines are no help to a person.
+                fix = first.fix and Fix(first.fix.title, risk=Risk.MANUAL, unproven=first.fix.unproven)
+                folded = replace(first, message=message, evidence=(*evidence, *first.evidence[-1:]), fix=fix)
+            else:
+                steps = tuple(step for finding in findings if finding.fix for step in finding.fix.steps)
+                if len(mine) > len(findings):
+                    evidence += (
+                        _("one run removes {count} of them; run it again for the rest", count=len(findings)),
+                    )
+                folded = replace(
+                    first, message=message, evidence=evidence, fix=replace(first.fix, steps=steps)
+                )
+            yield folded

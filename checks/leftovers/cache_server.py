@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Optional
 
 from npudoctor import (
@@ -22,6 +23,7 @@ from npudoctor import (
     _,
     check,
 )
+from npudoctor.host.users.identity import user_name
 
 if TYPE_CHECKING:
     from npudoctor.facts.leftovers.cache_server import SocketFile, SpillFolder
@@ -180,7 +182,6 @@ def _client_attached(host: Host, judged: SegmentState) -> Finding:
 def _orphan_socket(host: Host, stale: StaleSocket) -> Finding:
     """A socket file at which nobody listens any more."""
     from npudoctor.checks.leftovers import _cache_server_steps as steps
-    from npudoctor.host.users.identity import user_name
 
     entry = stale.file.entry
     return Finding(
@@ -239,7 +240,6 @@ def _orphan_spill(host: Host, _proven: ProvenSpill) -> Finding:
 
 def _proven(host: Host, seen: Leftovers) -> Iterator[Finding]:
     """What is proven a dead server's, and what clients of one hold."""
-    from functools import partial
 
     from npudoctor.checks.leftovers._folded import by_owner
 
@@ -357,18 +357,26 @@ def _unproven_segment(judged: SegmentState) -> Finding:
 
 
 def _unproven_socket(state: SocketState) -> Finding:
+    # For a person: a socket that answers under a name that a removal gave it wants its own name back.
+    from npudoctor.checks.leftovers import _cache_server_steps as steps
+    from npudoctor.proof.leftovers import StaleSocket
+    from npudoctor.proof.socket import State
+
+    alive = state.state is State.ALIVE
+    step: Step = (
+        steps.restore_socket(state.file) if alive else steps.remove_socket(StaleSocket(state.file, ()))
+    )
     return Finding(
         "cache-server.unproven",
         _("the socket {path} may be a dead cache server's; this is not proven", path=state.file.path),
         evidence=(state.why,),
-        fix=_by_hand(_socket_step(state)),
+        fix=_by_hand(step),
     )
 
 
 def _passed(seen: Leftovers) -> Iterator[Finding]:
     """What is so much that it is counted only, and proves nothing."""
     from npudoctor.checks.leftovers._folded import FEW
-    from npudoctor.host.users.identity import user_name
 
     for one in seen.passed[:FEW]:
         message = _(
@@ -399,19 +407,6 @@ def _unproven_folder(path: str, folder: Optional[SpillFolder], why: str) -> Find
         # Lines that remove something else than containers are shown to nobody, whatever a log says.
         fix=_by_hand(steps.remove_spill(folder)) if folder and folder.plain else _by_hand(),
     )
-
-
-def _socket_step(state: SocketState) -> Step:
-    """For a person: a socket that answers under a name that a removal gave it wants its own name back."""
-    from npudoctor.checks.leftovers import _cache_server_steps as steps
-    from npudoctor.proof.leftovers import StaleSocket
-    from npudoctor.proof.socket import State
-
-    alive = state.state is State.ALIVE
-    step: Step = (
-        steps.restore_socket(state.file) if alive else steps.remove_socket(StaleSocket(state.file, ()))
-    )
-    return step
 
 
 def _safe(host: Host, title: str, step: Step, owner: int) -> Fix:

@@ -26,6 +26,7 @@ from npudoctor import (
 from npudoctor.checks.leftovers._limits import limited
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import replace
+from npudoctor.host.users.accounts import user_names
 
 if TYPE_CHECKING:
     from npudoctor.facts.leftovers.shm_files import SharedFile
@@ -104,27 +105,51 @@ def shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     wanted = limited(host)
     segments = [one for one in _foreign_segments(host) if wanted(one.uid, one.cuid)]
     others = [other for other in host.sysvipc.others() if wanted(other.uid, other.cuid)]
-    yield Facts(_totals(segments, others))
-    yield from _system_v(host, segments, others)
+    queues = [other for other in others if other.kind == "msg"]
+    yield Facts(
+        {
+            "segments": len(segments),
+            "bytes": sum(segment.size for segment in segments),
+            "unattached_bytes": sum(segment.size for segment in segments if not segment.nattch),
+            "semaphore_sets": len(others) - len(queues),
+            "queues": len(queues),
+            "queued_bytes": sum(queue.held for queue in queues),
+        }
+    )
+    if not (not segments and not others):
+        from npudoctor.proof.creator import Life, creator_life
+
+        idle = [segment for segment in segments if not segment.nattch]
+        odd = [
+            segment
+            for segment in segments
+            if segment.nattch
+            and (segment.destroyed or creator_life(host, segment.cpid, segment.ctime).life is not Life.ALIVE)
+        ]
+        users = {process.uid for process in host.processes.all().values() if not process.gone}
+        lost = [other for other in others if not users & {other.uid, other.cuid}]
+        if odd or lost:
+            yield _foreign(host, odd, lost)
+        if idle:
+            size = _size(sum(segment.size for segment in idle))
+            yield Finding(
+                "shared-memory.unattached",
+                ngettext(
+                    "{count} shared memory segment of another program, {size}, is attached to no process",
+                    "{count} shared memory segments of other programs, {size} in all, are attached to no "
+                    "process",
+                    len(idle),
+                    count=len(idle),
+                    size=size,
+                ),
+                evidence=tuple(_listed(host, idle, user_names(host.files))),
+            )
     try:
         files = [file for file in shared_files(host.running_files) if wanted(file.entry.uid)]
     except CannotTell as error:
         raise Unknown(error.reason, advisory=not host.identity.is_root) from error
     if files:
         yield from _findings(host, files)
-
-
-def _system_v(host: Host, segments: Sequence[Segment], others: Sequence[IpcObject]) -> Iterator[Finding]:
-    if not segments and not others:
-        return  # as on most machines: nobody needs to be looked for
-    idle = [segment for segment in segments if not segment.nattch]
-    odd = [segment for segment in segments if segment.nattch and _odd(host, segment)]
-    users = {process.uid for process in host.processes.all().values() if not process.gone}
-    lost = [other for other in others if not users & {other.uid, other.cuid}]
-    if odd or lost:
-        yield _foreign(host, odd, lost)
-    if idle:
-        yield _unattached(host, idle)
 
 
 def _foreign_segments(host: Host) -> list[Segment]:
@@ -137,31 +162,20 @@ def _foreign_segments(host: Host) -> list[Segment]:
     return [segment for segment in segments if not candidate(segment)]
 
 
-def _totals(segments: Sequence[Segment], others: Sequence[IpcObject]) -> dict[str, object]:
-    queues = [other for other in others if other.kind == "msg"]
-    return {
-        "segments": len(segments),
-        "bytes": sum(segment.size for segment in segments),
-        "unattached_bytes": sum(segment.size for segment in segments if not segment.nattch),
-        "semaphore_sets": len(others) - len(queues),
-        "queues": len(queues),
-        "queued_bytes": sum(queue.held for queue in queues),
-    }
-
-
-def _odd(host: Host, segment: Segment) -> bool:
-    from npudoctor.proof.creator import Life, creator_life
-
-    return segment.destroyed or creator_life(host, segment.cpid, segment.ctime).life is not Life.ALIVE
-
-
 def _foreign(host: Host, segments: Sequence[Segment], others: Sequence[IpcObject]) -> Finding:
-    from npudoctor.host.users.accounts import user_names
 
     count = len(segments) + len(others)
 
     names = user_names(host.files)
-    lines = _listed(host, segments, names) + [_other_line(other, names) for other in others[:SHOWN]]
+    lines = _listed(host, segments, names)
+    for other in others[:SHOWN]:
+        if other.kind == "msg":
+            text = _(
+                "msqid {id}, key 0x{key:08x}, {held} bytes queued, owner {owner}: no process of the owner"
+            )
+        else:
+            text = _("semid {id}, key 0x{key:08x}, {held} semaphores, owner {owner}: no process of the owner")
+        lines.append(text.format(id=other.id, key=other.key, held=other.held, owner=_owner(other.uid, names)))
     if len(others) > SHOWN:
         lines.append(_("and {count} more semaphore sets and queues", count=len(others) - SHOWN))
     return Finding(
@@ -173,23 +187,6 @@ def _foreign(host: Host, segments: Sequence[Segment], others: Sequence[IpcObject
             count=count,
         ),
         evidence=tuple(lines),
-    )
-
-
-def _unattached(host: Host, segments: Sequence[Segment]) -> Finding:
-    from npudoctor.host.users.accounts import user_names
-
-    size = _size(sum(segment.size for segment in segments))
-    return Finding(
-        "shared-memory.unattached",
-        ngettext(
-            "{count} shared memory segment of another program, {size}, is attached to no process",
-            "{count} shared memory segments of other programs, {size} in all, are attached to no process",
-            len(segments),
-            count=len(segments),
-            size=size,
-        ),
-        evidence=tuple(_listed(host, segments, user_names(host.files))),
     )
 
 
@@ -220,14 +217,6 @@ def _segment_line(host: Host, segment: Segment, names: dict[int, str]) -> str:
         nattch=segment.nattch,
         why=why,
     )
-
-
-def _other_line(other: IpcObject, names: dict[int, str]) -> str:
-    if other.kind == "msg":
-        text = _("msqid {id}, key 0x{key:08x}, {held} bytes queued, owner {owner}: no process of the owner")
-    else:
-        text = _("semid {id}, key 0x{key:08x}, {held} semaphores, owner {owner}: no process of the owner")
-    return text.format(id=other.id, key=other.key, held=other.held, owner=_owner(other.uid, names))
 
 
 def _owner(uid: int, names: dict[int, str]) -> str:
@@ -271,7 +260,25 @@ def _findings(host: Host, files: Sequence[SharedFile]) -> Iterator[Union[Finding
     # A container cannot see who else uses the place: only what would be missed is worth a word there.
     least = MUCH if host.system.container() else LITTLE
     if _bytes(unproven) >= least or len(unproven) >= FEW:
-        yield _unproven(host, unproven, rest)
+        from npudoctor.proof.leftovers import format_size
+
+        much = (
+            _bytes(unproven) >= MUCH
+            and not any(one.unseen for one in unproven)
+            and not host.system.container()
+        )
+        yield Finding(
+            "shared-memory.unproven",
+            _(
+                "{size} in /dev/shm (files: {count}): no process is seen using it; could not determine "
+                "whether it is left over",
+                count=len(unproven),
+                size=format_size(_bytes(unproven)),
+            ),
+            severity=None if much else INFO,
+            evidence=_list_files(host, unproven, rest),
+            fix=_removal(host, unproven),
+        )
 
 
 def _of_owner(host: Host, proven: Sequence[SharedFileState], rest: Sequence[SharedFile]) -> Iterator[Finding]:
@@ -282,24 +289,28 @@ def _of_owner(host: Host, proven: Sequence[SharedFileState], rest: Sequence[Shar
     told = [replace(one, why=knowers.why_not(one.file)) for one in proven]
     unknown, wanted = [one for one in told if not one.why], [one for one in told if one.why]
     if unknown:
-        yield _left_over(host, unknown, rest, _unused(host, unknown))
+        # Those of which nobody living knows: a lease proves, right before, that nobody has one open.
+        from npudoctor.facts.leftovers.shm_files import FOLDER
+
+        files = [(one.file.name, one.file.entry) for one in _biggest(unknown)]
+        marks = tuple(FileMark(name, file.dev, file.ino, file.size, file.mtime_ns) for name, file in files)
+        owner = unknown[0].file.entry.uid
+        yield _left_over(
+            host,
+            unknown,
+            rest,
+            Fix(
+                _(
+                    "remove each one that the kernel grants a lease on, that is, that nobody has open or "
+                    "mapped"
+                ),
+                steps=(RemoveUnused(FOLDER, owner, marks),),
+                risk=Risk.SAFE,
+                needs_root=owner != host.identity.euid,
+            ),
+        )
     if wanted:
         yield _left_over(host, wanted, rest, _removal(host, wanted))
-
-
-def _unused(host: Host, judged: Sequence[SharedFileState]) -> Fix:
-    """Those of which nobody living knows: a lease proves, right before, that nobody has one open."""
-    from npudoctor.facts.leftovers.shm_files import FOLDER
-
-    files = [(one.file.name, one.file.entry) for one in _biggest(judged)]
-    marks = tuple(FileMark(name, file.dev, file.ino, file.size, file.mtime_ns) for name, file in files)
-    owner = judged[0].file.entry.uid
-    return Fix(
-        _("remove each one that the kernel grants a lease on, that is, that nobody has open or mapped"),
-        steps=(RemoveUnused(FOLDER, owner, marks),),
-        risk=Risk.SAFE,
-        needs_root=owner != host.identity.euid,
-    )
 
 
 def _left_over(
@@ -322,24 +333,6 @@ def _left_over(
     )
 
 
-def _unproven(host: Host, judged: Sequence[SharedFileState], rest: Sequence[SharedFile]) -> Finding:
-    from npudoctor.proof.leftovers import format_size
-
-    much = _bytes(judged) >= MUCH and not any(one.unseen for one in judged) and not host.system.container()
-    return Finding(
-        "shared-memory.unproven",
-        _(
-            "{size} in /dev/shm (files: {count}): no process is seen using it; could not determine whether "
-            "it is left over",
-            count=len(judged),
-            size=format_size(_bytes(judged)),
-        ),
-        severity=None if much else INFO,
-        evidence=_list_files(host, judged, rest),
-        fix=_removal(host, judged),
-    )
-
-
 def _bytes(judged: Sequence[SharedFileState]) -> int:
     return sum(one.file.entry.held for one in judged)
 
@@ -352,7 +345,6 @@ def _list_files(
     host: Host, judged: Sequence[SharedFileState], unjudged: Sequence[SharedFile]
 ) -> tuple[str, ...]:
     """A line for each of the biggest, one for the rest, and one for what was not judged at all."""
-    from npudoctor.host.users.accounts import user_names
     from npudoctor.proof.leftovers import format_size
 
     names = user_names(host.files)

@@ -23,6 +23,7 @@ from npudoctor import (
 )
 from npudoctor.facts.job.expected_accelerator import gpu_here, npu_here
 from npudoctor.host import CannotTell
+from npudoctor.host.users.accounts import user_names
 
 if TYPE_CHECKING:
     from npudoctor.host.process.processes import Process
@@ -230,7 +231,16 @@ def _stuck(host: Host, holders: Sequence[Holder]) -> Iterator[Finding]:
 def _zombie(host: Host, zombies: Sequence[Process]) -> Iterator[Finding]:
     """Those that ended and were not fetched."""
     if zombies:
-        why = {process.pid: _why_there(host, process) for process in zombies}
+        why = {
+            process.pid: _("{count} threads of it live on", count=process.threads - 1)
+            if process.threads > 1
+            else _(
+                "its parent is process {pid} ({program})",
+                pid=process.parent,
+                program=_name(host, process.parent),
+            )
+            for process in zombies
+        }
         parents = sorted({process.parent for process in zombies if process.parent > 1})
         yield Finding(
             "stale-processes.zombie",
@@ -244,11 +254,19 @@ def _compile_worker(host: Host, orphans: Sequence[Process]) -> Iterator[Finding]
     """Compilers of operators that nobody waits for."""
     if orphans:
         found = {process.pid: "" for process in orphans}
+        # A line to look at them, and one to end just them.
+        pids = list(found)
+        others = any(host.processes.all()[pid].uid != host.identity.euid for pid in pids)
         yield Finding(
             "stale-processes.compile-worker",
             _("processes compile operators for a process that is gone: {pids}", pids=_named(host, found)),
             evidence=_lines(host, found),
-            fix=_ending(host, list(found)),
+            fix=Fix(
+                _("look at them first, then end them: that cannot be undone"),
+                steps=(*_looking(pids).steps, Command(("kill", *map(str, pids[:SHOWN])))),
+                risk=Risk.MANUAL,
+                needs_root=others,
+            ),
         )
 
 
@@ -267,14 +285,6 @@ def _idle(host: Host, holders: Sequence[Holder]) -> Iterator[Finding]:
         )
 
 
-def _why_there(host: Host, process: Process) -> str:
-    if process.threads > 1:
-        return _("{count} threads of it live on", count=process.threads - 1)
-    return _(
-        "its parent is process {pid} ({program})", pid=process.parent, program=_name(host, process.parent)
-    )
-
-
 def _named(host: Host, pids: Iterable[int], most: int = 4) -> str:
     """Some of them, and how many more."""
     told = [f"{pid} ({_name(host, pid)})" for pid in pids]
@@ -288,7 +298,6 @@ def _name(host: Host, pid: int) -> str:
 
 def _lines(host: Host, found: Mapping[int, str]) -> tuple[str, ...]:
     """A line for each process: whose, since when, what it runs, and what is said of it."""
-    from npudoctor.host.users.accounts import user_names
 
     names = user_names(host.files)
     lines = [_line(host, pid, why, names) for pid, why in list(found.items())[:SHOWN]]
@@ -300,19 +309,15 @@ def _lines(host: Host, found: Mapping[int, str]) -> tuple[str, ...]:
 def _line(host: Host, pid: int, why: str, names: Mapping[int, str]) -> str:
     process = host.processes.all()[pid]
     line = " ".join(host.processes.arguments(pid) or (process.name,))
+    began = host.system.boot_time() + process.started / host.processes.ticks
     said = _(
         "pid {pid}, user {user}, running for {minutes} minutes: {line}",
         pid=pid,
         user=names.get(process.uid, str(process.uid)),
-        minutes=_minutes(host, process),
+        minutes=max(0, int((host.clock.now() - began) // 60)),
         line=line if len(line) <= LONGEST else f"{line[:LONGEST]}...",
     )
     return f"{said} - {why}" if why else said
-
-
-def _minutes(host: Host, process: Process) -> int:
-    began = host.system.boot_time() + process.started / host.processes.ticks
-    return max(0, int((host.clock.now() - began) // 60))
 
 
 def _looking(pids: Sequence[int], title: Optional[str] = None) -> Fix:
@@ -332,17 +337,6 @@ def _signalling(host: Host, step: SignalProcess) -> Fix:
     )
 
 
-def _ending(host: Host, pids: Sequence[int]) -> Fix:
-    """A line to look at them, and one to end just them."""
-    others = any(host.processes.all()[pid].uid != host.identity.euid for pid in pids)
-    return Fix(
-        _("look at them first, then end them: that cannot be undone"),
-        steps=(*_looking(pids).steps, Command(("kill", *map(str, pids[:SHOWN])))),
-        risk=Risk.MANUAL,
-        needs_root=others,
-    )
-
-
 def _sorted_out(
     host: Host, stale: Mapping[int, str], judge: StaleJudge
 ) -> tuple[list[SignalProcess], dict[int, str]]:
@@ -358,7 +352,12 @@ def _sorted_out(
             groups.setdefault((over, owner), set()).add(pid)
     for pids in groups.values():
         _without_parents_of_others(endings, pids, kept)
-    return [_step(endings, owner, pids) for (_over, owner), pids in sorted(groups.items()) if pids], kept
+    steps = []
+    for (_over, owner), pids in sorted(groups.items()):
+        if pids:
+            marks = [endings.mark(pid) for pid in endings.children_first(pids)]
+            steps.append(SignalProcess(tuple(mark for mark in marks if mark is not None), owner))
+    return steps, kept
 
 
 def _without_parents_of_others(endings: Endings, pids: set[int], kept: dict[int, str]) -> None:
@@ -368,8 +367,3 @@ def _without_parents_of_others(endings: Endings, pids: set[int], kept: dict[int,
         if child is not None:
             pids.discard(pid)
             kept[pid] = _("it has a child {child} that does not end with it", child=child)
-
-
-def _step(endings: Endings, owner: int, pids: set[int]) -> SignalProcess:
-    marks = [endings.mark(pid) for pid in endings.children_first(pids)]
-    return SignalProcess(tuple(mark for mark in marks if mark is not None), owner)

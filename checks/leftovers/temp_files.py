@@ -25,8 +25,11 @@ from npudoctor import (
 )
 from npudoctor.checks.leftovers._limits import limited
 from npudoctor.core.errors import CannotTell
+from npudoctor.core.mounts import mount_of, parse_mountinfo
 from npudoctor.facts.job.working_directory import job_user
+from npudoctor.facts.leftovers.owners import selected_owner
 from npudoctor.host.fs.files import Entry
+from npudoctor.host.users.accounts import home_of, user_names
 
 if TYPE_CHECKING:
     from npudoctor.facts.leftovers.temporary import TempFolder
@@ -117,9 +120,7 @@ def _folders(host: Host) -> tuple[list[TempFolder], str]:
 
 def _locks(host: Host) -> list[str]:
     """The locks of the job's user, or of --user; nothing where that user's home is closed to us."""
-    from npudoctor.facts.leftovers.owners import selected_owner
     from npudoctor.facts.leftovers.temporary import build_locks
-    from npudoctor.host.users.accounts import home_of
 
     root: Optional[str] = host.variables.get(EXTENSIONS) or None
     owner = selected_owner(host)
@@ -149,7 +150,6 @@ def _lock(host: Host, path: str) -> Iterator[Finding]:
     if entry is None or age < YOUNG:
         return
     # The type of the file system on which a file lies; empty where that cannot be told.
-    from npudoctor.core.mounts import mount_of, parse_mountinfo
 
     mounts = parse_mountinfo(host.running_files.text("/proc/self/mountinfo") or "")
     mount = mount_of(mounts, path)
@@ -221,7 +221,6 @@ def _left_over(host: Host, folders: Sequence[TempFolder]) -> Iterator[Finding]:
 
 
 def _left(host: Host, left: Sequence[TempFolder], fix: Fix) -> Finding:
-    from npudoctor.host.users.accounts import user_names
 
     names = user_names(host.files)
     lines = [_line(host, folder, names) for folder in left[:SHOWN]]
@@ -247,18 +246,12 @@ def _removable(host: Host, folder: TempFolder) -> Optional[RemoveFiles]:
             return None
         marks.append(FileMark(name, entry.dev, entry.ino, entry.size, entry.mtime_ns))
     return RemoveFiles(
-        folder.path, folder.entry.dev, folder.entry.ino, folder.entry.uid, tuple(sorted(marks, key=_by_name))
+        folder.path,
+        folder.entry.dev,
+        folder.entry.ino,
+        folder.entry.uid,
+        tuple(sorted(marks, key=lambda mark: mark.name)),
     )
-
-
-def _by_name(mark: FileMark) -> str:
-    return mark.name
-
-
-def _owner(host: Host, folders: Sequence[TempFolder]) -> int:
-    """Whose they are: somebody else's, when one is."""
-    uids = [folder.entry.uid for folder in folders]
-    return next((uid for uid in uids if uid != host.identity.euid), host.identity.euid)
 
 
 def _line(host: Host, folder: TempFolder, names: dict[int, str]) -> str:
@@ -281,7 +274,15 @@ def _emptied(host: Host, folders: Sequence[TempFolder]) -> Fix:
     """By rm -r, which goes through no link: a folder may hold thousands of names, and folders."""
     title = _("remove the folders with everything in them; first check that nothing in them is needed")
     steps = [Command(("rm", "-r", "--", folder.path)) for folder in folders]
-    return _manual(host, _owner(host, folders), title, steps, unproven=False)
+    # Whose they are: somebody else's, when one is.
+    uids = [folder.entry.uid for folder in folders]
+    return _manual(
+        host,
+        next((uid for uid in uids if uid != host.identity.euid), host.identity.euid),
+        title,
+        steps,
+        unproven=False,
+    )
 
 
 def _manual(host: Host, owner: int, title: str, steps: Sequence[Command], *, unproven: bool) -> Fix:

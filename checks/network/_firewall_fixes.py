@@ -8,6 +8,7 @@ from typing import Callable, Optional, Union
 from npudoctor import Command, Fix, Host, InsertRule, Risk, _
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.ports import Span
+from npudoctor.host import CannotTell
 
 MOST = 32  # lines of a fix
 
@@ -43,7 +44,10 @@ def way_in(
     steps = tuple(dict.fromkeys(made))
     if not steps or len(steps) > MOST:
         return None
-    zoneless = any(_without_zone(step) for step in steps)
+    # One that changes a zone that may be another than theirs: a person must look.
+    zoneless = any(
+        step.argv[0] == "firewall-cmd" and not any("--zone=" in word for word in step.argv) for step in steps
+    )
     title = _("Let everybody in on these ports; with --peers, only the other nodes")
     if any(peers):
         title = _("Let the other nodes in on these ports")
@@ -54,12 +58,6 @@ def way_in(
             title=title,
         )
     return Fix(title, steps, risk=Risk.MANUAL if zoneless else Risk.CAUTION)
-
-
-def _without_zone(step: Line) -> bool:
-    """Whether it changes a zone that may be another than theirs: a person must look."""
-    argv = step.argv
-    return argv[0] == "firewall-cmd" and not any("--zone=" in word for word in argv)
 
 
 def zone_of(chain: str) -> str:
@@ -103,7 +101,6 @@ def _lines(host: Host, side: Side, sender: str, span: Span, zone: str) -> Iterat
 
 def _ufw_is_on(host: Host, side: Side) -> bool:
     """Its default drop is the policy of a chain with an ordinary name."""
-    from npudoctor.host import CannotTell
 
     try:
         enabled = host.files.text("/etc/ufw/ufw.conf") or ""

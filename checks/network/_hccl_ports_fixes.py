@@ -51,15 +51,14 @@ def _said_elsewhere(host: Host) -> Optional[str]:
     files = host.running_files
     paths = [f"{folder}/{name}" for folder in BOOT for name in files.names(folder) if name.endswith(".conf")]
     for path in ("/etc/sysctl.conf", *paths):
-        if path != KEPT and any(_key(line) == RESERVED for line in (files.text(path) or "").splitlines()):
+        if path == KEPT:
+            continue
+        # A leading dash means that a line may fail, and slashes may stand for dots.
+        keys = [line.partition("=")[0].strip() for line in (files.text(path) or "").splitlines()]
+        if any(key.lstrip("-").replace("/", ".") == RESERVED for key in keys):
             return path
     folder = files.stat(BOOT[0])
     return None if folder is not None and folder.is_dir else BOOT[0]
-
-
-def _key(line: str) -> str:
-    """The setting of a line; a leading dash means that it may fail, and slashes may stand for dots."""
-    return line.partition("=")[0].strip().lstrip("-").replace("/", ".")
 
 
 def way_out(host: Host, claim: Claim, bound: Sequence[TcpSocket]) -> Optional[Fix]:

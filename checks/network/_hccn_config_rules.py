@@ -48,35 +48,18 @@ class Machine:
         found = []
         for device in self.devices:
             told = {
-                name: (ports[device].get(name) if device in ports else "") or self._of(device, name)
+                name: (ports[device].get(name) if device in ports else "")
+                or ((self.conf.of(device, name) if self.conf else None) or "")
                 for name in ("address", "netmask", "gateway")
             }
             if told["address"]:
                 found.append(Setting(device, **told))
         return found
 
-    def _of(self, device: int, name: str) -> str:
-        return (self.conf.of(device, name) if self.conf else None) or ""
-
 
 def findings(machine: Machine) -> Iterator[Finding]:
     """All that is wrong."""
     settings = machine.settings()
-    yield from _bad_values(machine)
-    yield from _tls(machine)
-    if not settings:
-        if machine.several and machine.ports:
-            yield _finding("not-set-up", _("no NPU of this machine has an address, but the job has peers"))
-        return
-    yield from _lacking(machine, settings)
-    yield from _duplicates(machine, settings)
-    yield from _gateways(settings)
-    yield from _not_applied(machine)
-    yield from _not_saved(machine)
-    yield from _links(machine, {setting.device for setting in settings})
-
-
-def _bad_values(machine: Machine) -> Iterator[Finding]:
     conf = machine.conf
     bad: list[str] = []
     for device in machine.devices if conf else ():
@@ -94,6 +77,17 @@ def _bad_values(machine: Machine) -> Iterator[Finding]:
     if names:
         text = _("{conf} has two values for each of {names}", conf=CONF, names=_few(names))
         yield _finding("clash", text)
+    yield from _tls(machine)
+    if not settings:
+        if machine.several and machine.ports:
+            yield _finding("not-set-up", _("no NPU of this machine has an address, but the job has peers"))
+        return
+    yield from _lacking(machine, settings)
+    yield from _duplicates(machine, settings)
+    yield from _gateways(settings)
+    yield from _not_applied(machine)
+    yield from _not_saved(machine)
+    yield from _links(machine, {setting.device for setting in settings})
 
 
 def _lacking(machine: Machine, settings: Sequence[Setting]) -> Iterator[Finding]:
@@ -140,7 +134,10 @@ def _not_applied(machine: Machine) -> Iterator[Finding]:
         for name in ("address", "netmask"):
             told = conf.of(port.device, name)
             right = is_netmask if name == "netmask" else is_address
-            if told and right(told) and told not in _all_told(port):
+            answer = port.replies["ip"].answer
+            # A port may have several addresses.
+            values = answer.stdout.replace(":", " ").split() if answer else []
+            if told and right(told) and told not in values:
                 real = port.get(name) or "-"
                 lines.append(f"{name}_{port.device}={told} ({NAME}: {real})")
                 wrong.append(port.device)
@@ -167,7 +164,16 @@ def _not_saved(machine: Machine) -> Iterator[Finding]:
         lines = [f"address_{port.device}={port.get('address')}" for port in lost]
         devices = [port.device for port in lost]
         text = text.format(devices=_few(devices), conf=CONF, what=_few(lines, 2))
-        steps = tuple(_address(machine.program, port) for port in lost if port.get("netmask"))
+        steps = tuple(
+            Command(
+                (
+                    *(machine.program, "-i", str(port.device), "-ip", "-s"),
+                    *("address", port.get("address"), "netmask", port.get("netmask")),
+                )
+            )
+            for port in lost
+            if port.get("netmask")
+        )
         fix = Fix(_("let the tool set and save it; no job may be using the ports"), steps, risk=Risk.MANUAL)
         yield _finding("not-saved", text, WARNING, devices, tuple(lines), fix)
 
@@ -177,17 +183,6 @@ def _only_live(machine: Machine, port: Port, address: str) -> bool:
     if any(settings.get(name) for name in ("address", *DHCP)) or address in settings.values():
         return False  # what the file says otherwise, and leases, are no loss
     return is_address(address) and not address.lower().startswith(("fe80:", "169.254."))
-
-
-def _address(program: str, port: Port) -> Command:
-    words = ("address", port.get("address"), "netmask", port.get("netmask"))
-    return Command((program, "-i", str(port.device), "-ip", "-s", *words))
-
-
-def _all_told(port: Port) -> list[str]:
-    """Every value of the answer about addresses: a port may have several."""
-    answer = port.replies["ip"].answer
-    return answer.stdout.replace(":", " ").split() if answer else []
 
 
 def _links(machine: Machine, addressed: set[int]) -> Iterator[Finding]:

@@ -137,8 +137,14 @@ class Answers:
         self.nodes = node_count(host)
         until = begun + host.options.timeout / 2
         firewall = Firewall(self.rules.tables, lambda: host.clock.steady() > until)
+        unread = self.rules.unread
         self._judged = [
-            (caller, span, self._known(verdict))
+            # Rules that could not be read may drop what the others let through.
+            (
+                caller,
+                span,
+                PortVerdict("unknown", unread) if unread and verdict.answer == "open" else verdict,
+            )
             for caller in self.callers
             for span, verdict in judge(firewall, caller, spans)
         ]
@@ -209,12 +215,6 @@ class Answers:
             ports=abbreviate((spell([span]) for span in open_ports), 8),
             why=why,
         )
-
-    def _known(self, verdict: PortVerdict) -> PortVerdict:
-        """Rules that could not be read may drop what the others let through."""
-        if verdict.answer == "open" and self.rules.unread:
-            return PortVerdict("unknown", self.rules.unread)
-        return verdict
 
     def _addresses(self) -> Iterator[str]:
         """The addresses of the peers; a name may have several, of which one is used."""
@@ -299,10 +299,9 @@ def _weight(host: Host, claim: Claim, answers: Answers, whole: bool) -> Optional
         return Severity.INFO
     if not several:
         return Severity.WARNING
-    return None if not claim.hccl or (whole and _is_root(host)) else Severity.WARNING
-
-
-def _is_root(host: Host) -> bool:
-    """Whether HCCL's ranks meet here: at the first rank, beside the master."""
+    if not claim.hccl:
+        return None
+    # HCCL's ranks meet at the first rank, beside the master.
     master = host.variables.get("MASTER_ADDR", "")
-    return is_rank_zero(host) or (bool(master) and is_here(host, master) is True)
+    root = whole and (is_rank_zero(host) or (bool(master) and is_here(host, master) is True))
+    return None if root else Severity.WARNING

@@ -11,6 +11,7 @@ from npudoctor import (
     WARNING,
     Action,
     Command,
+    Compared,
     Export,
     Facts,
     Finding,
@@ -27,6 +28,7 @@ from npudoctor import (
 from npudoctor.facts.job.expected_accelerator import accelerators
 from npudoctor.facts.job.rank_count import has_several_ranks
 from npudoctor.host import CannotTell
+from npudoctor.knowledge import tables
 
 Row = Mapping[str, Any]
 
@@ -34,6 +36,13 @@ CHIEF = ("CM_CHIEF_IP", "CM_CHIEF_PORT", "CM_CHIEF_DEVICE", "CM_WORKER_IP", "CM_
 TABLE = ("RANK_TABLE_FILE", "RANK_ID", "RANK_SIZE")
 CONNECT, EXECUTE, EVENT = "HCCL_CONNECT_TIMEOUT", "HCCL_EXEC_TIMEOUT", "HCCL_EVENT_TIMEOUT"
 INTRA = ("HCCL_INTRA_PCIE_ENABLE", "HCCL_INTRA_ROCE_ENABLE")
+
+
+# They say which node, rank or device it is, so they differ by nature.
+OF_EACH_NODE = (
+    *("HCCL_IF_IP", "POD_IP", "RANK", "RANK_ID", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK"),
+    *("DEVICE_ID", "ASCEND_DEVICE_ID"),
+)
 
 
 @check(
@@ -52,6 +61,7 @@ INTRA = ("HCCL_INTRA_PCIE_ENABLE", "HCCL_INTRA_ROCE_ENABLE")
         "hccl-env.deprecated": INFO,
         "hccl-env.misspelt": INFO,
     },
+    compares=(Compared("variables", own=OF_EACH_NODE),),
 )
 def hccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     """HCCL's environment variables are valid and consistent.
@@ -101,7 +111,6 @@ def hccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("none of HCCL's variables is set"))
     if accelerators(host) == (False, True):
         raise Skip(_("this machine has no NPU"))
-    from npudoctor.knowledge import tables
 
     table = tables.table("hccl_variables")
     chip = _chip(host) if named else ""
@@ -141,15 +150,21 @@ def _wrong(row: Row, value: str, chip: str) -> Optional[Finding]:
 
     here = on_chip(row, chip)
     if not value:
-        return _empty(here) if here.get("refused") and here["kind"] in ("whole", "decimal", "word") else None
+        if not here.get("refused") or here["kind"] not in ("whole", "decimal", "word"):
+            return None
+        # To HCCL that is a value like another.
+        text = _("{name} is set and empty, which is not the same as unset: HCCL finds no value in it")
+        return _said("bad-value", text, here["name"], "", "", Severity.WARNING, here)
     why = what_is_wrong(here, value)
     if why is None:
         return None
     meant = cleaned_up(value)
     severity: Severity = ERROR if here.get("refused") else WARNING
     if meant != value and meant and what_is_wrong(here, meant) is None:
-        better: Finding = _pasted(here, value, meant, severity)
-        return better
+        text = _(
+            "{name} is {value}, with blanks or characters pasted from a document; probably {meant} was meant"
+        )
+        return _said("pasted-punctuation", text, here["name"], value, meant, severity, here, meant=meant)
     if not here.get("refused") and (what_is_wrong(row, value) is None or _readable(row, value)):
         severity = INFO  # right on another chip, or in another release, and HCCL goes on
     # A value that its reader refuses, or takes for another.
@@ -226,33 +241,15 @@ def _misspelt(variables: Mapping[str, str], table: Mapping[str, Any]) -> Iterato
 
         close = get_close_matches(name[5:], [one[5:] for one in known if one.startswith("HCCL_")], 1, 0.84)
         if close and f"HCCL_{close[0]}" not in variables:
-            yield _misspelt_finding(name, variables[name], f"HCCL_{close[0]}")
+            text = _("{name} is not a variable that npudoctor knows; HCCL reads {known}")
+            right = f"HCCL_{close[0]}"
+            steps = (Command(("unset", name)), Export(right, variables[name]))
+            yield _said("misspelt", text, name, variables[name], steps=steps, known=right)
 
 
 MARGIN = 32  # seconds by which the default of HCCL_EVENT_TIMEOUT is above that of HCCL_EXEC_TIMEOUT
 LONGEST = 2147483647  # seconds that HCCL_EVENT_TIMEOUT takes
 SHOWN = 200  # of a value: a rank table pasted into one is shown in part
-
-
-def _empty(row: Row) -> Finding:
-    """A variable that is set to nothing: to HCCL that is a value like another."""
-    text = _("{name} is set and empty, which is not the same as unset: HCCL finds no value in it")
-    return _said("bad-value", text, row["name"], "", "", Severity.WARNING, row)
-
-
-def _pasted(row: Row, value: str, meant: str, severity: Severity) -> Finding:
-    """A value with the punctuation of a document in it."""
-    text = _(
-        "{name} is {value}, with blanks or characters pasted from a document; probably {meant} was meant"
-    )
-    return _said("pasted-punctuation", text, row["name"], value, meant, severity, row, meant=meant)
-
-
-def _misspelt_finding(name: str, value: str, known: str) -> Finding:
-    """A name that nobody reads, close to one that HCCL does."""
-    text = _("{name} is not a variable that npudoctor knows; HCCL reads {known}")
-    steps = (Command(("unset", name)), Export(known, value))
-    return _said("misspelt", text, name, value, steps=steps, known=known)
 
 
 def _order(shorter: str, longer: str, values: Mapping[str, str], severity: Optional[Severity]) -> Finding:

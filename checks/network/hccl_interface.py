@@ -11,6 +11,7 @@ from npudoctor import (
     WARNING,
     Action,
     Command,
+    Compared,
     Export,
     Facts,
     Finding,
@@ -24,7 +25,7 @@ from npudoctor import (
     check,
 )
 from npudoctor.facts.job.expected_accelerator import accelerators, meant_for_other_machines
-from npudoctor.facts.job.peers import Peer
+from npudoctor.facts.job.peers import Peer, first_peer, several_nodes
 from npudoctor.host.network.interfaces import Interface
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ NAME, IFNAME = "HCCL_IF_IP", "HCCL_SOCKET_IFNAME"
         "hccl-interface.other-way": WARNING,
         "hccl-interface.wins": INFO,
     },
+    compares=(Compared("interface", "HCCL interface", complete=True),),
 )
 def hccl_interface(host: Host) -> Iterator[Union[Finding, Facts]]:
     """HCCL_IF_IP is an address of this machine that the other nodes can reach.
@@ -99,7 +101,12 @@ def hccl_interface(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     address, zone, why = _read(value)
     if why:
-        meant = _meant(value)
+        from npudoctor.facts.job.input_cleanup import cleaned_up
+
+        # The value without what a document left about it, where that is an address.
+        meant = cleaned_up(value)
+        if meant and _read(meant)[2]:
+            meant = ""
         yield _pasted(value, meant) if meant else _bad_value(value, why, _better(host))
         return
     owner, own = _owner(host, address, zone)
@@ -111,7 +118,25 @@ def hccl_interface(host: Host) -> Iterator[Union[Finding, Facts]]:
         return
     yield from _suited(host, value, owner)
     yield from _way(host, value, owner, own)
-    yield from _beside(host, value, owner)
+    # HCCL_SOCKET_IFNAME that names other interfaces.
+    from npudoctor.facts.job.interface_names import read_names
+
+    given = host.variables.get(IFNAME, "")
+    if not given:
+        return
+    try:
+        chosen = read_names(IFNAME, given)
+    except ValueError:
+        return  # socket-interfaces says so
+    if chosen.names and owner not in chosen.of([owner]):
+        # HCCL_SOCKET_IFNAME that is not looked at.
+        message = _(
+            "HCCL_IF_IP is {value} on {interface}, and wins over HCCL_SOCKET_IFNAME={given}",
+            value=value,
+            interface=owner.name,
+            given=given,
+        )
+        yield _finding("wins", message, value, None, (owner,))
 
 
 def _read(value: str) -> tuple[str, str, str]:
@@ -130,14 +155,6 @@ def _read(value: str) -> tuple[str, str, str]:
     return str(number), zone, ""
 
 
-def _meant(value: str) -> str:
-    """The value without what a document left about it, where that is an address."""
-    from npudoctor.facts.job.input_cleanup import cleaned_up
-
-    meant = cleaned_up(value)
-    return meant if meant and not _read(meant)[2] else ""
-
-
 def _owner(host: Host, address: str, zone: str) -> tuple[Optional[Interface], Optional[Address]]:
     """The interface that carries an address, and the address as it carries it."""
     for one in host.network.interfaces():
@@ -149,12 +166,30 @@ def _owner(host: Host, address: str, zone: str) -> tuple[Optional[Interface], Op
 
 def _suited(host: Host, value: str, owner: Interface) -> Iterator[Finding]:
     """Whether its interface leads anywhere."""
-    from npudoctor.facts.job.peers import several_nodes
 
     several, elsewhere = several_nodes(host), meant_for_other_machines(host)
     if not owner.alive:
         worst = ERROR if several else WARNING
-        yield _down(value, owner, INFO if elsewhere else worst)
+        # An address on an interface through which nothing can leave.
+        fix = None
+        if not owner.up:
+            way = ("ip", "link", "set", "dev", owner.name)
+            line = Command((*way, "up"), (*way, "down"))
+            title = _("switch {name} on", name=owner.name)
+            fix = Fix(title, (line,), risk=Risk.CAUTION)
+        yield _finding(
+            "down",
+            _(
+                "HCCL_IF_IP is {value}, and its interface {interface} is down",
+                value=value,
+                interface=owner.name,
+            ),
+            value,
+            None,
+            (owner,),
+            INFO if elsewhere else worst,
+            fix,
+        )
     elif owner.inner and (several or not owner.loopback):
         worst = ERROR if owner.loopback else WARNING
         # An address that only this host knows.
@@ -177,8 +212,9 @@ def _suited(host: Host, value: str, owner: Interface) -> Iterator[Finding]:
 def _way(host: Host, value: str, owner: Interface, own: Address) -> Iterator[Finding]:
     """Whether packets to the master leave by its interface."""
 
-    far = _far(host, own.ipv6)
-    if far is None or owner.inner or not owner.alive:
+    far = first_peer(host)
+    # A master's address of the other family says nothing of this way.
+    if far is None or (":" in far.address) is not own.ipv6 or owner.inner or not owner.alive:
         return
     index = owner.index if own.scope == "link" else 0
     way = host.network.route_to(far.address, own.text, index)
@@ -203,40 +239,9 @@ def _way(host: Host, value: str, owner: Interface, own: Address) -> Iterator[Fin
         yield _other_way(value, owner, by, far, "" if near else _better(host), severity)
 
 
-def _far(host: Host, ipv6: bool) -> Optional[Peer]:
-    """The master's address, where it is of the same family: else it says nothing of this way."""
-    from npudoctor.facts.job.peers import first_peer
-
-    far = first_peer(host)
-    return far if far is not None and (":" in far.address) is ipv6 else None
-
-
-def _beside(host: Host, value: str, owner: Interface) -> Iterator[Finding]:
-    """HCCL_SOCKET_IFNAME that names other interfaces."""
-    from npudoctor.facts.job.interface_names import read_names
-
-    given = host.variables.get(IFNAME, "")
-    if not given:
-        return
-    try:
-        chosen = read_names(IFNAME, given)
-    except ValueError:
-        return  # socket-interfaces says so
-    if chosen.names and owner not in chosen.of([owner]):
-        # HCCL_SOCKET_IFNAME that is not looked at.
-        message = _(
-            "HCCL_IF_IP is {value} on {interface}, and wins over HCCL_SOCKET_IFNAME={given}",
-            value=value,
-            interface=owner.name,
-            given=given,
-        )
-        yield _finding("wins", message, value, None, (owner,))
-
-
 def _better(host: Host) -> str:
     """The address that packets to the master carry, or the only one that there is; "" where none is it."""
     from npudoctor.facts.job.interface_names import addresses
-    from npudoctor.facts.job.peers import first_peer
 
     far = first_peer(host)
     way = host.network.route_to(far.address) if far else None
@@ -291,25 +296,6 @@ def _not_ours(value: str, there: Iterable[Interface], better: str, severity: Sev
         better,
         there,
         severity,
-    )
-
-
-def _down(value: str, owner: Interface, severity: Severity) -> Finding:
-    """An address on an interface through which nothing can leave."""
-    fix = None
-    if not owner.up:
-        way = ("ip", "link", "set", "dev", owner.name)
-        line = Command((*way, "up"), (*way, "down"))
-        title = _("switch {name} on", name=owner.name)
-        fix = Fix(title, (line,), risk=Risk.CAUTION)
-    return _finding(
-        "down",
-        _("HCCL_IF_IP is {value}, and its interface {interface} is down", value=value, interface=owner.name),
-        value,
-        None,
-        (owner,),
-        severity,
-        fix,
     )
 
 

@@ -110,7 +110,27 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
     named: list[NamedPorts] = []
     for one in named_ports(host):
         named.append(one)
-        yield from _answer(host, one, holders)
+        if isinstance(one, BadPorts):
+            # A value that the job will not get past.
+            text = (
+                _("{variable}={value} cannot be used: {why}")
+                if not one.lenient
+                else _("{variable}={value}: {why}")
+            )
+            yield Finding(
+                "hccl-ports.bad-value",
+                text.format(variable=one.variable, value=one.value[:80], why=one.why),
+                severity=Severity.WARNING if one.lenient else None,
+                action=Action.CONFIG,
+            )
+        elif isinstance(one, RemotePort):
+            place = {"variable": one.variable, "value": one.value[:80] or None}
+            yield Facts({f"tcp/{one.port}": {"state": "elsewhere" if one.known else "not-judged", **place}})
+        else:
+            found = occupants(one, host.sockets.bound(), holders)
+            yield Facts(_facts(host, one, found, holders))
+            if not one.unsure:
+                yield from _judge(host, one, found.held, holders)
     if not (named or npu_here(host) or gpu_here(host)):
         raise Skip(_("no variable names a port of this machine, and no NPU is used"))
     defaults = _defaults(host, named, holders)
@@ -118,35 +138,15 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield _default_held(defaults, holders)
     unsure = [one for one in named if isinstance(one, Claim) and one.unsure]
     blocked = [(one, occupants(one, host.sockets.bound(), holders).held) for one in unsure]
-    undecided = [_undecided(one, held, holders) for one, held in blocked if held]
+    # Why a port that is held can be neither well nor ill.
+    unsure_text = _("TCP port {ports} ({label}) is held on {addresses} by {who}, and {why}")
+    undecided = [
+        _fill(unsure_text, claim.label, held, holders, why=claim.unsure) for claim, held in blocked if held
+    ]
     if undecided:
         raise Unknown("; ".join(undecided), advisory=True)
     if not defaults and all(isinstance(one, RemotePort) for one in named):
         raise Skip(_("no variable names a port of this machine, and no NPU is used"))
-
-
-def _answer(host: Host, one: NamedPorts, holders: Holders) -> Iterator[Union[Finding, Facts]]:
-    if isinstance(one, BadPorts):
-        # A value that the job will not get past.
-        text = (
-            _("{variable}={value} cannot be used: {why}")
-            if not one.lenient
-            else _("{variable}={value}: {why}")
-        )
-        yield Finding(
-            "hccl-ports.bad-value",
-            text.format(variable=one.variable, value=one.value[:80], why=one.why),
-            severity=Severity.WARNING if one.lenient else None,
-            action=Action.CONFIG,
-        )
-    elif isinstance(one, RemotePort):
-        place = {"variable": one.variable, "value": one.value[:80] or None}
-        yield Facts({f"tcp/{one.port}": {"state": "elsewhere" if one.known else "not-judged", **place}})
-    else:
-        found = occupants(one, host.sockets.bound(), holders)
-        yield Facts(_facts(host, one, found, holders))
-        if not one.unsure:
-            yield from _judge(host, one, found.held, holders)
 
 
 def _judge(host: Host, claim: Claim, sockets: Sequence[TcpSocket], holders: Holders) -> Iterator[Finding]:
@@ -161,7 +161,25 @@ def _judge(host: Host, claim: Claim, sockets: Sequence[TcpSocket], holders: Hold
         why = [proof.why for proof in proofs.values() if proof.proven]
         yield _held_by_stale(claim, stale, holders, why, host)
     if living:
-        yield _held(claim, living, holders, way_out(host, claim, host.sockets.bound()))
+        # Ports that living processes keep the job from.
+        text = ngettext(
+            "TCP port {ports} ({label}) is held on {addresses} by {who}",
+            "TCP ports {ports} ({label}) are held on {addresses} by {who}",
+            len({socket.port for socket in living}),
+        )
+        left: tuple[str, ...]
+        if claim.variable != RANGE:
+            left = ()
+        else:
+            free = claim.count - len({socket.port for socket in living})
+            left = (_("HCCL takes the first free port of the range, and {count} are free", count=free),)
+        yield Finding(
+            "hccl-ports.held",
+            _fill(text, claim.label, living, holders),
+            evidence=(*_evidence(living, holders), *left),
+            action=Action.CONFIG,
+            fix=way_out(host, claim, host.sockets.bound()),
+        )
     reserve = _ephemeral(host, claim) if claim.hccl else None
     if reserve:
         yield reserve
@@ -214,29 +232,6 @@ def _defaults(host: Host, named: Sequence[NamedPorts], holders: Holders) -> list
 SHOWN = 32  # evidence lines of one finding
 
 
-def _held(claim: Claim, sockets: Sequence[TcpSocket], holders: Holders, fix: Optional[Fix]) -> Finding:
-    """Ports that living processes keep the job from."""
-    text = ngettext(
-        "TCP port {ports} ({label}) is held on {addresses} by {who}",
-        "TCP ports {ports} ({label}) are held on {addresses} by {who}",
-        len({socket.port for socket in sockets}),
-    )
-    return Finding(
-        "hccl-ports.held",
-        _fill(text, claim.label, sockets, holders),
-        evidence=(*_evidence(sockets, holders), *_left(claim, sockets)),
-        action=Action.CONFIG,
-        fix=fix,
-    )
-
-
-def _left(claim: Claim, sockets: Sequence[TcpSocket]) -> tuple[str, ...]:
-    if claim.variable != RANGE:
-        return ()
-    free = claim.count - len({socket.port for socket in sockets})
-    return (_("HCCL takes the first free port of the range, and {count} are free", count=free),)
-
-
 def _held_by_stale(
     claim: Claim, sockets: Sequence[TcpSocket], holders: Holders, proofs: Iterable[str], host: Host
 ) -> Finding:
@@ -272,12 +267,6 @@ def _default_held(sockets: Sequence[TcpSocket], holders: Holders) -> Finding:
     label = ", ".join(dict.fromkeys(DEFAULTS[socket.port] for socket in sockets))
     message = _fill(text, label, sockets, holders)
     return Finding("hccl-ports.default-held", message, evidence=_evidence(sockets, holders))
-
-
-def _undecided(claim: Claim, sockets: Sequence[TcpSocket], holders: Holders) -> str:
-    """Why a port that is held can be neither well nor ill."""
-    text = _("TCP port {ports} ({label}) is held on {addresses} by {who}, and {why}")
-    return _fill(text, claim.label, sockets, holders, why=claim.unsure)
 
 
 def _ephemeral(host: Host, claim: Claim) -> Optional[Finding]:

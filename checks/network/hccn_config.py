@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Optional, Union
 
-from npudoctor import ERROR, WARNING, Facts, Finding, Host, Scope, Skip, Unknown, _, check
+from npudoctor import ERROR, WARNING, Compared, Facts, Finding, Host, Scope, Skip, Unknown, _, check
 from npudoctor.host import CannotTell
-from npudoctor.host.devices.hccnconf import CONF, HccnConf, read_conf
+from npudoctor.host.devices.hccnconf import CONF, read_conf
 
 if TYPE_CHECKING:
     from npudoctor.host.devices.hccn import Port, Reply
@@ -38,6 +38,7 @@ JUDGED = ("ip", "link", "net_health", "netdetect", "gateway", "tls")
         "hccn-config.not-saved": WARNING,
     },
     quick=False,
+    compares=(Compared("*.tls", "device TLS"), Compared("*.mtu", "device MTU")),
 )
 def hccn_config(host: Host) -> Iterator[Union[Finding, Facts]]:
     """The NPUs' network ports are configured, linked and consistent.
@@ -83,12 +84,38 @@ def hccn_config(host: Host) -> Iterator[Union[Finding, Facts]]:
     - HCCN Tool reference of the Ascend driver; the tool's public source in hicann/driver.
     - HCCL user guide: TLS must be the same on every NPU of a communicator.
     """
-    devices = _devices(host)
-    conf, unread = _conf(host)
+    if not host.npu_wanted() or not host.hccn.devices():
+        raise Skip(_("no NPU is used on this machine"))
+    models = host.npus.models
+    if models and all(model in WITHOUT_PORT for model in models):
+        raise Skip(_("{models}: inference cards have no network port", models=", ".join(models)))
+    devices = host.hccn.devices()
+    conf, unread = None, None
+    try:
+        conf = read_conf(host.running_files)
+    except CannotTell as error:
+        # That only root may read it is nothing against the machine.
+        unread = CannotTell(error.reason, advisory=not host.identity.is_root)
     program = host.hccn.program()
     if conf is None and unread is None and program is None:
         raise Skip(_("this machine has neither {conf} nor hccn_tool", conf=CONF))
-    why_not = _why_not_asked(host, program)
+    why_not: Optional[str]
+    if program is None:
+        why_not = _("hccn_tool is not here: only {conf} was judged", conf=CONF)
+    elif not host.identity.is_root:
+        why_not = _("only root may ask hccn_tool")
+    elif not host.commands.may_run(program):
+        why_not = _(
+            "{path} is not run as root: it or a folder above it is writable by other users",
+            path=program,
+        )
+    elif OTHER_SYNTAX in host.npus.models:
+        why_not = _(
+            "how hccn_tool answers on {model} is known only from its documentation",
+            model=OTHER_SYNTAX,
+        )
+    else:
+        why_not = None
     ports = host.hccn.ports() if why_not is None else []
 
     from npudoctor.checks.network._hccn_config_rules import Machine, facts, findings
@@ -104,37 +131,6 @@ def hccn_config(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Unknown(silent, advisory=host.system.container())
     if unread is not None:
         raise unread
-
-
-def _devices(host: Host) -> list[int]:
-    if not host.npu_wanted() or not host.hccn.devices():
-        raise Skip(_("no NPU is used on this machine"))
-    models = host.npus.models
-    if models and all(model in WITHOUT_PORT for model in models):
-        raise Skip(_("{models}: inference cards have no network port", models=", ".join(models)))
-    return host.hccn.devices()
-
-
-def _conf(host: Host) -> tuple[Optional[HccnConf], Optional[CannotTell]]:
-    """The file, or why it cannot be read; that only root may is nothing against the machine."""
-    try:
-        return read_conf(host.running_files), None
-    except CannotTell as error:
-        return None, CannotTell(error.reason, advisory=not host.identity.is_root)
-
-
-def _why_not_asked(host: Host, program: Optional[str]) -> Optional[str]:
-    if program is None:
-        return _("hccn_tool is not here: only {conf} was judged", conf=CONF)
-    if not host.identity.is_root:
-        return _("only root may ask hccn_tool")
-    if not host.commands.may_run(program):
-        return _(
-            "{path} is not run as root: it or a folder above it is writable by other users", path=program
-        )
-    if OTHER_SYNTAX in host.npus.models:
-        return _("how hccn_tool answers on {model} is known only from its documentation", model=OTHER_SYNTAX)
-    return None
 
 
 def _silent(ports: Sequence[Port]) -> str:

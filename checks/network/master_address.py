@@ -103,14 +103,31 @@ def master_address(host: Host) -> Iterator[Union[Finding, Facts]]:
     for name in NAMES:
         value = host.variables.get(name, "")
         if value:
-            answer = _judge(host, name, value)
+            # All about one variable.
+            place, port_name, port = _parts(host, name, value)
+            found = [] if port is None else list(_port(host, port_name, port, name))
+            address = _address(place)
+            if address is None and not _is_name(place):
+                answer = Answer((*found, _bad_value(name, value, _meant(value), _weight(host, ERROR))))
+            else:
+                meaning = host.names.meaning(place) if address is None else None
+                if meaning is not None and not meaning.addresses:
+                    if meaning.failed != "none":
+                        answer = Answer(tuple(found), silent=True)
+                    else:
+                        answer = Answer((*found, _unresolvable(name, place, _weight(host, ERROR))))
+                else:
+                    addresses = (
+                        (address,) if meaning is None and address else meaning.addresses if meaning else ()
+                    )
+                    seen = tuple(dict.fromkeys(addresses))
+                    wrong = next(_wrong(host, name, place, seen), None)
+                    answer = Answer((*found, *([wrong] if wrong else [])), seen)
             yield from answer.findings
             if answer.addresses:
                 yield Facts({name: list(answer.addresses)})
             silent += [value] if answer.silent else []
     if silent:
-        from npudoctor.facts.job.expected_accelerator import meant_for_other_machines
-
         raise Unknown(
             _("{names} could not be resolved", names=", ".join(silent)),
             advisory=meant_for_other_machines(host),
@@ -134,24 +151,6 @@ class Answer:
     findings: tuple[Finding, ...]
     addresses: tuple[str, ...] = ()
     silent: bool = False
-
-
-def _judge(host: Host, variable: str, value: str) -> Answer:
-    """All about one variable."""
-    place, port_name, port = _parts(host, variable, value)
-    found = [] if port is None else list(_port(host, port_name, port, variable))
-    address = _address(place)
-    if address is None and not _is_name(place):
-        return Answer((*found, _bad_value(variable, value, _meant(value), _weight(host, ERROR))))
-    meaning = host.names.meaning(place) if address is None else None
-    if meaning is not None and not meaning.addresses:
-        if meaning.failed != "none":
-            return Answer(tuple(found), silent=True)
-        return Answer((*found, _unresolvable(variable, place, _weight(host, ERROR))))
-    addresses = (address,) if meaning is None and address else meaning.addresses if meaning else ()
-    seen = tuple(dict.fromkeys(addresses))
-    wrong = next(_wrong(host, variable, place, seen), None)
-    return Answer((*found, *([wrong] if wrong else [])), seen)
 
 
 def _parts(host: Host, variable: str, value: str) -> tuple[str, str, Optional[str]]:
@@ -239,13 +238,12 @@ def _wrong(host: Host, variable: str, place: str, addresses: Sequence[str]) -> I
     inner = [owner.name for one in ours for owner in [host.network.owner_of(one)] if owner and owner.inner]
     if several and ours and len(inner) == len(addresses):
         yield _inner(variable, place, inner[0], _better(host, True), _weight(host, WARNING))
-    if not ours and not any(_reachable(host, one) for one in addresses):
-        yield _no_way(variable, place, addresses, _weight(host, ERROR))
-
-
-def _reachable(host: Host, address: str) -> bool:
-    """Whether there is a way; link-local addresses need more than an address to tell."""
-    return address.lower().startswith("fe80") or host.network.route_to(address) is not None
+    # Of a link-local address the address alone does not say where it leads.
+    if not ours and not any(
+        one.lower().startswith("fe80") or host.network.route_to(one) is not None for one in addresses
+    ):
+        no_route = _("{variable} is {value}, to which this machine has no route")
+        yield _finding("no-way", _told(no_route, variable, place, addresses), _weight(host, ERROR))
 
 
 def _is_loopback(address: str) -> bool:
@@ -334,12 +332,6 @@ def _inner(variable: str, place: str, interface: str, better: str, severity: Sev
         interface=interface,
     )
     return _finding("inner", message, severity, variable, better)
-
-
-def _no_way(variable: str, place: str, addresses: Sequence[str], severity: Severity) -> Finding:
-    """No route leads there."""
-    text = _("{variable} is {value}, to which this machine has no route")
-    return _finding("no-way", _told(text, variable, place, addresses), severity)
 
 
 def _told(text: str, variable: str, place: str, addresses: Sequence[str]) -> str:

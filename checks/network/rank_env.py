@@ -22,7 +22,21 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.facts.job.launchers import LauncherRank, LauncherVariables
+from npudoctor.facts.job.launchers import (
+    ASCEND,
+    LAUNCHERS,
+    MSRUN,
+    NODES,
+    PADDLE,
+    TORCH,
+    LauncherRank,
+    LauncherVariables,
+    beyond,
+    clashing_sizes,
+    contradictions,
+    number,
+    unreadable,
+)
 from npudoctor.host import CannotTell
 
 MEETING = ("MASTER_ADDR", "MASTER_PORT")
@@ -101,21 +115,40 @@ def rank_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     variables = host.variables
     if not any(name in variables for name in TELLING):
         raise Skip(_("no variable sets a rank"))
-    from npudoctor.facts.job.launchers import LAUNCHERS, NODES
 
     names = [name for one in (*LAUNCHERS, *NODES) for name in one.all if name in variables]
     yield Facts({"variables": {name: variables[name] for name in dict.fromkeys(names)}})
     yield from _each(variables)
-    yield from _pairs(variables)
+    # What two launchers say against each other.
+
+    for one, other in contradictions(variables):
+        # Two launchers with two numbers for this process.
+        message = _(
+            "{one}={rank} ({launcher}), but {other}={other_rank} ({other_launcher}), both of {size}",
+            one=one.names.rank,
+            rank=one.rank,
+            launcher=one.names.launcher,
+            other=other.names.rank,
+            other_rank=other.rank,
+            other_launcher=other.names.launcher,
+            size=one.size,
+        )
+        yield _finding("disagree", message, (*one.names.all, *other.names.all), variables)
+    for one, other in clashing_sizes(variables):
+        yield _sizes_disagree(one, other, variables)
     yield from _mindspore(variables)
     yield from _paddle(variables)
     yield from _devices(host, variables)
-    yield from _half(variables)
+    # Only a process that has its local rank is a rank already; before, the launcher sets the rest.
+    if not variables.get("RANK") or not variables.get("LOCAL_RANK"):
+        return
+    missing = [name for name in ("WORLD_SIZE", *MEETING) if not variables.get(name)]
+    if missing:
+        yield _half_set("torchrun", missing, (*TORCH.all, *MEETING), variables, INFO)
 
 
 def _each(variables: Mapping[str, str]) -> Iterator[Finding]:
     """What is wrong with one launcher's variables alone."""
-    from npudoctor.facts.job.launchers import ASCEND, MSRUN, NODES, PADDLE, TORCH, beyond, number, unreadable
 
     for names in (TORCH, MSRUN, ASCEND, PADDLE):
         wrong = unreadable(names, variables)
@@ -141,29 +174,7 @@ def _each(variables: Mapping[str, str]) -> Iterator[Finding]:
         )
 
 
-def _pairs(variables: Mapping[str, str]) -> Iterator[Finding]:
-    """What two launchers say against each other."""
-    from npudoctor.facts.job.launchers import clashing_sizes, contradictions
-
-    for one, other in contradictions(variables):
-        # Two launchers with two numbers for this process.
-        message = _(
-            "{one}={rank} ({launcher}), but {other}={other_rank} ({other_launcher}), both of {size}",
-            one=one.names.rank,
-            rank=one.rank,
-            launcher=one.names.launcher,
-            other=other.names.rank,
-            other_rank=other.rank,
-            other_launcher=other.names.launcher,
-            size=one.size,
-        )
-        yield _finding("disagree", message, (*one.names.all, *other.names.all), variables)
-    for one, other in clashing_sizes(variables):
-        yield _sizes_disagree(one, other, variables)
-
-
 def _mindspore(variables: Mapping[str, str]) -> Iterator[Finding]:
-    from npudoctor.facts.job.launchers import MSRUN, number
 
     role = variables.get("MS_ROLE")
     if role is None:
@@ -185,7 +196,6 @@ def _mindspore(variables: Mapping[str, str]) -> Iterator[Finding]:
 
 def _paddle(variables: Mapping[str, str]) -> Iterator[Finding]:
     """Paddle's list of endpoints: as many as trainers, none twice, ours at our rank."""
-    from npudoctor.facts.job.launchers import PADDLE, number
 
     names = (*PADDLE.all, "PADDLE_TRAINER_ENDPOINTS", "PADDLE_CURRENT_ENDPOINT")
     listed = variables.get("PADDLE_TRAINER_ENDPOINTS", "")
@@ -223,7 +233,6 @@ def _paddle(variables: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _devices(host: Host, variables: Mapping[str, str]) -> Iterator[Finding]:
-    from npudoctor.facts.job.launchers import number
 
     devices = _count(host, variables)
     if devices < 2:  # with one for each process LOCAL_RANK counts processes: so pin Ray, vLLM and Slurm
@@ -255,17 +264,6 @@ def _count(host: Host, variables: Mapping[str, str]) -> int:
         listed = variables.get(name, "")
         counts.append(min(found, len(listed.split(","))) if listed else found)
     return max(counts)
-
-
-def _half(variables: Mapping[str, str]) -> Iterator[Finding]:
-    """Only a process that has its local rank is a rank already; before, the launcher sets the rest."""
-    if not variables.get("RANK") or not variables.get("LOCAL_RANK"):
-        return
-    missing = [name for name in ("WORLD_SIZE", *MEETING) if not variables.get(name)]
-    if missing:
-        from npudoctor.facts.job.launchers import TORCH
-
-        yield _half_set("torchrun", missing, (*TORCH.all, *MEETING), variables, INFO)
 
 
 SHOWN = 80  # of a value

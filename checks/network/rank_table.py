@@ -10,6 +10,7 @@ from npudoctor import (
     INFO,
     WARNING,
     Action,
+    Compared,
     Export,
     Facts,
     Finding,
@@ -68,6 +69,12 @@ _CAUSES = {"rank-id": ("rank-env.bad-value", "rank-env.out-of-range")}
         "rank-table.low-port": INFO,
         "rank-table.server-mode": INFO,
     },
+    compares=(
+        Compared("digest", "rank table digest"),
+        Compared("template", "rank table template"),
+        Compared("servers", "rank table servers"),
+        Compared("ranks", "rank table ranks"),
+    ),
 )
 def rank_table(host: Host) -> Iterator[Union[Finding, Facts]]:
     """The rank table file is complete, valid and matches this machine.
@@ -203,8 +210,14 @@ def _of_the_table(host: Host, path: str, look: RankTableFile) -> Iterator[Union[
 
     version = look.table.get("version")
     if template_of(look.table) == SERVERS and isinstance(version, str) and version not in ("", *VERSIONS):
-        text = _("npudoctor does not know the rules of version {version}, which the rank table {path} has")
-        raise Unknown(text.format(path=path, version=version[:20]), advisory=True)
+        raise Unknown(
+            _(
+                "npudoctor does not know the rules of version {version}, which the rank table {path} has",
+                path=path,
+                version=version[:20],
+            ),
+            advisory=True,
+        )
     reader = RankTableReader()
     status = reader.text(look.table, "status", "")
     table = reader.table(look.table)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Optional, Union
 
 from npudoctor import (
@@ -11,6 +11,7 @@ from npudoctor import (
     WARNING,
     Action,
     Command,
+    Compared,
     Export,
     Facts,
     Finding,
@@ -23,6 +24,7 @@ from npudoctor import (
     _,
     check,
 )
+from npudoctor.core.frozen import replace
 from npudoctor.facts.job.expected_accelerator import accelerators, meant_for_other_machines
 from npudoctor.host.network.interfaces import Interface
 
@@ -58,6 +60,11 @@ WORST = {HCCL: ERROR, GLOO: ERROR, TENSORPIPE: WARNING, NCCL: WARNING}
         "socket-interfaces.differ": INFO,
         "socket-interfaces.unset": INFO,
     },
+    compares=(
+        Compared("hccl_default", "HCCL default interface", complete=True),
+        Compared("interfaces"),
+        Compared("mtu.*", "interface MTU"),
+    ),
 )
 def socket_interfaces(host: Host) -> Iterator[Union[Finding, Facts]]:
     """The job's network interfaces exist, are up and are the same for all libraries.
@@ -111,29 +118,31 @@ def socket_interfaces(host: Host) -> Iterator[Union[Finding, Facts]]:
         if chosen is not None:
             usable = [one for one in chosen.of(host.network.interfaces()) if _useful(one)]
             picks[variable] = usable
-        cap = _cap(host, variable)
+        # A login node's variables are for other machines; HCCL does not look where HCCL_IF_IP is set.
+        unread = variable == HCCL and host.variables.get("HCCL_IF_IP")
+        cap = INFO if unread or meant_for_other_machines(host) else ERROR
         for finding in _judge(host, variable, chosen, several):
-            yield _at_most(finding, cap)
-    yield _facts(host, picks)
-    together = list(_together(host, picks, several))
-    yield from together
-    if not picks and not together:
-        raise Skip(_("no variable names an interface"))
-
-
-def _facts(host: Host, picks: Mapping[str, Sequence[Interface]]) -> Facts:
-    """`hccl_default`: the interface that HCCL takes where no variable names one; None where one does."""
+            if finding.severity is None or finding.code.endswith(("bad-value", "pasted-punctuation")):
+                at_most = finding
+            else:
+                at_most = replace(finding, severity=min(finding.severity, cap))
+            yield at_most
+    # `hccl_default`: the interface that HCCL takes where no variable names one; None where one does.
     from npudoctor.facts.job.interface_names import default_order
 
     default = default_order(host.network.interfaces())[:1] if _left_to_hccl(host) else []
     used = [*default, *(one for chosen in picks.values() for one in chosen)]
-    return Facts(
+    yield Facts(
         {
             "interfaces": {name: [one.name for one in chosen] for name, chosen in picks.items()},
             "hccl_default": default[0].name if default else None,
             "mtu": {one.name: mtu for one in used for mtu in [host.network.mtu_of(one.name)] if mtu},
         }
     )
+    together = list(_together(host, picks, several))
+    yield from together
+    if not picks and not together:
+        raise Skip(_("no variable names an interface"))
 
 
 def _concerns(host: Host, variable: str) -> bool:
@@ -146,25 +155,7 @@ def _concerns(host: Host, variable: str) -> bool:
 
 def _left_to_hccl(host: Host) -> bool:
     """Whether HCCL will choose an interface by itself."""
-    set_by_hand = any(name in host.variables for name in (HCCL, "HCCL_IF_IP"))
-    return not set_by_hand and accelerators(host)[0]
-
-
-def _cap(host: Host, variable: str) -> Severity:
-    """A login node's variables are for other machines; HCCL does not look where HCCL_IF_IP is set."""
-    return (
-        INFO
-        if meant_for_other_machines(host) or (variable == HCCL and host.variables.get("HCCL_IF_IP"))
-        else ERROR
-    )
-
-
-def _at_most(finding: Finding, cap: Severity) -> Finding:
-    from npudoctor.core.frozen import replace
-
-    if finding.severity is None or finding.code.endswith(("bad-value", "pasted-punctuation")):
-        return finding
-    return replace(finding, severity=min(finding.severity, cap))
+    return not {HCCL, "HCCL_IF_IP"} & {*host.variables} and accelerators(host)[0]
 
 
 def _read(variable: str, value: str) -> Optional[NamePattern]:
@@ -246,7 +237,6 @@ def _suited(
     variable: str, value: str, chosen: NamePattern, useful: Sequence[Interface], several: bool
 ) -> Iterator[Finding]:
     """What is to be said of interfaces that work."""
-
     if all(one.inner for one in useful):
         if several:
             yield _inner(variable, value, useful, WARNING)
@@ -265,37 +255,38 @@ def _suited(
 
 def _together(host: Host, picks: dict[str, Sequence[Interface]], several: bool) -> Iterator[Finding]:
     """One interface for all; and the one that HCCL takes unasked."""
-
     found = {name: chosen for name, chosen in picks.items() if chosen}
     indices = [{one.index for one in chosen} for chosen in found.values()]
     if several and len(found) > 1 and not set.intersection(*indices):
-        yield _differ(found, host.variables)
-    if several and _left_to_hccl(host):
-        yield from _unasked(host)
-
-
-def _unasked(host: Host) -> Iterator[Finding]:
-    from npudoctor.facts.job.interface_names import default_order
-    from npudoctor.facts.job.peers import first_peer
-
-    order = default_order(host.network.interfaces())
-    if len([one for one in order if not one.loopback]) < 2:
-        return
-    far = first_peer(host)
-    way = host.network.route_to(far.address) if far else None
-    right = host.network.at(way.index) if way else None
-    if far and right and right in order and right.index != order[0].index:
-        # HCCL would take the first interface by name, and the way to the others is another.
-        taken = order[0]
-        message = _(
-            "HCCL_SOCKET_IFNAME is not set: HCCL takes {taken}, but the route to {far} ({named_by}) uses "
-            "{right}",
-            taken=taken.name,
-            far=far.address,
-            named_by=far.named_by,
-            right=right.name,
+        # One library's way is not the other's.
+        told = ", ".join(f"{variable}: {_names(chosen)}" for variable, chosen in found.items())
+        yield Finding(
+            "socket-interfaces.differ",
+            _("the libraries of this job are set to different interfaces: {told}", told=told),
+            evidence=tuple(f"{variable}={host.variables[variable]}" for variable in found),
+            action=Action.CONFIG,
         )
-        yield _finding("unset", message, HCCL, None, (taken, right), None, f"={right.name}")
+    if several and _left_to_hccl(host):
+        from npudoctor.facts.job.interface_names import default_order
+        from npudoctor.facts.job.peers import first_peer
+
+        order = default_order(host.network.interfaces())
+        if not len([one for one in order if not one.loopback]) < 2:
+            far = first_peer(host)
+            way = host.network.route_to(far.address) if far else None
+            right = host.network.at(way.index) if way else None
+            if far and right and right in order and right.index != order[0].index:
+                # HCCL would take the first interface by name, and the way to the others is another.
+                taken = order[0]
+                message = _(
+                    "HCCL_SOCKET_IFNAME is not set: HCCL takes {taken}, but the route to {far} ({named_by}) "
+                    "uses {right}",
+                    taken=taken.name,
+                    far=far.address,
+                    named_by=far.named_by,
+                    right=right.name,
+                )
+                yield _finding("unset", message, HCCL, None, (taken, right), None, f"={right.name}")
 
 
 SHOWN = 16  # interfaces in the evidence
@@ -362,17 +353,6 @@ def _inner(variable: str, value: str, chosen: Sequence[Interface], severity: Sev
         names=_names(chosen),
     )
     return _finding("inner", message, variable, value, chosen, severity, None)
-
-
-def _differ(picks: Mapping[str, Sequence[Interface]], variables: Mapping[str, str]) -> Finding:
-    """One library's way is not the other's."""
-    told = ", ".join(f"{variable}: {_names(chosen)}" for variable, chosen in picks.items())
-    return Finding(
-        "socket-interfaces.differ",
-        _("the libraries of this job are set to different interfaces: {told}", told=told),
-        evidence=tuple(f"{variable}={variables[variable]}" for variable in picks),
-        action=Action.CONFIG,
-    )
 
 
 def _names(chosen: Iterable[Interface]) -> str:

@@ -11,7 +11,7 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.facts.python.closure import Need, excluding, joined
 from npudoctor.facts.python.frameworks import closure_of
 from npudoctor.facts.python.specifiers import is_empty, tidy
-from npudoctor.host.python.interpreter import Distribution, Layout, normal
+from npudoctor.host.python.interpreter import Distribution, normal
 from npudoctor.host.python.requirements import required
 
 if TYPE_CHECKING:
@@ -55,18 +55,16 @@ def _needs_of_others(host: Host, name: str, needs: list[Need]) -> list[Need]:
     layout, both, more = host.interpreter.layout(), joined(needs), []
     users = {need.user.folder for need in needs}
     for user in host.interpreter.all_installed():
-        wanted = _wanted(user, name, layout) if user.folder not in users else None
+        if user.folder in users:
+            continue
+        try:
+            wanted = required(user, name, layout)
+        except CannotTell:
+            continue  # its own check says so; here it only cannot be heeded
         if wanted and not is_empty(both & wanted):
             more.append(_need(user, name, wanted))
             both &= wanted
     return more
-
-
-def _wanted(user: Distribution, name: str, layout: Layout) -> Optional[SpecifierSet]:
-    try:
-        return required(user, name, layout)
-    except CannotTell:  # its own check says so; here it only cannot be heeded
-        return None
 
 
 def pins(host: Host, *changed: str) -> tuple[str, ...]:
@@ -83,14 +81,14 @@ def pins(host: Host, *changed: str) -> tuple[str, ...]:
     apart = any(not need.met for name in kept for need in staying.get(name, ()))
     if apart or overwritten_by_torch(host) or any(map(excluding, staying.values())):
         return ("--no-deps",)
-    unsaid = {name: needs for name, needs in staying.items() if name not in kept and any(map(_firm, needs))}
+    # Those whose table names versions of which pip does not know.
+    unsaid = {
+        name: needs
+        for name, needs in staying.items()
+        if name not in kept and any(need.reason and need.specifier for need in needs)
+    }
     bounds = (f"{name}{tidy(joined(needs))}" for name, needs in sorted(unsaid.items()))
     return (*(word for name, word in kept.items() if name not in gone), *bounds)
-
-
-def _firm(need: Need) -> bool:
-    """Whether it names versions of which pip does not know."""
-    return bool(need.reason and need.specifier)
 
 
 def install_one_of(host: Host, first: Distribution, second: Distribution) -> Fix:

@@ -57,14 +57,24 @@ def pip_fix(host: Host, title: str, *lines: Line) -> Fix:
             title=title,
             builds=", ".join(dict.fromkeys(nowhere)),
         )
-    steps = [*pip_first(host), *(pip_argv(host, *_with_index(host, line)) for line in lines)]
+    steps = [*pip_first(host)]
+    for line in lines:
+        indexes: list[str] = []
+        # The indexes that its local versions need; a line that asks no index needs none.
+        if line[0] in ("install", "download") and "--no-index" not in line:
+            indexes = [index for index in map(_index_of, _fetched(host, line)) if index]
+        extra = [word for index in dict.fromkeys(indexes) for word in ("--extra-index-url", index)]
+        steps.append(pip_argv(host, *line, *extra))
     return Fix(title, steps=tuple(map(Command, steps)), risk=Risk.MANUAL, needs_root=needs_root(host))
 
 
 def _fetched(host: Host, line: Line) -> list[re.Match[str]]:
     """Those that an index must have: pip leaves alone what is there in this very build, unless it is told
     to install it once more, or something that goes with it."""
-    here = {word for word in line if _is_here(host, word)}
+    exact = [(word, *word.partition("==")) for word in line]
+    here = {
+        word for word, name, equal, version in exact if equal and host.interpreter.version_of(name) == version
+    }
     rest = tuple(word for word in line if word not in here)
     more = "--force-reinstall" in line or any(name in _TORCH_FAMILY for name in _names(rest))
     # The words of a line that name a local version, such as torch==2.9.0+cpu; paths of wheels are none.
@@ -75,23 +85,10 @@ def _fetched(host: Host, line: Line) -> list[re.Match[str]]:
     ]
 
 
-def _is_here(host: Host, word: str) -> bool:
-    name, equal, version = word.partition("==")
-    return bool(equal) and host.interpreter.version_of(name) == version
-
-
 def _index_of(local: re.Match[str]) -> Optional[str]:
     """The index that has this build; None where we know of none."""
     build = _TORCH_BUILD.fullmatch(local[2])
     return f"{_TORCH_INDEX}{build[1]}" if build and local[1].lower() in _TORCH_FAMILY else None
-
-
-def _with_index(host: Host, line: Line) -> Line:
-    """The line with the indexes that its local versions need; a line that asks no index needs none."""
-    if line[0] not in ("install", "download") or "--no-index" in line:
-        return line
-    indexes = dict.fromkeys(index for index in map(_index_of, _fetched(host, line)) if index)
-    return (*line, *(word for index in indexes for word in ("--extra-index-url", index)))
 
 
 def pip_wheels(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Optional, Union
 
 from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Fix, Host, Scope, Skip, _, check
@@ -10,7 +10,7 @@ from npudoctor.checks.python._install import install_one_of, numbers_of
 from npudoctor.checks.python._pip import pip_fix, pip_reinstall, pip_replace
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.python.frameworks import EXTENSIONS
-from npudoctor.host.libraries.extensions import Extension, extensions, machine_of, own_c_library
+from npudoctor.host.libraries.extensions import extensions, machine_of, own_c_library
 from npudoctor.host.python.installed_files import site_of
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import required
@@ -95,57 +95,43 @@ def conflicting_packages(host: Host) -> Iterator[Union[Finding, Facts]]:
     )
     winners = {name: copies[0] for name, copies in installed.items()}
     for family in FLAVOURS:
-        yield from _flavours(host, [winners[name] for name in family if name in winners])
+        # Of one family, those that share a folder; one that requires the other knows what it does.
+        members = [winners[name] for name in family if name in winners]
+        layout = host.interpreter.layout()
+        for first, second in zip(members, members[1:]):
+            friends = required(first, second.name, layout) or required(second, first.name, layout)
+            if site_of(first) == site_of(second) and friends is None:
+                # Two distributions with the same files in one folder.
+                # The newer one is kept; of equals the one that has the accelerator in its name.
+                newer = numbers_of(first.version) > numbers_of(second.version)
+                kept = first if newer else second
+                title = _("remove both, then install {name} again", name=kept.name)
+                yield Finding(
+                    "conflicting-packages.two-flavours",
+                    _(
+                        "{first} and {second} share one folder: what was installed last has overwritten the "
+                        "other",
+                        first=first.label,
+                        second=second.label,
+                    ),
+                    evidence=(first.evidence, second.evidence),
+                    action=Action.CONFIG,
+                    fix=pip_replace(host, title, (first.name, second.name), f"{kept.name}=={kept.version}"),
+                )
     for copies in installed.values():
-        yield from _copies(host, copies)
-    here = _here(host)
-    beside = {name: copy for name in BESIDE if (copy := host.interpreter.installed(name))}
-    for name, winner in {**winners, **beside}.items():
-        yield from _extension(host, name, winner, here)
-
-
-def _flavours(host: Host, members: Sequence[Distribution]) -> Iterator[Finding]:
-    """Of one family, those that share a folder; one that requires the other knows what it does."""
-    layout = host.interpreter.layout()
-    for first, second in zip(members, members[1:]):
-        friends = required(first, second.name, layout) or required(second, first.name, layout)
-        if site_of(first) == site_of(second) and friends is None:
-            # Two distributions with the same files in one folder.
-            kept = _kept(first, second)
-            title = _("remove both, then install {name} again", name=kept.name)
-            yield Finding(
-                "conflicting-packages.two-flavours",
-                _(
-                    "{first} and {second} share one folder: what was installed last has overwritten the "
-                    "other",
-                    first=first.label,
-                    second=second.label,
-                ),
-                evidence=(first.evidence, second.evidence),
-                action=Action.CONFIG,
-                fix=pip_replace(host, title, (first.name, second.name), f"{kept.name}=={kept.version}"),
-            )
-
-
-def _kept(first: Distribution, second: Distribution) -> Distribution:
-    """The newer one; of equals the one that has the accelerator in its name."""
-    return first if numbers_of(first.version) > numbers_of(second.version) else second
-
-
-def _copies(host: Host, copies: Sequence[Distribution]) -> Iterator[Finding]:
-    first = copies[0]
-    for other in copies[1:]:
-        if other.version != first.version:
-            mixed = site_of(other) == site_of(first)
-            yield _mixed_copy(host, first, other) if mixed else _two_copies(first, other)
-
-
-def _here(host: Host) -> Here:
-    """The machine by the interpreter's own file: a 32-bit one may run on a 64-bit kernel."""
+        used = copies[0]
+        for other in copies[1:]:
+            if other.version != used.version:
+                mixed = site_of(other) == site_of(used)
+                yield _mixed_copy(host, used, other) if mixed else _two_copies(used, other)
+    # The machine by the interpreter's own file: a 32-bit one may run on a 64-bit kernel.
     layout = host.interpreter.layout()
     version = ".".join(layout.version.split(".")[:2]) if layout.version else None
     machine = machine_of(host.files, host.interpreter.path) or layout.machine
-    return Here(version, machine, own_c_library(host.files, layout.search_path))
+    here = Here(version, machine, own_c_library(host.files, layout.search_path))
+    beside = {name: copy for name in BESIDE if (copy := host.interpreter.installed(name))}
+    for name, winner in {**winners, **beside}.items():
+        yield from _extension(host, name, winner, here)
 
 
 def _extension(host: Host, name: str, copy: Distribution, here: Here) -> Iterator[Finding]:
@@ -154,7 +140,9 @@ def _extension(host: Host, name: str, copy: Distribution, here: Here) -> Iterato
         for folder, stem in EXTENSIONS.get(name, ())
         for module in extensions(host.files, f"{site_of(copy)}/{folder}", stem)
     ]
-    fitting = [module for module in built if _loads(module, here)]
+    fitting = [
+        module for module in built if None in (module.python, here.version) or module.python == here.version
+    ]
     if built and not fitting:
         pythons = sorted({module.python for module in built if module.python})
         # No extension module for this Python.
@@ -181,10 +169,6 @@ def _extension(host: Host, name: str, copy: Distribution, here: Here) -> Iterato
     known = {machine for machine in machines.values() if machine}
     if here.machine and known and here.machine not in known:
         yield _other_machine(host, copy, machines, here.machine)
-
-
-def _loads(extension: Extension, here: Here) -> bool:
-    return None in (extension.python, here.version) or extension.python == here.version
 
 
 def _mixed_copy(host: Host, first: Distribution, other: Distribution) -> Finding:

@@ -132,7 +132,23 @@ def _judge(host: Host, copy: Distribution) -> Optional[Finding]:
     listed = recorded_once(host, copy)
     names = tops(listed)
     if not names:
-        return _without_list(host, copy)
+        # Of one whose files lie elsewhere: an editable install, or one in its own source tree.
+        name, modules = module_of(copy.name), modules_of(host)
+        module = modules.find(name)
+        if module is None or module.file is None:
+            if not is_editable(host, copy) or not modules.is_missing(name):
+                return None
+            mild = all(need.lenient for need in closure_of(host).of(copy.name))
+            mild = mild and normal(copy.name) not in FRAMEWORKS
+            return _source_gone(host, copy.name, copy.version, copy.folder, name, mild)
+        wheel = copy.folder.endswith(".dist-info") and not is_editable(host, copy)
+        if not wheel and is_not_built(host, copy, module):
+            return _not_built(host, copy, module)
+        if not lacks_libraries(host, copy, module):
+            return None
+        copies = host.interpreter.distributions(copy.name)
+        other = next((other for other in copies if site_of(other) != site_of(copy)), copy)
+        return _hidden(host, other, name, module, False)
     findings = (_misplaced(host, copy, name, listed) for name in names)
     return next(filter(None, findings), None)
 
@@ -183,26 +199,6 @@ def _is_shadowing(host: Host, name: str, module: Module) -> bool:
     return name in PACKAGES and (not own or folder in host.variables.path_list("PYTHONPATH"))
 
 
-def _without_list(host: Host, copy: Distribution) -> Optional[Finding]:
-    """Of one whose files lie elsewhere: an editable install, or one in its own source tree."""
-    name, modules = module_of(copy.name), modules_of(host)
-    module = modules.find(name)
-    if module is None or module.file is None:
-        if not is_editable(host, copy) or not modules.is_missing(name):
-            return None
-        mild = all(need.lenient for need in closure_of(host).of(copy.name))
-        mild = mild and normal(copy.name) not in FRAMEWORKS
-        return _source_gone(host, copy.name, copy.version, copy.folder, name, mild)
-    wheel = copy.folder.endswith(".dist-info") and not is_editable(host, copy)
-    if not wheel and is_not_built(host, copy, module):
-        return _not_built(host, copy, module)
-    if not lacks_libraries(host, copy, module):
-        return None
-    copies = host.interpreter.distributions(copy.name)
-    other = next((other for other in copies if site_of(other) != site_of(copy)), copy)
-    return _hidden(host, other, name, module, False)
-
-
 def _strays(host: Host) -> Iterator[Finding]:
     """Links of `setup.py develop` to sources that are gone, with their metadata."""
     modules = None
@@ -244,6 +240,14 @@ def _not_built(host: Host, copy: Distribution, module: Module, beside: bool = Fa
         _("build it, take its folder out of the search path, or install {name} itself", name=copy.name),
         copy.requirement,
     )
+    fix = again
+    if beside:
+        # The line where a variable leads to it; .pth files and the working directory are for a person.
+        text = _(
+            "move {path} aside, or take the folder it is in out of the search path", path=module.folders[0]
+        )
+        by_hand = Fix(text, steps=(), risk=Risk.MANUAL, needs_root=False)
+        fix = out_of_pythonpath(host, module.folders[0].rpartition("/")[0]) or by_hand
     return Finding(
         "framework-modules.not-built",
         _(
@@ -254,16 +258,9 @@ def _not_built(host: Host, copy: Distribution, module: Module, beside: bool = Fa
         ),
         evidence=(copy.folder, *_leading_to(host, module)),
         action=Action.CONFIG,
-        fix=_out_of_path(host, module) if beside else again,
+        fix=fix,
         echo_of=("source-shadowing.package",),
     )
-
-
-def _out_of_path(host: Host, module: Module) -> Fix:
-    """The line where a variable leads to it; .pth files and the working directory are for a person."""
-    text = _("move {path} aside, or take the folder it is in out of the search path", path=module.folders[0])
-    by_hand = Fix(text, steps=(), risk=Risk.MANUAL, needs_root=False)
-    return out_of_pythonpath(host, module.folders[0].rpartition("/")[0]) or by_hand
 
 
 def _hidden(host: Host, copy: Distribution, name: str, winner: Module, mild: bool) -> Finding:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Optional, Union
 
 from npudoctor import (
@@ -74,22 +74,22 @@ def identity(host: Host) -> Iterator[Union[Finding, Facts]]:
     own = home_of(files, who.euid) or (None if nameless else who.home)
     yield Facts({"uid": who.euid, "name": None if nameless else who.user, "home": variables.get("HOME")})
     if nameless:
-        yield _nameless(who.euid, variables)
+        told = next((f"{name}={variables[name]}" for name in NAMES if variables.get(name)), "")
+        text = _(
+            "the user id {uid} has no name on this machine, and USER is not set: getpass.getuser() fails"
+        )
+        if told:
+            text = _(
+                "the user id {uid} has no name on this machine; programs that read {told} are not affected"
+            )
+        yield Finding(
+            "identity.no-passwd-entry",
+            text.format(uid=who.euid, told=told),
+            severity=INFO if told else WARNING,
+            action=Action.CONFIG,
+            fix=None if told else _export("USER", str(who.euid), ""),
+        )
     yield from _home(host, who, variables.get("HOME", ""), own)
-
-
-def _nameless(uid: int, variables: Mapping[str, str]) -> Finding:
-    told = next((f"{name}={variables[name]}" for name in NAMES if variables.get(name)), "")
-    text = _("the user id {uid} has no name on this machine, and USER is not set: getpass.getuser() fails")
-    if told:
-        text = _("the user id {uid} has no name on this machine; programs that read {told} are not affected")
-    return Finding(
-        "identity.no-passwd-entry",
-        text.format(uid=uid, told=told),
-        severity=INFO if told else WARNING,
-        action=Action.CONFIG,
-        fix=None if told else _export("USER", str(uid), ""),
-    )
 
 
 def _home(host: Host, who: Identity, home: str, own: Optional[str]) -> Iterator[Finding]:
@@ -102,7 +102,10 @@ def _home(host: Host, who: Identity, home: str, own: Optional[str]) -> Iterator[
         yield _said("identity.home-unset", INFO if own else WARNING, text.format(home=own), home, own)
         return
     entry = host.files.stat(home) if home.startswith("/") else None
-    better = own if own and own != home and _usable(host, who, own) else None
+    better = None
+    if own and own != home:
+        place = host.files.stat(own)
+        better = own if place is not None and place.is_dir and who.may_write(place) else None
     if entry is None or not entry.is_dir:
         text = _("HOME is {home}, which does not exist or is not a folder")
         severity = INFO if root and entry is None else WARNING
@@ -116,11 +119,6 @@ def _home(host: Host, who: Identity, home: str, own: Optional[str]) -> Iterator[
         text = _("HOME is {home}, which belongs to {owner}; what this job writes there will not")
         said = text.format(home=home, owner=_owner(host, entry.uid))
         yield _said("identity.home-of-another", INFO, said, home, better)
-
-
-def _usable(host: Host, who: Identity, home: str) -> bool:
-    entry = host.files.stat(home)
-    return entry is not None and entry.is_dir and who.may_write(entry)
 
 
 def _owner(host: Host, uid: int) -> str:

@@ -24,8 +24,6 @@ from npudoctor.core.mounts import Mount, mount_of, parse_mountinfo
 from npudoctor.core.sizes import size_text
 from npudoctor.facts.job import process as job
 from npudoctor.facts.system.limits import limit_of
-from npudoctor.host.libraries.loader import Loader
-from npudoctor.host.resources import Limit
 
 MIB = 1 << 20
 # What an import took at least besides its libraries, in MiB: address space, and of that what is data. Seen on
@@ -103,7 +101,11 @@ def import_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts({kind: limit.soft for kind, limit in limits.items()})
     for number, (kind, limit) in enumerate(limits.items()):
         if limit.soft is not None:
-            needs = {one.name: _need(host, one, number) for one in installed}
+            needs = {}
+            for framework in installed:
+                libraries = [one.library for one in job.process(host, framework).loaded]
+                taken = sum(library.writable if number else library.mapped for library in libraries)
+                needs[framework.name] = taken + OWN[framework.name][number] * MIB
             finding = _judge(kind, limit.soft, limit.hard, needs)
             if finding is not None:
                 yield finding
@@ -112,30 +114,27 @@ def import_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
             limit = limit_of(host, name)
             dying = [one.name for one in installed if (limit.soft or 0) < least.get(one.name, 0)]
             if limit.soft is not None and dying:
-                yield _too_low(flag, limit, dying)
-    yield from _not_executable(host, installed)
-
-
-def _too_low(flag: str, limit: Limit, dying: list[str]) -> Finding:
-    soft = limit.soft or 0
-    words = {"flag": flag, "soft": size_text(soft) if flag == "-s" else soft}
-    return Finding(
-        "import-limits.too-low",
-        _(
-            "ulimit {flag} is {soft}, which is too low to import {frameworks}",
-            frameworks=", ".join(dying),
-            **words,
-        ),
-        action=Action.CONFIG,
-        fix=_raise(flag, limit.hard) if limit.hard is None or limit.hard > soft else _ask(flag),
+                soft = limit.soft or 0
+                words = {"flag": flag, "soft": size_text(soft) if flag == "-s" else soft}
+                yield Finding(
+                    "import-limits.too-low",
+                    _(
+                        "ulimit {flag} is {soft}, which is too low to import {frameworks}",
+                        frameworks=", ".join(dying),
+                        **words,
+                    ),
+                    action=Action.CONFIG,
+                    fix=_raise(flag, limit.hard) if limit.hard is None or limit.hard > soft else _ask(flag),
+                )
+    mounts = parse_mountinfo(
+        host.running_files.text(f"/proc/{host.options.env_of or 'self'}/mountinfo") or ""
     )
-
-
-def _need(host: Host, framework: job.Framework, number: int) -> int:
-    loader: Loader = job.process(host, framework)
-    libraries = [one.library for one in loader.loaded]
-    taken = sum(one.writable if number else one.mapped for one in libraries)
-    return taken + OWN[framework.name][number] * MIB
+    said: set[str] = set()
+    for path in (module for one in installed for module in one.modules):
+        mount = mount_of(mounts, host.files.real(path) or path)
+        if mount is not None and "noexec" in mount.own and mount.point not in said:
+            said.add(mount.point)
+            yield _noexec(path, mount)
 
 
 def _judge(kind: str, soft: int, hard: Optional[int], needs: dict[str, int]) -> Optional[Finding]:
@@ -178,18 +177,6 @@ def _ask(flag: str) -> Fix:
         risk=Risk.MANUAL,
         needs_root=False,
     )
-
-
-def _not_executable(host: Host, installed: list[job.Framework]) -> Iterator[Finding]:
-    mounts = parse_mountinfo(
-        host.running_files.text(f"/proc/{host.options.env_of or 'self'}/mountinfo") or ""
-    )
-    said: set[str] = set()
-    for path in (module for one in installed for module in one.modules):
-        mount = mount_of(mounts, host.files.real(path) or path)
-        if mount is not None and "noexec" in mount.own and mount.point not in said:
-            said.add(mount.point)
-            yield _noexec(path, mount)
 
 
 def _noexec(path: str, mount: Mount) -> Finding:

@@ -107,7 +107,14 @@ def interpreter(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield from broken_rows(host, "interpreter", "cann_python")
     if layout.version:
         yield from _other_abi(host, layout.version)
-        yield from _not_listed(host, layout.version, _built_for(host, layout.version))
+        # The frameworks that have extension modules for this Python.
+        tag = "".join(layout.version.split(".")[:2])
+        copies = [(name, copy) for name in FRAMEWORKS for copy in host.interpreter.distributions(name)[:1]]
+        yield from _not_listed(
+            host,
+            layout.version,
+            [name for name, copy in copies if tag in _tags(host, copy, FRAMEWORKS[name])],
+        )
         cann = product_version(host, install) if install and installed else None
         yield from _range(host, layout.version, cann)
     kernel = _kernel_of_notebook(host)
@@ -169,13 +176,6 @@ def _other_abi(host: Host, version: str) -> Iterator[Finding]:
                     evidence=(copy.evidence,),
                     action=Action.CONFIG,
                 )
-
-
-def _built_for(host: Host, version: str) -> list[str]:
-    """The frameworks that have extension modules for this Python."""
-    tag = "".join(version.split(".")[:2])
-    copies = [(name, copy) for name in FRAMEWORKS for copy in host.interpreter.distributions(name)[:1]]
-    return [name for name, copy in copies if tag in _tags(host, copy, FRAMEWORKS[name])]
 
 
 def _tags(host: Host, copy: Distribution, folder: str) -> set[str]:
@@ -287,7 +287,11 @@ def _not_listed(host: Host, version: str, built_for: Sequence[str]) -> Iterator[
         for copy in host.interpreter.distributions(name)[:1]:
             row = pythons_of(host.knowledge, name, copy.version)
             wanted = _other_pythons(row, minor)
-            if row is None or wanted is None or _wheel_is_for(host, copy, minor):
+            if row is None or wanted is None:
+                continue
+            # Its own wheel says that it is for this Python, whatever our tables know.
+            wheel = host.files.text(f"{copy.folder}/WHEEL") or ""
+            if f"\nTag: cp{minor.replace('.', '')}-" in f"\n{wheel}":
                 continue
             words = {"name": copy.name, "version": copy.version, "wanted": wanted, "mine": version}
             yield Finding(
@@ -302,12 +306,6 @@ def _not_listed(host: Host, version: str, built_for: Sequence[str]) -> Iterator[
                 action=Action.NONE if name in built_for else Action.CONFIG,
                 echo_of=("interpreter.other-abi",),
             )
-
-
-def _wheel_is_for(host: Host, copy: Distribution, minor: str) -> bool:
-    """Whether its own wheel says that it is for this Python, whatever our tables know."""
-    text = host.files.text(f"{copy.folder}/WHEEL") or ""
-    return f"\nTag: cp{minor.replace('.', '')}-" in f"\n{text}"
 
 
 def _other_pythons(row: Optional[Row], minor: str) -> Optional[str]:

@@ -9,7 +9,6 @@ from npudoctor import INFO, WARNING, Action, Export, Facts, Finding, Fix, Host, 
 from npudoctor.facts.cann.installations import installs_of
 from npudoctor.facts.job import process as job
 from npudoctor.host import CannotTell
-from npudoctor.host.libraries.loader import Missing
 
 PATH = "LD_LIBRARY_PATH"
 # The cache server and its tool, under their new and their old names.
@@ -64,7 +63,8 @@ def libpython(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("nothing on this machine needs the shared library of Python"))
     for path, wanted in programs:
         loader = job.bare_loader(host)
-        if _is_library(host, path):
+        library = host.libraries.at(path)
+        if library is not None and library.interpreter is None:
             loader.open(path)
         else:
             loader.start(path)
@@ -72,7 +72,23 @@ def libpython(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield Facts({"program": path, "wanted": wanted, "library": found})
         missing = next((library for library in loader.missing if library.name == wanted), None)
         if missing is not None:
-            yield _finding(host, path, missing, used)
+            folder = next(_folders(host, missing.name), None)
+            version = ".".join((host.interpreter.layout().version or "").split(".")[:2])
+            code = "libpython.not-found"
+            text = _("{program} does not find {name}, which lies in {folder}")
+            if folder is None:
+                text = _("{program} does not find {name}: this Python was built without its shared library")
+                if version and not missing.name.startswith(f"libpython{version}"):
+                    code = "libpython.other-version"
+                    text = _("{program} needs {name}, but the interpreter is Python {version}")
+            words = {"program": path, "name": missing.name, "folder": folder, "version": version}
+            yield Finding(
+                code,
+                text.format(**words),
+                severity=WARNING if used else INFO,
+                action=Action.CONFIG if used else Action.NONE,
+                fix=_append(host, folder) if folder else None,
+            )
             return
 
 
@@ -89,31 +105,6 @@ def _embedding(host: Host) -> Iterator[tuple[str, str]]:
         for name in library.needed if library else ():
             if name.startswith("libpython"):
                 yield path, name
-
-
-def _is_library(host: Host, path: str) -> bool:
-    library = host.libraries.at(path)
-    return library is not None and library.interpreter is None
-
-
-def _finding(host: Host, program: str, missing: Missing, used: bool) -> Finding:
-    folder = next(_folders(host, missing.name), None)
-    version = ".".join((host.interpreter.layout().version or "").split(".")[:2])
-    code = "libpython.not-found"
-    text = _("{program} does not find {name}, which lies in {folder}")
-    if folder is None:
-        text = _("{program} does not find {name}: this Python was built without its shared library")
-        if version and not missing.name.startswith(f"libpython{version}"):
-            code = "libpython.other-version"
-            text = _("{program} needs {name}, but the interpreter is Python {version}")
-    words = {"program": program, "name": missing.name, "folder": folder, "version": version}
-    return Finding(
-        code,
-        text.format(**words),
-        severity=WARNING if used else INFO,
-        action=Action.CONFIG if used else Action.NONE,
-        fix=_append(host, folder) if folder else None,
-    )
 
 
 def _folders(host: Host, name: str) -> Iterator[str]:

@@ -109,7 +109,19 @@ def libstdcxx(host: Host) -> Iterator[Union[Finding, Facts]]:
                 said.add(finding.code)
                 yield finding
     if host.options.root is None and npu_expected(host) and installs_of(host):
-        yield from _compiler(host)
+        folders = [*host.variables.path_list("PATH"), *(() if "PATH" in host.variables else FOLDERS)]
+        gxx = compiler(host.files, folders)
+        if gxx is None:
+            text = _("there is no g++ on PATH: custom operators cannot be built")
+            yield Finding("libstdcxx.compiler-missing", text)
+        elif gxx.version is not None and gxx.version < FIRST_COMPILER[: len(gxx.version)]:
+            text = _("{path} is GCC {version}; building operators needs 7.3 or newer")
+            version = ".".join(map(str, gxx.version))
+            yield Finding(
+                "libstdcxx.compiler-too-old",
+                text.format(path=gxx.path, version=version),
+                action=Action.CONFIG,
+            )
     if not judged:
         raise Skip(_("no framework in {python} loads the C or C++ library", python=host.interpreter.label))
 
@@ -165,8 +177,11 @@ def _newer(host: Host, old: Loaded, wanted: set[str]) -> Optional[Fix]:
     for folder in [*kept, "", *[f"{host.interpreter.path.rpartition('/')[0].rpartition('/')[0]}/lib"]]:
         if folder and not _offers(host, f"{folder.rstrip('/')}/{STDCXX}", wanted):
             continue
-        if not folder and not (hiding and any(_offers(host, path, wanted) for path in _systems(host))):
-            continue
+        if not folder:
+            # Where the loader would find it without LD_LIBRARY_PATH.
+            library = job.bare_loader(host, {}).open(STDCXX) if hiding else None
+            if library is None or not _offers(host, library.path, wanted):
+                continue
         last = [folder] if folder and folder not in kept else []
         # What stands before the system's own hides it even when it stands last: then it has to go.
         keep = [hiding] if hiding and folder else []
@@ -188,27 +203,6 @@ def _offers(host: Host, path: str, wanted: set[str]) -> bool:
         )
     except CannotTell:
         return False
-
-
-def _systems(host: Host) -> list[str]:
-    """Where the loader would find it without LD_LIBRARY_PATH."""
-    loader = job.bare_loader(host, {})
-    library = loader.open(STDCXX)
-    return [library.path] if library else []
-
-
-def _compiler(host: Host) -> Iterator[Finding]:
-    folders = [*host.variables.path_list("PATH"), *(() if "PATH" in host.variables else FOLDERS)]
-    gxx = compiler(host.files, folders)
-    if gxx is None:
-        text = _("there is no g++ on PATH: custom operators cannot be built")
-        yield Finding("libstdcxx.compiler-missing", text)
-    elif gxx.version is not None and gxx.version < FIRST_COMPILER[: len(gxx.version)]:
-        text = _("{path} is GCC {version}; building operators needs 7.3 or newer")
-        version = ".".join(map(str, gxx.version))
-        yield Finding(
-            "libstdcxx.compiler-too-old", text.format(path=gxx.path, version=version), action=Action.CONFIG
-        )
 
 
 def _second_libgomp(host: Host, loader: Loader) -> Optional[Finding]:

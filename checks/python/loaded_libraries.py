@@ -133,24 +133,6 @@ def _processes(host: Host, installed: list[job.Framework]) -> Iterator[tuple[str
 
 def _judge(host: Host, framework: str, loader: Loader) -> Said:
     """All findings of one process, each with what it is about, as the next framework may have the same."""
-    yield from _not_loadable(host, framework, loader)
-    yield from _not_found(host, framework, loader)
-    if host.options.root is not None:
-        return
-    taken = replaced_in(host, loader)
-    lacking = list(missing_symbols(host, loader, taken))
-    if lacking:
-        yield _lacks(host, framework, loader, lacking), lacking[0].taken.found.path
-    else:
-        lack = hollow_library(host, loader, lambda path: is_altered(host, path))
-        if lack is not None:
-            yield _hollow(framework, lack), lack.taken.found.path
-    copies = [copy for copy in taken if _OWN.match(copy.name) and not _alike(host, copy)]
-    if copies and not lacking:
-        yield _copies(host, framework, loader, copies), copies[0].found.path
-
-
-def _not_loadable(host: Host, framework: str, loader: Loader) -> Said:
     for missing in loader.missing:
         if missing.broken:
             words = _(
@@ -172,6 +154,25 @@ def _not_loadable(host: Host, framework: str, loader: Loader) -> Said:
                 _broken(words, (_wanted(library),), _fix(host, loader, library.name, library.entry)),
                 library.path,
             )
+    yield from _not_found(host, framework, loader)
+    if host.options.root is not None:
+        return
+    taken = replaced_in(host, loader)
+    lacking = list(missing_symbols(host, loader, taken))
+    if lacking:
+        yield _lacks(host, framework, loader, lacking), lacking[0].taken.found.path
+    else:
+        lack = hollow_library(host, loader, lambda path: is_altered(host, path))
+        if lack is not None:
+            yield _hollow(framework, lack), lack.taken.found.path
+    copies = []
+    for copy in taken:
+        here, own = host.files.stat(copy.found.path), host.files.stat(copy.own)
+        # Of one size it is a copy of the very same build, as far as can be seen.
+        if _OWN.match(copy.name) and (here is None or own is None or here.size != own.size):
+            copies.append(copy)
+    if copies and not lacking:
+        yield _copies(host, framework, loader, copies), copies[0].found.path
 
 
 def _wanted(library: Union[Loaded, Missing]) -> str:
@@ -264,12 +265,6 @@ def _copies(host: Host, framework: str, loader: Loader, copies: list[ReplacedLib
         action=Action.CONFIG,
         fix=_lead_back(host, loader, first),
     )
-
-
-def _alike(host: Host, taken: ReplacedLibrary) -> bool:
-    """Whether it is a copy of the very same build, as far as its size tells."""
-    here, own = host.files.stat(taken.found.path), host.files.stat(taken.own)
-    return here is not None and own is not None and here.size == own.size
 
 
 def _lead_back(host: Host, loader: Loader, taken: ReplacedLibrary) -> Optional[Fix]:

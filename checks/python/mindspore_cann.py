@@ -90,7 +90,11 @@ def mindspore_cann(host: Host) -> Iterator[Union[Finding, Facts]]:
     if install is None:
         raise Skip(_("CANN is not installed on this machine"))
     cann, component = product_version(host, install), _component(host, install)
-    accepted = _own_list(host, mindspore) or _listed(host, mindspore)
+    accepted = _own_list(host, mindspore)
+    row = None if accepted else accepted_by(host.knowledge, mindspore.version)
+    if row is not None:
+        source = _("built-in table of {as_of}: {source}", as_of=row["as_of"], source=row["source"])
+        accepted = Accepted(row.texts("accepts"), source)
     yield Facts(
         {
             "mindspore": mindspore.version,
@@ -140,14 +144,6 @@ def own_list(source: str) -> list[str]:
     return []
 
 
-def _listed(host: Host, mindspore: Distribution) -> Optional[Accepted]:
-    row = accepted_by(host.knowledge, mindspore.version)
-    if row is None:
-        return None
-    source = _("built-in table of {as_of}: {source}", as_of=row["as_of"], source=row["source"])
-    return Accepted(row.texts("accepts"), source)
-
-
 def _judge(
     host: Host, mindspore: Distribution, install: Install, accepted: Optional[Accepted]
 ) -> Optional[Finding]:
@@ -180,6 +176,18 @@ def _not_accepted(
     listed = [numbers(number) for number in accepted.numbers]
     if any(mine[: len(number)] == number for number in listed):
         return None
+    # The cause, where it is not clear which CANN is in use: what is compared with one may suit the other.
+    mixed_variables = host.options.root is None and set_env.releases_contradict(host.files, host.variables)
+    mixed_releases = len(releases_of(host.files, install.path)) > 1
+    causes = (("cann-env.mixed-installs", mixed_variables), ("cann-install.mixed-latest", mixed_releases))
+    another: Optional[Fix]
+    release = newest_accepting(host.knowledge, component, host.interpreter.layout().version)
+    if release is None or mindspore.name != "mindspore":
+        another = None
+    else:
+        title = _("install a MindSpore that accepts this CANN")
+        fix: Fix = pip_install(host, title, f"mindspore=={release}")
+        another = fix
     return Finding(
         "mindspore-cann.not-accepted",
         _(
@@ -197,23 +205,6 @@ def _not_accepted(
             f"{', '.join(accepted.numbers)}: {accepted.source}",
         ),
         action=Action.CONFIG,
-        fix=_another(host, mindspore, component),
-        echo_of=_ambiguous(host, install),
+        fix=another,
+        echo_of=tuple(code for code, mixed in causes if mixed),
     )
-
-
-def _ambiguous(host: Host, install: Install) -> tuple[str, ...]:
-    """The cause, where it is not clear which CANN is in use: what is compared with one may suit the other."""
-    mixed_variables = host.options.root is None and set_env.releases_contradict(host.files, host.variables)
-    mixed_releases = len(releases_of(host.files, install.path)) > 1
-    causes = (("cann-env.mixed-installs", mixed_variables), ("cann-install.mixed-latest", mixed_releases))
-    return tuple(code for code, mixed in causes if mixed)
-
-
-def _another(host: Host, mindspore: Distribution, component: str) -> Optional[Fix]:
-    release = newest_accepting(host.knowledge, component, host.interpreter.layout().version)
-    if release is None or mindspore.name != "mindspore":
-        return None
-    title = _("install a MindSpore that accepts this CANN")
-    fix: Fix = pip_install(host, title, f"mindspore=={release}")
-    return fix

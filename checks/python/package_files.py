@@ -118,14 +118,31 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     - pip, "Ignoring invalid distribution".
     """
     copies = _distributions(host)
-    half_removed = _half_removed(host)
+    # Folder and name of what pip has moved aside and never removed: ~orch.
+    folders = [folder for folder in host.interpreter.layout().search_path if folder.endswith("-packages")]
+    half_removed = [
+        (folder, name)
+        for folder in folders
+        for name in host.files.names(folder)
+        if name.startswith("~") and not name.endswith("-info") and _whose(name) is not None
+    ]
     if not copies and not half_removed:
         raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
     seen = 0
     for copy in copies:
         harm = find_damage(host.files, copy, recorded_once(host, copy))
         seen += harm.listed
-        yield from _judge(host, copy, harm)
+        missing = _not_elsewhere(host, copy, harm.missing)
+        if missing:
+            text = _("{name}: {count} of {all} modules and libraries are missing, such as {path}")
+            yield _finding(host, "package-files.missing", text, copy, missing, harm.listed)
+        if harm.short:
+            text = _("{name}: {count} of {all} modules and libraries are truncated, such as {path}")
+            yield _finding(host, "package-files.cut-short", text, copy, harm.short, harm.listed)
+        others = [other for other in host.interpreter.distributions(copy.name) if other.folder != copy.folder]
+        for other in others:
+            if site_of(other) == site_of(copy) and other.version != copy.version:
+                yield _twice(host, copy, other)
         yield from _look_into(host, copy, harm)
     yield Facts({"distributions": len(copies), "files": seen})
     for site, name in half_removed:
@@ -150,20 +167,6 @@ def _at(host: Host, folder: str) -> Optional[Distribution]:
     name = folder.rpartition("/")[2].partition("-")[0]
     copies = host.interpreter.distributions(name)
     return next((copy for copy in copies if copy.folder == folder), None)
-
-
-def _judge(host: Host, copy: Distribution, harm: Damage) -> Iterator[Finding]:
-    missing = _not_elsewhere(host, copy, harm.missing)
-    if missing:
-        text = _("{name}: {count} of {all} modules and libraries are missing, such as {path}")
-        yield _finding(host, "package-files.missing", text, copy, missing, harm.listed)
-    if harm.short:
-        text = _("{name}: {count} of {all} modules and libraries are truncated, such as {path}")
-        yield _finding(host, "package-files.cut-short", text, copy, harm.short, harm.listed)
-    others = [other for other in host.interpreter.distributions(copy.name) if other.folder != copy.folder]
-    for other in others:
-        if site_of(other) == site_of(copy) and other.version != copy.version:
-            yield _twice(host, copy, other)
 
 
 def _not_elsewhere(host: Host, copy: Distribution, missing: Sequence[str]) -> list[str]:
@@ -200,38 +203,38 @@ def _look_into(host: Host, copy: Distribution, harm: Damage) -> Iterator[Finding
     if changed:
         text = _("{name}: {path} is not the file that was installed: its size differs")
         yield _finding(host, "package-files.changed", text, copy, changed, harm.listed)
-    if looking.other and not spoiled and _keeps_list(host, copy):
+    installer = f"{copy.folder}/INSTALLER"
+    entry = host.files.stat(installer)
+    by = host.files.text(installer, 64) if entry is not None and entry.is_file else None
+    # Others do not leave its files as its list says: conda writes its own folders into them.
+    if looking.other and not spoiled and (by or "").strip() in ("pip", "uv"):
         text = _("{name}: {path} is not the file that was installed: same size, different content")
         yield _finding(host, "package-files.changed", text, copy, looking.other, harm.listed)
     if spoiled:
         text = _("{name}: {path} exists but cannot be loaded: it holds zeros, half a file, or something else")
         yield _finding(host, "package-files.spoiled", text, copy, spoiled, harm.listed)
     if looking.unreadable:
-        yield _unreadable(host, copy, looking.unreadable, harm)
+        site = site_of(copy)
+        tops = sorted({f"{site}/{path.partition('/')[0]}" for path in looking.unreadable})
+        yield Finding(
+            "package-files.unreadable",
+            _(
+                "{name}: this user may not read {count} of {all} modules and libraries, such as {path}",
+                name=copy.label,
+                count=len(looking.unreadable),
+                all=harm.listed,
+                path=f"{site}/{looking.unreadable[0]}",
+            ),
+            evidence=tuple(f"{site}/{path}" for path in looking.unreadable[:SHOWN]),
+            action=Action.CONFIG,
+            fix=Fix(
+                _("let everybody read what was installed, as its owner"),
+                steps=(Command(("chmod", "-R", "a+rX", *tops)),),
+                risk=Risk.MANUAL,
+            ),
+        )
     if looking.stale:
         yield _stale(host, copy, looking.stale, harm)
-
-
-def _unreadable(host: Host, copy: Distribution, paths: Sequence[str], harm: Damage) -> Finding:
-    site = site_of(copy)
-    tops = sorted({f"{site}/{path.partition('/')[0]}" for path in paths})
-    return Finding(
-        "package-files.unreadable",
-        _(
-            "{name}: this user may not read {count} of {all} modules and libraries, such as {path}",
-            name=copy.label,
-            count=len(paths),
-            all=harm.listed,
-            path=f"{site}/{paths[0]}",
-        ),
-        evidence=tuple(f"{site}/{path}" for path in paths[:SHOWN]),
-        action=Action.CONFIG,
-        fix=Fix(
-            _("let everybody read what was installed, as its owner"),
-            steps=(Command(("chmod", "-R", "a+rX", *tops)),),
-            risk=Risk.MANUAL,
-        ),
-    )
 
 
 def _stale(host: Host, copy: Distribution, stale: Sequence[str], harm: Damage) -> Finding:
@@ -266,13 +269,6 @@ def _looking(host: Host, copy: Distribution) -> SpoiledFiles:
     return SpoiledFiles(host.files, site_of(copy), host.interpreter.layout().version, cached, at)
 
 
-def _keeps_list(host: Host, copy: Distribution) -> bool:
-    """Whether who installed it left its files as its list says; conda writes its own folders into them."""
-    path = f"{copy.folder}/INSTALLER"
-    entry = host.files.stat(path)
-    return entry is not None and entry.is_file and (host.files.text(path, 64) or "").strip() in ("pip", "uv")
-
-
 def _twice(host: Host, copy: Distribution, other: Distribution) -> Finding:
     """An error where the files are those of the version that nobody believes in."""
     text = _("{name} is installed twice in one folder, as {first} and as {other}: an upgrade was interrupted")
@@ -297,13 +293,15 @@ def _finding(
     site = site_of(copy)
     grave = {path for path in paths if code != "package-files.changed" and _is_grave(host, site, path)}
     paths = sorted(paths, key=lambda path: path not in grave)
+    title = _("reinstall {name} over the damaged files", name=copy.label)
+    fix: Fix = pip_reinstall(host, title, copy.requirement)
     return Finding(
         code,
         text.format(name=copy.label, count=len(paths), all=listed, path=f"{site}/{paths[0]}"),
         severity=ERROR if grave else WARNING,
         evidence=tuple(f"{site}/{path}" for path in paths[:SHOWN]),
         action=Action.CONFIG,
-        fix=_again(host, copy),
+        fix=fix,
     )
 
 
@@ -314,17 +312,6 @@ def _is_grave(host: Host, site: str, path: str) -> bool:
         return True
     entry = host.files.stat(f"{site}/{path}") if _OPENED.search(path) else None
     return entry is not None and entry.size > 0 and not is_whole(host.files, f"{site}/{path}")
-
-
-def _half_removed(host: Host) -> list[tuple[str, str]]:
-    """Folder and name of what pip has moved aside and never removed: ~orch."""
-    folders = [folder for folder in host.interpreter.layout().search_path if folder.endswith("-packages")]
-    return [
-        (folder, name)
-        for folder in folders
-        for name in host.files.names(folder)
-        if name.startswith("~") and not name.endswith("-info") and _whose(name) is not None
-    ]
 
 
 def _whose(name: str) -> Optional[str]:
@@ -340,24 +327,15 @@ def _interrupted(host: Host, site: str, name: str) -> Finding:
     text = _("{path} was left by an interrupted pip, and {package} itself is not there")
     if there:
         text = _("{path} was left by an interrupted pip; {package} itself is there")
+    fix: Optional[Fix] = None
+    if not there:
+        copy = host.interpreter.installed(package)
+        needed = f"{package}=={copy.version}" if copy else package
+        fix = pip_reinstall(host, _("reinstall {package}", package=package), needed)
     return Finding(
         "package-files.interrupted",
         text.format(path=f"{site}/{name}", package=package),
         severity=INFO if there else ERROR,
         action=Action.NONE if there else Action.CONFIG,
-        fix=None if there else _back(host, site, name, package),
+        fix=fix,
     )
-
-
-def _back(host: Host, site: str, name: str, package: str) -> Fix:
-    copy = host.interpreter.installed(package)
-    wanted = f"{package}=={copy.version}" if copy else package
-    title = _("reinstall {package}", package=package)
-    fix: Fix = pip_reinstall(host, title, wanted)
-    return fix
-
-
-def _again(host: Host, copy: Distribution) -> Fix:
-    title = _("reinstall {name} over the damaged files", name=copy.label)
-    fix: Fix = pip_reinstall(host, title, copy.requirement)
-    return fix

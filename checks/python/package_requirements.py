@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Union
 
-from npudoctor import ERROR, WARNING, Action, Facts, Finding, Host, Scope, Severity, Skip, Unknown, _, check
+from npudoctor import (
+    ERROR,
+    WARNING,
+    Action,
+    Compared,
+    Facts,
+    Finding,
+    Host,
+    Scope,
+    Skip,
+    Unknown,
+    _,
+    check,
+)
 from npudoctor.checks.python._install import install_accepted
 from npudoctor.facts.cann.python_needs import weight_for_cann
 from npudoctor.facts.python.closure import Need
@@ -44,6 +57,7 @@ NCCL = "nvidia-nccl"  # -cu12, -cu13
         "package-requirements.unsuitable": ERROR,
         "package-requirements.site-table": WARNING,
     },
+    compares=(Compared("frameworks"),),
 )
 def package_requirements(host: Host) -> Iterator[Union[Finding, Facts]]:
     """Everything that the installed frameworks require is installed.
@@ -103,19 +117,7 @@ def _finding(host: Host, name: str, needs: Sequence[Need]) -> Finding:
         text = _("{name} {version} is installed, and {user} {release} requires {name}{required}")
     words = {"name": name, "version": need.found.version if need.found else ""}
     words.update(user=need.user.name, release=need.user.version, required=str(need.specifier))
-    return Finding(
-        code,
-        text.format(**words),
-        severity=severity,
-        evidence=tuple(dict.fromkeys(map(_line, needs))),
-        action=Action.CONFIG,
-        fix=install_accepted(host, name),
-        echo_of=_causes(host, name, code, severity),
-    )
-
-
-def _causes(host: Host, name: str, code: str, severity: Severity) -> tuple[str, ...]:
-    """The codes of the checks that know more of this package. CANN's check counts where it is as strict."""
+    # The codes of the checks that know more of this package. CANN's check counts where it is as strict.
     told = ECHOES.get(name, ())
     if name.startswith(NCCL):
         told = ("nccl-version.missing", "nccl-version.too-old", "nccl-version.missing-symbols")
@@ -123,9 +125,16 @@ def _causes(host: Host, name: str, code: str, severity: Severity) -> tuple[str, 
     weight = weight_for_cann(host, name)
     if weight is not None and severity <= (weight if missing else WARNING):
         told += ("cann-python-deps.missing" if missing else "cann-python-deps.unsuitable",)
-    return told
-
-
-def _line(need: Need) -> str:
-    way = " -> ".join((*need.way, f"{need.name}{need.specifier}"))
-    return f"{way}: {need.reason}" if need.reason else way
+    lines = []
+    for need in needs:
+        way = " -> ".join((*need.way, f"{need.name}{need.specifier}"))
+        lines.append(f"{way}: {need.reason}" if need.reason else way)
+    return Finding(
+        code,
+        text.format(**words),
+        severity=severity,
+        evidence=tuple(dict.fromkeys(lines)),
+        action=Action.CONFIG,
+        fix=install_accepted(host, name),
+        echo_of=told,
+    )

@@ -43,7 +43,11 @@ def paddle_cpu(host: Host) -> Iterator[Union[Finding, Facts]]:
     paddle = next(iter(host.interpreter.distributions("paddlepaddle")), None)
     if paddle is None or host.interpreter.version_of("paddle-custom-npu") is not None:
         raise Skip(_("Paddle for CPUs is not installed in {python}", python=host.interpreter.label))
-    machine = _machine(host, paddle)
+    # What the interpreter runs on; in an image, what the wheel was for.
+    machine = host.interpreter.layout().machine
+    if machine is None:
+        wheel = host.files.text(f"{paddle.folder}/WHEEL") or ""
+        machine = tagged(wheel) or _("a machine that it does not name")
     if machine != "x86_64":
         raise Skip(_("this check applies to x86-64, and Paddle is for {machine}", machine=machine))
     path, built = _with_mkl(host, paddle)
@@ -62,14 +66,6 @@ def paddle_cpu(host: Host) -> Iterator[Union[Finding, Facts]]:
                 host, _("install the build with MKL"), "--force-reinstall", f"paddlepaddle=={paddle.version}"
             ),
         )
-
-
-def _machine(host: Host, paddle: Distribution) -> str:
-    """What the interpreter runs on; in an image, what the wheel was for."""
-    machine = host.interpreter.layout().machine
-    if machine is None:
-        return tagged(_text(host, paddle, "WHEEL")) or _("a machine that it does not name")
-    return machine
 
 
 def tagged(wheel: str) -> Optional[str]:
@@ -91,7 +87,3 @@ def _with_mkl(host: Host, paddle: Distribution) -> tuple[str, Optional[str]]:
         if told:
             return f"{site}/{name}", told[1]
     return "", None
-
-
-def _text(host: Host, paddle: Distribution, name: str) -> str:
-    return host.files.text(f"{paddle.folder}/{name}") or ""

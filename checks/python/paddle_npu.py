@@ -82,7 +82,26 @@ def paddle_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(without_cann(PLUGIN))
     if cann is None:
         raise Unknown(_("the CANN at {path} does not say its version", path=install.path), advisory=True)
-    judged = judge_pair(_rows(host, plugin), plugin.version, cann)
+    # The rows about this plug-in: of its release, and for later ones those about no certain release.
+    mine = version_number(plugin)
+    judged = judge_pair(
+        [
+            Pair(
+                plugin.version,
+                row.texts("cann"),
+                row["source"],
+                row["as_of"],
+                bool(row.values.get("compatible", True)),
+            )
+            for row in host.knowledge.rows("paddle_npu", "cann")
+            if row["plugin"] == PLUGIN
+            for release in (public(row["release"]),)
+            if (release is None and (mine.major >= KNOWN_FROM or not any(mine.release)))
+            or (release is not None and release == public(plugin.version))
+        ],
+        plugin.version,
+        cann,
+    )
     finding = pair_finding("paddle-npu", PLUGIN, plugin.version, cann, judged)
     if finding is not None:
         yield finding
@@ -134,22 +153,3 @@ def _wanted(plugin: Version) -> str:
         return "paddlepaddle"
     exact = not (plugin.is_prerelease or plugin.is_postrelease)
     return f"paddlepaddle=={plugin.base_version if exact else f'{plugin.major}.{plugin.minor}.*'}"
-
-
-def _rows(host: Host, plugin: Distribution) -> list[Pair]:
-    """The rows about this plug-in: of its release, and for later ones those about no certain release."""
-    mine = version_number(plugin)
-    return [
-        Pair(
-            plugin.version,
-            row.texts("cann"),
-            row["source"],
-            row["as_of"],
-            bool(row.values.get("compatible", True)),
-        )
-        for row in host.knowledge.rows("paddle_npu", "cann")
-        if row["plugin"] == PLUGIN
-        for release in (public(row["release"]),)
-        if (release is None and (mine.major >= KNOWN_FROM or not any(mine.release)))
-        or (release is not None and release == public(plugin.version))
-    ]

@@ -97,8 +97,24 @@ def python_variables(host: Host) -> Iterator[Union[Finding, Facts]]:
             refusal.name,
             _("{name} is {value}, and import {module} fails with it; valid: {wanted}", **words),
         )
+    home: Optional[Finding]
+    prefix, _colon, second = host.variables.get(HOME, "").partition(":")
+    if not prefix.startswith("/"):
+        home = None
+    else:
+        end = f"python{_dotted(version)}"
+        zipped = f"{prefix}/lib/{end.replace('.', '')}.zip"
+        wanted = [[*_in_libs(prefix, f"{end}/os.py", f"{end}/os.pyc"), zipped]]
+        for folder in layout.search_path:  # one that all import, where this Python has it as a file
+            names = host.files.names(folder) if folder.endswith("/lib-dynload") else []
+            modules = [f"{end}/lib-dynload/{name}" for name in names if name.startswith("_struct.")]
+            wanted += [_in_libs(second or prefix, module) for module in modules]
+        text = _(
+            "PYTHONHOME is {value}, where Python {version} does not find its standard library: no {path}"
+        )
+        home = _without_library(host, HOME, version, text, wanted)
     for finding in (
-        _home(host, layout, version),
+        home,
         _platlibdir(host, layout, version),
         _executable(host, layout, version),
         _warnings(host),
@@ -121,21 +137,6 @@ def _value(host: Host, name: str, version: tuple[int, ...], free: bool) -> Itera
                 **words,
             ),
         )
-
-
-def _home(host: Host, layout: Layout, version: tuple[int, ...]) -> Optional[Finding]:
-    prefix, _colon, second = host.variables.get(HOME, "").partition(":")
-    if not prefix.startswith("/"):
-        return None
-    end = f"python{_dotted(version)}"
-    zipped = f"{prefix}/lib/{end.replace('.', '')}.zip"
-    wanted = [[*_in_libs(prefix, f"{end}/os.py", f"{end}/os.pyc"), zipped]]
-    for folder in layout.search_path:  # one that all import, where this Python has it as a file
-        names = host.files.names(folder) if folder.endswith("/lib-dynload") else []
-        modules = [f"{end}/lib-dynload/{name}" for name in names if name.startswith("_struct.")]
-        wanted += [_in_libs(second or prefix, module) for module in modules]
-    text = _("PYTHONHOME is {value}, where Python {version} does not find its standard library: no {path}")
-    return _without_library(host, HOME, version, text, wanted)
 
 
 def _in_libs(prefix: str, *names: str) -> list[str]:
@@ -253,7 +254,11 @@ def expected(name: str, value: str, version: tuple[int, ...], free: bool) -> Opt
     elif name == "PYTHONUTF8":
         right, wanted = value in ("0", "1"), "0, 1"
     elif name == "PYTHONIOENCODING":
-        right, wanted = _is_codec(value.partition(":")[0]), _("the name of an encoding, such as utf-8")
+        encoding, wanted = value.partition(":")[0], _("the name of an encoding, such as utf-8")
+        try:
+            right = not encoding or codecs.lookup(encoding) is not None
+        except (LookupError, ValueError):
+            right = False
     elif name == "PYTHONTRACEMALLOC":
         right = number is not None and (number <= _MOST_FRAMES or version < (3, 9))
         wanted = _("a number up to {most}", most=_MOST_FRAMES)
@@ -270,10 +275,3 @@ def expected(name: str, value: str, version: tuple[int, ...], free: bool) -> Opt
     else:  # PYTHON_GIL
         right, wanted = not new or value == "1" or (free and value == "0"), "1"
     return None if right else wanted
-
-
-def _is_codec(name: str) -> bool:
-    try:
-        return not name or codecs.lookup(name) is not None
-    except (LookupError, ValueError):
-        return False

@@ -70,45 +70,38 @@ def setuptools(host: Host) -> Iterator[Union[Finding, Facts]]:
     search_path = [folder for folder in host.interpreter.layout().search_path if folder.startswith("/")]
     there = any(module_file(host.files, folder, "pkg_resources") for folder in search_path)
     yield Facts({"setuptools": here, "pkg_resources": there})
-    readers = [_reader(host, found, file) for file, found in installed.items()]
-    if not any(readers):
+    readers = []
+    for file, copy in installed.items():
+        path = f"{copy.folder.rsplit('/', 1)[0]}/{file}"
+        entry = host.files.stat(path)
+        text = host.files.text(path, HEAD) if entry is not None and entry.is_file else None
+        line = imported(text or "")
+        if line:
+            readers.append(Reader(copy, path, line))
+    if not readers:
         raise Skip(_("nothing in {python} imports pkg_resources", python=host.interpreter.label))
     for reader in readers:
-        if reader is not None and not there:
-            yield _finding(host, reader, here)
+        if not there:
+            text = _(
+                "{name} {version} imports pkg_resources, which setuptools {setuptools} no longer contains"
+            )
+            if here is None:
+                text = _("{name} {version} imports pkg_resources, and setuptools is not installed")
+            words = {"name": reader.found.name, "version": reader.found.version, "setuptools": here}
+            from packaging.specifiers import SpecifierSet
+
+            title = _("install the last setuptools that contains pkg_resources")
+            fix: Fix = install_accepted(host, "setuptools", title, [(reader.found, SpecifierSet(LAST_WITH))])
+            yield Finding(
+                "setuptools.pkg-resources-gone",
+                text.format(**words),
+                evidence=(f"{reader.path}: {reader.line}",),
+                action=Action.CONFIG,
+                fix=fix,
+            )
 
 
 def imported(source: str) -> Optional[str]:
     """The line of a module that imports pkg_resources whenever the module is imported."""
     match = re.search(r"^(?:import pkg_resources\b|from pkg_resources\b).*", source, re.MULTILINE)
     return match[0].strip() if match else None
-
-
-def _reader(host: Host, found: Distribution, file: str) -> Optional[Reader]:
-    path = f"{found.folder.rsplit('/', 1)[0]}/{file}"
-    entry = host.files.stat(path)
-    text = host.files.text(path, HEAD) if entry is not None and entry.is_file else None
-    line = imported(text or "")
-    return Reader(found, path, line) if line else None
-
-
-def _finding(host: Host, reader: Reader, here: Optional[str]) -> Finding:
-    text = _("{name} {version} imports pkg_resources, which setuptools {setuptools} no longer contains")
-    if here is None:
-        text = _("{name} {version} imports pkg_resources, and setuptools is not installed")
-    words = {"name": reader.found.name, "version": reader.found.version, "setuptools": here}
-    return Finding(
-        "setuptools.pkg-resources-gone",
-        text.format(**words),
-        evidence=(f"{reader.path}: {reader.line}",),
-        action=Action.CONFIG,
-        fix=_install(host, reader),
-    )
-
-
-def _install(host: Host, reader: Reader) -> Fix:
-    from packaging.specifiers import SpecifierSet
-
-    title = _("install the last setuptools that contains pkg_resources")
-    fix: Fix = install_accepted(host, "setuptools", title, [(reader.found, SpecifierSet(LAST_WITH))])
-    return fix

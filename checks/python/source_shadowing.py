@@ -148,26 +148,21 @@ def _provided(host: Host, front: Front) -> dict[str, str]:
 
 
 def _hidden(host: Host, front: Front, names: Mapping[str, str], behind: Sequence[str]) -> Iterator[Finding]:
-    if names and _installed_into(host, front, behind):
-        names = {name: path for name, path in names.items() if front.certain and _is_backport(host, name)}
+    # An install folder holds metadata, or the interpreter itself searches it.
+    if names and (
+        (front.certain and any(name.endswith(("-info", ".egg")) for name in host.files.names(front.path)))
+        or host.files.real(front.path) in [host.files.real(folder) for folder in behind]
+    ):
+        version = tuple(int(part) for part in (host.interpreter.layout().version or "").split(".")[:2])
+        backports = set(BACKPORTS)
+        if version < (3, 10):
+            backports.discard("pathlib")
+        backports.discard("asyncio")
+        if host.interpreter.installed("torch") is not None:
+            backports.add("asyncio")  # of the frameworks torch alone imports it
+        names = {name: path for name, path in names.items() if front.certain and name in backports}
     for name, path in names.items():
         yield from _compared(host, front, path, name, behind)
-
-
-def _is_backport(host: Host, name: str) -> bool:
-    """Whether an installed distribution of this name is known to break an import here."""
-    if name == "asyncio":  # of the frameworks torch alone imports it
-        return host.interpreter.installed("torch") is not None
-    version = tuple(int(part) for part in (host.interpreter.layout().version or "").split(".")[:2])
-    return name in BACKPORTS and (name != "pathlib" or version >= (3, 10))
-
-
-def _installed_into(host: Host, front: Front, own: Sequence[str]) -> bool:
-    """Whether it is an install folder: it holds metadata, or the interpreter itself searches it."""
-    if front.certain and any(name.endswith(("-info", ".egg")) for name in host.files.names(front.path)):
-        return True
-    real = host.files.real(front.path)
-    return any(host.files.real(folder) == real for folder in own)
 
 
 def _compared(host: Host, front: Front, path: str, name: str, behind: Sequence[str]) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from npudoctor import (
     INFO,
     WARNING,
     Action,
+    Compared,
     Facts,
     Finding,
     Fix,
@@ -43,6 +44,7 @@ FIRST = "triton/__init__.py"
         "torch-family.other-build": ERROR,
         "torch-family.triton-mixed": WARNING,
     },
+    compares=(Compared(""),),
 )
 def torch_family(host: Host) -> Iterator[Union[Finding, Facts]]:
     """torchvision, torchaudio and triton go with the installed torch.
@@ -82,7 +84,13 @@ def torch_family(host: Host) -> Iterator[Union[Finding, Facts]]:
     if torch is None and not family and len(tritons) < 2:
         raise Skip(_("PyTorch is not installed in {python}", python=host.interpreter.label))
     yield Facts({copy.name: copy.version for copy in (*([torch] if torch else []), *family, *tritons)})
-    judged = [member for member in family if _is_judgeable(host, member, torch)]
+    # Those whose metadata or extension module says of which torch they are.
+    judged = [
+        member
+        for member in family
+        if required(member, "torch", host.interpreter.layout()) is not None
+        or (torch is not None and needed_by(host, member))
+    ]
     for member in judged:
         finding = _judge(host, member, torch)
         if finding is None and torch is not None:
@@ -98,12 +106,6 @@ def torch_family(host: Host) -> Iterator[Union[Finding, Facts]]:
                 python=host.interpreter.label,
             )
         )
-
-
-def _is_judgeable(host: Host, member: Distribution, torch: Optional[Distribution]) -> bool:
-    """Whether its metadata or its extension module says of which torch it is."""
-    named = required(member, "torch", host.interpreter.layout()) is not None
-    return named or (torch is not None and bool(needed_by(host, member)))
 
 
 def _judge(host: Host, member: Distribution, torch: Optional[Distribution]) -> Optional[Finding]:
@@ -128,6 +130,17 @@ def _judge(host: Host, member: Distribution, torch: Optional[Distribution]) -> O
     # 2.7.1.post1 where ==2.7.1 is wanted may well do.
     release = exact(wanted)
     near = release is not None and release.release == version.release
+    # pip chooses the release that goes with the torch that stays; where it may not look at what that
+    # requires, it must be told which.
+    matching: Optional[Fix]
+    title = _("install the {name} that goes with the installed torch", name=member.name)
+    if not overwritten_by_torch(host):
+        # With the build that is there: beside 2.9.0+cpu one made for CUDA does not load.
+        matching = _same_build(host, title, member, torch)
+    else:
+        requirement = _exact(host, member)
+        fix: Optional[Fix] = torch_install(host, title, requirement) if requirement else None
+        matching = fix
     return Finding(
         "torch-family.mismatch",
         _(
@@ -138,7 +151,7 @@ def _judge(host: Host, member: Distribution, torch: Optional[Distribution]) -> O
         severity=WARNING if near else ERROR,
         evidence=(member.evidence, torch.evidence),
         action=Action.CONFIG,
-        fix=_matching(host, member, torch),
+        fix=matching,
         echo_of=("torch-npu.torch-mismatch",),
     )
 
@@ -191,18 +204,6 @@ def _same_build(host: Host, title: str, member: Distribution, torch: Distributio
     return fix
 
 
-def _matching(host: Host, member: Distribution, torch: Distribution) -> Optional[Fix]:
-    """pip chooses the release that goes with the torch that stays; where it may not look at what that
-    requires, it must be told which."""
-    title = _("install the {name} that goes with the installed torch", name=member.name)
-    if not overwritten_by_torch(host):
-        # With the build that is there: beside 2.9.0+cpu one made for CUDA does not load.
-        return _same_build(host, title, member, torch)
-    requirement = _exact(host, member)
-    fix: Optional[Fix] = torch_install(host, title, requirement) if requirement else None
-    return fix
-
-
 def _exact(host: Host, member: Distribution) -> Optional[str]:
     """The release that vllm-ascend requires, if it is there and wants that very torch."""
     layout = host.interpreter.layout()
@@ -221,18 +222,7 @@ def _mixed(host: Host, triton: Distribution, ascend: Distribution) -> Finding:
     text = _("triton {triton} and triton-ascend {ascend} both fill the folder {folder}")
     if came_last is False:
         text = _("triton {triton} has overwritten files of triton-ascend {ascend} in {folder}")
-    return Finding(
-        "torch-family.triton-mixed",
-        text.format(triton=triton.version, ascend=ascend.version, folder=folder),
-        severity=INFO if came_last else WARNING,
-        evidence=(triton.evidence, ascend.evidence),
-        action=Action.NONE if came_last else Action.CONFIG,
-        fix=_one_of_them(host, triton, ascend),
-    )
-
-
-def _one_of_them(host: Host, triton: Distribution, ascend: Distribution) -> Fix:
-    """The one that this torch uses: triton where there is torch, and nothing that lets it use NPUs."""
+    # The one that this torch uses: triton where there is torch, and nothing that lets it use NPUs.
     gone, kept = triton, ascend
     if host.interpreter.version_of("torch") and not host.interpreter.version_of("torch-npu"):
         gone, kept = ascend, triton
@@ -240,7 +230,14 @@ def _one_of_them(host: Host, triton: Distribution, ascend: Distribution) -> Fix:
     if kept is ascend:
         title = with_source_of_triton(host, title, ascend.version)
     fix: Fix = pip_replace(host, title, (gone.name,), f"{kept.name}=={kept.version}")
-    return fix
+    return Finding(
+        "torch-family.triton-mixed",
+        text.format(triton=triton.version, ascend=ascend.version, folder=folder),
+        severity=INFO if came_last else WARNING,
+        evidence=(triton.evidence, ascend.evidence),
+        action=Action.NONE if came_last else Action.CONFIG,
+        fix=fix,
+    )
 
 
 def _came_last(host: Host, copy: Distribution, other: Distribution) -> Optional[bool]:

@@ -201,11 +201,25 @@ def _beside_cann(host: Host, adapter: Distribution, cann: Optional[str], path: s
 
 def _autoload_fails(host: Host, adapter: Distribution, torch: Optional[Distribution]) -> Optional[Finding]:
     """What torch_npu needs and the loader does not find, where torch loads it by itself; else None."""
-    if torch is None or not _trains_here(host) or not _loads_it(host, adapter, torch):
+    # Whether jobs are to run here, as far as was said or is seen: a login node only starts them.
+    trains_here = host.options.expect != "auto" or npu_expected(host) or gpu_here(host)
+    if torch is None or not trains_here:
+        return None
+    from npudoctor.facts.python.backends import GROUP, loads_backends  # of few
+
+    # Whether torch takes it for a back end and imports it by itself.
+    entry_points = f"{adapter.folder}/entry_points.txt"
+    if not loads_backends(host, torch) or GROUP not in (host.files.text(entry_points) or ""):
         return None
     missing = _not_found(host)
     if not missing:
         return None
+    from npudoctor.facts.python.backends import SWITCH
+
+    title = _("install CANN and source its set_env.sh; if no NPU is used, uninstall torch_npu or run this")
+    if cann_in_use(host) is not None:
+        title = _("source the set_env.sh of CANN; if no NPU is used, uninstall torch_npu or run this")
+    undo = Export(SWITCH, "1").lines()
     return Finding(
         "torch-npu.cann-missing",
         _(
@@ -216,22 +230,9 @@ def _autoload_fails(host: Host, adapter: Distribution, torch: Optional[Distribut
         ),
         evidence=(adapter.evidence, _("not found: {names}", names=", ".join(missing))),
         action=Action.CONFIG,
-        fix=_autoload_off(host),
+        fix=Fix(title, steps=(Export(SWITCH, "0"),), undo=undo, risk=Risk.MANUAL, needs_root=False),
         echo_of=CANN_CAUSES if npu_expected(host) else (),
     )
-
-
-def _trains_here(host: Host) -> bool:
-    """Whether jobs are to run here, as far as was said or is seen: a login node only starts them."""
-    return host.options.expect != "auto" or npu_expected(host) or gpu_here(host)
-
-
-def _loads_it(host: Host, adapter: Distribution, torch: Distribution) -> bool:
-    """Whether torch takes it for a back end and imports it by itself."""
-    from npudoctor.facts.python.backends import GROUP, loads_backends  # of few
-
-    entry_points = f"{adapter.folder}/entry_points.txt"
-    return loads_backends(host, torch) and GROUP in (host.files.text(entry_points) or "")
 
 
 def _not_found(host: Host) -> list[str]:
@@ -244,16 +245,6 @@ def _not_found(host: Host) -> list[str]:
         loader.open(framework.modules[-1])
         return list(dict.fromkeys(library.name for library in loader.missing[before:]))
     return []
-
-
-def _autoload_off(host: Host) -> Fix:
-    from npudoctor.facts.python.backends import SWITCH
-
-    title = _("install CANN and source its set_env.sh; if no NPU is used, uninstall torch_npu or run this")
-    if cann_in_use(host) is not None:
-        title = _("source the set_env.sh of CANN; if no NPU is used, uninstall torch_npu or run this")
-    undo = Export(SWITCH, "1").lines()
-    return Fix(title, steps=(Export(SWITCH, "0"),), undo=undo, risk=Risk.MANUAL, needs_root=False)
 
 
 def _fixes(host: Host, wanted: SpecifierSet, torch: Optional[Distribution]) -> tuple[Fix, tuple[str, ...]]:

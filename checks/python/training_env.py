@@ -11,6 +11,7 @@ from npudoctor import (
     WARNING,
     Action,
     Command,
+    Compared,
     Export,
     Facts,
     Finding,
@@ -74,6 +75,7 @@ OUT_OF_RANGE = Kind("training-env.bad-value", INFO, "out-of-range")
         "training-env.no-effect": INFO,
         "training-env.overridden": INFO,
     },
+    compares=(Compared("variables", own=("ASCEND_DEVICE_ID", "DEVICE_ID")),),
 )
 def training_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     """The job's own environment variables are what their readers understand.
@@ -122,24 +124,32 @@ def training_env(host: Host) -> Iterator[Union[Finding, Facts]]:
         version = host.interpreter.version_of(row["package"]) if "package" in row else ""
         if version is not None:
             read = True
-            finding = _judge(row, variables, version)
+            # The first thing to say of a variable whose reader is there.
+            finding: Optional[Finding]
+            value = variables[row["name"]]
+            if "until" in row and strtol(version) >= int(row["until"]):
+                finding = _finding(row, NO_EFFECT, value, version=version)
+            else:
+                beside = row.get("overridden_by", "")
+                if strtol(variables.get(beside, "")) != 0:
+                    quiet = strtol(value) == 0
+                    finding = (
+                        None
+                        if quiet
+                        else _finding(row, OVERRIDDEN, value, other=f"{beside}={variables[beside]}")
+                    )
+                else:
+                    finding = _pasted(row, value)
+                    if finding is None and "read" in row:
+                        finding = _number(row, value)
+                    elif finding is None and value and not _valid(row, value):
+                        taken = row.get("otherwise", _("the default"))
+                        finding = _finding(row, OUT_OF_RANGE, value, valid=_known(row), taken=taken)
             if finding is not None:
                 yield finding
     if not read:
         names = ", ".join(row["name"] for row in rows)
         raise Skip(_("no installed package reads {names}", names=names))
-
-
-def _judge(row: Row, variables: Mapping[str, str], version: str) -> Optional[Finding]:
-    """The first thing to say of a variable whose reader is there."""
-    value = variables[row["name"]]
-    if "until" in row and strtol(version) >= int(row["until"]):
-        return _finding(row, NO_EFFECT, value, version=version)
-    beside = row.get("overridden_by", "")
-    if strtol(variables.get(beside, "")) != 0:
-        quiet = strtol(value) == 0
-        return None if quiet else _finding(row, OVERRIDDEN, value, other=f"{beside}={variables[beside]}")
-    return _pasted(row, value) or (_number(row, value) if "read" in row else _text(row, value))
 
 
 def _pasted(row: Row, value: str) -> Optional[Finding]:
@@ -171,13 +181,6 @@ def _number(row: Row, value: str) -> Optional[Finding]:
     return _finding(row, OUT_OF_RANGE, value, valid=_known(row), taken="1")
 
 
-def _text(row: Row, value: str) -> Optional[Finding]:
-    if not value or _valid(row, value):
-        return None
-    taken = row.get("otherwise", _("the default"))
-    return _finding(row, OUT_OF_RANGE, value, valid=_known(row), taken=taken)
-
-
 def _valid(row: Row, value: str) -> bool:
     """Whether a value is valid, or nothing is known of what is."""
     if "least" in row:
@@ -199,21 +202,6 @@ def _digits(value: str) -> bool:
 def _finding(row: Row, kind: Kind, value: str, meant: str = "", **words: object) -> Finding:
     """The finding on one variable; `meant` is the value that its fix sets, else it is unset."""
     name = row["name"]
-    text = _sentence(kind.sentence).format(name=name, value=value, meant=meant, **words)
-    return Finding(
-        kind.code,
-        text,
-        severity=kind.severity,
-        evidence=(
-            f"{name}={value}",
-            _("built-in table of {as_of}: {source}", as_of=row["as_of"], source=row["source"]),
-        ),
-        action=Action.CONFIG,
-        fix=None if kind is OVERRIDDEN else _fix(name, value, meant),
-    )
-
-
-def _sentence(kind: str) -> str:
     sentences = {
         "no-effect": _("{name} is set, and has no effect in torch_npu {version}"),
         "overridden": _("{name} is {value}, which has no effect because of {other}"),
@@ -228,7 +216,18 @@ def _sentence(kind: str) -> str:
         "refused": _("{name} is {value}, and torch_npu ends the job: {says}"),
         "out-of-range": _("{name} is {value}, which is not one of {valid}; {taken} is used instead"),
     }
-    return sentences[kind]
+    text = sentences[kind.sentence].format(name=name, value=value, meant=meant, **words)
+    return Finding(
+        kind.code,
+        text,
+        severity=kind.severity,
+        evidence=(
+            f"{name}={value}",
+            _("built-in table of {as_of}: {source}", as_of=row["as_of"], source=row["source"]),
+        ),
+        action=Action.CONFIG,
+        fix=None if kind is OVERRIDDEN else _fix(name, value, meant),
+    )
 
 
 def _fix(name: str, value: str, meant: str) -> Optional[Fix]:

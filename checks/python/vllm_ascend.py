@@ -102,9 +102,34 @@ def vllm_ascend(host: Host) -> Iterator[Union[Finding, Facts]]:
     if plugin is None:
         raise Skip(_("vllm-ascend is not installed in {python}", python=host.interpreter.label))
     vllm = next(iter(host.interpreter.distributions("vllm")), None)
-    rows = _rows(host, plugin)
+    # The rows that say what this release goes with, a site's first.
+    version_number(plugin)
+    rows = [
+        row
+        for row in host.knowledge.rows("vllm_ascend", "releases")
+        if public(row["vllm_ascend"]) == public(plugin.version) and row.values.get("compatible", True)
+    ]
     yield from broken_rows(host, "vllm-ascend", "vllm_ascend")
-    yield from _requirements(host, plugin, rows)
+    # All that is not as it requires, at once; but torch beside the right torch_npu: torch-npu tells it.
+    layout = host.interpreter.layout()
+    unmet = []
+    for name in PINNED:
+        specifier = required(plugin, name, layout)
+        copy = next(iter(host.interpreter.distributions(name)), None)
+        if specifier is None:
+            continue
+        releases = [release for row in rows for release in row.texts(name.replace("-", "_"))]
+        if copy is None or not (
+            any(public(release) == public(str(version_number(copy))) for release in releases)
+            or accepts(specifier, copy.version)
+        ):
+            unmet.append(Unmet(name, specifier, copy))
+    echoing = [need for need in unmet if need.name == "torch"]
+    if echoing and "torch-npu" not in [need.name for need in unmet]:
+        yield _unmet(host, plugin, echoing, ("torch-npu.torch-mismatch", "torch-npu.torch-missing"))
+        unmet = [need for need in unmet if need.name != "torch"]
+    if unmet:
+        yield _unmet(host, plugin, unmet, ())
     finding = _beside_vllm(host, plugin, vllm, rows)
     if finding is not None:
         yield finding
@@ -121,38 +146,10 @@ def vllm_ascend(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield replace(finding, echo_of=("torch-npu.cann-not-listed",))
 
 
-def _rows(host: Host, plugin: Distribution) -> list[Row]:
-    """The rows that say what this release goes with, a site's first."""
-    version_number(plugin)
-    return [
-        row
-        for row in host.knowledge.rows("vllm_ascend", "releases")
-        if public(row["vllm_ascend"]) == public(plugin.version) and row.values.get("compatible", True)
-    ]
-
-
-def _requirements(host: Host, plugin: Distribution, rows: list[Row]) -> Iterator[Finding]:
-    """All that is not as it requires, at once; but torch beside the right torch_npu: torch-npu tells it."""
-    layout = host.interpreter.layout()
-    unmet = []
-    for name in PINNED:
-        specifier = required(plugin, name, layout)
-        copy = next(iter(host.interpreter.distributions(name)), None)
-        if specifier is not None and not (copy and _suits(copy, name, specifier, rows)):
-            unmet.append(Unmet(name, specifier, copy))
-    echoing = [need for need in unmet if need.name == "torch"]
-    if echoing and "torch-npu" not in [need.name for need in unmet]:
-        yield _unmet(host, plugin, echoing, ("torch-npu.torch-mismatch", "torch-npu.torch-missing"))
-        unmet = [need for need in unmet if need.name != "torch"]
-    if unmet:
-        yield _unmet(host, plugin, unmet, ())
-
-
 def _unmet(host: Host, plugin: Distribution, unmet: Sequence[Unmet], echo_of: tuple[str, ...]) -> Finding:
     wanted = [f"{need.name}{need.specifier}" for need in unmet]
-    absent = _("{name} is not installed")
     lines = [
-        f"{line}: {need.found.evidence if need.found else absent.format(name=need.name)}"
+        f"{line}: " + (need.found.evidence if need.found else _("{name} is not installed", name=need.name))
         for line, need in zip(wanted, unmet)
     ]
     return Finding(
@@ -182,13 +179,6 @@ def _as_required(host: Host, unmet: Sequence[Unmet]) -> Fix:
     lines = [("install", "--no-deps", *part) for part in (others, triton) if part]
     fix: Fix = pip_fix(host, title, *lines)
     return fix
-
-
-def _suits(copy: Distribution, name: str, specifier: SpecifierSet, rows: list[Row]) -> bool:
-    version = version_number(copy)
-    releases = [release for row in rows for release in row.texts(name.replace("-", "_"))]
-    alike = any(public(release) == public(str(version)) for release in releases)
-    return alike or accepts(specifier, copy.version)
 
 
 def _weight(copy: Optional[Distribution], name: str, specifier: SpecifierSet) -> Severity:

@@ -25,15 +25,13 @@ def fast_links(host: Host) -> list[Link]:
     links = []
     for interface in host.network.interfaces():
         folder = f"{NET}/{interface.name}"
-        if interface.kind or interface.inner or not interface.alive or not _is_card(host, folder):
+        if interface.kind or interface.inner or not interface.alive:
+            continue
+        if read_or_empty(host, f"{folder}/type") != ETHERNET:
+            continue
+        if host.running_files.stat(f"{folder}/device") is None:
             continue
         speed = host.network.link_settings(interface.name).speed
         if speed >= FAST:
             links.append(Link(interface.name, interface.master or interface.name, speed))
     return links
-
-
-def _is_card(host: Host, folder: str) -> bool:
-    if read_or_empty(host, f"{folder}/type") != ETHERNET:
-        return False
-    return host.running_files.stat(f"{folder}/device") is not None

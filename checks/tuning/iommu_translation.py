@@ -64,6 +64,21 @@ def iommu_translation(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts({"groups": kinds})
     translated = [card for card, kind in kinds.items() if kind and kind != IDENTITY]
     if translated:
+        # The title and the lines: by grubby where it is installed, else in words.
+        remedy: tuple[str, list[Command]]
+        word = "iommu=pt" if host.system.machine == "x86_64" else "iommu.passthrough=1"
+        if not host.commands.find("grubby"):
+            remedy = (
+                _(
+                    "add {word} to GRUB_CMDLINE_LINUX in /etc/default/grub, run update-grub, and reboot",
+                    word=word,
+                ),
+                [],
+            )
+        else:
+            start = ("grubby", "--update-kernel=ALL")
+            step = Command((*start, f"--args={word}"), undo=(*start, f"--remove-args={word}"))
+            remedy = _("pass them through from the next boot on"), [step]
         yield advise(
             host,
             "iommu-translation.on",
@@ -71,18 +86,6 @@ def iommu_translation(host: Host) -> Iterator[Union[Finding, Facts]]:
                 "memory accesses of {count} accelerators are translated by the IOMMU, not passed through",
                 count=len(translated),
             ),
-            *_remedy(host),
+            *remedy,
             *(f"{card}: {kinds[card]}" for card in translated[:8]),
         )
-
-
-def _remedy(host: Host) -> tuple[str, list[Command]]:
-    """The title and the lines: by grubby where it is installed, else in words."""
-    word = "iommu=pt" if host.system.machine == "x86_64" else "iommu.passthrough=1"
-    if not host.commands.find("grubby"):
-        return _(
-            "add {word} to GRUB_CMDLINE_LINUX in /etc/default/grub, run update-grub, and reboot", word=word
-        ), []
-    start = ("grubby", "--update-kernel=ALL")
-    step = Command((*start, f"--args={word}"), undo=(*start, f"--remove-args={word}"))
-    return _("pass them through from the next boot on"), [step]

@@ -50,7 +50,14 @@ def irq_affinity(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     if len(numa_nodes(host)) < 2:
         raise Skip(_("this machine has one NUMA node"))
-    links = [(link, _cpus_beside(host, link)) for link in fast_links(host)]
+    # The CPUs of the node of its card, as the kernel lists them; none where it has no node.
+    links = []
+    for link in fast_links(host):
+        node = read_or_empty(host, f"{NET}/{link.name}/device/numa_node")
+        cpus = ""
+        if node.isascii() and node.isdigit():
+            cpus = read_or_empty(host, f"{NODES}/node{node}/cpulist")
+        links.append((link, cpus))
     beside = [(link, cpus) for link, cpus in links if cpus]
     if not beside:
         raise Skip(_("no Ethernet port of 25 Gb/s or more whose NUMA node is known"))
@@ -59,14 +66,22 @@ def irq_affinity(host: Host) -> Iterator[Union[Finding, Facts]]:
         far = _far(host, link, cpus)
         counts[link.name] = len(far)
         if far:
-            yield _finding(host, link, cpus, far)
+            finding: Finding = advise(
+                host,
+                "irq-affinity.other-node",
+                _(
+                    "{count} interrupts of {port} are handled by CPUs of another NUMA node than its card's "
+                    "({cpus})",
+                    count=len(far),
+                    port=link.name,
+                    cpus=cpus,
+                ),
+                _("bind them to the card's node; a running irqbalance would move them again: stop it before"),
+                [Command(("sh", "-c", _bound(dict.fromkeys(far, cpus))), undo=("sh", "-c", _bound(far)))],
+                *(f"IRQ {number}: {allowed}" for number, allowed in list(far.items())[:8]),
+            )
+            yield finding
     yield Facts({"elsewhere": counts})
-
-
-def _cpus_beside(host: Host, link: Link) -> str:
-    """The CPUs of the node of its card, as the kernel lists them; empty where it has no node."""
-    node = read_or_empty(host, f"{NET}/{link.name}/device/numa_node")
-    return read_or_empty(host, f"{NODES}/node{node}/cpulist") if node.isascii() and node.isdigit() else ""
 
 
 def _far(host: Host, link: Link, cpus: str) -> dict[int, str]:
@@ -79,23 +94,6 @@ def _far(host: Host, link: Link, cpus: str) -> dict[int, str]:
         if allowed and not expand(now or allowed) <= near:
             far[number] = allowed
     return far
-
-
-def _finding(host: Host, link: Link, cpus: str, far: dict[int, str]) -> Finding:
-    finding: Finding = advise(
-        host,
-        "irq-affinity.other-node",
-        _(
-            "{count} interrupts of {port} are handled by CPUs of another NUMA node than its card's ({cpus})",
-            count=len(far),
-            port=link.name,
-            cpus=cpus,
-        ),
-        _("bind them to the card's node; a running irqbalance would move them again: stop it before"),
-        [Command(("sh", "-c", _bound(dict.fromkeys(far, cpus))), undo=("sh", "-c", _bound(far)))],
-        *(f"IRQ {number}: {allowed}" for number, allowed in list(far.items())[:8]),
-    )
-    return finding
 
 
 def _bound(wanted: dict[int, str]) -> str:

@@ -57,8 +57,14 @@ def network_buffers(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not links:
         raise Skip(_("no Ethernet port of 25 Gb/s or more is up here"))
     fastest = max(links, key=lambda link: link.speed)
-    found = {name: read_setting(host, _path(name)) for name in NAMES}
-    limits = {name: _largest(value) for name, value in found.items()}
+    settings = {name: read_setting(host, _path(name)) for name in NAMES}
+    limits: dict[str, Optional[int]] = {}
+    for name, value in settings.items():
+        words = value.split()
+        known = len(words) == 3 and all(
+            word.isascii() and word.isdigit() and len(word) < 16 for word in words
+        )
+        limits[name] = int(words[2]) if known else None  # the third of three numbers, in bytes
     unread = [name for name, limit in limits.items() if limit is None]
     if unread:
         raise Unknown(_("{path} does not hold three numbers", path=_path(unread[0])))
@@ -68,6 +74,9 @@ def network_buffers(host: Host) -> Iterator[Union[Finding, Facts]]:
         if limit is not None and limit // 2 < bytes_a_second * ROUND_TRIP:
             words = {"port": fastest.name, "speed": f"{fastest.speed / 1000:g}", "name": name}
             time = f"{limit / 2 / bytes_a_second * 1000:.2g}"
+            # The same with the smallest usual size that suffices; more than the largest is nobody's advice.
+            least = 2 * bytes_a_second * ROUND_TRIP
+            size = next((step for step in STEPS if step >= least), STEPS[-1])
             yield advise(
                 host,
                 "network-buffers.small",
@@ -79,23 +88,9 @@ def network_buffers(host: Host) -> Iterator[Union[Finding, Facts]]:
                     size=size_text(limit),
                 ),
                 _("allow more until the next boot, if jobs here send much over TCP"),
-                [SetKernel(name, _raised(found[name], 2 * bytes_a_second * ROUND_TRIP), found[name])],
+                [SetKernel(name, " ".join([*settings[name].split()[:2], str(size)]), settings[name])],
             )
 
 
 def _path(name: str) -> str:
     return "/proc/sys/" + name.replace(".", "/")
-
-
-def _largest(value: str) -> Optional[int]:
-    """The third of three numbers, in bytes."""
-    words = value.split()
-    if len(words) != 3 or not all(word.isascii() and word.isdigit() and len(word) < 16 for word in words):
-        return None
-    return int(words[2])
-
-
-def _raised(value: str, least: float) -> str:
-    """The same with the smallest usual size that suffices; more than the largest is nobody's advice."""
-    size = next((step for step in STEPS if step >= least), STEPS[-1])
-    return " ".join([*value.split()[:2], str(size)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Optional, Union
+from typing import Union
 
 from npudoctor import INFO, Facts, Finding, Host, Scope, Skip, _, change_variable, check
 
@@ -57,7 +57,10 @@ def omp_threads(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("one rank runs here: all CPUs are its own"))
     cpus = host.resources.cpus(host.options.env_of)
     value = host.variables.get(NAME, "").strip()
-    threads = _threads(value)
+    # The first of a list of numbers from 1, one for each level; None for what OpenMP does not know.
+    levels = [level.strip() for level in value.split(",")]
+    known = all(level.isascii() and level.isdigit() and int(level[:9]) for level in levels)
+    threads = int(levels[0][:9]) if known else None
     yield Facts({"cpus": cpus, "ranks": ranks, "threads": threads})
     words = {"name": NAME, "value": value, "cpus": cpus, "ranks": ranks}
     if not value:
@@ -100,11 +103,3 @@ def _ranks(host: Host) -> int:
         if value.isascii() and value.isdigit():
             return int(value[:6])
     return len(host.npus.nodes) or len(host.gpus.nodes)
-
-
-def _threads(value: str) -> Optional[int]:
-    """The first of a list of numbers from 1, one for each level; None for what OpenMP does not know."""
-    words = [word.strip() for word in value.split(",")]
-    if not all(word.isascii() and word.isdigit() and int(word[:9]) for word in words):
-        return None
-    return int(words[0][:9])

@@ -96,7 +96,8 @@ def swap_space(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def parse_swaps(text: str) -> Union[list[Area], None]:
-    """/proc/swaps: path, type, size and used in KiB, priority; None for what does not read so."""
+    """/proc/swaps: path, type, size and used in KiB, priority; None for what does not read so. psutil tells
+    their sum alone."""
     areas = []
     for line in text.splitlines()[1:]:
         words = line.split()

@@ -12,7 +12,18 @@ if TYPE_CHECKING:
     from npudoctor.checking.check import Check, Skip, Unknown, check
     from npudoctor.core.marks import FileMark
     from npudoctor.core.messages import _, ngettext
-    from npudoctor.core.model import Action, Facts, Finding, Fix, Risk, Scope, Severity, Status, Step
+    from npudoctor.core.model import (
+        Action,
+        Compared,
+        Facts,
+        Finding,
+        Fix,
+        Risk,
+        Scope,
+        Severity,
+        Status,
+        Step,
+    )
     from npudoctor.fixing.steps.commands import change_variable
     from npudoctor.fixing.steps.steps import (
         Command,
@@ -48,6 +59,7 @@ _HOME = {
     "npudoctor.core.messages": ("_", "ngettext"),
     "npudoctor.core.model": (
         "Action",
+        "Compared",
         "Facts",
         "Finding",
         "Fix",
@@ -73,6 +85,7 @@ __all__ = [
     "Action",
     "Check",
     "Command",
+    "Compared",
     "Export",
     "Facts",
     "FileMark",

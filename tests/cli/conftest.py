@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.support.marks import marking
 
 from .command import Npudoctor
+
+pytest_itemcollected = marking("whole")
 
 
 @pytest.fixture

@@ -120,7 +120,8 @@ def start(shell: str, place: Path) -> Terminal:
 
 
 def test_tab_completes_on_a_terminal(shell: str, place: Path) -> None:
-    """What a person gets: the word is typed to its end. Here npudoctor is a function that says its words."""
+    """What a person gets: the word is typed to its end. Here npudoctor is a function that says its words.
+    `until` fails when the whole word has not come after half a minute."""
     with start(shell, place) as terminal:
         for typed, whole in (
             ("expl", "explain"),

@@ -11,6 +11,8 @@ from jsonschema import Draft202012Validator
 
 from .command import Npudoctor
 
+pytestmark = pytest.mark.once
+
 
 def test_the_list_says_all_about_each_check(npudoctor: Npudoctor) -> None:
     npudoctor.drop_in("mine", title="Mine is fine")

@@ -73,6 +73,7 @@ def test_its_working_directory_counts(npudoctor: Npudoctor, tmp_path: Path) -> N
     ],
 )
 def test_no_such_process(npudoctor: Npudoctor, told: str, said: str) -> None:
+    """`refused` fails at any other status than 64, at an answer, and at other words."""
     refused(npudoctor(*ASKED, "--env-of", told), said)
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from npudoctor.cli.app import command_line
-from npudoctor.cli.companions.examples import EXAMPLES
+from npudoctor.cli.arguments.examples import EXAMPLES
+from npudoctor.cli.arguments.fleet_commands import HIDDEN
 from npudoctor.cli.companions.grammar import Command, all_commands, command_tree, known_words
-from npudoctor.cli.fleet.commands import HIDDEN
 from npudoctor.rehearsal.faults import FAULTS
 from npudoctor.render.columns import width
 

@@ -188,7 +188,7 @@ def stranger(npudoctor: Npudoctor, limit: str, *words: str) -> Done:
 
 @pytest.mark.needs_root
 def test_a_user_without_a_name_and_without_home(npudoctor: Npudoctor) -> None:
-    rows(stranger(npudoctor, "", "check", "--format", "json"))
+    assert rows(stranger(npudoctor, "", "check", "--format", "json"))
 
 
 @pytest.mark.needs_root

@@ -16,6 +16,8 @@ import pytest
 from .command import Npudoctor, heed_signals
 from .running import quiet_machine, wait_for
 
+pytestmark = pytest.mark.once
+
 # Sets what torchrun sets, starts the ranks as children of its own, and says how each ended.
 LAUNCHER = """
 import json, os, subprocess, sys, time

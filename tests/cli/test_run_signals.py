@@ -17,6 +17,8 @@ from .command import Npudoctor, heed_signals
 from .running import children, job, job_of, quiet_machine, wait_for
 from .test_signals import gone
 
+pytestmark = pytest.mark.once
+
 LONG = "1000000"
 
 

@@ -136,6 +136,7 @@ def test_stop_and_go_on(run: Npudoctor, shell: Shell, through: str) -> None:
 
 
 def test_reading_in_the_background_stops_both_until_fg(run: Npudoctor, shell: Shell) -> None:
+    """`until` fails when the job is not stopped, does not get the word, or ends with another status."""
     shell.type(line(run, "bash", "-c", "read word; echo got $word") + " &\n")
     shell.until("READY> ")
     # A busy machine: the shell tells of a stopped job when it asks for the next line.
@@ -150,6 +151,7 @@ def test_reading_in_the_background_stops_both_until_fg(run: Npudoctor, shell: Sh
 
 
 def test_the_job_has_the_terminal(run: Npudoctor, shell: Shell) -> None:
+    """`until` fails when the job sees no terminal, is not in its foreground, or gets no word."""
     code = "import os; print([os.isatty(n) for n in (0, 1, 2)], os.tcgetpgrp(0) == os.getpgrp())"
     code += "; print(input()[::-1])"
     shell.type(line(run, sys.executable, "-c", code) + "\n")
@@ -159,6 +161,7 @@ def test_the_job_has_the_terminal(run: Npudoctor, shell: Shell) -> None:
 
 
 def test_a_shell_as_the_job_controls_its_own_jobs(run: Npudoctor, shell: Shell) -> None:
+    """`until` fails when Ctrl-Z stops more than the inner job, or the shell's status is lost."""
     shell.type("PS1='INNER> ' " + line(run, "bash", "--norc", "--noprofile", "-i") + "; echo status $?\n")
     shell.until("INNER> $")
     shell.type("sleep 300\n")

@@ -15,6 +15,8 @@ import pytest
 
 from .command import Npudoctor
 
+pytestmark = pytest.mark.once
+
 DOCS = Path(__file__).parents[2] / "docs"
 SCHEMAS = {
     path.name[: -len("-1.json")]: json.loads(path.read_text("utf-8"))

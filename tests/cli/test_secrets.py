@@ -5,9 +5,12 @@ from __future__ import annotations
 import tarfile
 from pathlib import Path
 
+import pytest
 from tests.support import secret_forms as forms
 
 from .command import Npudoctor
+
+pytestmark = pytest.mark.once
 
 PLANTED = {
     "HTTPS_PROXY": f"http://bob:{forms.WORD}@proxy:3128",

@@ -15,6 +15,8 @@ from jsonschema import Draft202012Validator
 
 from .command import Npudoctor
 
+pytestmark = pytest.mark.once
+
 STRANGER = 12345
 SECRET = "hunter2-AB12cd34EF"  # noqa: S105
 

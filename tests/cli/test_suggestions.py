@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from npudoctor.cli.arguments.suggestions import near_names
 from npudoctor.cli.companions.grammar import known_words
+from npudoctor.cli.suggestions import near_names
 from npudoctor.rehearsal.faults import FAULTS
 
 from .command import Npudoctor

@@ -23,6 +23,8 @@ from npudoctor.testing import Asked
 from ..cli.command import Npudoctor  # noqa: TID252
 from ..speaking import scene_of  # noqa: TID252
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(__file__).resolve().parents[2]
 CATALOGUE = ROOT / "src/npudoctor/locale/zh_CN/LC_MESSAGES/npudoctor.po"
 MANUALS = CATALOGUE.with_name("manuals.po")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -78,3 +80,22 @@ def test_checks_end_as_unknown_where_no_thread_begins(monkeypatch: pytest.Monkey
     assert time.monotonic() - started < 10
     assert [row.status for row in rows] == [Status.UNKNOWN] * 3
     assert all(row.reason and "ulimit -u or -v" in row.reason for row in rows)
+
+
+NAMED = """
+import threading, time
+from npudoctor.core import threads
+done = threading.Event()
+threads.start_thread(lambda: (threading.current_thread(), done.set()))
+done.wait()
+until = time.monotonic() + 10
+while threads._running and time.monotonic() < until:
+    time.sleep(0.01)
+print(threads.any_left())
+"""
+
+
+def test_a_thread_that_ended_is_not_left_though_it_asked_who_it_is() -> None:
+    """psutil does so when it is imported; the process would end without removing what it unpacked."""
+    done = subprocess.run([sys.executable, "-c", NAMED], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("False\n", "")

@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.support.marks import marking
 
 from ..cli.command import Npudoctor  # noqa: TID252
+
+pytest_itemcollected = marking("once", "whole")
 
 
 @pytest.fixture

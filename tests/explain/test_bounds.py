@@ -20,6 +20,8 @@ from npudoctor.explain.reading.gather import gathered
 from npudoctor.explain.scanning import scan
 from npudoctor.explain.signatures.signatures import built_in
 
+pytestmark = pytest.mark.once
+
 ENGINE: Engine = engine_of(built_in())
 LINE = "ImportError: libhccl.so: cannot open shared object file: No such file or directory\n"
 NEAR = b"ImportError: libhcc.so: cannot open shared object file: No such\n"
@@ -28,7 +30,7 @@ NEAR = b"ImportError: libhcc.so: cannot open shared object file: No such\n"
 def explained(*words: Path, seconds: float = 60.0) -> Explanation:
     inputs = gathered([str(word) for word in words], time.monotonic(), seconds)
     evidence = ENGINE.logs(inputs.walk.logs, until=inputs.until)
-    return explanation(ENGINE.judged(evidence), evidence, 0.1, inputs.walk.problems)
+    return explanation(ENGINE.judge(evidence), evidence, 0.1, inputs.walk.problems)
 
 
 @pytest.fixture
@@ -155,7 +157,7 @@ def test_time_that_is_over_at_once_is_never_clean(tmp_path: Path) -> None:
         (tmp_path / f"{number}.log").write_text("quiet\n")
     inputs = gathered([str(tmp_path)], time.monotonic(), 60)
     evidence = ENGINE.logs(inputs.walk.logs, until=time.monotonic())
-    found = explanation(ENGINE.judged(evidence), evidence, 0.1)
+    found = explanation(ENGINE.judge(evidence), evidence, 0.1)
     assert len(evidence) == 2000 and found.verdict == "unknown" and len(found.unread) == 2000
 
 

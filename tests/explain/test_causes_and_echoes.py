@@ -18,7 +18,7 @@ STEPS = "".join(f"reading part {n} of the data\n" for n in range(120))
 
 
 def judged(log: str) -> Judgement:
-    return ENGINE.judged([ENGINE.text(log)])
+    return ENGINE.judge([ENGINE.text(log)])
 
 
 def best(log: str) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from npudoctor.explain.reading.reading import sample_of
 from npudoctor.explain.reading.walk import Log
 from npudoctor.explain.scanning.evidence import Evidence
 from npudoctor.explain.scanning.fast import Fast, fast
-from npudoctor.explain.scanning.gate import gated
+from npudoctor.explain.scanning.gate import gate_for
 from npudoctor.explain.scanning.matching import Matcher, Plain
 from npudoctor.explain.scanning.scan import Scan
 from npudoctor.explain.signatures.pieces import Sample
@@ -65,7 +65,7 @@ def plainly(evidence: Evidence) -> Any:
     """All that a judgement rests on."""
     found = {
         owner: (one.count, sorted(one.ranks.items(), key=repr), one.last and one.last.line)
-        for owner, one in evidence.found.items()
+        for owner, one in evidence.matches.items()
     }
     return (
         found,
@@ -99,7 +99,7 @@ def test_a_gate_hides_nothing(quick: Fast, tmp_path: Path, built: bool) -> None:
     assert full is not None
     seen = sample_of([Log(str(sample), sample.stat().st_size, 2026)])
     full.suit(seen)
-    gate = gated(full, table, seen)
+    gate = gate_for(full, table, seen)
     quiet = b"[INFO] GE(1,python): nothing to see in this line, really nothing\n" * 3000
     for content in mixtures(60):
         whole = quiet + content + quiet
@@ -113,7 +113,7 @@ def test_every_signature_is_found_by_the_scan_as_by_itself() -> None:
             evidence = Scan(TABLE, plain, "-", 2026).of([example.log.encode()])
             aside = {role for one, role in evidence.aside if one == owner}
             lacks = not signature.within and signature.near and 1 not in aside
-            found = owner in evidence.found and not lacks and 2 not in aside
+            found = owner in evidence.matches and not lacks and 2 not in aside
             wanted = example.match and not signature.fallback  # for those no scan looks
             assert found is wanted, (signature.id, example.log)
 
@@ -132,9 +132,9 @@ def test_what_is_everywhere_is_looked_for_by_another_part(quick: Fast) -> None:
     flood = (line * 9000).encode()
     adapted, plain = fast(TABLE), Plain(TABLE)
     assert adapted is not None
-    often = len(adapted.found(flood))
-    adapted.found(flood)
-    assert len(adapted.found(flood)) < often / 2
+    often = len(adapted.find(flood))
+    adapted.find(flood)
+    assert len(adapted.find(flood)) < often / 2
     for content in ("\n".join(LOGS).encode(), *mixtures(40)):
         assert said(adapted, content) == said(plain, content)
 

@@ -46,7 +46,7 @@ def spots(judgement: Judgement) -> Iterator[Spot]:
 def test_evidence_is_the_text_at_its_line(seed: int) -> None:
     text = log(seed)
     lines = [line.replace("\x1b[31m", "") for line in text.split("\n")]
-    for spot in spots(ENGINE.judged([ENGINE.text(text)])):
+    for spot in spots(ENGINE.judge([ENGINE.text(text)])):
         line = lines[spot.seen.line - 1].strip()
         # A message over several lines is shown as one.
         assert spot.seen.text and (spot.seen.text in line or bare(line).strip()[:40] in spot.seen.text)
@@ -55,6 +55,6 @@ def test_evidence_is_the_text_at_its_line(seed: int) -> None:
 def test_a_later_hit_that_counts_has_its_own_words() -> None:
     failure = "RuntimeError: NPU out of memory. Tried to allocate {} MiB\n"
     log = failure.format(1) + "Training finished\n" + "quiet\n" * 30 + failure.format(2)
-    (best, *_others) = ENGINE.judged([ENGINE.text(log)]).diagnoses
+    (best, *_others) = ENGINE.judge([ENGINE.text(log)]).diagnoses
     assert best.first is not None
     assert (best.first.seen.line, best.first.seen.text) == (33, failure.format(2).strip())

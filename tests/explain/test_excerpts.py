@@ -39,7 +39,7 @@ def taken(folder: Path, redactor: Redactor, change: str = "") -> dict[str, Excer
     walk = Walk()
     walk.folder(str(folder))
     evidence = ENGINE.logs(walk.logs)
-    judged = ENGINE.judged(evidence)
+    judged = ENGINE.judge(evidence)
     if change:
         (folder / "new").write_text("another")
         (folder / "new").rename(folder / change)

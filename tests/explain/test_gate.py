@@ -8,14 +8,16 @@ import pytest
 
 from npudoctor.explain.scanning import gate
 from npudoctor.explain.scanning.fast import fast
-from npudoctor.explain.scanning.gate import gated
+from npudoctor.explain.scanning.gate import gate_for
 from npudoctor.explain.scanning.scan import Scan, ends_in
 from npudoctor.explain.signatures import pieces
 from npudoctor.explain.signatures.patterns import Literal
 from npudoctor.explain.signatures.pieces import Sample
 from npudoctor.explain.signatures.prepared import FILE, _read
 from npudoctor.explain.signatures.signatures import built_in
-from npudoctor.explain.signatures.table import Table, joined, table_of
+from npudoctor.explain.signatures.table import Table, join_searches, table_of
+
+pytestmark = pytest.mark.once
 
 SAMPLE = Sample(
     b"[INFO] HCCL(1,python): error code is 0, memory of device 3, connected to port 29500\n" * 200
@@ -26,7 +28,7 @@ QUIET = b"[INFO] GE(1,python): nothing to see in this line, really nothing\n"
 def table() -> Table:
     """As the package was built; else as it is worked out here."""
     built = _read(FILE)
-    return table_of(built_in()) if built is None else joined(built.marks, built.entries, built.pieces)
+    return table_of(built_in()) if built is None else join_searches(built.marks, built.entries, built.pieces)
 
 
 @pytest.mark.parametrize("dear", [20_000, -1], ids=["asked one by one", "asked for all"])
@@ -37,15 +39,15 @@ def test_what_is_behind_the_gate_is_found_either_way(dear: int, monkeypatch: pyt
     full, alone = fast(whole), fast(whole)
     assert full is not None
     assert alone is not None
-    matcher = gated(full, whole, SAMPLE)
+    matcher = gate_for(full, whole, SAMPLE)
     examples = [one.log.encode() for signature in whole.signatures for one in signature.examples]
     examples = examples or [one.log.encode() for signature in built_in() for one in signature.examples]
     for log in random.Random(5).sample(examples, 150):  # noqa: S311  (the same logs every time)
         content = QUIET * 200 + log + b"\n" + QUIET * 200
         ours = Scan(whole, matcher, "rank_1.log", 2026).of([content])
         theirs = Scan(whole, alone, "rank_1.log", 2026).of([content])
-        assert {owner: one.count for owner, one in ours.found.items()} == {
-            owner: one.count for owner, one in theirs.found.items()
+        assert {owner: one.count for owner, one in ours.matches.items()} == {
+            owner: one.count for owner, one in theirs.matches.items()
         }
         assert (ours.counts, ours.aside, ours.lines) == (theirs.counts, theirs.aside, theirs.lines)
 
@@ -57,9 +59,9 @@ def test_much_that_is_seen_is_looked_at_as_a_whole() -> None:
     assert full is not None
     assert alone is not None
     flood = b"[ERROR] GE(1,python): EZ9999: Inner Error! E19999, EF1003\n" * 400
-    found = gated(full, whole, SAMPLE).found(flood)
+    found = gate_for(full, whole, SAMPLE).find(flood)
     owners = {owner for number, _end in found for owner in full.owners[number]}
-    assert owners >= {owner for number, _end in alone.found(flood) for owner in alone.owners[number]}
+    assert owners >= {owner for number, _end in alone.find(flood) for owner in alone.owners[number]}
 
 
 def test_codes_share_pieces() -> None:

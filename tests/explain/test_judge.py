@@ -22,7 +22,7 @@ KeyError: 'lr'
 
 
 def judged(*logs: tuple[str, str]) -> Judgement:
-    return ENGINE.judged([ENGINE.text(log, path) for path, log in logs])
+    return ENGINE.judge([ENGINE.text(log, path) for path, log in logs])
 
 
 def best(judgement: Judgement) -> tuple[str, str]:
@@ -63,7 +63,7 @@ def test_the_launcher_names_the_rank() -> None:
     )
     evidence = ENGINE.text(log)
     assert evidence.root == 5
-    judgement = ENGINE.judged([evidence])
+    judgement = ENGINE.judge([evidence])
     assert best(judgement) == ("environment", "loader-cann-library")
     assert judgement.diagnoses[-1].signature.id == "launcher-torchrun"
 
@@ -157,10 +157,10 @@ def test_a_job_that_went_on_is_clean(log: str) -> None:
 
 def test_nothing_is_well_that_was_not_read() -> None:
     empty = ENGINE.text("")
-    assert explanation(ENGINE.judged([empty]), [empty], 0.1).verdict == "unknown"
+    assert explanation(ENGINE.judge([empty]), [empty], 0.1).verdict == "unknown"
     well = ENGINE.text("Training finished\n")
-    assert explanation(ENGINE.judged([well]), [well], 0.1).verdict == "clean"
-    found = explanation(ENGINE.judged([well]), [well], 0.1, unread=[("rank_1.log", "gone")])
+    assert explanation(ENGINE.judge([well]), [well], 0.1).verdict == "clean"
+    found = explanation(ENGINE.judge([well]), [well], 0.1, unread=[("rank_1.log", "gone")])
     assert (found.verdict, found.exit_code) == ("unknown", 1) and "could not" in found.msg
 
 
@@ -183,7 +183,7 @@ def test_near_and_without_of_a_whole_file() -> None:
     lines = "frobnicator failed\ngargoyle failed\nbasilisk failed\n"
 
     def ids(log: str) -> list[str]:
-        return [one.signature.id for one in engine.judged([engine.text(log)]).diagnoses]
+        return [one.signature.id for one in engine.judge([engine.text(log)]).diagnoses]
 
     assert ids(lines) == ["gargoyle"]
     assert ids(lines + "  quiet\n" * 500_000 + "a tuning fork\n") == ["frobnicator"]

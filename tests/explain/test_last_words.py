@@ -18,7 +18,7 @@ TRAINED = "".join(f"epoch: 1 step: {number} loss: 0.5\n" for number in range(30)
 
 
 def judged(log: str) -> Judgement:
-    return ENGINE.judged([ENGINE.text(log)])
+    return ENGINE.judge([ENGINE.text(log)])
 
 
 @pytest.mark.parametrize(

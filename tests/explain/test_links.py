@@ -19,7 +19,7 @@ from npudoctor.core.redact.redactor import Redactor
 from npudoctor.explain.engine import Engine, engine_of
 from npudoctor.explain.excerpts import excerpts
 from npudoctor.explain.reading import walk as walks
-from npudoctor.explain.reading.opening import Opener, Unreadable, named
+from npudoctor.explain.reading.opening import Opener, Unreadable, open_named
 from npudoctor.explain.reading.walk import Log, Walk
 from npudoctor.explain.signatures.signatures import built_in
 
@@ -207,7 +207,7 @@ def test_a_bundle_holds_only_what_was_read(folder: Path) -> None:
     path = logs / "one.log"
     path.write_text("RuntimeError: out of tune\n")
     (log,) = walked(logs).logs
-    judgement = ENGINE.judged(ENGINE.logs([log]))
+    judgement = ENGINE.judge(ENGINE.logs([log]))
     known = {log.path: log}
     (one,) = excerpts(judgement.diagnoses, judgement.errors, known, Redactor())
     assert "out of tune" in one.text and not one.missing
@@ -230,15 +230,15 @@ def test_root_follows_a_named_link_only_to_what_belongs_to_whose_link_it_is(fold
     subprocess.run(["chown", "-Rh", str(USER), str(theirs)], check=True)
     (folder / "ours.log").symlink_to(secret)
     for name in ("theirs/mine.log", "ours.log", "theirs/logs/../logs/one.log"):
-        os.close(named(str(folder / name)))
+        os.close(open_named(str(folder / name)))
     for name in ("theirs/secret.log", "theirs/folder", "theirs/folder/secret.log"):
         with pytest.raises(Unreadable, match=f"uid {USER}"):
-            named(str(folder / name))
+            open_named(str(folder / name))
         with pytest.raises(Unreadable):
             Opener().open(str(folder / name))
     with pytest.raises(OSError, match="symbolic"):
         (folder / "loop").symlink_to("loop")
-        named(str(folder / "loop"))
+        open_named(str(folder / "loop"))
 
 
 @pytest.mark.needs_root

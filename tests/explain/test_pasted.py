@@ -36,7 +36,7 @@ def wrapped(log: str, width: int = 60) -> str:
 
 
 def judged(log: str) -> Judgement:
-    return ENGINE.judged([ENGINE.text(log)])
+    return ENGINE.judge([ENGINE.text(log)])
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,8 @@ from npudoctor.explain.signatures.signatures import built_in
 from npudoctor.explain.signatures.table import Table, table_of
 from npudoctor.knowledge.site import Knowledge
 
+pytestmark = pytest.mark.once
+
 NONE = Knowledge("")
 ROOT = Path(__file__).parents[2]
 EXPLAIN = Path(source.EXPLAIN)

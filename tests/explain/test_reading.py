@@ -22,6 +22,8 @@ from npudoctor.explain.reading.walk import Walk
 from npudoctor.explain.scanning.evidence import Evidence
 from npudoctor.explain.signatures.signatures import built_in
 
+pytestmark = pytest.mark.once
+
 ENGINE = engine_of(built_in())
 LINE = "ImportError: libhccl.so: cannot open shared object file: No such file or directory"
 ID = "loader-cann-library"
@@ -38,7 +40,7 @@ def ids(evidence: Evidence) -> dict[str, int]:
     """What was found, and in which line first."""
     return {
         ENGINE.table.signatures[owner].id: min(seen.line for seen in one.ranks.values())
-        for owner, one in evidence.found.items()
+        for owner, one in evidence.matches.items()
     }
 
 
@@ -124,7 +126,7 @@ def test_a_line_without_an_end_is_looked_at_in_pieces(tmp_path: Path) -> None:
     path.write_bytes(b"x" * (3 << 20) + b" " + LINE.encode() + b" " + b"y" * (3 << 20))
     evidence = read(path)
     assert ids(evidence)[ID] == 1 and evidence.lines == 1
-    assert all(len(seen.text) <= 2000 for one in evidence.found.values() for seen in one.ranks.values())
+    assert all(len(seen.text) <= 2000 for one in evidence.matches.values() for seen in one.ranks.values())
 
 
 def test_parts_of_a_large_file_say_what_the_whole_says(
@@ -143,8 +145,8 @@ def test_parts_of_a_large_file_say_what_the_whole_says(
         whole.end,
     )
     assert ids(parts) == ids(whole)
-    assert {owner: one.count for owner, one in parts.found.items()} == {
-        owner: one.count for owner, one in whole.found.items()
+    assert {owner: one.count for owner, one in parts.matches.items()} == {
+        owner: one.count for owner, one in whole.matches.items()
     }
     assert parts.counts == whole.counts and parts.root == whole.root
 
@@ -203,7 +205,7 @@ def test_binary_files_of_a_folder_are_no_logs_but_a_named_one_is_read(tmp_path: 
     walk = Walk()
     walk.folder(str(tmp_path))
     (evidence,) = ENGINE.logs(walk.logs)
-    assert evidence.binary and not evidence.found
+    assert evidence.binary and not evidence.matches
     assert ID in ids(read(path))
 
 
@@ -222,7 +224,7 @@ def test_what_may_not_be_read_is_said_and_not_called_clean(tmp_path: Path) -> No
             walk = Walk()
             walk.folder(name)
             found = ENGINE.logs(walk.logs)
-            verdict = explanation(ENGINE.judged(found), found, 0.1, walk.problems).verdict
+            verdict = explanation(ENGINE.judge(found), found, 0.1, walk.problems).verdict
             return walk.problems, [(one.path, one.problem) for one in found if one.unread], verdict
 
         closed, unread, verdict = as_user(65534, look)
@@ -260,7 +262,7 @@ def test_a_pipe_is_read_and_one_that_says_nothing_is_not(
 def test_what_was_not_read_to_its_end_is_never_clean(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
     evidence = read(tmp_path / name)
-    found = explanation(ENGINE.judged([evidence]), [evidence], 0)
+    found = explanation(ENGINE.judge([evidence]), [evidence], 0)
     assert evidence.problem and (found.verdict, found.exit_code) == ("unknown", 1)
 
 
@@ -295,4 +297,4 @@ def test_what_stands_before_each_line_hides_nothing(prefixed: str) -> None:
     )
     log = "".join(prefixed.format(line) + "\n" for line in lines)
     evidence = ENGINE.text(log)
-    assert ENGINE.judged([evidence]).errors[0].seen.line == 4
+    assert ENGINE.judge([evidence]).errors[0].seen.line == 4

@@ -54,7 +54,7 @@ OTHERS = (
 
 
 def diagnoses(log: str, engine: Engine = ENGINE) -> tuple[Diagnosis, ...]:
-    return engine.judged([engine.text(log)]).diagnoses
+    return engine.judge([engine.text(log)]).diagnoses
 
 
 def speaking(number: str, log: str, engine: Engine = ENGINE) -> Optional[Diagnosis]:
@@ -136,9 +136,11 @@ def test_both_engines_find_the_same() -> None:
 def test_other_numbers_are_quiet(form: str) -> None:
     for number in ACL:
         line = form.format(n=number, head=number[:3], tail=number[3:], port=number[:5])
-        judged = ENGINE.judged([ENGINE.text(f"{line}\nsaving the model\n")])
+        judged = ENGINE.judge([ENGINE.text(f"{line}\nsaving the model\n")])
         assert (judged.verdict, judged.diagnoses) == ("clean", ()), line
-        assert not ENGINE.text(f"Traceback (most recent call last):\n{line}\nValueError: no").found.keys() & {
+        assert not ENGINE.text(
+            f"Traceback (most recent call last):\n{line}\nValueError: no"
+        ).matches.keys() & {
             index for index, one in enumerate(ENGINE.table.signatures) if number in one.codes
         }, line
 
@@ -182,7 +184,7 @@ def test_small_and_round_numbers_need_more_words(line: str) -> None:
     ],
 )
 def test_verdicts(number: str, verdict: str, category: str) -> None:
-    judged = ENGINE.judged([ENGINE.text(FORMS[0].format(number))])
+    judged = ENGINE.judge([ENGINE.text(FORMS[0].format(number))])
     assert (judged.verdict, judged.diagnoses[0].signature.category) == (verdict, category)
 
 
@@ -235,7 +237,7 @@ def test_the_line_that_names_the_cause_beats_the_number(log: str, root: str) -> 
 
 def test_device_0_is_not_the_scripts_fault() -> None:
     refused = "[PID: 77] Invalid_Device_ID(EL0002): The device ID is invalid, deviceId={}."
-    first, ninth = (ENGINE.judged([ENGINE.text(refused.format(number))]) for number in (0, 9))
+    first, ninth = (ENGINE.judge([ENGINE.text(refused.format(number))]) for number in (0, 9))
     assert (first.verdict, first.diagnoses[0].signature.id) == ("environment", "device-zero-refused")
     assert (ninth.verdict, ninth.diagnoses[0].signature.id) == ("not_environment", "device-id-invalid-script")
 
@@ -270,8 +272,8 @@ def test_a_site_may_list_numbers() -> None:
     row = signature_of({**ROW, "numbers": ["599123"], "codes": ["OWN1"]}, "site")
     assert row.codes == ("599123", "OWN1")
     engine = engine_of([row])
-    assert engine.judged([engine.text(FORMS[1].format(599123))]).diagnoses
-    assert not engine.judged([engine.text("ValueError: 599123")]).diagnoses
+    assert engine.judge([engine.text(FORMS[1].format(599123))]).diagnoses
+    assert not engine.judge([engine.text("ValueError: 599123")]).diagnoses
 
 
 @pytest.mark.parametrize(

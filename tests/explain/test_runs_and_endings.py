@@ -19,7 +19,7 @@ TYPE = TRACEBACK + "TypeError: main() takes 0 positional arguments but 1 was giv
 
 
 def judged(log: str) -> Judgement:
-    return ENGINE.judged([ENGINE.text(log)])
+    return ENGINE.judge([ENGINE.text(log)])
 
 
 def best(judgement: Judgement) -> tuple[str, str]:

@@ -11,6 +11,8 @@ from npudoctor.explain.engine import engine_of
 from npudoctor.explain.ranking.judge import Judgement
 from npudoctor.explain.signatures.signatures import built_in
 
+pytestmark = pytest.mark.once
+
 ENGINE = engine_of(built_in())
 TRACEBACK = """Traceback (most recent call last):
   File "/home/user/job/train.py", line 7, in <module>
@@ -24,7 +26,7 @@ START = "/opt/py/lib/python3.10/site-packages/job/layers.py:26: DeprecationWarni
 
 
 def judged(*logs: str) -> Judgement:
-    return ENGINE.judged([ENGINE.text(log, f"rank_{number}.log") for number, log in enumerate(logs)])
+    return ENGINE.judge([ENGINE.text(log, f"rank_{number}.log") for number, log in enumerate(logs)])
 
 
 def best(judgement: Judgement) -> tuple[str, Optional[str]]:
@@ -270,10 +272,10 @@ def test_a_broken_byte_does_not_make_chinese_of_a_bar() -> None:
     bar = "  3%|███▎      | 3/100 [00:10<05:12,  3.2s/it]".encode()
     broken = bar.replace("█".encode(), "█".encode() + b"\xe2", 1)
     log = b"step\n" + broken + b" RuntimeError: NPU out of memory\n"
-    texts = [seen.text for one in ENGINE.raw(log).found.values() for seen in one.ranks.values()]
+    texts = [seen.text for one in ENGINE.raw(log).matches.values() for seen in one.ranks.values()]
     assert texts and all("██" in text and "\\xe2" in text for text in texts)
     chinese = "run.sh: 行 3: 4242 段错误 (核心已转储)\n".encode("gb18030")
-    assert ENGINE.judged([ENGINE.raw(b"start\n" + chinese)]).verdict != "clean"
+    assert ENGINE.judge([ENGINE.raw(b"start\n" + chinese)]).verdict != "clean"
 
 
 def test_of_a_flood_the_rest_is_counted_and_its_end_is_known() -> None:

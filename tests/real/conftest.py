@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Any, Callable, NoReturn, Optional
 
 import pytest
+from tests.support.marks import marking
 
 from . import environment_table, isolation, mindspore_env
 from .cache_server import CacheServer, free_port
 from .mindspore_env import MindSpore
+
+pytest_itemcollected = marking("once", "whole")
 
 INSIDE = "REAL_MINDSPORE_INSIDE"
 REPORT = "NPUDOCTOR_REAL_REPORT"  # a file that what the tests saw is appended to

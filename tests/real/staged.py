@@ -68,7 +68,7 @@ def library(place: Path) -> Path:
         assert spec is not None and spec.origin is not None
         shutil.copytree(Path(spec.origin).parent, place.joinpath(*name.split(".")), dirs_exist_ok=True,
                         ignore=shutil.ignore_patterns("__pycache__"))  # fmt: skip
-    for name in ("distro", "packaging", "pyelftools", "typer", "npudoctor"):
+    for name in ("distro", "packaging", "typer", "npudoctor"):
         _with_needs(name, place)
     place.chmod(0o755)
     return place

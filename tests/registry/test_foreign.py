@@ -11,6 +11,7 @@ import pytest
 from npudoctor import (
     Action,
     Command,
+    Compared,
     Export,
     Facts,
     Finding,
@@ -24,10 +25,13 @@ from npudoctor import (
     Skip,
 )
 from npudoctor.checking.check import Crashed
+from npudoctor.core.frozen import replace
 from npudoctor.core.marks import FileMark
 from npudoctor.host import CannotTell, NotRunning
 from npudoctor.registry.child import ANSWER_LIMIT
+from npudoctor.registry.collector import LoadedChecks
 from npudoctor.registry.foreign import ask_in_child, check_from_declaration, declaration, load, replay_answers
+from npudoctor.runner.runner import Settings, run
 from npudoctor.testing import fake_host
 
 SOURCE = """
@@ -92,6 +96,10 @@ def test_a_declaration_comes_out_the_same() -> None:
         {"needs": ["canm"]},
         {"needs": [5]},
         {"needs": None},
+        {"compares": None},
+        {"compares": [5]},
+        {"compares": [{"path": "a"}] * 51},
+        {"compares": [{"path": "a", "name": 5}]},
     ],
 )
 def test_a_declaration_that_makes_no_sense_is_refused(change: dict[str, Any]) -> None:
@@ -105,7 +113,23 @@ def test_needs_come_out_the_same() -> None:
     assert check_from_declaration(there, NAME, never, "drop-in").needs == ("cann", "$MY_*")
 
 
-@pytest.mark.parametrize("key", ["id", "scope", "codes", "manual", "tags", "needs", "advisory", "quick"])
+def test_what_is_compared_comes_out_the_same_and_into_the_report() -> None:
+    text = source().replace(
+        b"quick=False", b"quick=False, compares=(Compared('a.*', 'speed'), Compared('t'))"
+    )
+    there = json.loads(json.dumps(declaration(lambda: load(text, "x.py", NAME))))
+    compared = (Compared("a.*", "speed"), Compared("t"))
+    foreign = check_from_declaration(there, NAME, never, "drop-in")
+    assert foreign.compares == compared
+    row = replace(foreign, ask=lambda host: iter(()))
+    loaded = LoadedChecks((row, replace(row, id="own", origin="built-in")), (), {})
+    first, second = run(loaded, fake_host(), Settings()).results
+    assert (first.compares, second.compares) == (compared, ())
+
+
+@pytest.mark.parametrize(
+    "key", ["id", "scope", "codes", "manual", "tags", "needs", "advisory", "quick", "compares"]
+)
 def test_a_declaration_with_a_hole_is_refused(key: str) -> None:
     said = told()
     del said[key]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from npudoctor.render.columns import WIDTH, pad, paragraph, width
+from npudoctor.render.columns import _BREAKS, _WORDS, WIDTH, _pieces, pad, paragraph, width
 
 
 @pytest.mark.parametrize(
@@ -45,3 +45,10 @@ def test_a_word_that_is_too_long_is_never_broken() -> None:
 def test_a_line_break_of_somebody_else_is_spelled_out() -> None:
     assert paragraph("a\n  READY", "", "") == ["a\\x0a  READY"]
     assert paragraph("", "x", "") == ["x"]
+
+
+def test_plain_english_is_parted_like_all_other_text() -> None:
+    """It has a pattern of its own, which is compiled twenty times faster."""
+    text = "a  line, of\twords\n(and more)  "
+    assert _WORDS.findall(text) == [piece for piece in _BREAKS.split(text) if piece]
+    assert list(_pieces(f"{text}中")) == [*_pieces(text), "中"]

@@ -10,7 +10,8 @@ from typing import Any
 from jsonschema import Draft202012Validator
 
 from npudoctor.cli.config import PROFILES, SCOPES
-from npudoctor.core.model import Action, Risk, Scope, Severity, Status, Verdict
+from npudoctor.core.frozen import replace
+from npudoctor.core.model import Action, Compared, Risk, Scope, Severity, Status, Verdict
 from npudoctor.render.report_json import report_json, report_object
 from npudoctor.runner.verdict import EXIT
 
@@ -50,6 +51,20 @@ def test_the_keys_are_those_of_the_contract() -> None:
         for step in path:
             part = part[step]
         assert list(part) == keys.split(), path
+
+
+def test_what_others_let_fleets_compare_is_in_their_rows() -> None:
+    made = report()
+    compares = (Compared("nic.speed", "NIC speed", complete=True), Compared("limits", own=("id",)))
+    foreign = replace(made.results[0], compares=compares)
+    document = report_object(replace(made, results=(foreign, *made.results[1:])))
+    first, *others = document["results"]
+    assert first["compares"] == [
+        {"path": "nic.speed", "name": "NIC speed", "complete": True},
+        {"path": "limits", "own": ["id"]},
+    ]
+    assert [row for row in others if "compares" in row] == []
+    Draft202012Validator(SCHEMA).validate(document)
 
 
 def test_it_fits_its_schema() -> None:

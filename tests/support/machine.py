@@ -34,8 +34,8 @@ from . import ipc
 PROGRAM = "dataset-cache-server"
 ROOT = Path(__file__).parents[2]
 # Ports of this process's own: a living server of the same port in another suite that runs beside it would
-# rightly keep ours from being called dead.
-PORT = 10_000 + os.getpid() % 2_500 * 20
+# rightly keep ours from being called dead. Pids repeat from namespace to namespace.
+PORT = 10_000 + (os.getpid() + 101 * os.stat("/proc/self/ns/pid").st_ino) % 2_500 * 20
 FIND = f"import sys; sys.path.append({str(ROOT)!r})"
 SERVE = f"{FIND}; from tests.support.server import main; main(sys.argv[1:])"
 

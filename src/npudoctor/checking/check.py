@@ -5,17 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Callable, Optional, Union
+from typing import Any, Callable, Optional, Union
 
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.lazy import pattern
-from npudoctor.core.model import THINGS, Facts, Finding, Scope, Severity
+from npudoctor.core.model import THINGS, Compared, Facts, Finding, Scope, Severity
 from npudoctor.host.host import Host
 
+BUILT_IN = "built-in"
 CheckOutput = Union[Finding, Facts]
 CheckFunction = Callable[[Host], Iterator[CheckOutput]]
 
+MOST_COMPARED = 50  # facts of one check that fleets compare
+LONGEST = 100  # characters of a name or a path of one
 _NAME = pattern(r"[a-z][a-z0-9]*(-[a-z0-9]+)*\Z")
 _NEED = pattern(r"(?:\$[A-Za-z_][A-Za-z0-9_]*\*?|[a-z0-9]+(?:[-_.]+[a-z0-9]+)*)\Z")
 
@@ -47,7 +50,8 @@ class Check:
     `title`: the first sentence of the manual, without its full stop. `needs`: it applies only where one of
     these is (npudoctor.checking.needs). `advisory`: its answer is not needed for a verdict. `quick`: asked in
     the quick profile too, as it starts no tool of a vendor (npu-smi, hccn_tool, nvidia-smi). `always`: asked
-    under every scope and profile. `origin`: built-in, or where from.
+    under every scope and profile. `compares`: those of its facts that fleets compare. `origin`: built-in, or
+    where from.
     """
 
     id: str
@@ -62,7 +66,8 @@ class Check:
     advisory: bool = False
     quick: bool = True
     always: bool = False
-    origin: str = "built-in"
+    compares: tuple[Compared, ...] = ()
+    origin: str = BUILT_IN
 
     @property
     def manual(self) -> str:
@@ -85,13 +90,15 @@ def check(
     advisory: bool = False,
     quick: bool = True,
     always: bool = False,
+    compares: Sequence[Compared] = (),
 ) -> Callable[[CheckFunction], Check]:
     """Declare a check; ValueError when id, codes, tags, needs or docstring are not as they must be.
 
     `needs`: "$NAME", "$PREFIX*", a thing (cann, driver, npu, gpu, framework, packages) or a distribution;
-    where none of them is, the check is skipped without being asked.
+    where none of them is, the check is skipped without being asked. `compares`: which of the facts that it
+    yields should be alike on all nodes of a job.
     """
-    problem = declaration_error(id, codes, tags, needs)
+    problem = declaration_error(id, codes, tags, needs, compares)
     if problem:
         raise ValueError(f"check {id!r}: {problem}")
 
@@ -121,6 +128,7 @@ def check(
             advisory=advisory,
             quick=quick,
             always=always,
+            compares=tuple(compares),
         )
 
     return declare
@@ -137,7 +145,11 @@ def is_name(text: str) -> bool:
 
 
 def declaration_error(
-    id: str, codes: Mapping[str, Severity], tags: Collection[str], needs: Sequence[str] = ()
+    id: str,
+    codes: Mapping[str, Severity],
+    tags: Collection[str],
+    needs: Sequence[str] = (),
+    compares: Sequence[Compared] = (),
 ) -> Optional[str]:
     """Why a declaration is not as it must be; None when it is."""
     if not _NAME.match(id):
@@ -153,7 +165,36 @@ def declaration_error(
             return f"the tag {tag!r} must be lower-case words joined by hyphens"
     if not isinstance(needs, (tuple, list)):
         return "needs is a tuple of texts"
-    return next(filter(None, map(_wrong_need, needs)), None)
+    if not isinstance(compares, (tuple, list)) or len(compares) > MOST_COMPARED:
+        return f"compares is a tuple of at most {MOST_COMPARED} Compared"
+    return next(filter(None, (*map(_wrong_need, needs), *map(_wrong_comparison, compares))), None)
+
+
+def compared_of(row: object) -> Compared:
+    """What `Compared.row` made, from wherever it comes: ValueError for anything else."""
+    if not isinstance(row, dict) or not {"path"} <= row.keys() <= {"path", "name", "complete", "own"}:
+        raise ValueError(f"{row!r} says nothing to compare")
+    own = row.get("own", [])
+    if not isinstance(own, list):
+        raise ValueError(f"{own!r} is no list of entries")
+    compared = Compared(row["path"], row.get("name", ""), bool(row.get("complete")), tuple(own))
+    wrong = _wrong_comparison(compared)
+    if wrong:
+        raise ValueError(wrong)
+    return compared
+
+
+def _wrong_comparison(compared: Any) -> Optional[str]:
+    """Hints are not enough: checks of others and reports of nodes are type-checked by nobody."""
+    if not isinstance(compared, Compared):
+        return f"{compared!r} is no Compared"
+    texts: Any = (compared.path, compared.name, *compared.own)
+    short = all(isinstance(text, str) and len(text) <= LONGEST for text in texts)
+    if not short or len(texts) > MOST_COMPARED or isinstance(compared.own, str):
+        return f"{compared!r} does not hold short texts"
+    if compared.name and not compared.path:
+        return f"{compared.name!r} needs a path to one of the facts"
+    return None
 
 
 def _wrong_need(need: object) -> Optional[str]:

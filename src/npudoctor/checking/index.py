@@ -11,7 +11,7 @@ import os
 from importlib import import_module
 from typing import Any
 
-from npudoctor.checking.check import Check, NotLoaded
+from npudoctor.checking.check import Check, NotLoaded, compared_of
 from npudoctor.core.frozen import replace
 from npudoctor.core.model import Scope, Severity
 
@@ -40,6 +40,7 @@ def _check(row: dict[str, Any]) -> Check:
         advisory=row.get("advisory", False),
         quick=row.get("quick", True),
         always=row.get("always", False),
+        compares=tuple(map(compared_of, row.get("compares", ()))),
     )
 
 
@@ -57,6 +58,7 @@ def row_of(check: Check) -> dict[str, Any]:
         "needs": list(check.needs),
         "advisory": check.advisory,
         "always": check.always,
+        "compares": [compared.row() for compared in check.compares],
     }
     row.update({key: value for key, value in unusual.items() if value})
     return row if check.quick else {**row, "quick": False}

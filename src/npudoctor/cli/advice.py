@@ -27,6 +27,7 @@ def advice_text(variables: Mapping[str, str]) -> str:
 
 
 def _lines(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    from npudoctor.explain.reading.gather import automatic
     from npudoctor.host import Host, Options
     from npudoctor.host.fs.files import LocalDisk
 
@@ -36,7 +37,10 @@ def _lines(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         yield from check_lines(host)
     if variables.get("SLURM_JOB_NUM_NODES", "1") not in ("", "1"):
         yield "npudoctor fleet check --engine slurm", _("checks all nodes of this Slurm job")
-    if _has_logs(variables):
+    logs = False
+    with suppress(Exception):  # no advice, then
+        logs = bool(automatic(variables).found)
+    if logs:
         yield "npudoctor explain", _("says what the newest logs in this directory mean")
 
 
@@ -54,11 +58,3 @@ def check_lines(host: Host) -> Iterator[tuple[str, str]]:
     else:
         yield "npudoctor check --expect none", _("for a machine without NPU and GPU, like this")
         yield "npudoctor check --expect npu", _("says why there is none, if there should be one")
-
-
-def _has_logs(variables: Mapping[str, str]) -> bool:
-    from npudoctor.explain.reading.gather import automatic
-
-    with suppress(Exception):  # no advice, then
-        return bool(automatic(variables).found)
-    return False

@@ -9,10 +9,10 @@ from typing import Any, Optional
 import typer
 
 from npudoctor import __version__
+from npudoctor.cli.arguments import fleet_commands as commands
 from npudoctor.cli.arguments.options import Color, Lang, Version
 from npudoctor.cli.arguments.parsing import Group, StrictCommand, Wrapper, command_function, evaluated_hints
 from npudoctor.cli.config import flag_value
-from npudoctor.cli.fleet import commands
 from npudoctor.cli.terminal import output
 from npudoctor.cli.terminal.reports import choose_color
 from npudoctor.core.messages import _

@@ -176,6 +176,11 @@ class UsageError(Exception):
     """The command line or the configuration asks for what cannot be done: one line, exit status 64."""
 
 
+def is_usage_error(error: Exception) -> bool:
+    """Whether click refuses a line: typer names no class for it, and has its own click from 0.26 on."""
+    return hasattr(error, "format_message")
+
+
 @dataclass(frozen=True)
 class Config:
     """The settings in force. `origin` says, for each key and each ignored name, who set it."""
@@ -224,7 +229,7 @@ def flag_value(key: str, value: object) -> Any:
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """What may have been meant, as the end of a sentence; empty when nothing comes near."""
-    from npudoctor.cli.arguments.suggestions import near_names  # for errors only
+    from npudoctor.cli.suggestions import near_names  # for errors only
 
     # Dashes are left out, or every short option would look like every other.
     names = {candidate.lstrip("-").casefold(): candidate for candidate in sorted(known)}
@@ -246,14 +251,22 @@ def _settings(
     warnings: list[str],
 ) -> Iterator[Setting]:
     """Every setting, the weakest first."""
-    for path in (SYSTEM_FILE, _user_file(variables, home)):
-        if _exists(files, path, warnings) and _may_obey(files, path, warnings):
+    base = variables.get("XDG_CONFIG_HOME", "")
+    base = base if base.startswith("/") else os.path.join(home, ".config")
+    for path in (SYSTEM_FILE, os.path.join(base, "npudoctor", "config.toml")):
+        if not _exists(files, path, warnings):
+            continue
+        if _why_not_obeyed(files, path) is None:
             yield from _from_file(files, path, path)
+        else:  # nobody named it: under sudo -E, HOME may be somebody else's
+            warnings.append(_("{path} is ignored: other users could have written it", path=path))
     config_path = flags.get("config") or variables.get("NPUDOCTOR_CONFIG")
     if config_path:
         named = "--config" if flags.get("config") else "NPUDOCTOR_CONFIG"
         path = absolute(str(config_path), named)
-        _expect_obeyed(files, path, named)
+        why = _why_not_obeyed(files, path)
+        if why:
+            raise UsageError(f"{named}: {why}")
         yield from _from_file(files, path, named)
     for name, value in sorted(variables.items()):
         key = name[len(PREFIX) :].lower()
@@ -281,13 +294,6 @@ def absolute(path: str, named: str) -> str:
         ) from error
 
 
-def _user_file(variables: Mapping[str, str], home: str) -> str:
-    base = variables.get("XDG_CONFIG_HOME", "")
-    if not base.startswith("/"):
-        base = os.path.join(home, ".config")
-    return os.path.join(base, "npudoctor", "config.toml")
-
-
 def _exists(files: Files, path: str, warnings: list[str]) -> bool:
     """Whether a file that nobody named is there. A home that may not be looked into is no reason to stop."""
     if not path.startswith("/"):
@@ -297,20 +303,6 @@ def _exists(files: Files, path: str, warnings: list[str]) -> bool:
     except CannotTell as error:
         warnings.append(error.reason)
         return False
-
-
-def _may_obey(files: Files, path: str, warnings: list[str]) -> bool:
-    """Whether root may obey a file that nobody named: under sudo -E, HOME may be somebody else's."""
-    if _why_not_obeyed(files, path) is None:
-        return True
-    warnings.append(_("{path} is ignored: other users could have written it", path=path))
-    return False
-
-
-def _expect_obeyed(files: Files, path: str, named: str) -> None:
-    why = _why_not_obeyed(files, path)
-    if why:
-        raise UsageError(f"{named}: {why}")
 
 
 def _why_not_obeyed(files: Files, path: str) -> Optional[str]:

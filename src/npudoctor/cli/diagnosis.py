@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import os
 import time
@@ -13,13 +12,13 @@ from typing import TYPE_CHECKING, Optional
 from npudoctor.cli.config import UsageError, suggestion
 from npudoctor.cli.session import knowledge_directory
 from npudoctor.cli.terminal import output
-from npudoctor.core.frozen import dataclass, field
+from npudoctor.core.frozen import dataclass, field, replace
 from npudoctor.core.messages import _, ngettext
 from npudoctor.explain.answer import Explanation, Proof, explanation
 from npudoctor.explain.engine import Engine, engine_for
 from npudoctor.explain.reading.gather import FILES
 from npudoctor.explain.reading.opening import Identity, Unreadable
-from npudoctor.explain.reading.walk import ENTRIES, Log, Walk
+from npudoctor.explain.reading.walk import ENTRIES, Walk
 from npudoctor.explain.scanning.evidence import Evidence
 from npudoctor.explain.signatures.prepared import prepared
 from npudoctor.explain.signatures.remedies import Installed
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from npudoctor.cli.session import Session
     from npudoctor.explain.reading.gather import Inputs
     from npudoctor.host import Host
-    from npudoctor.registry.collector import LoadedChecks
 
 
 _SHOWN = 20  # lines on standard error about what was not read
@@ -119,7 +117,7 @@ def _about_codes(
     worst = next((one for one in answers if one.verdict == "environment"), answers[0])
     first = worst.diagnoses[0]
     rest = tuple(one for one in diagnoses if one is not first)
-    return dataclasses.replace(worst, code=None, diagnoses=(first, *rest), answers=answers)
+    return replace(worst, code=None, diagnoses=(first, *rest), answers=answers)
 
 
 def _about_code(word: str, signatures: tuple[Signature, ...], request: ExplainRequest) -> Explanation:
@@ -128,14 +126,14 @@ def _about_code(word: str, signatures: tuple[Signature, ...], request: ExplainRe
     from npudoctor.explain.signatures.return_numbers import number_of
 
     number = number_of(word)
-    signatures_found = _known(word, signatures) or _of_finding(word, signatures, request)
-    verdict = "environment" if signatures_found[0].environment else "not_environment"
+    matches = _known(word, signatures) or _of_finding(word, signatures, request)
+    verdict = "environment" if matches[0].environment else "not_environment"
     # A number of so few digits may be of anything; HCCL's results are all that is known here.
     vague = number.isdigit() and len(number) < _TOLD_APART
-    best = "possible" if vague or signatures_found[0].weight < LEAST else "certain"
+    best = "possible" if vague or matches[0].weight < LEAST else "certain"
     diagnoses = tuple(
-        Diagnosis(signature, best if signature is signatures_found[0] else "possible", None, 0)
-        for signature in signatures_found
+        Diagnosis(signature, best if signature is matches[0] else "possible", None, 0)
+        for signature in matches
     )
     seconds = round(time.monotonic() - request.started, 3)
     return Explanation(__version__, seconds, (), verdict, diagnoses, code=word)
@@ -143,13 +141,14 @@ def _about_code(word: str, signatures: tuple[Signature, ...], request: ExplainRe
 
 def _of_finding(word: str, signatures: tuple[Signature, ...], request: ExplainRequest) -> list[Signature]:
     """What the code of a finding stands for; UsageError, with what may be meant, where it is none."""
-    from npudoctor.explain.signatures.codes import codes_of
+    from npudoctor.explain.signatures.codes import codes_of, of_check
     from npudoctor.explain.signatures.torch_npu_codes import codes
     from npudoctor.registry import registry
 
     loaded = registry.load_all(request.variables)
-    if signatures_found := _by_check(word, loaded):
-        return signatures_found
+    for check in loaded.checks:  # its manual stands for the signature
+        if word in check.codes:
+            return [of_check(word, check.id, _(check.title), check.manual)]
     broken = loaded.not_loaded(word)
     if broken is not None:
         raise UsageError(f"{broken.check}: {broken.title}: {broken.reason}")
@@ -163,21 +162,14 @@ def _of_finding(word: str, signatures: tuple[Signature, ...], request: ExplainRe
     )
 
 
-def _by_check(word: str, loaded: LoadedChecks) -> list[Signature]:
-    """What a finding's code stands for: its check's manual, as if it were a signature."""
-    from npudoctor.explain.signatures.codes import of_check
-
-    for check in loaded.checks:
-        if word in check.codes:
-            return [of_check(word, check.id, _(check.title), check.manual)]
-    return []
-
-
 def _about_logs(inputs: Inputs, engine: Engine, request: ExplainRequest) -> Explanation:
     from npudoctor.cli.terminal.progress import LogProgress
 
     walk = inputs.walk
-    walk.logs = [_begun(log, request.begins) for log in walk.logs]
+    for number, log in enumerate(walk.logs):
+        begin = request.begins.get(log.known, 0) if log.known else 0
+        if 0 < begin <= log.size:  # one that is shorter now was written from its start
+            walk.logs[number] = replace(log, begin=begin)
     with LogProgress() as progress:
         evidence = engine.logs(walk.logs, progress=progress.show, until=inputs.until)
     evidence += [_read_once(engine, path, inputs, request) for path in inputs.pipes]
@@ -189,16 +181,8 @@ def _about_logs(inputs: Inputs, engine: Engine, request: ExplainRequest) -> Expl
     _report_unread(walk, evidence, unread)
     seconds = time.monotonic() - request.started
     late = time.monotonic() >= inputs.until
-    answer = explanation(engine.judged(evidence), evidence, seconds, unread=unread)
-    return dataclasses.replace(
-        answer, logs={log.path: log for log in walk.logs}, late=inputs.seconds if late else None
-    )
-
-
-def _begun(log: Log, begins: Mapping[Identity, int]) -> Log:
-    """The log from where it is to be read; one that is shorter now was written from its start."""
-    begin = begins.get(log.known, 0) if log.known else 0
-    return dataclasses.replace(log, begin=begin) if 0 < begin <= log.size else log
+    answer = explanation(engine.judge(evidence), evidence, seconds, unread=unread)
+    return replace(answer, logs={log.path: log for log in walk.logs}, late=inputs.seconds if late else None)
 
 
 def _uncounted(walk: Walk) -> Iterator[tuple[str, str]]:
@@ -277,7 +261,17 @@ def _newest(request: ExplainRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
         raise UsageError(_("found no CANN log, launcher log or *.log file: name a log, a folder or a code"))
     chosen = together(candidates)
     paths = tuple(place.path for place in chosen)
-    _name_logs(paths)
+    if len(paths) == 1:
+        output.complain(_("explaining the newest log in this directory: {path}", path=paths[0]))
+    else:
+        shown = ", ".join([*paths[:_NAMED], *(["..."] if len(paths) > _NAMED else [])])
+        output.complain(
+            _(
+                "explaining the {count} logs of the newest run in this directory: {paths}",
+                count=len(paths),
+                paths=shown,
+            )
+        )
     others = [place for place in candidates if place not in chosen]
     for other in others[:_NAMED]:
         output.complain(_("there is also: {path} ({kind})", path=other.path, kind=other.kind))
@@ -293,26 +287,12 @@ def _newest(request: ExplainRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return paths, places.silent
 
 
-def _name_logs(paths: Sequence[str]) -> None:
-    if len(paths) == 1:
-        output.complain(_("explaining the newest log in this directory: {path}", path=paths[0]))
-        return
-    shown = ", ".join([*paths[:_NAMED], *(["..."] if len(paths) > _NAMED else [])])
-    output.complain(
-        _(
-            "explaining the {count} logs of the newest run in this directory: {paths}",
-            count=len(paths),
-            paths=shown,
-        )
-    )
-
-
 def verify_diagnosis(answer: Explanation, session: Session) -> Explanation:
     """The same, with what the checks of the best diagnosis say now; of several codes, for each."""
     if answer.answers:
         answers = tuple(verify_diagnosis(one, session) for one in answer.answers)
         best = next(one for one in answers if one.diagnoses[0] is answer.diagnoses[0])
-        return dataclasses.replace(answer, answers=answers, proofs=best.proofs)
+        return replace(answer, answers=answers, proofs=best.proofs)
     from npudoctor.core.model import Status
     from npudoctor.runner import runner
 
@@ -321,8 +301,8 @@ def verify_diagnosis(answer: Explanation, session: Session) -> Explanation:
         check for diagnosis in answer.diagnoses[:1] for check in diagnosis.signature.checks if check in known
     )
     if not selection:
-        return dataclasses.replace(answer, proofs=())
-    settings = dataclasses.replace(session.settings(), select=selection, scope="all", profile="full")
+        return replace(answer, proofs=())
+    settings = replace(session.settings(), select=selection, scope="all", profile="full")
     report = runner.run(session.loaded, session.host, settings, session.until)
     proofs = [
         Proof(
@@ -334,7 +314,7 @@ def verify_diagnosis(answer: Explanation, session: Session) -> Explanation:
         for row in report.results
         if row.check in selection
     ]
-    return dataclasses.replace(answer, proofs=tuple(proofs))
+    return replace(answer, proofs=tuple(proofs))
 
 
 def installed_on(host: Host) -> Optional[Installed]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 from npudoctor.cli.config import UsageError
@@ -38,11 +39,8 @@ def diff(
         raise UsageError(_("two snapshots are needed: npudoctor diff A B"))
     if first == second == "-":
         raise UsageError(_("only one of the two can be read from standard input"))
-    disk = LocalDisk()
-    try:
+    with closing(LocalDisk()) as disk:
         target = writable(output, Files(disk))
-    finally:
-        disk.close()
     sides = (read_snapshot(first, "A"), read_snapshot(second, "B"))
     comparison, names = compare(*sides), (first, second)
     deliver(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 from npudoctor.core.messages import _
@@ -46,7 +47,6 @@ def explain(
     config: o.ConfigFile = None,
 ) -> int:
     """Say what a failing log means."""
-    from npudoctor.cli import bundle
     from npudoctor.cli.arguments.paths import format_for, writable
     from npudoctor.cli.diagnosis import ExplainRequest, explain_words, installed_on, verify_diagnosis
     from npudoctor.cli.session import load_settings, open_session
@@ -61,12 +61,13 @@ def explain(
     flags = {"format": format_for(format, output), "lang": lang, "config": config}
     settings = load_settings({**flags, "deadline": deadline}, caller)
     seconds = None if deadline is None else settings["deadline"]
-    disk = LocalDisk()
-    try:
+    packed = None
+    with closing(LocalDisk()) as disk:
         target = writable(output, Files(disk))
-        packed = None if collect is None else bundle.place(collect, Files(disk))
-    finally:
-        disk.close()
+        if collect is not None:  # only who packs pays for loading what packs
+            from npudoctor.cli import bundle
+
+            packed = bundle.place(collect, Files(disk))
     explanation = explain_words(ExplainRequest(tuple(logs or ()), caller.variables, started, seconds))
     if verify:
         with open_session(flags, caller) as session:

@@ -92,18 +92,18 @@ def _fix_request(
 
 
 def _carry_out(session: Session, request: FixRequest) -> FixReport:
-    import dataclasses
     import os
     import time
 
     from npudoctor.cli.terminal.answers import confirm, show
     from npudoctor.cli.terminal.output import complain
     from npudoctor.cli.terminal.signals import Stopped
+    from npudoctor.core.frozen import replace
     from npudoctor.core.model import Report
     from npudoctor.fixing.engine import FixContext, fix
     from npudoctor.runner import runner
 
-    settings = dataclasses.replace(session.settings(), select=request.select, scope="all", profile="full")
+    settings = replace(session.settings(), select=request.select, scope="all", profile="full")
 
     def look() -> Report:
         return runner.run(
@@ -117,12 +117,9 @@ def _carry_out(session: Session, request: FixRequest) -> FixReport:
         return fix(request, context, lambda items: None if request.only_shows else show(items))
     except Stopped:
         if os.isatty(2):
-            complain(_what_was_done(begun))
+            nothing = _("interrupted: nothing was changed")
+            more = _(
+                "interrupted: `npudoctor history` shows what was done; the same command again does the rest"
+            )
+            complain(more if any(name.startswith("before ") for name in begun) else nothing)
         raise
-
-
-def _what_was_done(begun: Sequence[str]) -> str:
-    """What Ctrl-C left undone. `begun`: the changes of the machine that were begun."""
-    if not any(name.startswith("before ") for name in begun):
-        return _("interrupted: nothing was changed")
-    return _("interrupted: `npudoctor history` shows what was done; the same command again does the rest")

@@ -48,27 +48,22 @@ def _asked_language(argv: list[str]) -> Optional[str]:
     return messages.language_of({"NPUDOCTOR_LANG": value}) if value and known else None
 
 
-def _speak(language: str) -> None:
-    """Speak a language, and let click find its own sentences in our catalogue."""
-    messages.activate(language)
-    if language == "en":
-        return
-    import gettext
-
-    os.environ["LANGUAGE"] = messages.LANGUAGES[language]
-    gettext.bindtextdomain("npudoctor", messages.catalogues())
-    gettext.textdomain("npudoctor")
-
-
 def _invoke(argv: list[str]) -> int:
     signals.install_handlers()
     # One without a name ("=x") nobody can ask for, and Python can hand it to no program.
     variables = {name: value for name, value in os.environ.items() if name}
     caller = Caller(variables, _asked_language(argv))
-    _speak(caller.language or messages.language_of(caller.variables))
+    language = caller.language or messages.language_of(caller.variables)
+    messages.activate(language)
     line = read_line(argv)
     if line is not None:
         return call(*line, caller) or 0
+    if language != "en":  # click's own sentences are in our catalogue
+        import gettext
+
+        os.environ["LANGUAGE"] = messages.LANGUAGES[language]
+        gettext.bindtextdomain("npudoctor", messages.catalogues())
+        gettext.textdomain("npudoctor")
     from npudoctor.cli.app import command_line
 
     # Not .main(): it would turn a broken pipe into status 1, which means "not ready".

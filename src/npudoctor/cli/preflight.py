@@ -65,7 +65,12 @@ def _check(session: Session, caller: Caller, python: JobPython, verbose: int, un
         host = host.with_variables(examined)
     report = runner.run(session.loaded, host, session.settings(), until)
     before = caller.variables
-    all_changes = {**_differences(before, session.host.variables), **changes}
+    after = session.host.variables
+    all_changes: dict[str, Optional[str]] = {  # first what --source sets and unsets
+        **{name: None for name in before if name not in after},
+        **{name: value for name, value in after.items() if before.get(name) != value},
+        **changes,
+    }
     return Preflight(
         verdict=report.verdict.value,
         line=report.msg,
@@ -93,13 +98,6 @@ def _with_environment(host: Host) -> tuple[Host, Mapping[str, Optional[str]], tu
     )
 
 
-def _differences(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, Optional[str]]:
-    """What --source sets and unsets."""
-    changed: dict[str, Optional[str]] = {name: None for name in before if name not in after}
-    changed.update({name: value for name, value in after.items() if before.get(name) != value})
-    return changed
-
-
 def _text(report: Report, verbose: int) -> str:
     """What is printed when the job is not started."""
     if verbose:
@@ -122,12 +120,9 @@ def _sharing(session: Session, flags: Mapping[str, Any], caller: Caller, pid: in
         return None
     # The command may name the rank; what of it decides is its interpreter, one of the options by now.
     options = sorted((name, str(value)) for name, value in flags.items() if name != "command")
-    alike = fingerprint(caller.variables, _folder(), messages.language(), options)
+    folder = ""
+    with suppress(OSError):  # it was removed, which a check says
+        folder = os.getcwd()
+    alike = fingerprint(caller.variables, folder, messages.language(), options)
     place = f"{host.system.boot_id()} {host.system.namespace('pid')}"
     return Sharing(rendezvous, launch, alike, host.processes, pid, place)
-
-
-def _folder() -> str:
-    with suppress(OSError):  # it was removed, which a check says
-        return os.getcwd()
-    return ""

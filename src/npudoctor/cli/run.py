@@ -10,6 +10,7 @@ from npudoctor.cli.caller import Caller, exit_now
 from npudoctor.cli.config import UsageError
 from npudoctor.cli.terminal.output import complain, write_stderr
 from npudoctor.core import messages
+from npudoctor.core.frozen import replace
 from npudoctor.core.messages import _, strerror
 from npudoctor.launch.preflight import Preflight, from_json
 
@@ -50,7 +51,7 @@ def run(
     if not command:
         raise UsageError(_("the command to start is missing: npudoctor run [OPTIONS] [--] COMMAND..."))
     # Only now is it known which words were ours: a --lang among the job's words is the job's.
-    caller = Caller(caller.variables, lang and messages.language_of({"NPUDOCTOR_LANG": lang}))
+    caller = replace(caller, language=lang and messages.language_of({"NPUDOCTOR_LANG": lang}))
     messages.activate(caller.language or messages.language_of(caller.variables))
     try:
         return _run(caller.parameters, caller, command)

@@ -52,9 +52,15 @@ class Session:
             select += ("accelerator",)
         if select and self.host.options.like is not None:  # and so is --like
             select += (LIKE,)
+        known = {name for check in self.loaded.checks for name in (check.id, *check.codes)}
+        ignored = {}
+        for name, reason in config.ignore.items():
+            # A code of a check that could not be loaded ignores nothing.
+            (resolved,) = self.resolve([name], known, config.origin[f"ignore {name}"])
+            ignored[name if "." in name else resolved] = reason
         return Settings(
             select=select,
-            ignore=self._ignored(),
+            ignore=ignored,
             scope=config["scope"],
             profile=config["profile"],
             fail_on=Severity[config["fail_on"].upper()],
@@ -78,35 +84,24 @@ class Session:
         """The names that are known; a code of a check that could not be loaded means that check."""
         for name in names:
             broken = self.loaded.not_loaded(name)
-            if name in known:
-                yield name
-            elif broken is not None:
-                yield broken.check
-            else:
-                raise UsageError(self._unknown_name(name, known, named))
-
-    def _unknown_name(self, name: str, known: set[str], named: str) -> str:
-        kind = self.loaded.kind(name)
-        if kind:
-            return f"{named}: {kind}" if named else kind
-        near = self.loaded.unread() + suggestion(name, known)
-        if named:
-            return _(
-                "{option}: no such check or code: {name}{suggestion}",
-                option=named,
-                name=name,
-                suggestion=near,
+            if name in known or broken is not None:
+                yield name if broken is None or name in known else broken.check
+                continue
+            kind = self.loaded.kind(name)
+            if kind:
+                raise UsageError(f"{named}: {kind}" if named else kind)
+            near = self.loaded.unread() + suggestion(name, known)
+            text = (
+                _(
+                    "{option}: no such check or code: {name}{suggestion}",
+                    option=named,
+                    name=name,
+                    suggestion=near,
+                )
+                if named
+                else _("no such check, group, tag or code: {name}{suggestion}", name=name, suggestion=near)
             )
-        return _("no such check, group, tag or code: {name}{suggestion}", name=name, suggestion=near)
-
-    def _ignored(self) -> dict[str, Optional[str]]:
-        """What is ignored, by id or code; a code of a check that could not be loaded ignores nothing."""
-        known = {name for check in self.loaded.checks for name in (check.id, *check.codes)}
-        ignored = {}
-        for name, reason in self.config.ignore.items():
-            (resolved,) = self.resolve([name], known, self.config.origin[f"ignore {name}"])
-            ignored[name if "." in name else resolved] = reason
-        return ignored
+            raise UsageError(text)
 
 
 @contextlib.contextmanager
@@ -123,8 +118,7 @@ def open_session(
         identity = current_identity(owners)
         files = Files(disk)
         config = load(flags, caller.variables, files, identity.home)
-        speak(config["format"], config["lang"], caller)
-        warn(config)
+        _speak_and_warn(config, config["format"], caller)
         disk.deadline = min(disk.deadline, 0.3 * min(config["timeout"], config["deadline"]))
         root = image(flags.get("root"), files)
         whole = _deadline(config, flags)
@@ -133,7 +127,12 @@ def open_session(
         examined = examined_variables(
             flags, caller.variables, files, as_root=identity.is_root, seconds=seconds
         )
-        like = flags.get("like")
+        like, first_folder = flags.get("like"), flags.get("first_folder")
+        snapshot: object = None
+        if like is not None:  # only who names one pays for reading it
+            from npudoctor.cli.arguments.snapshot_file import read_snapshot
+
+            snapshot = read_snapshot(str(like), "--like")
         kind, _equal, count = config["expect"].partition("=")
         options = Options(
             kind,
@@ -148,11 +147,11 @@ def open_session(
             only_user=owner(flags),
             only_job=job(flags),
             until=started + deadline + config["wait"],
-            like=None if like is None else _snapshot(str(like)),
+            like=snapshot,
             like_path=str(like or ""),
             expect_count=int(count or 0),
             vendor_tools=config["profile"] != "quick",
-            first_folder=_text_of(flags.get("first_folder")),
+            first_folder=first_folder if isinstance(first_folder, str) else None,
             own_python=flags.get("own_python") is not False,
         )
         host = Host(
@@ -168,10 +167,6 @@ def open_session(
         (disk if host is None else host).close()
 
 
-def _text_of(value: object) -> Optional[str]:
-    return value if isinstance(value, str) else None
-
-
 def _watch(runs: Sequence[CheckRun], host: Host) -> contextlib.AbstractContextManager[object]:
     """What shows on a terminal how far the checks are; it is loaded for no one else."""
     if not os.isatty(2):
@@ -179,13 +174,6 @@ def _watch(runs: Sequence[CheckRun], host: Host) -> contextlib.AbstractContextMa
     from npudoctor.cli.terminal.progress import watch
 
     return watch(runs, host)
-
-
-def _snapshot(path: str) -> object:
-    """The snapshot of --like; only who names one pays for reading it."""
-    from npudoctor.cli.arguments.snapshot_file import read_snapshot
-
-    return read_snapshot(path, "--like")
 
 
 def _deadline(config: Config, flags: Mapping[str, object]) -> float:
@@ -206,25 +194,18 @@ def knowledge_directory(variables: Mapping[str, str]) -> str:
 def load_settings(flags: Mapping[str, object], caller: Caller) -> Config:
     """The settings of a command that asks nothing; without a flag for the format it writes text."""
     output.redirect_stdout()
-    disk = LocalDisk()
-    try:
+    with contextlib.closing(LocalDisk()) as disk:
         config = load(flags, caller.variables, Files(disk), current_identity().home)
-    finally:
-        disk.close()
-    speak(config["format"] if "format" in flags else "text", config["lang"], caller)
-    warn(config)
+    _speak_and_warn(config, config["format"] if "format" in flags else "text", caller)
     return config
 
 
-def warn(config: Config) -> None:
-    """Say what is odd about the settings."""
-    for warning in config.warnings:
-        output.complain(_("warning: {text}", text=warning))
-
-
-def speak(format: str, configured: Optional[str], caller: Caller) -> None:
-    """The language of the result: --lang, for text also what is configured, else LANG; JSON is English."""
+def _speak_and_warn(config: Config, format: str, caller: Caller) -> None:
+    """Speak the language of the result (--lang, for text also what is configured, else LANG; JSON: English),
+    and say in it what is odd about the settings."""
     language = caller.language
     if language is None:
-        language = "en" if format == "json" else configured or messages.language_of(caller.variables)
+        language = "en" if format == "json" else config["lang"] or messages.language_of(caller.variables)
     messages.activate(language)
+    for warning in config.warnings:
+        output.complain(_("warning: {text}", text=warning))

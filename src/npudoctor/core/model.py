@@ -166,6 +166,29 @@ class Facts:
 
 
 @dataclass(frozen=True)
+class Compared:
+    """A fact of a check that should be alike on all nodes of a job: `npudoctor fleet` compares it.
+
+    `path`: where it stands in the check's `Facts`: keys joined by dots, a number for a place in a list, "*"
+    for every key of a table, whose values then are one fact. `name`: what it is called beside those of all
+    other checks; "" for a table, of which every entry is a fact by its own name. `complete`: the check tells
+    all that there is, so that an answer without it means that the node has none; of a table always. `own`:
+    entries of a table that each node has for itself.
+    """
+
+    path: str
+    name: str = ""
+    complete: bool = False
+    own: tuple[str, ...] = ()
+
+    def row(self) -> dict[str, object]:
+        """As JSON: what is as usual is left out."""
+        usual = {"name": "", "complete": False, "own": []}
+        row = {"path": self.path, "name": self.name, "complete": self.complete, "own": list(self.own)}
+        return {key: value for key, value in row.items() if key not in usual or value != usual[key]}
+
+
+@dataclass(frozen=True)
 class Result:
     """One row of a report."""
 
@@ -180,6 +203,7 @@ class Result:
     reason: Optional[str] = None
     seconds: float = 0.0
     facts: Mapping[str, object] = field(default_factory=dict)
+    compares: tuple[Compared, ...] = ()  # of a check that is not built in, which no other node needs to know
 
 
 @dataclass(frozen=True)

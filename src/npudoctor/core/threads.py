@@ -38,8 +38,13 @@ def start_thread(work: Callable[[], None]) -> threading.Event:
 
 
 def any_left() -> bool:
-    """Whether a thread besides the calling one may still be there."""
-    return bool(_running) or threading.active_count() > 1
+    """Whether a thread besides the calling one may still be there and keep the process.
+
+    A daemon keeps none. Such is also what Python before 3.13 remembers for ever of a thread of ours, once
+    that has asked who it is, as psutil does when it is imported.
+    """
+    others = (thread for thread in threading.enumerate() if thread is not threading.current_thread())
+    return bool(_running) or any(not thread.daemon for thread in others)
 
 
 def share_work(work: Callable[[], None], most: int) -> None:

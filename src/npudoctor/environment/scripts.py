@@ -49,16 +49,15 @@ class Scripts:
             )
         else:
             delta = diff_of_script(self._host, script)
-            if delta is not None and self._names_it(delta):
+            # Whether a script set what names this very CANN.
+            if delta is not None and (
+                self._owners.active.real
+                in (self._owners.root_of(name, delta.values.get(name, "")) for name in NAMING)
+            ):
                 return delta
             text = _("{script} was run, but its result is unusable; the built-in tables are used instead")
         self.notes.append(text.format(script=script))
         return None
-
-    def _names_it(self, delta: EnvironmentDiff) -> bool:
-        """Whether a script set what names this very CANN."""
-        named = (self._owners.root_of(name, delta.values.get(name, "")) for name in NAMING)
-        return self._owners.active.real in named
 
     def with_atb(self, variables: dict[str, str], words: Sequence[str]) -> dict[str, str]:
         """With the variables of ATB; of its two C++ ABIs only the one that is asked for stays."""

@@ -16,7 +16,7 @@ from npudoctor.explain.reading.sources import Source
 from npudoctor.explain.reading.walk import Log
 from npudoctor.explain.scanning.evidence import Evidence
 from npudoctor.explain.scanning.fast import Fast, fast
-from npudoctor.explain.scanning.gate import WORTH, gated
+from npudoctor.explain.scanning.gate import WORTH, gate_for
 from npudoctor.explain.scanning.matching import Matcher, Plain
 from npudoctor.explain.scanning.scan import Scan
 from npudoctor.explain.signatures.signatures import Signature
@@ -46,7 +46,7 @@ class Engine:
         if isinstance(matcher, Fast) and size >= _LARGE:
             sample = sample_of(logs)
             if size >= WORTH:
-                matcher = gated(matcher, self.table, sample)
+                matcher = gate_for(matcher, self.table, sample)
             else:
                 matcher.suit(sample)
                 matcher.ready()
@@ -69,7 +69,7 @@ class Engine:
         evidence.bytes = len(content)
         return evidence
 
-    def judged(self, evidence: Iterable[Evidence]) -> Judgement:
+    def judge(self, evidence: Iterable[Evidence]) -> Judgement:
         """What it means."""
         return judge(self.table.signatures, tuple(evidence))
 

@@ -19,7 +19,7 @@ from npudoctor.explain.reading.opening import Opener, Unreadable
 from npudoctor.explain.reading.reading import opened_log
 from npudoctor.explain.reading.sources import source_of
 from npudoctor.explain.reading.walk import Log
-from npudoctor.explain.scanning.window import LONG, decoded
+from npudoctor.explain.scanning.window import LONG, decode
 
 AROUND = 200  # lines before and after
 SECONDS = 20.0  # that all of them may take together
@@ -106,7 +106,7 @@ def _around(log: Log, numbers: set[int], redactor: Redactor) -> Iterator[str]:
         # What is shown may begin within a private key, so where one begins is looked for from the first line.
         if not near and not redactor.within and b"PRIVATE KEY" not in raw[:LONG]:
             continue
-        line = redactor.line(decoded(raw[:LONG]))
+        line = redactor.line(decode(raw[:LONG]))
         if not near:
             continue
         if number != before + 1:

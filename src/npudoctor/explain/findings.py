@@ -98,9 +98,9 @@ class _Explainer:
     def _signature(self, finding: Finding, first: bool) -> Optional[Signature]:
         """What the evidence means, as far as it is not the job's own code; with `first`, by the cause alone
         where that is enough: around it stands what came of it."""
-        judgement = self._engine.judged([self._engine.text(finding.evidence[0])]) if first else None
+        judgement = self._engine.judge([self._engine.text(finding.evidence[0])]) if first else None
         if judgement is None or judgement.verdict not in ("environment", "not_environment"):
-            judgement = self._engine.judged([self._engine.text("\n".join(finding.evidence))])
+            judgement = self._engine.judge([self._engine.text("\n".join(finding.evidence))])
         if judgement.verdict not in ("environment", "not_environment"):
             return None
         signature = judgement.diagnoses[0].signature

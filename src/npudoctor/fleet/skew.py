@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple, Optional
 
+from npudoctor.checking.check import MOST_COMPARED, compared_of
+from npudoctor.checking.index import load_index
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
+from npudoctor.core.model import Compared
 from npudoctor.core.redact.redact import redact_value
 
 IN_STEP = 1.5  # seconds: a node tells whole ones
@@ -26,50 +30,19 @@ _OF_REPORT = {
     "python path": ("target", "python", "path"),
     "npudoctor": ("version",),
 }
-# Facts of a check, by its id and where they stand.
-_OF_CHECK = {
-    "driver (NPU)": ("accelerator", "npu", "driver"),
-    "driver (GPU)": ("accelerator", "gpu", "driver"),
-    "firmware": ("driver-firmware", "firmware"),
-    "HCCL interface": ("hccl-interface", "interface"),
-    "HCCL default interface": ("socket-interfaces", "hccl_default"),
-    "rank table digest": ("rank-table", "digest"),
-    "rank table template": ("rank-table", "template"),
-    "rank table servers": ("rank-table", "servers"),
-    "rank table ranks": ("rank-table", "ranks"),
-    "clock synchronised": ("clock", "synchronised"),
-    "open files, soft limit": ("file-limits", "soft"),
-}
-_LISTED = frozenset(("HCCL interface", "HCCL default interface"))
-# Checks whose facts hold a table by name: each entry is a fact.
-_TABLES = {
-    "hccl-env": ("variables",),
-    "nccl-env": ("variables",),
-    "training-env": ("variables",),
-    "log-settings": ("variables",),
-    "paddle-flags": ("variables",),
-    "package-requirements": ("frameworks",),
-    "torch-family": (),
-    "socket-interfaces": ("interfaces",),
-}
-_TELLING = frozenset(("cann-install", "cann-driver", "hccn-config", *_TABLES)).union(
-    check for check, *_keys in _OF_CHECK.values()
-)
-# Each node has its own.
-_OWN = frozenset(
-    "HCCL_IF_IP RANK RANK_ID LOCAL_RANK NODE_RANK GROUP_RANK DEVICE_ID ASCEND_DEVICE_ID POD_IP".split()
-)
 
 
 class Told(NamedTuple):
     """A value of one node. `check`: which tells it, "" for the report itself.
 
     `listed`: the check lists all that there is, so that an answer without it means that there is none.
+    `named`: the node itself chose the name of the fact.
     """
 
     value: str
     check: str = ""
     listed: bool = False
+    named: bool = False
 
 
 class Looked(NamedTuple):
@@ -107,10 +80,27 @@ class Gap:
     nodes: tuple[str, ...]
 
 
+@cache
+def built_in() -> Mapping[str, tuple[Compared, ...]]:
+    """What the built-in checks declare to be compared, by their ids."""
+    return {check.id: check.compares for check in load_index().values() if check.compares}
+
+
 def facts_of(report: Mapping[str, Any]) -> tuple[dict[str, Told], Looked]:
     """The comparable facts of a report as short texts without secrets, and which checks looked."""
     rows = _rows(report)
-    facts = {fact: Told(value, check, listed) for fact, check, listed, value in _all(report, rows)}
+    facts: dict[str, Told] = {}
+    for fact, path in _OF_REPORT.items():
+        facts.update((fact, Told(value)) for value in _texts(fact, _at(report, path)))
+    tables = {row["check"]: row["facts"] for row in rows if row.get("facts")}
+    for check, declared in built_in().items():
+        for compared in declared if check in tables else ():
+            facts.pop(compared.name, None)  # of two checks that tell it the last decides
+            facts.update(_told(check, compared, tables[check]))
+    for row in rows:
+        for compared in _declared(row) if row["check"] not in built_in() else ():
+            for fact, told in _told(row["check"], compared, row.get("facts")):
+                facts.setdefault(fact, told._replace(named=True))
     if len(facts) > MOST:
         facts = {name: facts[name] for name in list(facts)[:MOST]}
     return facts, _looked(report, rows)
@@ -141,62 +131,46 @@ def _rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [
         row
         for row in (rows[:MOST_ROWS] if isinstance(rows, list) else ())
-        if isinstance(row, dict) and isinstance(row.get("check"), str) and row["check"] in _TELLING
+        if isinstance(row, dict)
+        and isinstance(row.get("check"), str)
+        and (row["check"] in built_in() or row.get("compares"))
     ]
 
 
-def _all(report: Mapping[str, Any], rows: Iterable[dict[str, Any]]) -> Iterator[tuple[str, str, bool, str]]:
-    """Fact, check, whether it is an entry of a list, value."""
-    for fact, path in _OF_REPORT.items():
-        for value in _texts(fact, _at(report, path)):
-            yield fact, "", False, value
-    tables = {row["check"]: row["facts"] for row in rows if row.get("facts")}
-    for fact, (check, *keys) in _OF_CHECK.items():
-        for value in _texts(fact, _at(tables.get(check), keys)):
-            yield fact, check, fact in _LISTED, value
-    for value in _texts("CANN", _cann(tables)):
-        yield "CANN", "cann-install", False, value
-    yield from _named(tables)
-    for fact, check, values in _sets(tables):
-        for value in _texts(fact, " ".join(sorted(set(values))) or None):
-            yield fact, check, False, value
+def _declared(row: Mapping[str, Any]) -> list[Compared]:
+    """What a check that is not built in declares in its row; nothing where that is not well formed."""
+    declared = row["compares"]
+    try:
+        return [compared_of(compared) for compared in declared[:MOST_COMPARED]]
+    except (TypeError, ValueError, KeyError):
+        return []
 
 
-def _sets(tables: Mapping[str, Any]) -> Iterator[tuple[str, str, Iterable[str]]]:
-    """What each NPU or interface of a node has: all values that occur there."""
-    yield "device TLS", "hccn-config", _leaves(tables.get("hccn-config"), "tls")
-    yield "device MTU", "hccn-config", _leaves(tables.get("hccn-config"), "mtu")
-    table = _at(tables.get("socket-interfaces"), ("mtu",))
-    values = list(table.values())[:MOST] if isinstance(table, dict) else []
-    yield "interface MTU", "socket-interfaces", [str(one)[:20] for one in values if type(one) is int]
+def _told(check: str, compared: Compared, facts: object) -> Iterator[tuple[str, Told]]:
+    """The fact that a check declares; of a table each entry."""
+    value = _at(facts, compared.path.split(".") if compared.path else ())
+    if compared.name:
+        for text in _texts(compared.name, value):
+            yield compared.name, Told(text, check, compared.complete)
+    elif isinstance(value, dict):
+        for key, entry in list(value.items())[:MOST]:
+            name = key[:LONGEST]
+            for text in _texts(name, entry) if key not in compared.own else ():
+                yield name, Told(text, check, listed=True, named=True)
 
 
-def _named(tables: Mapping[str, Any]) -> Iterator[tuple[str, str, bool, str]]:
-    """Variables, frameworks, interfaces: each entry is a fact."""
-    for check, path in _TABLES.items():
-        table = _at(tables.get(check), path)
-        if isinstance(table, dict):
-            for name, value in list(table.items())[:MOST]:
-                if name not in _OWN:
-                    for text in _texts(name[:LONGEST], value):
-                        yield name[:LONGEST], check, True, text
-
-
-def _cann(tables: Mapping[str, Any]) -> object:
-    install = tables.get("cann-install")
-    active = _at(install, ("active",))
-    rows = _at(install, ("installs",))
-    for row in rows[:MOST] if isinstance(rows, list) else ():
-        if isinstance(row, dict) and row.get("path") == active:
-            return row.get("version")
-    return _at(tables.get("cann-driver"), ("cann",))
-
-
-def _at(value: Any, path: Any) -> Any:
-    for key in path:
-        if not isinstance(value, dict):
-            return None
-        value = value.get(key)
+def _at(value: Any, path: Sequence[str]) -> Any:
+    """What stands at a path; at "*" all values that occur, as one text."""
+    for index, key in enumerate(path):
+        if key == "*":
+            parts = list(value.values())[:MOST] if isinstance(value, dict) else []
+            below = [_at(part, path[index + 1 :]) for part in parts]
+            plain = {str(part)[:LONGEST] for part in below if type(part) in (int, str)}
+            return " ".join(sorted(plain)) or None
+        if isinstance(value, list):
+            value = value[int(key)] if key.isdecimal() and len(key) < 6 and int(key) < len(value) else None
+        else:
+            value = value.get(key) if isinstance(value, dict) else None
     return value
 
 
@@ -213,16 +187,6 @@ def _texts(fact: str, value: object) -> Iterator[str]:
         yield str(shown[fact]) if isinstance(shown, dict) else ""
 
 
-def _leaves(value: object, name: str, depth: int = 0) -> Iterator[str]:
-    if not isinstance(value, dict) or depth > 4:
-        return
-    for key, part in list(value.items())[:MOST]:
-        if isinstance(key, str) and key.lower().startswith(name) and isinstance(part, (str, int)):
-            yield str(part)[:LONGEST]
-        else:
-            yield from _leaves(part, name, depth + 1)
-
-
 class Comparison:
     """Gathers facts node by node; a value is held once however many nodes have it."""
 
@@ -236,8 +200,8 @@ class Comparison:
     def add(self, node: str, facts: Mapping[str, Told], looked: Looked) -> None:
         """The facts of one node, and which checks looked there."""
         self._count += 1
-        for fact, (value, check, listed) in facts.items():
-            if fact not in self._nodes and listed:
+        for fact, (value, check, listed, named) in facts.items():
+            if fact not in self._nodes and named:
                 self._names += 1
                 if self._names > MOST_NAMES:
                     self._left_out[node] = None
@@ -263,7 +227,11 @@ class Comparison:
                 _("all that came after the first {n} names of variables and packages", n=MOST_NAMES)
             )
         found.sort(key=lambda skew: (sum(len(other.nodes) for other in skew.others), skew.fact))
-        return tuple(found), _gaps(open_facts)
+        alike: dict[tuple[str, ...], list[str]] = {}
+        for node, facts in open_facts.items():
+            alike.setdefault(tuple(facts), []).append(node)
+        ranked = sorted(alike.items(), key=lambda item: (-len(item[1]), item[1]))
+        return tuple(found), tuple(Gap(facts, tuple(nodes)) for facts, nodes in ranked)
 
     def _skew(self, fact: str, none: list[str]) -> Iterator[Skew]:
         values: dict[Optional[str], list[str]] = dict(self._nodes[fact].items())
@@ -289,11 +257,3 @@ class Comparison:
                 )
                 answers[0 if exists_not else 1].extend(node for node in nodes if node not in known)
         return answers
-
-
-def _gaps(open_facts: Mapping[str, list[str]]) -> tuple[Gap, ...]:
-    nodes: dict[tuple[str, ...], list[str]] = {}
-    for node, facts in open_facts.items():
-        nodes.setdefault(tuple(facts), []).append(node)
-    ranked = sorted(nodes.items(), key=lambda item: (-len(item[1]), item[1]))
-    return tuple(Gap(facts, tuple(names)) for facts, names in ranked)

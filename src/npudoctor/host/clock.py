@@ -19,7 +19,8 @@ class Clock:
     def booted(self) -> float:
         """When the machine booted, in seconds since the epoch.
 
-        From the kernel's clocks, not from btime: btime is cut to seconds and follows clock changes late.
+        From the kernel's clocks, not from btime, which psutil has: it is cut to seconds and follows clock
+        changes late.
         """
         return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
 

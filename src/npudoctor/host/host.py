@@ -27,7 +27,7 @@ from npudoctor.host.variables import Variables
 if TYPE_CHECKING:
     from npudoctor.host.devices.hccn import Hccn
     from npudoctor.host.devices.npu_smi import NpuSmi
-    from npudoctor.host.libraries.elf import Libraries
+    from npudoctor.host.libraries.library import Libraries
     from npudoctor.host.network.names import Names
     from npudoctor.host.network.network import Network
     from npudoctor.host.network.sockets import Sockets
@@ -118,7 +118,7 @@ def _open_tables(host: Host) -> Knowledge:
 
 
 def _open_libraries(host: Host) -> Libraries:
-    from npudoctor.host.libraries.elf import Libraries
+    from npudoctor.host.libraries.library import Libraries
 
     return Libraries(host.files)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from types import ModuleType
 from typing import Callable, TypeVar
 
 from npudoctor.core.errors import CannotTell
-from npudoctor.core.messages import _
+from npudoctor.core.messages import _, strerror
 
 T = TypeVar("T")
 
@@ -20,14 +22,23 @@ def ask_psutil(subject: str, question: Callable[[ModuleType], T]) -> T:
     try:
         psutil = _load()
     except (ImportError, MemoryError, NotImplementedError, OSError) as error:
-        why = (str(error) or type(error).__name__).partition("\n")[0]
-        raise CannotTell(_("psutil cannot be loaded: {why}", why=why)) from error
+        raise CannotTell(_why_not_loaded(error)) from error
     try:
         return question(psutil)
+    except psutil.NoSuchProcess as error:
+        raise _cannot_read(subject, strerror(errno.ESRCH)) from error
+    except psutil.AccessDenied as error:
+        raise _cannot_read(subject, strerror(errno.EPERM)) from error
+    except OSError as error:
+        raise _cannot_read(subject, strerror(error.errno or 0)) from error
     # KeyError, RuntimeError, ValueError: /proc is not as psutil expects it, as in some sandboxes.
-    except (psutil.Error, KeyError, OSError, RuntimeError, ValueError) as error:
-        text = _("psutil cannot read {subject}: {why}", subject=subject, why=str(error))
-        raise CannotTell(text) from error
+    except (psutil.Error, KeyError, RuntimeError, ValueError) as error:
+        raise _cannot_read(subject, str(error)) from error
+
+
+def _cannot_read(subject: str, why: str) -> CannotTell:
+    """The one sentence of all these endings."""
+    return CannotTell(_("psutil cannot read {subject}: {why}", subject=subject, why=why))
 
 
 def _load() -> ModuleType:
@@ -39,3 +50,14 @@ def _load() -> ModuleType:
 
     warnings.filterwarnings("ignore", category=RuntimeWarning, module="psutil")
     return psutil
+
+
+def _why_not_loaded(error: BaseException) -> str:
+    path = getattr(error, "path", None) or ""
+    if os.path.isfile(path) and os.statvfs(path).f_flag & os.ST_NOEXEC:
+        return _(
+            "psutil cannot be loaded: {path} is on a mount with noexec; TMPDIR names another folder",
+            path=path,
+        )
+    why = (str(error) or type(error).__name__).partition("\n")[0]
+    return _("psutil cannot be loaded: {why}", why=why)

@@ -8,7 +8,15 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any, Callable, Optional
 
-from npudoctor.checking.check import Check, CheckOutput, Crashed, Skip, declaration_error, title_of
+from npudoctor.checking.check import (
+    Check,
+    CheckOutput,
+    Crashed,
+    Skip,
+    compared_of,
+    declaration_error,
+    title_of,
+)
 from npudoctor.checking.needs import why_not_applicable
 from npudoctor.core.messages import _
 from npudoctor.core.model import Action, Facts, Finding, Fix, Risk, Scope, Severity
@@ -58,6 +66,7 @@ def declaration(load: Callable[[], Check]) -> dict[str, Any]:
         "needs": needs if isinstance(needs, str) else list(needs),
         "advisory": check.advisory,
         "quick": check.quick,
+        "compares": [compared.row() for compared in check.compares],
     }
 
 
@@ -66,7 +75,8 @@ def check_from_declaration(
 ) -> Check:
     """The Check that a child declared; it can say what it likes, so all of it is judged again."""
     codes = {code: Severity(severity) for code, severity in declaration["codes"].items()}
-    wrong = declaration_error(declaration["id"], codes, declaration["tags"], declaration["needs"])
+    compares = tuple(map(compared_of, declaration["compares"]))
+    wrong = declaration_error(declaration["id"], codes, declaration["tags"], declaration["needs"], compares)
     if wrong or declaration["id"] != name.replace("_", "-"):
         raise ValueError(wrong or f"the id {declaration['id']!r} is not the file's name")
     manual = str(declaration["manual"])
@@ -82,6 +92,7 @@ def check_from_declaration(
         needs=tuple(declaration["needs"]),
         advisory=bool(declaration["advisory"]),
         quick=bool(declaration["quick"]),
+        compares=compares,
         origin=group,
     )
 

@@ -44,6 +44,7 @@ def _target(target: Target) -> dict[str, Any]:
 
 
 def _result(row: Result) -> dict[str, Any]:
+    compares = {"compares": [compared.row() for compared in row.compares]} if row.compares else {}
     return {
         "check": row.check,
         "title": row.title,
@@ -55,6 +56,7 @@ def _result(row: Result) -> dict[str, Any]:
         "reason": row.reason,
         "seconds": row.seconds,
         "facts": dict(row.facts),
+        **compares,
         "findings": [_finding(finding) for finding in row.findings],
     }
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Callable, Optional, Union
 
-from npudoctor.checking.check import Check
+from npudoctor.checking.check import BUILT_IN, Check
 from npudoctor.checking.validation import row_status
 from npudoctor.core.frozen import dataclass, field, replace
 from npudoctor.core.messages import _
@@ -175,4 +175,5 @@ def _row(
         reason=None if reason is None else redact(reason),
         seconds=round(seconds, 3),
         facts=facts,
+        compares=() if check.origin == BUILT_IN else check.compares,
     )

@@ -21,6 +21,8 @@ from npudoctor.facts.job.probes import NoTimeLeft, probe
 from npudoctor.host import CannotTell
 from npudoctor.testing import Asked, ask
 
+pytestmark = pytest.mark.whole
+
 FORGED = 'print("\\nNPUDOCTOR {\\"seconds\\": 0, \\"bytes\\": 0, \\"versions\\": {}}")\n'
 
 

@@ -1,106 +1,143 @@
-"""ELF files: what is read of well made ones, and what becomes of damaged and hostile ones."""
+"""The reader of ELF files: all kinds of them, and hostile bytes, which are an answer or Damaged."""
 
 from __future__ import annotations
 
+import itertools
+import os
 import random
 import struct
+from pathlib import Path
+from typing import Any, Optional
 
 import pytest
+from tests.elves import library
 
-from npudoctor.host import CannotTell
-from npudoctor.host.fs.files import Files
-from npudoctor.host.libraries.elf import BadLibrary, Libraries
-from npudoctor.testing import Content, MemoryDisk, folder, link, unreadable
+from npudoctor.host.libraries.elf import GNU_HASH, HASH, NEEDED, PAGE, SONAME, Damaged, Elf
 
-from ...elves import library  # noqa: TID252
-
-MADE = library(
-    "libc.so.6",
-    "libm.so.6",
-    soname="libone.so.1",
-    runpath="$ORIGIN/lib",
-    machine="aarch64",
-    wants={"libc.so.6": ["GLIBC_2.17", "GLIBC_2.28"], "libm.so.6": ["GLIBC_2.29"]},
-    defines=["ONE_1", "ONE_2"],
-    exports=["here"],
-    imports=["there"],
-)
+EXPORTS = [f"offered_{number}" for number in range(40)]
+IMPORTS = [f"asked_{number}" for number in range(7)]
+KINDS = list(itertools.product((64, 32), "<>", ((), ("gnu",), ("old",), ("gnu", "old")), (False, True)))
 
 
-def libraries(files: dict[str, Content]) -> Libraries:
-    return Libraries(Files(MemoryDisk(files)))
+def made(
+    bits: int = 64, order: str = "<", hashes: Any = ("gnu",), stripped: bool = False, **more: Any
+) -> bytes:
+    return library(
+        "libc.so.6",
+        "libm.so.6",
+        soname="libone.so.1",
+        runpath="$ORIGIN/lib",
+        wants={"libc.so.6": ["GLIBC_2.17", "GLIBC_2.28"], "libm.so.6": ["GLIBC_2.29"]},
+        defines=["ONE_1", "ONE_2"],
+        bits=bits,
+        order=order,
+        hashes=hashes,
+        stripped=stripped,
+        **{"exports": EXPORTS, "imports": IMPORTS, **more},
+    )
 
 
-def test_all_that_a_library_says() -> None:
-    found = libraries({"/lib/real": MADE, "/lib/one.so": link("real")}).at("/lib/one.so")
-    assert found is not None
-    assert (found.path, found.bits, found.machine) == ("/lib/real", 64, "aarch64")
-    assert (found.soname, found.needed) == ("libone.so.1", ("libc.so.6", "libm.so.6"))
-    assert (found.rpath, found.runpath, found.interpreter) == (None, "$ORIGIN/lib", None)
-    assert found.wants == (("libc.so.6", ("GLIBC_2.17", "GLIBC_2.28")), ("libm.so.6", ("GLIBC_2.29",)))
-    assert found.defines == ("ONE_1", "ONE_2")
+def elf(content: bytes) -> Elf:
+    return Elf(lambda start, size: content[start : start + size], len(content))
 
 
-def test_symbols() -> None:
-    found = libraries({"/one.so": MADE}).symbols("/one.so")
-    assert found is not None
-    assert (set(found.defined), set(found.wanted)) == ({"here"}, {"there"})
+@pytest.mark.parametrize(("bits", "order", "hashes", "stripped"), KINDS)
+def test_every_kind_says_the_same(bits: int, order: str, hashes: Any, stripped: bool) -> None:
+    read = elf(made(bits, order, hashes, stripped))
+    assert (read.bits, read.machine, read.text(SONAME)) == (bits, "x86_64", "libone.so.1")
+    assert read.texts(NEEDED) == ["libc.so.6", "libm.so.6"]
+    assert read.wants() == (("libc.so.6", ("GLIBC_2.17", "GLIBC_2.28")), ("libm.so.6", ("GLIBC_2.29",)))
+    assert read.defines() == ("ONE_1", "ONE_2")
+    if stripped and not hashes:
+        assert (read.symbols(), read.wanted(), read.exports(EXPORTS)) == (None, set(), None)
+        return
+    symbols = read.symbols()
+    assert symbols is not None and symbols[0] - {""} == set(EXPORTS) and symbols[1] == set(IMPORTS)
+    assert read.wanted() == set(IMPORTS)
+    assert read.exports([*EXPORTS[::2], *IMPORTS, "nobodys"]) == set(EXPORTS[::2])
 
 
-def test_a_large_library_is_not_read_whole() -> None:
-    class Counting(MemoryDisk):
-        asked = 0
-
-        def read(self, path: str, limit: int, start: int = 0) -> bytes:
-            self.asked += limit
-            return super().read(path, limit, start)
-
-    disk = Counting({"/one.so": MADE + bytes(50 << 20)})
-    assert Libraries(Files(disk)).at("/one.so") is not None
-    assert disk.asked < 1 << 20
+@pytest.mark.parametrize("interpreter", [None, "/lib64/ld.so"])
+def test_one_that_offers_nothing_wants_all_the_same(interpreter: Optional[str]) -> None:
+    """The linker of GNU writes a hash table that begins with symbol 1, and has none."""
+    read = elf(made(exports=[], interpreter=interpreter))
+    assert read.wanted() == set(IMPORTS)
+    assert read.exports(EXPORTS) == set()
 
 
-def test_missing_and_unreadable() -> None:
-    asked = libraries({"/bad.so": unreadable()})
-    assert asked.at("/none.so") is None
-    assert asked.symbols("/none.so") is None
-    with pytest.raises(CannotTell, match="cannot be read"):
-        asked.at("/bad.so")
+def test_few_pages_of_a_large_library_are_read() -> None:
+    content = made(exports=[f"offered_{number}" for number in range(20000)])
+    asked = []
 
+    def read(start: int, size: int) -> bytes:
+        asked.append(size)
+        return content[start : start + size]
 
-@pytest.mark.parametrize("content", [b"", b"\x7fEL", b"/* GNU ld script */", MADE[:20], MADE[:100]])
-def test_no_library(content: bytes) -> None:
-    asked = libraries({"/bad.so": content})
-    for _again in range(2):
-        with pytest.raises(BadLibrary):
-            asked.at("/bad.so")
-
-
-def test_a_folder_in_place_of_a_library() -> None:
-    asked = libraries({"/bad.so": folder()})
-    for question in (asked.at, asked.symbols):
-        with pytest.raises(BadLibrary, match="not a regular file"):
-            question("/bad.so")
+    large = Elf(read, 100 << 20)
+    assert large.exports([f"nobodys_{number}" for number in range(64)]) == set()
+    assert large.wanted() == set(IMPORTS)
+    assert sum(asked) < 40 * PAGE < len(content)
 
 
 def test_a_table_of_versions_that_has_no_end() -> None:
-    at = MADE.index(struct.pack("<HH", 1, 2))  # a version, and how many names it has
-    endless = bytearray(MADE)
-    endless[at + 12 : at + 16] = bytes(4)  # the next entry is this one
-    found = libraries({"/bad.so": bytes(endless)}).at("/bad.so")
-    assert found is not None
-    assert len(found.wants) == 2
+    content = bytearray(made())
+    at = content.index(struct.pack("<HH", 1, 2))  # a version, and how many names it has
+    content[at + 12 : at + 16] = bytes(4)  # the next entry is this one
+    assert len(elf(bytes(content)).wants()) == 2
 
 
-def test_hostile_bytes_are_an_answer_or_cannot_tell() -> None:
-    chance = random.Random(7)  # noqa: S311
-    for _turn in range(400):
-        bad = bytearray(MADE)
+def test_tables_of_symbols_that_have_no_end() -> None:
+    """A chain that leads to itself, and one of which nobody is the last."""
+    old = bytearray(made(hashes=("old",)))
+    read = elf(bytes(old))
+    at = read.offset(read.tags[HASH][0])
+    buckets, count = struct.unpack_from("<2I", old, at)
+    chains = at + 8 + buckets * 4
+    old[chains : chains + 4 * count] = b"".join(struct.pack("<I", number) for number in range(count))
+    assert elf(bytes(old)).exports(["nobodys"]) == set()
+    new = bytearray(made(hashes=("gnu",), stripped=True))
+    read = elf(bytes(new))
+    at = read.offset(read.tags[GNU_HASH][0])
+    new[at + 16 : at + 24] = b"\xff" * 8
+    for place in range(at + 24 + 12, at + 24 + 12 + 4 * len(EXPORTS), 4):
+        new[place] &= 0xFE
+    for question in (lambda: elf(bytes(new)).exports(["nobodys"]), lambda: elf(bytes(new)).symbols()):
+        try:
+            assert question() is not None
+        except Damaged as damaged:
+            assert str(damaged)
+
+
+@pytest.mark.parametrize(("bits", "order", "hashes", "stripped"), KINDS)
+def test_hostile_bytes_are_an_answer_or_damaged(bits: int, order: str, hashes: Any, stripped: bool) -> None:
+    whole, chance = made(bits, order, hashes, stripped, rodata=b"text"), random.Random(7)  # noqa: S311
+    for _turn in range(60):
+        bad = bytearray(whole)
         for _byte in range(chance.randint(1, 12)):
             bad[chance.randrange(16, len(bad))] = chance.choice((0, 1, 0x7F, 0xFF, chance.randrange(256)))
-        asked = libraries({"/bad.so": bytes(bad[: chance.randint(64, len(bad))])})
-        for question in (asked.at, asked.symbols):
+        content = bytes(bad[: chance.randint(16, len(bad))])
+        questions = (
+            *(Elf.wants, Elf.defines, Elf.interpreter, Elf.sizes, Elf.symbols, Elf.wanted),
+            *(lambda read: read.exports(["nobodys", *EXPORTS]), lambda read: read.section(".rodata")),
+            lambda read: read.texts(NEEDED),
+        )
+        for question in questions:
             try:
-                question("/bad.so")
-            except CannotTell as told:
-                assert "/bad.so" in told.reason
+                question(elf(content))
+            except Damaged as damaged:
+                assert str(damaged)
+
+
+def test_a_file_that_is_cut_short_while_it_is_read(tmp_path: Path) -> None:
+    """Mapped into memory, it would end this process."""
+    path = tmp_path / "one.so"
+    path.write_bytes(made(exports=[f"offered_{number}" for number in range(5000)]))
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        read = Elf(lambda start, size: os.pread(descriptor, size, start), path.stat().st_size)
+        assert read.machine == "x86_64"
+        os.truncate(path, 100)
+        with pytest.raises(Damaged):
+            read.exports(["nobodys"])
+    finally:
+        os.close(descriptor)

@@ -11,7 +11,8 @@ import pytest
 from tests.elves import library
 
 from npudoctor.host.fs.disk import LocalDisk
-from npudoctor.host.libraries.elf_damage import PAGE, is_damaged
+from npudoctor.host.libraries.elf import PAGE
+from npudoctor.host.libraries.elf_damage import is_damaged
 
 DISK = LocalDisk()
 # The largest extension module of the Python that runs the tests, and what it has besides.

@@ -12,8 +12,8 @@ from typing import Optional
 import pytest
 
 from npudoctor.host.fs.files import Files, LocalDisk
-from npudoctor.host.libraries.elf import Libraries
 from npudoctor.host.libraries.ldcache import CACHE, parse_cache, read_cache
+from npudoctor.host.libraries.library import Libraries
 from npudoctor.host.libraries.loader import LOADERS, Loader
 from npudoctor.testing import Content, MemoryDisk, unreadable
 
@@ -151,6 +151,7 @@ def test_what_is_loaded_already_is_taken(workshop: Workshop, tmp_path: Path) -> 
     "entries", ["{0}/none:{0}/a/:{0}/b", "{0}/b;{0}/a", ":{0}/a", "{0}/a:", "b:{0}/a", "", "{0}/wrong:{0}/a"]
 )
 def test_entries_of_every_kind(workshop: Workshop, tmp_path: Path, entries: str) -> None:
+    """`agree` fails where the system's own loader takes another library, or one where we see none."""
     for place in ("a", "b", "here", "here/b"):
         workshop.make(f"{place}/libone.so")
     (tmp_path / "wrong").mkdir()
@@ -161,6 +162,7 @@ def test_entries_of_every_kind(workshop: Workshop, tmp_path: Path, entries: str)
 
 
 def test_a_folder_that_is_not_for_us(workshop: Workshop, tmp_path: Path) -> None:
+    """`agree` fails where the system's own loader takes another library."""
     workshop.make("shut/libone.so")
     workshop.make("a/libone.so")
     (tmp_path / "shut").chmod(0)

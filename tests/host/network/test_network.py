@@ -10,6 +10,7 @@ from typing import Any, Callable
 import psutil
 import pytest
 
+from npudoctor.core.errors import CannotTell
 from npudoctor.host import Host
 from npudoctor.host.network.interfaces import Interface, is_inner, parse_interfaces
 from npudoctor.host.network.netlink import attributes, parse, split
@@ -95,6 +96,34 @@ print(json.dumps([[addresses_of(name) for name in asked], listed]))
     ours, listed = json.loads(done.stdout)
     assert [sorted(addresses) for addresses in ours] == [sorted(addresses) for addresses in listed]
     assert ours[1] == ["192.0.2.2"] and ours[0][0] == "192.0.2.1" and ":" in ours[0][-1] and ours[4] == []
+
+
+@pytest.mark.needs_root
+def test_mtu_and_speed_are_those_of_our_own_namespace(need: Callable[..., None]) -> None:
+    """/sys still shows the links of the namespace in which it was mounted."""
+    need("unshare", "ip")
+    code = """
+import json
+from npudoctor.host import Host
+network = Host().network
+print(json.dumps([*map(network.mtu_of, ("eth0", "br0", "no")), network.link_settings("eth0").speed]))
+"""
+    script = SCENE + 'ip link set eth0 mtu 4200; exec "$@"'
+    done = subprocess.run(
+        ["unshare", "--net", "sh", "-c", script, "sh", sys.executable, "-c", code],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert json.loads(done.stdout) == [4200, 1500, None, 10_000]  # a veth calls itself 10 Gb/s
+
+
+def test_where_psutil_cannot_be_loaded_the_mtu_is_a_fact_that_is_not_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "psutil", None)
+    network = Host().network
+    assert network.mtu_of("lo") is None and network.named("lo") is not None
+    with pytest.raises(CannotTell, match="psutil cannot be loaded"):
+        network.link_settings("lo")
 
 
 @pytest.mark.needs_root

@@ -32,12 +32,20 @@ def examined_variables(
     flags: Mapping[str, object], variables: Mapping[str, str], files: Files, *, as_root: bool, seconds: float
 ) -> Examined:
     """The variables that the options ask for; UsageError when they cannot be read."""
-    named = [option for option in ("--env-of", "--source", "--root") if flags.get(_key(option)) is not None]
+    named = [
+        option
+        for option in ("--env-of", "--source", "--root")
+        if flags.get(option[2:].replace("-", "_")) is not None
+    ]
     if len(named) > 1:
         raise UsageError(_("{one} and {other} cannot be used together", one=named[0], other=named[1]))
     try:
         if "--env-of" in named:
-            pid = _pid(str(flags["env_of"]))
+            value = str(flags["env_of"])
+            digits = value if value.isascii() and value.isdecimal() and len(value) <= LONGEST_PID else "0"
+            pid = int(digits)
+            if not pid:
+                raise UsageError(_("{option}: {value!r} is not a process id", option="--env-of", value=value))
             foreign = as_root and not is_roots(files.disk, pid)
             return Examined(of_process(files.disk, pid), pid, foreign)
         if "--source" in named:
@@ -50,16 +58,6 @@ def examined_variables(
     except CannotTell as error:
         raise UsageError(f"{named[0]}: {error.reason}") from error
     return Examined(variables)
-
-
-def _key(option: str) -> str:
-    return option[2:].replace("-", "_")
-
-
-def _pid(value: str) -> int:
-    if not (value.isascii() and value.isdecimal() and len(value) <= LONGEST_PID and int(value) > 0):
-        raise UsageError(_("{option}: {value!r} is not a process id", option="--env-of", value=value))
-    return int(value)
 
 
 LONGEST = 10  # digits of a job id, and of a task's number in an array

@@ -8,17 +8,12 @@ from typing import Any, Callable, Union, get_args, get_origin, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from npudoctor.cli.arguments import fleet_options as f
 from npudoctor.cli.arguments import options as o
 from npudoctor.cli.caller import Caller, call
-from npudoctor.cli.config import UsageError, suggestion
-from npudoctor.cli.fleet import options as f
+from npudoctor.cli.config import UsageError, is_usage_error, suggestion
 from npudoctor.core.messages import _
 from npudoctor.render.columns import pad, width, wrapped
-
-
-def is_usage_error(error: Exception) -> bool:
-    """Whether click refuses a line: typer names no class for it, and has its own click from 0.26 on."""
-    return hasattr(error, "format_message")
 
 
 class _Common:
@@ -47,7 +42,7 @@ class _Common:
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Examples, last."""
-        from npudoctor.cli.companions.examples import examples_of
+        from npudoctor.cli.arguments.examples import examples_of
 
         super().format_epilog(ctx, formatter)  # type: ignore[misc]
         examples = examples_of(tuple(ctx.command_path.split()[1:]))

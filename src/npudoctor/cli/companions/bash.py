@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from npudoctor.cli.companions.grammar import Command, Option, Value, Words, all_commands, names_of
+from npudoctor.cli.companions.grammar import Command, Value, Words, all_commands, names_of
 
 _HEAD = """\
 # bash completion for npudoctor: generated from its command line, do not edit.
@@ -72,20 +72,25 @@ complete -F _npudoctor npudoctor
 def bash_completion(root: Command, words: Words) -> str:
     """The whole file."""
     commands = list(all_commands(root))
+    lists = "".join(  # the long ones, each once
+        f"_npudoctor_{kind}='{' '.join(words.of(kind))}'\n" for kind in ("names", "codes", "logs")
+    )
+    options = "\n".join(
+        f"            '{_at(command)}') values='{' '.join(names_of(command.options))}' ;;"
+        for command in commands
+    )
     return "".join(
         (
-            _HEAD.replace("{words}", _lists(words)),
+            _HEAD.replace("{words}", lists),
             *_walk(commands),
             _MIDDLE,
             *(
-                line
+                f"        {_either(command, list(option.names))}) {_reply(option.value, words)}; return ;;\n"
                 for command in commands
                 for option in command.options
-                for line in _value(command, option, words)
+                if option.value is not None
             ),
-            _TAIL.format(
-                options="\n".join(map(_options, commands)), arguments="\n".join(_arguments(commands, words))
-            ),
+            _TAIL.format(options=options, arguments="\n".join(_arguments(commands, words))),
         )
     )
 
@@ -113,12 +118,6 @@ def _either(command: Command, names: list[str]) -> str:
     return " | ".join(f"'{_at(command)} {name}'" for name in names)
 
 
-def _value(command: Command, option: Option, words: Words) -> Iterator[str]:
-    """What follows an option that takes a value."""
-    if option.value is not None:
-        yield f"        {_either(command, list(option.names))}) {_reply(option.value, words)}; return ;;\n"
-
-
 def _reply(value: Value, words: Words) -> str:
     """The command that sets COMPREPLY."""
     if value.kind == "file":
@@ -131,11 +130,6 @@ def _reply(value: Value, words: Words) -> str:
     return f'COMPREPLY=($(compgen -W "{values}" -- "$current"))' if values else ":"
 
 
-def _lists(words: Words) -> str:
-    """The long lists, each once."""
-    return "".join(f"_npudoctor_{kind}='{' '.join(words.of(kind))}'\n" for kind in ("names", "codes", "logs"))
-
-
 def _values(value: Value, words: Words) -> str:
     """What may stand there, as the inside of a string in double quotes."""
     return (
@@ -145,10 +139,6 @@ def _values(value: Value, words: Words) -> str:
         if words.of(value.kind)
         else ""
     )
-
-
-def _options(command: Command) -> str:
-    return f"            '{_at(command)}') values='{' '.join(names_of(command.options))}' ;;"
 
 
 def _arguments(commands: list[Command], words: Words) -> Iterator[str]:

@@ -57,7 +57,7 @@ def fish_completion(root: Command, words: Words) -> str:
     lists = "\n".join(
         f"set -g __npudoctor_{kind} {' '.join(words.of(kind))}" for kind in ("names", "codes", "logs")
     )
-    lines = [line for command in commands for line in (*_below(command), *_lines(command, words))]
+    lines = [line for command in commands for line in _lines(command, words)]
     (run,) = (one for one in commands if one.argument and one.argument.kind == "command")
     taking = " ".join(name for option in run.options if option.value for name in option.names)
     return _HEAD.format(walk=walk, words=lists, taking=taking) + "\n".join(lines) + "\n"
@@ -76,32 +76,30 @@ def _walk(command: Command) -> Iterator[str]:
         yield f"            case '{_at(below)}'\n                set at '{_at(below)}'"
 
 
-def _condition(command: Command) -> str:
-    return f"""complete -c npudoctor -n "__npudoctor_at '{_at(command)}'\""""
-
-
-def _below(command: Command) -> Iterator[str]:
-    for one in command.commands:
-        yield f"{_condition(command)} -a {one.name} -d {_quoted(one.help)}"
-
-
 def _lines(command: Command, words: Words) -> Iterator[str]:
+    condition = f"""complete -c npudoctor -n "__npudoctor_at '{_at(command)}'\""""
+    for below in command.commands:
+        yield f"{condition} -a {below.name} -d {_quoted(below.help)}"
     for option in command.options:
         names = " ".join(
             f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.names
         )
-        value = "" if option.value is None else f" {_value(option.value, words)}"
-        yield f"{_condition(command)} {names}{value} -d {_quoted(option.help)}"
-    if command.argument is not None:
-        yield f"{_condition(command)} {_argument(command.argument, words)}"
-
-
-def _value(value: Value, words: Words) -> str:
-    if value.kind == "file":
-        return "-r -F"
-    if value.kind in ("folder", "user"):
-        return f'-x -a "(__fish_complete_{"directories" if value.kind == "folder" else "users"})"'
-    return f"-x -a {_values(value, words)}"
+        if option.value is None:
+            value = ""
+        elif option.value.kind == "file":
+            value = " -r -F"
+        elif option.value.kind in ("folder", "user"):
+            what = "directories" if option.value.kind == "folder" else "users"
+            value = f' -x -a "(__fish_complete_{what})"'
+        else:
+            value = f" -x -a {_values(option.value, words)}"
+        yield f"{condition} {names}{value} -d {_quoted(option.help)}"
+    argument = command.argument
+    if argument is not None and argument.kind == "command":
+        yield f"{condition} -x -a '(__npudoctor_command)'"
+    elif argument is not None:
+        files = "-F " if argument.kind in ("file", "logs") else ""
+        yield f"{condition} {files}-a {_values(argument, words)}"
 
 
 def _values(value: Value, words: Words) -> str:
@@ -109,13 +107,6 @@ def _values(value: Value, words: Words) -> str:
     if value.choices or not words.of(value.kind):
         return _quoted(" ".join(value.choices))
     return f"'$__npudoctor_{value.kind}'"
-
-
-def _argument(value: Value, words: Words) -> str:
-    if value.kind == "command":
-        return "-x -a '(__npudoctor_command)'"
-    files = "-F " if value.kind in ("file", "logs") else ""
-    return f"{files}-a {_values(value, words)}"
 
 
 def _quoted(text: str) -> str:

@@ -91,7 +91,15 @@ def all_commands(root: Command) -> Iterator[Command]:
 
 def _command(click: Any, words: tuple[str, ...]) -> Command:
     arguments = [parameter for parameter in click.params if parameter.param_type_name == "argument"]
-    options = [_option(parameter) for parameter in click.params if parameter.param_type_name == "option"]
+    options = [
+        Option(
+            tuple(sorted(parameter.opts, key=len)),
+            parameter.help or "",
+            None if parameter.is_flag or parameter.count else _value(parameter.metavar),
+        )
+        for parameter in click.params
+        if parameter.param_type_name == "option"
+    ]
     options.append(Option(("-h", "--help"), _("Show this message and exit.")))
     commands = getattr(click, "commands", {})
     return Command(
@@ -102,11 +110,6 @@ def _command(click: Any, words: tuple[str, ...]) -> Command:
         (getattr(arguments[0], "help", "") or "") if arguments else "",
         tuple(_command(below, (*words, name)) for name, below in commands.items()),
     )
-
-
-def _option(parameter: Any) -> Option:
-    value = None if parameter.is_flag or parameter.count else _value(parameter.metavar)
-    return Option(tuple(sorted(parameter.opts, key=len)), parameter.help or "", value)
 
 
 def _value(metavar: str) -> Value:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from npudoctor import __version__
-from npudoctor.cli.companions.examples import examples_of
-from npudoctor.cli.companions.grammar import Command, Option, all_commands
+from npudoctor.cli.arguments.examples import examples_of
+from npudoctor.cli.companions.grammar import Command, all_commands
 from npudoctor.core.messages import _
 
 
@@ -25,7 +25,10 @@ def _lines(command: Command, root: Command) -> Iterator[str]:
     yield f'.TH {_page(command).upper()} 1 "" "npudoctor {__version__}" "npudoctor"'
     yield from (".ad l", ".nh")  # Chinese has no blanks to stretch, options no place to be broken
     yield from _section(_("NAME"), f"{_page(command)} \\- {_escaped(command.help)}")
-    yield from _section(_("SYNOPSIS"), *_synopsis(command))
+    name = f"\\fB{_escaped(' '.join(('npudoctor', *command.words)))}\\fR"
+    words = "COMMAND [ARGS]..." if command.commands else command.argument.metavar if command.argument else ""
+    synopsis = f"{name} [\\fI{_escaped(_('OPTIONS'))}\\fR] {_escaped(words)}".rstrip()
+    yield from _section(_("SYNOPSIS"), synopsis)
     if command.commands:
         yield from _section(_("COMMANDS"))
         for below in command.commands:
@@ -35,9 +38,15 @@ def _lines(command: Command, root: Command) -> Iterator[str]:
         yield from (".TP", f"\\fI{_escaped(command.argument.metavar)}\\fR", _escaped(command.argument_help))
     yield from _section(_("OPTIONS"))
     for option in command.options:
-        yield from (".TP", _names(option), _escaped(option.help))
+        value = f" \\fI{_escaped(option.value.metavar)}\\fR" if option.value else ""
+        names = ", ".join(f"\\fB{_escaped(name)}\\fR{value}" for name in option.names)
+        yield from (".TP", names, _escaped(option.help))
     yield from _endings(command)
-    yield from _examples(command)
+    examples = examples_of(command.words)
+    if examples:
+        yield from _section(_("EXAMPLES"))
+    for line, text in examples:
+        yield from (".TP", f"\\fB{_escaped(line)}\\fR", _escaped(text))
     others = [one for one in all_commands(root) if one is not command and _near(one, command)]
     yield from _section(_("SEE ALSO"), ", ".join(f"\\fB{_escaped(_page(one))}\\fR(1)" for one in others))
 
@@ -54,19 +63,6 @@ def _near(one: Command, command: Command) -> bool:
 def _section(title: str, *lines: str) -> Iterator[str]:
     yield f".SH {_escaped(title)}"
     yield from lines
-
-
-def _synopsis(command: Command) -> Iterator[str]:
-    name = f"\\fB{_escaped(' '.join(('npudoctor', *command.words)))}\\fR"
-    argument = (
-        "COMMAND [ARGS]..." if command.commands else command.argument.metavar if command.argument else ""
-    )
-    yield f"{name} [\\fI{_escaped(_('OPTIONS'))}\\fR] {_escaped(argument)}".rstrip()
-
-
-def _names(option: Option) -> str:
-    value = f" \\fI{_escaped(option.value.metavar)}\\fR" if option.value else ""
-    return ", ".join(f"\\fB{_escaped(name)}\\fR{value}" for name in option.names)
 
 
 def _endings(command: Command) -> Iterator[str]:
@@ -96,15 +92,6 @@ def _endings(command: Command) -> Iterator[str]:
     yield from _section(_("EXIT STATUS"))
     for status, text in (*own.get(command.words, ()), *common):
         yield from (".TP", f"\\fB{status}\\fR", _escaped(text))
-
-
-def _examples(command: Command) -> Iterator[str]:
-    """Lines to type, and what each is for."""
-    examples = examples_of(command.words)
-    if examples:
-        yield from _section(_("EXAMPLES"))
-    for line, text in examples:
-        yield from (".TP", f"\\fB{_escaped(line)}\\fR", _escaped(text))
 
 
 def _escaped(text: str) -> str:

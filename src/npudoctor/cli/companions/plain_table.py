@@ -11,9 +11,9 @@ from typing import Any, get_args
 
 from npudoctor.cli.app import command_line, place_of
 from npudoctor.cli.arguments import options as o
+from npudoctor.cli.arguments.fleet_commands import HIDDEN
 from npudoctor.cli.arguments.parsing import evaluated_hints
 from npudoctor.cli.arguments.table import FILE
-from npudoctor.cli.fleet.commands import HIDDEN
 
 # By the types in hints: versions of typer differ in what else they know of a parameter.
 _KINDS: dict[Any, str] = {o.Text: "value", str: "value", o.Texts: "list", bool: "switch", int: "count"}

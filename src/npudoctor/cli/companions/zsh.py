@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from npudoctor.cli.companions.grammar import Command, Option, Value, Words, all_commands
+from npudoctor.cli.companions.grammar import Command, Value, Words, all_commands
 
 _HEAD = """\
 #compdef npudoctor
@@ -71,20 +69,19 @@ def zsh_completion(root: Command, words: Words) -> str:
 
 def _function(command: Command) -> str:
     at = "".join(f"_{word}" for word in command.words)
-    options = " \\\n".join(f"    {spec}" for option in command.options for spec in _specs(option))
+    specs = []
+    for option in command.options:
+        value = f":{_plain(option.value.metavar)}:{_action(option.value)}" if option.value else ""
+        for name in option.names:
+            sign = "=" if option.value and name.startswith("--") else ""
+            specs.append(f"    {_quoted(f'*{name}{sign}[{_plain(option.help)}]{value}')}")
+    options = " \\\n".join(specs)
     if command.commands:
         below = "\n".join(f"    {_quoted(f'{one.name}:{_plain(one.help)}')}" for one in command.commands)
         return _GROUP.format(at=at, commands=below, options=options + " \\")
     told = command.argument is not None and _argument(command.argument)
     argument = f" \\\n    {told}" if told else ""
     return _COMMAND.format(at=at, options=options, argument=argument)
-
-
-def _specs(option: Option) -> Iterator[str]:
-    for name in option.names:
-        sign = "=" if option.value and name.startswith("--") else ""
-        value = f":{_plain(option.value.metavar)}:{_action(option.value)}" if option.value else ""
-        yield _quoted(f"*{name}{sign}[{_plain(option.help)}]{value}")
 
 
 def _action(value: Value) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Callable, Optional
 from npudoctor.cli.arguments.named import DESCRIPTORS, READING, read_named
 from npudoctor.cli.caller import Caller
 from npudoctor.cli.config import UsageError, not_one_of
-from npudoctor.core.frozen import dataclass
+from npudoctor.core.frozen import dataclass, replace
 from npudoctor.core.messages import _
 from npudoctor.fleet.gathering import Answer, Gathering
 from npudoctor.fleet.request import Request
@@ -33,11 +33,9 @@ class Asking:
 
     def request(self, words: Sequence[str], nodes: Optional[Sequence[str]] = None, **changes: Any) -> Request:
         """This command of npudoctor for all nodes, or for some of them."""
-        import dataclasses
-
         chosen = self.nodes if nodes is None else tuple(nodes)
-        command = (*self.program, *words)
-        return dataclasses.replace(self.template, nodes=chosen, command=command, **changes)
+        changes.setdefault("command", (*self.program, *words))
+        return replace(self.template, nodes=chosen, **changes)
 
     def ask(
         self, words: Sequence[str], take: Callable[[Answer], None], nodes: Optional[Sequence[str]] = None
@@ -51,25 +49,19 @@ class Asking:
             else:
                 take(answer)
 
-        def replace(answer: Answer) -> None:
+        def complete(answer: Answer) -> None:
             del missing[answer.node]
             take(answer)
 
         try:
             self.gather(Gathering(self.request(words, nodes), sort))
             if missing:
-                self.gather(Gathering(self._carrying(words, tuple(missing)), replace))
+                fanout = min(self.template.fanout, CARRYING)
+                changes = {"command": tuple(words), "carried": self.carried, "fanout": fanout}
+                self.gather(Gathering(self.request(words, tuple(missing), **changes), complete))
         finally:
             for answer in missing.values():  # stopped before they could be asked again
                 take(answer)
-
-    def _carrying(self, words: Sequence[str], nodes: tuple[str, ...]) -> Request:
-        import dataclasses
-
-        fanout = min(self.template.fanout, CARRYING)
-        return dataclasses.replace(
-            self.template, nodes=nodes, command=tuple(words), carried=self.carried, fanout=fanout
-        )
 
     def gather(self, gathering: Gathering) -> None:
         """Ask, and show on a terminal how far it is. UsageError where ssh or srun cannot be started.
@@ -90,8 +82,6 @@ class Asking:
 
 def asking_of(params: Mapping[str, Any], caller: Caller) -> Asking:
     """What the options ask for; UsageError for what cannot be."""
-    import dataclasses
-
     engine = params["engine"] or "ssh"
     _engine(engine)
     for option in ("login", "tree") if engine == "slurm" else ():
@@ -108,7 +98,7 @@ def asking_of(params: Mapping[str, Any], caller: Caller) -> Asking:
     _require_trusted(engine, params["tree"])
     nodes = _nodes(params["on"], params["source"], caller)
     if params["tree"] is not None:
-        template = dataclasses.replace(template, tree=_tree(params["tree"]))
+        template = replace(template, tree=_tree(params["tree"]))
     carried = _carried(params.get("file")) if params.get("push") else b""
     return Asking(nodes, engine, _program(params["program"]), template, carried)
 

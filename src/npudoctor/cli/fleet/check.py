@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from npudoctor.cli.config import UsageError
@@ -10,9 +9,9 @@ from npudoctor.cli.fleet import asking as a
 from npudoctor.core.messages import _
 
 if TYPE_CHECKING:
+    from npudoctor.cli.arguments import fleet_options as f
     from npudoctor.cli.arguments import options as o
     from npudoctor.cli.caller import Caller
-    from npudoctor.cli.fleet import options as f
 
 # What the answers are read by is set here; the language is that of the reader.
 _OURS = ("--format", "--output", "--lang", "-q", "--quiet", "-v", "--verbose")
@@ -47,7 +46,10 @@ def check(
 
     wish = wish_of(format, nodes, output, lang, config, caller)
     asking = a.asking_of(caller.parameters, caller)
-    words = ("check", "--format", "json", *_checked(options or ()))
+    for option in options or ():
+        if option.partition("=")[0] in _OURS:
+            raise UsageError(_("{option} is not for the nodes: put it before --", option=option))
+    words = ("check", "--format", "json", *(options or ()))
     with Delivery(wish, asking.nodes, asking.engine) as delivery:
         try:
             asking.ask(words, lambda answer: delivery.take(report_in(answer)))
@@ -55,11 +57,3 @@ def check(
             delivery.deliver()
             raise
         return delivery.deliver()
-
-
-def _checked(options: Sequence[str]) -> Sequence[str]:
-    """The options of check, without those that decide how its answer is read."""
-    for option in options:
-        if option.partition("=")[0] in _OURS:
-            raise UsageError(_("{option} is not for the nodes: put it before --", option=option))
-    return options

@@ -6,12 +6,13 @@ import json
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import Any, Optional
 
+from npudoctor.cli.arguments.fleet_commands import FORMATS, STATES
 from npudoctor.cli.arguments.paths import format_for, writable
 from npudoctor.cli.caller import Caller
 from npudoctor.cli.config import UsageError, not_one_of
-from npudoctor.cli.fleet.commands import FORMATS, STATES
 from npudoctor.cli.session import load_settings
 from npudoctor.cli.terminal import output
 from npudoctor.core.frozen import dataclass
@@ -55,15 +56,8 @@ def wish_of(
     chosen = format_for(format, target, FORMATS)
     own = chosen if chosen in ("text", "json") else None
     settings = load_settings({"format": own, "lang": lang, "config": config}, caller)
-    return Wish(chosen or settings["format"], states, _target(target))
-
-
-def _target(path: Optional[str]) -> Optional[str]:
-    disk = LocalDisk()
-    try:
-        return writable(path, Files(disk))
-    finally:
-        disk.close()
+    with closing(LocalDisk()) as disk:
+        return Wish(chosen or settings["format"], states, writable(target, Files(disk)))
 
 
 class Delivery:
@@ -118,7 +112,10 @@ class Delivery:
 
             stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._started))
             answers = (document for document in self._documents() if "unreachable" not in document)
-            reports = map(_named, answers)
+            reports = (  # with the name by which a node was asked, which may have another for itself
+                {**document["report"], "node": document["node"]} if "report" in document else document
+                for document in answers
+            )
             seconds = max(0.0, time.time() - self._started)
             return json_text(fleet_object(fleet, stamp, seconds, reports, self._engine))
         return _rendered(fleet, wish)
@@ -148,12 +145,6 @@ def _node_set(fleet: Fleet, names: Sequence[str]) -> str:
         output.complain(_("{text!r} is not a node name", text=odd))
     folded = node_sets.fold(filter(node_sets.is_safe, names))
     return f"{folded}\n" if folded else ""
-
-
-def _named(document: dict[str, Any]) -> dict[str, Any]:
-    """The report with the name by which its node was asked, which may have another for itself."""
-    report = document.get("report")
-    return document if report is None else {**report, "node": document["node"]}
 
 
 def _kept(item: Item) -> tuple[Optional[str], dict[str, Any]]:

@@ -13,9 +13,9 @@ from npudoctor.core.messages import _
 from npudoctor.fleet.fixes import FleetFix, NodeFix, fix_in, fold_fixes
 
 if TYPE_CHECKING:
+    from npudoctor.cli.arguments import fleet_options as f
     from npudoctor.cli.arguments import options as o
     from npudoctor.cli.caller import Caller
-    from npudoctor.cli.fleet import options as f
 
 
 def fix(

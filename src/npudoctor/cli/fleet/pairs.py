@@ -12,8 +12,8 @@ from npudoctor.core.messages import _
 from npudoctor.fleet.request import Request
 
 if TYPE_CHECKING:
+    from npudoctor.cli.arguments import fleet_options as f
     from npudoctor.cli.arguments import options as o
-    from npudoctor.cli.fleet import options as f
 
 _MOST = 1024  # ports: each is tried from every node to every other
 

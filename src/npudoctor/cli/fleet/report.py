@@ -10,9 +10,9 @@ from npudoctor.cli.config import UsageError
 from npudoctor.core.messages import _
 
 if TYPE_CHECKING:
+    from npudoctor.cli.arguments import fleet_options as f
     from npudoctor.cli.arguments import options as o
     from npudoctor.cli.caller import Caller
-    from npudoctor.cli.fleet import options as f
 
 
 def report(

@@ -29,22 +29,23 @@ def own_descriptor(path: str, option: str) -> Optional[int]:
             path = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
             match = _DESCRIPTOR.fullmatch(path)
             if match:
-                return _expect_given(int(match[2]), named, option, int(match[1]))
+                # What we opened ourselves is not inheritable, and is not the caller's to name.
+                number = int(match[2])
+                if int(match[1]) == os.getpid() and _is_inheritable(number):
+                    return number
+                raise UsageError(_("{option}: {path} is not an open descriptor", option=option, path=named))
             path = os.path.join(os.path.dirname(path), os.readlink(path))
         except OSError:
             return None
     return None
 
 
-def _expect_given(number: int, named: str, option: str, pid: int) -> int:
+def _is_inheritable(number: int) -> bool:
+    """Apart for its own OSError: a number that is closed is refused, not followed."""
     try:
-        # What we opened ourselves is not inheritable, and is not the caller's to name.
-        ours = pid == os.getpid() and os.get_inheritable(number)
+        return os.get_inheritable(number)
     except OSError:
-        ours = False
-    if not ours:
-        raise UsageError(_("{option}: {path} is not an open descriptor", option=option, path=named))
-    return number
+        return False
 
 
 def resolve_target(path: str, files: Files, option: str) -> tuple[str, Optional[Entry]]:
@@ -59,33 +60,24 @@ def resolve_target(path: str, files: Files, option: str) -> tuple[str, Optional[
         folder = files.stat(os.path.dirname(path))
     except CannotTell as error:
         raise UsageError(f"{option}: {error.reason}") from error
-    if any(_foreign(link, before) for before, link in zip(way, way[1:])):
-        raise UsageError(
-            _(
-                "{option}: {path} goes through a symbolic link that belongs to another user",
-                option=option,
-                path=path,
+    user = os.geteuid()
+    for before, link in zip(way, way[1:]):
+        # Root follows only its own links; others not what anybody may have put into a shared folder.
+        shared = before.sticky and bool(before.permissions & 0o022)
+        if link.is_link and link.uid not in (0, user) and (shared or user == 0):
+            raise UsageError(
+                _(
+                    "{option}: {path} goes through a symbolic link that belongs to another user",
+                    option=option,
+                    path=path,
+                )
             )
-        )
-    if there is not None:
-        _expect_writable(path, entry, option)
-        _expect_own(path, there, folder, option)
-    return path, entry
-
-
-def _foreign(link: Entry, before: Entry) -> bool:
-    """Root follows only its own links; others not what anybody may have put into a shared folder."""
-    shared = before.sticky and bool(before.permissions & 0o022)
-    return link.is_link and link.uid not in (0, os.geteuid()) and (shared or os.geteuid() == 0)
-
-
-def _expect_writable(path: str, entry: Optional[Entry], option: str) -> None:
+    if there is None:
+        return path, entry
     if entry and not (entry.is_file or stat.S_ISFIFO(entry.mode) or stat.S_ISCHR(entry.mode)):
         raise UsageError(_("{option}: {path} is not a regular file", option=option, path=path))
-
-
-def _expect_own(path: str, there: Entry, folder: Optional[Entry], option: str) -> None:
-    """In a folder that all share nothing of anybody else's is replaced, not even by root, nor fed."""
-    owners = (os.geteuid(), folder.uid if folder else 0)
+    # In a folder that all share nothing of anybody else's is replaced, not even by root, nor fed.
+    owners = (user, folder.uid if folder else 0)
     if folder and folder.sticky and folder.permissions & 0o022 and there.uid not in owners:
         raise UsageError(_("{option}: {path} belongs to another user", option=option, path=path))
+    return path, entry

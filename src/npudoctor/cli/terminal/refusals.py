@@ -6,7 +6,7 @@ import sys
 import traceback
 from typing import Any, Optional
 
-from npudoctor.cli.config import UsageError, suggestion
+from npudoctor.cli.config import UsageError, is_usage_error, suggestion
 from npudoctor.cli.terminal import output
 from npudoctor.core.messages import _
 from npudoctor.core.optional import MissingExtra
@@ -19,8 +19,6 @@ def refusal(error: Exception) -> tuple[int, Optional[str]]:
         return 64, str(error)
     typer = sys.modules.get("typer")  # what was not loaded has raised nothing
     if typer is not None:
-        from npudoctor.cli.arguments.parsing import is_usage_error
-
         if isinstance(error, typer.Exit):
             return error.exit_code, None
         if isinstance(error, typer.Abort):

@@ -20,8 +20,17 @@ class StatusLine:
 
     def draw(self, text: str) -> None:
         """Show this text, as much of it as fits."""
+        text = printable(text)
+        try:
+            room = (os.get_terminal_size(2).columns or 80) - 1
+        except OSError:
+            room = 79
+        if width(text) > room:
+            while text and width(text) > room - 3:
+                text = text[:-1]
+            text = f"{text}..."[: max(room, 0)]
         with self._lock:
-            self._drawn = self._write(_CLEAR + _fitting(printable(text), _columns() - 1))
+            self._drawn = self._write(_CLEAR + text)
 
     def clear(self) -> None:
         """Take the line away."""
@@ -49,19 +58,3 @@ def can_show() -> bool:
         return os.tcgetpgrp(2) == os.getpgrp()  # in the background it would spoil what others write
     except OSError:  # it controls no process of ours
         return True
-
-
-def _columns() -> int:
-    try:
-        return os.get_terminal_size(2).columns or 80
-    except OSError:
-        return 80
-
-
-def _fitting(text: str, columns: int) -> str:
-    """The text, cut with dots where it is wider."""
-    if width(text) <= columns:
-        return text
-    while text and width(text) > columns - 3:
-        text = text[:-1]
-    return f"{text}..."[: max(columns, 0)]

@@ -30,7 +30,9 @@ def require_trusted(engine: Optional[str] = None, named: Iterable[str] = ()) -> 
     _judge(named)
     _judge(_of_clustershell())
     if engine is not None:
-        _judge(_of_ssh() if engine == "ssh" else _of_slurm())
+        # A file that is not there yet, too: srun waits a minute for it, and obeys whoever makes it.
+        slurm = filter(None, (os.environ.get("SLURM_CONF"),))
+        _judge(_of_ssh() if engine == "ssh" else slurm)
 
 
 def _judge(paths: Iterable[str]) -> None:
@@ -69,13 +71,6 @@ def _of_clustershell() -> Iterator[str]:
                 yield from (f"{path}/{inner}" for inner in sorted(os.listdir(path)))
             if os.path.lexists(path):
                 yield path
-
-
-def _of_slurm() -> Iterator[str]:
-    """A file that is not there yet, too: srun waits a minute for it, and obeys whoever makes it."""
-    path = os.environ.get("SLURM_CONF")
-    if path:
-        yield path
 
 
 def _of_ssh() -> Iterator[str]:

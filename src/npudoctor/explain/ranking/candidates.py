@@ -7,7 +7,7 @@ from typing import Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.explain.ranking.ending import Ending
-from npudoctor.explain.scanning.evidence import Evidence, Found, Seen
+from npudoctor.explain.scanning.evidence import Evidence, Match, Seen
 from npudoctor.explain.signatures.device_memory import held_by_the_job, held_elsewhere
 from npudoctor.explain.signatures.signatures import Signature
 from npudoctor.explain.signatures.table import NEAR, WITHOUT
@@ -48,22 +48,22 @@ class Candidate:
         self.score = float(signature.weight)
         self.echo = False
 
-    def add(self, evidence: Evidence, order: int, found: Found, ending: Ending) -> None:
+    def add(self, evidence: Evidence, order: int, match: Match, ending: Ending) -> None:
         """Take in one file."""
-        self.count += found.count
-        seen = [*found.ranks.values(), *(() if found.last is None else (found.last,))]
+        self.count += match.count
+        seen = [*match.ranks.values(), *(() if match.last is None else (match.last,))]
         # Who ends it from outside may start it again.
         weight = None if self.outside else self.signature.weight
-        if self.outside and found.final is not None:
-            seen.append(found.final)
+        if self.outside and match.final is not None:
+            seen.append(match.final)
         # That a signal came is no warning, whatever level the one gives it whom it ends.
-        live = [one for one in seen if (self.outside or not one.low) and not ending.survived(one, weight)]
-        self.spots += [Spot(evidence.path, order, one) for one in live or found.ranks.values()]
-        self.low = self.low and found.last is None and not self.outside
+        live = [line for line in seen if (self.outside or not line.low) and not ending.survived(line, weight)]
+        self.spots += [Spot(evidence.path, order, line) for line in live or match.ranks.values()]
+        self.low = self.low and match.last is None and not self.outside
         self.survived = self.survived and not live
-        self.passed = self.passed and all(ending.survived(one, weight) for one in seen)
-        self.outlived = self.outlived and all(ending.outlived(one) for one in live)
-        self.silent = self.silent or ending.silent(found.final)
+        self.passed = self.passed and all(ending.survived(line, weight) for line in seen)
+        self.outlived = self.outlived and all(ending.outlived(line) for line in live)
+        self.silent = self.silent or ending.silent(match.final)
 
     @property
     def first(self) -> Spot:
@@ -96,11 +96,11 @@ def candidates_of(
     """What was found in all files; what must or must not be elsewhere in a file is asked here."""
     known: dict[int, Candidate] = {}
     for order, (evidence, ending) in enumerate(files):
-        for owner, found in evidence.found.items():
+        for owner, match in evidence.matches.items():
             signature = signatures[owner]
             lacks = not signature.within and signature.near and (owner, NEAR) not in evidence.aside
             if not lacks and (owner, WITHOUT) not in evidence.aside:
-                known.setdefault(owner, Candidate(signature)).add(evidence, order, found, ending)
+                known.setdefault(owner, Candidate(signature)).add(evidence, order, match, ending)
     # Memory that ran out because another process holds it is a card that is busy; what would not fit into the
     # card without any other process is the job's own.
     rows = {signature.id: signature for signature in signatures if signature.id in (_BUSY, _OWN)}

@@ -59,7 +59,16 @@ class Ending:
     @cached_property
     def runs(self) -> list[Start]:
         """Where each run but the first begins."""
-        starts = sorted((*self._outline.starts, *self._after_stillborn()), key=lambda start: start.offset)
+        exceptions = self._marks.get("exception", ())
+        unread = (seen for seen in exceptions if _UNREAD.match(seen.text) and not seen.handled)
+        dead = [seen for seen in (*self._marks.get("stillborn", ()), *unread) if not (seen.low or seen.cause)]
+        stillborn = max(dead, key=lambda seen: seen.offset, default=None)
+        starts = list(self._outline.starts)
+        if stillborn is not None and not _OF_SCRIPT.match(stillborn.text):
+            # A traceback after a program that did not even start is of another one.
+            later = [seen for seen in self._marks.get("traceback", ()) if seen.offset > stillborn.offset]
+            starts += [Start(seen.offset, seen.line, seen.text) for seen in later[:1]]
+        starts.sort(key=lambda start: start.offset)
         runs = restarts(starts, [seen.offset for _name, seen in self._dead])
         # No run, but a rank that started later than the one that failed: nothing went on, and only a launcher
         # says that something failed.
@@ -70,18 +79,6 @@ class Ending:
                 break
             runs.pop()
         return runs
-
-    def _after_stillborn(self) -> list[Start]:
-        """A traceback after a program that did not even start is of another one."""
-        unread = (
-            seen for seen in self._marks.get("exception", ()) if _UNREAD.match(seen.text) and not seen.handled
-        )
-        dead = [seen for seen in (*self._marks.get("stillborn", ()), *unread) if not (seen.low or seen.cause)]
-        stillborn = max(dead, key=lambda seen: seen.offset, default=None)
-        if stillborn is None or _OF_SCRIPT.match(stillborn.text):
-            return []
-        later = [seen for seen in self._marks.get("traceback", ()) if seen.offset > stillborn.offset]
-        return [Start(seen.offset, seen.line, seen.text) for seen in later[:1]]
 
     def death(self, first: int, last: int) -> Optional[Seen]:
         """The last word of what failed between two places."""

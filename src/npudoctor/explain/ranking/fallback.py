@@ -10,7 +10,7 @@ from npudoctor.explain.ranking.ending import Ending
 from npudoctor.explain.scanning.evidence import Evidence
 from npudoctor.explain.scanning.last_words import cut_off
 from npudoctor.explain.signatures.failures import WORDS
-from npudoctor.explain.signatures.recognise import compiled
+from npudoctor.explain.signatures.recognise import compile_pattern
 from npudoctor.explain.signatures.signatures import Signature
 
 # Whose last word is believed first: the process that died, then what calls itself an error, then who
@@ -39,8 +39,8 @@ def fallback(signatures: Sequence[Signature], files: Sequence[tuple[Evidence, En
     for row in signatures:
         if (
             row.fallback
-            and any(compiled(pattern).search(text) for pattern in row.patterns)
-            and not any(compiled(pattern).search(text) for pattern in row.without)
+            and any(compile_pattern(pattern).search(text) for pattern in row.patterns)
+            and not any(compile_pattern(pattern).search(text) for pattern in row.without)
         ):
             candidate = Candidate(row)
             candidate.count, candidate.spots = 1, [spot]

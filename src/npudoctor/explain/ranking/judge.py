@@ -155,9 +155,9 @@ def _is_earlier(other: Candidate, waiting: Candidate) -> bool:
     """Whether another error of its own came before a rank began to wait, on a rank that does not."""
     if _waits(other) or other.echo or other.signature.numbered or not other.failed or other.score < _PLAIN:
         return False
-    mine, theirs = other.first, waiting.first
-    if mine.order == theirs.order and mine.seen.rank == theirs.seen.rank:
-        return mine.seen.line < theirs.seen.line
-    if mine.seen.moment is not None and theirs.seen.moment is not None:
-        return mine.seen.moment <= theirs.seen.moment
+    error, wait = other.first, waiting.first
+    if error.order == wait.order and error.seen.rank == wait.seen.rank:
+        return error.seen.line < wait.seen.line
+    if error.seen.moment is not None and wait.seen.moment is not None:
+        return error.seen.moment <= wait.seen.moment
     return not other.where() <= waiting.where()

@@ -45,7 +45,7 @@ def _signature_at(signatures: Sequence[Signature], evidence: Evidence, seen: See
     """The weightiest signature that is known to be at the line of the last error."""
     matching = [
         signatures[index]
-        for index, match in evidence.found.items()
+        for index, match in evidence.matches.items()
         if any(place and place.line == seen.line for place in (*match.ranks.values(), match.last))
     ]
     return max(matching, key=lambda signature: signature.weight, default=None)

@@ -44,20 +44,20 @@ class Below:
                 here.pop()
                 folder = True
                 continue
-            found = self._look(here, part)
-            if found is None:
+            entry = self._look(here, part)
+            if entry is None:
                 return True
-            if stat.S_ISLNK(found[0]):
+            if stat.S_ISLNK(entry[0]):
                 links += 1
                 if links > _LINKS:
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-                if found[1].startswith("/"):
-                    here, todo = [], [*todo, *self._inside(found[1])]
+                if entry[1].startswith("/"):
+                    here, todo = [], [*todo, *self._inside(entry[1])]
                 else:
-                    todo += found[1].split("/")[::-1]
+                    todo += entry[1].split("/")[::-1]
                 continue
             here.append(part)
-            folder = stat.S_ISDIR(found[0])
+            folder = stat.S_ISDIR(entry[0])
         return folder
 
     def _inside(self, target: str) -> list[str]:
@@ -71,7 +71,7 @@ class Below:
         """Mode and target of an entry; None for what is a file system of its own, which may not answer."""
         folder = opening.beneath(self.descriptor, here)
         try:
-            if part in mounted(_real(folder)):
+            if part in mounts_in(_real(folder)):
                 return None
             mode = os.stat(part, dir_fd=folder, follow_symlinks=False).st_mode
             return mode, os.readlink(part, dir_fd=folder) if stat.S_ISLNK(mode) else ""
@@ -90,9 +90,9 @@ class Here:
         self.below, self.parts = below, parts
         place = opening.beneath(below.descriptor, list(parts))
         try:
-            self.found = os.fstat(place)
-            self.mounts = mounted(_real(place))
-            self.listing = opening.listed(place)
+            self.status = os.fstat(place)
+            self.mounts = mounts_in(_real(place))
+            self.listing = opening.open_listing(place)
         finally:
             os.close(place)
 
@@ -112,7 +112,7 @@ def answers(descriptor: int, name: str, seconds: float) -> bool:
     return True
 
 
-def mounted(real: str) -> Mapping[str, str]:
+def mounts_in(real: str) -> Mapping[str, str]:
     """What is mounted in a folder and no local file system: names and kinds."""
     return _mounts().get(real, {})
 
@@ -123,22 +123,22 @@ def _mounts() -> Mapping[str, Mapping[str, str]]:
         mounts = parse_mountinfo(mountinfo())
     except OSError:
         return {}
-    found: dict[str, dict[str, str]] = {}
+    by_folder: dict[str, dict[str, str]] = {}
     for mount in mounts.values():
         if mount.kind not in LOCAL or mount.kind in opening.UNREAL:
             above, _slash, name = mount.point.rpartition("/")
-            found.setdefault(above or "/", {})[name] = mount.kind
-    return found
+            by_folder.setdefault(above or "/", {})[name] = mount.kind
+    return by_folder
 
 
 @cache
 def system() -> frozenset[Identity]:
     """The folders of the kernel, whatever is mounted there: in a container /dev is a tmpfs."""
-    found = set()
+    folders = set()
     for path in ("/proc", "/sys", "/dev"):
         with suppress(OSError):
-            found.add(identity(os.stat(path)))
-    return frozenset(found)
+            folders.add(identity(os.stat(path)))
+    return frozenset(folders)
 
 
 def _real(descriptor: int) -> str:

@@ -50,50 +50,44 @@ def gathered(
     """What the words name. Absent when one of them names nothing. With `since` only what was written
     since then is read; nobody named it, and what is not there or does not answer is passed over."""
     patience = min(bounded.PATIENCE, seconds or math.inf)
-    kinds = _kinds(words, patience, since is not None)
+    kinds: list[str] = []
+    late = time.monotonic() + 4 * patience
+    while len(kinds) < len(words):
+        try:
+            for kind in bounded.stream(
+                partial(_look, words[len(kinds) :], since is not None), late, patience
+            ):
+                kinds.append(kind)
+        except bounded.Late:
+            if since is None:
+                why = _("does not answer within {seconds:g} s", seconds=patience)
+                raise Absent(words[len(kinds)], why, False) from None
+            kinds.append(_NOTHING)
     seconds = seconds or (FOLDER if _DIRECTORY in kinds else FILE)
     # What is said must be said in that time, not only read.
     until = started + seconds - min(1.5, seconds / 4)
     files = [word for word, kind in zip(words, kinds) if kind in (_DIRECTORY, _REGULAR)]
     pipes = tuple(word for word, kind in zip(words, kinds) if kind == _PIPE and since is None)
-    walk = _walked(files, -math.inf if since is None else since, started, until)
+    walk = _walk_all(files, -math.inf if since is None else since, started, until)
     return Inputs(walk, pipes, seconds, until)
 
 
-def _kinds(words: Sequence[str], patience: float, lenient: bool) -> list[str]:
-    kinds: list[str] = []
-    until = time.monotonic() + 4 * patience
-    while len(kinds) < len(words):
-        rest = words[len(kinds) :]
-        try:
-            for kind in bounded.stream(partial(_each, rest, lenient), until, patience):
-                kinds.append(kind)
-        except bounded.Late:
-            if not lenient:
-                raise Absent(
-                    words[len(kinds)], _("does not answer within {seconds:g} s", seconds=patience), False
-                ) from None
-            kinds.append(_NOTHING)
-    return kinds
+def _look(words: Sequence[str], lenient: bool) -> Iterator[str]:
+    """In the child: of which kind each is."""
+    for word in words:
+        kind = _PIPE
+        if word != "-":
+            try:
+                mode = os.stat(word).st_mode
+                kind = _DIRECTORY if stat.S_ISDIR(mode) else _REGULAR if stat.S_ISREG(mode) else _PIPE
+            except OSError as error:
+                if not lenient:
+                    raise Absent(word, strerror(error.errno), not os.path.lexists(word)) from error
+                kind = _NOTHING
+        yield kind
 
 
-def _each(words: Sequence[str], lenient: bool) -> Iterator[str]:
-    return (_kind(word, lenient) for word in words)
-
-
-def _kind(word: str, lenient: bool) -> str:
-    if word == "-":
-        return _PIPE
-    try:
-        mode = os.stat(word).st_mode
-    except OSError as error:
-        if lenient:
-            return _NOTHING
-        raise Absent(word, strerror(error.errno), not os.path.lexists(word)) from error
-    return _DIRECTORY if stat.S_ISDIR(mode) else _REGULAR if stat.S_ISREG(mode) else _PIPE
-
-
-def _walked(words: Sequence[str], since: float, started: float, until: float) -> Walk:
+def _walk_all(words: Sequence[str], since: float, started: float, until: float) -> Walk:
     """All files of what was named, each once."""
     whole = Walk(since)
     if not words:
@@ -105,26 +99,33 @@ def _walked(words: Sequence[str], since: float, started: float, until: float) ->
     except bounded.Late:
         text = _("not all files were found within the deadline")
         whole.problems.append((words[0] if len(words) == 1 else "...", text))
-    _keep_newest(whole)
+    # Of too many files only the newest stay, in their order; how many are left is counted.
+    if len(whole.logs) > FILES:
+        oldest = sorted(log.written for log in whole.logs if not log.named)
+        named = len(whole.logs) - len(oldest)
+        least = oldest[max(0, len(oldest) - max(0, FILES - named))] if named < FILES else math.inf
+        kept = [log for log in whole.logs if log.named or log.written >= least][:FILES]
+        whole.older = len(whole.logs) - len(kept)
+        whole.logs = kept
     return whole
 
 
 def _walk(words: Iterable[str], since: float) -> Iterator[Walk]:
     """In the child: what is found, now and then."""
-    walk, told = Walk(since), time.monotonic()
+    walk, handed = Walk(since), time.monotonic()
     for word in words:
         for _step in _steps(walk, word, since):
-            if time.monotonic() - told > _OFTEN:
-                yield walk.taken()
-                told = time.monotonic()
-    yield walk.taken()
+            if time.monotonic() - handed > _OFTEN:
+                yield walk.hand_over()
+                handed = time.monotonic()
+    yield walk.hand_over()
 
 
 def _steps(walk: Walk, word: str, since: float) -> Iterator[None]:
     try:
-        place = opening.named(word)
+        place = opening.open_named(word)
         try:
-            found = os.fstat(place)
+            status = os.fstat(place)
         finally:
             os.close(place)
     except OSError as error:
@@ -133,24 +134,13 @@ def _steps(walk: Walk, word: str, since: float) -> Iterator[None]:
     except Unreadable as why:
         walk.problems.append((word, str(why)))
         return
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         yield from walk.steps(word)
-    elif found.st_dev in opening.pseudo():
+    elif status.st_dev in opening.pseudo():
         walk.problems.append((word, _("/proc, /sys and /dev hold no logs: not read")))
-    elif stat.S_ISREG(found.st_mode) and found.st_mtime >= since:
-        walk.file(word, found, named=True)
+    elif stat.S_ISREG(status.st_mode) and status.st_mtime >= since:
+        walk.file(word, status, named=True)
     yield
-
-
-def _keep_newest(walk: Walk) -> None:
-    """Of too many files only the newest stay, in their order; how many are left is counted."""
-    if len(walk.logs) > FILES:
-        oldest = sorted(log.written for log in walk.logs if not log.named)
-        named = len(walk.logs) - len(oldest)
-        least = oldest[max(0, len(oldest) - max(0, FILES - named))] if named < FILES else math.inf
-        kept = [log for log in walk.logs if log.named or log.written >= least][:FILES]
-        walk.older = len(walk.logs) - len(kept)
-        walk.logs = kept
 
 
 def automatic(variables: Mapping[str, str], seconds: float = bounded.PATIENCE) -> newest.Places:

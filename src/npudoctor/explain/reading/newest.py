@@ -59,16 +59,16 @@ def looks(variables: Mapping[str, str]) -> list[tuple[str, Callable[[], Iterator
     ]
 
 
-def together(found: Sequence[Place]) -> tuple[Place, ...]:
+def together(places: Sequence[Place]) -> tuple[Place, ...]:
     """Of what was found, newest first, the logs of the newest run: what lies beside the newest and was
     written last within the same hour, and the other ranks of these, whenever that was: the rank that failed
     may have fallen silent long before the others. Of several jobs of Slurm only the newest."""
-    newest = found[0]
+    newest = places[0]
     if newest.kind not in _HERE:
         return (newest,)
-    job = next((_job(place.path) for place in found if place.kind == _SLURM), None)
+    job = next((_job(place.path) for place in places if place.kind == _SLURM), None)
     beside = [
-        place for place in found if place.kind in _HERE and (place.kind != _SLURM or _job(place.path) == job)
+        place for place in places if place.kind in _HERE and (place.kind != _SLURM or _job(place.path) == job)
     ]
     near = {place for place in beside if newest.written - place.written <= _RUN}
     ranks = {_pattern(place.path) for place in near if of_path(place.path) is not None}
@@ -91,7 +91,8 @@ def _job(name: str) -> Optional[str]:
 
 
 def _plogs(path: str) -> Iterator[Place]:
-    written = _written(path) if os.path.isabs(path) else 0.0
+    """CANN's own logs. Apart, as each kind of place is looked at in a child of its own."""
+    written = _write_time(path) if os.path.isabs(path) else 0.0
     if written:
         yield Place(path, "plog", written)
 
@@ -101,7 +102,7 @@ def _runs(here: str) -> Iterator[Place]:
         path = os.path.join(here, name)
         if kind == "torchrun" and not _of_torchrun(path):
             continue
-        written = _written(path)
+        written = _write_time(path)
         if written:
             yield Place(name, kind, written)
 
@@ -122,7 +123,7 @@ def _slurm(here: str) -> Iterator[Place]:
             name = entry.name
             if (name.startswith("slurm-") and name.endswith((".out", ".err"))) or name == "nohup.out":
                 kind = _SLURM if name.startswith("slurm-") else _NOHUP
-                written = _changed(entry)
+                written = _change_time(entry)
                 if written:
                     yield Place(name, kind, written)
     except OSError:
@@ -150,22 +151,22 @@ def _logs_in(folder: str) -> Iterator[tuple[str, float]]:
     except OSError:
         return
     for entry in entries:
-        written = _changed(entry) if entry.name.endswith(_ENDINGS) else 0.0
+        written = _change_time(entry) if entry.name.endswith(_ENDINGS) else 0.0
         if written and entry.stat(follow_symlinks=False).st_size:
             yield entry.path, written
 
 
-def _changed(entry: os.DirEntry[str]) -> float:
+def _change_time(entry: os.DirEntry[str]) -> float:
     """When a regular file was written last; 0 for what is none, or is gone again. Links are not followed:
     in a folder that others may write they lead anywhere."""
     try:
-        found = entry.stat(follow_symlinks=False)
+        status = entry.stat(follow_symlinks=False)
     except OSError:
         return 0.0
-    return found.st_mtime if stat.S_ISREG(found.st_mode) else 0.0
+    return status.st_mtime if stat.S_ISREG(status.st_mode) else 0.0
 
 
-def _written(path: str) -> float:
+def _write_time(path: str) -> float:
     """When something below a folder was written last; 0 when there is nothing."""
     latest, todo, seen = 0.0, [(path, 0)], 0
     while todo:
@@ -182,10 +183,10 @@ def _written(path: str) -> float:
                 if depth < _DEEP:
                     todo.append((entry.path, depth + 1))
             else:
-                latest = max(latest, _changed(entry))
+                latest = max(latest, _change_time(entry))
     return latest
 
 
 def _entries(path: str) -> list[os.DirEntry[str]]:
-    with os.scandir(path) as found:
-        return list(itertools.islice(found, _MANY + 1))
+    with os.scandir(path) as entries:
+        return list(itertools.islice(entries, _MANY + 1))

@@ -38,12 +38,12 @@ class Unreadable(Exception):
 Identity = tuple[int, int]  # device and inode
 
 
-def identity(found: os.stat_result) -> Identity:
+def identity(status: os.stat_result) -> Identity:
     """What a file is, whatever it is called."""
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
-def named(path: str) -> int:
+def open_named(path: str) -> int:
     """An O_PATH descriptor of what a path means. OSError; Unreadable where a link of another user would lead
     root to what is not that user's."""
     if os.geteuid():
@@ -57,11 +57,11 @@ def named(path: str) -> int:
             if not part:
                 continue
             below = os.open(part, _PLACE, dir_fd=here)
-            found = os.fstat(below)
-            if stat.S_ISLNK(found.st_mode):
+            status = os.fstat(below)
+            if stat.S_ISLNK(status.st_mode):
                 links += 1
-                if found.st_uid:
-                    leaders[found.st_uid] = part
+                if status.st_uid:
+                    leaders[status.st_uid] = part
                 if links > _LINKS:
                     os.close(below)
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
@@ -77,7 +77,7 @@ def named(path: str) -> int:
                     below = os.open("/", WAY)
             place, here = here, below
             try:
-                expect_own_name(found, os.fstat(place))
+                expect_own_name(status, os.fstat(place))
             finally:
                 os.close(place)
         _judge(here, leaders)
@@ -102,21 +102,21 @@ def _judge(descriptor: int, leaders: dict[int, str]) -> None:
             )
 
 
-def expect_own_name(found: os.stat_result, place: os.stat_result) -> None:
+def expect_own_name(status: os.stat_result, place: os.stat_result) -> None:
     """Unreadable for a hard link that another user may have made, in a folder of his or of all, to what only
     root may read."""
-    if os.geteuid() or found.st_nlink < 2 or not stat.S_ISREG(found.st_mode):
+    if os.geteuid() or status.st_nlink < 2 or not stat.S_ISREG(status.st_mode):
         return
     shared = bool(place.st_mode & 0o002 or (place.st_mode & 0o020 and place.st_gid))
-    if shared or place.st_uid not in (0, found.st_uid):
+    if shared or place.st_uid not in (0, status.st_uid):
         raise Unreadable(
-            _("another user may have made this hard link to a file of uid {uid}: not read", uid=found.st_uid)
+            _("another user may have made this hard link to a file of uid {uid}: not read", uid=status.st_uid)
         )
 
 
 def folder(path: str) -> int:
     """A descriptor of a named folder, from which its files are reached."""
-    place = named(path)
+    place = open_named(path)
     try:
         return os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=place)
     finally:
@@ -135,7 +135,7 @@ def beneath(descriptor: int, parts: list[str]) -> int:
     return here
 
 
-def listed(descriptor: int) -> int:
+def open_listing(descriptor: int) -> int:
     """A folder that was reached, opened to be listed."""
     return os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=descriptor)
 
@@ -151,16 +151,16 @@ class Opener:
         """A descriptor to read a file by: `below` a named folder `base`, or one that was named itself.
         Unreadable when it is none, or not the `known` one any more."""
         try:
-            descriptor = self._below(base, below) if below else _reopened(path)
-            found = os.fstat(descriptor)
+            descriptor = self._below(base, below) if below else _reopen(path)
+            status = os.fstat(descriptor)
         except OSError as error:
             raise Unreadable(strerror(error.errno)) from error
         try:
-            if known is not None and identity(found) != known:
+            if known is not None and identity(status) != known:
                 raise Unreadable(_("replaced while it was examined: not read"))
             if below:
-                expect_own_name(found, os.fstat(self._here[1]))
-            if known is not None and not stat.S_ISREG(found.st_mode):
+                expect_own_name(status, os.fstat(self._here[1]))
+            if known is not None and not stat.S_ISREG(status.st_mode):
                 raise Unreadable(_("no regular file: not read"))
         except BaseException:
             os.close(descriptor)
@@ -187,9 +187,9 @@ class Opener:
         return os.open(name, _READ | os.O_NOFOLLOW, dir_fd=self._here[1])
 
 
-def _reopened(path: str) -> int:
+def _reopen(path: str) -> int:
     """What was named, opened for real: the very thing that was judged, where /proc allows it."""
-    place = named(path)
+    place = open_named(path)
     try:
         kind = os.fstat(place).st_mode
         if not (stat.S_ISREG(kind) or stat.S_ISFIFO(kind)):
@@ -208,11 +208,11 @@ def _reopened(path: str) -> int:
 @cache
 def pseudo() -> frozenset[int]:
     """The device numbers of the file systems that hold no logs, wherever they are mounted."""
-    found = {device for device, kind in _kinds().items() if kind in UNREAL}
+    devices = {device for device, kind in _kinds().items() if kind in UNREAL}
     for path in ("/proc", "/sys"):  # also where mountinfo cannot be read
         with suppress(OSError):
-            found.add(os.stat(path).st_dev)
-    return frozenset(found - {os.stat("/").st_dev})
+            devices.add(os.stat(path).st_dev)
+    return frozenset(devices - {os.stat("/").st_dev})
 
 
 @cache

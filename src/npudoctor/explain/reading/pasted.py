@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 from typing import Callable, Optional
 
 from npudoctor.core.frozen import replace
-from npudoctor.explain.scanning.evidence import Evidence, Seen
-from npudoctor.explain.scanning.window import decoded
+from npudoctor.explain.scanning.evidence import Evidence
+from npudoctor.explain.scanning.window import decode
 
 _SOFT, _JOINED = b"\n\x1f", b"\x1e"  # a line end that is none in the file; one of the file that is left out
 _MARKED = re.compile(_SOFT + b"|" + _JOINED)
@@ -63,23 +63,20 @@ class Pasted:
         for block in _whole_lines(first, self._pieces):
             for repair in repairs:
                 block = repair(block)
-            yield self._numbered(block)
+            yield self._number_lines(block)
 
     def evidence(self, evidence: Evidence) -> Evidence:
         """The same with the numbers that the lines have in the file."""
         if self._at:
-            evidence.renumber(self._renumbered)
+            evidence.renumber(lambda seen: replace(seen, line=self._number(seen.line)))
             evidence.lines = self._number(evidence.lines)
         return evidence
-
-    def _renumbered(self, seen: Seen) -> Seen:
-        return replace(seen, line=self._number(seen.line))
 
     def _number(self, line: int) -> int:
         index = bisect_right(self._at, line) - 1
         return line if index < 0 else line + self._by[index]
 
-    def _numbered(self, block: bytes) -> bytes:
+    def _number_lines(self, block: bytes) -> bytes:
         """The block without marks; where they were is noted."""
         by = self._by[-1] if self._by else 0
         done = 0
@@ -107,35 +104,30 @@ def _whole_lines(first: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
 def _repairs(first: bytes) -> Iterator[Repair]:
     """What has to be done to a log that begins so."""
     if _ENTITY.search(first):
-        yield lambda block: _ENTITY.sub(_character, block)
+        blank = {b"&nbsp;": b" "}  # not as HTML has it, which no message has
+        yield lambda block: _ENTITY.sub(
+            lambda entity: blank.get(entity[0]) or html.unescape(entity[0].decode()).encode(), block
+        )
     if _BREAK.search(first):
         yield lambda block: _BREAK.sub(_SOFT, block)
     if _TASK.search(first):
         yield lambda block: _TASK.sub(b"", block)
     if b"\\n" in first:
         few = first.count(b"\n") < _PASTED and first.count(b"\\n") >= _PASTED
-        yield _spelled_out if few else lambda block: _SPELLED.sub(_spelled, block)
+        yield _unescape if few else lambda block: _SPELLED.sub(lambda line: _unescape(line[0]), block)
     width = _width(first[:_LOOK])
     if width:
-        yield lambda block: _joined(block, width)
+        yield lambda block: _join(block, width)
 
 
-def _character(entity: re.Match[bytes]) -> bytes:
-    return b" " if entity[0] == b"&nbsp;" else html.unescape(entity[0].decode()).encode()
-
-
-def _spelled(line: re.Match[bytes]) -> bytes:
-    return _spelled_out(line[0])
-
-
-def _spelled_out(text: bytes) -> bytes:
+def _unescape(text: bytes) -> bytes:
     """A text in which line ends and quotation marks were spelled out, as in a string of JSON."""
-    return _ESCAPE.sub(lambda one: _PLAIN.get(one[1], one[1]), text)
+    return _ESCAPE.sub(lambda escape: _PLAIN.get(escape[1], escape[1]), text)
 
 
 def _width(start: bytes) -> Optional[int]:
     """How wide the terminal was that broke the lines of a text; None where none did."""
-    lines = [decoded(line) for line in start.split(b"\n")]
+    lines = [decode(line) for line in start.split(b"\n")]
     lines = lines[:-1] if len(start) >= _LOOK else lines
     width = max(map(len, lines), default=0)
     if not _NARROW <= width <= _WIDE:
@@ -155,15 +147,15 @@ def _goes_on(lines: list[str], number: int) -> bool:
     return number + 1 < len(lines) and not _BEGINS.match(lines[number + 1])
 
 
-def _joined(block: bytes, width: int) -> bytes:
+def _join(block: bytes, width: int) -> bytes:
     """The lines of a text that a terminal broke, put together."""
     lines = block.split(b"\n")
-    texts = [decoded(line) for line in lines]
+    texts = [decode(line) for line in lines]
     ends = (
         _JOINED if len(text) == width and _goes_on(texts, number) else b"\n"
         for number, text in enumerate(texts)
     )
-    mended = b"".join(
+    joined = b"".join(
         line.rstrip(b"\r") + end if end == _JOINED else line + end for line, end in zip(lines, ends)
     )
-    return mended[:-1]
+    return joined[:-1]

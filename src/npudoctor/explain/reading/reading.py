@@ -27,6 +27,7 @@ from npudoctor.explain.signatures.table import Table
 PART = 32 << 20
 PARTS = 16_384  # of all files together: half a TiB; what is larger is not read to its end
 GROWN = PART  # so much may come to a log between the walk and its reading
+_PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zX", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")
 _SAMPLED, _SAMPLE = 8, 16 << 10  # so many logs, and bytes of each, show what all are like
 _GARBAGE = 0.3  # the part of its first bytes that a binary file has and no log has
 
@@ -50,7 +51,7 @@ def tasks_of(logs: Sequence[Log], until: float = math.inf) -> tuple[list[Task], 
     if large:
         patience = min(until, time.monotonic() + bounded.PATIENCE)
         with contextlib.suppress(bounded.Late):  # what hangs there is not divided, and hangs who reads it
-            parts.update(bounded.stream(lambda: _divided(logs, large), patience))
+            parts.update(bounded.stream(lambda: _divide(logs, large), patience))
     tasks, cut = [], set()
     for number in range(len(logs)):
         ranges, whole = parts.get(number, ([], True))
@@ -62,7 +63,7 @@ def tasks_of(logs: Sequence[Log], until: float = math.inf) -> tuple[list[Task], 
     return tasks, frozenset(cut)
 
 
-def _divided(
+def _divide(
     logs: Sequence[Log], numbers: Sequence[int]
 ) -> Iterator[tuple[int, tuple[list[tuple[int, int]], bool]]]:
     """The parts of each large file, and whether they are all of it; none of what cannot be read in parts."""
@@ -71,7 +72,10 @@ def _divided(
         log = logs[number]
         try:
             with open(opened_log(opener, log), "rb", buffering=0) as file:
-                if _divisible(file.read(4096)):
+                # Neither what is packed nor UTF-16 can be read in parts; what is binary is read as one, to be
+                # seen as such.
+                head = file.read(4096)
+                if not head.startswith(_PACKED) and not encoding_of(head) and not binary(head):
                     ranges, whole = _data(file.fileno(), log.begin, log.size, max(1, left))
                     left -= len(ranges)
                     yield number, (ranges, whole)
@@ -95,13 +99,6 @@ def _data(descriptor: int, at: int, size: int, most: int) -> tuple[list[tuple[in
         ranges.append((at, min(at + PART, size)))
         at += PART
     return ranges or [(0, 0)], True
-
-
-def _divisible(head: bytes) -> bool:
-    """Whether parts of a file that begins so can be read by themselves: neither packed nor UTF-16."""
-    packed = (b"\x1f\x8b", b"BZh", b"\xfd7zX", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")
-    # What is binary is read as one, to be seen as such.
-    return not head.startswith(packed) and not encoding_of(head) and not binary(head)
 
 
 def opened_log(opener: Opener, log: Log) -> int:

@@ -53,9 +53,11 @@ class Source:
 
     def pieces(self) -> Iterator[bytes]:
         """All of it as UTF-8 or whatever bytes it has, in pieces of about a MiB."""
-        raw = self._all()
+        # From the head on, up to the first piece that is empty.
+        following = iter(lambda: self._raw(PIECE), b"")
+        raw: Iterator[bytes] = itertools.takewhile(bool, itertools.chain((self.head,), following))
         if self.head[:2] == b"\x1f\x8b":
-            raw = self._unpacked(raw)
+            raw = self._unpack(raw)
             first = next(raw, b"")
             if first[:2] == b"\x1f\x8b" or any(map(first.startswith, _MAGIC)):
                 self.problem = _("compressed more than once, which is not read")
@@ -66,19 +68,13 @@ class Source:
             return
         yield from _as_utf8(raw)
 
-    def _all(self) -> Iterator[bytes]:
-        piece = self.head
-        while piece:
-            yield piece
-            piece = self._raw(PIECE)
-
     def _raw(self, most: int) -> bytes:
         try:
             if self._left is not None:
                 return self._of_file(min(most, self._left))
             if not self._spoke():
                 return b""
-            piece = self._waited(most)
+            piece = self._wait_and_read(most)
         except OSError as error:
             self.problem = strerror(error.errno)
             return b""
@@ -104,7 +100,7 @@ class Source:
             self._left -= _skip_hole(self._descriptor, self._left)
         return piece
 
-    def _waited(self, most: int) -> bytes:
+    def _wait_and_read(self, most: int) -> bytes:
         while True:
             try:
                 return os.read(self._descriptor, most)
@@ -119,7 +115,7 @@ class Source:
         it only seems to be at its end."""
         now = time.monotonic()
         until = min(self._until, math.inf if self._patience is None else now + self._patience)
-        if until == math.inf or self._polled(until):
+        if until == math.inf or self._poll(until):
             return True
         if until == self._until:
             self.problem = over()
@@ -130,7 +126,7 @@ class Source:
             )
         return False
 
-    def _polled(self, until: float) -> bool:
+    def _poll(self, until: float) -> bool:
         poll = select.poll()
         poll.register(self._descriptor, select.POLLIN)
         while True:
@@ -143,7 +139,7 @@ class Source:
             else:
                 return False
 
-    def _unpacked(self, raw: Iterator[bytes]) -> Iterator[bytes]:
+    def _unpack(self, raw: Iterator[bytes]) -> Iterator[bytes]:
         import zlib
 
         unpacker, made, at_end = zlib.decompressobj(31), 0, False
@@ -212,10 +208,10 @@ def shorter() -> str:
 def _left(descriptor: int) -> Optional[int]:
     """How much of a regular file there is to be read."""
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             return None
-        return max(0, found.st_size - os.lseek(descriptor, 0, os.SEEK_CUR))
+        return max(0, status.st_size - os.lseek(descriptor, 0, os.SEEK_CUR))
     except OSError:
         return None
 
@@ -240,11 +236,14 @@ def _as_utf8(raw: Iterator[bytes]) -> Iterator[bytes]:
         first += more
     encoding = encoding_of(first)
     first = first[next((len(mark) for mark, _name in _BOMS if first.startswith(mark)), 0) :]
-    if encoding:
-        yield from _decoded(first, raw, encoding)
+    if not encoding:
+        yield first
+        yield from raw
         return
-    yield first
-    yield from raw
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    for piece in itertools.chain((first,), raw):
+        yield decoder.decode(piece).encode("utf-8", "replace")
+    yield decoder.decode(b"", True).encode("utf-8", "replace")
 
 
 def encoding_of(head: bytes) -> str:
@@ -259,11 +258,3 @@ def encoding_of(head: bytes) -> str:
         if len(zeros) >= 8 and zeros.count(0) > len(zeros) // 2 and not others.count(0):
             return encoding
     return ""
-
-
-def _decoded(first: bytes, raw: Iterator[bytes], encoding: str) -> Iterator[bytes]:
-    decoder = codecs.getincrementaldecoder(encoding)("replace")
-    yield decoder.decode(first).encode("utf-8", "replace")
-    for piece in raw:
-        yield decoder.decode(piece).encode("utf-8", "replace")
-    yield decoder.decode(b"", True).encode("utf-8", "replace")

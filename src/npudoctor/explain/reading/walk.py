@@ -13,7 +13,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Optional
 
 from npudoctor.core.frozen import dataclass
@@ -89,9 +89,9 @@ class Walk:
             todo: list[tuple[str, ...]] = [()]
             while todo:
                 parts = todo.pop()
-                found: list[tuple[str, ...]] = []
-                yield from self._directory(below, parts, found)
-                todo += reversed(found)
+                folders: list[tuple[str, ...]] = []
+                yield from self._directory(below, parts, folders)
+                todo += reversed(folders)
         finally:
             os.close(base)
 
@@ -103,7 +103,7 @@ class Walk:
         self.notes += other.notes
         self.more += other.more
 
-    def taken(self) -> Walk:
+    def hand_over(self) -> Walk:
         """What was found since the last time this was asked."""
         part = Walk(self._since)
         part.take(self)
@@ -111,9 +111,9 @@ class Walk:
         return part
 
     def _directory(
-        self, below: Below, parts: tuple[str, ...], found: list[tuple[str, ...]]
+        self, below: Below, parts: tuple[str, ...], folders: list[tuple[str, ...]]
     ) -> Iterator[None]:
-        """Take in one folder; the folders in it are added to `found`."""
+        """Take in one folder; the folders in it are added to `folders`."""
         path = below.path(parts)
         try:
             here = Here(below, parts)
@@ -121,14 +121,14 @@ class Walk:
             self.problems.append((path, strerror(error.errno)))
             return
         try:
-            key = identity(here.found)
-            if here.found.st_dev in opening.pseudo() or key in system():
+            key = identity(here.status)
+            if here.status.st_dev in opening.pseudo() or key in system():
                 self._unreal(path, not parts)
             elif key not in self._folders:
                 self._folders.add(key)
                 for number, entry in enumerate(self._entries(here)):
                     if self._entry(here, entry):
-                        found.append((*parts, entry.name))
+                        folders.append((*parts, entry.name))
                     if number % _STEP == _STEP - 1:
                         yield
         except OSError as error:
@@ -156,36 +156,36 @@ class Walk:
         if entry.name in here.mounts and not self._answers(here, entry.name, path):
             return False
         try:
-            found = entry.stat(follow_symlinks=False)
+            status = entry.stat(follow_symlinks=False)
         except OSError as error:
             self.problems.append((path, strerror(error.errno)))
             return False
-        if stat.S_ISDIR(found.st_mode):
+        if stat.S_ISDIR(status.st_mode):
             if len(here.parts) < _DEEP:
                 return True
             self.problems.append((path, _("nested too deep: not read")))
-        elif stat.S_ISLNK(found.st_mode):
+        elif stat.S_ISLNK(status.st_mode):
             self._link(here, entry.name, path)
-        elif not stat.S_ISREG(found.st_mode):
+        elif not stat.S_ISREG(status.st_mode):
             self.notes.append((path, _("no regular file: not read")))
         else:
-            self._regular(here, entry.name, path, found)
+            self._regular(here, entry.name, path, status)
         return False
 
-    def _regular(self, here: Here, name: str, path: str, found: os.stat_result) -> None:
-        if found.st_dev != here.found.st_dev and found.st_dev in opening.pseudo():
+    def _regular(self, here: Here, name: str, path: str, status: os.stat_result) -> None:
+        if status.st_dev != here.status.st_dev and status.st_dev in opening.pseudo():
             self._unreal(path, False)
         elif path.endswith(_NO_LOGS):
             self.left_out.append(path)
-        elif _planted(here.found, found):
+        elif _is_planted(here.status, status):
             self.problems.append(
                 (
                     path,
-                    _("a hard link to a file that belongs to uid {uid}: not read", uid=found.st_uid),
+                    _("a hard link to a file that belongs to uid {uid}: not read", uid=status.st_uid),
                 )
             )
-        elif found.st_mtime >= self._since:
-            self.file(path, found, base=here.below.base, below="/".join((*here.parts, name)))
+        elif status.st_mtime >= self._since:
+            self.file(path, status, base=here.below.base, below="/".join((*here.parts, name)))
 
     def _answers(self, here: Here, name: str, path: str) -> bool:
         """Whether what is mounted there can be entered."""
@@ -228,14 +228,16 @@ class Walk:
             self.notes.append((path, _("a link to a folder that is read anyway: not followed")))
 
     def file(
-        self, path: str, found: os.stat_result, named: bool = False, base: str = "", below: str = ""
+        self, path: str, status: os.stat_result, named: bool = False, base: str = "", below: str = ""
     ) -> None:
         """Take in a file, unless it was already."""
-        key = identity(found)
+        key = identity(status)
         if key not in self._files:
             self._files.add(key)
-            written = found.st_mtime
-            self.logs.append(Log(path, found.st_size, _year(written), named, written, base, below, key))
+            written = status.st_mtime
+            self.logs.append(
+                Log(path, status.st_size, time.localtime(written).tm_year, named, written, base, below, key)
+            )
 
 
 def _called_as_log(path: str) -> bool:
@@ -244,24 +246,16 @@ def _called_as_log(path: str) -> bool:
     return bool(_LOG.search(path)) or of_path(path) is not None
 
 
-def _planted(folder: os.stat_result, file: os.stat_result) -> bool:
+def _is_planted(folder: os.stat_result, file: os.stat_result) -> bool:
     """Whether a file may have been put there by somebody who may not read it, as another name of it."""
-    theirs = folder.st_uid not in (0, os.geteuid())
+    foreign = folder.st_uid not in (0, os.geteuid())
     shared = bool(folder.st_mode & 0o002)
-    if file.st_nlink < 2 or file.st_mode & 0o004 or not (theirs or shared):
+    if file.st_nlink < 2 or file.st_mode & 0o004 or not (foreign or shared):
         return False
     return shared or file.st_uid != folder.st_uid
 
 
-def _year(seconds: float) -> int:
-    return time.localtime(seconds).tm_year
-
-
 def _natural(name: str) -> list[tuple[int, str]]:
-    """worker_2 before worker_10."""
-    parts: Iterable[str] = _parts(name)
+    """Sorts worker_2 before worker_10; apart, as it is a key."""
+    parts = [part for part in re.split(r"(\d{1,18})", name) if part]
     return [(int(part), "") if part.isascii() and part.isdigit() else (-1, part) for part in parts]
-
-
-def _parts(name: str) -> list[str]:
-    return [part for part in re.split(r"(\d{1,18})", name) if part]

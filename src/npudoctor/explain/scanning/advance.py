@@ -3,10 +3,9 @@ near."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple, Optional
 
-from npudoctor.explain.scanning.window import decoded, lines_with, places
+from npudoctor.explain.scanning.window import decode, lines_with, places
 from npudoctor.explain.signatures import progress
 
 _CHUNK = 48 << 10  # so much is looked at at a time; a bar is followed within it
@@ -29,9 +28,9 @@ def last_advance(block: bytes, begin: int) -> Advance:
     while end > 0:
         start = max(0, end - _CHUNK)
         start = block.rfind(b"\n", 0, start) + 1 if start else 0
-        found = _of(block[start:end], begin + start)
-        if found.progress is not None:
-            return found
+        advance = _of(block[start:end], begin + start)
+        if advance.progress is not None:
+            return advance
         end = start
     return Advance()
 
@@ -42,7 +41,14 @@ def _of(chunk: bytes, begin: int) -> Advance:
     moved: Optional[int] = None
     success: Optional[int] = None
     served: Optional[int] = None
-    for at, line in _lines(chunk, begin):
+    small = chunk.lower().replace(b"\r", b"\n")
+    # The lines, and what was overwritten on a terminal, that are worth a look.
+    starts = {start for word in progress.HINT for start in lines_with(small, word)}
+    starts.update(start + 1 for start in places(small, b"\nok"))
+    for start in sorted(starts):
+        end = small.find(b"\n", start)
+        end = min(len(chunk) if end < 0 else end, start + _LONG)
+        at, line = begin + start, decode(chunk[start:end])
         if progress.succeeds(line):
             last = moved = success = at
         elif progress.goes_on(line):
@@ -56,17 +62,6 @@ def _of(chunk: bytes, begin: int) -> Advance:
     return Advance(last, moved, success, served)
 
 
-def _lines(chunk: bytes, at: int) -> Iterator[tuple[int, str]]:
-    """The lines, and what was overwritten on a terminal, that are worth a look, each with its place."""
-    small = chunk.lower().replace(b"\r", b"\n")
-    begins = {begin for word in progress.HINT for begin in lines_with(small, word)}
-    begins.update(begin + 1 for begin in places(small, b"\nok"))
-    for begin in sorted(begins):
-        end = small.find(b"\n", begin)
-        end = len(chunk) if end < 0 else end
-        yield at + begin, decoded(chunk[begin : min(end, begin + _LONG)])
-
-
 class _Bars:
     """The progress bars of a log, told apart by where they end."""
 
@@ -77,10 +72,10 @@ class _Bars:
         """The place from which a bar went on; None while it stands still. A bar is drawn once more when its
         process ends, so that one says nothing until it moves again or is full."""
         before = self._far.get(end)
-        anew = before is None or before[0] >= end  # a bar of this length begins once more
-        if before is not None and (now == before[0] or (now < before[0] and not anew)):
+        again = before is None or before[0] >= end  # a bar of this length begins once more
+        if before is not None and (now == before[0] or (now < before[0] and not again)):
             return None
         self._far[end] = (now, at)
         if now >= end:
             return at
-        return None if before is None or anew else before[1]
+        return None if before is None or again else before[1]

@@ -32,7 +32,7 @@ class Seen:
     retried: bool = False
 
 
-class Found:
+class Match:
     """Where one signature was found in a file: the first line of each rank, how often, and where last."""
 
     def __init__(self) -> None:
@@ -47,9 +47,9 @@ class Found:
         known = self.ranks.get(seen.rank)
         if (known is None and len(self.ranks) < RANKS) or (known is not None and known.low and not seen.low):
             self.ranks[seen.rank] = seen
-        self.ended(seen)
+        self.note_end(seen)
 
-    def ended(self, seen: Seen) -> None:
+    def note_end(self, seen: Seen) -> None:
         """Note where it was last."""
         self.final = seen
         if not seen.low:
@@ -67,7 +67,7 @@ class Evidence:
         self.problem: Optional[str] = None
         self.unread = False  # nothing of it could be read
         self.binary = False  # no log at all
-        self.found: dict[int, Found] = {}
+        self.matches: dict[int, Match] = {}
         self.marks: dict[int, list[Seen]] = {}
         self.counts: dict[int, int] = {}  # of marks
         self.aside: set[tuple[int, int]] = (
@@ -81,8 +81,8 @@ class Evidence:
     def first(self) -> int:
         """Where something was found first."""
         marks = (seen.offset for kept in self.marks.values() for seen in kept[:1])
-        found = (seen.offset for one in self.found.values() for seen in one.ranks.values())
-        return min((*marks, *found), default=0)
+        places = (seen.offset for match in self.matches.values() for seen in match.ranks.values())
+        return min((*marks, *places), default=0)
 
     def mark(self, index: int, seen: Seen) -> None:
         """Note a sign of failure; of many the first and the last ones are kept."""
@@ -94,16 +94,16 @@ class Evidence:
 
     def join(self, later: Evidence) -> None:
         """Take in what was found in the part that follows this one."""
-        for owner, found in later.found.items():
-            mine = self.found.setdefault(owner, Found())
-            for seen in found.ranks.values():
-                mine.add(self._moved(seen), 0)
-            mine.count += found.count
-            mine.last = self._moved(found.last) if found.last else mine.last
-            mine.final = self._moved(found.final) if found.final else mine.final
+        for owner, other in later.matches.items():
+            match = self.matches.setdefault(owner, Match())
+            for seen in other.ranks.values():
+                match.add(self._shift(seen), 0)
+            match.count += other.count
+            match.last = self._shift(other.last) if other.last else match.last
+            match.final = self._shift(other.final) if other.final else match.final
         for index, marks in later.marks.items():
             for seen in marks:
-                self.mark(index, self._moved(seen))
+                self.mark(index, self._shift(seen))
             self.counts[index] += later.counts[index] - len(marks)
         self.aside |= later.aside
         self.root = later.root if self.root is None else self.root
@@ -111,22 +111,22 @@ class Evidence:
         self.unread = self.unread and later.unread
         self.bytes += later.bytes
         if later.outline is not None:
-            starts = (replace(one, line=one.line + self.lines) for one in later.outline.starts)
+            starts = (replace(start, line=start.line + self.lines) for start in later.outline.starts)
             self.outline = replace(later.outline, starts=tuple(starts))
         self.end = later.end or self.end
         self.lines += later.lines
 
     def renumber(self, renumbered: Callable[[Seen], Seen]) -> None:
         """Give all lines other numbers."""
-        for found in self.found.values():
-            found.ranks = {rank: renumbered(seen) for rank, seen in found.ranks.items()}
-            found.last = found.last and renumbered(found.last)
-            found.final = found.final and renumbered(found.final)
+        for match in self.matches.values():
+            match.ranks = {rank: renumbered(seen) for rank, seen in match.ranks.items()}
+            match.last = match.last and renumbered(match.last)
+            match.final = match.final and renumbered(match.final)
         self.marks = {index: list(map(renumbered, marks)) for index, marks in self.marks.items()}
         if self.outline is not None:
             starts = (
-                replace(one, line=renumbered(Seen(one.line, one.offset, one.text)).line)
-                for one in self.outline.starts
+                replace(start, line=renumbered(Seen(start.line, start.offset, start.text)).line)
+                for start in self.outline.starts
             )
             self.outline = replace(self.outline, starts=tuple(starts))
 
@@ -135,6 +135,6 @@ class Evidence:
         if self.before:
             self.renumber(lambda seen: replace(seen, line=seen.line + self.before))
 
-    def _moved(self, seen: Seen) -> Seen:
+    def _shift(self, seen: Seen) -> Seen:
         """A line of a later part, numbered from the start of the file."""
         return replace(seen, line=seen.line + self.lines)

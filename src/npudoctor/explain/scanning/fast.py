@@ -39,13 +39,13 @@ class Fast:
     def ready(self) -> None:
         """Compile what is looked for: once, before processes are started that would each do so."""
         if self._database is None:
-            self._database = compiled(self._texts)
+            self._database = compile_texts(self._texts)
 
-    def found(self, block: bytes) -> list[Hit]:
+    def find(self, block: bytes) -> list[Hit]:
         """The hits in a block."""
         self.ready()
         hits: list[Hit] = []
-        self._database.scan(block, noted, context=hits)
+        self._database.scan(block, collect, context=hits)
         self._hits += len(hits)
         if self._hits >= self._dear:
             self._hits, self._dear = 0, 2 * self._dear
@@ -61,17 +61,19 @@ class Fast:
 
     def _replace(self, frequent: Collection[int], has: Has) -> None:
         """Look for another part of the needles whose literals are so frequent."""
-        found: dict[Literal, list[int]] = {}
+        instead: dict[Literal, list[int]] = {}
         for needle in sorted({needle for number in frequent for needle in self.owners[number]}):
             for literal in self._absent(needle, has):
-                found.setdefault(literal, []).append(needle)
+                instead.setdefault(literal, []).append(needle)
                 self._replaced.add(needle)
-        if not found:
+        if not instead:
             return
         first = len(self.owners)
-        self.owners += [tuple(needles) for needles in found.values()]
-        kept = [one for one in self._texts if not self._replaced.issuperset(self.owners[one[0]])]
-        self._texts = kept + [(first + at, text, caseless) for at, text, caseless in spellings(tuple(found))]
+        self.owners += [tuple(needles) for needles in instead.values()]
+        kept = [text for text in self._texts if not self._replaced.issuperset(self.owners[text[0]])]
+        self._texts = kept + [
+            (first + at, text, caseless) for at, text, caseless in spellings(tuple(instead))
+        ]
         self._database = None
 
     def _absent(self, needle: int, has: Has) -> Sequence[Literal]:
@@ -84,7 +86,7 @@ class Fast:
         return ()
 
 
-def noted(number: int, _start: int, end: int, _flags: int, hits: list[Hit]) -> None:
+def collect(number: int, _start: int, end: int, _flags: int, hits: list[Hit]) -> None:
     """What hyperscan calls for each hit."""
     hits.append((number, end))
 
@@ -94,13 +96,13 @@ def fast(table: Table) -> Optional[Fast]:
     # Without SSSE3, or with a library of another build, the other engine says the same.
     with contextlib.suppress(Exception):
         hits: list[Hit] = []
-        compiled([(1, b"ab", False), (2, b"cd", True)]).scan(b"ab CD", noted, context=hits)
+        compile_texts([(1, b"ab", False), (2, b"cd", True)]).scan(b"ab CD", collect, context=hits)
         if sorted(hits) == [(1, 2), (2, 5)]:
             return Fast(table)
     return None
 
 
-def compiled(texts: Sequence[Text]) -> Any:
+def compile_texts(texts: Sequence[Text]) -> Any:
     """A database for these texts."""
     hyperscan = load("hyperscan")
     database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)

@@ -15,7 +15,7 @@ class Kinds:
     def __init__(self) -> None:
         self._seen: dict[frozenset[int], tuple[frozenset[int], int]] = {}  # what was found, how often alike
 
-    def settled(self, literals: frozenset[int]) -> Optional[frozenset[int]]:
+    def known_owners(self, literals: frozenset[int]) -> Optional[frozenset[int]]:
         """Whose needles are found in any line with these literals; None as long as each has to be judged."""
         owners, count = self._seen.get(literals, (frozenset(), 0))
         return owners if count >= ENOUGH else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from npudoctor.explain.scanning.fast import Fast, compiled, noted
+from npudoctor.explain.scanning.fast import Fast, collect, compile_texts
 from npudoctor.explain.scanning.matching import Hit
 from npudoctor.explain.signatures.patterns import spellings
 from npudoctor.explain.signatures.pieces import SIZE, Sample, cover, known_by
@@ -31,14 +31,14 @@ class Gated:
         self.owners = full.owners
         self._full, self._sample, self._suited = full, sample, False
         self._needles = list(gate.values())
-        self._gate = compiled([(number, text, caseless) for number, (text, caseless) in enumerate(gate)])
+        self._gate = compile_texts([(number, text, caseless) for number, (text, caseless) in enumerate(gate)])
         self._texts = _texts(table)
         self._asked = 0
 
-    def found(self, block: bytes) -> list[Hit]:
+    def find(self, block: bytes) -> list[Hit]:
         """The hits in a block."""
         seen: list[Hit] = []
-        self._gate.scan(block, noted, context=seen)
+        self._gate.scan(block, collect, context=seen)
         if len(seen) > 1 + len(block) // _DENSE:
             return self._all(block)
         hits: list[Hit] = []
@@ -51,7 +51,7 @@ class Gated:
         if not self._suited:
             self._full.suit(self._sample)
             self._suited = True
-        return self._full.found(block)
+        return self._full.find(block)
 
     def _some(self, block: bytes, pieces: Iterable[int]) -> Iterable[Hit]:
         """What of the needles of these pieces is in a block."""
@@ -60,17 +60,15 @@ class Gated:
         needles = {needle for piece in pieces for needle in self._needles[piece]}
         texts = {text for needle in needles for text in self._texts[needle]}
         self._asked += len(texts)
-        return _found(block, texts)
-
-
-def _found(block: bytes, texts: Iterable[tuple[int, bytes, bool]]) -> Iterator[Hit]:
-    lower = block.lower()
-    for number, text, caseless in texts:
-        where, text = (lower, text.lower()) if caseless else (block, text)
-        at = where.find(text)
-        while at >= 0:
-            yield number, at + len(text)
-            at = where.find(text, at + 1)
+        hits: list[Hit] = []
+        lower = block.lower()
+        for number, text, caseless in texts:
+            where, text = (lower, text.lower()) if caseless else (block, text)
+            at = where.find(text)
+            while at >= 0:
+                hits.append((number, at + len(text)))
+                at = where.find(text, at + 1)
+        return hits
 
 
 def _texts(table: Table) -> list[list[tuple[int, bytes, bool]]]:
@@ -82,16 +80,16 @@ def _texts(table: Table) -> list[list[tuple[int, bytes, bool]]]:
     return texts
 
 
-def gated(full: Fast, table: Table, sample: Sample) -> Gated:
+def gate_for(full: Fast, table: Table, sample: Sample) -> Gated:
     """The matcher with a gate that suits these logs: the pieces of the table that are not in a sample of
     them, and others for what these leave open."""
     good = frozenset(_absent(table.pieces, sample))
     known = [frozenset(table.pieces[number] for number in numbers) for numbers in table.known_by]
     left = [needle for needle, pieces in enumerate(known) if not pieces or not good >= pieces]
     chosen = {needle: known_by(table.links[needle], sample) for needle in left}
-    sets = {grams for one in chosen.values() for grams in one}
+    sets = {grams for sets_of in chosen.values() for grams in sets_of}
     gate: dict[Piece, list[int]] = {
-        piece: [] for piece in (*sorted(good), *cover(one for one in sets if good.isdisjoint(one)))
+        piece: [] for piece in (*sorted(good), *cover(grams for grams in sets if good.isdisjoint(grams)))
     }
     for needle, sets_of in chosen.items():
         known[needle] = frozenset().union(*sets_of) & gate.keys()
@@ -108,7 +106,7 @@ def _absent(pieces: Sequence[Piece], sample: Sample) -> Iterator[Piece]:
     seen: list[Hit] = []
     if short:
         texts = [(number, text, caseless) for number, (text, caseless) in enumerate(short)]
-        compiled(texts).scan(sample.text, noted, context=seen)
+        compile_texts(texts).scan(sample.text, collect, context=seen)
     there = {short[number] for number, _end in seen}
     for piece in pieces:
         if not (piece in there if len(piece[0]) < SIZE else sample.holds(*piece)):

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 
 from npudoctor.explain.scanning.levels import low
-from npudoctor.explain.scanning.window import decoded
-from npudoctor.explain.signatures.quoted import harmless, quoted
+from npudoctor.explain.scanning.window import decode
+from npudoctor.explain.signatures.quoted import is_harmless, is_quotation
 from npudoctor.explain.signatures.recognise import bare
 
 TAIL = 16 << 10  # bytes of the end of a log that are looked at,
@@ -96,18 +96,18 @@ def last_words(end: bytes) -> Iterator[tuple[int, int]]:
 
 def _lines(tail: bytes, base: int) -> list[tuple[int, int, str]]:
     """The last lines that are not empty, with where they begin and end."""
-    found: list[tuple[int, int, str]] = []
+    lines: list[tuple[int, int, str]] = []
     stop = len(tail)
-    while stop > 0 and len(found) < _LINES:
+    while stop > 0 and len(lines) < _LINES:
         start = tail.rfind(b"\n", 0, stop) + 1
         line = tail[start:stop].rstrip()
         begin = line.rfind(b"\r") + 1  # what was overwritten on a terminal is not the last word
         if line and (start or not base):
-            text = bare(decoded(line[begin : begin + _MOST]))
+            text = bare(decode(line[begin : begin + _MOST]))
             text = _DOCKER.sub("", text) if '"stream"' in text else text
-            found.append((base + start + begin, base + stop, text))
+            lines.append((base + start + begin, base + stop, text))
         stop = start - 1
-    return found[::-1]
+    return lines[::-1]
 
 
 def _says(text: str, age: int) -> bool:
@@ -115,8 +115,8 @@ def _says(text: str, age: int) -> bool:
     if text.startswith("^C"):  # as a terminal shows that Ctrl-C was pressed
         return True
     if _EXIT.search(text):  # whatever level a scheduler gives that
-        return not _MILD_EXIT.search(text) and not quoted(text)
-    if low(text) or quoted(text) or harmless(text):
+        return not _MILD_EXIT.search(text) and not is_quotation(text)
+    if low(text) or is_quotation(text) or is_harmless(text):
         return False
     if _opens(text) or _PLAIN.search(text):
         return not _MILD.search(text)

@@ -6,7 +6,7 @@ Neither decides anything: each names lines in which a needle may be, and misses 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Protocol, Union
 
 from npudoctor.explain.signatures.patterns import spellings
@@ -28,7 +28,7 @@ class Matcher(Protocol):
     def owners(self) -> Sequence[Sequence[int]]:
         """The needles of each number that it finds."""
 
-    def found(self, block: bytes) -> list[Hit]:
+    def find(self, block: bytes) -> list[Hit]:
         """The hits in a block, in no certain order."""
 
 
@@ -40,43 +40,33 @@ class Plain:
 
     def __init__(self, table: Table) -> None:
         self.owners = table.owners
-        told = spellings(table.literals)
-        self._groups = [
-            (caseless, _begins(texts), _by_start(texts))
-            for caseless in (False, True)
-            if (
-                texts := [
-                    (number, text.lower() if caseless else text) for number, text, c in told if c is caseless
-                ]
-            )
-        ]
+        self._groups = []
+        literals = spellings(table.literals)
+        for caseless in (False, True):
+            texts = [
+                (number, text.lower() if caseless else text)
+                for number, text, any_case in literals
+                if any_case is caseless
+            ]
+            by_start: dict[bytes, list[tuple[int, bytes]]] = {}
+            for number, text in texts:
+                by_start.setdefault(text[:4], []).append((number, text))
+            if texts:
+                self._groups.append((caseless, _begins(texts), by_start))
 
-    def found(self, block: bytes) -> list[Hit]:
+    def find(self, block: bytes) -> list[Hit]:
         """The hits in a block."""
         hits: list[Hit] = []
         for caseless, begins, by_start in self._groups:
             text = block.lower() if caseless else block
-            hits += _hits(text, begins, by_start)
+            at = 0
+            while match := begins.search(text, at):
+                at = match.start()
+                for number, literal in by_start[text[at : at + 4]]:
+                    if text.startswith(literal, at):
+                        hits.append((number, at + len(literal)))
+                at += 1
         return hits
-
-
-def _hits(
-    text: bytes, begins: re.Pattern[bytes], by_start: dict[bytes, list[tuple[int, bytes]]]
-) -> Iterator[Hit]:
-    at = 0
-    while match := begins.search(text, at):
-        at = match.start()
-        for number, literal in by_start[text[at : at + 4]]:
-            if text.startswith(literal, at):
-                yield number, at + len(literal)
-        at += 1
-
-
-def _by_start(texts: Sequence[tuple[int, bytes]]) -> dict[bytes, list[tuple[int, bytes]]]:
-    found: dict[bytes, list[tuple[int, bytes]]] = {}
-    for number, text in texts:
-        found.setdefault(text[:4], []).append((number, text))
-    return found
 
 
 def _begins(texts: Sequence[tuple[int, bytes]]) -> re.Pattern[bytes]:
@@ -90,11 +80,11 @@ def _begins(texts: Sequence[tuple[int, bytes]]) -> re.Pattern[bytes]:
         else:
             node.clear()
             node[-1] = 1
-    return re.compile(_spelled(tree), re.DOTALL)
+    return re.compile(_expression(tree), re.DOTALL)
 
 
-def _spelled(node: _Tree) -> bytes:
+def _expression(node: _Tree) -> bytes:
     if -1 in node:
         return b""
-    ways = [re.escape(bytes([byte])) + _spelled(below) for byte, below in node.items()]  # type: ignore[arg-type]
+    ways = [re.escape(bytes([byte])) + _expression(below) for byte, below in node.items()]  # type: ignore[arg-type]
     return ways[0] if len(ways) == 1 else b"(?:" + b"|".join(ways) + b")"

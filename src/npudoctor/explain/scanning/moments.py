@@ -16,23 +16,23 @@ _SHORT = re.compile(r"\b(?:ERROR|WARNING|INFO|DEBUG) (\d\d)-(\d\d) (\d\d):(\d\d)
 def moment(line: str, year: int) -> Optional[float]:
     """The seconds since the epoch that a line names, as if it were UTC; `year` for forms without one."""
     start = line[:200]
-    found = _FULL.search(start)
-    if found:
-        return _seconds(found.groups())
-    found = _US.search(start)
-    if found:
-        month, day, full, *rest = found.groups()
+    match = _FULL.search(start)
+    if match:
+        return _seconds(match.groups())
+    match = _US.search(start)
+    if match:
+        month, day, full, *rest = match.groups()
         return _seconds((full, month, day, *rest))
-    found = _GLOG.search(start) or _SHORT.search(start)
-    return _seconds((str(year), *found.groups())) if found else None
+    match = _GLOG.search(start) or _SHORT.search(start)
+    return _seconds((str(year), *match.groups())) if match else None
 
 
 def nearest(lines: Sequence[str], index: int, year: int) -> Optional[float]:
     """The time of a line, or of the last one before it that names one, or of the first after it."""
     for line in (*lines[index::-1], *lines[index + 1 :]):
-        told = moment(line, year)
-        if told is not None:
-            return told
+        seconds = moment(line, year)
+        if seconds is not None:
+            return seconds
     return None
 
 

@@ -13,9 +13,9 @@ from typing import Optional
 
 from npudoctor.core.frozen import dataclass, field
 from npudoctor.explain.scanning.advance import last_advance
-from npudoctor.explain.scanning.window import decoded, lines_with
+from npudoctor.explain.scanning.window import decode, lines_with
 from npudoctor.explain.signatures import progress
-from npudoctor.explain.signatures.recognise import bare, indented
+from npudoctor.explain.signatures.recognise import bare, is_indented
 
 KEPT = 1 << 20  # bytes of the end of a log that are looked at
 _BEFORE = 64 << 10  # and so many before the first place at which something was found
@@ -43,12 +43,6 @@ _DIGITS = re.compile(rb"\d+")
 # The time as most logs write it, near the begin of a line; seconds say nothing of hours.
 _CLOCK = re.compile(rb"(?:^|\n)[^\n]{0,40}?(20\d\d)[-/](\d\d)[-/](\d\d)[ T_-](\d\d):(\d\d):\d\d")
 _HOURS = 4
-
-
-def _minute(found: re.Match[bytes]) -> int:
-    """The minute that a time is in, of months as long as any."""
-    year, month, day, hour, minute = map(int, found.groups())
-    return (((year * 12 + month) * 31 + day) * 24 + hour) * 60 + minute
 
 
 @dataclass(frozen=True)
@@ -106,7 +100,7 @@ def outline_of(block: bytes, begin: int, lines_before: int, head: bytes, first: 
     shutdown = next((place for place in course.shutdowns if place > went), None)
     last = begin + block.rfind(b"\n", 0, len(block.rstrip())) + 1
     each, dense, ordinary = _ordinary(block, begin)
-    starts = tuple(sorted(course.starts, key=lambda one: one.offset))
+    starts = tuple(sorted(course.starts, key=lambda start: start.offset))
     return Outline(
         begin,
         advance.progress,
@@ -130,8 +124,8 @@ def _ordinary(block: bytes, begin: int) -> tuple[int, int, tuple[int, ...]]:
     last = max(0, len(lines) - _LINES)
     each = 1 + last // _LINES
     looked = (*range(each - 1, last, each), *range(last, len(lines)))
-    found = (n for n in looked if (n or not begin) and _plain(lines[n]))  # the first line may be cut
-    places = tuple(begin + ends[n] - len(lines[n]) - 1 for n in found)
+    plain = (n for n in looked if (n or not begin) and _plain(lines[n]))  # the first line may be cut
+    places = tuple(begin + ends[n] - len(lines[n]) - 1 for n in plain)
     return each, begin + (ends[last - 1] if last else 0), places
 
 
@@ -141,8 +135,8 @@ def _plain(line: bytes) -> bool:
     if not start or start.isspace():
         return False
     if b"\x1b" in start:
-        start = decoded(start).encode("utf-8", "surrogateescape")
-    if indented(start) or progress.epilogue(start) or _CHATTER.search(start):
+        start = decode(start).encode("utf-8", "surrogateescape")
+    if is_indented(start) or progress.epilogue(start) or _CHATTER.search(start):
         return False
     return not any(map(start.lower().__contains__, _TROUBLE))
 
@@ -159,7 +153,7 @@ class _Course:
         """Note the first words of programs, and the words with which they are ended in order."""
         small = self._block.lower()
         for at in sorted({at for word in progress.EDGE for at in lines_with(small, word)}):
-            text = bare(decoded(self._line(at)[:300]))
+            text = bare(decode(self._line(at)[:300]))
             if progress.starts(text):
                 self._start(at, text)
             elif progress.shuts_down(text):
@@ -167,22 +161,24 @@ class _Course:
 
     def commands(self) -> None:
         """Note the commands that start a job. Without a prompt, who says so once may only say what to try."""
-        found = [(typed.start(), bool(typed["prompt"])) for typed in progress.TYPED.finditer(self._block)]
-        told = sum(not prompt for _at, prompt in found) > 1
-        for at, prompt in found:
-            if prompt or told:
-                self._start(at, decoded(self._line(at)[:300]))
+        commands = [(typed.start(), bool(typed["prompt"])) for typed in progress.TYPED.finditer(self._block)]
+        several = sum(not prompt for _at, prompt in commands) > 1
+        for at, prompt in commands:
+            if prompt or several:
+                self._start(at, decode(self._line(at)[:300]))
 
     def gaps(self) -> None:
         """Note where the clock says that nobody wrote for hours: no rank waits so long for another one."""
         before: Optional[int] = None
-        for found in _CLOCK.finditer(self._block):
-            minute = _minute(found)
-            if before is not None and minute - before >= _HOURS * 60:
-                at = self._block.rfind(b"\n", 0, found.start(1)) + 1
+        for clock in _CLOCK.finditer(self._block):
+            year, month, day, hour, minute = map(int, clock.groups())
+            # In minutes, of months as long as any.
+            now = (((year * 12 + month) * 31 + day) * 24 + hour) * 60 + minute
+            if before is not None and now - before >= _HOURS * 60:
+                at = self._block.rfind(b"\n", 0, clock.start(1)) + 1
                 if _plain(self._line(at)):
-                    self._start(at, decoded(self._line(at)[:300]))
-            before = minute if before is None else max(before, minute)
+                    self._start(at, decode(self._line(at)[:300]))
+            before = now if before is None else max(before, now)
 
     def again(self, begin: bytes, first: int) -> None:
         """Note where the first line of the log comes again, or several of the first lines that are before
@@ -190,13 +186,13 @@ class _Course:
         head = _head(begin)
         if head is not None:
             for at in self._places_of(head):
-                self._start(at, decoded(self._line(at)[:300]))
+                self._start(at, decode(self._line(at)[:300]))
         places = [
-            (one.weight, [at for at in self._places_of(one) if at + self._begin > own])
-            for own, one in _heads(begin[:first])
+            (head.weight, [at for at in self._places_of(head) if at + self._begin > own])
+            for own, head in _heads(begin[:first])
         ]
         for at in _clusters(places):
-            self._start(at, decoded(self._line(at)[:300]))
+            self._start(at, decode(self._line(at)[:300]))
 
     def _places_of(self, head: _Head) -> list[int]:
         """Where a line is again."""
@@ -216,7 +212,7 @@ def _head(begin: bytes, least: int = _LETTERS) -> Optional[_Head]:
     """The first line of a log, when it can be known again by its letters."""
     first = next((line for line in begin.split(b"\n")[:5] if line.strip()), b"")
     telling = not _FAILS.search(first[:300]) and not first[:1].isspace()
-    said = bare(decoded(first[:300])).split('\\n","')[0]  # what docker puts after a line is no part of it
+    said = bare(decode(first[:300])).split('\\n","')[0]  # what docker puts after a line is no part of it
     letters = sum(map(str.isalpha, said))
     return _Head(first, 1.0 if letters >= _LETTERS else _SHORT) if telling and letters >= least else None
 
@@ -226,11 +222,11 @@ def _heads(begin: bytes) -> Iterator[tuple[int, _Head]]:
     each rank says is there as often as there are ranks, and what is drawn as a table is also drawn at the
     end."""
     lines = begin.split(b"\n")
-    times = Counter(map(_masked, lines[: 2 * _FIRST]))
+    times = Counter(map(_mask, lines[: 2 * _FIRST]))
     at = 0
     for line in lines[:_FIRST]:
         head = _head(line, _FEW)
-        if head is not None and times[_masked(line)] == 1 and not line.startswith((b"|", b"+")):
+        if head is not None and times[_mask(line)] == 1 and not line.startswith((b"|", b"+")):
             yield at, head
         at += len(line) + 1
 
@@ -239,7 +235,10 @@ def _clusters(places: Sequence[tuple[float, Sequence[int]]]) -> Iterator[int]:
     """Where several of the first lines of a log are again, close together and in their order; each with
     what it counts."""
     rare = [
-        (at, number) for number, (_weight, found) in enumerate(places) if len(found) <= _OFTEN for at in found
+        (at, number)
+        for number, (_weight, offsets) in enumerate(places)
+        if len(offsets) <= _OFTEN
+        for at in offsets
     ]
     rare.sort()
     upto = -1
@@ -258,19 +257,19 @@ def _clusters(places: Sequence[tuple[float, Sequence[int]]]) -> Iterator[int]:
 
 
 class _Head:
-    """The first line of a log: a program that starts anew says it anew."""
+    """The first line of a log: a program that starts again says it again."""
 
     def __init__(self, line: bytes, weight: float) -> None:
         self.weight = weight
-        self._length, self._line = len(line), _masked(line)
+        self._length, self._line = len(line), _mask(line)
         self.piece = max(_DIGITS.split(line[:200]), key=len)  # what of it is the same each time
 
     def again(self, line: bytes) -> bool:
         """Whether a line is the same but for its numbers."""
-        return abs(len(line) - self._length) <= _LIKE and _masked(line) == self._line
+        return abs(len(line) - self._length) <= _LIKE and _mask(line) == self._line
 
 
-def _masked(line: bytes) -> bytes:
+def _mask(line: bytes) -> bytes:
     """A line without what differs from run to run."""
     return _DIGITS.sub(b"0", line[:200])
 
@@ -278,9 +277,9 @@ def _masked(line: bytes) -> bytes:
 def restarts(starts: Sequence[Start], deaths: Sequence[int]) -> list[Start]:
     """The starts that begin another run: those after which, and before which since the last one, a job
     died."""
-    found: list[Start] = []
+    runs: list[Start] = []
     for start in starts:
-        before = found[-1].offset if found else -1
+        before = runs[-1].offset if runs else -1
         if any(before < death < start.offset for death in deaths):
-            found.append(start)
-    return found
+            runs.append(start)
+    return runs

@@ -9,13 +9,13 @@ from typing import Optional
 
 from npudoctor.explain.scanning import levels, moments, ranks
 from npudoctor.explain.scanning.evidence import Seen
-from npudoctor.explain.scanning.window import Window, decoded
-from npudoctor.explain.signatures.quoted import quoted
+from npudoctor.explain.scanning.window import Window, decode
+from npudoctor.explain.signatures.quoted import is_quotation
 from npudoctor.explain.signatures.recognise import (
     UNIT_LINES,
     around,
     bare,
-    compiled,
+    compile_pattern,
     head,
     of_sources,
     shape,
@@ -67,11 +67,11 @@ class Place:
         self._outer = window.bounds(start)
         self.offset = window.base + start
         self.number = number
-        self.text = decoded(window.data[start:end])
+        self.text = decode(window.data[start:end])
 
     def says(self, pattern: str) -> Optional[Place]:
         """The line, when the pattern matches it; the head of its message, when it matches that."""
-        search = compiled(pattern).search
+        search = compile_pattern(pattern).search
         prefixed, alone = self._shape
         if search(self.text) or (prefixed and search(self._bare)):
             # A word in the source of a program means nothing, but to a pattern that is about sources.
@@ -84,10 +84,13 @@ class Place:
         # Whichever line of a message led here: the one that says it alone is meant, else the head for all
         # of it.
         for lines in self._members(message[0]):
-            member = self._moved(lines)
+            member = self._line_at(lines)
             if search(member.text) or search(bare(member.text)):
                 return member if of_sources(pattern) or not member.source else None
-        return self._headed(*message)
+        # The line that begins it, with the text of all of it.
+        place = self._line_at(-message[0])
+        place.text = message[1]
+        return place
 
     def _members(self, before: int) -> Iterator[int]:
         """How far from this line the other lines of its message are, whose head is so many before it."""
@@ -191,23 +194,21 @@ class Place:
         before = self._window.data[max(0, start - _DEEP) : start]
         begin = before.rfind(b"Traceback (")
         first = before[begin:].split(b"\n", 2)[1:2] if begin >= 0 else []
-        return bool(first and _OUTERMOST.match(bare(decoded(first[0]))))
+        return bool(first and _OUTERMOST.match(bare(decode(first[0]))))
 
     @cached_property
-    def quoted(self) -> bool:
+    def is_quotation(self) -> bool:
         """Whether the line is no message of the job."""
-        return quoted(bare(self.text)) or self._of_logging or self._window.reported(self._outer[0])
-
-    @property
-    def _of_logging(self) -> bool:
-        """Whether the line is of what `logging` writes when it cannot format a message, and goes on: a
-        traceback, a stack, the message and its arguments."""
+        if is_quotation(bare(self.text)):
+            return True
+        # What `logging` writes when it cannot format a message, and goes on: a traceback, a stack, the
+        # message and its arguments.
         start = self._outer[0]
         before = self._window.data[max(0, start - _LOGGING) : start]
-        _more, found, since = before.rpartition(b"--- Logging error ---")
-        if not found or b"\nArguments: " in since:
-            return False
-        return since.count(b"Traceback (most recent") <= 1 + since.count(b"the above exception")
+        _more, title, since = before.rpartition(b"--- Logging error ---")
+        chained = since.count(b"Traceback (most recent") <= 1 + since.count(b"the above exception")
+        of_logging = bool(title) and b"\nArguments: " not in since and chained
+        return of_logging or self._window.in_report(start)
 
     @cached_property
     def source(self) -> bool:
@@ -230,24 +231,20 @@ class Place:
 
     @cached_property
     def _shape(self) -> tuple[bool, bool]:
+        """See `shape`; asked once for all patterns of the line."""
         start, end = self._outer
         return shape(self._window.data, start, end + 1)
 
     @cached_property
     def _message(self) -> Optional[tuple[int, str]]:
-        """How many lines before this one its message begins, and all of it; None when that cannot be told."""
+        """How many lines before this one its message begins, and all of it; None when that cannot be told.
+        Put together once for all patterns of the line."""
         before, after = self._neighbours
         lines = [*before, self.text, *after]
         first = head(lines, len(before))
         return None if first is None else (len(before) - first, unit(lines, first))
 
-    def _headed(self, lines: int, text: str) -> Place:
-        """The line that is so many before this one, with the text of all of its message."""
-        place = self._moved(-lines)
-        place.text = text
-        return place
-
-    def _moved(self, lines: int) -> Place:
+    def _line_at(self, lines: int) -> Place:
         """The line that is so many after this one, or before it."""
         data, start = self._window.data, self._outer[0]
         for _line in range(-lines):

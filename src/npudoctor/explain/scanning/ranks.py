@@ -27,16 +27,16 @@ _PATHS = (
 def of_line(line: str) -> Optional[int]:
     """The rank that a line says it is from."""
     start = line[:400]
-    found = _START.match(start)
-    if found is None and ("ank" in start or "RANK" in start):
-        found = _NAMED.search(start)
-    return None if found is None else int(next(part for part in found.groups() if part))
+    match = _START.match(start)
+    if match is None and ("ank" in start or "RANK" in start):
+        match = _NAMED.search(start)
+    return None if match is None else int(next(part for part in match.groups() if part))
 
 
 def of_path(path: str) -> Optional[int]:
     """The rank whose log a file is, by its name or a folder's: the last that says so."""
     for pattern in _PATHS:
-        found = pattern.findall(path)
-        if found:
-            return int(found[-1])
+        numbers = pattern.findall(path)
+        if numbers:
+            return int(numbers[-1])
     return None

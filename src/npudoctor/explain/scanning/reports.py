@@ -34,7 +34,7 @@ def reports(data: bytes) -> list[tuple[int, int]]:
     heads = list(_heads(data))
     if not heads and b"npudoctor: " not in data:
         return []
-    found: list[tuple[int, int]] = []
+    places: list[tuple[int, int]] = []
     after = 0
     for verdict in _VERDICT.finditer(data):
         low = max(after, verdict.start() - _LONGEST)
@@ -42,15 +42,11 @@ def reports(data: bytes) -> list[tuple[int, int]]:
         head = bisect_left(heads, verdict.start()) - 1
         headed = head >= 0 and heads[head] >= low
         begin = heads[head] if headed else _first_finding(data, low, verdict.start())
-        if not _is_reason(data, verdict):
-            found.append((begin, verdict.end()))
-    return found
-
-
-def _is_reason(data: bytes, verdict: re.Match[bytes]) -> bool:
-    """Whether a report says why there is no job: it was refused, or nothing came after a machine that is not
-    ready, as in a script that goes on only where it is (`npudoctor check && python train.py`)."""
-    return verdict[0].endswith(_FAILS) and _AFTER.match(data, verdict.end()) is not None
+        # One that says why there is no job is no mere report: it was refused, or nothing came after a machine
+        # that is not ready, as in a script that goes on only where it is (`npudoctor check && python x.py`).
+        if not (verdict[0].endswith(_FAILS) and _AFTER.match(data, verdict.end())):
+            places.append((begin, verdict.end()))
+    return places
 
 
 def _heads(data: bytes) -> Iterator[int]:

@@ -12,7 +12,7 @@ from typing import Optional, TypeVar
 
 from npudoctor.core.messages import _
 from npudoctor.explain.scanning import ranks
-from npudoctor.explain.scanning.evidence import SHOWN, Evidence, Found, Seen
+from npudoctor.explain.scanning.evidence import SHOWN, Evidence, Match
 from npudoctor.explain.scanning.flood import Kinds
 from npudoctor.explain.scanning.last_words import last_words
 from npudoctor.explain.scanning.levels import low
@@ -21,7 +21,7 @@ from npudoctor.explain.scanning.outline import KEPT, outline_of
 from npudoctor.explain.scanning.place import Place
 from npudoctor.explain.scanning.window import Window
 from npudoctor.explain.signatures.failures import ENDED, MARKS, WORDS
-from npudoctor.explain.signatures.quoted import harmless
+from npudoctor.explain.signatures.quoted import is_harmless
 from npudoctor.explain.signatures.recognise import UNIT_LINES
 from npudoctor.explain.signatures.table import Needle, Table
 
@@ -59,7 +59,7 @@ class Scan:
         self._until = until
         self._spent = 0.0  # seconds of CPU on looking at lines
         self._base = base  # of the piece that is judged
-        self._noted: dict[tuple[int, int], list[int]] = {}  # of each owner, where it was noted last
+        self._offsets: dict[tuple[int, int], list[int]] = {}  # of each owner, where it was noted last
         self._head = b""  # how the log begins, where that is read here
         self._kinds, self._ranks = Kinds(), set[Optional[int]]()
         self._last: dict[int, deque[Place]] = {}  # of each owner the last lines that were only counted
@@ -71,21 +71,23 @@ class Scan:
         before, piece = b"", b""
         end: deque[bytes] = deque()
         hits: list[Hit] = []
-        for following in itertools.chain(_sized(pieces), (b"",)):
+        for following in itertools.chain(_batches(pieces), (b"",)):
             if not self._base and not piece:
                 self._head = following[:_HEAD]
             over = self._spent > self._judging
-            found = [] if over else self._timed(piece, following)
+            next_hits = [] if over else self._hits(piece, following)
             if piece:
                 if over:  # of what looks like an error there was no end: the end of the log tells how it went
-                    hits = [] if following else self._at_end(piece)
+                    start = max(0, len(piece) - CONTEXT)
+                    last_hits = [] if following else self._matcher.find(piece[start:])
+                    hits = [(number, start + at) for number, at in last_hits]
                 self._judge(before, piece, following, hits)
                 self._base += len(piece)
                 before = piece
                 end.append(piece)
                 while sum(map(len, end)) - len(end[0]) >= KEPT:
                     end.popleft()
-            piece, hits = following, found
+            piece, hits = following, next_hits
         self.evidence.end = self._base
         if self._own is None or self._own[1] > self._base:
             kept = b"".join(end)[-KEPT:]
@@ -101,7 +103,7 @@ class Scan:
         for start, stop in reversed(tuple(last_words(end))):
             number = self.evidence.lines - ends_in(end[start:]) + 1
             place = Place(window, start, stop, number)
-            if place.quoted or (place.low and not low(place.text)):
+            if place.is_quotation or (place.low and not low(place.text)):
                 continue  # of a traceback that Python ignored, or of what only shows something
             self.evidence.mark(_WORDS, place.seen(self._rank, self._year))
 
@@ -109,24 +111,29 @@ class Scan:
         """The course of the log, by its end; asked only where something was found, here or in an earlier
         part."""
         part = self._own is not None
-        if part or self.evidence.found or self.evidence.marks:
+        if part or self.evidence.matches or self.evidence.marks:
             lines = self.evidence.lines - end.count(b"\n")
             begin = self._base - len(end)
             first = 0 if part else self.evidence.first
             self.evidence.outline = outline_of(end, begin, lines, self._head, first)
 
     def _hits(self, piece: bytes, following: bytes) -> list[Hit]:
-        """The hits that end in the following piece."""
-        hits = self._matcher.found(following) if following else []
+        """The hits that end in the following piece; that there are very many costs time too."""
+        begun = time.process_time()
+        hits = self._matcher.find(following) if following else []
         if piece and following:
             seam = piece[-_SEAM:]
-            across = self._matcher.found(seam + following[:_SEAM])
+            across = self._matcher.find(seam + following[:_SEAM])
             hits += [(number, end - len(seam)) for number, end in across if end > len(seam)]
+        if len(hits) > len(following) >> 9:
+            self._spent += time.process_time() - begun
         return hits
 
     def _judge(self, before: bytes, piece: bytes, following: bytes, hits: list[Hit]) -> None:
         """Judge every line of a piece in which a literal was found, and count all lines."""
-        first, last = self._mine(piece)
+        first, last = 0, len(piece)  # where what is ours of it begins and ends
+        if self._own is not None:
+            first, last = (min(max(at - self._base, 0), len(piece)) for at in self._own)
         counted, lines = first, self.evidence.lines
         if hits:
             ends = [end for _number, end in hits]
@@ -135,9 +142,7 @@ class Scan:
             behind = following[:CONTEXT] if max(ends) > len(piece) - CONTEXT else b""
             window = Window(ahead + piece + behind if ahead or behind else piece, self._base - len(ahead))
             for start, end, numbers in self._in_time(_by_line(window, hits, len(ahead))):
-                if not first <= start - len(ahead) < last and not (
-                    start < len(ahead) and self._owned(window, start)
-                ):
+                if self._own is not None and not self._own[0] <= window.base + start < self._own[1]:
                     continue
                 here = max(counted, start - len(ahead))
                 lines += ends_in(piece[counted:here])
@@ -146,28 +151,15 @@ class Scan:
             self._ebb()
         self.evidence.lines = lines + ends_in(piece[counted:last])
 
-    def _timed(self, piece: bytes, following: bytes) -> list[Hit]:
-        """The hits that end in the following piece; that there are very many costs time too."""
-        begun = time.process_time()
-        hits = self._hits(piece, following)
-        if len(hits) > len(following) >> 9:
-            self._spent += time.process_time() - begun
-        return hits
-
-    def _at_end(self, piece: bytes) -> list[Hit]:
-        """The hits at the end of a piece."""
-        start = max(0, len(piece) - CONTEXT)
-        return [(number, start + end) for number, end in self._matcher.found(piece[start:])]
-
     def _in_time(self, lines: Iterator[T]) -> Iterator[T]:
         """The lines, until the time for them is over: then the answer says so."""
         begun, spent = time.process_time(), self._spent
-        ended = spent > self._judging  # before: what comes now is the end of the log
+        over = spent > self._judging  # before: what comes now is the end of the log
         for number, line in enumerate(lines):
             yield line
             if number % _GLANCE == _GLANCE - 1:
                 self._spent = spent + time.process_time() - begun
-                if self._spent > self._judging + ended or time.monotonic() > self._until:
+                if self._spent > self._judging + over or time.monotonic() > self._until:
                     break
         self._spent = spent + time.process_time() - begun
         if self._spent > self._judging and not self.evidence.problem:
@@ -176,58 +168,47 @@ class Scan:
                 seconds=self._judging,
             )
 
-    def _mine(self, piece: bytes) -> tuple[int, int]:
-        """Where what is ours of a piece begins and ends."""
-        if self._own is None:
-            return 0, len(piece)
-        start, end = (min(max(at - self._base, 0), len(piece)) for at in self._own)
-        return start, end
-
-    def _owned(self, window: Window, start: int) -> bool:
-        """Whether a line that begins before the piece is ours."""
-        return self._own is None or self._own[0] <= window.base + start < self._own[1]
-
     def _line(self, place: Place, numbers: frozenset[int]) -> None:
-        """Judge one line by the needles whose literals are in it, unless enough of its kind were judged."""
+        """Judge one line by the needles whose literals are in it, unless enough of its kind were judged: then
+        the same is found in it as in all of them, and it is only counted."""
         rank = place.rank(self._rank)
-        settled = self._kinds.settled(numbers)
-        if settled is not None and rank in self._ranks:
-            self._count(settled, place)
+        owners = self._kinds.known_owners(numbers)
+        if owners is not None and rank in self._ranks:
+            for owner in owners:
+                if owner < 0:
+                    self.evidence.counts[~owner] = self.evidence.counts.get(~owner, 0) + 1
+                    self._last.setdefault(owner, deque(maxlen=SHOWN)).append(place)
+                elif owner in self.evidence.matches:
+                    self.evidence.matches[owner].count += 1
+                    self._last.setdefault(owner, deque(maxlen=1)).append(place)
             return
         self._ranks.add(rank)
-        self._kinds.note(numbers, self._judged(place, numbers))
-
-    def _judged(self, place: Place, numbers: frozenset[int]) -> Optional[frozenset[int]]:
-        """Note what is found at a line, and say whose it is; None when it is not of this line alone."""
         done: set[tuple[int, int]] = set()
         alone = True
         for needle in self._needles(numbers):
             key = (needle.owner, needle.role)
-            if key in done or not self._wanted(needle):
+            # What only has to be in the file somewhere is looked for once.
+            if key in done or (needle.role and key in self.evidence.aside):
                 continue
             where = place.says(needle.pattern)
-            if where is not None and not place.quoted:
+            if where is not None and not place.is_quotation:
                 done.add(key)
                 alone = alone and where is place
-                self._once(needle, where)
-        return frozenset(owner for owner, role in done if not role) if alone else None
-
-    def _count(self, owners: frozenset[int], place: Place) -> None:
-        """Count a line in which the same is found as in all of its kind."""
-        for owner in owners:
-            if owner < 0:
-                self.evidence.counts[~owner] = self.evidence.counts.get(~owner, 0) + 1
-                self._last.setdefault(owner, deque(maxlen=SHOWN)).append(place)
-            elif owner in self.evidence.found:
-                self.evidence.found[owner].count += 1
-                self._last.setdefault(owner, deque(maxlen=1)).append(place)
+                # Another line of the same message may have led to it already.
+                offsets = self._offsets.setdefault(key, [])
+                if where.offset not in offsets:
+                    offsets.append(where.offset)
+                    del offsets[: -2 * UNIT_LINES]
+                    self._note(needle, where)
+        # Nothing is said of its kind where other lines had a say in it.
+        self._kinds.note(numbers, frozenset(owner for owner, role in done if not role) if alone else None)
 
     def _needles(self, numbers: frozenset[int]) -> list[Needle]:
         known = self._known.get(numbers)
         if known is None:
             owners = self._matcher.owners
-            found = sorted({needle for number in numbers for needle in owners[number]})
-            known = self._known[numbers] = [self._table.needles[number] for number in found]
+            needles = sorted({needle for number in numbers for needle in owners[number]})
+            known = self._known[numbers] = [self._table.needles[number] for number in needles]
         return known
 
     def _ebb(self) -> None:
@@ -237,54 +218,38 @@ class Scan:
             for place in places:
                 seen = place.plain(self._rank)
                 if owner >= 0:
-                    self.evidence.found[owner].ended(seen)
+                    self.evidence.matches[owner].note_end(seen)
                 elif not seen.low:
                     self.evidence.mark(~owner, seen)
                     self.evidence.counts[~owner] -= 1  # it was counted
         self._last.clear()
 
-    def _once(self, needle: Needle, place: Place) -> None:
-        """Note it, unless another line of the same message led to it already."""
-        noted = self._noted.setdefault((needle.owner, needle.role), [])
-        if place.offset not in noted:
-            noted.append(place.offset)
-            del noted[: -2 * UNIT_LINES]
-            self._note(needle, place)
-
-    def _wanted(self, needle: Needle) -> bool:
-        """What only has to be in the file somewhere is looked for once."""
-        return not needle.role or (needle.owner, needle.role) not in self.evidence.aside
-
     def _note(self, needle: Needle, place: Place) -> None:
         if needle.role:
             self.evidence.aside.add((needle.owner, needle.role))
-        elif needle.owner < 0:
+            return
+        if needle.owner < 0:
             self._mark(~needle.owner, place)
-        else:
-            found = self.evidence.found.get(needle.owner)
-            signature = self._table.signatures[needle.owner]
-            known = found is not None and found.count >= _PROVEN and signature.within > 1
-            if known or place.around(signature):
-                found = self.evidence.found.setdefault(needle.owner, Found())
-                found.add(self._seen(found.ranks, place))
-
-    def _seen(self, known: dict[Optional[int], Seen], place: Place) -> Seen:
-        """The line as it is kept; of what is known already without the lines around it."""
-        rank = place.rank(self._rank)
-        mine = known.get(rank)
-        if mine is None or (mine.low and not place.low):
-            return place.seen(self._rank, self._year)
-        return place.plain(self._rank)
+            return
+        match = self.evidence.matches.get(needle.owner)
+        signature = self._table.signatures[needle.owner]
+        proven = match is not None and match.count >= _PROVEN and signature.within > 1
+        if proven or place.around(signature):
+            match = self.evidence.matches.setdefault(needle.owner, Match())
+            # What is known already is kept without the lines around it.
+            known = match.ranks.get(place.rank(self._rank))
+            full = known is None or (known.low and not place.low)
+            match.add(place.seen(self._rank, self._year) if full else place.plain(self._rank))
 
     def _mark(self, index: int, place: Place) -> None:
-        if (place.low and MARKS[index].name not in ENDED) or harmless(place.text):
+        if (place.low and MARKS[index].name not in ENDED) or is_harmless(place.text):
             return
         # Of a flood of errors the first few are shown; of the rest it counts where they are.
         full = self.evidence.counts.get(index, 0) < SHOWN
         self.evidence.mark(index, place.seen(self._rank, self._year) if full else place.plain(self._rank))
         if MARKS[index].name == "launcher" and "Root Cause" in place.text and self.evidence.root is None:
-            told = (_ROOT.match(line) for line in place.following(8))
-            self.evidence.root = next((int(match[1]) for match in told if match), None)
+            matches = map(_ROOT.match, place.following(8))
+            self.evidence.root = next((int(match[1]) for match in matches if match), None)
 
 
 def _by_line(window: Window, hits: list[Hit], shift: int) -> Iterator[tuple[int, int, set[int]]]:
@@ -309,7 +274,7 @@ def ends_in(piece: bytes) -> int:
     return len(piece) - len(piece.replace(b"\n", b""))
 
 
-def _sized(pieces: Iterable[bytes]) -> Iterator[bytes]:
+def _batches(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """The pieces, small ones put together: what is around a line is looked for in its neighbours."""
     held: list[bytes] = []
     for piece in pieces:

@@ -21,7 +21,7 @@ class Window:
         self.data, self.base = data, base
         self._reports: Optional[list[tuple[int, int]]] = None
 
-    def reported(self, at: int) -> bool:
+    def in_report(self, at: int) -> bool:
         """Whether a line is of a report of npudoctor."""
         if self._reports is None:
             self._reports = reports(self.data)
@@ -52,16 +52,16 @@ class Window:
         """So many lines before the one that begins here, oldest first."""
         low = max(0, start - count * 1000, start - LONG * 16)
         lines = self.data[low : max(low, start - 1)].split(b"\n")[-count:] if start else []
-        return [decoded(line[-LONG:]) for line in lines]
+        return [decode(line[-LONG:]) for line in lines]
 
     def after(self, end: int, count: int) -> list[str]:
         """So many lines after the one that ends here."""
         low = end + 1
         lines = self.data[low : min(low + count * 1000, low + LONG * 16)].split(b"\n")[:count]
-        return [decoded(line[:LONG]) for line in lines]
+        return [decode(line[:LONG]) for line in lines]
 
 
-def decoded(line: bytes) -> str:
+def decode(line: bytes) -> str:
     """A line as text, without colours: UTF-8, else as Chinese systems write, else each byte spelled out."""
     line = line.rstrip(b"\r")
     try:

@@ -59,18 +59,18 @@ def of_check(code: str, check: str, title: str, manual: str) -> Signature:
 def _part(manual: str, heading: str) -> str:
     """The text under a heading of a manual, in the language spoken now."""
     _before, title, after = cleandoc(manual).partition(f"## {heading}\n")
-    return _spoken(after.partition("\n## ")[0]) if title else ""
+    return _translate(after.partition("\n## ")[0]) if title else ""
 
 
 def _item(manual: str, code: str) -> str:
     """What a list of the manual says of a code: "- `CODE`: ...", or of several before the colon."""
     names = (f"`{code}`", f"`{code.partition('.')[2]}`")
-    for item in _ITEMS.split(_spoken(cleandoc(manual)))[1:]:
+    for item in _ITEMS.split(_translate(cleandoc(manual)))[1:]:
         head, _colon, text = _COLON.sub("\0", item.split("\n\n")[0], 1).partition("\0")
         if any(name in head for name in names):
             return text[:1].upper() + text[1:]
     return ""
 
 
-def _spoken(text: str) -> str:
+def _translate(text: str) -> str:
     return "\n\n".join(map(messages.manual, text.strip("\n").split("\n\n")))

@@ -50,18 +50,18 @@ def held_by_the_job(text: str) -> bool:
 def _sizes(text: str) -> Optional[tuple[float, float, float, float]]:
     """What was asked for, the size of the card, what of it is free, and what this process holds."""
     tried, total, free = (_bytes(pattern, text) for pattern in (_TRIED, _TOTAL, _FREE))
-    mine = next((size for size in (_bytes(one, text) for one in _MINE) if size is not None), None)
-    if tried is None or total is None or free is None or mine is None:
+    held = next((size for size in (_bytes(pattern, text) for pattern in _MINE) if size is not None), None)
+    if tried is None or total is None or free is None or held is None:
         return None
-    return tried, total, free, mine
+    return tried, total, free, held
 
 
 def _bytes(pattern: re.Pattern[str], text: str) -> Optional[float]:
     """The size that a pattern finds."""
-    found = pattern.search(text)
-    if found is None:
+    match = pattern.search(text)
+    if match is None:
         return None
-    number, unit = (part for part in found.groups() if part is not None)
+    number, unit = (part for part in match.groups() if part is not None)
     try:
         return float(number) * _UNITS[unit]
     except ValueError:  # "1.2.3"

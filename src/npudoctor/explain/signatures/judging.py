@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Callable
 
 from npudoctor.core.messages import _
-from npudoctor.explain.signatures.patterns import Unsuitable, analysed, parse_pattern
+from npudoctor.explain.signatures.patterns import Unsuitable, analyse, parse_pattern
 
 CATEGORIES = (
     "cann-env-not-sourced",
@@ -83,7 +83,7 @@ def faults(row: Mapping[str, Any]) -> Iterator[str]:
     texts = [(key, text) for key in ("patterns", "near", "without") for text in row.get(key, ())]
     for key, pattern in texts:
         try:
-            analysed(pattern) if key in scanned else parse_pattern(pattern)
+            analyse(pattern) if key in scanned else parse_pattern(pattern)
         except Unsuitable as reason:
             yield f"{key}: {reason}"
 
@@ -100,7 +100,7 @@ def _some_texts(value: object) -> bool:
     return _texts(value) and bool(value)
 
 
-def _spoken(rule: Callable[[object], bool], value: object) -> bool:
+def _bilingual(rule: Callable[[object], bool], value: object) -> bool:
     """What has to be said in both languages."""
     return isinstance(value, dict) and set(value) == {"en", "zh"} and all(map(rule, value.values()))
 
@@ -155,9 +155,9 @@ _RULES: Mapping[str, Callable[[Any], bool]] = {
     "own": _flag,
     "deepest": _flag,
     "fallback": _flag,
-    "title": partial(_spoken, _text),
-    "cause": partial(_spoken, _text),
-    "remedy": partial(_spoken, _some_texts),
+    "title": partial(_bilingual, _text),
+    "cause": partial(_bilingual, _text),
+    "remedy": partial(_bilingual, _some_texts),
     "checks": _texts,
     "codes": _texts,
     "era": _era,

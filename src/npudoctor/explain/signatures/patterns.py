@@ -59,15 +59,15 @@ class Literal:
 
 def spellings(literals: Sequence[Literal]) -> list[tuple[int, bytes, bool]]:
     """Number, bytes and caselessness of every literal; what is not ASCII also as Chinese systems write it."""
-    found = []
+    texts = []
     for number, literal in enumerate(literals):
         for encoding in ("utf-8",) if literal.text.isascii() else ("utf-8", "gb18030"):
-            found.append((number, literal.text.encode(encoding), literal.caseless))
-    return found
+            texts.append((number, literal.text.encode(encoding), literal.caseless))
+    return texts
 
 
 @cache  # a row is judged first, and made ready to be found later
-def analysed(pattern: str) -> tuple[tuple[Literal, ...], tuple[tuple[Literal, ...], ...]]:
+def analyse(pattern: str) -> tuple[tuple[Literal, ...], tuple[tuple[Literal, ...], ...]]:
     """The literals one of which is in every match, and the links: all that every match goes through, one by
     one, each a choice of literals. Unsuitable when there is no literal or it cannot be used."""
     tree = parse_pattern(pattern)
@@ -160,15 +160,15 @@ def _pieces(kind: Any, value: Any) -> list[_Piece]:
 
 def _chars(members: Sequence[Any]) -> Optional[frozenset[str]]:
     """The characters of a set such as [26] or [0-9], when they are few."""
-    found: set[str] = set()
+    chars: set[str] = set()
     for kind, value in members:
         if kind is c.LITERAL:
-            found.add(chr(value))
+            chars.add(chr(value))
         elif kind is c.RANGE and value[1] - value[0] < 10:
-            found.update(map(chr, range(value[0], value[1] + 1)))
+            chars.update(map(chr, range(value[0], value[1] + 1)))
         else:
             return None
-    return frozenset(found) if len(found) <= 10 else None
+    return frozenset(chars) if len(chars) <= 10 else None
 
 
 def _branch(ways: list[list[_Piece]]) -> _Piece:
@@ -193,22 +193,22 @@ def _whole(pieces: list[_Piece]) -> Optional[frozenset[str]]:
 
 def _best(pieces: list[_Piece]) -> Optional[frozenset[str]]:
     """Of all sets one of whose texts must occur in a sequence, the one whose texts are the rarest."""
-    found: list[frozenset[str]] = [must for _texts, must in pieces if must]
-    pieces = _merged(pieces)
+    choices: list[frozenset[str]] = [must for _texts, must in pieces if must]
+    pieces = _merge(pieces)
     for start in range(len(pieces)):
         made = frozenset({""})
         for texts, _must in pieces[start:]:
             if texts is None or len(made) * len(texts) > _MOST:
                 break
             made = frozenset(left + right for left, right in itertools.product(made, texts))
-            found.append(made)
-    return max(found, key=_rarity, default=None)
+            choices.append(made)
+    return max(choices, key=_rarity, default=None)
 
 
 def _chain(pieces: list[_Piece]) -> Iterator[frozenset[str]]:
     """The sets that a match goes through, one after the other: of each, one text."""
     made: frozenset[str] = frozenset({""})
-    for texts, must in (*_merged(pieces), (None, None)):
+    for texts, must in (*_merge(pieces), (None, None)):
         if texts is not None and len(made) * len(texts) <= _MOST:
             made = frozenset(left + right for left, right in itertools.product(made, texts))
             continue
@@ -219,7 +219,7 @@ def _chain(pieces: list[_Piece]) -> Iterator[frozenset[str]]:
             yield must
 
 
-def _merged(pieces: list[_Piece]) -> list[_Piece]:
+def _merge(pieces: list[_Piece]) -> list[_Piece]:
     """The pieces, those put together that can be one text only."""
     merged: list[_Piece] = []
     for texts, must in pieces:
@@ -232,7 +232,8 @@ def _merged(pieces: list[_Piece]) -> list[_Piece]:
 
 
 def _rarity(texts: frozenset[str]) -> tuple[int, int]:
-    """How rare the commonest of them is, by its length as far as that tells; then the fewest are best."""
+    """How rare the commonest of them is, by its length as far as that tells; then the fewest are best.
+    Apart, as it is a key."""
     common = [text.strip().lower() in COMMON for text in texts]
     lengths = [len(text.encode()) for text in texts]
     worth = (min(LEAST, length) if usual else length for usual, length in zip(common, lengths))

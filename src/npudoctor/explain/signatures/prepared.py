@@ -18,7 +18,7 @@ from npudoctor.explain.signatures import signatures as source
 from npudoctor.explain.signatures.patterns import COMMON, Literal
 from npudoctor.explain.signatures.pieces import Sample, cover, known_by
 from npudoctor.explain.signatures.signatures import Signature, built_in, site_signatures
-from npudoctor.explain.signatures.table import Entry, Piece, Search, Table, entry_of, joined, marks
+from npudoctor.explain.signatures.table import Entry, Piece, Search, Table, entry_of, join_searches, marks
 from npudoctor.knowledge.site import BrokenEntry, Knowledge
 
 EXPLAIN = os.path.dirname(os.path.dirname(__file__))
@@ -60,7 +60,7 @@ def prepared(knowledge: Knowledge, path: str = FILE) -> Prepared:
     site, broken = site_signatures(knowledge)
     entries = [entry_of(signature) for signature in site.values()]
     entries += [entry for entry in ours.entries if entry.signature.id not in site]
-    return Prepared(joined(ours.marks, entries, ours.pieces), tuple(broken))
+    return Prepared(join_searches(ours.marks, entries, ours.pieces), tuple(broken))
 
 
 def write(path: str = FILE) -> None:
@@ -68,7 +68,7 @@ def write(path: str = FILE) -> None:
     made = _work_out()
     # The gate that suits logs of nothing but common words.
     words = Sample(" ".join(sorted(COMMON)).encode())
-    grams_of = {links: known_by(links, words) for links in joined(made.marks, made.entries).links}
+    grams_of = {links: known_by(links, words) for links in join_searches(made.marks, made.entries).links}
     pieces = sorted(cover((grams for sets in grams_of.values() for grams in sets), words.text))
     literals: dict[Literal, int] = {}
 

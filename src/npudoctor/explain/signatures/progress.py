@@ -118,8 +118,8 @@ EDGE = (
 
 def bar(line: str) -> Optional[tuple[int, int]]:
     """Where the bar on a line stands, and where it ends; None when there is none."""
-    found = _BAR.search(line[:1000])
-    return found and (int(found.group(1)), int(found.group(2)))
+    match = _BAR.search(line[:1000])
+    return match and (int(match.group(1)), int(match.group(2)))
 
 
 def goes_on(line: str) -> bool:

@@ -24,7 +24,7 @@ _TROUBLE = re.compile(r"(?i)error|fail|exception|fatal|abort")
 _DUMP, _PAIRS = 300, 8  # a line so long with so many settings is a dump of the configuration
 
 
-def quoted(line: str) -> bool:
+def is_quotation(line: str) -> bool:
     """Whether a line only shows something."""
     if _QUOTED.search(line[:400]):
         return True
@@ -32,7 +32,7 @@ def quoted(line: str) -> bool:
     return dump and sum(1 for _pair in _PAIR.finditer(line[:4096])) >= _PAIRS
 
 
-def harmless(line: str) -> bool:
+def is_harmless(line: str) -> bool:
     """Whether a line is an error by its words alone."""
     return bool(_HARMLESS.search(line[:400]))
 

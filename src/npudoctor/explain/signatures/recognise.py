@@ -8,7 +8,7 @@ from functools import cache
 from typing import Optional
 
 from npudoctor.explain.signatures.own import of_a_package, of_the_job
-from npudoctor.explain.signatures.quoted import quoted, source
+from npudoctor.explain.signatures.quoted import is_quotation, source
 from npudoctor.explain.signatures.signatures import Signature
 
 UNIT_LINES = 12  # so many lines are one message at most,
@@ -28,7 +28,7 @@ _PREFIX_BYTES = re.compile(rf"(?:{_COLOUR}{_NAMES}{_COLOUR} ?)+".encode())
 
 
 @cache
-def compiled(pattern: str) -> re.Pattern[str]:
+def compile_pattern(pattern: str) -> re.Pattern[str]:
     """The pattern, compiled once and kept: re's own memory is too small for all of them."""
     return re.compile(pattern)
 
@@ -47,7 +47,7 @@ def _starts(data: bytes, at: int) -> int:
     return -1 if data[begin : begin + 1].isspace() and data[begin : begin + 1] not in b"\r\n" else begin
 
 
-def indented(line: bytes) -> bool:
+def is_indented(line: bytes) -> bool:
     """Whether a line is indented, without what a launcher put before it."""
     return _starts(line, 0) < 0
 
@@ -90,15 +90,15 @@ def of_sources(pattern: str) -> bool:
     return pattern.removeprefix("(?i)").startswith("^" + r"\s+")
 
 
-def said(patterns: Sequence[str], lines: Sequence[str], index: int) -> bool:
+def matches_at(patterns: Sequence[str], lines: Sequence[str], index: int) -> bool:
     """Whether one of the patterns matches the line, or the message that it is part of."""
-    if quoted(bare(lines[index])):
+    if is_quotation(bare(lines[index])):
         return False
     if shown_source(lines, index):
         patterns = [pattern for pattern in patterns if of_sources(pattern)]
     first = head(lines, index)
     texts = (lines[index], bare(lines[index]), *(() if first is None else (unit(lines, first),)))
-    return any(compiled(pattern).search(text) for text in texts for pattern in patterns)
+    return any(compile_pattern(pattern).search(text) for text in texts for pattern in patterns)
 
 
 def around(signature: Signature, lines: Sequence[str], index: int) -> bool:
@@ -117,7 +117,7 @@ def around(signature: Signature, lines: Sequence[str], index: int) -> bool:
 
 
 def _any(patterns: Sequence[str], lines: Sequence[str]) -> bool:
-    return any(compiled(pattern).search(line) for pattern in patterns for line in lines)
+    return any(compile_pattern(pattern).search(line) for pattern in patterns for line in lines)
 
 
 def occurrences(signature: Signature, lines: Sequence[str]) -> Iterator[int]:
@@ -128,11 +128,11 @@ def occurrences(signature: Signature, lines: Sequence[str]) -> Iterator[int]:
         if signature.without and _any(signature.without, lines):
             return
     for index in range(len(lines)):
-        if said(signature.patterns, lines, index) and around(signature, lines, index):
+        if matches_at(signature.patterns, lines, index) and around(signature, lines, index):
             yield index
 
 
 def first(signature: Signature, log: str) -> Optional[int]:
     """The first line (from 1) at which a signature is found in a log."""
-    found = next(occurrences(signature, log.splitlines()), None)
-    return None if found is None else found + 1
+    index = next(occurrences(signature, log.splitlines()), None)
+    return None if index is None else index + 1

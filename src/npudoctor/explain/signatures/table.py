@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.explain.signatures.failures import MARKS
-from npudoctor.explain.signatures.patterns import Literal, analysed
+from npudoctor.explain.signatures.patterns import Literal, analyse
 from npudoctor.explain.signatures.signatures import Signature
 
 NEAR, WITHOUT = 1, 2
@@ -64,7 +64,7 @@ class Table:
 
 def table_of(signatures: Iterable[Signature]) -> Table:
     """What to look for, so that each of these signatures can be found."""
-    return joined(marks(), [entry_of(signature) for signature in signatures])
+    return join_searches(marks(), [entry_of(signature) for signature in signatures])
 
 
 def marks() -> tuple[tuple[Search, ...], ...]:
@@ -84,7 +84,7 @@ def entry_of(signature: Signature) -> Entry:
     return Entry(signature, tuple(searches))
 
 
-def joined(
+def join_searches(
     of_marks: Sequence[Sequence[Search]], entries: Sequence[Entry], pieces: Sequence[Piece] = ()
 ) -> Table:
     """The table of these marks and signatures."""
@@ -106,7 +106,7 @@ def joined(
 
 
 def _search(pattern: str, role: int = 0) -> Search:
-    literals, links = analysed(pattern)
+    literals, links = analyse(pattern)
     if len(links) < 2 or not all(literal.text.isascii() for link in links for literal in link):
         links = (literals,)
     return Search(pattern, role, literals, links)

@@ -9,7 +9,7 @@ from typing import Optional
 from npudoctor.core.errors import CannotTell
 from npudoctor.facts.cann.installations import ASCEND, Install
 from npudoctor.host.fs.files import Files
-from npudoctor.host.libraries.elf import Libraries
+from npudoctor.host.libraries.library import Libraries
 
 _ABI = re.compile(r"/cxx_abi_([01])(?:/|\Z)")
 _VERSION = re.compile(r"^[ \t]*Ascend-cann-atb[ \t]*:[ \t]*(\S+)", re.MULTILINE)

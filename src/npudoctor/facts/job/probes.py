@@ -10,7 +10,7 @@ import stat
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Optional
 
@@ -158,9 +158,32 @@ def _tried(
             )
             argv = [host.interpreter.program, "-c", source, private, token, *arguments]
             variables = _variables(host, private, token, plainly)
-            return _run(
-                host, argv, variables, min(timeout, _left(host)), timeout, os.path.join(private, token)
+            seconds = min(timeout, _left(host))
+            answer_file = os.path.join(private, token)
+            answer = host.commands.run(
+                argv,
+                timeout=seconds,
+                limit=OUTPUT_LIMIT,
+                variables=variables,
+                here=True,
+                group=True,
+                farewell=ASKED_WHERE,
             )
+            if answer.ended in ("missing", "untrusted", "not-started"):
+                raise CannotTell(
+                    _("{python} was not started: {why}", python=argv[0], why=answer.stderr or answer.ended)
+                )
+            if answer.ended == "timeout" and seconds < timeout:
+                raise _no_time()
+            words = _told(answer_file)
+            if answer.ok and words is not None and "raised" not in words:
+                return ProbeResult(answer, words)
+            # Where it died before it could tell, or was ended by something other than an exception.
+            raised = from_words(words["raised"]) if words and "raised" in words else ()
+            if not raised and answer.ended == "exited" and (answer.status or 0) > 0:
+                raised = from_text(answer.stderr)
+            finished = words is not None and "raised" not in words
+            return ProbeResult(answer, None, raised, _content(f"{answer_file}.loading") or None, finished)
     finally:
         _ONE.release()
 
@@ -171,40 +194,6 @@ def _variables(host: Host, private: str, token: str, plainly: bool) -> dict[str,
     if variables.pop(LOGS, "") and not plainly:
         variables[LOGS] = private
     return {**variables, "PYTHONDONTWRITEBYTECODE": "1", MARKED: token}
-
-
-def _run(
-    host: Host,
-    argv: Sequence[str],
-    variables: Mapping[str, str],
-    seconds: float,
-    whole: float,
-    answer_file: str,
-) -> ProbeResult:
-    answer = host.commands.run(
-        argv,
-        timeout=seconds,
-        limit=OUTPUT_LIMIT,
-        variables=variables,
-        here=True,
-        group=True,
-        farewell=ASKED_WHERE,
-    )
-    if answer.ended in ("missing", "untrusted", "not-started"):
-        raise CannotTell(
-            _("{python} was not started: {why}", python=argv[0], why=answer.stderr or answer.ended)
-        )
-    if answer.ended == "timeout" and seconds < whole:
-        raise _no_time()
-    words = _told(answer_file)
-    if answer.ok and words is not None and "raised" not in words:
-        return ProbeResult(answer, words)
-    # Where it died before it could tell, or was ended by something other than an exception.
-    raised = from_words(words["raised"]) if words and "raised" in words else ()
-    if not raised and answer.ended == "exited" and (answer.status or 0) > 0:
-        raised = from_text(answer.stderr)
-    finished = words is not None and "raised" not in words
-    return ProbeResult(answer, None, raised, _content(f"{answer_file}.loading") or None, finished)
 
 
 def _left(host: Host) -> float:

@@ -11,8 +11,8 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.facts.job.working_directory import working_directory
 from npudoctor.host.host import Host
-from npudoctor.host.libraries.elf import BadLibrary
 from npudoctor.host.libraries.extensions import extensions
+from npudoctor.host.libraries.library import BadLibrary
 from npudoctor.host.libraries.loader import LOADERS, Loader
 
 _STDLIB = re.compile(r"(.*)/lib(?:64)?/python(\d+\.\d+)\Z")

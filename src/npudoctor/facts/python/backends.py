@@ -17,7 +17,6 @@ GROUP = "[torch.backends]"  # of entry points
 SWITCH = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 _SINCE = (2, 5)  # of torch
 _MOST = 8  # libraries of one back end
-_ELF = b"\x7fELF"
 # Folders of which every library is loaded when the framework is imported, by the module that does.
 _FOLDERS = {"tensorflow": "tensorflow-plugins", "paddle": "paddle_custom_device"}
 
@@ -124,6 +123,8 @@ def missing_import(host: Host, backend: Backend) -> Optional[str]:
 
 def unusable_plugins(host: Host) -> Iterator[tuple[str, str]]:
     """Framework and path of the files in the folders of plug-ins that no loader can load."""
+    from npudoctor.host.libraries.elf import MAGIC  # most runs look into no library
+
     for site in dict.fromkeys(host.interpreter.layout().search_path):
         for framework, name in _FOLDERS.items():
             folder = f"{site}/{name}"
@@ -132,7 +133,7 @@ def unusable_plugins(host: Host) -> Iterator[tuple[str, str]]:
             for file in host.files.names(folder):
                 path = f"{folder}/{file}"
                 entry = host.files.stat(path) if file.endswith(".so") else None
-                if entry is not None and entry.is_file and host.files.read(path, 4) != _ELF:
+                if entry is not None and entry.is_file and host.files.read(path, 4) != MAGIC:
                     yield framework, path
 
 

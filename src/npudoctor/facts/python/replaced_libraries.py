@@ -9,7 +9,7 @@ from typing import Optional
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.host.host import Host
-from npudoctor.host.libraries.elf import Symbols
+from npudoctor.host.libraries.library import Symbols
 from npudoctor.host.libraries.loader import Loaded, Loader
 
 LED_BY = "LD_LIBRARY_PATH"
@@ -79,10 +79,10 @@ def missing_symbols(host: Host, loader: Loader, taken: Sequence[ReplacedLibrary]
     for loaded in loader.loaded:
         if not open_:
             return
-        symbols = _symbols(host, loaded.path)
-        if symbols is None:
+        exports = host.libraries.exports(loaded.path, open_)
+        if exports is None:
             return
-        open_ -= symbols.defined
+        open_ -= exports
     for replaced in judged:
         wants = asked[replaced.found.path]
         symbol = min((symbol for symbol in wants if symbol in open_), default=None)
@@ -142,10 +142,10 @@ def _unresolved(host: Host, loader: Loader, taken: ReplacedLibrary) -> Optional[
     wants = {symbol: user.path for user in users for symbol in host.libraries.wanted(user.path)}
     open_ = set(wants)
     for loaded in loader.loaded:
-        symbols = _symbols(host, loaded.path) if open_ else None
-        if symbols is None:
+        exports = host.libraries.exports(loaded.path, open_) if open_ else None
+        if exports is None:
             return None
-        open_ -= symbols.defined
+        open_ -= exports
     return MissingSymbol(taken, min(open_), wants[min(open_)]) if open_ else None
 
 
@@ -174,6 +174,6 @@ def _wants(host: Host, loader: Loader, taken: ReplacedLibrary) -> dict[str, str]
 
 
 def _symbols(host: Host, path: str) -> Optional[Symbols]:
-    """None where the file has no section headers to read them by; the loader needs none."""
+    """None where the file has no table of them whose length can be told; the loader need not know it."""
     symbols = host.libraries.symbols(path)
     return symbols if symbols and symbols.readable else None

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from npudoctor.core.errors import CannotTell
 from npudoctor.host.fs.disk import Opened
 from npudoctor.host.fs.files import Files
+from npudoctor.host.libraries.elf import MAGIC
 from npudoctor.host.libraries.elf_damage import is_damaged
 from npudoctor.host.python.installed_files import InstalledFile
 
@@ -18,7 +19,6 @@ READ_WHOLE = 32 << 20  # bytes of one distribution, and only of files that are y
 PIECE = 1 << 20
 LATER = 2  # seconds; the list is written last
 LFS = b"version https://git-lfs.github.com/spec/"
-_ELF = b"\x7fELF"
 
 
 class SpoiledLibraries:
@@ -53,8 +53,8 @@ class SpoiledLibraries:
                 self.unreadable.append(library.path)
 
     def _is_spoiled(self, file: Opened, library: InstalledFile, now: int, surely: bool) -> bool:
-        head = file.read(0, len(_ELF))
-        if head == _ELF:
+        head = file.read(0, len(MAGIC))
+        if head == MAGIC:
             return is_damaged(file, now, thorough=surely or now != library.size)
         # What a wheel brought may be a script for a linker, which nothing loads.
         head = file.read(0, HEAD)

@@ -106,7 +106,12 @@ def parse_table(content: bytes, link: bool = False) -> RankTableFile:
         # Numbers are kept from growing: in a rank table they are mistakes anyway.
         table, end = next_json(text, parse_int=float, parse_constant=_refuse)
     except JSONDecodeError as error:
-        return RankTableFile({}, NOT_JSON, _why(text, error.pos, error.lineno, error.colno), link)
+        around = text[max(0, error.pos - 1) : error.pos + 2]
+        if "//" in around or "/*" in around or text[error.pos : error.pos + 1] == "#":
+            why = _("line {line} has a comment, which JSON does not allow", line=error.lineno)
+        else:
+            why = _("line {line}, column {column} is not JSON", line=error.lineno, column=error.colno)
+        return RankTableFile({}, NOT_JSON, why, link)
     except TooMuch as error:
         return RankTableFile({}, NOT_JSON, str(error), link)
     except ValueError as error:
@@ -121,10 +126,3 @@ def parse_table(content: bytes, link: bool = False) -> RankTableFile:
 
 def _refuse(constant: str) -> float:
     raise ValueError(constant)
-
-
-def _why(text: str, position: int, line: int, column: int) -> str:
-    around = text[max(0, position - 1) : position + 2]
-    if "//" in around or "/*" in around or text[position : position + 1] == "#":
-        return _("line {line} has a comment, which JSON does not allow", line=line)
-    return _("line {line}, column {column} is not JSON", line=line, column=column)

@@ -1,4 +1,7 @@
-"""What is mounted on the running machine, and on which mount a folder lies."""
+"""What is mounted on the running machine, and on which mount a folder lies.
+
+Not psutil's partitions: they mix the options of the mount with those of its file system.
+"""
 
 from __future__ import annotations
 

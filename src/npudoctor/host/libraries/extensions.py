@@ -8,6 +8,7 @@ from typing import Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.host.fs.files import Files
+from npudoctor.host.libraries.elf import machine_number
 
 # e_machine of the ELF header, as uname calls the machine.
 MACHINES = {3: "i686", 21: "ppc64le", 22: "s390x", 40: "armv7l", 62: "x86_64", 183: "aarch64", 243: "riscv64"}
@@ -30,10 +31,8 @@ class Extension:
 
 def elf_machine(header: bytes) -> Optional[str]:
     """The machine of an ELF file by its first bytes; None for what is none, or an unknown machine."""
-    if len(header) < HEADER or not header.startswith(b"\x7fELF"):
-        return None
-    order = "little" if header[5] == 1 else "big"
-    return MACHINES.get(int.from_bytes(header[18:20], order))  # type: ignore[arg-type]
+    number = machine_number(header)
+    return None if number is None else MACHINES.get(number)
 
 
 def machine_of(files: Files, path: str) -> Optional[str]:

@@ -16,8 +16,8 @@ from npudoctor.core.frozen import dataclass, field
 from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
 from npudoctor.host.fs.files import Files
-from npudoctor.host.libraries.elf import BadLibrary, Libraries, Library
 from npudoctor.host.libraries.ldcache import read_cache
+from npudoctor.host.libraries.library import BadLibrary, Libraries, Library
 
 MOST = 4096  # objects of one process
 FOLDERS = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")

@@ -9,6 +9,7 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.core.lazy import pattern
 from npudoctor.host.fs.disk import LINK, NO_FILE
 from npudoctor.host.fs.files import Files
+from npudoctor.host.libraries.elf import Damaged, Elf
 from npudoctor.host.python.interpreter import Distribution
 
 RECORD_LIMIT = 16 << 20
@@ -109,22 +110,16 @@ def _whole(files: Files, path: str, size: int) -> bool:
     entry = files.lstat(path)
     if entry is None or not entry.is_file:
         return True
-    head = files.read(path, 64) or b""
-    if len(head) < 64 or not head.startswith(b"\x7fELF"):
+    try:
+        with files.opened(path) as file:
+            elf = Elf(file.read, size, path)
+            head = elf.header
+            if not elf.wide:  # 32 bits: not a machine that trains
+                return True
+            ends = [segment.start + segment.size for segment in elf.segments]
+    except (Damaged, FileNotFoundError):
         return False
-    if head[4] != 2:  # 32-bit: not a machine that trains
-        return True
-    order = "little" if head[5] == 1 else "big"
-    start = int.from_bytes(head[32:40], order)  # type: ignore[arg-type]
-    each, count = (int.from_bytes(head[at : at + 2], order) for at in (54, 56))  # type: ignore[arg-type]
-    if start + each * count > size:
-        return False
-    table = files.read(path, each * count, start) or b""
-    for at in range(0, len(table) - 39, each or 1):
-        offset, length = (int.from_bytes(table[at + k : at + k + 8], order) for k in (8, 32))  # type: ignore[arg-type]
-        if offset + length > size:
-            return False
-    return True
+    return max([head.segments + head.segment_size * head.segment_count, *ends]) <= size
 
 
 def is_whole(files: Files, path: str) -> bool:

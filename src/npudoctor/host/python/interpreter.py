@@ -322,9 +322,10 @@ class Interpreter:
     def _is_program(self, real: str) -> bool:
         """Whether the file is a Python at all: folders beside a text, or beside a link to another program,
         say nothing of what `python3` would start."""
+        from npudoctor.host.libraries.elf import MAGIC
         from npudoctor.host.startup.python_start import is_python
 
-        return is_python(self._files, real) and (self._files.read(real, 4) or b"") == b"\x7fELF"
+        return is_python(self._files, real) and self._files.read(real, len(MAGIC)) == MAGIC
 
     def _without_library(self, program: str) -> str:
         from npudoctor.host.startup.program_start import shebang

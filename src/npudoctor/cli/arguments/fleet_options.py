@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from npudoctor.cli.arguments import options as o
-from npudoctor.cli.fleet.commands import FORMATS, STATES
+from npudoctor.cli.arguments.fleet_commands import FORMATS, STATES
 from npudoctor.core.messages import _
 
 Format = Annotated[o.Text, o.value("--format", "|".join(FORMATS), _("Output format; default text."))]

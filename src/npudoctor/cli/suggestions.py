@@ -15,20 +15,13 @@ _BETWEEN = re.compile("[-._ ]+")
 def near_names(word: str, names: Sequence[str]) -> list[str]:
     """The names nearest to the word, all in lower case: nearly it, then those of which it is a part, the
     beginning, or nearly a part."""
-    return _misspelt(word, names) or _with_part(word, names) or _with_near_part(word, names)
-
-
-def _misspelt(word: str, names: Iterable[str]) -> list[str]:
-    """The names that are nearly the word; several only where they are equally near."""
     close = difflib.get_close_matches(word, names, n=MOST, cutoff=_ALIKE)
-    scores = {name: difflib.SequenceMatcher(None, name, word).ratio() for name in close}
-    return [name for name in close if scores[name] > scores[close[0]] - 0.01]
-
-
-def _with_part(word: str, names: Iterable[str]) -> list[str]:
-    """The names of which the word is a part, or the beginning."""
+    if close:  # several only where they are equally near
+        scores = {name: difflib.SequenceMatcher(None, name, word).ratio() for name in close}
+        return [name for name in close if scores[name] > scores[close[0]] - 0.01]
     parts = [name for name in names if word in _BETWEEN.split(name)]
-    return _best(parts or [name for name in names if len(word) >= LEAST and name.startswith(word)])
+    parts = parts or [name for name in names if len(word) >= LEAST and name.startswith(word)]
+    return _best(parts) or _with_near_part(word, names)
 
 
 def _with_near_part(word: str, names: Iterable[str]) -> list[str]:
