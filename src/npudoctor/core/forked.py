@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import pickle
 import signal
 import struct
 import time
@@ -179,12 +178,16 @@ def _serve(work: Callable[[], Iterable[Any]], writing: int) -> None:
 
 def send(writing: int, kind: int, item: object) -> None:
     """Write an item into a pipe, as a whole."""
+    import pickle  # what only reads lines of a child runs where hardly any of the library can be read
+
     content = pickle.dumps((kind, item), pickle.HIGHEST_PROTOCOL)
     write(writing, _SIZE.pack(len(content)) + content)
 
 
 def received(reading: int, until: float) -> tuple[int, Any]:
     """The next item from a pipe, and of which kind it is; Late at its end, or when the time is over."""
+    import pickle
+
     (size,) = _SIZE.unpack(_bytes(reading, _SIZE.size, until))
     kind, item = pickle.loads(_bytes(reading, size, until))  # noqa: S301  (our own child's)
     return kind, item

@@ -18,7 +18,7 @@ from npudoctor.registry.collector import LoadedChecks
 from npudoctor.render.snapshot_json import snapshot_text
 from npudoctor.runner.runner import Settings
 from npudoctor.runner.snapshot import take
-from npudoctor.testing import Asked, Limit, ask, fake_host, unreadable
+from npudoctor.testing import Asked, Limit, Memory, ask, fake_host, unreadable
 
 DRIVER = "/usr/local/Ascend/driver/version.info"
 
@@ -39,6 +39,7 @@ def machine(
 
     return fake_host(
         {DRIVER: driver, **(more or {})},
+        memory=Memory(total=64 << 30, available=32 << 30),
         limits={"Max open files": Limit(soft, soft)},
         packages={"torch": "2.1.0", "numpy": "1.26.4"} if packages is None else packages,
         variables=variables,
@@ -97,7 +98,7 @@ def test_each_kind_has_its_weight(more: dict[str, Any], code: str, severity: Sev
 
 
 @pytest.mark.parametrize(
-    "more", [{"soft": "512000"}, {"packages": {"torch": "2.1.0", "numpy": "1.26.4", "pip": "24"}}]
+    "more", [{"soft": 512000}, {"packages": {"torch": "2.1.0", "numpy": "1.26.4", "pip": "24"}}]
 )
 def test_more_than_there_stops_nobody(more: dict[str, Any]) -> None:
     assert judge(**more).codes == []
