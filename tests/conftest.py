@@ -31,7 +31,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if getattr(config.option, "tx", None):
         from tests.support.workers import set_apart
 
-        config.stash[_APART] = set_apart(config)
+        # Not by itself: the first worker sees the processes of all others, and left-overs that it judges
+        # while some of these end were at times not proven (five of 609 tests, in one of three runs).
+        wanted = os.environ.get("NPUDOCTOR_WORKERS_APART") == "1"
+        config.stash[_APART] = wanted and set_apart(config)
 
 
 @pytest.hookimpl(optionalhook=True)
