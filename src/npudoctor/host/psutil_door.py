@@ -46,6 +46,8 @@ def _load() -> ModuleType:
     standard error."""
     import warnings
 
+    os.stat("/proc/stat")  # without it psutil before 6.0 prints a traceback while it is loaded
+
     import psutil
 
     warnings.filterwarnings("ignore", category=RuntimeWarning, module="psutil")
