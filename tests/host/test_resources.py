@@ -92,7 +92,7 @@ def test_where_psutil_cannot_be_loaded_the_row_cannot_tell(monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "psutil", None)
     asked = ask(memory, Host(Options()))
     assert (asked.status, asked.advisory, asked.codes) == (Status.UNKNOWN, False, [])
-    assert asked.reason.startswith("psutil cannot be loaded: import of psutil halted")
+    assert asked.reason.startswith("psutil cannot be loaded: `import of psutil halted")
     assert HERE.limits(0)  # our own need no psutil
 
 

@@ -9,6 +9,7 @@ from typing import Callable, TypeVar
 
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.messages import _, strerror
+from npudoctor.core.trust.guard import Untrusted
 
 T = TypeVar("T")
 
@@ -62,4 +63,5 @@ def _why_not_loaded(error: BaseException) -> str:
             path=path,
         )
     why = (str(error) or type(error).__name__).partition("\n")[0]
-    return _("psutil cannot be loaded: {why}", why=why)
+    quoted = why if isinstance(error, Untrusted) else f"`{why}`"  # our own reason is in the reader's language
+    return _("psutil cannot be loaded: {why}", why=quoted)

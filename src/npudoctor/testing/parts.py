@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Optional, Union
 
 from npudoctor.core.errors import CannotTell
+from npudoctor.core.messages import _
 from npudoctor.host.clock import Clock
 from npudoctor.host.fs.files import Files
 from npudoctor.host.process.commands import Answer, Commands
@@ -101,6 +102,11 @@ class FakeClock(Clock):
         self.waited = max(self.waited, steady)
 
 
+def _no_psutil() -> CannotTell:
+    """As the door to psutil says it."""
+    return CannotTell(_("psutil cannot be loaded: {why}", why="`No module named 'psutil'`"))
+
+
 class FakeResources(Resources):
     """Memory, CPUs and limits as given, the same for each process; CannotTell for what is not given."""
 
@@ -111,12 +117,12 @@ class FakeResources(Resources):
 
     def memory(self) -> Memory:
         if self._memory is None:
-            raise CannotTell("psutil cannot be loaded: it is not here")
+            raise _no_psutil()
         return self._memory
 
     def cpus(self, pid: int) -> int:
         if not self._cpus:
-            raise CannotTell("psutil cannot be loaded: it is not here")
+            raise _no_psutil()
         return self._cpus
 
     def limits(self, pid: int) -> Mapping[str, Limit]:
