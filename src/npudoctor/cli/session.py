@@ -24,7 +24,6 @@ from npudoctor.host.records import Records
 from npudoctor.host.users.identity import current_identity
 from npudoctor.registry import registry
 from npudoctor.registry.collector import LoadedChecks
-from npudoctor.runner.check_run import CheckRun
 from npudoctor.runner.runner import DEEP, LIKE, Settings
 
 KNOWLEDGE = "/etc/npudoctor/knowledge.d"  # the rows of a site
@@ -53,6 +52,11 @@ class Session:
         if select and self.host.options.like is not None:  # and so is --like
             select += (LIKE,)
         known = {name for check in self.loaded.checks for name in (check.id, *check.codes)}
+        watch = None
+        if os.isatty(2):  # what shows how far the checks are is loaded for no one else
+            from npudoctor.cli.terminal import progress
+
+            watch = progress.watch
         ignored = {}
         for name, reason in config.ignore.items():
             # A code of a check that could not be loaded ignores nothing.
@@ -68,13 +72,11 @@ class Session:
             timeout=config["timeout"] + config["wait"],
             deadline=self.deadline + config["wait"],
             explain=self._explain,
-            watch=_watch,
+            watch=watch,
         )
 
     def _explain(self, rows: Sequence[Result]) -> Sequence[Result]:
-        """What deep checks saw, as `explain` understands it; it is loaded only where they saw something."""
-        if not any(row.group == DEEP and row.findings for row in rows):
-            return rows
+        """What deep checks saw, as `explain` understands it, which is loaded only then."""
         from npudoctor.explain.findings import explained
 
         codes = {check.id: tuple(check.codes) for check in self.loaded.checks}
@@ -165,15 +167,6 @@ def open_session(
         yield Session(config, host, loaded, started + deadline + config["wait"], whole)
     finally:
         (disk if host is None else host).close()
-
-
-def _watch(runs: Sequence[CheckRun], host: Host) -> contextlib.AbstractContextManager[object]:
-    """What shows on a terminal how far the checks are; it is loaded for no one else."""
-    if not os.isatty(2):
-        return contextlib.nullcontext()
-    from npudoctor.cli.terminal.progress import watch
-
-    return watch(runs, host)
 
 
 def _deadline(config: Config, flags: Mapping[str, object]) -> float:

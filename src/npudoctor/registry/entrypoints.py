@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 
 from npudoctor.core.frozen import dataclass
 
@@ -37,7 +38,16 @@ def entry_points(search_path: Iterable[str]) -> list[EntryPoint]:
         for name in names:
             if name.endswith((".dist-info", ".egg-info")):
                 file = f"{folder}/{name}/entry_points.txt"
-                for point, module in parse(_text(file)):
+                content = b""
+                with suppress(OSError):
+                    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+                    try:
+                        content = os.read(descriptor, LIMIT)
+                    finally:
+                        os.close(descriptor)
+                if GROUP.encode() not in content:  # few distributions have one, and fewer speak of us
+                    continue
+                for point, module in parse(content.decode("utf-8", "replace")):
                     points.setdefault((point, module), EntryPoint(point, module, file))
     return list(points.values())
 
@@ -53,18 +63,3 @@ def parse(text: str) -> list[tuple[str, str]]:
             name, _equals, value = line.partition("=")
             pairs.append((name.strip(), value.strip()))
     return pairs
-
-
-def _text(file: str) -> str:
-    """The file, where it speaks of us at all; few distributions have one, and fewer are ours."""
-    try:
-        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError:
-        return ""
-    try:
-        content = os.read(descriptor, LIMIT)
-    except OSError:
-        return ""
-    finally:
-        os.close(descriptor)
-    return content.decode("utf-8", "replace") if GROUP.encode() in content else ""

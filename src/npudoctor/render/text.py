@@ -11,7 +11,6 @@ from npudoctor.core.model import Report, Severity, Status, Verdict
 from npudoctor.render.brief import brief_lines
 from npudoctor.render.columns import paragraph, room, width
 from npudoctor.render.combined import can_fix, combined_lines
-from npudoctor.render.full import full_lines
 from npudoctor.render.printable import printable
 from npudoctor.render.problems import Problems
 from npudoctor.render.style import PLAIN, Style
@@ -38,6 +37,8 @@ def report_text(
     closing = list(verdict_lines(report, style, whole=not notes))
     together = combined_lines(report, _healing(report)[0], _environment(report))
     if verbose:
+        from npudoctor.render.full import full_lines
+
         lines = [*full_lines(report, style, subjects, everything=verbose > 1), *together, *closing]
     else:
         lines = brief_lines(report, style, closing, notes=notes, together=together)

@@ -29,10 +29,10 @@ class CheckRun:
     """What a check has yielded so far, and, once it has ended, how. Times are on the steady clock.
 
     Its `timeout` runs from its turn on, what it needs included; nothing is waited for after `until`.
-    `ask` is given when the answer must be there.
+    `ask`: how it is asked where it runs in a process of its own; it is given when the answer must be there.
     """
 
-    def __init__(self, check: Check, ask: AskUntil, timeout: float, until: float) -> None:
+    def __init__(self, check: Check, ask: Optional[AskUntil], timeout: float, until: float) -> None:
         self.check, self.until = check, until
         self._ask, self._timeout = ask, timeout
         self.started: Optional[float] = None
@@ -54,33 +54,18 @@ class CheckRun:
         """When its time is over."""
         return self.until if self.started is None else min(self.started + self._timeout, self.until)
 
-    def fits(self, host: Host) -> bool:
-        """Whether what it needs is here; if not, it has ended as skipped."""
-        try:
-            why = why_not_applicable(self.check.needs, host)
-        except MemoryError:
-            self.end(
-                Status.UNKNOWN,
-                _("out of memory: the limit (ulimit -v, or the container) is too low"),
-            )
-            return False
-        except Exception as error:
-            self.end(Status.CRASHED, f"{type(error).__name__}: {_text(error)}".removesuffix(": "))
-            return False
-        if why is not None:
-            self.end(Status.SKIPPED, why)
-        return why is None
-
     def take_turn(self, host: Host) -> None:
         """Run it now, in this thread: its time begins. Nothing happens once the whole run is over."""
         now = time.monotonic()
         if now >= self.until:
             return
         self.started = now
-        if not self.fits(host):
-            return
         try:  # every way it may end is a status
-            for answer in self._ask(self.by):
+            why = why_not_applicable(self.check.needs, host)
+            if why is not None:
+                self.end(Status.SKIPPED, why)
+                return
+            for answer in self._ask(self.by) if self._ask else self.check.ask(host):
                 self.answers.append(validate(self.check, answer))
             self.end(Status.OK)
         except Skip as skip:

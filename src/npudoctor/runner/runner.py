@@ -17,7 +17,7 @@ from npudoctor.core.threads import GRACE, wait
 from npudoctor.host import Host
 from npudoctor.registry.collector import LoadedChecks
 from npudoctor.runner import verdict
-from npudoctor.runner.check_run import AskUntil, CheckRun, Workers
+from npudoctor.runner.check_run import CheckRun, Workers
 from npudoctor.runner.description import Description
 from npudoctor.runner.verdict import one_line
 
@@ -70,7 +70,9 @@ def run(loaded: LoadedChecks, host: Host, settings: Settings, until: Optional[fl
     rows += [replace(row, reason=row.reason and redact(row.reason)) for row in broken]
     # An ignored finding is no cause: what it would have explained counts again.
     rows = verdict.ignore(rows, settings.ignore)
-    rows = verdict.fold(settings.explain(rows) if settings.explain else rows)
+    if settings.explain and any(row.group == DEEP and row.findings for row in rows):
+        rows = list(settings.explain(rows))
+    rows = verdict.fold(rows)
     decided, status = verdict.judge(rows, settings.fail_on)
     return Report(
         version=__version__,
@@ -98,19 +100,19 @@ def start_runs(
         selected = [check for check in selected if check.id != LIKE]
     reasons = {check.id: _not_asked(check, settings) for check in selected}
     # All children are forked before any thread starts.
-    ask_of = {
-        check.id: loaded.foreign[check.id](host) if check.id in loaded.foreign else _plain(check, host)
+    foreign = {
+        check.id: loaded.foreign[check.id](host)
         for check in selected
-        if reasons[check.id] is None
+        if reasons[check.id] is None and check.id in loaded.foreign
     }
     rows: list[Union[Result, CheckRun]] = []
     for check in selected:
-        if check.id in ask_of:
-            # A foreign check looks for what it needs in its own process.
-            mine = replace(check, needs=()) if check.id in loaded.foreign else check
-            rows.append(CheckRun(mine, ask_of[check.id], settings.timeout_of(check), until))
-        else:
+        if reasons[check.id] is not None:
             rows.append(_row(check, Status.SKIPPED, reason=reasons[check.id]))
+            continue
+        if check.id in foreign:  # it looks for what it needs in its own process
+            check = replace(check, needs=())
+        rows.append(CheckRun(check, foreign.get(check.id), settings.timeout_of(check), until))
     return rows
 
 
@@ -146,10 +148,6 @@ def _not_asked(check: Check, settings: Settings) -> Optional[str]:
     if settings.profile == "quick" and not check.quick and check.group != DEEP:
         return _("not in the profile quick")
     return None
-
-
-def _plain(check: Check, host: Host) -> AskUntil:
-    return lambda until: check.ask(host)
 
 
 def _row(

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Callable, Optional, TypeVar
 
 from npudoctor.cli.config import Config, UsageError, absolute
-from npudoctor.core import way
 from npudoctor.core.messages import _
 from npudoctor.host import CannotTell
 from npudoctor.host.fs.files import Entry, Files
@@ -65,10 +64,10 @@ def writable(value: Optional[str], files: Files, option: str = "--output") -> Op
 
     What is a pipe or a device is named without links, a descriptor of ours as /proc/self/fd/N.
     """
-    from npudoctor.cli.terminal.destinations import own_descriptor, resolve_target
-
     if value is None or value == "-":
         return None
+    from npudoctor.cli.terminal.destinations import own_descriptor, resolve_target
+
     path = absolute(value, option)
     _ask(option, lambda: files.stat(os.path.dirname(path)))  # before we touch it: it may never answer
     number = own_descriptor(path, option)
@@ -92,6 +91,7 @@ def format_for(
 
 def _try(real: str, path: str, option: str) -> None:
     """UsageError where no file can be created in its folder, or it does not answer: it may be frozen."""
+    from npudoctor.core import way
     from npudoctor.core.forked import PATIENCE, Late, ask
 
     try:
