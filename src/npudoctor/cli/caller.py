@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Callable, NoReturn, Optional
 
-from npudoctor.core.frozen import dataclass, replace
+from npudoctor.core.frozen import dataclass
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ def call(function: Callable[..., int], parameters: Mapping[str, Any], caller: Ca
         from npudoctor.cli.terminal.reports import choose_color
 
         choose_color(parameters["color"])
-    return function(replace(caller, parameters=own), **own)
+    return function(Caller(caller.variables, caller.language, own), **own)
 
 
 def exit_now(status: int) -> NoReturn:

@@ -8,8 +8,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Optional
 
-from npudoctor.cli.arguments.examined import examined_variables, job, owner
-from npudoctor.cli.arguments.paths import image, program
 from npudoctor.cli.caller import Caller
 from npudoctor.cli.config import Config, UsageError, load, suggestion
 from npudoctor.cli.terminal import output, signals
@@ -122,32 +120,50 @@ def open_session(
         config = load(flags, caller.variables, files, identity.home)
         _speak_and_warn(config, config["format"], caller)
         disk.deadline = min(disk.deadline, 0.3 * min(config["timeout"], config["deadline"]))
-        root = image(flags.get("root"), files)
+        root = None
+        if flags.get("root") is not None:
+            from npudoctor.cli.arguments.paths import image
+
+            root = image(str(flags["root"]), files)
         whole = _deadline(config, flags)
         deadline = whole - min(2 * GRACE, whole / 4)
         seconds = min(config["timeout"], config["deadline"] / 2)
-        examined = examined_variables(
-            flags, caller.variables, files, as_root=identity.is_root, seconds=seconds
-        )
+        variables, pid, foreign = caller.variables, 0, False
+        # Of what follows only those pay for loading what reads an option who name it.
+        if any(flags.get(name) is not None for name in ("env_of", "source", "root")):
+            from npudoctor.cli.arguments.examined import examined_variables
+
+            variables, pid, foreign = examined_variables(
+                flags, caller.variables, files, as_root=identity.is_root, seconds=seconds
+            )
         like, first_folder = flags.get("like"), flags.get("first_folder")
         snapshot: object = None
-        if like is not None:  # only who names one pays for reading it
+        if like is not None:
             from npudoctor.cli.arguments.snapshot_file import read_snapshot
 
             snapshot = read_snapshot(str(like), "--like")
+        python = user = job = None
+        if config["python"] is not None:
+            from npudoctor.cli.arguments.paths import program
+
+            python = program(config, Files(disk, root or "/"), root)
+        if flags.get("user") is not None or flags.get("job") is not None:
+            from npudoctor.cli.arguments.examined import job_named, user_named
+
+            user, job = user_named(flags.get("user")), job_named(flags.get("job"))
         kind, _equal, count = config["expect"].partition("=")
         options = Options(
             kind,
-            program(config, Files(disk, root or "/"), root),
+            python,
             root,
             timeout=min(config["timeout"], config["deadline"]),
             knowledge=knowledge_directory(caller.variables),
-            env_of=examined.pid,
-            foreign_variables=examined.foreign,
+            env_of=pid,
+            foreign_variables=foreign,
             peers=config["peers"],
             wait=config["wait"],
-            only_user=owner(flags),
-            only_job=job(flags),
+            only_user=user,
+            only_job=job,
             until=started + deadline + config["wait"],
             like=snapshot,
             like_path=str(like or ""),
@@ -159,7 +175,7 @@ def open_session(
         host = Host(
             options,
             disk=disk,
-            variables=examined.variables,
+            variables=variables,
             identity=identity,
             records=Records.of(identity, caller.variables),  # our own journal, whoever is examined
         )

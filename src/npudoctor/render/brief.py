@@ -9,13 +9,11 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _, ngettext
 from npudoctor.core.model import ADVICE, UNANSWERED, Report, Severity, Status
 from npudoctor.core.redact.redact import redact
-from npudoctor.render.advice import advice_line
 from npudoctor.render.columns import beside, paragraph, room, width
 from npudoctor.render.machine import machine_text, python_text
 from npudoctor.render.printable import printable
 from npudoctor.render.problems import INDENT, Problems, echoes_of
-from npudoctor.render.rows import status_words
-from npudoctor.render.style import BOLD, Style, summed
+from npudoctor.render.style import BOLD, Style, status_words, summed
 
 SCREEN = 24  # lines
 
@@ -134,8 +132,16 @@ class Brief:
         if codes:
             text = _("{codes} (-v says more)", codes=self._named(codes))
             yield from summed("info", text, self._style)
-        line = advice_line(self._report.results)
-        if line:
+        # The group of advice is one line, unless somebody asked for more.
+        advice = (f for row in self._report.results if row.group == ADVICE for f in row.findings)
+        count = sum(finding.counts for finding in advice)
+        if count:
+            line = ngettext(
+                "tuning: {count} suggestion for more speed: npudoctor check tuning",
+                "tuning: {count} suggestions for more speed: npudoctor check tuning",
+                count,
+                count=count,
+            )
             yield from summed("info", line, self._style)
 
     def _open(self) -> Iterator[str]:

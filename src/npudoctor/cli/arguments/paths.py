@@ -14,11 +14,9 @@ from npudoctor.host.fs.files import Entry, Files
 T = TypeVar("T")
 
 
-def image(value: object, files: Files) -> Optional[str]:
+def image(value: str, files: Files) -> Optional[str]:
     """The directory of --root, without links."""
-    if value is None:
-        return None
-    path = absolute(str(value), "--root")
+    path = absolute(value, "--root")
     real = _ask("--root", lambda: files.real(path))
     entry = _existing("--root", path, files)
     if not entry.is_dir:
@@ -26,12 +24,9 @@ def image(value: object, files: Files) -> Optional[str]:
     return real
 
 
-def program(config: Config, files: Files, root: Optional[str]) -> Optional[str]:
+def program(config: Config, files: Files, root: Optional[str]) -> str:
     """The interpreter that was named, as a path inside the root; links are kept, a venv is one."""
-    value = config["python"]
-    if value is None:
-        return None
-    option = config.origin["python"]
+    value, option = config["python"], config.origin["python"]
     path = absolute(value, option) if root is None else os.path.join("/", value)
     # A link that leads nowhere is what a check must speak of.
     if not _ask(option, lambda: files.stat(path) is None and files.lstat(path) is not None):
