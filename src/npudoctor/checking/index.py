@@ -11,9 +11,9 @@ import os
 from importlib import import_module
 from typing import Any
 
-from npudoctor.checking.check import Check, NotLoaded
+from npudoctor.checking.check import Check, Ended
 from npudoctor.core.frozen import replace
-from npudoctor.core.model import Compared, Scope, Severity
+from npudoctor.core.model import Compared, Scope, Severity, Status
 
 FILE = os.path.join(os.path.dirname(__file__), "checks.json")
 SEVERITIES = {severity.name.lower(): severity for severity in Severity}
@@ -79,7 +79,7 @@ def _load_indexed(row: dict[str, Any]) -> Check:
     try:
         check = load_check(row["group"], row["id"])
     except Exception as error:
-        raise NotLoaded(f"{type(error).__name__}: {error}") from error
+        raise Ended(Status.BROKEN, f"{type(error).__name__}: {error}") from error
     if row_of(check) != row:
-        raise NotLoaded("checks.json is out of date: make docs")
+        raise Ended(Status.BROKEN, "checks.json is out of date: make docs")
     return check

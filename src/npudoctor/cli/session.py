@@ -83,9 +83,12 @@ class Session:
     def resolve(self, names: Iterable[str], known: set[str], named: str = "") -> Iterator[str]:
         """The names that are known; a code of a check that could not be loaded means that check."""
         for name in names:
+            if name in known:
+                yield name
+                continue
             broken = self.loaded.not_loaded(name)
-            if name in known or broken is not None:
-                yield name if broken is None or name in known else broken.check
+            if broken is not None:
+                yield broken.check
                 continue
             kind = self.loaded.kind(name)
             if kind:

@@ -9,25 +9,15 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 
-from npudoctor.core.frozen import dataclass
-
 GROUP = "npudoctor.checks"
 INSTALLED = ("site-packages", "dist-packages")  # neither the working directory nor folders of sources
 LIMIT = 1 << 16
 
 
-@dataclass(frozen=True)
-class EntryPoint:
-    """One line of an entry_points.txt; `file` is where it stands."""
-
-    name: str
-    module: str
-    file: str
-
-
-def entry_points(search_path: Iterable[str]) -> list[EntryPoint]:
-    """All of our group; of the same name and module in two folders the first counts."""
-    points: dict[tuple[str, str], EntryPoint] = {}
+def entry_points(search_path: Iterable[str]) -> dict[tuple[str, str], str]:
+    """All of our group: name and module, and the file in which they stand; of the same in two folders the
+    first counts."""
+    points: dict[tuple[str, str], str] = {}
     for folder in search_path:
         if os.path.basename(folder.rstrip("/")) not in INSTALLED:
             continue
@@ -48,8 +38,8 @@ def entry_points(search_path: Iterable[str]) -> list[EntryPoint]:
                 if GROUP.encode() not in content:  # few distributions have one, and fewer speak of us
                     continue
                 for point, module in parse(content.decode("utf-8", "replace")):
-                    points.setdefault((point, module), EntryPoint(point, module, file))
-    return list(points.values())
+                    points.setdefault((point, module), file)
+    return points
 
 
 def parse(text: str) -> list[tuple[str, str]]:

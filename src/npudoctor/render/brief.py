@@ -163,26 +163,26 @@ class Brief:
         closed = [row.check for row in rows if row.status is Status.UNKNOWN and row.check != "accelerator"]
         if self._report.host.user == "root" or self._report.target.root is not None:
             closed = []
-        yield from self._letting(_("with more time:"), "npudoctor check {} --timeout 60 --deadline 120", late)
-        yield from self._letting(_("root may see more:"), "npudoctor check {}", closed)
-        beside = [row.check for row in rows if not row.needed and row.check not in (*late, *closed)]
-        if beside:
+        # What could be judged then, and the line to type, which is never broken.
+        for words, command, checks in (
+            (_("with more time:"), "npudoctor check {} --timeout 60 --deadline 120", late),
+            (_("root may see more:"), "npudoctor check {}", closed),
+        ):
+            if not checks:
+                continue
+            # A command without names judges them all.
+            names = " ".join(checks) if len(checks) <= self._level.names else ""
+            line = printable(" ".join(command.format(names).split()))
+            first, *rest = summed("open", words, self._style)
+            whole = beside(beside(self._style.heading("open"), words), line)
+            if not rest and width(whole) <= room():
+                yield beside(first, line)
+            else:
+                yield from (first, *rest, f"{INDENT}{line}")
+        advisory = [row.check for row in rows if not row.needed and row.check not in (*late, *closed)]
+        if advisory:
             text = _("not needed for the verdict: {checks} (-v says why)")
-            yield from summed("open", text.format(checks=self._named(beside)), self._style)
-
-    def _letting(self, what: str, command: str, checks: Sequence[str]) -> Iterator[str]:
-        """What could be judged then, and the line to type, which is never broken."""
-        if not checks:
-            return
-        # A command without names judges them all.
-        named = " ".join(checks) if len(checks) <= self._level.names else ""
-        line = printable(" ".join(command.format(named).split()))
-        first, *rest = summed("open", what, self._style)
-        whole = beside(beside(self._style.heading("open"), what), line)
-        if not rest and width(whole) <= room():
-            yield beside(first, line)
-        else:
-            yield from (first, *rest, f"{INDENT}{line}")
+            yield from summed("open", text.format(checks=self._named(advisory)), self._style)
 
     def _named(self, names: Sequence[str]) -> str:
         """The names, each once; of many the first and how many more there are."""

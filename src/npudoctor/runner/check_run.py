@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Callable, Optional
 
-from npudoctor.checking.check import Check, CheckOutput, Crashed, NoAnswer, NotLoaded, Skip
+from npudoctor.checking.check import Check, CheckOutput, Ended, Skip
 from npudoctor.checking.needs import needs_interpreter, why_not_applicable
 from npudoctor.checking.validation import validate
 from npudoctor.core.messages import _, strerror
@@ -33,8 +33,8 @@ class CheckRun:
     """
 
     def __init__(self, check: Check, ask: Optional[AskUntil], timeout: float, until: float) -> None:
-        self.check, self.until = check, until
-        self._ask, self._timeout = ask, timeout
+        self.check, self.timeout, self.until = check, timeout, until
+        self._ask = ask
         self.started: Optional[float] = None
         self.answers: list[CheckOutput] = []
         self.done = threading.Event()
@@ -52,7 +52,7 @@ class CheckRun:
     @property
     def by(self) -> float:
         """When its time is over."""
-        return self.until if self.started is None else min(self.started + self._timeout, self.until)
+        return self.until if self.started is None else min(self.started + self.timeout, self.until)
 
     def take_turn(self, host: Host) -> None:
         """Run it now, in this thread: its time begins. Nothing happens once the whole run is over."""
@@ -74,12 +74,8 @@ class CheckRun:
             self.end(Status.SKIPPED, _("an image is not running"))
         except CannotTell as unknown:
             self.end(Status.UNKNOWN, _text(unknown), bool(unknown.advisory))
-        except NoAnswer:
-            self.end(Status.TIMEOUT, _("no answer in time; its process was killed"))
-        except NotLoaded as broken:
-            self.end(Status.BROKEN, _text(broken))
-        except Crashed as crash:
-            self.end(Status.CRASHED, _text(crash))
+        except Ended as ended:
+            self.end(ended.status, _text(ended))
         except MemoryError:  # under `ulimit -v`, or in a small container
             self.end(
                 Status.UNKNOWN,

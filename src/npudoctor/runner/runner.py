@@ -43,10 +43,6 @@ class Settings:
     explain: Optional[Callable[[Sequence[Result]], Sequence[Result]]] = None
     watch: Optional[Callable[[Sequence[CheckRun], Host], AbstractContextManager[object]]] = None
 
-    def timeout_of(self, check: Check) -> float:
-        """How long a check may take: one that runs the frameworks has a deadline for each of them."""
-        return self.deadline if check.group == DEEP else self.timeout
-
 
 def run(loaded: LoadedChecks, host: Host, settings: Settings, until: Optional[float] = None) -> Report:
     """Ask the selected checks of this host and judge the answers. Start it before any other thread.
@@ -69,7 +65,8 @@ def run(loaded: LoadedChecks, host: Host, settings: Settings, until: Optional[fl
     broken = (row for row in loaded.broken if not named or named & {row.check, row.group})
     rows += [replace(row, reason=row.reason and redact(row.reason)) for row in broken]
     # An ignored finding is no cause: what it would have explained counts again.
-    rows = verdict.ignore(rows, settings.ignore)
+    if settings.ignore:
+        rows = verdict.ignore(rows, settings.ignore)
     if settings.explain and any(row.group == DEEP and row.findings for row in rows):
         rows = list(settings.explain(rows))
     rows = verdict.fold(rows)
@@ -112,7 +109,9 @@ def start_runs(
             continue
         if check.id in foreign:  # it looks for what it needs in its own process
             check = replace(check, needs=())
-        rows.append(CheckRun(check, foreign.get(check.id), settings.timeout_of(check), until))
+        # One that runs the frameworks has a deadline for each of them.
+        timeout = settings.deadline if check.group == DEEP else settings.timeout
+        rows.append(CheckRun(check, foreign.get(check.id), timeout, until))
     return rows
 
 
@@ -130,7 +129,7 @@ def collect_rows(begun: Sequence[Union[Result, CheckRun]], settings: Settings, u
             text = _("the deadline was reached before it was started")
             rows.append(_row(run.check, Status.TIMEOUT, reason=text))
         else:
-            which = settings.timeout_of(run.check) if run.by < until else settings.deadline
+            which = run.timeout if run.by < until else settings.deadline
             text = _("no result within {seconds:g} s; it was abandoned", seconds=which)
             rows.append(_row(run.check, Status.TIMEOUT, run, reason=text))
     return rows
