@@ -27,6 +27,7 @@ from npudoctor.runner.runner import DEEP, LIKE, Settings
 KNOWLEDGE = "/etc/npudoctor/knowledge.d"  # the rows of a site
 DEEP_SECONDS = 300.0  # the default deadline where the frameworks are imported
 DEEP_NAMES = (DEEP, "framework-imports", "framework-selftest")
+Flags = Mapping[str, object]  # the parameters of a command
 LOADING = 0.4  # the part of the deadline that loading drop-ins may take
 
 
@@ -108,9 +109,7 @@ class Session:
 
 
 @contextlib.contextmanager
-def open_session(
-    flags: Mapping[str, object], caller: Caller, owners: frozenset[int] = frozenset()
-) -> Iterator[Session]:
+def open_session(flags: Flags, caller: Caller, owners: frozenset[int] = frozenset()) -> Iterator[Session]:
     """A session for the flags of a command; what it started is ended with it."""
     started = time.monotonic()
     signals.keep_child_statuses()
@@ -150,12 +149,7 @@ def open_session(
 
 
 def _examined(
-    flags: Mapping[str, object],
-    caller: Caller,
-    config: Config,
-    files: Files,
-    root: Optional[str],
-    until: float,
+    flags: Flags, caller: Caller, config: Config, files: Files, root: Optional[str], until: float
 ) -> tuple[Mapping[str, str], Options]:
     """Variables and options of the host that is asked; what reads an option is loaded for it alone."""
     python = user = job = None
@@ -210,7 +204,7 @@ def knowledge_directory(variables: Mapping[str, str]) -> str:
     return variables.get("NPUDOCTOR_KNOWLEDGE_DIR", KNOWLEDGE)
 
 
-def load_settings(flags: Mapping[str, object], caller: Caller) -> Config:
+def load_settings(flags: Flags, caller: Caller) -> Config:
     """The settings of a command that asks nothing; without a flag for the format it writes text."""
     output.redirect_stdout()
     with contextlib.closing(LocalDisk()) as disk:
