@@ -134,7 +134,7 @@ def open_session(flags: Flags, caller: Caller, owners: frozenset[int] = frozense
         whole: float = DEEP_SECONDS if deep and "deadline" not in config.origin else config["deadline"]
         deadline = whole - min(2 * GRACE, whole / 4)
         until = started + deadline + config["wait"]
-        variables, options = _examined(flags, caller, config, files, root, until)
+        variables, options = _variables_and_options(flags, caller, config, files, root, until)
         host = Host(
             options,
             disk=disk,
@@ -148,7 +148,7 @@ def open_session(flags: Flags, caller: Caller, owners: frozenset[int] = frozense
         (disk if host is None else host).close()
 
 
-def _examined(
+def _variables_and_options(
     flags: Flags, caller: Caller, config: Config, files: Files, root: Optional[str], until: float
 ) -> tuple[Mapping[str, str], Options]:
     """Variables and options of the host that is asked; what reads an option is loaded for it alone."""
