@@ -347,9 +347,17 @@ class Elf:
         for name, info, _other, index in shape.iter_unpack(table[: len(table) // shape.size * shape.size]):
             yield name, info, index
 
-    def _table(self, shape: str, start: int, step: int, count: int) -> Iterator[tuple[int, ...]]:
-        for number in range(min(MOST, count)):
-            yield self._unpack(shape, start + number * step)
+    def _table(self, shape: str, start: int, step: int, count: int) -> list[tuple[int, ...]]:
+        """The rows of a table of headers, which is read at once: a check looks at some 150 libraries."""
+        row, count = struct.Struct(f"{self.order}{shape}"), min(MOST, count)
+        if not count:
+            return []
+        if not row.size <= step <= PAGE:
+            raise Damaged("e_phentsize, e_shentsize")
+        content = self.part(start, step * count)
+        if len(content) < step * count:
+            raise Damaged(f"ends before {start + step * count:#x}")
+        return [row.unpack_from(content, place) for place in range(0, step * count, step)]
 
     def _chain(self, tag: int, counted: int, shape: str) -> Iterator[tuple[int, tuple[int, ...]]]:
         """The entries of a list in the file, each of which ends with how far the next one is."""
