@@ -39,10 +39,14 @@ class _Common:
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Arguments, options, and the commands of a group."""
         arguments, options = _parameters(ctx)
+        records = [option.get_help_record(ctx) for option in options]
         for title, rows in (
             # typer 0.29 writes `ARGUMENT <list[str]>`.
             (_("Arguments"), [(argument.metavar, argument.help) for argument in arguments]),
-            (_("Options"), [option.get_help_record(ctx) for option in options]),
+            (
+                _("Options"),
+                [record for record in records if record],
+            ),
         ):
             if rows:
                 with formatter.section(title):
@@ -77,9 +81,9 @@ class _Common:
 
 def _parameters(ctx: Any) -> tuple[list[Any], list[Any]]:
     """The arguments and the options that help shows."""
-    shown = [parameter for parameter in ctx.command.get_params(ctx) if not getattr(parameter, "hidden", False)]
-    arguments = [parameter for parameter in shown if parameter.param_type_name == "argument"]
-    return arguments, [parameter for parameter in shown if parameter not in arguments]
+    parameters = ctx.command.get_params(ctx)
+    arguments = [parameter for parameter in parameters if parameter.param_type_name == "argument"]
+    return arguments, [parameter for parameter in parameters if parameter not in arguments]
 
 
 class _Columns:
