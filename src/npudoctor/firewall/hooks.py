@@ -81,7 +81,9 @@ class Firewall:
             return PortVerdict("blocked", _unique((*entering, *leaving)), entering, leaving)
         fates = trip.fates
         if any(fate.droppers for fate in fates):
-            return PortVerdict("unknown", _doubts(fates), by_port=any(fate.by_port for fate in fates))
+            # Where it is decided by what we do not know.
+            doubts = [place for fate in fates if fate.droppers for place in fate.doubts or fate.droppers]
+            return PortVerdict("unknown", _unique(doubts), by_port=any(fate.by_port for fate in fates))
         return PortVerdict("open")
 
     def send(
@@ -99,7 +101,13 @@ class Firewall:
                     name != "ingress" and priority > CONNTRACK
                 )
                 packet = replace(packet, states=_states(packet, real) if seen else frozenset({"invalid"}))
-                passed, more = _together(list(chains), packet, _nat_counts(packet))
+                # Only the first packet of a tracked connection meets the rules of nat.
+                nat_counts = (
+                    packet.original
+                    and packet.untracked is not True
+                    and bool(packet.states & {"new", "invalid"})
+                )
+                passed, more = _together(list(chains), packet, nat_counts)
                 fates += more
                 dropped += (
                     _unique(place for fate in more for place in fate.droppers) if passed is None else ()
@@ -183,11 +191,6 @@ def _on_the_way(chain: Chain, packet: Packet) -> bool:
     return chain.base.device is not None and chain.base.device in (packet.iif or packet.oif or "",)
 
 
-def _nat_counts(packet: Packet) -> bool:
-    """Only the first packet of a tracked connection meets the rules of nat."""
-    return packet.original and packet.untracked is not True and bool(packet.states & {"new", "invalid"})
-
-
 def _together(hooks: Sequence[Hook], packet: Packet, nat: bool) -> tuple[Optional[Packet], list[Fate]]:
     """Chains of the same priority, whose order nobody knows."""
     counted = [hook for hook in hooks if nat or hook.chain.base is None or hook.chain.base.kind != "nat"]
@@ -242,9 +245,3 @@ def _neighbours(first: Packet) -> Iterator[tuple[Packet, tuple[str, ...]]]:
 
 def _unique(places: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(places))
-
-
-def _doubts(fates: Iterable[Fate]) -> tuple[str, ...]:
-    """Where it is decided by what we do not know."""
-    may = [fate for fate in fates if fate.droppers]
-    return tuple(dict.fromkeys(place for fate in may for place in fate.doubts or fate.droppers))

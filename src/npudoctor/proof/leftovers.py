@@ -80,6 +80,16 @@ def judge_leftovers(snapshot: Snapshot) -> Leftovers:
     ]
     used = {id(state.file) for state in in_use}
     parked = [state for state in states if state.file.parked and state.state is State.ALIVE]
+    named_often = named_too_often(snapshot)
+    passed = [
+        PassedOver(
+            uid,
+            snapshot.passed_sockets.get(uid, 0),
+            snapshot.passed_folders.get(uid, 0),
+            named_often.get(uid, 0),
+        )
+        for uid in sorted({*snapshot.passed_sockets, *snapshot.passed_folders, *named_often})
+    ]
     return Leftovers(
         orphans=_of(segments, SegmentKind.ORPHAN),
         attached=_of(segments, SegmentKind.ATTACHED),
@@ -100,15 +110,8 @@ def judge_leftovers(snapshot: Snapshot) -> Leftovers:
         ),
         unproven_spills=tuple(state for state in spills if state.why and not _of_pending(state, pending)),
         unlogged=tuple(unlogged_folders(snapshot)),
-        passed=tuple(_passed(snapshot)),
+        passed=tuple(passed),
     )
-
-
-def _passed(snapshot: Snapshot) -> Iterator[PassedOver]:
-    spills = named_too_often(snapshot)
-    for uid in sorted({*snapshot.passed_sockets, *snapshot.passed_folders, *spills}):
-        sockets, folders = snapshot.passed_sockets.get(uid, 0), snapshot.passed_folders.get(uid, 0)
-        yield PassedOver(uid, sockets, folders, spills.get(uid, 0))
 
 
 def _of(segments: Sequence[SegmentState], kind: SegmentKind) -> tuple[SegmentState, ...]:

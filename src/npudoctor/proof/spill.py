@@ -245,7 +245,10 @@ def unlogged_folders(snapshot: Snapshot) -> list[SpillFolder]:
     folders = []
     for root in (snapshot.tmp, f"{snapshot.tmp}/mindspore/cache"):
         for path in _below(snapshot, root):
-            folder = _look(path)
+            try:
+                folder = spill_folder(path)
+            except OSError:
+                continue
             if folder is None or (path, folder.entry.uid) in named:
                 continue
             ours = identity.is_root or folder.entry.uid == identity.euid
@@ -262,10 +265,3 @@ def _below(snapshot: Snapshot, root: str) -> list[str]:
     paths = [f"{root}/{name}" for name in names if SPILL.match(name)]
     owners = {path: _owner(snapshot, path) for path in paths if not snapshot.host.files.may_block(path)}
     return within({path: uid for path, uid in owners.items() if uid is not None}, LOGINS)[0]
-
-
-def _look(path: str) -> Optional[SpillFolder]:
-    try:
-        return spill_folder(path)
-    except OSError:
-        return None

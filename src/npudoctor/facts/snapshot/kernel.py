@@ -56,12 +56,12 @@ def limits(host: Host) -> Iterator[Fact]:
     for name, limit in host.resources.limits(host.options.env_of).items():
         for kind, number in (("soft", limit.soft), ("hard", limit.hard)):
             yield Fact(f"{name}, {kind}", "unlimited" if number is None else number)
-    yield fact("/dev/shm", lambda: _shm(host))  # noqa: S108
 
+    def shared_memory() -> Value:
+        space = host.running_files.space("/dev/shm")  # noqa: S108  (its size is asked, nothing is put there)
+        return size_text(space.total) if space is not None else None
 
-def _shm(host: Host) -> Value:
-    space = host.running_files.space("/dev/shm")  # noqa: S108  (its size is asked, nothing is put there)
-    return size_text(space.total) if space is not None else None
+    yield fact("/dev/shm", shared_memory)  # noqa: S108
 
 
 def cgroup(host: Host) -> Iterator[Fact]:
