@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Optional, Union
 
 from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Fix, Host, Scope, Skip, _, check
-from npudoctor.checks.python._install import install_one_of, numbers_of
-from npudoctor.checks.python._pip import pip_fix, pip_reinstall, pip_replace
+from npudoctor.checks.python._pip import install_one_of, numbers_of, pip_fix, pip_reinstall, pip_replace
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.python.frameworks import EXTENSIONS
 from npudoctor.host.libraries.extensions import extensions, machine_of, own_c_library

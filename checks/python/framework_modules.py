@@ -22,8 +22,7 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.python._install import install_accepted
-from npudoctor.checks.python._pip import out_of_pythonpath, pip_reinstall
+from npudoctor.checks.python._pip import install_accepted, out_of_pythonpath, pip_reinstall
 from npudoctor.facts.python.backends import (
     GROUP,
     SWITCH,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Optional, Union
 
 from npudoctor import ERROR, WARNING, Action, Facts, Finding, Host, Scope, Skip, _, check
-from npudoctor.checks.python._install import install_accepted
+from npudoctor.checks.python._pip import install_accepted
 from npudoctor.core.frozen import replace
 from npudoctor.facts.python.frameworks import failure_beside
 from npudoctor.host.python.interpreter import Distribution

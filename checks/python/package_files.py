@@ -22,8 +22,7 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.python._install import install_one_of
-from npudoctor.checks.python._pip import pip_reinstall
+from npudoctor.checks.python._pip import install_one_of, pip_reinstall
 from npudoctor.facts.python.backends import announced
 from npudoctor.facts.python.frameworks import FRAMEWORKS, closure_of
 from npudoctor.facts.python.installed_modules import modules_of, recorded_once

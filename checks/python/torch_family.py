@@ -21,8 +21,15 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.python._install import overwritten_by_torch, pins, torch_install, with_source_of_triton
-from npudoctor.checks.python._pip import pip_install, pip_reinstall, pip_replace
+from npudoctor.checks.python._pip import (
+    overwritten_by_torch,
+    pins,
+    pip_install,
+    pip_reinstall,
+    pip_replace,
+    torch_install,
+    with_source_of_triton,
+)
 from npudoctor.facts.python.specifiers import accepts, built_alike, exact, plain
 from npudoctor.facts.python.torch_builds import companions, needed_by, other_build
 from npudoctor.host import CannotTell

@@ -21,10 +21,9 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.python._cann_pair import pair_finding, without_cann
-from npudoctor.checks.python._install import TRITON_ASCEND, with_source_of_triton
-from npudoctor.checks.python._pip import pip_fix, pip_install
+from npudoctor.checks.python._pip import TRITON_ASCEND, pip_fix, pip_install, with_source_of_triton
 from npudoctor.core.frozen import dataclass, replace
+from npudoctor.facts.cann.framework_pair import pair_finding, without_cann
 from npudoctor.facts.cann.in_use import cann_in_use, product_version
 from npudoctor.facts.python.specifiers import accepts, exact
 from npudoctor.facts.system.broken_rows import broken_rows
