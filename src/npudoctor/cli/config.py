@@ -111,6 +111,7 @@ def _is_name(text: str) -> bool:
 
 
 def _path(raw: Any, in_file: bool) -> str:
+    """A path; in a file it begins at "/". In the table of keys."""
     if not isinstance(raw, str) or not raw or "\0" in raw:
         raise UsageError(_("{value!r} is not a path", value=raw))
     if in_file and not raw.startswith("/"):
@@ -119,7 +120,7 @@ def _path(raw: Any, in_file: bool) -> str:
 
 
 def _language(raw: Any, in_file: bool) -> str:
-    # NPUDOCTOR_LANG may look like LANG: zh_CN.UTF-8
+    """en or zh; NPUDOCTOR_LANG may look like LANG: zh_CN.UTF-8. In the table of keys."""
     short = raw[:2].lower() if isinstance(raw, str) and raw[2:3] in ("", "_", "-", ".") else raw
     return _one_of(("en", "zh"), short if short in ("en", "zh") else raw, in_file)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from npudoctor.core.messages import _, ngettext
 from npudoctor.core.model import Finding, Fix, Report, Risk, Severity
@@ -79,14 +79,12 @@ class Problems:
         yield from rest
         if self._evidence:
             yield from (f"{INDENT}- {printable(line)}" for line in finding.evidence)
-        yield from self._caused(self._echoes.pop(finding.code, ()))
-        if finding.fix is not None:
-            yield from fix_lines(finding.fix, INDENT, self._commands, self._prose)
-
-    def _caused(self, echoes: Sequence[str]) -> Iterator[str]:
+        echoes = self._echoes.pop(finding.code, ())
         if echoes:
             text = _("this also causes {codes}", codes=_(", ").join(dict.fromkeys(echoes)))
             yield from paragraph(text, INDENT, INDENT)
+        if finding.fix is not None:
+            yield from fix_lines(finding.fix, INDENT, self._commands, self._prose)
 
 
 def fix_lines(fix: Fix, indent: str, most: int = 0, prose: int = 0) -> Iterator[str]:

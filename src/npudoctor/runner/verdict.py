@@ -39,10 +39,12 @@ def fold(rows: Sequence[Result]) -> list[Result]:
         return list(rows)
     codes = {finding.code for finding in findings}
     causes = _grounded_codes(findings, codes)
-    return [
-        replace(row, findings=tuple(_fold_finding(finding, causes) for finding in row.findings))
-        for row in rows
-    ]
+    folded = []
+    for row in rows:
+        pairs = [(finding, _cause_in(finding, causes)) for finding in row.findings]
+        marked = (replace(finding, caused_by=cause) if cause else finding for finding, cause in pairs)
+        folded.append(replace(row, findings=tuple(marked)))
+    return folded
 
 
 def _grounded_codes(findings: Sequence[Finding], codes: set[str]) -> set[str]:
@@ -57,11 +59,6 @@ def _grounded_codes(findings: Sequence[Finding], codes: set[str]) -> set[str]:
 
 def _cause_in(finding: Finding, codes: set[str]) -> Optional[str]:
     return next((code for code in finding.echo_of if code in codes and code != finding.code), None)
-
-
-def _fold_finding(finding: Finding, causes: set[str]) -> Finding:
-    cause = _cause_in(finding, causes)
-    return replace(finding, caused_by=cause) if cause else finding
 
 
 def count(rows: Sequence[Result]) -> dict[str, int]:

@@ -190,6 +190,7 @@ class Context:
         return [(begin, begin + len(told))] if looks_secret(told.strip("\"'"), known) else []
 
     def _single(self, value: str, known: Weight, deeper: bool) -> bool:
+        """Whether it is one value and no sentence; apart, as only what is no item of a list is asked."""
         quoted = value[:1] in "\"'" and value[-1:] == value[:1] and len(value) > 2
         if quoted or (deeper and known is Weight.SECRET):
             return quoted or " " not in value
