@@ -171,19 +171,13 @@ def _distributions(host: Host) -> list[Distribution]:
     whole = closure_of(host)
     copies = [*whole.roots, *(need.found for need in whole.needs)]
     copies += [host.interpreter.installed(name) for name in BESIDE]
-    copies += (
-        [_at(host, backend.folder) for backend in announced(host)]
-        if host.interpreter.installed("torch")
-        else []
-    )
+    if host.interpreter.installed("torch"):
+        # Who announces a back end to torch is loaded with torch.
+        for backend in announced(host):
+            name = backend.folder.rpartition("/")[2].partition("-")[0]
+            named = host.interpreter.distributions(name)
+            copies += [copy for copy in named if copy.folder == backend.folder][:1]
     return list({copy.folder: copy for copy in copies if copy is not None}.values())
-
-
-def _at(host: Host, folder: str) -> Optional[Distribution]:
-    """Who announces a back end to torch: it is loaded with torch."""
-    name = folder.rpartition("/")[2].partition("-")[0]
-    copies = host.interpreter.distributions(name)
-    return next((copy for copy in copies if copy.folder == folder), None)
 
 
 def _not_elsewhere(host: Host, copy: Distribution, missing: Sequence[str]) -> list[str]:
