@@ -116,34 +116,8 @@ def shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
             "queued_bytes": sum(queue.held for queue in queues),
         }
     )
-    if not (not segments and not others):
-        from npudoctor.proof.creator import Life, creator_life
-
-        idle = [segment for segment in segments if not segment.nattch]
-        odd = [
-            segment
-            for segment in segments
-            if segment.nattch
-            and (segment.destroyed or creator_life(host, segment.cpid, segment.ctime).life is not Life.ALIVE)
-        ]
-        users = {process.uid for process in host.processes.all().values() if not process.gone}
-        lost = [other for other in others if not users & {other.uid, other.cuid}]
-        if odd or lost:
-            yield _foreign(host, odd, lost)
-        if idle:
-            size = _size(sum(segment.size for segment in idle))
-            yield Finding(
-                "shared-memory.unattached",
-                ngettext(
-                    "{count} shared memory segment of another program, {size}, is attached to no process",
-                    "{count} shared memory segments of other programs, {size} in all, are attached to no "
-                    "process",
-                    len(idle),
-                    count=len(idle),
-                    size=size,
-                ),
-                evidence=tuple(_listed(host, idle, user_names(host.files))),
-            )
+    if segments or others:
+        yield from _kernel_objects(host, segments, others)
     try:
         files = [file for file in shared_files(host.running_files) if wanted(file.entry.uid)]
     except CannotTell as error:
@@ -160,6 +134,38 @@ def _foreign_segments(host: Host) -> list[Segment]:
     from npudoctor.proof.segment import candidate
 
     return [segment for segment in segments if not candidate(segment)]
+
+
+def _kernel_objects(
+    host: Host, segments: Sequence[Segment], others: Sequence[IpcObject]
+) -> Iterator[Finding]:
+    """What other programs may have left in the tables of System V."""
+    from npudoctor.proof.creator import Life, creator_life
+
+    idle = [segment for segment in segments if not segment.nattch]
+    odd = [
+        segment
+        for segment in segments
+        if segment.nattch
+        and (segment.destroyed or creator_life(host, segment.cpid, segment.ctime).life is not Life.ALIVE)
+    ]
+    users = {process.uid for process in host.processes.all().values() if not process.gone}
+    lost = [other for other in others if not users & {other.uid, other.cuid}]
+    if odd or lost:
+        yield _foreign(host, odd, lost)
+    if idle:
+        size = _size(sum(segment.size for segment in idle))
+        yield Finding(
+            "shared-memory.unattached",
+            ngettext(
+                "{count} shared memory segment of another program, {size}, is attached to no process",
+                "{count} shared memory segments of other programs, {size} in all, are attached to no process",
+                len(idle),
+                count=len(idle),
+                size=size,
+            ),
+            evidence=tuple(_listed(host, idle, user_names(host.files))),
+        )
 
 
 def _foreign(host: Host, segments: Sequence[Segment], others: Sequence[IpcObject]) -> Finding:

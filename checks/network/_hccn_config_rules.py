@@ -146,11 +146,15 @@ def _not_saved(machine: Machine) -> Iterator[Finding]:
     """An address that only the port itself has. A container need not be given the file."""
     if machine.conf is None and not machine.sees_all:
         return
-    lost = [
-        port
-        for port in machine.ports
-        if port.replies["ip"].kind == "told" and _only_live(machine, port, port.get("address"))
-    ]
+    lost = []
+    for port in machine.ports:
+        if port.replies["ip"].kind == "told":
+            settings = machine.conf.devices.get(port.device, {}) if machine.conf else {}
+            address = port.get("address")
+            # What the file says otherwise, and leases, are no loss.
+            kept = any(settings.get(name) for name in ("address", *DHCP)) or address in settings.values()
+            if not kept and is_address(address) and not address.lower().startswith(("fe80:", "169.254.")):
+                lost.append(port)
     if lost:
         text = _("NPU {devices} will lose the address at the next boot: {conf} does not have {what}")
         lines = [f"address_{port.device}={port.get('address')}" for port in lost]
@@ -168,13 +172,6 @@ def _not_saved(machine: Machine) -> Iterator[Finding]:
         )
         fix = Fix(_("let the tool set and save it; no job may be using the ports"), steps, risk=Risk.MANUAL)
         yield _finding("not-saved", text, WARNING, devices, tuple(lines), fix)
-
-
-def _only_live(machine: Machine, port: Port, address: str) -> bool:
-    settings = machine.conf.devices.get(port.device, {}) if machine.conf else {}
-    if any(settings.get(name) for name in ("address", *DHCP)) or address in settings.values():
-        return False  # what the file says otherwise, and leases, are no loss
-    return is_address(address) and not address.lower().startswith(("fe80:", "169.254."))
 
 
 def _links(machine: Machine, addressed: set[int]) -> Iterator[Finding]:

@@ -118,25 +118,7 @@ def hccl_interface(host: Host) -> Iterator[Union[Finding, Facts]]:
         return
     yield from _suited(host, value, owner)
     yield from _way(host, value, owner, own)
-    # HCCL_SOCKET_IFNAME that names other interfaces.
-    from npudoctor.facts.job.interface_names import read_names
-
-    given = host.variables.get(IFNAME, "")
-    if not given:
-        return
-    try:
-        chosen = read_names(IFNAME, given)
-    except ValueError:
-        return  # socket-interfaces says so
-    if chosen.names and owner not in chosen.of([owner]):
-        # HCCL_SOCKET_IFNAME that is not looked at.
-        message = _(
-            "HCCL_IF_IP is {value} on {interface}, and wins over HCCL_SOCKET_IFNAME={given}",
-            value=value,
-            interface=owner.name,
-            given=given,
-        )
-        yield _finding("wins", message, value, None, (owner,))
+    yield from _beaten(host, value, owner)
 
 
 def _read(value: str) -> tuple[str, str, str]:
@@ -153,6 +135,27 @@ def _read(value: str) -> tuple[str, str, str]:
     except ValueError:
         return "", "", _("it is not an IP address")
     return str(number), zone, ""
+
+
+def _beaten(host: Host, value: str, owner: Interface) -> Iterator[Finding]:
+    """HCCL_SOCKET_IFNAME that names other interfaces, and is not looked at."""
+    from npudoctor.facts.job.interface_names import read_names
+
+    given = host.variables.get(IFNAME, "")
+    if not given:
+        return
+    try:
+        chosen = read_names(IFNAME, given)
+    except ValueError:
+        return  # socket-interfaces says so
+    if chosen.names and owner not in chosen.of([owner]):
+        message = _(
+            "HCCL_IF_IP is {value} on {interface}, and wins over HCCL_SOCKET_IFNAME={given}",
+            value=value,
+            interface=owner.name,
+            given=given,
+        )
+        yield _finding("wins", message, value, None, (owner,))
 
 
 def _owner(host: Host, address: str, zone: str) -> tuple[Optional[Interface], Optional[Address]]:

@@ -146,7 +146,8 @@ def socket_interfaces(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _concerns(host: Host, variable: str) -> bool:
-    """Whether a library that reads it could run here; without any accelerator nobody knows."""
+    """Whether a library that reads it could run here; without any accelerator nobody knows. Apart as
+    the accelerators are looked for only where one of these two variables is set."""
     if variable not in (HCCL, NCCL):
         return True
     npus, gpus = accelerators(host)

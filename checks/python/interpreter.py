@@ -116,30 +116,7 @@ def interpreter(host: Host) -> Iterator[Union[Finding, Facts]]:
         )
         cann = product_version(host, install) if install and installed else None
         yield from _range(host, layout.version, cann)
-    kernel = _kernel_of_notebook(host)
-    if kernel is not None:
-        yield _elsewhere(
-            host,
-            "interpreter.notebook-kernel",
-            _(
-                "the kernel of this notebook is {kernel}, but {python} was checked",
-                kernel=kernel,
-                python=host.interpreter.path,
-            ),
-            kernel,
-            (),
-        )
-    elif not installed:
-        for path, framework in _others(host, tuple(FRAMEWORKS)):
-            words = {"other": path, "name": framework.name, "version": framework.version}
-            message = _(
-                "{python} has no framework for NPUs, and {other} has {name} {version}",
-                python=host.interpreter.path,
-                **words,
-            )
-            yield _elsewhere(host, "interpreter.framework-elsewhere", message, path, (framework.evidence,))
-            return
-        raise Skip(_("{python} has no framework for NPUs", python=host.interpreter.label))
+    yield from _examined_instead(host, bool(installed))
 
 
 def _does_not_run(host: Host, failed: DoesNotRun) -> Finding:
@@ -205,6 +182,34 @@ def _range(host: Host, version: str, cann: Optional[str]) -> Iterator[Finding]:
                     action=Action.CONFIG,
                 )
             return
+
+
+def _examined_instead(host: Host, has_framework: bool) -> Iterator[Finding]:
+    """Another interpreter that may be the one that trains: the notebook's kernel, one with a framework."""
+    kernel = _kernel_of_notebook(host)
+    if kernel is not None:
+        yield _elsewhere(
+            host,
+            "interpreter.notebook-kernel",
+            _(
+                "the kernel of this notebook is {kernel}, but {python} was checked",
+                kernel=kernel,
+                python=host.interpreter.path,
+            ),
+            kernel,
+            (),
+        )
+    elif not has_framework:
+        for path, framework in _others(host, tuple(FRAMEWORKS)):
+            words = {"other": path, "name": framework.name, "version": framework.version}
+            message = _(
+                "{python} has no framework for NPUs, and {other} has {name} {version}",
+                python=host.interpreter.path,
+                **words,
+            )
+            yield _elsewhere(host, "interpreter.framework-elsewhere", message, path, (framework.evidence,))
+            return
+        raise Skip(_("{python} has no framework for NPUs", python=host.interpreter.label))
 
 
 def _elsewhere(host: Host, code: str, message: str, path: str, evidence: tuple[str, ...]) -> Finding:

@@ -138,32 +138,37 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
         if harm.short:
             text = _("{name}: {count} of {all} modules and libraries are truncated, such as {path}")
             yield _finding(host, "package-files.cut-short", text, copy, harm.short, harm.listed)
-        others = [other for other in host.interpreter.distributions(copy.name) if other.folder != copy.folder]
-        for other in others:
-            if site_of(other) == site_of(copy) and other.version != copy.version:
-                # An error where the files are those of the version that nobody believes in.
-                message = _(
-                    "{name} is installed twice in one folder, as {first} and as {other}: an upgrade was "
-                    "interrupted"
-                )
-                mine, theirs = share_there(host.files, copy), share_there(host.files, other)
-                if theirs > mine:
-                    message = _(
-                        "{name} claims to be {first}, but its files are those of {other}: an upgrade was "
-                        "interrupted"
-                    )
-                yield Finding(
-                    "package-files.two-versions",
-                    message.format(name=copy.name, first=copy.version, other=other.version),
-                    severity=ERROR if theirs > mine else WARNING,
-                    evidence=(copy.folder, other.folder),
-                    action=Action.CONFIG,
-                    fix=install_one_of(host, copy, other),
-                )
+        yield from _two_versions(host, copy)
         yield from _look_into(host, copy, harm)
     yield Facts({"distributions": len(copies), "files": seen})
     for site, name in half_removed:
         yield _interrupted(host, site, name)
+
+
+def _two_versions(host: Host, copy: Distribution) -> Iterator[Finding]:
+    """Other versions of it in its own folder, which an interrupted upgrade leaves."""
+    others = [other for other in host.interpreter.distributions(copy.name) if other.folder != copy.folder]
+    for other in others:
+        if site_of(other) == site_of(copy) and other.version != copy.version:
+            # An error where the files are those of the version that nobody believes in.
+            message = _(
+                "{name} is installed twice in one folder, as {first} and as {other}: an upgrade was "
+                "interrupted"
+            )
+            mine, theirs = share_there(host.files, copy), share_there(host.files, other)
+            if theirs > mine:
+                message = _(
+                    "{name} claims to be {first}, but its files are those of {other}: an upgrade was "
+                    "interrupted"
+                )
+            yield Finding(
+                "package-files.two-versions",
+                message.format(name=copy.name, first=copy.version, other=other.version),
+                severity=ERROR if theirs > mine else WARNING,
+                evidence=(copy.folder, other.folder),
+                action=Action.CONFIG,
+                fix=install_one_of(host, copy, other),
+            )
 
 
 def _distributions(host: Host) -> list[Distribution]:
@@ -171,19 +176,13 @@ def _distributions(host: Host) -> list[Distribution]:
     whole = closure_of(host)
     copies = [*whole.roots, *(need.found for need in whole.needs)]
     copies += [host.interpreter.installed(name) for name in BESIDE]
-    copies += (
-        [_at(host, backend.folder) for backend in announced(host)]
-        if host.interpreter.installed("torch")
-        else []
-    )
+    if host.interpreter.installed("torch"):
+        # Who announces a back end to torch is loaded with torch.
+        for backend in announced(host):
+            name = backend.folder.rpartition("/")[2].partition("-")[0]
+            named = host.interpreter.distributions(name)
+            copies += [copy for copy in named if copy.folder == backend.folder][:1]
     return list({copy.folder: copy for copy in copies if copy is not None}.values())
-
-
-def _at(host: Host, folder: str) -> Optional[Distribution]:
-    """Who announces a back end to torch: it is loaded with torch."""
-    name = folder.rpartition("/")[2].partition("-")[0]
-    copies = host.interpreter.distributions(name)
-    return next((copy for copy in copies if copy.folder == folder), None)
 
 
 def _not_elsewhere(host: Host, copy: Distribution, missing: Sequence[str]) -> list[str]:
