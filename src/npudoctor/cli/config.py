@@ -227,7 +227,7 @@ def flag_value(key: str, value: object) -> Any:
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """What may have been meant, as the end of a sentence; empty when nothing comes near."""
-    from npudoctor.cli.suggestions import near_names  # for errors only
+    from npudoctor.core.suggestions import near_names  # for errors only
 
     # Dashes are left out, or every short option would look like every other.
     names = {candidate.lstrip("-").casefold(): candidate for candidate in sorted(known)}
