@@ -104,6 +104,7 @@ class StaleJudge:
         return self._once(("job", job), lambda: _job_lives(self._host, job))
 
     def _slurm_says(self, job: str) -> str:
+        """Slurm is asked last, and its module is loaded only then."""
         from npudoctor.proof.slurm import why_lives
 
         return self._once(("slurm", job), lambda: why_lives(self._host, job))
