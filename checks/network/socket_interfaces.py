@@ -212,7 +212,7 @@ def _judge(host: Host, variable: str, chosen: Optional[NamePattern], several: bo
 
 
 def _pasted(variable: str, value: str, there: Sequence[Interface], severity: Severity) -> Optional[Finding]:
-    """A name with blanks or the punctuation of a document about it, without which there is such an interface."""
+    """A name with blanks or the punctuation of a document about it; None where it is none without these."""
     from npudoctor.facts.job.input_cleanup import cleaned_up
 
     meant = ",".join(cleaned_up(part) for part in cleaned_up(value).replace("，", ",").split(","))
