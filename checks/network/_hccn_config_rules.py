@@ -60,23 +60,7 @@ class Machine:
 def findings(machine: Machine) -> Iterator[Finding]:
     """All that is wrong."""
     settings = machine.settings()
-    conf = machine.conf
-    bad: list[str] = []
-    for device in machine.devices if conf else ():
-        for name in (*ADDRESSES, "netmask"):
-            value = conf.of(device, name) if conf else None
-            right = is_netmask if name == "netmask" else is_address
-            if value and not right(value):
-                bad.append(f"{name}_{device}={value[:60]}")
-    if bad:
-        text = _("{conf} has invalid values: {what}", conf=CONF, what=_few(bad))
-        yield _finding("bad-value", text, machine.severity, evidence=tuple(bad))
-    names = [
-        key for key in (conf.clashes if conf else ()) if key.rpartition("_")[0] in (*ADDRESSES, "netmask")
-    ]
-    if names:
-        text = _("{conf} has two values for each of {names}", conf=CONF, names=_few(names))
-        yield _finding("clash", text)
+    yield from _values(machine)
     yield from _tls(machine)
     if not settings:
         if machine.several and machine.ports:
@@ -193,6 +177,26 @@ def _links(machine: Machine, addressed: set[int]) -> Iterator[Finding]:
         }
         lines = tuple(f"{name}={value}" for name, value in detects.items() if value)
         yield _finding("unhealthy", text, devices=devices, evidence=lines, echo_of=echo)
+
+
+def _values(machine: Machine) -> Iterator[Finding]:
+    """What is written in the file and cannot be used as it is."""
+    conf = machine.conf
+    bad: list[str] = []
+    for device in machine.devices if conf else ():
+        for name in (*ADDRESSES, "netmask"):
+            value = conf.of(device, name) if conf else None
+            right = is_netmask if name == "netmask" else is_address
+            if value and not right(value):
+                bad.append(f"{name}_{device}={value[:60]}")
+    if bad:
+        text = _("{conf} has invalid values: {what}", conf=CONF, what=_few(bad))
+        yield _finding("bad-value", text, machine.severity, evidence=tuple(bad))
+    clashes = conf.clashes if conf else ()
+    names = [key for key in clashes if key.rpartition("_")[0] in (*ADDRESSES, "netmask")]
+    if names:
+        text = _("{conf} has two values for each of {names}", conf=CONF, names=_few(names))
+        yield _finding("clash", text)
 
 
 def _tls(machine: Machine) -> Iterator[Finding]:

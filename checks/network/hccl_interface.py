@@ -173,26 +173,7 @@ def _suited(host: Host, value: str, owner: Interface) -> Iterator[Finding]:
     several, elsewhere = several_nodes(host), meant_for_other_machines(host)
     if not owner.alive:
         worst = ERROR if several else WARNING
-        # An address on an interface through which nothing can leave.
-        fix = None
-        if not owner.up:
-            way = ("ip", "link", "set", "dev", owner.name)
-            line = Command((*way, "up"), (*way, "down"))
-            title = _("switch {name} on", name=owner.name)
-            fix = Fix(title, (line,), risk=Risk.CAUTION)
-        yield _finding(
-            "down",
-            _(
-                "HCCL_IF_IP is {value}, and its interface {interface} is down",
-                value=value,
-                interface=owner.name,
-            ),
-            value,
-            None,
-            (owner,),
-            INFO if elsewhere else worst,
-            fix,
-        )
+        yield _down(value, owner, INFO if elsewhere else worst)
     elif owner.inner and (several or not owner.loopback):
         worst = ERROR if owner.loopback else WARNING
         # An address that only this host knows.
@@ -210,6 +191,19 @@ def _suited(host: Host, value: str, owner: Interface) -> Iterator[Finding]:
             (owner,),
             worst if several and not elsewhere else INFO,
         )
+
+
+def _down(value: str, owner: Interface, severity: Severity) -> Finding:
+    """An address on an interface through which nothing can leave."""
+    fix = None
+    if not owner.up:
+        way = ("ip", "link", "set", "dev", owner.name)
+        line = Command((*way, "up"), (*way, "down"))
+        fix = Fix(_("switch {name} on", name=owner.name), (line,), risk=Risk.CAUTION)
+    message = _(
+        "HCCL_IF_IP is {value}, and its interface {interface} is down", value=value, interface=owner.name
+    )
+    return _finding("down", message, value, None, (owner,), severity, fix)
 
 
 def _way(host: Host, value: str, owner: Interface, own: Address) -> Iterator[Finding]:

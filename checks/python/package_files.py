@@ -230,27 +230,31 @@ def _look_into(host: Host, copy: Distribution, harm: Damage) -> Iterator[Finding
         text = _("{name}: {path} exists but cannot be loaded: it holds zeros, half a file, or something else")
         yield _finding(host, "package-files.spoiled", text, copy, spoiled, harm.listed)
     if looking.unreadable:
-        site = site_of(copy)
-        tops = sorted({f"{site}/{path.partition('/')[0]}" for path in looking.unreadable})
-        yield Finding(
-            "package-files.unreadable",
-            _(
-                "{name}: this user may not read {count} of {all} modules and libraries, such as {path}",
-                name=copy.label,
-                count=len(looking.unreadable),
-                all=harm.listed,
-                path=f"{site}/{looking.unreadable[0]}",
-            ),
-            evidence=tuple(f"{site}/{path}" for path in looking.unreadable[:SHOWN]),
-            action=Action.CONFIG,
-            fix=Fix(
-                _("let everybody read what was installed, as its owner"),
-                steps=(Command(("chmod", "-R", "a+rX", *tops)),),
-                risk=Risk.MANUAL,
-            ),
-        )
+        yield _unreadable(copy, looking.unreadable, harm)
     if looking.stale:
         yield _stale(host, copy, looking.stale, harm)
+
+
+def _unreadable(copy: Distribution, paths: Sequence[str], harm: Damage) -> Finding:
+    site = site_of(copy)
+    tops = sorted({f"{site}/{path.partition('/')[0]}" for path in paths})
+    return Finding(
+        "package-files.unreadable",
+        _(
+            "{name}: this user may not read {count} of {all} modules and libraries, such as {path}",
+            name=copy.label,
+            count=len(paths),
+            all=harm.listed,
+            path=f"{site}/{paths[0]}",
+        ),
+        evidence=tuple(f"{site}/{path}" for path in paths[:SHOWN]),
+        action=Action.CONFIG,
+        fix=Fix(
+            _("let everybody read what was installed, as its owner"),
+            steps=(Command(("chmod", "-R", "a+rX", *tops)),),
+            risk=Risk.MANUAL,
+        ),
+    )
 
 
 def _stale(host: Host, copy: Distribution, stale: Sequence[str], harm: Damage) -> Finding:
