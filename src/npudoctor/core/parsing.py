@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 from npudoctor.core.messages import _
 
@@ -85,10 +85,21 @@ def toml_of(text: str, most: int = TOML_LARGEST) -> dict[str, Any]:
         if any(word.count(".") > DEEPEST for word in words):
             raise TooMuch(_("it is nested too deeply"))
     try:
-        document: dict[str, Any] = _flat_enough(tomllib.loads(text))
+        document: dict[str, Any] = tomllib.loads(text)
     except RecursionError:
         raise TooMuch(_("it is nested too deeply")) from None
-    return document
+    level: list[Any] = [document]  # by level: nothing calls itself
+    for _depth in range(DEEPEST):
+        level = [
+            part
+            for container in level
+            if (kind := type(container)) is dict or kind is list
+            for part in (container.values() if kind is dict else container)
+            if type(part) is dict or type(part) is list
+        ]
+        if not level:
+            return document
+    raise TooMuch(_("it is nested too deeply"))
 
 
 def yaml_of(text: str) -> Any:
@@ -132,22 +143,6 @@ def _expect_flat(marks: bytes) -> None:
         left = left.replace(b"[]", b"").replace(b"{}", b"")
         if not left:
             return
-    raise TooMuch(_("it is nested too deeply"))
-
-
-def _flat_enough(document: Any) -> Any:
-    """The document, if no part of it lies deeper than DEEPEST; level by level: nothing calls itself."""
-    level: Optional[list[Any]] = [document]
-    for _depth in range(DEEPEST):
-        level = [
-            part
-            for container in level or ()
-            if (kind := type(container)) is dict or kind is list
-            for part in (container.values() if kind is dict else container)
-            if type(part) is dict or type(part) is list
-        ]
-        if not level:
-            return document
     raise TooMuch(_("it is nested too deeply"))
 
 

@@ -57,20 +57,14 @@ class Problems:
                 yield from self._finding(finding)
         for (code, severity), count in shown.items():
             if count > _ALIKE and not self._evidence:
-                yield from self._more(code, severity, count - _ALIKE)
-
-    def _more(self, code: str, severity: Severity, count: int) -> Iterator[str]:
-        return signed(
-            kind_of(severity),
-            ngettext(
-                "and {count} more {code} (-v shows it)",
-                "and {count} more {code} (-v shows them)",
-                count,
-                count=count,
-                code=code,
-            ),
-            self._style,
-        )
+                text = ngettext(
+                    "and {count} more {code} (-v shows it)",
+                    "and {count} more {code} (-v shows them)",
+                    count - _ALIKE,
+                    count=count - _ALIKE,
+                    code=code,
+                )
+                yield from signed(kind_of(severity), text, self._style)
 
     def _finding(self, finding: Finding) -> Iterator[str]:
         text = _("{code}: {message}", code=finding.code, message=finding.message)
