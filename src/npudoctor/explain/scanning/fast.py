@@ -10,13 +10,15 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from npudoctor.core.optional import load
 from npudoctor.explain.scanning.matching import Hit
 from npudoctor.explain.signatures.patterns import Literal, spellings
-from npudoctor.explain.signatures.pieces import Sample
 from npudoctor.explain.signatures.table import Table
+
+if TYPE_CHECKING:
+    from npudoctor.explain.signatures.pieces import Sample
 
 Has = Callable[[bytes], bool]  # whether a text in small letters is in what was looked at
 Text = tuple[int, bytes, bool]  # a number, what is found, and whether in any case
