@@ -250,8 +250,7 @@ def _report_unread(walk: Walk, evidence: list[Evidence], unread: list[tuple[str,
 
 def _newest(request: ExplainRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The logs of the newest run that are here, and the places that do not answer; other logs are named."""
-    from npudoctor.explain.reading.gather import automatic
-    from npudoctor.explain.reading.newest import together
+    from npudoctor.explain.reading.newest import automatic, together
 
     places = automatic(request.variables)
     candidates = places.found

@@ -65,9 +65,15 @@ class Fast:
         """Look for another part of the needles whose literals are so frequent."""
         instead: dict[Literal, list[int]] = {}
         for needle in sorted({needle for number in frequent for needle in self.owners[number]}):
-            for literal in self._absent(needle, has):
-                instead.setdefault(literal, []).append(needle)
-                self._replaced.add(needle)
+            if needle in self._replaced:  # twice would say that the logs have everything
+                continue
+            # A part that every match of it has and these logs have not, if there is one.
+            for link in self._links[needle]:
+                if not any(has(text.lower()) for _number, text, _caseless in spellings(link)):
+                    for literal in link:
+                        instead.setdefault(literal, []).append(needle)
+                    self._replaced.add(needle)
+                    break
         if not instead:
             return
         first = len(self.owners)
@@ -77,15 +83,6 @@ class Fast:
             (first + at, text, caseless) for at, text, caseless in spellings(tuple(instead))
         ]
         self._database = None
-
-    def _absent(self, needle: int, has: Has) -> Sequence[Literal]:
-        """A part that every match of a needle has and these logs have not; nothing where there is none."""
-        if needle in self._replaced:  # twice would say that the logs have everything
-            return ()
-        for link in self._links[needle]:
-            if not any(has(text.lower()) for _number, text, _caseless in spellings(link)):
-                return link
-        return ()
 
 
 def collect(number: int, _start: int, end: int, _flags: int, hits: list[Hit]) -> None:
