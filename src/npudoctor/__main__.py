@@ -29,11 +29,24 @@ sys.exit(main())
 def main(folders: "Optional[Callable[[], list[str]]]" = None) -> int:
     """Run the program on sys.argv; returns the exit status, which is the verdict. `folders`: where else
     modules are looked for."""
-    _heed()
-    _own_library_first()
+    # Until the commands listen for themselves, which takes as long as loading them: no traceback of Python's
+    # for a signal, and the status that tells it. What the caller ignores stays ignored.
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _end)
+    # What PYTHONPATH, or the working directory with `python -m`, has of old copies of Python's own modules
+    # (enum34, typing, random.py) is for the check to name, not for us to import.
+    library = os.path.dirname(os.__file__)
+    own = [folder for folder in sys.path if folder == library or folder.startswith(f"{library}/lib-")]
+    sys.path[:] = own + [folder for folder in sys.path if folder not in own]
     reserve = []
     try:
-        _need_room()
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if 0 <= limit < _LEAST:
+            text = f"ulimit -v leaves {limit >> 20} MiB of address space, and {_LEAST >> 20} MiB are needed"
+            raise MemoryError(text)
         reserve.append(bytearray(_RESERVE))  # costs nothing: no page of it is touched
         status = _main(folders)
     except (ImportError, OSError, MemoryError) as error:
@@ -64,15 +77,6 @@ def _main(folders: "Optional[Callable[[], list[str]]]" = None) -> int:
     return run(sys.argv[1:])
 
 
-def _need_room() -> None:
-    import resource
-
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if 0 <= limit < _LEAST:
-        text = f"ulimit -v leaves {limit >> 20} MiB of address space, and {_LEAST >> 20} MiB are needed"
-        raise MemoryError(text)
-
-
 def _no_room(error: BaseException) -> int:
     """Where `ulimit -n` or `-v` leaves us none: Python's own status 1 would mean "not ready"."""
     _fail_evaluation()
@@ -95,26 +99,10 @@ def _refuse(why: str) -> int:
     return 64
 
 
-def _own_library_first() -> None:
-    """What PYTHONPATH, or the working directory with `python -m`, has of old copies of Python's own modules
-    (enum34, typing, random.py) is for the check to name, not for us to import."""
-    library = os.path.dirname(os.__file__)
-    own = [folder for folder in sys.path if folder == library or folder.startswith(f"{library}/lib-")]
-    sys.path[:] = own + [folder for folder in sys.path if folder not in own]
-
-
 def _start_alone() -> None:
     """Start once more in this process's place, without Python's variables."""
     words = [sys.executable, "-I", "-c", _ALONE, "\n".join(sys.path), *sys.argv[1:]]
     os.execv(sys.executable, words)  # noqa: S606
-
-
-def _heed() -> None:
-    """Until the commands listen for themselves, which takes as long as loading them: no traceback of Python's
-    for a signal, and the status that tells it. What the caller ignores stays ignored."""
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
-        if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, _end)
 
 
 def _end(number: int, frame: object) -> None:

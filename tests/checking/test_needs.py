@@ -13,7 +13,7 @@ import pytest
 
 from npudoctor import Status
 from npudoctor.checking import index, needs
-from npudoctor.checking.check import Check, NotLoaded, check, declaration_error
+from npudoctor.checking.check import Check, Ended, check, declaration_error
 from npudoctor.checking.needs import needs_interpreter, why_not_applicable
 from npudoctor.core.model import THINGS, Scope, Severity
 from npudoctor.host import Host
@@ -143,13 +143,13 @@ def test_the_index_is_up_to_date() -> None:
 
 def test_a_file_that_declares_something_else_is_not_asked() -> None:
     row = {**index.row_of(index.load_check("python", "torch-npu")), "codes": {"torch-npu.bad": "error"}}
-    with pytest.raises(NotLoaded, match="out of date"):
+    with pytest.raises(Ended, match="out of date"):
         next(index._check(row).ask(fake_host()))
 
 
 def test_a_file_that_cannot_be_loaded_is_not_asked() -> None:
     row = {**index.row_of(index.load_check("python", "torch-npu")), "id": "torch-nothing"}
-    with pytest.raises(NotLoaded, match="ModuleNotFoundError"):
+    with pytest.raises(Ended, match="ModuleNotFoundError"):
         next(index._check(row).ask(fake_host()))
 
 

@@ -45,8 +45,6 @@ def test_auto_heeds_the_variables(variables: Mapping[str, str], terminal: bool, 
     assert reports.wants_color(variables, terminal) is coloured
     reports.choose_color("always")
     assert reports.wants_color(variables, terminal)
-    reports.choose_color(None)
-    assert reports.wants_color(variables, terminal), "no choice leaves the earlier one"
     reports.choose_color("never")
     assert not reports.wants_color(variables, terminal)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from npudoctor.cli.arguments import examined
-from npudoctor.cli.config import KEYS, InvalidValue, UsageError
+from npudoctor.cli.config import KEYS, UsageError
 
 from .command import Npudoctor
 
@@ -32,32 +32,32 @@ def test_peers(told: object, peers: tuple[str, ...]) -> None:
     ["", ",", "1.2.3", "10.0.0.1/24", "[::1]", "a b", "x\0", "n" * 64, "é.de", "-a", "a-", [], [7], "a,"],
 )
 def test_what_is_no_peer(told: object) -> None:
-    with pytest.raises(InvalidValue):
+    with pytest.raises(UsageError):
         KEYS["peers"].parse(told, isinstance(told, list))
 
 
 def test_in_a_file_peers_are_a_list() -> None:
-    with pytest.raises(InvalidValue):
+    with pytest.raises(UsageError):
         KEYS["peers"].parse("a,b", True)
 
 
 @pytest.mark.parametrize("told", ["7", "4294967295", "12_3"])
 def test_jobs(told: str) -> None:
-    assert examined.job({"job": told}) == told
+    assert examined.job_named(told) == told
 
 
 @pytest.mark.parametrize("told", ["", "7 ", "+7", "\N{ARABIC-INDIC DIGIT SEVEN}", "7_x", "99999999999"])
 def test_what_is_no_job(told: str) -> None:
     with pytest.raises(UsageError):
-        examined.job({"job": told})
+        examined.job_named(told)
 
 
 def test_users() -> None:
-    assert examined.owner({}) is None
-    assert examined.owner({"user": "root"}) == "root"
-    assert examined.owner({"user": "4711"}) == "4711", "a number may have no name here"
+    assert examined.user_named(None) is None
+    assert examined.user_named("root") == "root"
+    assert examined.user_named("4711") == "4711", "a number may have no name here"
     with pytest.raises(UsageError):
-        examined.owner({"user": "no\0body"})
+        examined.user_named("no\0body")
 
 
 def test_the_host_is_told(npudoctor: Npudoctor) -> None:

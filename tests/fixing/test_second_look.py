@@ -14,8 +14,7 @@ from npudoctor.core.model import Finding, Fix, Report, Result, Risk, Severity, S
 from npudoctor.fixing.engine import FixContext, FixReport, fix
 from npudoctor.fixing.plan import FixRequest
 from npudoctor.fixing.steps.steps import Command, Export
-from npudoctor.render.fix_json import fix_object
-from npudoctor.render.fix_text import fix_text
+from npudoctor.render.fix import fix_object, fix_text
 from npudoctor.runner.description import minimal_host, minimal_target
 
 WISH = FixRequest(("x",), yes=True, risk=Risk.CAUTION)

@@ -12,8 +12,8 @@ from npudoctor.fleet.merge import Fleet, Merger
 from npudoctor.fleet.nodes import InvalidNodes, expand, fold
 from npudoctor.fleet.reading import Found, Unreadable
 from npudoctor.render import exports
-from npudoctor.render.fleet_html import fleet_html
-from npudoctor.render.fleet_text import fleet_text
+from npudoctor.render.fleet.html import fleet_html
+from npudoctor.render.fleet.text import fleet_text
 from npudoctor.render.style import Style
 
 from .carriers import ready, report

@@ -12,7 +12,7 @@ from typing import Any, Callable
 
 import pytest
 
-from npudoctor.checking.check import NoAnswer
+from npudoctor.checking.check import Ended
 from npudoctor.registry.child import ANSWER_LIMIT, MEMORY_LIMIT, GuardedChild, _bound, start_child
 
 
@@ -111,7 +111,7 @@ def test_all_that_it_started_is_gone_when_the_time_is_over(tmp_path: Path) -> No
     while not (tmp_path / "pids").exists():
         time.sleep(0.01)
     started = time.monotonic()
-    with pytest.raises(NoAnswer):
+    with pytest.raises(Ended):
         child.answer(soon(0.1))
     assert time.monotonic() - started < 1
     assert not any(alive(int(pid)) for pid in (tmp_path / "pids").read_text().split())
@@ -137,7 +137,7 @@ def test_a_sibling_does_not_keep_a_pipe_open() -> None:
     children: list[GuardedChild] = [start_child(exits), start_child(sleeping), start_child(exits)]
     started = time.monotonic()
     assert children[0].answer(soon()) is None and children[2].answer(soon()) is None
-    with pytest.raises(NoAnswer):
+    with pytest.raises(Ended):
         children[1].answer(soon(0.1))
     assert time.monotonic() - started < 2
 

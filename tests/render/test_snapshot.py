@@ -19,8 +19,7 @@ from npudoctor.facts.snapshot.values import Fact
 from npudoctor.host import Host
 from npudoctor.registry.collector import LoadedChecks
 from npudoctor.render.columns import width
-from npudoctor.render.diff_json import diff_object
-from npudoctor.render.diff_text import diff_text
+from npudoctor.render.diff import diff_object, diff_text
 from npudoctor.render.json_text import json_text
 from npudoctor.render.snapshot_json import snapshot_object, snapshot_text
 from npudoctor.render.snapshot_paste import COLUMNS, paste_text

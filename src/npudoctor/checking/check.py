@@ -10,7 +10,7 @@ from typing import Any, Callable, Optional, Union
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.lazy import pattern
-from npudoctor.core.model import THINGS, Compared, Facts, Finding, Scope, Severity
+from npudoctor.core.model import THINGS, Compared, Facts, Finding, Scope, Severity, Status
 from npudoctor.host.host import Host
 
 BUILT_IN = "built-in"
@@ -27,16 +27,13 @@ class Skip(Exception):
     """The check does not apply here; the text says why. Findings made before it are kept."""
 
 
-class NotLoaded(Exception):
-    """The file of a check could not be loaded, or is not what was known of it; the text says why."""
+class Ended(Exception):
+    """The check ended without saying so itself: its file could not be loaded, or is not what was known of it;
+    or the process of its own in which it runs crashed, or did not answer in time. The text says why."""
 
-
-class Crashed(Exception):
-    """A check that runs in a process of its own crashed; the text says how."""
-
-
-class NoAnswer(Exception):
-    """A check that runs in a process of its own did not answer in time; its process was ended."""
+    def __init__(self, status: Status, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
 
 
 class Unknown(CannotTell):

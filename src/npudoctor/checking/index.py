@@ -11,9 +11,9 @@ import os
 from importlib import import_module
 from typing import Any
 
-from npudoctor.checking.check import Check, NotLoaded, compared_of
+from npudoctor.checking.check import Check, Ended
 from npudoctor.core.frozen import replace
-from npudoctor.core.model import Scope, Severity
+from npudoctor.core.model import Compared, Scope, Severity, Status
 
 FILE = os.path.join(os.path.dirname(__file__), "checks.json")
 SEVERITIES = {severity.name.lower(): severity for severity in Severity}
@@ -27,6 +27,8 @@ def load_index() -> dict[tuple[str, str], Check]:
 
 
 def _check(row: dict[str, Any]) -> Check:
+    """Apart, as each check keeps the row of its own from which its file is found."""
+    compares = ({**fact, "own": tuple(fact.get("own", ()))} for fact in row.get("compares", ()))
     return Check(
         id=row["id"],
         scope=Scope(row["scope"]),
@@ -40,7 +42,7 @@ def _check(row: dict[str, Any]) -> Check:
         advisory=row.get("advisory", False),
         quick=row.get("quick", True),
         always=row.get("always", False),
-        compares=tuple(map(compared_of, row.get("compares", ()))),
+        compares=tuple(Compared(**fact) for fact in compares),
     )
 
 
@@ -77,7 +79,7 @@ def _load_indexed(row: dict[str, Any]) -> Check:
     try:
         check = load_check(row["group"], row["id"])
     except Exception as error:
-        raise NotLoaded(f"{type(error).__name__}: {error}") from error
+        raise Ended(Status.BROKEN, f"{type(error).__name__}: {error}") from error
     if row_of(check) != row:
-        raise NotLoaded("checks.json is out of date: make docs")
+        raise Ended(Status.BROKEN, "checks.json is out of date: make docs")
     return check

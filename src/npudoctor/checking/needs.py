@@ -72,7 +72,7 @@ _OF_THE_INTERPRETER = ("framework", "packages")
 
 def needs_interpreter(needs: Sequence[str]) -> bool:
     """Whether the interpreter must be asked, which starts a process."""
-    return any(need in _OF_THE_INTERPRETER or _is_package(need) for need in needs)
+    return any(need in _OF_THE_INTERPRETER or not (need in THINGS or need.startswith("$")) for need in needs)
 
 
 def why_not_applicable(needs: Sequence[str], host: Host) -> Optional[str]:
@@ -100,14 +100,6 @@ def why_not_applicable(needs: Sequence[str], host: Host) -> Optional[str]:
                 return None
     except (CannotTell, NotRunning):
         return None
-    return _("; ").join(_reasons(needs, host))
-
-
-def _is_package(need: str) -> bool:
-    return not need.startswith("$") and need not in THINGS
-
-
-def _reasons(needs: Sequence[str], host: Host) -> list[str]:
     texts = {
         "cann": _("CANN is not installed on this machine"),
         "driver": _("no Ascend driver is installed on this machine"),
@@ -115,7 +107,7 @@ def _reasons(needs: Sequence[str], host: Host) -> list[str]:
         "gpu": _("this node has no GPU, and none is expected"),
     }
     reasons = [texts[need] for need in needs if need in texts]
-    packages = [need for need in needs if _is_package(need)]
+    packages = [need for need in needs if not (need in THINGS or need.startswith("$"))]
     if {"framework", "packages"} & {*needs} or len(packages) > MANY:
         reasons.append(_("no framework is installed in {python}", python=host.interpreter.label))
     elif packages:
@@ -124,4 +116,4 @@ def _reasons(needs: Sequence[str], host: Host) -> list[str]:
         )
     if any(need.startswith("$") for need in needs):
         reasons.append(_("none of the variables of this check is set"))
-    return reasons
+    return _("; ").join(reasons)

@@ -85,7 +85,8 @@ def npudoctor(
     ctx: typer.Context, version: Version = False, color: Color = None, lang: Lang = None
 ) -> Optional[int]:
     """What stands before a command; alone it is a usage error, answered with the help."""
-    choose_color(color)
+    if color is not None:
+        choose_color(color)
     flag_value("lang", lang)
     if version:
         output.emit(f"npudoctor {__version__}\n")

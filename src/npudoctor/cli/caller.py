@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Callable, NoReturn, Optional
 
-from npudoctor.core.frozen import dataclass, replace
+from npudoctor.core.frozen import dataclass
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,12 @@ class Caller:
 def call(function: Callable[..., int], parameters: Mapping[str, Any], caller: Caller) -> int:
     """Call a command with what its line says, whether typer has read that or the table; --color, which all
     commands take, is heeded here."""
-    from npudoctor.cli.terminal.reports import choose_color
-
     own = {name: value for name, value in parameters.items() if name != "color"}
-    choose_color(parameters["color"])
-    return function(replace(caller, parameters=own), **own)
+    if parameters["color"] is not None:
+        from npudoctor.cli.terminal.reports import choose_color
+
+        choose_color(parameters["color"])
+    return function(Caller(caller.variables, caller.language, own), **own)
 
 
 def exit_now(status: int) -> NoReturn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Callable, Optional
 
 from npudoctor.core.frozen import dataclass, field
@@ -19,8 +20,11 @@ LONGEST = 86400.0  # a run that may take longer than a day is a mistake
 LONGEST_NAME, LONGEST_LABEL = 254, 63  # of a host, with its last dot
 
 
-class InvalidValue(ValueError):
-    """A value that its key does not take; the text completes a sentence that names the key."""
+class UsageError(Exception):
+    """The command line or the configuration asks for what cannot be done: one line, exit status 64.
+
+    What reads a value says what is wrong with it; who asked for it adds by whom it was given.
+    """
 
 
 @dataclass(frozen=True)
@@ -34,13 +38,10 @@ class ConfigKey:
 _COUNT = pattern(r"[1-9][0-9]{0,3}")
 
 
-def _one_of(*choices: str) -> Callable[[Any, bool], str]:
-    def parse(raw: Any, in_file: bool) -> str:
-        if raw not in choices:
-            raise InvalidValue(not_one_of(raw, choices))
-        return str(raw)
-
-    return parse
+def _one_of(choices: Sequence[str], raw: Any, in_file: bool) -> str:
+    if raw not in choices:
+        raise UsageError(not_one_of(raw, choices))
+    return str(raw)
 
 
 def _number(raw: Any, in_file: bool) -> float:
@@ -56,7 +57,7 @@ def _number(raw: Any, in_file: bool) -> float:
 def _seconds(raw: Any, in_file: bool) -> float:
     value = _number(raw, in_file)
     if not 0 < value <= LONGEST:
-        raise InvalidValue(
+        raise UsageError(
             _("{value!r} is not a number of seconds above 0 and up to {most:.0f}", value=raw, most=LONGEST)
         )
     return value
@@ -65,7 +66,7 @@ def _seconds(raw: Any, in_file: bool) -> float:
 def _patience(raw: Any, in_file: bool) -> float:
     value = _number(raw, in_file)
     if not 0 <= value <= LONGEST:
-        raise InvalidValue(
+        raise UsageError(
             _("{value!r} is not a number of seconds from 0 to {most:.0f}", value=raw, most=LONGEST)
         )
     return value
@@ -75,11 +76,11 @@ def _addresses(raw: Any, in_file: bool) -> tuple[str, ...]:
     """Addresses and host names, each once; nobody is asked whether they exist."""
     items = raw.split(",") if isinstance(raw, str) and not in_file else raw
     if not isinstance(items, (list, tuple)) or not items or not all(isinstance(item, str) for item in items):
-        raise InvalidValue(_("{value!r} is not a list of addresses", value=raw))
+        raise UsageError(_("{value!r} is not a list of addresses", value=raw))
     peers = [item.strip() for item in items]
     for peer in peers:
         if not (_is_address(peer) or _is_name(peer)):
-            raise InvalidValue(_("{value!r} is neither an address nor a host name", value=peer))
+            raise UsageError(_("{value!r} is neither an address nor a host name", value=peer))
     return tuple(dict.fromkeys(peers))
 
 
@@ -111,27 +112,27 @@ def _is_name(text: str) -> bool:
 
 def _path(raw: Any, in_file: bool) -> str:
     if not isinstance(raw, str) or not raw or "\0" in raw:
-        raise InvalidValue(_("{value!r} is not a path", value=raw))
+        raise UsageError(_("{value!r} is not a path", value=raw))
     if in_file and not raw.startswith("/"):
-        raise InvalidValue(_("{value!r} is not an absolute path", value=raw))
+        raise UsageError(_("{value!r} is not an absolute path", value=raw))
     return raw
 
 
 def _language(raw: Any, in_file: bool) -> str:
     # NPUDOCTOR_LANG may look like LANG: zh_CN.UTF-8
     short = raw[:2].lower() if isinstance(raw, str) and raw[2:3] in ("", "_", "-", ".") else raw
-    return _one_of("en", "zh")(short if short in ("en", "zh") else raw, in_file)
+    return _one_of(("en", "zh"), short if short in ("en", "zh") else raw, in_file)
 
 
 def _ignored(raw: Any, in_file: bool) -> dict[str, Optional[str]]:
     """Names with their reasons, from "ID=REASON" texts or from a table."""
     if isinstance(raw, Mapping):
         if not all(isinstance(reason, str) for reason in raw.values()):
-            raise InvalidValue(_("each reason must be a string"))
+            raise UsageError(_("each reason must be a string"))
         return {name: reason or None for name, reason in raw.items()}
     items = [item for item in raw.split(",") if item.strip()] if isinstance(raw, str) and not in_file else raw
     if not isinstance(items, (list, tuple)) or not all(isinstance(item, str) for item in items):
-        raise InvalidValue(_('{value!r} is not a list of "ID" or "ID=REASON"', value=raw))
+        raise UsageError(_('{value!r} is not a list of "ID" or "ID=REASON"', value=raw))
     pairs = [item.partition("=") for item in items]
     return {name.strip(): reason.strip() or None for name, _equal, reason in pairs}
 
@@ -141,7 +142,7 @@ def _expectation(raw: Any, in_file: bool) -> str:
     kind, equal, count = raw.partition("=") if isinstance(raw, str) else ("", "", "")
     known = kind in (("npu", "gpu") if equal else ("auto", "npu", "gpu", "none"))
     if not known or (equal and not _COUNT.fullmatch(count)):
-        raise InvalidValue(not_one_of(raw, ("auto", "npu", "gpu", "none", "npu=8", "gpu=8")))
+        raise UsageError(not_one_of(raw, ("auto", "npu", "gpu", "none", "npu=8", "gpu=8")))
     return str(raw)
 
 
@@ -151,9 +152,9 @@ PROFILES = ("full", "quick", "deep")
 
 KEYS: dict[str, ConfigKey] = {
     "expect": ConfigKey(_expectation, "auto"),
-    "scope": ConfigKey(_one_of(*SCOPES), "all"),
-    "profile": ConfigKey(_one_of(*PROFILES), "full"),
-    "fail_on": ConfigKey(_one_of("error", "warning"), "error"),
+    "scope": ConfigKey(partial(_one_of, SCOPES), "all"),
+    "profile": ConfigKey(partial(_one_of, PROFILES), "full"),
+    "fail_on": ConfigKey(partial(_one_of, ("error", "warning")), "error"),
     "deadline": ConfigKey(_seconds, 30.0),
     "timeout": ConfigKey(_seconds, 10.0),
     "wait": ConfigKey(_patience, 0.0),
@@ -161,7 +162,7 @@ KEYS: dict[str, ConfigKey] = {
     "python": ConfigKey(_path),
     REASONS: ConfigKey(_ignored),
     "lang": ConfigKey(_language),
-    "format": ConfigKey(_one_of("text", "json"), "text"),
+    "format": ConfigKey(partial(_one_of, ("text", "json")), "text"),
 }
 
 
@@ -170,10 +171,6 @@ PREFIX = "NPUDOCTOR_"
 LARGEST = 1 << 20  # of a configuration file, in bytes
 # Variables that are no key: which file to read, and where the registry looks for drop-ins.
 OTHER_VARIABLES = ("NPUDOCTOR_CONFIG", "NPUDOCTOR_CHECKS_DIR", "NPUDOCTOR_KNOWLEDGE_DIR")
-
-
-class UsageError(Exception):
-    """The command line or the configuration asks for what cannot be done: one line, exit status 64."""
 
 
 def is_usage_error(error: Exception) -> bool:
@@ -208,7 +205,7 @@ def load(flags: Mapping[str, object], variables: Mapping[str, str], files: Files
     for key, raw, where, in_file in _settings(flags, variables, files, home, warnings):
         try:
             value = KEYS[key].parse(raw, in_file)
-        except InvalidValue as invalid:
+        except UsageError as invalid:
             raise UsageError(f"{where}: {invalid}") from invalid
         if key == REASONS:
             ignore.update(value)
@@ -223,7 +220,7 @@ def flag_value(key: str, value: object) -> Any:
     """A flag's value; its default when it was left out, UsageError when it is wrong."""
     try:
         return KEYS[key].default if value is None else KEYS[key].parse(value, False)
-    except InvalidValue as invalid:
+    except UsageError as invalid:
         raise UsageError(f"--{key.replace('_', '-')}: {invalid}") from invalid
 
 
@@ -254,7 +251,12 @@ def _settings(
     base = variables.get("XDG_CONFIG_HOME", "")
     base = base if base.startswith("/") else os.path.join(home, ".config")
     for path in (SYSTEM_FILE, os.path.join(base, "npudoctor", "config.toml")):
-        if not _exists(files, path, warnings):
+        try:
+            missing = not path.startswith("/") or files.stat(path) is None
+        except CannotTell as error:  # a home that may not be looked into is no reason to stop
+            warnings.append(error.reason)
+            continue
+        if missing:
             continue
         if _why_not_obeyed(files, path) is None:
             yield from _from_file(files, path, path)
@@ -292,17 +294,6 @@ def absolute(path: str, named: str) -> str:
         raise UsageError(
             _("{option}: {path}: the working directory does not exist", option=named, path=path)
         ) from error
-
-
-def _exists(files: Files, path: str, warnings: list[str]) -> bool:
-    """Whether a file that nobody named is there. A home that may not be looked into is no reason to stop."""
-    if not path.startswith("/"):
-        return False
-    try:
-        return files.stat(path) is not None
-    except CannotTell as error:
-        warnings.append(error.reason)
-        return False
 
 
 def _why_not_obeyed(files: Files, path: str) -> Optional[str]:

@@ -31,8 +31,7 @@ def diff(
     from npudoctor.cli.terminal.reports import deliver
     from npudoctor.facts.snapshot.compare import compare
     from npudoctor.host.fs.files import Files, LocalDisk
-    from npudoctor.render.diff_json import diff_object
-    from npudoctor.render.diff_text import diff_text
+    from npudoctor.render.diff import diff_object, diff_text
 
     settings = load_settings(caller.parameters, caller)
     if first is None or second is None:

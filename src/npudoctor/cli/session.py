@@ -8,8 +8,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Optional
 
-from npudoctor.cli.arguments.examined import examined_variables, job, owner
-from npudoctor.cli.arguments.paths import image, program
 from npudoctor.cli.caller import Caller
 from npudoctor.cli.config import Config, UsageError, load, suggestion
 from npudoctor.cli.terminal import output, signals
@@ -24,7 +22,6 @@ from npudoctor.host.records import Records
 from npudoctor.host.users.identity import current_identity
 from npudoctor.registry import registry
 from npudoctor.registry.collector import LoadedChecks
-from npudoctor.runner.check_run import CheckRun
 from npudoctor.runner.runner import DEEP, LIKE, Settings
 
 KNOWLEDGE = "/etc/npudoctor/knowledge.d"  # the rows of a site
@@ -53,6 +50,11 @@ class Session:
         if select and self.host.options.like is not None:  # and so is --like
             select += (LIKE,)
         known = {name for check in self.loaded.checks for name in (check.id, *check.codes)}
+        watch = None
+        if os.isatty(2):  # what shows how far the checks are is loaded for no one else
+            from npudoctor.cli.terminal import progress
+
+            watch = progress.watch
         ignored = {}
         for name, reason in config.ignore.items():
             # A code of a check that could not be loaded ignores nothing.
@@ -68,13 +70,11 @@ class Session:
             timeout=config["timeout"] + config["wait"],
             deadline=self.deadline + config["wait"],
             explain=self._explain,
-            watch=_watch,
+            watch=watch,
         )
 
     def _explain(self, rows: Sequence[Result]) -> Sequence[Result]:
-        """What deep checks saw, as `explain` understands it; it is loaded only where they saw something."""
-        if not any(row.group == DEEP and row.findings for row in rows):
-            return rows
+        """What deep checks saw, as `explain` understands it, which is loaded only then."""
         from npudoctor.explain.findings import explained
 
         codes = {check.id: tuple(check.codes) for check in self.loaded.checks}
@@ -83,9 +83,12 @@ class Session:
     def resolve(self, names: Iterable[str], known: set[str], named: str = "") -> Iterator[str]:
         """The names that are known; a code of a check that could not be loaded means that check."""
         for name in names:
+            if name in known:
+                yield name
+                continue
             broken = self.loaded.not_loaded(name)
-            if name in known or broken is not None:
-                yield name if broken is None or name in known else broken.check
+            if broken is not None:
+                yield broken.check
                 continue
             kind = self.loaded.kind(name)
             if kind:
@@ -120,32 +123,50 @@ def open_session(
         config = load(flags, caller.variables, files, identity.home)
         _speak_and_warn(config, config["format"], caller)
         disk.deadline = min(disk.deadline, 0.3 * min(config["timeout"], config["deadline"]))
-        root = image(flags.get("root"), files)
+        root = None
+        if flags.get("root") is not None:
+            from npudoctor.cli.arguments.paths import image
+
+            root = image(str(flags["root"]), files)
         whole = _deadline(config, flags)
         deadline = whole - min(2 * GRACE, whole / 4)
         seconds = min(config["timeout"], config["deadline"] / 2)
-        examined = examined_variables(
-            flags, caller.variables, files, as_root=identity.is_root, seconds=seconds
-        )
+        variables, pid, foreign = caller.variables, 0, False
+        # Of what follows only those pay for loading what reads an option who name it.
+        if any(flags.get(name) is not None for name in ("env_of", "source", "root")):
+            from npudoctor.cli.arguments.examined import examined_variables
+
+            variables, pid, foreign = examined_variables(
+                flags, caller.variables, files, as_root=identity.is_root, seconds=seconds
+            )
         like, first_folder = flags.get("like"), flags.get("first_folder")
         snapshot: object = None
-        if like is not None:  # only who names one pays for reading it
+        if like is not None:
             from npudoctor.cli.arguments.snapshot_file import read_snapshot
 
             snapshot = read_snapshot(str(like), "--like")
+        python = user = job = None
+        if config["python"] is not None:
+            from npudoctor.cli.arguments.paths import program
+
+            python = program(config, Files(disk, root or "/"), root)
+        if flags.get("user") is not None or flags.get("job") is not None:
+            from npudoctor.cli.arguments.examined import job_named, user_named
+
+            user, job = user_named(flags.get("user")), job_named(flags.get("job"))
         kind, _equal, count = config["expect"].partition("=")
         options = Options(
             kind,
-            program(config, Files(disk, root or "/"), root),
+            python,
             root,
             timeout=min(config["timeout"], config["deadline"]),
             knowledge=knowledge_directory(caller.variables),
-            env_of=examined.pid,
-            foreign_variables=examined.foreign,
+            env_of=pid,
+            foreign_variables=foreign,
             peers=config["peers"],
             wait=config["wait"],
-            only_user=owner(flags),
-            only_job=job(flags),
+            only_user=user,
+            only_job=job,
             until=started + deadline + config["wait"],
             like=snapshot,
             like_path=str(like or ""),
@@ -157,7 +178,7 @@ def open_session(
         host = Host(
             options,
             disk=disk,
-            variables=examined.variables,
+            variables=variables,
             identity=identity,
             records=Records.of(identity, caller.variables),  # our own journal, whoever is examined
         )
@@ -165,15 +186,6 @@ def open_session(
         yield Session(config, host, loaded, started + deadline + config["wait"], whole)
     finally:
         (disk if host is None else host).close()
-
-
-def _watch(runs: Sequence[CheckRun], host: Host) -> contextlib.AbstractContextManager[object]:
-    """What shows on a terminal how far the checks are; it is loaded for no one else."""
-    if not os.isatty(2):
-        return contextlib.nullcontext()
-    from npudoctor.cli.terminal.progress import watch
-
-    return watch(runs, host)
 
 
 def _deadline(config: Config, flags: Mapping[str, object]) -> float:

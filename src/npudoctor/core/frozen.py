@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 else:
     _MISSING = object()
 
-    class _Field:
-        """One field: its default or what makes it, and whether repr() shows it."""
+    class field:  # noqa: N801  (it stands for the standard function)
+        """One field: its default or what makes it for each value, and whether repr() shows it."""
 
         __slots__ = ("default", "factory", "hint", "name", "repr")
 
-        def __init__(self, default=_MISSING, factory=_MISSING, repr=True):
-            self.default, self.factory, self.repr = default, factory, repr
+        def __init__(self, *, default=_MISSING, default_factory=_MISSING, repr=True):
+            self.default, self.factory, self.repr = default, default_factory, repr
             self.name = self.hint = None
 
         def standard(self):
@@ -37,9 +37,9 @@ else:
                 arguments["default_factory"] = self.factory
             elif self.default is not _MISSING:
                 arguments["default"] = self.default
-            field = dataclasses.field(**arguments)
-            field.name, field.type, field._field_type = self.name, self.hint, dataclasses._FIELD
-            return field
+            made = dataclasses.field(**arguments)
+            made.name, made.type, made._field_type = self.name, self.hint, dataclasses._FIELD
+            return made
 
     class _Standard:
         """An attribute by which the standard module knows its classes, made when it asks for it."""
@@ -51,10 +51,6 @@ else:
             if self._made is None:
                 self._made = self._make()
             return self._made
-
-    def field(*, default=_MISSING, default_factory=_MISSING, repr=True):
-        """A field whose default is made for each value, or that repr() leaves out."""
-        return _Field(default, default_factory, repr)
 
     def replace(value, /, **changes):
         """A value with some of its fields changed."""
@@ -114,19 +110,20 @@ else:
             default = cls.__dict__.get(name, _MISSING)
             standard = sys.modules.get("dataclasses")
             known = getattr(standard, "Field", None)  # None also while another thread loads that module
-            if isinstance(default, _Field):
-                field = default
+            if isinstance(default, field):
+                made = default
             elif known is None or not isinstance(default, known):
-                field = _Field(default)
+                made = field(default=default)
             else:
-                values = (default.default, default.default_factory)
-                field = _Field(
-                    *(_MISSING if value is standard.MISSING else value for value in values), default.repr
-                )
-            fields_by_name[name] = field
-            field.name, field.hint = name, hint
-            if field.default is not _MISSING:
-                setattr(cls, name, field.default)
+                made = field(repr=default.repr)
+                if default.default is not standard.MISSING:
+                    made.default = default.default
+                if default.default_factory is not standard.MISSING:
+                    made.factory = default.default_factory
+            fields_by_name[name] = made
+            made.name, made.hint = name, hint
+            if made.default is not _MISSING:
+                setattr(cls, name, made.default)
             elif name in cls.__dict__:
                 delattr(cls, name)
         fields = cls._fields_of_frozen = tuple(fields_by_name.values())

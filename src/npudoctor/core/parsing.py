@@ -12,7 +12,6 @@ import sys
 from typing import Any, Optional, Union
 
 from npudoctor.core.messages import _
-from npudoctor.core.optional import load
 
 LARGEST = 64 << 20  # bytes
 DEEPEST = 64  # containers in each other; the deepest of ours, Ansible's around a report, has about twenty
@@ -95,6 +94,8 @@ def _is_deep_name(line: str) -> bool:
 
 def yaml_of(text: str) -> Any:
     """What a YAML text says; ValueError where it is none, or passes a limit; MissingExtra without PyYAML."""
+    from npudoctor.core.optional import load  # every run reads JSON, and few read YAML
+
     yaml = load("yaml")
     if len(text) > YAML_LARGEST:
         raise TooMuch(_("it is larger than {most} bytes", most=YAML_LARGEST))

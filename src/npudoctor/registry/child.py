@@ -15,9 +15,11 @@ import time
 from dataclasses import dataclass
 from typing import Any, Callable, Optional
 
-from npudoctor.checking.check import NoAnswer
+from npudoctor.checking.check import Ended
 from npudoctor.core import forked
 from npudoctor.core.descriptors import inherited_descriptors, open_null, ready
+from npudoctor.core.messages import _
+from npudoctor.core.model import Status
 from npudoctor.core.parsing import json_of
 
 ANSWER_LIMIT = 4 << 20
@@ -36,7 +38,7 @@ class GuardedChild:
     leash: int
 
     def answer(self, until: float) -> Optional[dict[str, Any]]:
-        """Its answer; None when it ended without one. NoAnswer when the steady clock passes `until`.
+        """Its answer; None when it ended without one. Ended when the steady clock passes `until`.
 
         Whatever comes first, it and all that it started are killed afterwards.
         """
@@ -49,7 +51,7 @@ class GuardedChild:
         try:
             answer = json_of(forked.read_line(self.pipe, until, ANSWER_LIMIT) or b"")
         except forked.Late:
-            raise NoAnswer from None
+            raise Ended(Status.TIMEOUT, _("no answer in time; its process was killed")) from None
         except ValueError:
             return None
         return answer if isinstance(answer, dict) else None

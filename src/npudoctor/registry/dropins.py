@@ -7,8 +7,9 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Callable, Optional
 
-from npudoctor.checking.check import Check, CheckOutput, Crashed, NoAnswer
+from npudoctor.checking.check import Check, CheckOutput, Ended
 from npudoctor.core.messages import _, strerror
+from npudoctor.core.model import Status
 from npudoctor.core.trust.paths import read_trusted, why_untrusted
 from npudoctor.host import CannotTell, Host
 from npudoctor.host.fs.files import Files, LocalDisk
@@ -95,7 +96,7 @@ class ForeignCheck:
             return
         try:
             declaration = self._child.answer(until)
-        except NoAnswer:
+        except Ended:
             self.breaks(_("loading it did not finish"))
             return
         if declaration is None or "broken" in declaration:
@@ -151,7 +152,7 @@ class DropIn(ForeignCheck):
 
 def _failing(why: str) -> Callable[[float], Iterator[CheckOutput]]:
     def fail(until: float) -> Iterator[CheckOutput]:
-        raise Crashed(why)
+        raise Ended(Status.CRASHED, why)
 
     return fail
 

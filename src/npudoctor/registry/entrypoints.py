@@ -7,26 +7,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-
-from npudoctor.core.frozen import dataclass
+from contextlib import suppress
 
 GROUP = "npudoctor.checks"
 INSTALLED = ("site-packages", "dist-packages")  # neither the working directory nor folders of sources
 LIMIT = 1 << 16
 
 
-@dataclass(frozen=True)
-class EntryPoint:
-    """One line of an entry_points.txt; `file` is where it stands."""
-
-    name: str
-    module: str
-    file: str
-
-
-def entry_points(search_path: Iterable[str]) -> list[EntryPoint]:
-    """All of our group; of the same name and module in two folders the first counts."""
-    points: dict[tuple[str, str], EntryPoint] = {}
+def entry_points(search_path: Iterable[str]) -> dict[tuple[str, str], str]:
+    """All of our group: name and module, and the file in which they stand; of the same in two folders the
+    first counts."""
+    points: dict[tuple[str, str], str] = {}
     for folder in search_path:
         if os.path.basename(folder.rstrip("/")) not in INSTALLED:
             continue
@@ -37,9 +28,18 @@ def entry_points(search_path: Iterable[str]) -> list[EntryPoint]:
         for name in names:
             if name.endswith((".dist-info", ".egg-info")):
                 file = f"{folder}/{name}/entry_points.txt"
-                for point, module in parse(_text(file)):
-                    points.setdefault((point, module), EntryPoint(point, module, file))
-    return list(points.values())
+                content = b""
+                with suppress(OSError):
+                    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+                    try:
+                        content = os.read(descriptor, LIMIT)
+                    finally:
+                        os.close(descriptor)
+                if GROUP.encode() not in content:  # few distributions have one, and fewer speak of us
+                    continue
+                for point, module in parse(content.decode("utf-8", "replace")):
+                    points.setdefault((point, module), file)
+    return points
 
 
 def parse(text: str) -> list[tuple[str, str]]:
@@ -53,18 +53,3 @@ def parse(text: str) -> list[tuple[str, str]]:
             name, _equals, value = line.partition("=")
             pairs.append((name.strip(), value.strip()))
     return pairs
-
-
-def _text(file: str) -> str:
-    """The file, where it speaks of us at all; few distributions have one, and fewer are ours."""
-    try:
-        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError:
-        return ""
-    try:
-        content = os.read(descriptor, LIMIT)
-    except OSError:
-        return ""
-    finally:
-        os.close(descriptor)
-    return content.decode("utf-8", "replace") if GROUP.encode() in content else ""

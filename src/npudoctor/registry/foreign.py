@@ -11,7 +11,7 @@ from typing import Any, Callable, Optional
 from npudoctor.checking.check import (
     Check,
     CheckOutput,
-    Crashed,
+    Ended,
     Skip,
     compared_of,
     declaration_error,
@@ -19,7 +19,7 @@ from npudoctor.checking.check import (
 )
 from npudoctor.checking.needs import why_not_applicable
 from npudoctor.core.messages import _
-from npudoctor.core.model import Action, Facts, Finding, Fix, Risk, Scope, Severity
+from npudoctor.core.model import Action, Facts, Finding, Fix, Risk, Scope, Severity, Status
 from npudoctor.fixing.steps.steps import Command, KnownStep, decode, encode
 from npudoctor.host import CannotTell, Host, NotRunning
 from npudoctor.host.fs.files import LocalDisk
@@ -130,7 +130,7 @@ def ask_in_child(load: Callable[[], Check], host: Host) -> dict[str, Any]:
 def replay_answers(told: Optional[dict[str, Any]]) -> Iterator[CheckOutput]:
     """Replay in the parent what a child answered: yields its findings, raises its ending."""
     if told is None:
-        raise Crashed(_("its process ended without a result"))
+        raise Ended(Status.CRASHED, _("its process ended without a result"))
     for answer in told["answers"]:
         yield _decode(answer)
     ended, reason = told["ended"], told.get("reason", "")
@@ -141,7 +141,7 @@ def replay_answers(told: Optional[dict[str, Any]]) -> Iterator[CheckOutput]:
     if ended == "unknown":
         raise CannotTell(reason, bool(told["advisory"]))
     if ended != "done":
-        raise Crashed(reason)
+        raise Ended(Status.CRASHED, reason)
 
 
 def _encode(answer: object) -> dict[str, Any]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Optional
+from typing import NamedTuple, Optional
 
 from npudoctor.checking.check import is_name
 from npudoctor.core.messages import _, strerror
@@ -15,16 +15,24 @@ from npudoctor.core.trust.paths import why_untrusted
 from npudoctor.registry import foreign
 from npudoctor.registry.collector import PLUG_IN_GROUP, Collector
 from npudoctor.registry.dropins import ForeignCheck
-from npudoctor.registry.entrypoints import EntryPoint
 
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z")
 UNNAMED = "unnamed-plug-in"
 
 
-def load(collector: Collector, points: Sequence[EntryPoint], until: float) -> None:
+class EntryPoint(NamedTuple):
+    """One line of an entry_points.txt; `file` is where it stands."""
+
+    name: str
+    module: str
+    file: str
+
+
+def load(collector: Collector, points: Mapping[tuple[str, str], str], until: float) -> None:
     """Load the modules that the entry points name; the steady clock says until when."""
     begun = []
-    for point in points:
+    for (name, module), file in points.items():
+        point = EntryPoint(name, module, file)
         why = _why_not(point)
         if why is not None:
             collector.breaks(point.name if _has_valid_name(point) else UNNAMED, PLUG_IN_GROUP, why)

@@ -9,13 +9,11 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _, ngettext
 from npudoctor.core.model import ADVICE, UNANSWERED, Report, Severity, Status
 from npudoctor.core.redact.redact import redact
-from npudoctor.render.advice import advice_line
 from npudoctor.render.columns import beside, paragraph, room, width
 from npudoctor.render.machine import machine_text, python_text
 from npudoctor.render.printable import printable
 from npudoctor.render.problems import INDENT, Problems, echoes_of
-from npudoctor.render.rows import status_words
-from npudoctor.render.style import BOLD, Style, summed
+from npudoctor.render.style import BOLD, Style, status_words, summed
 
 SCREEN = 24  # lines
 
@@ -134,8 +132,16 @@ class Brief:
         if codes:
             text = _("{codes} (-v says more)", codes=self._named(codes))
             yield from summed("info", text, self._style)
-        line = advice_line(self._report.results)
-        if line:
+        # The group of advice is one line, unless somebody asked for more.
+        advice = (f for row in self._report.results if row.group == ADVICE for f in row.findings)
+        count = sum(finding.counts for finding in advice)
+        if count:
+            line = ngettext(
+                "tuning: {count} suggestion for more speed: npudoctor check tuning",
+                "tuning: {count} suggestions for more speed: npudoctor check tuning",
+                count,
+                count=count,
+            )
             yield from summed("info", line, self._style)
 
     def _open(self) -> Iterator[str]:
@@ -157,26 +163,26 @@ class Brief:
         closed = [row.check for row in rows if row.status is Status.UNKNOWN and row.check != "accelerator"]
         if self._report.host.user == "root" or self._report.target.root is not None:
             closed = []
-        yield from self._letting(_("with more time:"), "npudoctor check {} --timeout 60 --deadline 120", late)
-        yield from self._letting(_("root may see more:"), "npudoctor check {}", closed)
-        beside = [row.check for row in rows if not row.needed and row.check not in (*late, *closed)]
-        if beside:
+        # What could be judged then, and the line to type, which is never broken.
+        for words, command, checks in (
+            (_("with more time:"), "npudoctor check {} --timeout 60 --deadline 120", late),
+            (_("root may see more:"), "npudoctor check {}", closed),
+        ):
+            if not checks:
+                continue
+            # A command without names judges them all.
+            names = " ".join(checks) if len(checks) <= self._level.names else ""
+            line = printable(" ".join(command.format(names).split()))
+            first, *rest = summed("open", words, self._style)
+            whole = beside(beside(self._style.heading("open"), words), line)
+            if not rest and width(whole) <= room():
+                yield beside(first, line)
+            else:
+                yield from (first, *rest, f"{INDENT}{line}")
+        advisory = [row.check for row in rows if not row.needed and row.check not in (*late, *closed)]
+        if advisory:
             text = _("not needed for the verdict: {checks} (-v says why)")
-            yield from summed("open", text.format(checks=self._named(beside)), self._style)
-
-    def _letting(self, what: str, command: str, checks: Sequence[str]) -> Iterator[str]:
-        """What could be judged then, and the line to type, which is never broken."""
-        if not checks:
-            return
-        # A command without names judges them all.
-        named = " ".join(checks) if len(checks) <= self._level.names else ""
-        line = printable(" ".join(command.format(named).split()))
-        first, *rest = summed("open", what, self._style)
-        whole = beside(beside(self._style.heading("open"), what), line)
-        if not rest and width(whole) <= room():
-            yield beside(first, line)
-        else:
-            yield from (first, *rest, f"{INDENT}{line}")
+            yield from summed("open", text.format(checks=self._named(advisory)), self._style)
 
     def _named(self, names: Sequence[str]) -> str:
         """The names, each once; of many the first and how many more there are."""

@@ -34,7 +34,13 @@ def room() -> int:
 
 def width(text: str) -> int:
     """How many columns a text takes."""
-    return sum(_columns(char) for char in text)
+    if text.isascii():
+        return len(text)
+    return sum(
+        2 if unicodedata.east_asian_width(char) in "WF" else 1
+        for char in text
+        if not unicodedata.combining(char)
+    )
 
 
 def pad(text: str, columns: int) -> str:
@@ -48,7 +54,7 @@ def shortened(line: str) -> str:
         return line
     taken = 0
     for number, char in enumerate(line):
-        taken += _columns(char)
+        taken += width(char)
         if taken > _room - 3:
             return f"{line[:number].rstrip()}..."
     return line
@@ -93,9 +99,3 @@ def _pieces(text: str) -> Iterator[str]:
         held += piece
     if held:
         yield held
-
-
-def _columns(char: str) -> int:
-    if unicodedata.combining(char):
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in "WF" else 1

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import groupby
+from typing import Any
 
 from npudoctor.core.messages import _, ngettext
-from npudoctor.core.model import Report, Status
-from npudoctor.render.columns import paragraph
+from npudoctor.core.model import Finding, Report, Result, Severity, Status
+from npudoctor.core.redact.redact import redact, redact_value
+from npudoctor.core.sizes import size_text
+from npudoctor.render.columns import pad, paragraph, shortened, width
 from npudoctor.render.machine import machine_text, python_text
 from npudoctor.render.printable import printable
-from npudoctor.render.rows import Rows
-from npudoctor.render.style import Style
+from npudoctor.render.problems import fix_lines
+from npudoctor.render.style import Style, severity_words, status_words
+
+COLOURS = {Status.OK: "32", Status.PROBLEM: "31", Status.SKIPPED: "2"}
+OPEN = "33"  # neither good nor bad: nobody could tell
+_IN_BYTES = ("bytes", "free", "available", "limit", "left")  # the last word of a key
+INDENT, DEEPER = " " * 4, " " * 6
 
 
 def full_lines(
@@ -21,8 +29,11 @@ def full_lines(
 
     `everything`: those too that do not apply here, which are most.
     """
-    yield from _head(report)
-    rows = Rows(report, True, style.paint, subjects, whole=everything)
+    title = f"npudoctor {report.version}"
+    yield from paragraph(_("{code}: {message}", code=title, message=machine_text(report)), "", "  ")
+    if report.target.python is not None:
+        yield from paragraph(python_text(report.target), "", "  ")
+    rows = Rows(report, style, subjects, whole=everything)
     shown = [row for row in report.results if everything or row.status is not Status.SKIPPED or row.findings]
     for group, members in groupby(sorted(shown, key=lambda row: row.group), key=lambda row: row.group):
         yield ""
@@ -39,13 +50,6 @@ def full_lines(
             count=hidden,
         )
     yield from _counts(report)
-
-
-def _head(report: Report) -> Iterator[str]:
-    title = f"npudoctor {report.version}"
-    yield from paragraph(_("{code}: {message}", code=title, message=machine_text(report)), "", "  ")
-    if report.target.python is not None:
-        yield from paragraph(python_text(report.target), "", "  ")
 
 
 def _counts(report: Report) -> Iterator[str]:
@@ -77,3 +81,98 @@ def _counts(report: Report) -> Iterator[str]:
         else _("no checks")
     )
     yield from paragraph(line, "", "  ")
+
+
+class Rows:
+    """Prints the rows of one report; every echo goes under its cause.
+
+    `subjects`: what each check looks at, by its id. `whole`: that, and what was seen, is not cut.
+    """
+
+    def __init__(
+        self,
+        report: Report,
+        style: Style,
+        subjects: Mapping[str, str],
+        *,
+        whole: bool,
+    ) -> None:
+        self._style, self._subjects, self._whole = style, subjects, whole
+        self._words, self._severities = status_words(), severity_words()
+        self._column = max(map(width, self._words.values()))
+        self._names = max((width(printable(row.check)) for row in report.results), default=0)
+        self._echoes: dict[str, list[Finding]] = {}
+        for row in report.results:
+            for finding in row.findings:
+                if finding.caused_by is not None and finding.ignored is None:
+                    self._echoes.setdefault(finding.caused_by, []).append(finding)
+
+    def lines(self, row: Result) -> Iterator[str]:
+        """The row's line, then its reason and findings."""
+        word = pad(self._words[row.status], self._column)
+        took = f" ({row.seconds:.1f} s)" if row.seconds >= 0.05 else ""
+        before = f"  {word}  {pad(printable(row.check), self._names)}  "
+        first, *rest = paragraph(f"{row.title}{took}", before, " " * width(before))
+        yield first.replace(word, self._style.paint(word, _colour(row)), 1).rstrip()
+        yield from rest
+        yield from self._seen(row)
+        if row.reason:
+            yield from paragraph(row.reason, INDENT, INDENT)
+        if row.status in (Status.UNKNOWN, Status.TIMEOUT, Status.CRASHED) and not row.needed:
+            yield INDENT + _("not needed for the verdict")
+        for finding in row.findings:
+            yield from self._finding(finding)
+
+    def _seen(self, row: Result) -> Iterator[str]:
+        """What the check looked at and what it saw, a line each, or the whole of it."""
+        facts = _("saw: {facts}", facts=facts_text(redact_value(dict(row.facts)))) if row.facts else ""
+        for text in (self._subjects.get(row.check, ""), facts):
+            if text and self._whole:
+                yield from paragraph(text, INDENT, DEEPER)
+            elif text:
+                yield shortened(f"{INDENT}{printable(text)}")
+
+    def _finding(self, finding: Finding) -> Iterator[str]:
+        severity = self._severities[finding.weight]
+        if finding.ignored is not None:
+            why = redact(finding.ignored.reason or _("no reason given"))
+            text = _("ignored ({reason}): {message}", reason=why, message=finding.message)
+            yield from paragraph(f"{finding.code} {text}", INDENT, DEEPER)
+        elif finding.caused_by is not None:
+            text = _("{code}: an echo of {cause}", code=finding.code, cause=finding.caused_by)
+            yield from paragraph(text, INDENT, DEEPER)
+        else:
+            yield INDENT + f"{severity} {printable(finding.code)}"
+            yield from paragraph(finding.message, DEEPER, DEEPER)
+            yield from (f"{DEEPER}- {printable(line)}" for line in finding.evidence)
+            for echo in self._echoes.pop(finding.code, []):
+                text = _("echo {code}: {message}", code=echo.code, message=echo.message)
+                yield DEEPER + printable(text)
+            if finding.fix is not None:
+                yield from fix_lines(finding.fix, DEEPER)
+
+
+def facts_text(facts: Any) -> str:
+    """What a check saw, a mapping, its keys as they are in JSON: `bytes 23.5 GiB; models Ascend910B3`."""
+    return "; ".join(f"{key} {_value(key, value)}" for key, value in facts.items())
+
+
+def _value(key: str, value: object) -> str:
+    if isinstance(value, Mapping):
+        return f"({facts_text(value)})" if value else _("none")
+    if isinstance(value, (list, tuple)):
+        return ", ".join(_value(key, item) for item in value) or _("none")
+    if isinstance(value, bool):
+        return _("yes") if value else _("no")
+    if isinstance(value, int) and key.rpartition("_")[2] in _IN_BYTES:
+        return size_text(value)
+    return _("none") if value in (None, "") else str(value)
+
+
+def _colour(row: Result) -> str:
+    """Red is for what decides; a row with nothing worse than a warning is yellow."""
+    if row.status is Status.PROBLEM and not any(
+        finding.counts and finding.weight is Severity.ERROR for finding in row.findings
+    ):
+        return OPEN
+    return COLOURS.get(row.status, OPEN)

@@ -13,7 +13,7 @@ from npudoctor.core.messages import _
 from npudoctor.core.redact.redact import redact, redact_lines, redact_value
 from npudoctor.fixing.history import FINISHED, INTERRUPTED, KILLED, RUNNING, UNKNOWN, FixRun, StepRecord
 from npudoctor.render.columns import pad, paragraph, shortened, width
-from npudoctor.render.fix_text import DEEPER, INDENT, status_words
+from npudoctor.render.fix import DEEPER, INDENT, status_words
 from npudoctor.render.printable import printable
 
 SCHEMA = "npudoctor.history/1"

@@ -10,7 +10,7 @@ from npudoctor.core import messages
 from npudoctor.core.messages import _
 from npudoctor.registry.collector import LoadedChecks
 from npudoctor.render.printable import printable
-from npudoctor.render.rows import severity_words
+from npudoctor.render.style import severity_words
 
 SCHEMA = "npudoctor.list/1"
 

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from npudoctor.core.messages import _, ngettext
-from npudoctor.core.model import Finding, Report, Severity
-from npudoctor.render.columns import paragraph
+from npudoctor.core.model import Finding, Fix, Report, Risk, Severity
+from npudoctor.core.redact.redact import redact, redact_lines
+from npudoctor.render.columns import beside, paragraph, room, width
 from npudoctor.render.printable import printable
-from npudoctor.render.rows import fix_lines
 from npudoctor.render.style import BOLD, Style, kind_of, signed
 
 INDENT = " " * 4
@@ -87,3 +87,50 @@ class Problems:
         if echoes:
             text = _("this also causes {codes}", codes=_(", ").join(dict.fromkeys(echoes)))
             yield from paragraph(text, INDENT, INDENT)
+
+
+def fix_lines(fix: Fix, indent: str, most: int = 0, prose: int = 0) -> Iterator[str]:
+    """The remedy's title with its conditions, and its lines exactly as they are typed: never broken.
+
+    Without lines the title says it all: nothing is announced, and there are no conditions of typing it.
+    `most`: only so many lines, and how many are left, a single one beside its title; 0 for all.
+    `prose`: the same for a title without lines.
+    """
+    if fix.container and not fix.commands:
+        # Words of `docker run` are copied, so they are never broken.
+        yield from paragraph(_("ask whoever starts the container to add:"), indent, indent)
+        yield f"{indent}  {printable(redact(' '.join(fix.container)))}"
+        return
+    if not fix.commands:
+        lines = paragraph(redact(fix.title), indent, indent)
+        yield from lines[: prose or None]
+        if prose and len(lines) > prose:
+            yield indent + _("... (-v shows all of it)")
+        return
+    title = _("{title} ({notes}):", title=redact(fix.title), notes=fix_notes(fix))
+    commands = [printable(command) for command in redact_lines(fix.commands)]
+    line = indent + beside(printable(title), commands[0])
+    if most and len(commands) == 1 and width(line) <= room():
+        yield line
+        return
+    yield from paragraph(title, indent, indent)
+    shown = commands if not most or len(commands) <= most else commands[: most - 1]
+    yield from (f"{indent}  {command}" for command in shown)
+    left = len(commands) - len(shown)
+    if left:
+        text = ngettext("and {count} more line (-v shows it)", "and {count} more lines (-v shows them)", left)
+        if not shown:
+            text = ngettext("{count} line (-v shows it)", "{count} lines (-v shows them)", left)
+        yield f"{indent}  # " + text.format(count=left)
+
+
+def fix_notes(fix: Fix) -> str:
+    """Under which conditions its lines are typed."""
+    notes = {
+        Risk.SAFE: _("safe"),
+        Risk.CAUTION: _("with care"),
+        Risk.MANUAL: _("by hand"),
+    }[fix.risk]
+    if fix.needs_root:
+        notes = _("{risk}, as root", risk=notes)
+    return _("{risk}, not proven", risk=notes) if fix.unproven else notes

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
-from npudoctor.core.model import Severity
+from npudoctor.core.model import Severity, Status
 from npudoctor.render.columns import beside, paragraph
 
 BOLD, DIM, RED, GREEN, YELLOW, CYAN = "1", "2", "31", "32", "33", "36"
@@ -69,3 +69,21 @@ def _headed(sign: str, kind: str, text: str, style: Style) -> Iterator[str]:
 def kind_of(severity: Severity) -> str:
     """The kind of a line about a finding of this severity."""
     return {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "info"}[severity]
+
+
+def status_words() -> dict[Status, str]:
+    """How each ending is called."""
+    return {
+        Status.OK: _("ok"),
+        Status.PROBLEM: _("problem"),
+        Status.SKIPPED: _("skipped"),
+        Status.UNKNOWN: _("unknown"),
+        Status.TIMEOUT: _("timeout"),
+        Status.CRASHED: _("crashed"),
+        Status.BROKEN: _("not loaded"),
+    }
+
+
+def severity_words() -> dict[Severity, str]:
+    """How each severity is called."""
+    return {Severity.ERROR: _("error"), Severity.WARNING: _("warning"), Severity.INFO: _("info")}

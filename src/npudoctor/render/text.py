@@ -11,7 +11,6 @@ from npudoctor.core.model import Report, Severity, Status, Verdict
 from npudoctor.render.brief import brief_lines
 from npudoctor.render.columns import paragraph, room, width
 from npudoctor.render.combined import can_fix, combined_lines
-from npudoctor.render.full import full_lines
 from npudoctor.render.printable import printable
 from npudoctor.render.problems import Problems
 from npudoctor.render.style import PLAIN, Style
@@ -38,6 +37,8 @@ def report_text(
     closing = list(verdict_lines(report, style, whole=not notes))
     together = combined_lines(report, _healing(report)[0], _environment(report))
     if verbose:
+        from npudoctor.render.full import full_lines
+
         lines = [*full_lines(report, style, subjects, everything=verbose > 1), *together, *closing]
     else:
         lines = brief_lines(report, style, closing, notes=notes, together=together)
@@ -54,20 +55,9 @@ def verdict_lines(report: Report, style: Style, *, whole: bool = False) -> Itera
         Verdict.NOT_READY: (_("NOT READY"), "error"),
         Verdict.UNDETERMINED: (_("UNDETERMINED"), "open"),
     }[report.verdict]
-    if report.verdict is Verdict.NOT_READY and not report.counts["errors"]:
-        kind = "warning"
-    told = _count_findings(report) or (_without_framework(report) if whole else "")
-    head = _("{verdict}: {text}", verdict=word, text=told) if told else word
-    following = next_lines(report, whole=whole)
-    lines = [printable(_("; ").join([head, *following]))]
-    if width(lines[0]) > room():
-        lines = [*paragraph(head, "", "  "), *(f"  {printable(line)}" for line in following)]
-    yield lines[0].replace(word, style.painted(kind, word, bold=True), 1)
-    yield from lines[1:]
-
-
-def _count_findings(report: Report) -> str:
     counts = report.counts
+    if report.verdict is Verdict.NOT_READY and not counts["errors"]:
+        kind = "warning"
     parts = []
     if counts["errors"]:
         parts.append(ngettext("{count} error", "{count} errors", counts["errors"], count=counts["errors"]))
@@ -78,7 +68,14 @@ def _count_findings(report: Report) -> str:
     if report.verdict is Verdict.UNDETERMINED:
         # The report's one line without the verdict, which stands before it already.
         parts.append(re.split(": |：", report.msg, maxsplit=1)[-1])
-    return _(", ").join(parts)
+    text = _(", ").join(parts) or (_without_framework(report) if whole else "")
+    head = _("{verdict}: {text}", verdict=word, text=text) if text else word
+    following = next_lines(report, whole=whole)
+    lines = [printable(_("; ").join([head, *following]))]
+    if width(lines[0]) > room():
+        lines = [*paragraph(head, "", "  "), *(f"  {printable(line)}" for line in following)]
+    yield lines[0].replace(word, style.painted(kind, word, bold=True), 1)
+    yield from lines[1:]
 
 
 def _without_framework(report: Report) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Callable, Optional
 
-from npudoctor.checking.check import Check, CheckOutput, Crashed, NoAnswer, NotLoaded, Skip
+from npudoctor.checking.check import Check, CheckOutput, Ended, Skip
 from npudoctor.checking.needs import needs_interpreter, why_not_applicable
 from npudoctor.checking.validation import validate
 from npudoctor.core.messages import _, strerror
@@ -29,12 +29,12 @@ class CheckRun:
     """What a check has yielded so far, and, once it has ended, how. Times are on the steady clock.
 
     Its `timeout` runs from its turn on, what it needs included; nothing is waited for after `until`.
-    `ask` is given when the answer must be there.
+    `ask`: how it is asked where it runs in a process of its own; it is given when the answer must be there.
     """
 
-    def __init__(self, check: Check, ask: AskUntil, timeout: float, until: float) -> None:
-        self.check, self.until = check, until
-        self._ask, self._timeout = ask, timeout
+    def __init__(self, check: Check, ask: Optional[AskUntil], timeout: float, until: float) -> None:
+        self.check, self.timeout, self.until = check, timeout, until
+        self._ask = ask
         self.started: Optional[float] = None
         self.answers: list[CheckOutput] = []
         self.done = threading.Event()
@@ -52,24 +52,7 @@ class CheckRun:
     @property
     def by(self) -> float:
         """When its time is over."""
-        return self.until if self.started is None else min(self.started + self._timeout, self.until)
-
-    def fits(self, host: Host) -> bool:
-        """Whether what it needs is here; if not, it has ended as skipped."""
-        try:
-            why = why_not_applicable(self.check.needs, host)
-        except MemoryError:
-            self.end(
-                Status.UNKNOWN,
-                _("out of memory: the limit (ulimit -v, or the container) is too low"),
-            )
-            return False
-        except Exception as error:
-            self.end(Status.CRASHED, f"{type(error).__name__}: {_text(error)}".removesuffix(": "))
-            return False
-        if why is not None:
-            self.end(Status.SKIPPED, why)
-        return why is None
+        return self.until if self.started is None else min(self.started + self.timeout, self.until)
 
     def take_turn(self, host: Host) -> None:
         """Run it now, in this thread: its time begins. Nothing happens once the whole run is over."""
@@ -77,10 +60,12 @@ class CheckRun:
         if now >= self.until:
             return
         self.started = now
-        if not self.fits(host):
-            return
         try:  # every way it may end is a status
-            for answer in self._ask(self.by):
+            why = why_not_applicable(self.check.needs, host)
+            if why is not None:
+                self.end(Status.SKIPPED, why)
+                return
+            for answer in self._ask(self.by) if self._ask else self.check.ask(host):
                 self.answers.append(validate(self.check, answer))
             self.end(Status.OK)
         except Skip as skip:
@@ -89,12 +74,8 @@ class CheckRun:
             self.end(Status.SKIPPED, _("an image is not running"))
         except CannotTell as unknown:
             self.end(Status.UNKNOWN, _text(unknown), bool(unknown.advisory))
-        except NoAnswer:
-            self.end(Status.TIMEOUT, _("no answer in time; its process was killed"))
-        except NotLoaded as broken:
-            self.end(Status.BROKEN, _text(broken))
-        except Crashed as crash:
-            self.end(Status.CRASHED, _text(crash))
+        except Ended as ended:
+            self.end(ended.status, _text(ended))
         except MemoryError:  # under `ulimit -v`, or in a small container
             self.end(
                 Status.UNKNOWN,

@@ -34,7 +34,17 @@ class Description:
     def _describe(self) -> None:
         # What fails here is asked by checks too, which say so in a row of theirs.
         with contextlib.suppress(Exception):
-            self._machine = describe_host(self._host)
+            system = self._host.system
+            self._machine = HostFacts(  # what cannot be read is left null
+                name=system.name,
+                boot_id=system.boot_id(),
+                machine=system.machine,
+                system=system.kernel,
+                release=system.release,
+                distribution=system.distribution(),
+                container=system.container(),
+                user=self._host.identity.user,
+            )
         with contextlib.suppress(Exception):
             self._target = describe_target(self._host)
         self._done.set()
@@ -45,21 +55,6 @@ class Description:
         if self._begun.is_set():
             wait(self._done, until + GRACE)
         return self._machine or minimal_host(self._host), self._target or minimal_target(self._host)
-
-
-def describe_host(host: Host) -> HostFacts:
-    """The machine, as a report names it; what cannot be read is left null."""
-    system = host.system
-    return HostFacts(
-        name=system.name,
-        boot_id=system.boot_id(),
-        machine=system.machine,
-        system=system.kernel,
-        release=system.release,
-        distribution=system.distribution(),
-        container=system.container(),
-        user=host.identity.user,
-    )
 
 
 def describe_target(host: Host) -> Target:

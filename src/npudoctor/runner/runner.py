@@ -17,7 +17,7 @@ from npudoctor.core.threads import GRACE, wait
 from npudoctor.host import Host
 from npudoctor.registry.collector import LoadedChecks
 from npudoctor.runner import verdict
-from npudoctor.runner.check_run import AskUntil, CheckRun, Workers
+from npudoctor.runner.check_run import CheckRun, Workers
 from npudoctor.runner.description import Description
 from npudoctor.runner.verdict import one_line
 
@@ -43,10 +43,6 @@ class Settings:
     explain: Optional[Callable[[Sequence[Result]], Sequence[Result]]] = None
     watch: Optional[Callable[[Sequence[CheckRun], Host], AbstractContextManager[object]]] = None
 
-    def timeout_of(self, check: Check) -> float:
-        """How long a check may take: one that runs the frameworks has a deadline for each of them."""
-        return self.deadline if check.group == DEEP else self.timeout
-
 
 def run(loaded: LoadedChecks, host: Host, settings: Settings, until: Optional[float] = None) -> Report:
     """Ask the selected checks of this host and judge the answers. Start it before any other thread.
@@ -69,8 +65,11 @@ def run(loaded: LoadedChecks, host: Host, settings: Settings, until: Optional[fl
     broken = (row for row in loaded.broken if not named or named & {row.check, row.group})
     rows += [replace(row, reason=row.reason and redact(row.reason)) for row in broken]
     # An ignored finding is no cause: what it would have explained counts again.
-    rows = verdict.ignore(rows, settings.ignore)
-    rows = verdict.fold(settings.explain(rows) if settings.explain else rows)
+    if settings.ignore:
+        rows = verdict.ignore(rows, settings.ignore)
+    if settings.explain and any(row.group == DEEP and row.findings for row in rows):
+        rows = list(settings.explain(rows))
+    rows = verdict.fold(rows)
     decided, status = verdict.judge(rows, settings.fail_on)
     return Report(
         version=__version__,
@@ -98,19 +97,21 @@ def start_runs(
         selected = [check for check in selected if check.id != LIKE]
     reasons = {check.id: _not_asked(check, settings) for check in selected}
     # All children are forked before any thread starts.
-    ask_of = {
-        check.id: loaded.foreign[check.id](host) if check.id in loaded.foreign else _plain(check, host)
+    foreign = {
+        check.id: loaded.foreign[check.id](host)
         for check in selected
-        if reasons[check.id] is None
+        if reasons[check.id] is None and check.id in loaded.foreign
     }
     rows: list[Union[Result, CheckRun]] = []
     for check in selected:
-        if check.id in ask_of:
-            # A foreign check looks for what it needs in its own process.
-            mine = replace(check, needs=()) if check.id in loaded.foreign else check
-            rows.append(CheckRun(mine, ask_of[check.id], settings.timeout_of(check), until))
-        else:
+        if reasons[check.id] is not None:
             rows.append(_row(check, Status.SKIPPED, reason=reasons[check.id]))
+            continue
+        if check.id in foreign:  # it looks for what it needs in its own process
+            check = replace(check, needs=())
+        # One that runs the frameworks has a deadline for each of them.
+        timeout = settings.deadline if check.group == DEEP else settings.timeout
+        rows.append(CheckRun(check, foreign.get(check.id), timeout, until))
     return rows
 
 
@@ -128,7 +129,7 @@ def collect_rows(begun: Sequence[Union[Result, CheckRun]], settings: Settings, u
             text = _("the deadline was reached before it was started")
             rows.append(_row(run.check, Status.TIMEOUT, reason=text))
         else:
-            which = settings.timeout_of(run.check) if run.by < until else settings.deadline
+            which = run.timeout if run.by < until else settings.deadline
             text = _("no result within {seconds:g} s; it was abandoned", seconds=which)
             rows.append(_row(run.check, Status.TIMEOUT, run, reason=text))
     return rows
@@ -146,10 +147,6 @@ def _not_asked(check: Check, settings: Settings) -> Optional[str]:
     if settings.profile == "quick" and not check.quick and check.group != DEEP:
         return _("not in the profile quick")
     return None
-
-
-def _plain(check: Check, host: Host) -> AskUntil:
-    return lambda until: check.ask(host)
 
 
 def _row(

@@ -15,18 +15,18 @@ EXIT = {Verdict.READY: 0, Verdict.NOT_READY: 1, Verdict.UNDETERMINED: 2}
 
 def ignore(rows: Sequence[Result], ignored: Mapping[str, Optional[str]]) -> list[Result]:
     """The rows with the findings marked, and the rows made unneeded, that the user chose to ignore."""
-    return [_ignore_in(row, ignored) for row in rows] if ignored else list(rows)
-
-
-def _ignore_in(row: Result, ignored: Mapping[str, Optional[str]]) -> Result:
-    findings = []
-    for finding in row.findings:
-        for name in (finding.code, row.check):
-            if name in ignored:
-                finding = replace(finding, ignored=Ignored(ignored[name]))
-                break
-        findings.append(finding)
-    return replace(row, findings=tuple(findings), needed=row.needed and row.check not in ignored)
+    marked = []
+    for row in rows:
+        findings = []
+        for finding in row.findings:
+            for name in (finding.code, row.check):
+                if name in ignored:
+                    finding = replace(finding, ignored=Ignored(ignored[name]))
+                    break
+            findings.append(finding)
+        needed = row.needed and row.check not in ignored
+        marked.append(replace(row, findings=tuple(findings), needed=needed))
+    return marked
 
 
 def fold(rows: Sequence[Result]) -> list[Result]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Optional
+from typing import NamedTuple, Optional
 
 from npudoctor.cli.arguments.paths import script
 from npudoctor.cli.config import UsageError
 from npudoctor.cli.terminal.output import complain
-from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.host import CannotTell
 from npudoctor.host.fs.files import Files
@@ -18,8 +17,7 @@ from npudoctor.host.process.examined_variables import after_script, is_roots, of
 LONGEST_PID = 10  # digits
 
 
-@dataclass(frozen=True)
-class Examined:
+class Examined(NamedTuple):
     """The variables to judge. `pid`: whose they are, 0 for nobody's. `foreign`: set by somebody whom the
     user of this run need not trust, so that nothing is run with them."""
 
@@ -63,9 +61,8 @@ def examined_variables(
 LONGEST = 10  # digits of a job id, and of a task's number in an array
 
 
-def owner(flags: Mapping[str, object]) -> Optional[str]:
+def user_named(value: object) -> Optional[str]:
     """The user of --user, by name or number; UsageError for an unknown user."""
-    value = flags.get("user")
     if value is None:
         return None
     from npudoctor.host.users.identity import user_id
@@ -76,9 +73,8 @@ def owner(flags: Mapping[str, object]) -> Optional[str]:
     return name
 
 
-def job(flags: Mapping[str, object]) -> Optional[str]:
+def job_named(value: object) -> Optional[str]:
     """The Slurm job of --job: a number, or JOB_TASK of an array; UsageError for anything else."""
-    value = flags.get("job")
     if value is None:
         return None
     number, underline, task = str(value).partition("_")

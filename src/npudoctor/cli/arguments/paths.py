@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Callable, Optional, TypeVar
 
 from npudoctor.cli.config import Config, UsageError, absolute
-from npudoctor.core import way
 from npudoctor.core.messages import _
 from npudoctor.host import CannotTell
 from npudoctor.host.fs.files import Entry, Files
@@ -15,11 +14,9 @@ from npudoctor.host.fs.files import Entry, Files
 T = TypeVar("T")
 
 
-def image(value: object, files: Files) -> Optional[str]:
+def image(value: str, files: Files) -> Optional[str]:
     """The directory of --root, without links."""
-    if value is None:
-        return None
-    path = absolute(str(value), "--root")
+    path = absolute(value, "--root")
     real = _ask("--root", lambda: files.real(path))
     entry = _existing("--root", path, files)
     if not entry.is_dir:
@@ -27,12 +24,9 @@ def image(value: object, files: Files) -> Optional[str]:
     return real
 
 
-def program(config: Config, files: Files, root: Optional[str]) -> Optional[str]:
+def program(config: Config, files: Files, root: Optional[str]) -> str:
     """The interpreter that was named, as a path inside the root; links are kept, a venv is one."""
-    value = config["python"]
-    if value is None:
-        return None
-    option = config.origin["python"]
+    value, option = config["python"], config.origin["python"]
     path = absolute(value, option) if root is None else os.path.join("/", value)
     # A link that leads nowhere is what a check must speak of.
     if not _ask(option, lambda: files.stat(path) is None and files.lstat(path) is not None):
@@ -65,10 +59,10 @@ def writable(value: Optional[str], files: Files, option: str = "--output") -> Op
 
     What is a pipe or a device is named without links, a descriptor of ours as /proc/self/fd/N.
     """
-    from npudoctor.cli.terminal.destinations import own_descriptor, resolve_target
-
     if value is None or value == "-":
         return None
+    from npudoctor.cli.terminal.destinations import own_descriptor, resolve_target
+
     path = absolute(value, option)
     _ask(option, lambda: files.stat(os.path.dirname(path)))  # before we touch it: it may never answer
     number = own_descriptor(path, option)
@@ -92,6 +86,7 @@ def format_for(
 
 def _try(real: str, path: str, option: str) -> None:
     """UsageError where no file can be created in its folder, or it does not answer: it may be frozen."""
+    from npudoctor.core import way
     from npudoctor.core.forked import PATIENCE, Late, ask
 
     try:

@@ -26,25 +26,11 @@ def read_line(argv: Sequence[str], file: str = FILE) -> Optional[tuple[Callable[
         return None
     length = 1 if argv and argv[0] in table else 2
     row = table.get(" ".join(argv[:length]))
-    given = None if row is None else _given(row, argv[length:])
-    if row is None or given is None:
+    if row is None:
         return None
-    module, name = row["function"]
-    function = getattr(import_module(module), name)
-    code = function.__code__
-    names = code.co_varnames[1 : code.co_argcount]
-    defaults = function.__defaults__ or ()
-    parameters = dict(zip(names[len(names) - len(defaults) :], defaults))
-    parameters.update(given)
-    # Neither when a required one is missing, nor when the sources are newer than the table.
-    return (function, parameters) if parameters.keys() == {*names, "color"} else None
-
-
-def _given(row: dict[str, Any], line: Sequence[str]) -> Optional[dict[str, Any]]:
-    """What the words after a command's name say; None where they are not plain."""
     given: dict[str, Any] = {"color": None}
     positional: list[str] = []
-    words = iter(line)
+    words = iter(argv[length:])
     for word in words:
         if word == "--":
             positional += words
@@ -58,7 +44,17 @@ def _given(row: dict[str, Any], line: Sequence[str]) -> Optional[dict[str, Any]]
         if positional:
             given[parameter] = positional if takes_all else positional.pop(0)
             positional = [] if takes_all else positional
-    return None if positional else given
+    if positional:
+        return None
+    module, name = row["function"]
+    function = getattr(import_module(module), name)
+    code = function.__code__
+    names = code.co_varnames[1 : code.co_argcount]
+    defaults = function.__defaults__ or ()
+    parameters = dict(zip(names[len(names) - len(defaults) :], defaults))
+    parameters.update(given)
+    # Neither when a required one is missing, nor when the sources are newer than the table.
+    return (function, parameters) if parameters.keys() == {*names, "color"} else None
 
 
 def _take_option(

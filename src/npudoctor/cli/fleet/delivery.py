@@ -107,7 +107,7 @@ class Delivery:
         if wish.format == "jsonl":
             return "".join(json.dumps(document) + "\n" for document in self._documents())
         if wish.format == "json":
-            from npudoctor.render.fleet_json import fleet_object
+            from npudoctor.render.fleet.document import fleet_object
             from npudoctor.render.json_text import json_text
 
             stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._started))
@@ -165,12 +165,12 @@ def _kept(item: Item) -> tuple[Optional[str], dict[str, Any]]:
 
 def _rendered(fleet: Fleet, wish: Wish) -> str:
     if wish.format == "html":
-        from npudoctor.render.fleet_html import fleet_html
+        from npudoctor.render.fleet.html import fleet_html
 
         return fleet_html(fleet, time.strftime("%Y-%m-%d %H:%M:%S %z"))
     if wish.format == "text":
         from npudoctor.cli.terminal.reports import style_for
-        from npudoctor.render.fleet_text import fleet_text
+        from npudoctor.render.fleet.text import fleet_text
 
         return fleet_text(fleet, style_for(wish.target))
     from npudoctor.render import exports

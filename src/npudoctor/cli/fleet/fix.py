@@ -88,7 +88,7 @@ class _Run:
 
     def agreed(self) -> bool:
         """Ask the person at the terminal, with all lines in view; no when nobody is there."""
-        from npudoctor.render.fleet_fix import fleet_fix_text
+        from npudoctor.render.fleet.fixes import fleet_fix_text
 
         if not sys.stdin or not sys.stdin.isatty():
             return False
@@ -100,7 +100,7 @@ class _Run:
     def deliver(self) -> int:
         """Write the result; the exit status says whether something is left."""
         from npudoctor.cli.terminal.reports import deliver
-        from npudoctor.render.fleet_fix import fleet_fix_object, fleet_fix_text
+        from npudoctor.render.fleet.fixes import fleet_fix_object, fleet_fix_text
 
         fleet = self.fleet
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._started))

@@ -50,7 +50,7 @@ def pairs(
     from npudoctor.cli.terminal.reports import deliver
     from npudoctor.fleet.meeting import Meeting
     from npudoctor.fleet.pairs import judge
-    from npudoctor.render.fleet_pairs import pairs_object, pairs_text
+    from npudoctor.render.fleet.pairs import pairs_object, pairs_text
 
     settings = load_settings({"format": format, "lang": lang, "config": config}, caller)
     asking = a.asking_of({**caller.parameters, "fanout": None, "tree": None}, caller)

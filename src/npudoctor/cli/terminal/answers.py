@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def show(items: Sequence[Item]) -> None:
     """The whole plan."""
     from npudoctor.cli.terminal.reports import style_at
-    from npudoctor.render.fix_text import plan_text
+    from npudoctor.render.fix import plan_text
 
     sys.stderr.write(plan_text(items, style_at(2)))
     sys.stderr.flush()
@@ -24,7 +24,7 @@ def show(items: Sequence[Item]) -> None:
 
 def confirm(item: Item) -> Optional[bool]:
     """Ask the person at the terminal, with the lines in view; the default is no. None: nobody is there."""
-    from npudoctor.render.fix_text import what_runs
+    from npudoctor.render.fix import what_runs
     from npudoctor.render.printable import printable
 
     if not sys.stdin or not sys.stdin.isatty():
@@ -39,7 +39,6 @@ def confirm(item: Item) -> Optional[bool]:
 def deliver_fix(report: FixReport, format: str) -> None:
     """Write what became of everything."""
     from npudoctor.cli.terminal.reports import deliver, style_for
-    from npudoctor.render.fix_json import fix_object
-    from npudoctor.render.fix_text import fix_text
+    from npudoctor.render.fix import fix_object, fix_text
 
     deliver(format, lambda: fix_object(report), lambda: fix_text(report, style_for(None)))

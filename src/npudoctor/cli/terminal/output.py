@@ -6,9 +6,8 @@ import contextlib
 import os
 import sys
 from collections.abc import Mapping
-from typing import Callable, Optional
+from typing import Callable
 
-from npudoctor.core import way
 from npudoctor.core.descriptors import open_null, ready
 from npudoctor.core.messages import _, strerror
 from npudoctor.core.redact.redact import redact
@@ -83,17 +82,6 @@ def result_descriptor() -> int:
     return _result
 
 
-def columns(variables: Mapping[str, str], terminal: Optional[int]) -> Optional[int]:
-    """How wide the reader's lines are: COLUMNS, else as wide as the terminal, where there is one."""
-    told = variables.get("COLUMNS", "")
-    if told.isascii() and told.isdigit() and 0 < len(told) < 5 and int(told):
-        return int(told)
-    try:
-        return None if terminal is None else os.get_terminal_size(terminal).columns or None
-    except OSError:
-        return None
-
-
 def shows_symbols(variables: Mapping[str, str]) -> bool:
     """Whether the terminal's locale has more than ASCII. In the C locale Python says UTF-8 all the same, and
     sets LC_CTYPE itself."""
@@ -122,6 +110,8 @@ def save(path: str, text: str, errors: str = "backslashreplace", mode: int = 0o6
 
     `mode`: of a file that is put there.
     """
+    from npudoctor.core import way
+
     content = text.encode("utf-8", errors)
     own = path.rpartition("/proc/self/fd/")[2]
     try:
@@ -147,6 +137,8 @@ def write_in_child(work: Callable[[], None], path: str) -> None:
 
 
 def _save(path: str, content: bytes, mode: int) -> None:
+    from npudoctor.core import way
+
     stream = way.open_stream(path)
     if stream is None:
         way.write(path, content, mode)

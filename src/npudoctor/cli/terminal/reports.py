@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -25,13 +26,9 @@ def deliver(
     if format == "json":
         from npudoctor.render.json_text import json_text
 
-        content, encoding = json_text(document()), "utf-8"
+        _put(json_text(document()), "utf-8", target)
     else:
-        content, encoding = text(), output.terminal_encoding()
-    if target is None:
-        output.emit(content, encoding)
-    else:
-        output.save(target, content)
+        _put(text(), output.terminal_encoding(), target)
 
 
 def deliver_report(
@@ -46,19 +43,24 @@ def deliver_report(
 ) -> None:
     """Write the report of `check`; `verbose`, `notes` and `subjects` as in report_text."""
 
-    def document() -> object:
-        from npudoctor.render.report_json import report_object
+    if format == "json":
+        from npudoctor.render.report_json import report_json
 
-        return report_object(report)
+        _put(report_json(report), "utf-8", target)
+        return
+    from npudoctor.render.text import report_text
 
-    def text() -> str:
-        from npudoctor.render.text import report_text
+    text = report_text(
+        report, verbose=verbose, quiet=quiet, style=style_for(target), notes=notes, subjects=subjects
+    )
+    _put(text, output.terminal_encoding(), target)
 
-        return report_text(
-            report, verbose=verbose, quiet=quiet, style=style_for(target), notes=notes, subjects=subjects
-        )
 
-    deliver(format, document, text, target)
+def _put(content: str, encoding: str, target: Optional[str]) -> None:
+    if target is None:
+        output.emit(content, encoding)
+    else:
+        output.save(target, content)
 
 
 def style_for(target: Optional[str]) -> Style:
@@ -66,11 +68,9 @@ def style_for(target: Optional[str]) -> Style:
     return style_at(None if target is not None else output.result_descriptor())
 
 
-def choose_color(value: Optional[str]) -> None:
-    """Heed --color from now on; None leaves it as it is, UsageError for what is no choice."""
+def choose_color(value: str) -> None:
+    """Heed --color from now on; UsageError for what is no choice."""
     global _color
-    if value is None:
-        return
     if value not in COLORS:
         from npudoctor.cli.config import UsageError, not_one_of
 
@@ -108,7 +108,14 @@ def style_at(descriptor: Optional[int]) -> Style:
     from npudoctor.render.style import PLAIN, Style
 
     shown = descriptor is not None and os.isatty(descriptor)
-    set_room(output.columns(os.environ, descriptor if shown else None) or WIDTH)
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isascii() and columns.isdigit() and 0 < len(columns) < 5 and int(columns):
+        set_room(int(columns))
+    else:
+        size = None
+        with contextlib.suppress(OSError):
+            size = os.get_terminal_size(descriptor).columns if shown and descriptor is not None else None
+        set_room(size or WIDTH)
     if descriptor is None and _color != "always":  # no variable was meant for a file
         return PLAIN
     if not wants_color(os.environ, shown):

@@ -31,7 +31,7 @@ def families_of(text: str) -> Families:
 
     return Families(
         names=prefilter.holds_name(lowered) or holds(prefilter.ALONE, prefilter.SPOKEN, prefilter.SHORT),
-        near=prefilter.holds_near(lowered) or holds(prefilter.SPOKEN),
+        near=holds(prefilter.NEAR, prefilter.SPOKEN),
         shapes=holds(tuple(prefilter.SHAPES)),
         programs=holds(tuple(prefilter.PROGRAMS), _COMMANDS) or prefilter.holds_brief(lowered),
         headers=holds(_HEADERS),

@@ -29,7 +29,7 @@ _MARKS = (
     *("%3d", "%3a", "%253"),
 )
 # With these even a blank announces, if what follows is no word: "token Zx9k".
-_NEAR = (
+NEAR = (
     "pass",
     "pwd",
     "secret",
@@ -76,7 +76,7 @@ SHORT = tuple(
     f"{name}{mark}" for name in ("ak", "sk", "pat", "sid") for mark in ("=", ":", '"', "'", " =", " :")
 )
 _SHORT_TEXT = 200  # characters
-_TRIGGERS = (*ALONE, *SPOKEN, *SHAPES, *PROGRAMS, *SHORT)
+_TRIGGERS = (*NEAR, *ALONE, *SPOKEN, *SHAPES, *PROGRAMS, *SHORT)
 
 
 def may_hold_secret(text: str) -> bool:
@@ -92,12 +92,7 @@ def _holds_trigger(text: str) -> bool:
         from npudoctor.core.redact.escapes import unescape
 
         lowered = f"{lowered}\n{unescape(lowered)[0]}"
-    return (
-        holds_name(lowered)
-        or any(word in lowered for word in _TRIGGERS)
-        or holds_brief(lowered)
-        or holds_near(lowered)
-    )
+    return holds_name(lowered) or any(word in lowered for word in _TRIGGERS) or holds_brief(lowered)
 
 
 def holds_name(lowered: str) -> bool:
@@ -108,7 +103,3 @@ def holds_name(lowered: str) -> bool:
 
 def holds_brief(lowered: str) -> bool:
     return any(name in lowered for name in _BRIEF) and any(mark in lowered for mark in _OPTION)
-
-
-def holds_near(lowered: str) -> bool:
-    return any(name in lowered for name in _NEAR)

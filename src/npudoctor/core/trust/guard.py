@@ -46,7 +46,6 @@ def secure(folders: "Iterable[str]") -> None:
 
         messages.activate(messages.language_of(os.environ))
         guard = _Guard()
-        guard.judge_loaded()
         guard.judge_start()
         left_out[:] = [path for path in sys.path if not guard.counts(path)]
         sys.path[:] = [path for path in sys.path if path not in left_out]
@@ -84,8 +83,10 @@ class _Guard:
                 return spec
         return None
 
-    def judge_loaded(self) -> None:
-        """Untrusted where what is imported already could be another user's."""
+    def judge_start(self) -> None:
+        """Untrusted where what is imported already could be another user's, or Python itself runs something
+        of another user's when it starts: customisations, and .pth files. Such code can take itself out of
+        what is loaded, but not out of its folder."""
         for name, module in list(sys.modules.items()):
             spec = getattr(module, "__spec__", None)
             file = getattr(module, "__file__", None)
@@ -94,10 +95,6 @@ class _Guard:
                 if why is not None:
                     ours = name.partition(".")[0] in ("npudoctor", "__main__", "os")
                     raise Untrusted(_own_text(why) if ours else _run_text(path, why))
-
-    def judge_start(self) -> None:
-        """Untrusted where Python itself runs something of another user's when it starts: customisations, and
-        .pth files. Such code can take itself out of what is loaded, but not out of its folder."""
         if sys.flags.no_site:
             return
         site: Any = sys.modules["site"]

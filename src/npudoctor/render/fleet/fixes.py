@@ -11,7 +11,7 @@ from npudoctor.fixing.outcome import ActionStatus
 from npudoctor.fleet.fixes import FleetAction, FleetFix
 from npudoctor.fleet.nodes import fold
 from npudoctor.render.columns import paragraph
-from npudoctor.render.fix_text import DEEPER, INDENT, status_words
+from npudoctor.render.fix import DEEPER, INDENT, status_words
 from npudoctor.render.printable import printable
 
 SCHEMA = "npudoctor.fleet-fix/1"

@@ -9,7 +9,7 @@ from npudoctor import __version__
 from npudoctor.fleet.merge import SILENT, STATES, Fleet
 from npudoctor.fleet.nodes import fold
 from npudoctor.fleet.skew import Deviation
-from npudoctor.render.fleet_text import one_line
+from npudoctor.render.fleet.text import one_line
 
 SCHEMA = "npudoctor.fleet/1"
 

@@ -11,8 +11,7 @@ from npudoctor.fixing.outcome import ActionStatus, Outcome
 from npudoctor.fixing.plan import Item, ItemResult
 from npudoctor.fixing.report import fix_report
 from npudoctor.fixing.steps.steps import Command, KnownStep, WriteFile
-from npudoctor.render.fix_json import fix_object
-from npudoctor.render.fix_text import fix_text, plan_text
+from npudoctor.render.fix import fix_object, fix_text, plan_text
 from npudoctor.render.style import Style
 
 ONE, TWO = Command(("one",), ("un", "one")), Command(("two",), ("un", "two"))

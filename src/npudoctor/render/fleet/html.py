@@ -14,8 +14,8 @@ from npudoctor.core.messages import _, language
 from npudoctor.fleet.merge import NOT_READY, READY, SILENT, STATES, UNDETERMINED, Fleet, FleetFinding
 from npudoctor.fleet.nodes import fold
 from npudoctor.fleet.skew import Deviation
-from npudoctor.render.fleet_page import SCRIPT, STYLE
-from npudoctor.render.fleet_text import fix_title, next_lines, one_line, reasons, value_text
+from npudoctor.render.fleet.page import SCRIPT, STYLE
+from npudoctor.render.fleet.text import fix_title, next_lines, one_line, reasons, value_text
 from npudoctor.render.printable import printable
 
 _CELLS = {

@@ -1,10 +1,13 @@
-"""Two snapshots compared, for people: grouped by section, in 80 columns."""
+"""Two snapshots compared: as text for people, and as npudoctor.diff/1, within whose major version keys are
+only ever added."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from typing import Any
 
+from npudoctor import __version__
 from npudoctor.core.messages import _, ngettext
 from npudoctor.core.redact.bundle import helps_support
 from npudoctor.facts.snapshot.compare import Comparison, Difference, Uncompared, only_in
@@ -13,6 +16,8 @@ from npudoctor.facts.snapshot.values import Value
 from npudoctor.render.columns import WIDTH, pad, paragraph, width
 from npudoctor.render.printable import printable
 
+SCHEMA = "npudoctor.diff/1"
+_VERDICTS = {0: "alike", 1: "different", 2: "undetermined"}
 INDENT, DEEPER = "  ", " " * 6
 SHOWN = 2000  # characters of one value
 NAMES = 24  # columns of the names of facts, at most
@@ -142,3 +147,40 @@ def _own(own: Sequence[tuple[str, str]]) -> Iterator[str]:
     text = _("not compared, as each node or shell has its own or the value is hidden ({count}): {names}")
     text = text.format(count=len(names), names=", ".join(names[:OWN] + more))
     yield from paragraph(text, "", INDENT)
+
+
+def diff_object(
+    names: tuple[str, str], sides: tuple[Snapshot, Snapshot], comparison: Comparison
+) -> dict[str, Any]:
+    """The document as plain data."""
+    status = comparison.exit_code
+    return {
+        "schema": SCHEMA,
+        "version": __version__,
+        "verdict": _VERDICTS[status],
+        "exit_code": status,
+        "changed": False,
+        "failed": status != 0,
+        "msg": one_line(comparison),
+        "sides": [
+            {"file": name, "node": side.node or None, "started": side.started or None,
+             "kind": "snapshot" if side.whole else "report"}
+            for name, side in zip(names, sides)
+        ],
+        "counts": {
+            "different": len(comparison.differences),
+            "alike": comparison.alike,
+            "uncompared": len(comparison.uncompared),
+            "own": len(comparison.own),
+        },
+        "differences": [
+            {"section": one.section, "fact": one.fact, "kind": one.kind, "values": [one.first, one.second]}
+            for one in comparison.differences
+        ],
+        "uncompared": [
+            {"section": one.section, "fact": one.fact or None, "side": one.which, "reason": one.reason,
+             "decides": one.decides}
+            for one in comparison.uncompared
+        ],
+        "own": [{"section": section, "fact": fact} for section, fact in comparison.own],
+    }  # fmt: skip

@@ -12,7 +12,7 @@ from tests.support.browser import Browser, find
 
 from npudoctor.fleet.merge import Merger
 from npudoctor.fleet.reading import Found
-from npudoctor.render.fleet_html import fleet_html
+from npudoctor.render.fleet.html import fleet_html
 
 pytestmark = pytest.mark.slow
 

@@ -1,11 +1,13 @@
-"""The plan and the answer of `fix` for people: every line that runs is shown as it runs."""
+"""The plan and the answer of `fix`: for people, who see every line that runs as it runs, and as
+npudoctor.fix/1, within whose major version keys are only ever added."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from npudoctor import __version__
 from npudoctor.core.messages import _
-from npudoctor.core.redact.redact import redact, redact_lines
+from npudoctor.core.redact.redact import redact, redact_lines, redact_value
 from npudoctor.fixing.outcome import ActionStatus
 from npudoctor.fixing.plan import Item, ItemResult
 from npudoctor.fixing.report import FixReport, by_hand
@@ -13,6 +15,7 @@ from npudoctor.render.columns import paragraph, room, width
 from npudoctor.render.printable import printable
 from npudoctor.render.style import PLAIN, Style
 
+SCHEMA = "npudoctor.fix/1"
 INDENT, DEEPER = "  ", "      "
 
 
@@ -131,3 +134,34 @@ def _about(item: Item) -> str:
 
 def _command_lines(commands: Sequence[str]) -> Iterator[str]:
     return (f"{DEEPER}$ {printable(command)}" for command in redact_lines(commands))
+
+
+def fix_object(report: FixReport) -> dict[str, object]:
+    """The JSON object, every key present."""
+    return {
+        "schema": SCHEMA,
+        "version": __version__,
+        "exit_code": report.exit_code,
+        "changed": report.changed,
+        "would_change": report.would_change,
+        "failed": report.failed,
+        "msg": report.msg,
+        "run": report.run,
+        "actions": [_action(done) for done in report.actions],
+    }
+
+
+def _action(done: ItemResult) -> dict[str, object]:
+    finding = done.item.finding
+    shown = {
+        "check": done.item.check,
+        "code": finding.code,
+        "title": finding.fix.title if finding.fix else finding.message,
+        "message": finding.message,
+        "status": done.outcome.status.value,
+        "reason": done.outcome.reason or None,
+        "commands": list(done.item.commands),
+        "undo": list(finding.fix.undo_commands) if finding.fix else [],
+        "undoable": finding.fix is not None and finding.fix.undoable,
+    }
+    return {key: redact_value(value) for key, value in shown.items()}

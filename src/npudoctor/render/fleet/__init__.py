@@ -1,0 +1,1 @@
+"""Reports of many nodes: who is ready, what is wrong where, what differs between them."""
