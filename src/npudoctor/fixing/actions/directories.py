@@ -23,7 +23,7 @@ def open_folder(path: str) -> Iterator[tuple[int, tuple[Parent, ...]]]:
     try:
         yield opened
     finally:
-        walk.__exit__()
+        walk.__exit__(None, None, None)
 
 
 @contextmanager

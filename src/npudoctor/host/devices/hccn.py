@@ -72,17 +72,17 @@ def parse(question: str, text: str) -> dict[str, str]:
         words, colon, value = line.partition(":")
         name = _WORDS[question].get(words.strip().lower())
         value = value.partition(",")[0].strip()
-        if colon and name and value and _sound(name, value):
+        if not (colon and name and value):
+            continue
+        if name in ("link", "health"):
+            is_sound = len(value) < 32 and value.replace(" ", "").isalpha() and value.isascii()
+        elif name == "mtu":
+            is_sound = len(value) < 6 and value.isdecimal() and value.isascii()
+        else:
+            is_sound = all(letter in "0123456789abcdefABCDEF.:" for letter in value)
+        if is_sound:
             values.setdefault(name, value)
     return values
-
-
-def _sound(name: str, value: str) -> bool:
-    if name in ("link", "health"):
-        return len(value) < 32 and value.replace(" ", "").isalpha() and value.isascii()
-    if name == "mtu":
-        return len(value) < 6 and value.isdecimal() and value.isascii()
-    return all(letter in "0123456789abcdefABCDEF.:" for letter in value)
 
 
 def reply_to(question: str, answer: Answer) -> Reply:

@@ -109,7 +109,15 @@ class NpuSmi:
         """Its path: in the system's folders, in the driver's, or on the caller's PATH; None without one."""
         with self._lock:
             if self._program is None:
-                self._program = (self._find(),)
+                program = self._commands.find(NAME)
+                if program is None:
+                    drivers = [f"{folder}/tools/{NAME}" for folder in folders(self._files, "driver")]
+                    others = [f"{folder}/{NAME}" for folder in self._path() if folder.startswith("/")]
+                    runnable = (path for path in (*drivers, *others) if self._runnable(path))
+                    # A driver's folder that is closed to us is not "not found": starting it will say so.
+                    closed = (path for path in drivers if self._runnable(path) is None)
+                    program = next(runnable, None) or next(closed, None)
+                self._program = (program,)
             return self._program[0]
 
     def look(self) -> NpuSmiInfo:
@@ -157,7 +165,13 @@ class NpuSmi:
         """Those at work with the driver that are in state D now. Read each time: a state lasts a moment."""
         now = self._processes()
         for process in now.all().values():
-            if process.state == "D" and (process.name in TALKERS or _has_device(now.open_files(process.pid))):
+            if process.state != "D":
+                continue
+            at_work = process.name in TALKERS
+            if not at_work:
+                opened = now.open_files(process.pid) or ()
+                at_work = any(target.startswith(NODES) for _number, target in opened)
+            if at_work:
                 yield process
 
     def _run(self, arguments: tuple[str, ...], timeout: float) -> Answer:
@@ -169,17 +183,6 @@ class NpuSmi:
         return self._commands.run(
             [name, *arguments], timeout=timeout, limit=OUTPUT, variables=self._environment()
         )
-
-    def _find(self) -> Optional[str]:
-        system = self._commands.find(NAME)
-        if system is not None:
-            return system
-        drivers = [f"{folder}/tools/{NAME}" for folder in folders(self._files, "driver")]
-        others = [f"{folder}/{NAME}" for folder in self._path() if folder.startswith("/")]
-        runnable = (path for path in (*drivers, *others) if self._runnable(path))
-        # A driver's folder that is closed to us is not "not found": starting it will say so.
-        closed = (path for path in drivers if self._runnable(path) is None)
-        return next(runnable, None) or next(closed, None)
 
     def _runnable(self, path: str) -> Optional[bool]:
         """Whether it is a program; None where its folder is closed."""
@@ -195,17 +198,12 @@ class NpuSmi:
         clean = {"PATH": self._commands.path_of(FOLDERS), "LC_ALL": "C"}
         for folder in folders(self._files, "driver"):
             for part in ("lib64/common", "lib64/driver", "lib64"):
-                path = f"{folder}/{part}"
-                if self._is_folder(path) and self._commands.may_load_from(path):
+                path, entry = f"{folder}/{part}", None
+                with suppress(CannotTell):
+                    entry = self._files.stat(path)
+                if entry is not None and entry.is_dir and self._commands.may_load_from(path):
                     libraries.append(path)
         return {**clean, "LD_LIBRARY_PATH": ":".join(libraries)} if libraries else clean
-
-    def _is_folder(self, path: str) -> bool:
-        try:
-            entry = self._files.stat(path)
-        except CannotTell:
-            return False
-        return entry is not None and entry.is_dir
 
 
 def _seen(answer: Answer, asked: int) -> NpuSmiInfo:
@@ -214,10 +212,6 @@ def _seen(answer: Answer, asked: int) -> NpuSmiInfo:
     screen = parse_info(answer.stdout)
     complaint = None if screen else parse_failure(f"{answer.stdout}\n{answer.stderr}")
     return NpuSmiInfo(answer, screen, complaint, asked=asked)
-
-
-def _has_device(files: Optional[list[tuple[int, str]]]) -> bool:
-    return any(target.startswith(NODES) for _number, target in files or ())
 
 
 def side_by_side(questions: Sequence[Callable[[], Answer]]) -> list[Optional[Answer]]:

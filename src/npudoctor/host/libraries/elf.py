@@ -317,20 +317,17 @@ class Elf:
         if HASH in self.tags:
             (count,) = self._unpack("I", self.offset(self.tags[HASH][0]) + 4)
         else:
-            count = self._last_in_gnu_hash() + 1
+            at = self.offset(self.tags[GNU_HASH][0])
+            buckets, count, words, _shift = self._unpack("4I", at)  # those before the first in it, at least
+            at += 16 + words * self.bits // 8
+            firsts = struct.iter_unpack(f"{self.order}I", self.part(at, buckets * 4))
+            last = max((number for (number,) in firsts), default=0)
+            for index in range(last, last + MOST) if last >= count else ():
+                if self._unpack("I", at + (buckets + index - count) * 4)[0] & 1:
+                    count = index + 1
+                    break
         start, texts = self.offset(self.tags[SYMBOLS][0]), self.offset(self.tags.get(TEXTS, [0])[0])
         return start, count * self._row, texts, self.tags.get(TEXTS_SIZE, [0])[0]
-
-    def _last_in_gnu_hash(self) -> int:
-        at = self.offset(self.tags[GNU_HASH][0])
-        buckets, first, words, _shift = self._unpack("4I", at)
-        at += 16 + words * self.bits // 8
-        content = self.part(at, buckets * 4)
-        last = max((number for (number,) in struct.iter_unpack(f"{self.order}I", content)), default=0)
-        for index in range(last, last + MOST) if last >= first else ():
-            if self._unpack("I", at + (buckets + index - first) * 4)[0] & 1:
-                return index
-        return first - 1
 
     def _is_offered(self, index: int, name: bytes) -> bool:
         """Whether the symbol of this number has this name, and is here and no other library's."""

@@ -179,32 +179,25 @@ def _symbols(elf: Elf) -> Symbols:
 
 def needs_of(files: Files, path: str) -> Optional[Needs]:
     """The needs of the file at a path; None where it is no ELF file. CannotTell where it is a damaged one."""
-    from npudoctor.host.libraries.elf import MAGIC, Damaged, Elf
+    from npudoctor.host.libraries import elf as parts
 
     try:
         with files.opened(path) as file:
-            if file.read(0, len(MAGIC)) != MAGIC:
+            if file.read(0, len(parts.MAGIC)) != parts.MAGIC:
                 return None
             entry = files.stat(path)
-            return _needs(Elf(file.read, entry.size if entry else 0, path))
-    except Damaged as error:
+            elf = parts.Elf(file.read, entry.size if entry else 0, path)
+            names: list[str] = []
+            for tag in (parts.NEEDED, parts.AUXILIARY, parts.FILTER, parts.AUDIT, parts.DEPAUDIT):
+                for text in elf.texts(tag):
+                    names += filter(None, text.split(":"))
+            # An empty text is none to the loader; an empty entry of a longer one is the working directory.
+            rpath, runpath = (
+                tuple(entry for text in elf.texts(tag) if text for entry in text.split(":"))
+                for tag in (parts.RPATH, parts.RUNPATH)
+            )
+            return Needs(elf.machine, elf.interpreter(), tuple(names), rpath, runpath)
+    except parts.Damaged as error:
         raise CannotTell(_("the ELF file {path} cannot be parsed: {why}", path=path, why=error)) from error
     except OSError:
         return None  # nothing is there
-
-
-def _needs(elf: Elf) -> Needs:
-    from npudoctor.host.libraries import elf as parts
-
-    named = [
-        name
-        for tag in (parts.NEEDED, parts.AUXILIARY, parts.FILTER, parts.AUDIT, parts.DEPAUDIT)
-        for text in elf.texts(tag)
-        for name in text.split(":")
-    ]
-    # An empty text is none to the loader; an empty entry of a longer one is the working directory.
-    rpath, runpath = (
-        tuple(entry for text in elf.texts(tag) if text for entry in text.split(":"))
-        for tag in (parts.RPATH, parts.RUNPATH)
-    )
-    return Needs(elf.machine, elf.interpreter(), tuple(filter(None, named)), rpath, runpath)

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Callable, Optional
 
 from npudoctor.core.descriptors import open_null
@@ -215,7 +216,10 @@ class Commands:
         if self._may_block(path):
             # execve of a file on a dead mount would hang this process before the child is free of it.
             command.insert(0, "/usr/bin/env")
-        folder = self._working_directory() if here else "/"
+        folder: Optional[str] = "/"
+        # None: the child stays where we are, which this user may not be allowed to enter again.
+        with suppress(OSError):
+            folder = None if here and not self._may_block(os.getcwd()) else "/"
         return self._run(as_asked, command, timeout, limit, environment, folder, group, farewell)
 
     def _environment(self) -> dict[str, str]:
@@ -227,13 +231,6 @@ class Commands:
         if self._as_root and home and not (home.startswith("/") and self._holds_programs(home)):
             del clean["HOME"]  # as under sudo -E: what programs read there would be another user's
         return clean
-
-    def _working_directory(self) -> Optional[str]:
-        """None: the child stays where we are, which this user may not be allowed to enter again."""
-        try:
-            return "/" if self._may_block(os.getcwd()) else None
-        except OSError:
-            return "/"
 
     def _run(
         self,

@@ -115,29 +115,29 @@ class _Reader:
 
     def is_harmless(self, node: ast.AST) -> bool:
         if isinstance(node, ast.Call):
+            function = node.func
+            if isinstance(function, ast.Name) and function.id == "exec":
+                text = node.args[0] if len(node.args) == 1 and not node.keywords else None
+                if not isinstance(text, ast.Constant) or not isinstance(text.value, str):
+                    return False
+                harmless = _is_harmless(text.value, self._modules, self._bound, self._deep + 1)
+            elif isinstance(function, ast.Name):
+                harmless = function.id in _BUILT_IN
+            elif isinstance(function, ast.Attribute):
+                dotted = self._dotted(function)
+                if dotted is not None:
+                    harmless = dotted in _CALLS
+                else:
+                    harmless = function.attr in _METHODS.split() and self.is_harmless(function.value)
+            else:
+                harmless = False
             inner = [*node.args, *(word.value for word in node.keywords)]
-            return self._is_harmless_function(node) and all(map(self.is_harmless, inner))
+            return harmless and all(map(self.is_harmless, inner))
         if isinstance(node, ast.Attribute):
             return isinstance(node.ctx, ast.Load) and self._dotted(node) in _VALUES
         if isinstance(node, ast.Name):
             return node.id in self._bound or node.id in _ERRORS
         return all(map(self.is_harmless, ast.iter_child_nodes(node)))
-
-    def _is_harmless_function(self, call: ast.Call) -> bool:
-        function = call.func
-        if isinstance(function, ast.Name) and function.id == "exec":
-            text = call.args[0] if len(call.args) == 1 and not call.keywords else None
-            if not isinstance(text, ast.Constant) or not isinstance(text.value, str):
-                return False
-            return _is_harmless(text.value, self._modules, self._bound, self._deep + 1)
-        if isinstance(function, ast.Name):
-            return function.id in _BUILT_IN
-        if not isinstance(function, ast.Attribute):
-            return False
-        dotted = self._dotted(function)
-        if dotted is not None:
-            return dotted in _CALLS
-        return function.attr in _METHODS.split() and self.is_harmless(function.value)
 
     def _dotted(self, node: ast.Attribute) -> object:
         """The name with its module, as os.path.isfile; None where it does not begin with one."""
