@@ -29,8 +29,7 @@ def rehearse(
     lang: o.Lang = None,
 ) -> int:
     """Build a sick machine, check it, fix it, and check it again."""
-    from npudoctor.cli.config import UsageError
-    from npudoctor.cli.session import load_settings
+    from npudoctor.cli.config import UsageError, load_settings
 
     config = load_settings({"format": format, "lang": lang}, caller)
     if listing:

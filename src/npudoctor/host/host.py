@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Callable, Generic, Optional, TypeVar
 
 from npudoctor.core.errors import CannotTell, NotRunning
-from npudoctor.core.messages import _
 from npudoctor.core.once import Once
 from npudoctor.host.clock import Clock
 from npudoctor.host.devices.accelerators import find_accelerators
@@ -187,7 +186,7 @@ class Host:
         """The tables of what goes with what, with the rows of the machine that we run on."""
         from npudoctor.knowledge.site import Knowledge
 
-        return Knowledge(self.options.knowledge, self._why_remote)
+        return Knowledge(self.options.knowledge, Files(self.disk).why_remote)
 
     @_ImagePart
     def libraries(self) -> Libraries:
@@ -261,16 +260,6 @@ class Host:
         for again in self._later:
             again.close()
         self.disk.close()
-
-    def _why_remote(self, path: str) -> Optional[str]:
-        """Why a path of the machine that we run on is not opened by ourselves."""
-        try:
-            real = Files(self.disk).real(path)
-        except CannotTell as error:
-            return error.reason
-        if real is not None and self.disk.may_block(real):
-            return _("{path} is on a file system that may hang", path=path)
-        return None
 
     def _choose_interpreter(self) -> Interpreter:
         """By --python, else python3 of the caller's PATH, of an image's system, or our own."""

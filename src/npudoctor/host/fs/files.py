@@ -69,6 +69,16 @@ class Files:
         """Whether a path without links lies on a mount that may block."""
         return self.disk.may_block(self.on_disk(real))
 
+    def why_remote(self, path: str) -> Optional[str]:
+        """Why a path is not opened by ourselves; None where it is."""
+        try:
+            real = self.real(path)
+        except CannotTell as error:
+            return error.reason
+        if real is not None and self.may_block(real):
+            return _("{path} is on a file system that may hang", path=path)
+        return None
+
     def space(self, path: str) -> Optional[Space]:
         """The file system that holds what a path names; None when that is missing."""
         real = self.real(path)
