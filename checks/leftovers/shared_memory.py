@@ -266,25 +266,7 @@ def _findings(host: Host, files: Sequence[SharedFile]) -> Iterator[Union[Finding
     # A container cannot see who else uses the place: only what would be missed is worth a word there.
     least = MUCH if host.system.container() else LITTLE
     if _bytes(unproven) >= least or len(unproven) >= FEW:
-        from npudoctor.proof.leftovers import format_size
-
-        much = (
-            _bytes(unproven) >= MUCH
-            and not any(one.unseen for one in unproven)
-            and not host.system.container()
-        )
-        yield Finding(
-            "shared-memory.unproven",
-            _(
-                "{size} in /dev/shm (files: {count}): no process is seen using it; could not determine "
-                "whether it is left over",
-                count=len(unproven),
-                size=format_size(_bytes(unproven)),
-            ),
-            severity=None if much else INFO,
-            evidence=_list_files(host, unproven, rest),
-            fix=_removal(host, unproven),
-        )
+        yield _unproven(host, unproven, rest)
 
 
 def _of_owner(host: Host, proven: Sequence[SharedFileState], rest: Sequence[SharedFile]) -> Iterator[Finding]:
@@ -317,6 +299,24 @@ def _of_owner(host: Host, proven: Sequence[SharedFileState], rest: Sequence[Shar
         )
     if wanted:
         yield _left_over(host, wanted, rest, _removal(host, wanted))
+
+
+def _unproven(host: Host, judged: Sequence[SharedFileState], rest: Sequence[SharedFile]) -> Finding:
+    from npudoctor.proof.leftovers import format_size
+
+    seen = not any(state.unseen for state in judged) and not host.system.container()
+    return Finding(
+        "shared-memory.unproven",
+        _(
+            "{size} in /dev/shm (files: {count}): no process is seen using it; could not determine "
+            "whether it is left over",
+            count=len(judged),
+            size=format_size(_bytes(judged)),
+        ),
+        severity=None if seen and _bytes(judged) >= MUCH else INFO,
+        evidence=_list_files(host, judged, rest),
+        fix=_removal(host, judged),
+    )
 
 
 def _left_over(
