@@ -101,7 +101,7 @@ class Interpreter:
         self._here = here
         self.layout: Once[Layout] = Once(self._look if layout is None else lambda: layout)
         """Its search path and version; CannotTell when it neither answers nor has readable folders."""
-        self._found = Once(self._list)
+        self._by_name = Once(self._list)
         self._read: dict[str, Distribution] = {}
         self._listed: list[tuple[str, frozenset[str]]] = []
         self._without: dict[str, list[Distribution]] = {}
@@ -135,7 +135,7 @@ class Interpreter:
 
     def _copies(self, name: str) -> list[Distribution]:
         """Those with metadata; else the one that can be imported without, by what its own files tell."""
-        known, name = self._found(), normal(name)
+        known, name = self._by_name(), normal(name)
         if name not in known and name not in self._without:
             path = without_metadata(self._files, self._listed, name, known)
             bare = []
@@ -148,7 +148,7 @@ class Interpreter:
 
     def all_installed(self) -> Iterator[Distribution]:
         """The first copy of everything that is seen, metadata read: one file for each."""
-        return (self._with_headers(copies[0]) for copies in self._found().values())
+        return (self._with_headers(copies[0]) for copies in self._by_name().values())
 
     def be_sure_without(self, name: str) -> None:
         """CannotTell where what was not found may lie in a folder that only a start of Python would tell."""
