@@ -129,7 +129,7 @@ class NpuSmi:
 
     def look_again(self) -> NpuSmiInfo:
         """What `npu-smi info` says now, with what is left of the time: for what must be so twice."""
-        return _seen(self._run(("info",), max(0.1, self._until - time.monotonic())), 1)
+        return _read_answer(self._run(("info",), max(0.1, self._until - time.monotonic())), 1)
 
     def health(self, chips: Sequence[tuple[int, Optional[int]]]) -> list[Optional[Health]]:
         """What the tool says of each (NPU, chip), asked side by side; None where it says nothing."""
@@ -153,11 +153,11 @@ class NpuSmi:
     def _ask_info(self) -> NpuSmiInfo:
         answer = self._run(("info",), FIRST * self._timeout)
         if answer.ended != "timeout":
-            return _seen(answer, 1)
+            return _read_answer(answer, 1)
         before = {(process.pid, process.started) for process in self._stuck()}
         answer = self._run(("info",), SECOND * self._timeout)
         if answer.ended != "timeout":
-            return _seen(answer, 2)
+            return _read_answer(answer, 2)
         stuck = [process for process in self._stuck() if (process.pid, process.started) in before]
         return NpuSmiInfo(answer, stuck=tuple(stuck), asked=2)
 
@@ -206,7 +206,7 @@ class NpuSmi:
         return {**clean, "LD_LIBRARY_PATH": ":".join(libraries)} if libraries else clean
 
 
-def _seen(answer: Answer, asked: int) -> NpuSmiInfo:
+def _read_answer(answer: Answer, asked: int) -> NpuSmiInfo:
     if answer.ended != "exited":
         return NpuSmiInfo(answer, asked=asked)
     screen = parse_info(answer.stdout)

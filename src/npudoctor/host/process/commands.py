@@ -148,11 +148,11 @@ class Commands:
 
     def path_of(self, folders: Sequence[str]) -> str:
         """These folders as a PATH; for root without those into which others may put programs."""
-        return ":".join(
-            folder
-            for folder in folders
-            if folder.startswith("/") and (not self._as_root or self._holds_programs(folder))
-        )
+        absolute = [folder for folder in folders if folder.startswith("/")]
+        if not self._as_root:
+            return ":".join(absolute)
+        there = (folder for folder in absolute if self._files.stat(folder) is not None)
+        return ":".join(folder for folder in there if self.trust.why_not_folder(folder) is None)
 
     def trusted_path(self) -> str:
         """The caller's PATH; for root without the folders into which others may put programs."""
@@ -181,10 +181,6 @@ class Commands:
 
             self._trust = RootTrust(self._files)
         return self._trust
-
-    def _holds_programs(self, folder: str) -> bool:
-        there = self._files.stat(folder) is not None
-        return there and self.trust.why_not_folder(folder) is None
 
     def run(
         self,
@@ -228,7 +224,7 @@ class Commands:
             if name in self._variables:
                 clean[name] = self._variables[name]
         home = clean.get("HOME", "")
-        if self._as_root and home and not (home.startswith("/") and self._holds_programs(home)):
+        if self._as_root and home and not self.path_of([home]):
             del clean["HOME"]  # as under sudo -E: what programs read there would be another user's
         return clean
 
