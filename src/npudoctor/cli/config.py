@@ -262,7 +262,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     # Dashes are left out, or every short option would look like every other.
     names = {candidate.lstrip("-").casefold(): candidate for candidate in sorted(known)}
     near = near_names(name.lstrip("-").casefold()[:LONGEST_NAME], list(names))
-    return _("; did you mean {name}?", name=_(", ").join(names[one] for one in near)) if near else ""
+    return _("; did you mean {name}?", name=_(", ").join(names[word] for word in near)) if near else ""
 
 
 def not_one_of(value: object, choices: Sequence[str]) -> str:

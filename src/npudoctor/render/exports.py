@@ -100,11 +100,11 @@ def _suite(number: int, node: Subject) -> str:
 
 
 def _case(node: Subject, row: Row) -> str:
-    found = [finding for finding in node.findings if finding[0] == row.check]
-    errors = [finding for finding in found if finding[2] == "error"]
+    findings = [finding for finding in node.findings if finding[0] == row.check]
+    errors = [finding for finding in findings if finding[2] == "error"]
     inner = ""
     if errors:
-        text = _lines([f"{code}: {message}" for _check, code, _severity, message in found])
+        text = _lines([f"{code}: {message}" for _check, code, _severity, message in findings])
         inner = _ending("failure", errors[0][1], errors[0][3], text)
     elif row.status == "skipped":
         inner = f"<skipped message={_attribute(row.reason)}/>" if row.reason else "<skipped/>"
@@ -199,8 +199,10 @@ def _piped(text: str) -> str:
 def npd(subject: Subject) -> str:
     """The line for node-problem-detector, which keeps 80 bytes of it: the code that decides comes first."""
     order = ("error", "warning") if subject.state == "not_ready" else ()
-    told = sorted((row for row in subject.findings if row[2] in order), key=lambda row: order.index(row[2]))
-    text = f"{told[0][1]}: {told[0][3]}" if told else subject.msg
+    decisive = sorted(
+        (row for row in subject.findings if row[2] in order), key=lambda row: order.index(row[2])
+    )
+    text = f"{decisive[0][1]}: {decisive[0][3]}" if decisive else subject.msg
     return _cut(printable(text), NPD_BYTES) + "\n"
 
 

@@ -112,8 +112,8 @@ def _lines(taken: TakenSnapshot, clean: _Cleaner) -> Iterator[str]:
 
 
 def _facts(taken: TakenSnapshot, section: str) -> dict[str, object]:
-    found = taken.sections.get(section) or Section(section, ())
-    return {fact.name: "not readable" if fact.unread else fact.value for fact in found.facts}
+    taken_section = taken.sections.get(section) or Section(section, ())
+    return {fact.name: "not readable" if fact.unread else fact.value for fact in taken_section.facts}
 
 
 def _pair(name: str, *values: object) -> Iterator[str]:

@@ -146,10 +146,10 @@ def _after_blank(text: str, at: int, plain: bool) -> Optional[Span]:
     if value is None:
         return None
     span = _span(value)
-    told = text[span[0] : span[1]]
+    word = text[span[0] : span[1]]
     # A word in quotes beside "password" is one; beside "token" it is what a parser stumbles over.
-    if chosen(told, 6, numbered=plain) or (
-        plain and value["quoted"] and len(told) >= 6 and told.isalnum() and not told.isalpha()
+    if chosen(word, 6, numbered=plain) or (
+        plain and value["quoted"] and len(word) >= 6 and word.isalnum() and not word.isalpha()
     ):
         return span
     return None
