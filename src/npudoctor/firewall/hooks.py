@@ -117,14 +117,22 @@ class Firewall:
 
     def _hooks(self, name: str, packet: Packet, bridged: bool) -> Iterator[Hook]:
         for table, walk in self._walks:
-            if not _concerns(table, packet, bridged):
+            if table.family in ("bridge", "arp"):
+                concerned = bridged if table.family == "bridge" else not packet.ipv6
+            else:
+                concerned = table.family in ("netdev", "inet", "ip6" if packet.ipv6 else "ip")
+            if not concerned:
                 continue
             for chain in table.chains.values():
-                if chain.base is not None and chain.base.hook == name:
-                    sure = table.sure and table.family not in _OTHER_LAYERS and _on_the_way(chain, packet)
-                    yield Hook(
-                        walk if sure else _Perhaps(table, self._late), table, chain, chain.base.priority
-                    )
+                base = chain.base
+                if base is None or base.hook != name:
+                    continue
+                # A chain of a device may not see the packet; others always do.
+                sees = base.hook not in ("ingress", "egress") or (
+                    base.device is not None and base.device in (packet.iif or packet.oif or "",)
+                )
+                sure = table.sure and table.family not in _OTHER_LAYERS and sees
+                yield Hook(walk if sure else _Perhaps(table, self._late), table, chain, base.priority)
 
 
 class _Trip:
@@ -174,21 +182,6 @@ class _Perhaps(TableWalk):
         fate = super().base(chain, packet)
         doubts = fate.doubts or fate.droppers
         return replace(fate, accepted=merge((fate.accepted, packet)), doubts=doubts)
-
-
-def _concerns(table: Table, packet: Packet, bridged: bool) -> bool:
-    if table.family in ("netdev", "inet"):
-        return True
-    if table.family in ("bridge", "arp"):
-        return bridged if table.family == "bridge" else not packet.ipv6
-    return table.family == ("ip6" if packet.ipv6 else "ip")
-
-
-def _on_the_way(chain: Chain, packet: Packet) -> bool:
-    """Whether a chain of a device sees the packet for sure; others always do."""
-    if chain.base is None or chain.base.hook not in ("ingress", "egress"):
-        return True
-    return chain.base.device is not None and chain.base.device in (packet.iif or packet.oif or "",)
 
 
 def _together(hooks: Sequence[Hook], packet: Packet, nat: bool) -> tuple[Optional[Packet], list[Fate]]:

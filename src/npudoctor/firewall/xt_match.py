@@ -117,7 +117,11 @@ def _ports(option: str, values: Sequence[str]) -> Optional[Test]:
         return has_flags
     if option not in ("--dport", "--sport", "--dports", "--sports", "--ports"):
         return None
-    wanted = join_ranges(_span(part) for part in values[0].split(","))
+    spans = []
+    for part in values[0].split(","):
+        low, colon, high = part.partition(":")
+        spans.append((int(low or 0), int(high or _LAST_PORT) if colon else int(low)))
+    wanted = join_ranges(spans)
 
     def test(packet: Packet) -> Truth:
         if packet.protocol != TCP:
@@ -129,11 +133,6 @@ def _ports(option: str, values: Sequence[str]) -> Optional[Test]:
         return any_true(among(ports, wanted) for ports in (packet.destination_port, packet.source_port))
 
     return test
-
-
-def _span(text: str) -> tuple[int, int]:
-    low, colon, high = text.partition(":")
-    return int(low or 0), int(high or _LAST_PORT) if colon else int(low)
 
 
 def _bits(text: str) -> int:

@@ -314,8 +314,10 @@ def _in_table(document: dict[str, Any], source: str, name: Optional[str], depth:
     if schema == REPORT:
         yield Found(document, source)
     elif isinstance(schema, str) and schema.startswith("npudoctor."):
+        host = document.get("host")
+        host_name = host.get("name") if isinstance(host, dict) else None
         yield Unreadable(
-            _host_name(document) or name,
+            host_name if isinstance(host_name, str) and host_name else name,
             source,
             _("schema {schema} is not {known}", schema=schema[:80], known=REPORT),
         )
@@ -360,9 +362,3 @@ def _in_fleet(document: dict[str, Any], source: str, depth: int) -> Iterator[Ite
             yield Unreadable(node, where, error[:500], part.get("unreachable") is True)
         else:
             yield from _in_table(part, source, node, depth + 1)
-
-
-def _host_name(document: dict[str, Any]) -> Optional[str]:
-    host = document.get("host")
-    name = host.get("name") if isinstance(host, dict) else None
-    return name if isinstance(name, str) and name else None

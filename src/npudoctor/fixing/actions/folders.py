@@ -12,7 +12,8 @@ from npudoctor.core.messages import _
 from npudoctor.facts.leftovers.cache_server import SpillFolder
 from npudoctor.facts.leftovers.temporary import TempFolder, library_of
 from npudoctor.fixing.actions.directories import open_folder, open_subfolder, refuse_replaced
-from npudoctor.fixing.outcome import Observer, Refused, changing
+from npudoctor.fixing.actions.endings import Refused
+from npudoctor.fixing.outcome import Observer, changing
 from npudoctor.fixing.steps.steps import RemoveFiles
 from npudoctor.host import Host
 from npudoctor.host.fs.disk import Entry, entry_of

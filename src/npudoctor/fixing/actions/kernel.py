@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 from npudoctor.core.messages import _
-from npudoctor.fixing.outcome import CommandFailed, Gone, Observer, Refused, changing
+from npudoctor.fixing.actions.endings import CommandFailed, Gone, Refused
+from npudoctor.fixing.outcome import Observer, changing
 from npudoctor.fixing.steps.kernel import SYSCTL, SetKernel
 from npudoctor.host import Host
 

@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from npudoctor.core.messages import _
 from npudoctor.facts.leftovers.cache_server import PARKED
 from npudoctor.fixing.actions.directories import open_folder
+from npudoctor.fixing.actions.endings import Gone, Refused
 from npudoctor.fixing.actions.syscalls import remove_segment, rename_without_replacing
-from npudoctor.fixing.outcome import Gone, Observer, Refused, changing
+from npudoctor.fixing.outcome import Observer, changing
 from npudoctor.fixing.steps.steps import RemoveSharedMemory, RemoveSocket, RestoreSocket
 from npudoctor.host import Host
 from npudoctor.host.fs.walk import Parent

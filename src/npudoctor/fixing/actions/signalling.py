@@ -12,8 +12,9 @@ from typing import Optional
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.marks import ProcessMark
 from npudoctor.core.messages import _
+from npudoctor.fixing.actions.endings import Failed, Gone, Refused
 from npudoctor.fixing.actions.syscalls import signal_process
-from npudoctor.fixing.outcome import Failed, Gone, Observer, Refused, changing
+from npudoctor.fixing.outcome import Observer, changing
 from npudoctor.fixing.steps.steps import SignalProcess
 from npudoctor.host import CannotTell, Host
 from npudoctor.host.process.pidfds import wait_for_ends
