@@ -21,7 +21,7 @@ from npudoctor.core.parsing import json_of
 from npudoctor.facts.job.tracebacks import Raised, from_text, from_words
 from npudoctor.facts.job.working_directory import absolute_search_paths, working_directory
 from npudoctor.host.host import Host
-from npudoctor.host.libraries.loader import split_path
+from npudoctor.host.libraries.needs import split_path
 from npudoctor.host.process.commands import Answer
 from npudoctor.host.process.escaped_children import end_marked, now
 

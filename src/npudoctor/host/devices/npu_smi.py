@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Callable, Optional
 
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
-from npudoctor.core.threads import share_work
 from npudoctor.host.devices.driver import folders
 from npudoctor.host.devices.npu_tables import Health, Screen, parse_health, parse_info
 from npudoctor.host.fs.files import Files
-from npudoctor.host.process.commands import FOLDERS, Answer, Commands
+from npudoctor.host.process.commands import FOLDERS, Answer, Commands, side_by_side
 
 if TYPE_CHECKING:
     from npudoctor.host.process.processes import Process, Processes
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 NAME = "npu-smi"
 # Parts of the time of one check. A real one takes 1.5 s; the answers must be there before the check's end.
 FIRST, SECOND, ALL = 0.55, 0.25, 0.9
-SIDE_BY_SIDE = 16  # questions about devices at the same time: as many as a node has
 OUTPUT = 1 << 20
 # Programs that talk to the driver, besides all that have a device node open.
 TALKERS = ("npu-smi", "hccn_tool", "msnpureport")
@@ -212,18 +210,3 @@ def _read_answer(answer: Answer, asked: int) -> NpuSmiInfo:
     screen = parse_info(answer.stdout)
     complaint = None if screen else parse_failure(f"{answer.stdout}\n{answer.stderr}")
     return NpuSmiInfo(answer, screen, complaint, asked=asked)
-
-
-def side_by_side(questions: Sequence[Callable[[], Answer]]) -> list[Optional[Answer]]:
-    """The answers in the order of the questions, a bounded number at a time; None where asking failed."""
-    answers: list[Optional[Answer]] = [None] * len(questions)
-    left = list(enumerate(questions))
-
-    def work() -> None:
-        while left:
-            with suppress(Exception):  # another one was faster; or this question failed, and has no answer
-                index, question = left.pop(0)
-                answers[index] = question()
-
-    share_work(work, min(SIDE_BY_SIDE, len(questions)))
-    return answers

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Callable, Optional
 
 from npudoctor.core.descriptors import open_null
 from npudoctor.core.frozen import dataclass
+from npudoctor.core.threads import share_work
 from npudoctor.host.fs.files import Files
 from npudoctor.host.process.child_output import collect, end, kill_group
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 OUTPUT_LIMIT = 4 << 20
+SIDE_BY_SIDE = 16  # questions at the same time: as many as a node has devices
 START_SECONDS = 0.5  # how long the end of the run waits for a program that is being started
 
 
@@ -281,3 +283,18 @@ SEARCHED: Mapping[str, Callable[[Commands, str], bool]] = {
     "LD_LIBRARY_PATH": lambda commands, folder: commands.may_load_from(folder),
     "PYTHONPATH": lambda commands, folder: commands.may_import_from(folder),
 }
+
+
+def side_by_side(questions: Sequence[Callable[[], Answer]]) -> list[Optional[Answer]]:
+    """The answers in the order of the questions, a bounded number at a time; None where asking failed."""
+    answers: list[Optional[Answer]] = [None] * len(questions)
+    left = list(enumerate(questions))
+
+    def work() -> None:
+        while left:
+            with suppress(Exception):  # another one was faster; or this question failed, and has no answer
+                index, question = left.pop(0)
+                answers[index] = question()
+
+    share_work(work, min(SIDE_BY_SIDE, len(questions)))
+    return answers

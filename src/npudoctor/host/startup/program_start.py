@@ -14,8 +14,7 @@ from npudoctor.core.messages import _
 from npudoctor.core.trust.trees import RootTrust
 from npudoctor.host.fs.files import Files
 from npudoctor.host.libraries.ldcache import read_copies
-from npudoctor.host.libraries.library import Needs, needs_of
-from npudoctor.host.libraries.loader import FOLDERS, TOKEN, fill_tokens
+from npudoctor.host.libraries.needs import FOLDERS, TOKEN, Needs, fill_tokens, needs_of
 from npudoctor.host.startup.python_start import is_python, why_not_python
 from npudoctor.host.users.accounts import home_of
 
