@@ -216,7 +216,7 @@ def test_psutil_is_asked_at_one_door_only() -> None:
         for node in ast.parse(paths[0].read_text(encoding="utf-8")).body
         if isinstance(node, ast.FunctionDef) and "import psutil" in ast.unparse(node)
     )
-    assert statement.name == "_load"
+    assert statement.name == "ask_psutil"
 
 
 def test_one_place_forks_for_an_answer() -> None:

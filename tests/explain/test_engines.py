@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from npudoctor.explain.reading.reading import sample_of
+from npudoctor.explain.reading.sample import sample_of
 from npudoctor.explain.reading.walk import Log
 from npudoctor.explain.scanning.evidence import Evidence
 from npudoctor.explain.scanning.fast import Fast, fast

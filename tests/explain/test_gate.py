@@ -65,7 +65,7 @@ def test_much_that_is_seen_is_looked_at_as_a_whole() -> None:
 
 
 def test_codes_share_pieces() -> None:
-    codes = [frozenset(pieces._Text(f"EF10{number}".encode(), False).pieces()) for number in range(10, 20)]
+    codes = [pieces.cased_pieces_of(f"EF10{number}".encode(), False) for number in range(10, 20)]
     assert list(pieces.cover(codes)) == [(b"EF101", False)]
 
 

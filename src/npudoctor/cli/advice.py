@@ -27,7 +27,7 @@ def advice_text(variables: Mapping[str, str]) -> str:
 
 
 def _lines(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    from npudoctor.explain.reading.gather import automatic
+    from npudoctor.explain.reading.newest import automatic
     from npudoctor.host import Host, Options
     from npudoctor.host.fs.files import LocalDisk
 

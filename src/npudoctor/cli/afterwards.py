@@ -96,8 +96,7 @@ def _explained(beginning: JobStart, variables: Mapping[str, str]) -> str:
     """A log that shows no failure, or one that nobody knows, is no explanation."""
     from npudoctor.cli.diagnosis import ExplainRequest, explain_words
     from npudoctor.explain.answer import remedied
-    from npudoctor.explain.reading.gather import automatic
-    from npudoctor.explain.reading.newest import LOOSE
+    from npudoctor.explain.reading.newest import LOOSE, automatic
     from npudoctor.render.explain_text import explain_text
 
     started = time.monotonic()

@@ -22,8 +22,7 @@ def completion(
     import os
 
     from npudoctor.cli.companions import share
-    from npudoctor.cli.config import UsageError, suggestion
-    from npudoctor.cli.session import load_settings
+    from npudoctor.cli.config import UsageError, load_settings, suggestion
     from npudoctor.cli.terminal import output
 
     load_settings({"lang": lang}, caller)

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Optional
 
-from npudoctor.cli.config import UsageError, suggestion
-from npudoctor.cli.session import knowledge_directory
+from npudoctor.cli.config import UsageError, knowledge_directory, suggestion
 from npudoctor.cli.terminal import output
 from npudoctor.core.frozen import dataclass, field, replace
 from npudoctor.core.messages import _, ngettext
@@ -24,6 +23,8 @@ from npudoctor.explain.signatures.prepared import prepared
 from npudoctor.explain.signatures.remedies import Installed
 from npudoctor.explain.signatures.signatures import Signature
 from npudoctor.explain.signatures.table import Table
+from npudoctor.host.fs.files import Files, LocalDisk
+from npudoctor.knowledge.site import Knowledge
 
 if TYPE_CHECKING:
     from npudoctor.cli.session import Session
@@ -76,10 +77,8 @@ def explain_words(request: ExplainRequest) -> Explanation:
 
 def _table(variables: Mapping[str, str]) -> Table:
     """Our signatures and the site's; site rows that cannot be used are reported on stderr."""
-    from npudoctor.host import Host, Options
-
-    with closing(Host(Options(knowledge=knowledge_directory(variables)), variables=variables)) as host:
-        tables = prepared(host.knowledge)
+    with closing(LocalDisk()) as disk:
+        tables = prepared(Knowledge(knowledge_directory(variables), Files(disk).why_remote))
     for row in tables.broken:
         output.complain(
             _("this site's compatibility rows cannot be used: {path}: {why}", path=row.path, why=row.reason)
@@ -250,8 +249,7 @@ def _report_unread(walk: Walk, evidence: list[Evidence], unread: list[tuple[str,
 
 def _newest(request: ExplainRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The logs of the newest run that are here, and the places that do not answer; other logs are named."""
-    from npudoctor.explain.reading.gather import automatic
-    from npudoctor.explain.reading.newest import together
+    from npudoctor.explain.reading.newest import automatic, together
 
     places = automatic(request.variables)
     candidates = places.found

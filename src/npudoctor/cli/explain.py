@@ -48,8 +48,8 @@ def explain(
 ) -> int:
     """Say what a failing log means."""
     from npudoctor.cli.arguments.paths import format_for, writable
+    from npudoctor.cli.config import load_settings
     from npudoctor.cli.diagnosis import ExplainRequest, explain_words, installed_on, verify_diagnosis
-    from npudoctor.cli.session import load_settings, open_session
     from npudoctor.cli.terminal.output import complain
     from npudoctor.cli.terminal.reports import deliver, style_for
     from npudoctor.explain.answer import remedied
@@ -68,6 +68,8 @@ def explain(
             from npudoctor.cli import bundle
 
             packed = bundle.place(collect, Files(disk))
+    if verify or packed is not None:  # only who asks checks pays for loading what asks them
+        from npudoctor.cli.session import open_session
     explanation = explain_words(ExplainRequest(tuple(logs or ()), caller.variables, started, seconds))
     if verify:
         with open_session(flags, caller) as session:

@@ -19,7 +19,7 @@ LACKING = 2
 def rehearse(
     caller: Caller,
     name: Annotated[
-        o.Text, o.argument("FAULT", _("What is to be wrong: a name of --list, or a code."))
+        o.Text, o.argument("[FAULT]", _("What is to be wrong: a name of --list, or a code."))
     ] = None,
     options: Annotated[
         o.Texts, o.argument("[-- OPTIONS OF check]...", _("For the reports of both checks."))
@@ -29,8 +29,7 @@ def rehearse(
     lang: o.Lang = None,
 ) -> int:
     """Build a sick machine, check it, fix it, and check it again."""
-    from npudoctor.cli.config import UsageError
-    from npudoctor.cli.session import load_settings
+    from npudoctor.cli.config import UsageError, load_settings
 
     config = load_settings({"format": format, "lang": lang}, caller)
     if listing:

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Optional
 
 from npudoctor.cli.caller import Caller
-from npudoctor.cli.config import Config, UsageError, load, suggestion
+from npudoctor.cli.config import Config, UsageError, knowledge_directory, load, speak_and_warn, suggestion
 from npudoctor.cli.terminal import output, signals
-from npudoctor.core import messages
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.core.model import Result, Severity
@@ -24,7 +23,6 @@ from npudoctor.registry import registry
 from npudoctor.registry.collector import LoadedChecks
 from npudoctor.runner.runner import DEEP, LIKE, Settings
 
-KNOWLEDGE = "/etc/npudoctor/knowledge.d"  # the rows of a site
 DEEP_SECONDS = 300.0  # the default deadline where the frameworks are imported
 DEEP_NAMES = (DEEP, "framework-imports", "framework-selftest")
 Flags = Mapping[str, object]  # the parameters of a command
@@ -120,7 +118,7 @@ def open_session(flags: Flags, caller: Caller, owners: frozenset[int] = frozense
         identity = current_identity(owners)
         files = Files(disk)
         config = load(flags, caller.variables, files, identity.home)
-        _speak_and_warn(config, config["format"], caller)
+        speak_and_warn(config, config["format"], caller)
         disk.deadline = min(disk.deadline, 0.3 * min(config["timeout"], config["deadline"]))
         root = None
         if flags.get("root") is not None:
@@ -197,28 +195,3 @@ def _variables_and_options(
         own_python=flags.get("own_python") is not False,
     )
     return variables, options
-
-
-def knowledge_directory(variables: Mapping[str, str]) -> str:
-    """Where this site keeps its rows; "" for nowhere."""
-    return variables.get("NPUDOCTOR_KNOWLEDGE_DIR", KNOWLEDGE)
-
-
-def load_settings(flags: Flags, caller: Caller) -> Config:
-    """The settings of a command that asks nothing; without a flag for the format it writes text."""
-    output.redirect_stdout()
-    with contextlib.closing(LocalDisk()) as disk:
-        config = load(flags, caller.variables, Files(disk), current_identity().home)
-    _speak_and_warn(config, config["format"] if "format" in flags else "text", caller)
-    return config
-
-
-def _speak_and_warn(config: Config, format: str, caller: Caller) -> None:
-    """Speak the language of the result (--lang, for text also what is configured, else LANG; JSON: English),
-    and say in it what is odd about the settings."""
-    language = caller.language
-    if language is None:
-        language = "en" if format == "json" else config["lang"] or messages.language_of(caller.variables)
-    messages.activate(language)
-    for warning in config.warnings:
-        output.complain(_("warning: {text}", text=warning))

@@ -28,8 +28,8 @@ def undo(
 
     Status 1: something of it is not undone; 0: all of it is, or there was nothing to undo.
     """
+    from npudoctor.cli.config import load_settings
     from npudoctor.cli.own_records import own_machine, own_runs, run_named
-    from npudoctor.cli.session import load_settings
     from npudoctor.cli.terminal.answers import confirm, deliver_fix, show
     from npudoctor.fixing.plan import FixRequest
     from npudoctor.fixing.undoing import UndoContext, newest_lasting, newest_undoable

@@ -11,19 +11,19 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.explain.ranking.judge import Judgement, judge
 from npudoctor.explain.reading.pasted import Pasted
 from npudoctor.explain.reading.pool import scanned
-from npudoctor.explain.reading.reading import read_source, sample_of
+from npudoctor.explain.reading.reading import read_source
 from npudoctor.explain.reading.sources import Source
 from npudoctor.explain.reading.walk import Log
 from npudoctor.explain.scanning.evidence import Evidence
 from npudoctor.explain.scanning.fast import Fast, fast
-from npudoctor.explain.scanning.gate import WORTH, gate_for
 from npudoctor.explain.scanning.matching import Matcher, Plain
 from npudoctor.explain.scanning.scan import Scan
 from npudoctor.explain.signatures.signatures import Signature
 from npudoctor.explain.signatures.table import Table, table_of
 
 Progress = Callable[[int, int], None]  # bytes done, bytes in all
-_LARGE = 8 << 20  # with less data, to look at a sample first saves nothing
+_LARGE = 8 << 20  # with less data, to look at a sample first saves nothing;
+_HUGE = 192 << 20  # and to choose a gate takes longer than it saves
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,11 @@ class Engine:
         matcher: Matcher = self.matcher
         size = sum(log.size for log in logs)
         if isinstance(matcher, Fast) and size >= _LARGE:
+            from npudoctor.explain.reading.sample import sample_of
+            from npudoctor.explain.scanning.gate import gate_for
+
             sample = sample_of(logs)
-            if size >= WORTH:
+            if size >= _HUGE:
                 matcher = gate_for(matcher, self.table, sample)
             else:
                 matcher.suit(sample)

@@ -40,8 +40,8 @@ def explained(
     # An import that fails is a fact: it may be the echo of an error, never of what was thought harmless.
     others = [row for row in rows if row.group != GROUP]
     errors = _errors(others)
-    mine = _errors([row for row in rows if row.group == GROUP])
-    explainer = _Explainer(engine, codes, errors, {*errors, *mine})
+    deep = _errors([row for row in rows if row.group == GROUP])
+    explainer = _Explainer(engine, codes, errors, {*errors, *deep})
     return [
         replace(row, findings=tuple(explainer.explain(finding, row) for finding in row.findings))
         if row.group == GROUP
@@ -76,7 +76,17 @@ class _Explainer:
 
     def explain(self, finding: Finding, row: Result) -> Finding:
         """The finding with what is known of its cause."""
-        cause = _cause_of(finding, row)
+        # The cause among those of its row, which its evidence begins with.
+        causes = row.facts.get("causes")
+        first = finding.evidence[0] if finding.evidence else ""
+        cause: Mapping[str, object] = {}
+        for known in causes.values() if isinstance(causes, dict) and first else ():
+            if isinstance(known, dict):
+                message = str(known.get("message") or "").strip().splitlines()
+                text = f"{known.get('type')}: {message[0].strip()}" if message else str(known.get("type"))
+                if text.startswith(first[:200]):
+                    cause = known
+                    break
         about = cause.get("about")
         words = [word for word in about if isinstance(word, str)] if isinstance(about, list) else []
         signature = self._signature(finding, bool(words))
@@ -124,16 +134,3 @@ class _Explainer:
             if codes:
                 return codes
         return []
-
-
-def _cause_of(finding: Finding, row: Result) -> Mapping[str, object]:
-    """The cause of a finding among those of its row, which its evidence begins with."""
-    causes = row.facts.get("causes")
-    first = finding.evidence[0] if finding.evidence else ""
-    for cause in causes.values() if isinstance(causes, dict) and first else ():
-        if isinstance(cause, dict):
-            message = str(cause.get("message") or "").strip().splitlines()
-            text = f"{cause.get('type')}: {message[0].strip()}" if message else str(cause.get("type"))
-            if text.startswith(first[:200]):
-                return cause
-    return {}

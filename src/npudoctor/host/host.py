@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Callable, Generic, Optional, TypeVar
 
 from npudoctor.core.errors import CannotTell, NotRunning
-from npudoctor.core.messages import _
 from npudoctor.core.once import Once
 from npudoctor.host.clock import Clock
-from npudoctor.host.devices.accelerators import find_gpus, find_npus
+from npudoctor.host.devices.accelerators import find_accelerators
 from npudoctor.host.fs.files import Disk, Files, LocalDisk
 from npudoctor.host.options import Options as Options
 from npudoctor.host.process.commands import Commands
@@ -45,19 +44,19 @@ UNCHANGED = frozenset(
 
 
 class _Part(Generic[T]):
-    """A part of the machine: made when it is first asked for, and kept for the run.
+    """A part of a running machine: made when it is first asked for, and kept for the run. NotRunning under
+    --root. Where only some checks pay for its module, it decorates the function that loads it."""
 
-    Without `image_too` it is of a running machine, and NotRunning under --root.
-    """
+    image_too = False
 
-    def __init__(self, make: Callable[[Host], T], *, image_too: bool = False) -> None:
-        self._make, self._image_too = make, image_too
+    def __init__(self, make: Callable[[Host], T]) -> None:
+        self._make = make
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
     def __get__(self, host: Host, owner: type) -> T:
-        if host.options.root is not None and not self._image_too:
+        if host.options.root is not None and not self.image_too:
             raise NotRunning()
         if self._name not in host._parts:
             with host._lock:  # only to note that it is being made: one part must not wait for another
@@ -66,79 +65,10 @@ class _Part(Generic[T]):
         return host._parts[self._name]  # type: ignore[return-value]
 
 
-# Parts whose modules only some checks pay for.
+class _ImagePart(_Part[T]):
+    """A part that an image has, too."""
 
-
-def _open_pidfds(host: Host) -> Pidfds:
-    from npudoctor.host.process.pidfds import Pidfds
-
-    return Pidfds()
-
-
-def _open_sysvipc(host: Host) -> SysVIPC:
-    from npudoctor.host.process.sysvipc import SysVIPC
-
-    return SysVIPC(host.disk)
-
-
-def _open_sockets(host: Host) -> Sockets:
-    from npudoctor.host.network.interfaces import interface_addresses
-    from npudoctor.host.network.sockets import Sockets
-
-    return Sockets(host.disk, interface_addresses)
-
-
-def _open_network(host: Host) -> Network:
-    from npudoctor.host.network.network import Network
-
-    return Network()
-
-
-def _open_names(host: Host) -> Names:
-    from npudoctor.core.addresses import ip_address
-    from npudoctor.host.network.names import RENDEZVOUS, SECONDS, SHARE, Names, ask_system
-
-    seconds = min(SECONDS, SHARE * host.options.timeout)
-    # With all that the job names: several names that nobody answers cost the time of one.
-    places = (*host.options.peers, *(host.variables.get(name, "") for name in RENDEZVOUS))
-    together = (place for place in places if place and not ip_address(place))
-    return Names(lambda names: ask_system(names, seconds), together)
-
-
-def _open_resources(host: Host) -> Resources:
-    from npudoctor.host.resources import Resources
-
-    return Resources()
-
-
-def _open_tables(host: Host) -> Knowledge:
-    from npudoctor.knowledge.site import Knowledge
-
-    return Knowledge(host.options.knowledge, host._why_remote)
-
-
-def _open_libraries(host: Host) -> Libraries:
-    from npudoctor.host.libraries.library import Libraries
-
-    return Libraries(host.files)
-
-
-def _open_hccn(host: Host) -> Hccn:
-    from npudoctor.host.devices.hccn import Hccn
-
-    return Hccn(host.files, host.commands, lambda: host.npus, host.options.timeout)
-
-
-def _open_npu_smi(host: Host) -> NpuSmi:
-    from npudoctor.host.devices.npu_smi import NpuSmi
-
-    return NpuSmi(
-        host.files,
-        host.commands,
-        path=lambda: () if host.options.foreign_variables else host.variables.path_list("PATH"),
-        processes=lambda: Processes(host.disk, host.processes.ticks, pid_exists),
-        timeout=host.options.timeout,
-    )
+    image_too = True
 
 
 class Host:
@@ -169,7 +99,7 @@ class Host:
         self._facts: dict[str, Once[object]] = {}
         self._later: list[Host] = []
 
-    files = _Part(lambda host: Files(host.disk, host.options.root or "/"), image_too=True)
+    files = _ImagePart(lambda host: Files(host.disk, host.options.root or "/"))
     """The files below "/" or below --root."""
 
     running_files = _Part(lambda host: Files(host.disk) if host.options.root else host.files)
@@ -191,53 +121,105 @@ class Host:
     processes = _Part(lambda host: Processes(host.disk, ticks_per_second(), pid_exists))
     """The processes of the running machine."""
 
-    pidfds = _Part(_open_pidfds)
-    """Descriptors of the processes of the running machine."""
+    @_Part
+    def pidfds(self) -> Pidfds:
+        """Descriptors of the processes of the running machine."""
+        from npudoctor.host.process.pidfds import Pidfds
 
-    sysvipc = _Part(_open_sysvipc)
-    """The System V IPC objects of our namespace."""
+        return Pidfds()
 
-    sockets = _Part(_open_sockets)
-    """The sockets of our network namespace."""
+    @_Part
+    def sysvipc(self) -> SysVIPC:
+        """The System V IPC objects of our namespace."""
+        from npudoctor.host.process.sysvipc import SysVIPC
 
-    network = _Part(_open_network)
-    """The interfaces of our network namespace, and the ways out of it."""
+        return SysVIPC(self.disk)
 
-    names = _Part(_open_names)
-    """What host names mean on the running machine."""
+    @_Part
+    def sockets(self) -> Sockets:
+        """The sockets of our network namespace."""
+        from npudoctor.host.network.interfaces import interface_addresses
+        from npudoctor.host.network.sockets import Sockets
+
+        return Sockets(self.disk, interface_addresses)
+
+    @_Part
+    def network(self) -> Network:
+        """The interfaces of our network namespace, and the ways out of it."""
+        from npudoctor.host.network.network import Network
+
+        return Network()
+
+    @_Part
+    def names(self) -> Names:
+        """What host names mean on the running machine."""
+        from npudoctor.core.addresses import ip_address
+        from npudoctor.host.network.names import RENDEZVOUS, SECONDS, SHARE, Names, ask_system
+
+        seconds = min(SECONDS, SHARE * self.options.timeout)
+        # With all that the job names: several names that nobody answers cost the time of one.
+        places = (*self.options.peers, *(self.variables.get(name, "") for name in RENDEZVOUS))
+        together = (place for place in places if place and not ip_address(place))
+        return Names(lambda names: ask_system(names, seconds), together)
 
     records = _Part(lambda host: Records.of(host.identity, host._caller))
     """What earlier runs of `fix` wrote down before they acted."""
 
-    resources = _Part(_open_resources)
-    """Memory, CPUs and limits of the running machine."""
+    @_Part
+    def resources(self) -> Resources:
+        """Memory, CPUs and limits of the running machine."""
+        from npudoctor.host.resources import Resources
 
-    clock = _Part(lambda host: Clock(), image_too=True)
+        return Resources()
+
+    clock = _ImagePart(lambda host: Clock())
     """The time, and the one wait that all second looks share."""
 
-    system = _Part(lambda host: System(host.disk, host.files, host.clock), image_too=True)
+    system = _ImagePart(lambda host: System(host.disk, host.files, host.clock))
     """The kernel, the boot, the namespaces, the distribution."""
 
-    interpreter = _Part(lambda host: host._choose_interpreter(), image_too=True)
+    interpreter = _ImagePart(lambda host: host._choose_interpreter())
     """The Python that will run the job."""
 
-    knowledge = _Part(_open_tables, image_too=True)
-    """The tables of what goes with what, with the rows of the machine that we run on."""
+    @_ImagePart
+    def knowledge(self) -> Knowledge:
+        """The tables of what goes with what, with the rows of the machine that we run on."""
+        from npudoctor.knowledge.site import Knowledge
 
-    libraries = _Part(_open_libraries, image_too=True)
-    """What the shared libraries below the root say of themselves."""
+        return Knowledge(self.options.knowledge, Files(self.disk).why_remote)
 
-    npus = _Part(lambda host: find_npus(host.running_files))
+    @_ImagePart
+    def libraries(self) -> Libraries:
+        """What the shared libraries below the root say of themselves."""
+        from npudoctor.host.libraries.library import Libraries
+
+        return Libraries(self.files)
+
+    npus = _Part(lambda host: find_accelerators("npu", host.running_files))
     """The Ascend NPUs of the running machine."""
 
-    gpus = _Part(lambda host: find_gpus(host.running_files))
+    gpus = _Part(lambda host: find_accelerators("gpu", host.running_files))
     """The NVIDIA GPUs of the running machine."""
 
-    hccn = _Part(_open_hccn)
-    """What hccn_tool says of the NPUs' network ports; each question is asked once for all checks."""
+    @_Part
+    def hccn(self) -> Hccn:
+        """What hccn_tool says of the NPUs' network ports; each question is asked once for all checks."""
+        from npudoctor.host.devices.hccn import Hccn
 
-    npu_smi = _Part(_open_npu_smi)
-    """What npu-smi answers; each question is asked once for all checks."""
+        return Hccn(self.files, self.commands, lambda: self.npus, self.options.timeout)
+
+    @_Part
+    def npu_smi(self) -> NpuSmi:
+        """What npu-smi answers; each question is asked once for all checks."""
+        from npudoctor.host.devices.npu_smi import NpuSmi
+
+        return NpuSmi(
+            self.files,
+            self.commands,
+            path=lambda: () if self.options.foreign_variables else self.variables.path_list("PATH"),
+            processes=lambda: Processes(self.disk, self.processes.ticks, pid_exists),
+            timeout=self.options.timeout,
+        )
 
     def npu_wanted(self) -> bool:
         """Whether a job here would use NPUs: expected by the user, or found when nothing was said."""
@@ -278,16 +260,6 @@ class Host:
         for again in self._later:
             again.close()
         self.disk.close()
-
-    def _why_remote(self, path: str) -> Optional[str]:
-        """Why a path of the machine that we run on is not opened by ourselves."""
-        try:
-            real = Files(self.disk).real(path)
-        except CannotTell as error:
-            return error.reason
-        if real is not None and self.disk.may_block(real):
-            return _("{path} is on a file system that may hang", path=path)
-        return None
 
     def _choose_interpreter(self) -> Interpreter:
         """By --python, else python3 of the caller's PATH, of an image's system, or our own."""

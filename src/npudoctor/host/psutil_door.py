@@ -21,7 +21,14 @@ def ask_psutil(subject: str, question: Callable[[ModuleType], T]) -> T:
     the one file has none for machines other than x86_64 and aarch64.
     """
     try:
-        psutil = _load()
+        import warnings
+
+        os.stat("/proc/stat")  # without it psutil before 6.0 prints a traceback while it is loaded
+
+        import psutil
+
+        # It would warn where /proc/meminfo lacks a row that we do not ask for, as in gVisor.
+        warnings.filterwarnings("ignore", category=RuntimeWarning, module="psutil")
     except (ImportError, MemoryError, NotImplementedError, OSError) as error:
         raise CannotTell(_why_not_loaded(error)) from error
     try:
@@ -40,19 +47,6 @@ def ask_psutil(subject: str, question: Callable[[ModuleType], T]) -> T:
 def _cannot_read(subject: str, why: str) -> CannotTell:
     """The one sentence of all these endings."""
     return CannotTell(_("psutil cannot read {subject}: {why}", subject=subject, why=why))
-
-
-def _load() -> ModuleType:
-    """psutil, silent: where /proc/meminfo lacks a row that we do not ask for, as in gVisor, it would warn on
-    standard error."""
-    import warnings
-
-    os.stat("/proc/stat")  # without it psutil before 6.0 prints a traceback while it is loaded
-
-    import psutil
-
-    warnings.filterwarnings("ignore", category=RuntimeWarning, module="psutil")
-    return psutil
 
 
 def _why_not_loaded(error: BaseException) -> str:

@@ -61,28 +61,31 @@ class Records:
 
     def all(self) -> list[Record]:
         """Every record, in the order of writing within a run."""
-        if self._read is None:
-            self._read = list(self._load())
-        return self._read
-
-    def steps(self, kind: str) -> Iterator[Record]:
-        """The records of steps of one kind, such as "RemoveSharedMemory"."""
-        return (record for record in self.all() if record.step.get("kind") == kind)
-
-    def _load(self) -> Iterator[Record]:
+        if self._read is not None:
+            return self._read
         folder = os.path.join(self.directory, "journal")
+        names: list[str] = []
         try:
             names = sorted(os.listdir(folder))
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.ENOTDIR):
                 self._doubt(folder, strerror(error.errno))
-            return
+        records = []
         for name in names:
-            if name.endswith(".jsonl"):
-                for line in self._lines(os.path.join(folder, name)):
-                    record = _record(name[: -len(".jsonl")], line)
-                    if record is not None:
-                        yield record
+            if not name.endswith(".jsonl"):
+                continue
+            for line in self._lines(os.path.join(folder, name)):
+                try:
+                    data: dict[str, object] = json_of(line)
+                    records.append(Record(name[: -len(".jsonl")], str(data["event"]), data))
+                except (ValueError, KeyError, TypeError, RecursionError):
+                    continue  # a line that a kill cut short
+        self._read = records
+        return records
+
+    def steps(self, kind: str) -> Iterator[Record]:
+        """The records of steps of one kind, such as "RemoveSharedMemory"."""
+        return (record for record in self.all() if record.step.get("kind") == kind)
 
     def _lines(self, path: str) -> list[str]:
         """A journal is believed only when it is ours and nobody else may write it."""
@@ -99,11 +102,3 @@ class Records:
 
     def _doubt(self, path: str, why: str) -> None:
         self.doubts.append(_("{path} cannot be read: {why}", path=path, why=why))
-
-
-def _record(run: str, line: str) -> Optional[Record]:
-    try:
-        data: dict[str, object] = json_of(line)
-        return Record(run, str(data["event"]), data)
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None  # a line that a kill cut short

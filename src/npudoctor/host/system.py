@@ -53,13 +53,13 @@ class System:
             text = self._files.text("/etc/os-release") or self._files.text("/usr/lib/os-release")
         except CannotTell:
             return None
-        return os_release_name(text) if text else self._older()
-
-    def _older(self) -> Optional[str]:
-        """The name where there is no os-release file: distro knows the files of before."""
+        if text:
+            return os_release_name(text)
         if self._files.root != "/" or self._files.may_block("/etc"):
             return None
-        import distro  # 20 ms, which every run would pay: os-release is on every distribution since 2012
+        # It knows the files of before. 20 ms, which every run would pay: os-release is on every distribution
+        # since 2012.
+        import distro
 
         return distro.name(pretty=True) or None
 

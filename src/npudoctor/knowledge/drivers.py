@@ -33,7 +33,11 @@ def declared_for(rows: Sequence[Row], cann: str, driver: str) -> Optional[Declar
     own = bool(mine)
     mine = mine or [row for row in rows if any(_series(name) == _series(cann) for name in row.texts("cann"))]
     if not mine:
-        return _newer_cann(rows, cann)
+        newest = max(rows, key=lambda row: max(sort_key(_line(name)) for name in row.texts("cann")))
+        name = max(newest.texts("cann"), key=lambda name: sort_key(_line(name)))
+        if sort_key(cann) < sort_key(_line(name)):
+            return None
+        return Declared("newer-cann", (), (name,), newest["source"], newest["as_of"])
     # Of a release before all that are named in its line, an older driver may be the right one.
     least = own or any(sort_key(_line(name)) <= sort_key(cann) for row in mine for name in row.texts("cann"))
     works = [row for row in mine if row.values.get("compatible", True)]
@@ -60,14 +64,6 @@ def _place(driver: str, known: list[str], least: bool) -> tuple[str, tuple[str, 
     below = [name for name in known if sort_key(_line(name)) < sort_key(driver)]
     above = [name for name in known if sort_key(_line(name)) > sort_key(driver)]
     return ("not-listed" if above else "newer-driver"), (*below[-1:], *above[:1])
-
-
-def _newer_cann(rows: Sequence[Row], cann: str) -> Optional[Declared]:
-    newest = max(rows, key=lambda row: max(sort_key(_line(name)) for name in row.texts("cann")))
-    name = max(newest.texts("cann"), key=lambda name: sort_key(_line(name)))
-    if sort_key(cann) < sort_key(_line(name)):
-        return None
-    return Declared("newer-cann", (), (name,), newest["source"], newest["as_of"])
 
 
 def _all(rows: Sequence[Row], field: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Callable, Optional
+from typing import Optional
 
 from npudoctor.core.messages import _
 from npudoctor.core.ports import parse_spans
@@ -20,6 +20,7 @@ CHIPS = {
 _LONGEST = 10  # HCCL refuses longer numbers unread
 _LEVELS = ("L0", "L1", "L2")
 _ALGO_LEVELS = ("level0", "level1", "level2", "level3")
+_ALGO_FORM = "level0:NA;level1:ring"
 
 
 def chip_of(models: Iterable[str]) -> str:
@@ -38,11 +39,47 @@ def on_chip(row: VariableRow, chip: str) -> VariableRow:
 
 def what_is_wrong(row: VariableRow, value: str) -> Optional[str]:
     """Why a value cannot be used, in a sentence for people; None when it can."""
-    judge = _JUDGES.get(row["kind"])
+    kind = row["kind"]
+    if kind == "whole":
+        if not _digits(value) or len(value) > _LONGEST:
+            return _("it is not a whole number in plain digits")
+        if int(value) % row.get("multiple", 1):
+            return _("it is not a multiple of {number}", number=row["multiple"])
+        return out_of_range(row, int(value))
+    if kind == "decimal":
+        before, point, after = value.partition(".")
+        fraction = not point or (_digits(after) and len(after) < 3)
+        if not _digits(before) or len(value) > _LONGEST or not fraction:
+            return _("it is not a number in plain digits")
+        return out_of_range(row, float(value))
+    if kind == "word":
+        known = row["values"]
+        return None if (value.lower() if row.get("any_case") else value) in known else not_one_of(known)
+    if kind == "address":
+        import ipaddress
+
+        try:
+            ipaddress.ip_address(value.partition("%")[0])
+        except ValueError:
+            return _("it is not an IP address")
+        return None
     try:
-        return judge(row, value) if judge else None
+        if kind == "retry":
+            retries(value)
+        if kind == "ports":
+            parse_spans(value)
+        by_operator = algorithms(value) if kind == "algo" else {}
     except ValueError as error:
         return str(error)
+    levels = by_operator.values()
+    unknown = [name for by_level in levels for name in by_level.values() if name not in row["values"]]
+    if unknown:
+        return _(
+            "{unknown} is not one of {words}", unknown=", ".join(unknown), words=", ".join(row["values"])
+        )
+    if any(by_level.get("level0", "NA") != "NA" for by_level in levels):
+        return _("level0 accepts NA only")
+    return None
 
 
 def nearest(row: VariableRow, value: str) -> str:
@@ -59,19 +96,14 @@ def algorithms(value: str) -> dict[str, dict[str, str]]:
     for part in value.split("/"):
         operator, equals, levels = part.rpartition("=")
         if (equals and not operator.strip()) or operator.strip() in by_operator:
-            raise ValueError(_("it is not written as {form}", form=_FORMS["algo"]))
-        by_operator[operator.strip()] = _levels(levels)
+            raise ValueError(_("it is not written as {form}", form=_ALGO_FORM))
+        by_level = by_operator[operator.strip()] = {}
+        for named in levels.strip().strip(";").split(";"):
+            level, colon, algorithm = (word.strip() for word in named.partition(":"))
+            if not colon or not algorithm or level not in _ALGO_LEVELS:
+                raise ValueError(_("it is not written as {form}", form=_ALGO_FORM))
+            by_level[level] = algorithm
     return by_operator
-
-
-def _levels(text: str) -> dict[str, str]:
-    levels = {}
-    for part in text.strip().strip(";").split(";"):
-        level, colon, algorithm = (word.strip() for word in part.partition(":"))
-        if not colon or not algorithm or level not in _ALGO_LEVELS:
-            raise ValueError(_("it is not written as {form}", form=_FORMS["algo"]))
-        levels[level] = algorithm
-    return levels
 
 
 def retries(value: str) -> dict[str, str]:
@@ -80,78 +112,10 @@ def retries(value: str) -> dict[str, str]:
     for part in value.replace(" ", "").split(","):
         level, _colon, on = part.partition(":")
         if level not in _LEVELS or on not in ("0", "1") or level in by_level:
-            raise ValueError(_("it is not written as {form}", form=_FORMS["retry"]))
+            raise ValueError(_("it is not written as {form}", form="L1:1,L2:1"))
         by_level[level] = on
     return by_level
 
 
-def _whole(row: VariableRow, value: str) -> Optional[str]:
-    if not _digits(value) or len(value) > _LONGEST:
-        return _("it is not a whole number in plain digits")
-    if int(value) % row.get("multiple", 1):
-        return _("it is not a multiple of {number}", number=row["multiple"])
-    return out_of_range(row, int(value))
-
-
-def _decimal(row: VariableRow, value: str) -> Optional[str]:
-    before, point, after = value.partition(".")
-    if not _digits(before) or len(value) > _LONGEST or (point and not (_digits(after) and len(after) < 3)):
-        return _("it is not a number in plain digits")
-    return out_of_range(row, float(value))
-
-
-def _word(row: VariableRow, value: str) -> Optional[str]:
-    known = row["values"]
-    if (value.lower() if row.get("any_case") else value) in known:
-        return None
-    return not_one_of(known)
-
-
-def _algo(row: VariableRow, value: str) -> Optional[str]:
-    by_operator = algorithms(value).values()
-    unknown = [
-        algorithm for levels in by_operator for algorithm in levels.values() if algorithm not in row["values"]
-    ]
-    if unknown:
-        return _(
-            "{unknown} is not one of {words}", unknown=", ".join(unknown), words=", ".join(row["values"])
-        )
-    if any(levels.get("level0", "NA") != "NA" for levels in by_operator):
-        return _("level0 accepts NA only")
-    return None
-
-
-def _retry(_row: VariableRow, value: str) -> Optional[str]:
-    retries(value)
-    return None
-
-
-def _ports(_row: VariableRow, value: str) -> Optional[str]:
-    parse_spans(value)
-    return None
-
-
-def _address(_row: VariableRow, value: str) -> Optional[str]:
-    import ipaddress
-
-    try:
-        ipaddress.ip_address(value.partition("%")[0])
-    except ValueError:
-        return _("it is not an IP address")
-    return None
-
-
 def _digits(value: str) -> bool:
     return value.isascii() and value.isdecimal()
-
-
-_FORMS = {"algo": "level0:NA;level1:ring", "retry": "L1:1,L2:1"}
-_JUDGES: dict[str, Callable[[VariableRow, str], Optional[str]]] = {
-    "whole": _whole,
-    "decimal": _decimal,
-    "word": _word,
-    "algo": _algo,
-    "retry": _retry,
-    "ports": _ports,
-    "address": _address,
-}

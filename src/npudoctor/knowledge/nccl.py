@@ -47,7 +47,20 @@ def what_is_wrong(row: VariableRow, value: str) -> Optional[str]:
         return None if value.lower() in (*YES, *NO) else not_one_of(("1", "0", "true", "false"))
     if kind == "level":
         return None if value in LEVELS or value[:1].isdecimal() else not_one_of(LEVELS)
-    return _list(row, value) if kind == "list" else None
+    if kind != "list":
+        return None
+    known = [word.lower() for word in row["values"]]
+    # Elements for all functions, then for one each: "ring,tree;allreduce:^tree".
+    for index, part in enumerate(part for part in value.split(";") if part):
+        function, colon, elements = part.rpartition(":")
+        if not colon and index:
+            return _("every part but the first must name a function: {part}", part=part)
+        if colon and function.lower() not in FUNCTIONS:
+            return _("{name} is not an NCCL function", name=function)
+        for element in elements.lstrip("^").split(","):
+            if element and element.lower() not in known:
+                return _("{unknown} is not one of {words}", unknown=element, words=", ".join(row["values"]))
+    return None
 
 
 def is_on(value: str) -> bool:
@@ -60,18 +73,3 @@ def is_word(row: VariableRow, value: str) -> bool:
     text = value.strip(_BLANKS)
     first = text[1:2] if text[:1] in ("-", "+") else text[:1]
     return row["kind"] in ("number", "flag") and not (first.isascii() and first.isdecimal())
-
-
-def _list(row: VariableRow, value: str) -> Optional[str]:
-    """Elements for all functions, then for one each: "ring,tree;allreduce:^tree"."""
-    known = [word.lower() for word in row["values"]]
-    for index, part in enumerate(part for part in value.split(";") if part):
-        function, colon, elements = part.rpartition(":")
-        if not colon and index:
-            return _("every part but the first must name a function: {part}", part=part)
-        if colon and function.lower() not in FUNCTIONS:
-            return _("{name} is not an NCCL function", name=function)
-        for element in elements.lstrip("^").split(","):
-            if element and element.lower() not in known:
-                return _("{unknown} is not one of {words}", unknown=element, words=", ".join(row["values"]))
-    return None

@@ -19,7 +19,14 @@ def what_is_wrong(row: VariableRow, value: str) -> Optional[str]:
         return None if value in row["values"] else not_one_of(row["values"])
     if kind == "devices":
         return None if devices(value) else _("it is not a comma-separated list of numbers")
-    return _double(row, value) if kind == "double" else _whole(row, value)
+    if kind == "double":
+        number = _parsed(value)
+        return _("it is not a number") if number is None else out_of_range(row, number)
+    text = value.strip()
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    if not (digits.isascii() and digits.isdecimal()):
+        return _("it is not a whole number in plain digits")
+    return _("it is below 0") if kind == "size" and text.startswith("-") else None
 
 
 def devices(value: str) -> list[int]:
@@ -33,24 +40,6 @@ def devices(value: str) -> list[int]:
 def double(value: str) -> float:
     """The number; 0 where it is none."""
     return _parsed(value) or 0.0
-
-
-def _double(row: VariableRow, value: str) -> Optional[str]:
-    number = _parsed(value)
-    if number is None:
-        return _("it is not a number")
-    return out_of_range(row, number)
-
-
-def _whole(row: VariableRow, value: str) -> Optional[str]:
-    text = value.strip()
-    signed = text[:1] in ("-", "+")
-    digits = text[1:] if signed else text
-    if not (digits.isascii() and digits.isdecimal()):
-        return _("it is not a whole number in plain digits")
-    if row["kind"] == "size" and text.startswith("-"):
-        return _("it is below 0")
-    return None
 
 
 def _parsed(value: str) -> Optional[float]:

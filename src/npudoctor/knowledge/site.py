@@ -96,6 +96,7 @@ class Knowledge:
         return self._signatures
 
     def _loaded(self) -> dict[tuple[str, str], list[Row]]:
+        """The site's rows by table and section; its files are read when they are first asked for."""
         with self._lock:
             if self._site is None:
                 self._site = {}
@@ -104,7 +105,16 @@ class Knowledge:
             return self._site
 
     def _load(self, site: dict[tuple[str, str], list[Row]]) -> None:
-        for path in self._paths():
+        reason, file_names = self._remote(self.directory), []
+        try:
+            file_names = [] if reason else sorted(os.listdir(self.directory))
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            reason = _("{path} cannot be read: {why}", path=self.directory, why=strerror(error.errno))
+        if reason:
+            self._broken.append(BrokenEntry(self.directory, reason))
+        for path in [os.path.join(self.directory, name) for name in file_names if name.endswith(".toml")]:
             reason = self._remote(path)
             content, distrust = (None, reason) if reason else read_trusted(path, os.geteuid())
             if content is None:
@@ -120,21 +130,6 @@ class Knowledge:
                 self._signatures.append((path, signatures))
             for name, sections in document.items():
                 self._add(site, path, name, sections)
-
-    def _paths(self) -> list[str]:
-        reason = self._remote(self.directory)
-        try:
-            file_names = [] if reason else sorted(os.listdir(self.directory))
-        except FileNotFoundError:
-            file_names = []
-        except OSError as error:
-            file_names, reason = (
-                [],
-                _("{path} cannot be read: {why}", path=self.directory, why=strerror(error.errno)),
-            )
-        if reason:
-            self._broken.append(BrokenEntry(self.directory, reason))
-        return [os.path.join(self.directory, name) for name in file_names if name.endswith(".toml")]
 
     def _add(self, site: dict[tuple[str, str], list[Row]], path: str, name: str, sections: object) -> None:
         """The rows of one table in a file; what does not look as our own rows do is broken."""
@@ -178,23 +173,24 @@ def _wrong(where: str, row: dict[str, Any], ours: Sequence[dict[str, Any]]) -> O
     for key in ours[0]:
         if key not in (*row, *_OPTIONAL.get(where, ())) and all(key in other for other in ours):
             return _("{where}: a row lacks {key}", where=where, key=key)
-    return next(filter(None, (_wrong_value(where, key, row[key], ours) for key in row)), None)
-
-
-def _wrong_value(where: str, key: str, value: object, ours: Sequence[dict[str, Any]]) -> Optional[str]:
-    kinds = {type(other[key]) for other in ours if key in other} | ({bool} if key == "compatible" else set())
-    if bool in kinds:
-        text = _("{where}: {key} must be true or false")
-        return None if isinstance(value, bool) else text.format(where=where, key=key)
-    values = value if isinstance(value, list) and list in kinds else [value]
-    texts = [text for text in values if isinstance(text, str)]
-    if not texts or len(texts) < len(values):
-        return _("{where}: {key} is not a string", where=where, key=key)
-    strange = next((text for text in texts if not _comparable(where, key, text)), None)
-    if strange is None:
-        return None
-    text = _("{where}: {key} cannot be compared with a version: {value}")
-    return text.format(where=where, key=key, value=strange)
+    for key, value in row.items():
+        kinds = {type(other[key]) for other in ours if key in other}
+        if bool in kinds or key == "compatible":
+            if not isinstance(value, bool):
+                return _("{where}: {key} must be true or false", where=where, key=key)
+            continue
+        values = value if isinstance(value, list) and list in kinds else [value]
+        if not values or not all(isinstance(text, str) for text in values):
+            return _("{where}: {key} is not a string", where=where, key=key)
+        for text in values:
+            if not _comparable(where, key, text):
+                return _(
+                    "{where}: {key} cannot be compared with a version: {value}",
+                    where=where,
+                    key=key,
+                    value=text,
+                )
+    return None
 
 
 def _comparable(where: str, key: str, text: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from npudoctor.host import CannotTell
-from npudoctor.host.devices.accelerators import find_gpus, find_npus
+from npudoctor.host.devices.accelerators import find_accelerators
 from npudoctor.host.fs.files import Files
 from npudoctor.testing import Content, MemoryDisk, device, folder, link, unreadable
 
@@ -39,7 +39,8 @@ def card(address: str, vendor: str, model: str, kind: str, driver: str = "") -> 
 
 def test_an_ascend_node() -> None:
     names = [*(f"davinci{number}" for number in (0, 1, 2, 10)), "davinci_manager", "devmm_svm", "hisi_hdc"]
-    found = find_npus(
+    found = find_accelerators(
+        "npu",
         on(
             {
                 **{f"/dev/{name}": device() for name in names},
@@ -48,7 +49,7 @@ def test_an_ascend_node() -> None:
                 **card("0000:7d:00.0", "0x19e5", "0xa222", "0x020000", "hns3"),
                 "/usr/local/Ascend/driver/version.info": VERSION_INFO,
             }
-        )
+        ),
     )
     assert found.usable
     assert found.nodes == ("/dev/davinci0", "/dev/davinci1", "/dev/davinci2", "/dev/davinci10")
@@ -59,7 +60,7 @@ def test_an_ascend_node() -> None:
 
 
 def test_a_virtual_npu() -> None:
-    assert find_npus(on({"/dev/vdavinci100": device()})).nodes == ("/dev/vdavinci100",)
+    assert find_accelerators("npu", on({"/dev/vdavinci100": device()})).nodes == ("/dev/vdavinci100",)
 
 
 def test_an_nvidia_node() -> None:
@@ -70,22 +71,22 @@ def test_an_nvidia_node() -> None:
     )
     files.update(card("0000:81:00.0", "0x10de", "0x2335", "0x030200", "nvidia"))
     files.update(card("0000:81:00.1", "0x10de", "0x10f7", "0x040300", "snd_hda_intel"))
-    found = find_gpus(on(files))
+    found = find_accelerators("gpu", on(files))
     assert found.nodes == ("/dev/nvidia0", "/dev/nvidia1")
     assert found.cards == ("0000:81:00.0",)
     assert found.driver == "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.00.01"
     assert "kernel driver in use: nvidia" in found.evidence
-    assert not find_npus(on(files)).usable
+    assert not find_accelerators("npu", on(files)).usable
 
 
 @pytest.mark.parametrize("content", ["", folder(), link("/dev/null")])
 def test_only_a_character_device_is_a_node(content: Content) -> None:
-    assert not find_npus(on({"/dev/davinci0": content})).usable
+    assert not find_accelerators("npu", on({"/dev/davinci0": content})).usable
 
 
 @pytest.mark.parametrize("name", ["davinci", "davinci0p", "xdavinci0", "davinci_manager", "davinci0.old"])
 def test_other_names_are_no_node(name: str) -> None:
-    assert not find_npus(on({f"/dev/{name}": device()})).usable
+    assert not find_accelerators("npu", on({f"/dev/{name}": device()})).usable
 
 
 def test_a_card_handed_on_does_not_wait_for_a_driver() -> None:
@@ -93,7 +94,7 @@ def test_a_card_handed_on_does_not_wait_for_a_driver() -> None:
         **card("0000:c1:00.0", "0x19e5", "0xd801", "0x120000", "vfio-pci"),
         **card("0000:c2:00.0", "0x19e5", "0xd801", "0x120000"),
     }
-    found = find_npus(on(files))
+    found = find_accelerators("npu", on(files))
     assert found.cards == ("0000:c1:00.0", "0000:c2:00.0")
     assert found.waiting == ("0000:c2:00.0",)
     assert found.bound == ("vfio-pci",)
@@ -105,23 +106,23 @@ def test_a_function_that_vanishes_or_is_closed_is_left_out() -> None:
         "/sys/bus/pci/devices/0000:02:00.0/vendor": unreadable(errno.EIO),
         **card("0000:c2:00.0", "0x19e5", "0xd801", "0x120000"),
     }
-    assert find_npus(on(files)).cards == ("0000:c2:00.0",)
+    assert find_accelerators("npu", on(files)).cards == ("0000:c2:00.0",)
 
 
 def test_without_dev_nobody_can_tell() -> None:
     with pytest.raises(CannotTell):
-        find_npus(on({"/dev": unreadable(errno.EACCES)}))
+        find_accelerators("npu", on({"/dev": unreadable(errno.EACCES)}))
 
 
 def test_without_a_pci_bus_the_nodes_are_seen() -> None:
     files: dict[str, Content] = {"/dev/davinci0": device(), "/sys/bus/pci/devices": unreadable(errno.EACCES)}
-    found = find_npus(on(files))
+    found = find_accelerators("npu", on(files))
     assert found.usable
     assert found.unread is not None
     assert any("Permission denied" in line for line in found.evidence)
 
 
 def test_a_closed_driver_file_is_a_driver_unknown() -> None:
-    found = find_npus(on({"/usr/local/Ascend/driver/version.info": unreadable(errno.EACCES)}))
+    found = find_accelerators("npu", on({"/usr/local/Ascend/driver/version.info": unreadable(errno.EACCES)}))
     assert found.driver is None
     assert found.evidence == ()  # no lines that say nothing

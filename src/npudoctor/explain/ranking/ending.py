@@ -4,13 +4,13 @@ several."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import defaultdict
 from functools import cached_property
 from typing import Optional
 
 from npudoctor.explain.scanning import levels
 from npudoctor.explain.scanning.evidence import Evidence, Seen
-from npudoctor.explain.scanning.outline import Outline, Start, restarts
+from npudoctor.explain.scanning.outline import Outline, Start
 from npudoctor.explain.signatures.failures import MARKS, WORDS
 
 TAIL = 16 << 10  # the end of a log, which tells how it went
@@ -37,24 +37,24 @@ class Ending:
 
     def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence
-        self._outline = evidence.outline or Outline()
+        outline = self._outline = evidence.outline or Outline()
         self._marks = {MARKS[index].name: seen for index, seen in evidence.marks.items()}
-
-    @cached_property
-    def _places(self) -> Mapping[str, frozenset[int]]:
-        """Of each kind of mark, the places; and of all exceptions that nobody caught."""
-        uncaught = frozenset(seen.offset for _name, seen in self._dead if seen.uncaught)
-        marks = ((mark.name, self._marks.get(mark.name, ())) for mark in MARKS)
-        return {
-            "uncaught": uncaught,
-            **{name: frozenset(seen.offset for seen in kept) for name, kept in marks},
-        }
-
-    @cached_property
-    def _dead(self) -> list[tuple[str, Seen]]:
-        """The last words of what failed, in their order, each with its kind of mark."""
+        # The last words of what failed, in their order, each with its kind of mark.
         named = [(name, seen) for name, marks in self._marks.items() if name in _DEADLY for seen in marks]
-        return sorted(named, key=lambda dead: dead[1].offset)
+        self._dead = sorted(named, key=lambda dead: dead[1].offset)
+        # Of each kind of mark, the places; and of all exceptions that nobody caught.
+        self._places = defaultdict[str, frozenset[int]](frozenset)
+        for name, marks in self._marks.items():
+            self._places[name] = frozenset(seen.offset for seen in marks)
+        self._places["uncaught"] = frozenset(seen.offset for _name, seen in self._dead if seen.uncaught)
+        # Where an engine said last that it failed, unless it was being ended, or much went on after it.
+        engine = max(self._places["engine"], default=None)
+        if engine is not None:
+            started = any(start.offset > engine for start in outline.starts)
+            ended = any(end is not None and end < engine for end in (outline.success, outline.shutdown))
+            if started or ended or outline.lines_between(engine) >= _LONG:
+                engine = None
+        self._dead_engine = engine
 
     @cached_property
     def runs(self) -> list[Start]:
@@ -69,7 +69,12 @@ class Ending:
             later = [seen for seen in self._marks.get("traceback", ()) if seen.offset > stillborn.offset]
             starts += [Start(seen.offset, seen.line, seen.text) for seen in later[:1]]
         starts.sort(key=lambda start: start.offset)
-        runs = restarts(starts, [seen.offset for _name, seen in self._dead])
+        # The starts that begin another run: before which, since the last one, a job died.
+        runs: list[Start] = []
+        for start in starts:
+            before = runs[-1].offset if runs else -1
+            if any(before < seen.offset < start.offset for _name, seen in self._dead):
+                runs.append(start)
         # No run, but a rank that started later than the one that failed: nothing went on, and only a launcher
         # says that something failed.
         while runs and (self._outline.progress is None or self._outline.progress < runs[-1].offset):
@@ -133,18 +138,6 @@ class Ending:
         known = weight is not None and weight >= _WEIGHTY
         places = self._places
         return known or seen.uncaught or seen.offset in places["uncaught"] or seen.offset in places["crash"]
-
-    @cached_property
-    def _dead_engine(self) -> Optional[int]:
-        """Where an engine said last that it failed, unless it was being ended, or much went on after it."""
-        outline = self._outline
-        last = max(self._places["engine"], default=None)
-        if last is None or any(start.offset > last for start in outline.starts):
-            return None
-        ends = [place for place in (outline.success, outline.shutdown) if place is not None]
-        if any(place < last for place in ends) or outline.lines_between(last) >= _LONG:
-            return None
-        return last
 
     def outlived(self, seen: Seen) -> bool:
         """Whether the job went on after this line until something else ended it: the last word of what

@@ -142,18 +142,19 @@ def _weigh(candidates: Sequence[Candidate], root: Optional[int]) -> None:
             candidate.score = min(candidate.score, _OUTLIVED)
         if candidate.passed or (ended and candidate.outlived):
             candidate.score = min(candidate.score, LEAST - 1)
-    for candidate in candidates:
-        if _waits(candidate) and any(_is_earlier(other, candidate) for other in candidates):
+    waiting = [
+        candidate
+        for candidate in candidates
+        if candidate.signature.category in _WAITING and candidate.signature.weight <= 60
+    ]
+    for candidate in waiting:
+        if any(_is_earlier(other, candidate) for other in candidates if other not in waiting):
             candidate.score = min(candidate.score, LEAST + 2)
-
-
-def _waits(candidate: Candidate) -> bool:
-    return candidate.signature.category in _WAITING and candidate.signature.weight <= 60
 
 
 def _is_earlier(other: Candidate, waiting: Candidate) -> bool:
     """Whether another error of its own came before a rank began to wait, on a rank that does not."""
-    if _waits(other) or other.echo or other.signature.numbered or not other.failed or other.score < _PLAIN:
+    if other.echo or other.signature.numbered or not other.failed or other.score < _PLAIN:
         return False
     error, wait = other.first, waiting.first
     if error.order == wait.order and error.seen.rank == wait.seen.rank:

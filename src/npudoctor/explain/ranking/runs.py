@@ -34,18 +34,15 @@ def earlier_runs(
         of_file = []
         for start in ending.runs:
             seen = ending.death(begin, start.offset)
-            signature = None if seen is None else _signature_at(signatures, evidence, seen)
+            # The weightiest signature that is known to be at the line of its last error.
+            matching = [
+                signatures[index]
+                for index, match in evidence.matches.items()
+                if seen is not None
+                if any(place and place.line == seen.line for place in (*match.ranks.values(), match.last))
+            ]
+            signature = max(matching, key=lambda signature: signature.weight, default=None)
             of_file.append(Run(evidence.path, line, start.line - 1, signature, seen))
             begin, line = start.offset, start.line
         runs += of_file[-_MOST:]
     return tuple(runs)
-
-
-def _signature_at(signatures: Sequence[Signature], evidence: Evidence, seen: Seen) -> Optional[Signature]:
-    """The weightiest signature that is known to be at the line of the last error."""
-    matching = [
-        signatures[index]
-        for index, match in evidence.matches.items()
-        if any(place and place.line == seen.line for place in (*match.ranks.values(), match.last))
-    ]
-    return max(matching, key=lambda signature: signature.weight, default=None)

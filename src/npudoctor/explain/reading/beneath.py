@@ -120,6 +120,7 @@ def mounts_in(real: str) -> Mapping[str, str]:
 
 @cache
 def _mounts() -> Mapping[str, Mapping[str, str]]:
+    """The same of all folders. Apart, as it is read once."""
     try:
         mounts = parse_mountinfo(mountinfo())
     except OSError:

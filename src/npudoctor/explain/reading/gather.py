@@ -1,27 +1,27 @@
-"""What is to be read of what was named, or of what is here: looked for in children, as any of it may lie on
-a file system that does not answer."""
+"""What is to be read of what was named: looked for in children, as any of it may lie on a file system that
+does not answer."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Optional
 
 from npudoctor.core import forked
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _, strerror
-from npudoctor.explain.reading import newest, opening
+from npudoctor.explain.reading import opening
 from npudoctor.explain.reading.opening import Unreadable
 from npudoctor.explain.reading.walk import Walk
 
 FOLDER, FILE = 60.0, 600.0  # seconds: of a folder nobody knows what is in it, a file was meant as a whole
 FILES = 50_000  # of more files the newest are read
 _WALK = 0.5  # the part of the time that looking for files may take
-_ANSWERED = 0.3  # seconds to hand over what was found beside what hangs
 _OFTEN = 0.05  # seconds between what the child hands over
 _DIRECTORY, _REGULAR, _PIPE, _NOTHING = "directory", "regular", "pipe", ""
 
@@ -113,47 +113,27 @@ def _walk(words: Iterable[str], since: float) -> Iterator[Walk]:
     """In the child: what is found, now and then."""
     walk, handed = Walk(since), time.monotonic()
     for word in words:
-        for _step in _steps(walk, word, since):
+        try:
+            place = opening.open_named(word)
+            try:
+                status = os.fstat(place)
+            finally:
+                os.close(place)
+        except OSError as error:
+            walk.problems.append((word, strerror(error.errno)))
+            continue
+        except Unreadable as why:
+            walk.problems.append((word, str(why)))
+            continue
+        steps: Iterator[None] = iter(())
+        if stat.S_ISDIR(status.st_mode):
+            steps = walk.steps(word)
+        elif status.st_dev in opening.pseudo():
+            walk.problems.append((word, _("/proc, /sys and /dev hold no logs: not read")))
+        elif stat.S_ISREG(status.st_mode) and status.st_mtime >= since:
+            walk.file(word, status, named=True)
+        for _step in itertools.chain(steps, (None,)):
             if time.monotonic() - handed > _OFTEN:
                 yield walk.hand_over()
                 handed = time.monotonic()
     yield walk.hand_over()
-
-
-def _steps(walk: Walk, word: str, since: float) -> Iterator[None]:
-    try:
-        place = opening.open_named(word)
-        try:
-            status = os.fstat(place)
-        finally:
-            os.close(place)
-    except OSError as error:
-        walk.problems.append((word, strerror(error.errno)))
-        return
-    except Unreadable as why:
-        walk.problems.append((word, str(why)))
-        return
-    if stat.S_ISDIR(status.st_mode):
-        yield from walk.steps(word)
-    elif status.st_dev in opening.pseudo():
-        walk.problems.append((word, _("/proc, /sys and /dev hold no logs: not read")))
-    elif stat.S_ISREG(status.st_mode) and status.st_mtime >= since:
-        walk.file(word, status, named=True)
-    yield
-
-
-def automatic(variables: Mapping[str, str], seconds: float = forked.PATIENCE) -> newest.Places:
-    """The logs of this user and of this folder, newest first; what does not answer in time is said."""
-    places: list[newest.Place] = []
-    silent: list[str] = []
-    until = time.monotonic() + seconds
-    streams = [(label, forked.Child(look)) for label, look in newest.looks(variables)]
-    for label, child in streams:
-        try:
-            places += child.items(max(until, time.monotonic() + _ANSWERED))
-        except forked.Late:
-            silent.append(label)
-        except OSError:
-            continue
-    places.sort(key=lambda place: -place.written)
-    return newest.Places(tuple(places), tuple(silent))

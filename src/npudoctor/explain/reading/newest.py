@@ -6,9 +6,11 @@ import itertools
 import os
 import re
 import stat
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Callable, Optional
 
+from npudoctor.core import forked
 from npudoctor.core.frozen import dataclass
 from npudoctor.explain.scanning.ranks import of_path
 
@@ -29,6 +31,7 @@ _NUMBER = re.compile(r"\d+")
 _ENDINGS = (".log", ".out", ".err")
 _DEEP = 4  # folders below one of these that are looked at
 _MANY = 5000  # entries at most: it is a look, not a search
+_ANSWERED = 0.3  # seconds to hand over what was found beside what hangs
 
 
 @dataclass(frozen=True)
@@ -48,15 +51,29 @@ class Places:
     silent: tuple[str, ...]
 
 
-def looks(variables: Mapping[str, str]) -> list[tuple[str, Callable[[], Iterator[Place]]]]:
-    """Where logs may be, as it is said, and what looks for them there: each by itself, as it may block."""
+def automatic(variables: Mapping[str, str], seconds: float = forked.PATIENCE) -> Places:
+    """The logs of this user and of this folder, newest first; what does not answer in time is said."""
     plogs = variables.get("ASCEND_PROCESS_LOG_PATH") or os.path.join(variables.get("HOME", ""), "ascend/log")
-    return [
+    # Each kind of place is looked at in a child of its own, as any may be on a file system that hangs.
+    looks: tuple[tuple[str, Callable[[], Iterator[Place]]], ...] = (
         (plogs, lambda: _plogs(plogs)),
         (".", lambda: _runs(".")),
         (".", lambda: _slurm(".")),
         (".", lambda: _loose(".")),
-    ]
+    )
+    places: list[Place] = []
+    silent: list[str] = []
+    until = time.monotonic() + seconds
+    streams = [(label, forked.Child(look)) for label, look in looks]
+    for label, child in streams:
+        try:
+            places += child.items(max(until, time.monotonic() + _ANSWERED))
+        except forked.Late:
+            silent.append(label)
+        except OSError:
+            continue
+    places.sort(key=lambda place: -place.written)
+    return Places(tuple(places), tuple(silent))
 
 
 def together(places: Sequence[Place]) -> tuple[Place, ...]:
@@ -98,6 +115,7 @@ def _plogs(path: str) -> Iterator[Place]:
 
 
 def _runs(here: str) -> Iterator[Place]:
+    """What launchers write in folders of their own."""
     for kind, name in _FOLDERS:
         path = os.path.join(here, name)
         if kind == "torchrun" and not _of_torchrun(path):

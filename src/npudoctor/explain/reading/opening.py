@@ -151,7 +151,19 @@ class Opener:
         """A descriptor to read a file by: `below` a named folder `base`, or one that was named itself.
         Unreadable when it is none, or not the `known` one any more."""
         try:
-            descriptor = self._below(base, below) if below else _reopen(path)
+            if below:
+                parent, _slash, name = below.rpartition("/")
+                if self._here[0] != (base, parent):
+                    if self._base[0] != base:
+                        self.close()
+                        self._base = base, folder(base)
+                    here = beneath(self._base[1], parent.split("/") if parent else [])
+                    if self._here[1] >= 0:
+                        os.close(self._here[1])
+                    self._here = (base, parent), here
+                descriptor = os.open(name, _READ | os.O_NOFOLLOW, dir_fd=self._here[1])
+            else:
+                descriptor = _reopen(path)
             status = os.fstat(descriptor)
         except OSError as error:
             raise Unreadable(strerror(error.errno)) from error
@@ -173,18 +185,6 @@ class Opener:
             if descriptor >= 0:
                 os.close(descriptor)
         self._base, self._here = (None, -1), (None, -1)
-
-    def _below(self, base: str, below: str) -> int:
-        parent, _slash, name = below.rpartition("/")
-        if self._here[0] != (base, parent):
-            if self._base[0] != base:
-                self.close()
-                self._base = base, folder(base)
-            descriptor = beneath(self._base[1], parent.split("/") if parent else [])
-            if self._here[1] >= 0:
-                os.close(self._here[1])
-            self._here = (base, parent), descriptor
-        return os.open(name, _READ | os.O_NOFOLLOW, dir_fd=self._here[1])
 
 
 def _reopen(path: str) -> int:

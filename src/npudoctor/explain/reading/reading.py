@@ -21,14 +21,12 @@ from npudoctor.explain.scanning.evidence import Evidence
 from npudoctor.explain.scanning.matching import Matcher
 from npudoctor.explain.scanning.outline import KEPT
 from npudoctor.explain.scanning.scan import CONTEXT, Scan
-from npudoctor.explain.signatures.pieces import Sample
 from npudoctor.explain.signatures.table import Table
 
 PART = 32 << 20
 PARTS = 16_384  # of all files together: half a TiB; what is larger is not read to its end
 GROWN = PART  # so much may come to a log between the walk and its reading
 _PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zX", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")
-_SAMPLED, _SAMPLE = 8, 16 << 10  # so many logs, and bytes of each, show what all are like
 _GARBAGE = 0.3  # the part of its first bytes that a binary file has and no log has
 
 
@@ -213,26 +211,6 @@ class _Range:
                 return
             yield piece
             start += len(piece)
-
-
-def sample_of(logs: Sequence[Log]) -> Sample:
-    """What the largest logs look like, in their middle; nothing of them when they do not answer."""
-
-    def middles() -> bytes:
-        parts, opener = [], Opener()
-        for log in sorted(logs, key=lambda log: -log.size)[:_SAMPLED]:
-            with (
-                contextlib.suppress(OSError, Unreadable),
-                open(opened_log(opener, log), "rb", buffering=0) as file,
-            ):
-                file.seek(log.size // 2, os.SEEK_SET)
-                parts.append(file.read(_SAMPLE))
-        return b"\n".join(parts)
-
-    try:
-        return Sample(forked.ask(middles))
-    except forked.Late:
-        return Sample(b"")
 
 
 def failed(path: str, why: str) -> Evidence:

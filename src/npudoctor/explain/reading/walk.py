@@ -126,7 +126,12 @@ class Walk:
                 self._unreal(path, not parts)
             elif key not in self._folders:
                 self._folders.add(key)
-                for number, entry in enumerate(self._entries(here)):
+                with os.scandir(here.listing) as listing:
+                    entries = list(itertools.islice(listing, ENTRIES - self._looked))
+                    self._looked += len(entries)
+                    self.more += sum(1 for _entry in listing)
+                entries.sort(key=lambda entry: _natural(entry.name))
+                for number, entry in enumerate(entries):
                     if self._entry(here, entry):
                         folders.append((*parts, entry.name))
                     if number % _STEP == _STEP - 1:
@@ -141,14 +146,6 @@ class Walk:
         (self.problems if named else self.notes).append(
             (path, _("/proc, /sys and /dev hold no logs: not read"))
         )
-
-    def _entries(self, here: Here) -> list[os.DirEntry[str]]:
-        """The entries of a folder, as many as are looked at, in the order of their names."""
-        with os.scandir(here.listing) as listing:
-            entries = list(itertools.islice(listing, ENTRIES - self._looked))
-            self._looked += len(entries)
-            self.more += sum(1 for _entry in listing)
-        return sorted(entries, key=lambda entry: _natural(entry.name))
 
     def _entry(self, here: Here, entry: os.DirEntry[str]) -> bool:
         """Take in one entry; whether it is a folder to be entered."""
@@ -168,12 +165,7 @@ class Walk:
             self._link(here, entry.name, path)
         elif not stat.S_ISREG(status.st_mode):
             self.notes.append((path, _("no regular file: not read")))
-        else:
-            self._regular(here, entry.name, path, status)
-        return False
-
-    def _regular(self, here: Here, name: str, path: str, status: os.stat_result) -> None:
-        if status.st_dev != here.status.st_dev and status.st_dev in opening.pseudo():
+        elif status.st_dev != here.status.st_dev and status.st_dev in opening.pseudo():
             self._unreal(path, False)
         elif path.endswith(_NO_LOGS):
             self.left_out.append(path)
@@ -185,7 +177,8 @@ class Walk:
                 )
             )
         elif status.st_mtime >= self._since:
-            self.file(path, status, base=here.below.base, below="/".join((*here.parts, name)))
+            self.file(path, status, base=here.below.base, below="/".join((*here.parts, entry.name)))
+        return False
 
     def _answers(self, here: Here, name: str, path: str) -> bool:
         """Whether what is mounted there can be entered."""

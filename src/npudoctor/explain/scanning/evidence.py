@@ -132,8 +132,7 @@ class Evidence:
 
     def number_in_file(self) -> None:
         """Give all lines the numbers that they have in the file, of which only the end was read."""
-        if self.before:
-            self.renumber(lambda seen: replace(seen, line=seen.line + self.before))
+        self.renumber(lambda seen: replace(seen, line=seen.line + self.before))
 
     def _shift(self, seen: Seen) -> Seen:
         """A line of a later part, numbered from the start of the file."""

@@ -10,13 +10,15 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from npudoctor.core.optional import load
 from npudoctor.explain.scanning.matching import Hit
 from npudoctor.explain.signatures.patterns import Literal, spellings
-from npudoctor.explain.signatures.pieces import Sample
 from npudoctor.explain.signatures.table import Table
+
+if TYPE_CHECKING:
+    from npudoctor.explain.signatures.pieces import Sample
 
 Has = Callable[[bytes], bool]  # whether a text in small letters is in what was looked at
 Text = tuple[int, bytes, bool]  # a number, what is found, and whether in any case
@@ -63,9 +65,15 @@ class Fast:
         """Look for another part of the needles whose literals are so frequent."""
         instead: dict[Literal, list[int]] = {}
         for needle in sorted({needle for number in frequent for needle in self.owners[number]}):
-            for literal in self._absent(needle, has):
-                instead.setdefault(literal, []).append(needle)
-                self._replaced.add(needle)
+            if needle in self._replaced:  # twice would say that the logs have everything
+                continue
+            # A part that every match of it has and these logs have not, if there is one.
+            for link in self._links[needle]:
+                if not any(has(text.lower()) for _number, text, _caseless in spellings(link)):
+                    for literal in link:
+                        instead.setdefault(literal, []).append(needle)
+                    self._replaced.add(needle)
+                    break
         if not instead:
             return
         first = len(self.owners)
@@ -75,15 +83,6 @@ class Fast:
             (first + at, text, caseless) for at, text, caseless in spellings(tuple(instead))
         ]
         self._database = None
-
-    def _absent(self, needle: int, has: Has) -> Sequence[Literal]:
-        """A part that every match of a needle has and these logs have not; nothing where there is none."""
-        if needle in self._replaced:  # twice would say that the logs have everything
-            return ()
-        for link in self._links[needle]:
-            if not any(has(text.lower()) for _number, text, _caseless in spellings(link)):
-                return link
-        return ()
 
 
 def collect(number: int, _start: int, end: int, _flags: int, hits: list[Hit]) -> None:

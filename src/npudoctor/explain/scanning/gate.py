@@ -15,7 +15,6 @@ from npudoctor.explain.signatures.patterns import spellings
 from npudoctor.explain.signatures.pieces import SIZE, Sample, cover, known_by
 from npudoctor.explain.signatures.table import Piece, Table
 
-WORTH = 192 << 20  # with less data, choosing takes longer than it saves
 _AROUND = 4 << 10  # what is looked at on both sides of one
 _DENSE = 8 << 10  # with more than one piece in so many bytes, looking twice saves nothing
 _DEAR = 20_000  # to ask so many times for a needle takes as long as to compile all of them

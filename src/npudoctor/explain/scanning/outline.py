@@ -272,14 +272,3 @@ class _Head:
 def _mask(line: bytes) -> bytes:
     """A line without what differs from run to run."""
     return _DIGITS.sub(b"0", line[:200])
-
-
-def restarts(starts: Sequence[Start], deaths: Sequence[int]) -> list[Start]:
-    """The starts that begin another run: those after which, and before which since the last one, a job
-    died."""
-    runs: list[Start] = []
-    for start in starts:
-        before = runs[-1].offset if runs else -1
-        if any(before < death < start.offset for death in deaths):
-            runs.append(start)
-    return runs

@@ -231,7 +231,7 @@ class Place:
 
     @cached_property
     def _shape(self) -> tuple[bool, bool]:
-        """See `shape`; asked once for all patterns of the line."""
+        """See `shape`. Apart, as it is asked once for all patterns of the line."""
         start, end = self._outer
         return shape(self._window.data, start, end + 1)
 

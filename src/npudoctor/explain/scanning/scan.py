@@ -90,30 +90,25 @@ class Scan:
             piece, hits = following, next_hits
         self.evidence.end = self._base
         if self._own is None or self._own[1] > self._base:
-            kept = b"".join(end)[-KEPT:]
-            self._last_words(kept)
-            self._outline(kept)
+            self._end(b"".join(end)[-KEPT:])
             if before and not before.endswith(b"\n"):
                 self.evidence.lines += 1
         return self.evidence
 
-    def _last_words(self, end: bytes) -> None:
-        """Note the last lines that say that something failed, the first of them first."""
-        window = Window(end, self._base - len(end))
+    def _end(self, end: bytes) -> None:
+        """Note the last lines that say that something failed, the first of them first, and the course of the
+        log; that is asked only where something was found, here or in an earlier part."""
+        begin = self._base - len(end)
+        window = Window(end, begin)
         for start, stop in reversed(tuple(last_words(end))):
             number = self.evidence.lines - ends_in(end[start:]) + 1
             place = Place(window, start, stop, number)
             if place.is_quotation or (place.low and not low(place.text)):
                 continue  # of a traceback that Python ignored, or of what only shows something
             self.evidence.mark(_WORDS, place.seen(self._rank, self._year))
-
-    def _outline(self, end: bytes) -> None:
-        """The course of the log, by its end; asked only where something was found, here or in an earlier
-        part."""
         part = self._own is not None
         if part or self.evidence.matches or self.evidence.marks:
             lines = self.evidence.lines - end.count(b"\n")
-            begin = self._base - len(end)
             first = 0 if part else self.evidence.first
             self.evidence.outline = outline_of(end, begin, lines, self._head, first)
 
@@ -183,9 +178,12 @@ class Scan:
                     self._last.setdefault(owner, deque(maxlen=1)).append(place)
             return
         self._ranks.add(rank)
+        if numbers not in self._known:
+            owned = {needle for number in numbers for needle in self._matcher.owners[number]}
+            self._known[numbers] = [self._table.needles[needle] for needle in sorted(owned)]
         done: set[tuple[int, int]] = set()
         alone = True
-        for needle in self._needles(numbers):
+        for needle in self._known[numbers]:
             key = (needle.owner, needle.role)
             # What only has to be in the file somewhere is looked for once.
             if key in done or (needle.role and key in self.evidence.aside):
@@ -202,14 +200,6 @@ class Scan:
                     self._note(needle, where)
         # Nothing is said of its kind where other lines had a say in it.
         self._kinds.note(numbers, frozenset(owner for owner, role in done if not role) if alone else None)
-
-    def _needles(self, numbers: frozenset[int]) -> list[Needle]:
-        known = self._known.get(numbers)
-        if known is None:
-            owners = self._matcher.owners
-            needles = sorted({needle for number in numbers for needle in owners[number]})
-            known = self._known[numbers] = [self._table.needles[number] for number in needles]
-        return known
 
     def _ebb(self) -> None:
         """Note the last lines of what was only counted: where it was last decides whether the job outlived
@@ -229,7 +219,16 @@ class Scan:
             self.evidence.aside.add((needle.owner, needle.role))
             return
         if needle.owner < 0:
-            self._mark(~needle.owner, place)
+            index = ~needle.owner
+            if (place.low and MARKS[index].name not in ENDED) or is_harmless(place.text):
+                return
+            # Of a flood of errors the first few are shown; of the rest it counts where they are.
+            full = self.evidence.counts.get(index, 0) < SHOWN
+            seen = place.seen(self._rank, self._year) if full else place.plain(self._rank)
+            self.evidence.mark(index, seen)
+            if MARKS[index].name == "launcher" and "Root Cause" in place.text and self.evidence.root is None:
+                matches = map(_ROOT.match, place.following(8))
+                self.evidence.root = next((int(match[1]) for match in matches if match), None)
             return
         match = self.evidence.matches.get(needle.owner)
         signature = self._table.signatures[needle.owner]
@@ -240,16 +239,6 @@ class Scan:
             known = match.ranks.get(place.rank(self._rank))
             full = known is None or (known.low and not place.low)
             match.add(place.seen(self._rank, self._year) if full else place.plain(self._rank))
-
-    def _mark(self, index: int, place: Place) -> None:
-        if (place.low and MARKS[index].name not in ENDED) or is_harmless(place.text):
-            return
-        # Of a flood of errors the first few are shown; of the rest it counts where they are.
-        full = self.evidence.counts.get(index, 0) < SHOWN
-        self.evidence.mark(index, place.seen(self._rank, self._year) if full else place.plain(self._rank))
-        if MARKS[index].name == "launcher" and "Root Cause" in place.text and self.evidence.root is None:
-            matches = map(_ROOT.match, place.following(8))
-            self.evidence.root = next((int(match[1]) for match in matches if match), None)
 
 
 def _by_line(window: Window, hits: list[Hit], shift: int) -> Iterator[tuple[int, int, set[int]]]:

@@ -122,6 +122,7 @@ def _flag(value: object) -> bool:
 
 
 def _example(value: object) -> bool:
+    """Apart, as _RULES has it."""
     return (
         isinstance(value, dict)
         and set(value) == {"log", "match"}
@@ -131,6 +132,7 @@ def _example(value: object) -> bool:
 
 
 def _era(value: object) -> bool:
+    """A range of releases. Apart, as _RULES has it."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
     try:

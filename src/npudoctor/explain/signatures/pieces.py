@@ -67,27 +67,23 @@ def known_by(links: Links, sample: Sample) -> list[frozenset[Piece]]:
     """Of each text of the rarest link, the pieces that are rare here; all of them where none is."""
     choices = []
     for link in links:
-        texts = [_Text(text, caseless) for _number, text, caseless in spellings(link)]
-        rare = [frozenset(piece for piece in text.pieces() if not sample.holds(*piece)) for text in texts]
-        known = [few or text.pieces() for few, text in zip(rare, texts)]
-        choices.append((all(rare), min(SIZE, *(len(text.lower) for text in texts)), -len(texts), known))
+        texts = [(text, caseless) for _number, text, caseless in spellings(link)]
+        pieces = [cased_pieces_of(text, caseless) for text, caseless in texts]
+        rare = [frozenset(piece for piece in of_text if not sample.holds(*piece)) for of_text in pieces]
+        known = [few or of_text for few, of_text in zip(rare, pieces)]
+        choices.append((all(rare), min(SIZE, *(len(text) for text, _caseless in texts)), -len(texts), known))
     return max(choices, key=lambda choice: choice[:3])[3]
 
 
-class _Text:
-    """A text and its pieces: as it is written, which is in less of what is no match, and in any case, which
+def cased_pieces_of(text: bytes, caseless: bool) -> frozenset[Piece]:
+    """The pieces of a text: as it is written, which is in less of what is no match, and in any case, which
     more needles may share."""
-
-    def __init__(self, text: bytes, caseless: bool) -> None:
-        self.lower = text.lower()
-        self._exact = b"" if caseless or text == self.lower else text
-
-    def pieces(self) -> frozenset[Piece]:
-        """All of them."""
-        exact = set(pieces_of(self._exact))
-        if _LEAST < len(self._exact) < SIZE:  # a code as EF1001: one piece for many of them
-            exact |= {self._exact[at : at + _LEAST] for at in range(len(self._exact) - _LEAST + 1)}
-        return frozenset(
-            [(piece, True) for piece in pieces_of(self.lower)]
-            + [(piece, False) for piece in exact if piece != piece.lower()]
-        )
+    lower = text.lower()
+    cased = b"" if caseless or text == lower else text
+    exact = set(pieces_of(cased))
+    if _LEAST < len(cased) < SIZE:  # a code as EF1001: one piece for many of them
+        exact |= {cased[at : at + _LEAST] for at in range(len(cased) - _LEAST + 1)}
+    return frozenset(
+        [(piece, True) for piece in pieces_of(lower)]
+        + [(piece, False) for piece in exact if piece != piece.lower()]
+    )

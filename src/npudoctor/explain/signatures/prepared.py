@@ -16,7 +16,6 @@ from typing import Any, Optional
 from npudoctor.core.frozen import dataclass
 from npudoctor.explain.signatures import signatures as source
 from npudoctor.explain.signatures.patterns import COMMON, Literal
-from npudoctor.explain.signatures.pieces import Sample, cover, known_by
 from npudoctor.explain.signatures.signatures import Signature, built_in, site_signatures
 from npudoctor.explain.signatures.table import Entry, Piece, Search, Table, entry_of, join_searches, marks
 from npudoctor.knowledge.site import BrokenEntry, Knowledge
@@ -64,7 +63,9 @@ def prepared(knowledge: Knowledge, path: str = FILE) -> Prepared:
 
 
 def write(path: str = FILE) -> None:
-    """Write the file: for the build of the package."""
+    """Write the file: for the build of the package, which alone pays for loading what chooses pieces."""
+    from npudoctor.explain.signatures.pieces import Sample, cover, known_by
+
     made = _work_out()
     # The gate that suits logs of nothing but common words.
     words = Sample(" ".join(sorted(COMMON)).encode())
@@ -121,19 +122,22 @@ def _read(path: str) -> Optional[BuiltIn]:
         if content["made_of"] != _made_of():
             return None
         literals = [Literal(text, caseless) for text, caseless in content["literals"]]
-
-        def search(row: list[Any]) -> Search:
-            pattern, role, numbers, links, known = row
-            chain = tuple(tuple(literals[number] for number in link) for link in links)
-            return Search(pattern, role, tuple(literals[number] for number in numbers), chain, tuple(known))
-
+        searches = []  # of each mark, then of each entry
+        for rows in (*content["marks"], *(rows for _fields, rows in content["entries"])):
+            of_rows = []
+            for pattern, role, numbers, links, known_by in rows:
+                chain = tuple(tuple(literals[number] for number in link) for link in links)
+                any_of = tuple(literals[number] for number in numbers)
+                of_rows.append(Search(pattern, role, any_of, chain, tuple(known_by)))
+            searches.append(tuple(of_rows))
+        marks_read = len(content["marks"])
         entries = []
-        for fields, rows in content["entries"]:
+        for (fields, _rows), of_entry in zip(content["entries"], searches[marks_read:]):
             values: dict[str, Any] = {
                 key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()
             }
-            entries.append(Entry(Signature(**values), tuple(map(search, rows))))
+            entries.append(Entry(Signature(**values), of_entry))
         pieces = tuple((text.encode("latin-1"), caseless) for text, caseless in content["pieces"])
-        return BuiltIn(tuple(tuple(map(search, mark)) for mark in content["marks"]), tuple(entries), pieces)
+        return BuiltIn(tuple(searches[:marks_read]), tuple(entries), pieces)
     except (OSError, ValueError, LookupError, TypeError):
         return None

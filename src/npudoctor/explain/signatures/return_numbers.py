@@ -52,7 +52,7 @@ def _row(key: str, value: str) -> Optional[ReturnNumber]:
 
 @cache
 def _text() -> str:
-    """All of the file, read once."""
+    """All of the file, read once. Apart, as it is kept."""
     with open(_FILE, encoding="utf-8") as file:
         return file.read()
 

@@ -77,25 +77,26 @@ class Accelerators:
         return tuple(text.format(**{name: value}) for text, name, value in lines if value)
 
 
-def find_npus(files: Files) -> Accelerators:
-    """The Ascend NPUs of this machine; CannotTell when /dev cannot be listed."""
-    driver = settings(text(files, "/usr/local/Ascend/driver/version.info")).get("version")
-    return _found("npu", files, _NPU_NODE, driver)
-
-
-def find_gpus(files: Files) -> Accelerators:
-    """The NVIDIA GPUs of this machine; CannotTell when /dev cannot be listed."""
-    return _found("gpu", files, _GPU_NODE, _first_line(files, "/proc/driver/nvidia/version"))
-
-
-def _found(kind: str, files: Files, node: re.Pattern[str], driver: Optional[str]) -> Accelerators:
-    nodes = [name for name in files.names("/dev") if node.match(name) and _is_device(files, name)]
+def find_accelerators(kind: str, files: Files) -> Accelerators:
+    """The Ascend NPUs ("npu") or NVIDIA GPUs ("gpu") that are here; CannotTell when /dev cannot be listed."""
+    if kind == "npu":
+        vendor, maker, node, known = HUAWEI, "Ascend", _NPU_NODE, MODELS
+        driver = settings(text(files, "/usr/local/Ascend/driver/version.info")).get("version")
+    else:
+        vendor, maker, node, known = NVIDIA, "NVIDIA", _GPU_NODE, {}
+        driver = _first_line(files, "/proc/driver/nvidia/version")
+    nodes: list[str] = []
+    for name in files.names("/dev"):
+        entry = files.lstat(f"/dev/{name}") if node.match(name) else None
+        if entry is not None and stat.S_ISCHR(entry.mode):
+            nodes.append(name)
+    nodes.sort(key=lambda name: int(re.sub(r"\D", "", name)))
     cards: list[Card] = []
     unread = None
     try:
         for address in files.names(PCI):
             folder = f"{PCI}/{address}"
-            if _first_line(files, f"{folder}/vendor") != (HUAWEI if kind == "npu" else NVIDIA):
+            if _first_line(files, f"{folder}/vendor") != vendor:
                 continue
             bound = files.real(f"{folder}/driver")
             card = Card(
@@ -104,37 +105,20 @@ def _found(kind: str, files: Files, node: re.Pattern[str], driver: Optional[str]
                 _first_line(files, f"{folder}/class") or "",
                 bound.rsplit("/", 1)[-1] if bound else None,
             )
-            if (
-                card.device in MODELS or _ACCELERATOR.match(card.kind)
-                if kind == "npu"
-                else _DISPLAY.match(card.kind)
-            ):
+            if card.device in known or (_ACCELERATOR if kind == "npu" else _DISPLAY).match(card.kind):
                 cards.append(card)
     except CannotTell as error:
         cards, unread = [], error.reason  # the nodes decide; the bus only explains
     return Accelerators(
         kind,
-        tuple(f"/dev/{name}" for name in sorted(nodes, key=_number)),
+        tuple(f"/dev/{name}" for name in nodes),
         tuple(card.address for card in cards),
-        tuple(dict.fromkeys(_model(kind, card) for card in cards)),
+        tuple(dict.fromkeys(known.get(card.device, f"{maker} {card.device}") for card in cards)),
         driver,
         tuple(dict.fromkeys(card.bound for card in cards if card.bound)),
         tuple(card.address for card in cards if card.bound != PASSED_ON),
         unread,
     )
-
-
-def _number(name: str) -> int:
-    return int(re.sub(r"\D", "", name))
-
-
-def _model(kind: str, card: Card) -> str:
-    return MODELS.get(card.device, f"Ascend {card.device}") if kind == "npu" else f"NVIDIA {card.device}"
-
-
-def _is_device(files: Files, name: str) -> bool:
-    entry = files.lstat(f"/dev/{name}")
-    return entry is not None and stat.S_ISCHR(entry.mode)
 
 
 def _first_line(files: Files, path: str) -> Optional[str]:

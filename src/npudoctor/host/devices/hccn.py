@@ -72,17 +72,17 @@ def parse(question: str, text: str) -> dict[str, str]:
         words, colon, value = line.partition(":")
         name = _WORDS[question].get(words.strip().lower())
         value = value.partition(",")[0].strip()
-        if colon and name and value and _sound(name, value):
+        if not (colon and name and value):
+            continue
+        if name in ("link", "health"):
+            is_sound = len(value) < 32 and value.replace(" ", "").isalpha() and value.isascii()
+        elif name == "mtu":
+            is_sound = len(value) < 6 and value.isdecimal() and value.isascii()
+        else:
+            is_sound = all(letter in "0123456789abcdefABCDEF.:" for letter in value)
+        if is_sound:
             values.setdefault(name, value)
     return values
-
-
-def _sound(name: str, value: str) -> bool:
-    if name in ("link", "health"):
-        return len(value) < 32 and value.replace(" ", "").isalpha() and value.isascii()
-    if name == "mtu":
-        return len(value) < 6 and value.isdecimal() and value.isascii()
-    return all(letter in "0123456789abcdefABCDEF.:" for letter in value)
 
 
 def reply_to(question: str, answer: Answer) -> Reply:
@@ -136,27 +136,25 @@ class Hccn:
     def ports(self) -> list[Port]:
         """All answers about all devices."""
         with self._lock:
-            if self._ports is None:
-                self._ports = self._ask_all()
+            if self._ports is not None:
+                return self._ports
+            devices, program = self.devices(), self.program() or NAME
+            until = time.monotonic() + ALL * self._timeout
+            variables = self._environment()
+            ports: dict[int, Port] = {}
+            left = list(reversed(devices))
+
+            def work() -> None:
+                while left:
+                    try:
+                        device = left.pop()
+                    except IndexError:  # another one was faster
+                        return
+                    ports[device] = Port(device, self._chain(program, device, until, variables))
+
+            share_work(work, min(SIDE_BY_SIDE, len(devices)))
+            self._ports = [ports[device] for device in devices if device in ports]
             return self._ports
-
-    def _ask_all(self) -> list[Port]:
-        devices, program = self.devices(), self.program() or NAME
-        until = time.monotonic() + ALL * self._timeout
-        variables = self._environment()
-        ports: dict[int, Port] = {}
-        left = list(reversed(devices))
-
-        def work() -> None:
-            while left:
-                try:
-                    device = left.pop()
-                except IndexError:  # another one was faster
-                    return
-                ports[device] = Port(device, self._chain(program, device, until, variables))
-
-        share_work(work, min(SIDE_BY_SIDE, len(devices)))
-        return [ports[device] for device in devices if device in ports]
 
     def _chain(
         self, program: str, device: int, until: float, variables: Mapping[str, str]

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Callable, Optional
 
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
-from npudoctor.core.threads import share_work
 from npudoctor.host.devices.driver import folders
 from npudoctor.host.devices.npu_tables import Health, Screen, parse_health, parse_info
 from npudoctor.host.fs.files import Files
-from npudoctor.host.process.commands import FOLDERS, Answer, Commands
+from npudoctor.host.process.commands import FOLDERS, Answer, Commands, side_by_side
 
 if TYPE_CHECKING:
     from npudoctor.host.process.processes import Process, Processes
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 NAME = "npu-smi"
 # Parts of the time of one check. A real one takes 1.5 s; the answers must be there before the check's end.
 FIRST, SECOND, ALL = 0.55, 0.25, 0.9
-SIDE_BY_SIDE = 16  # questions about devices at the same time: as many as a node has
 OUTPUT = 1 << 20
 # Programs that talk to the driver, besides all that have a device node open.
 TALKERS = ("npu-smi", "hccn_tool", "msnpureport")
@@ -109,7 +107,15 @@ class NpuSmi:
         """Its path: in the system's folders, in the driver's, or on the caller's PATH; None without one."""
         with self._lock:
             if self._program is None:
-                self._program = (self._find(),)
+                program = self._commands.find(NAME)
+                if program is None:
+                    drivers = [f"{folder}/tools/{NAME}" for folder in folders(self._files, "driver")]
+                    others = [f"{folder}/{NAME}" for folder in self._path() if folder.startswith("/")]
+                    runnable = (path for path in (*drivers, *others) if self._runnable(path))
+                    # A driver's folder that is closed to us is not "not found": starting it will say so.
+                    closed = (path for path in drivers if self._runnable(path) is None)
+                    program = next(runnable, None) or next(closed, None)
+                self._program = (program,)
             return self._program[0]
 
     def look(self) -> NpuSmiInfo:
@@ -121,7 +127,7 @@ class NpuSmi:
 
     def look_again(self) -> NpuSmiInfo:
         """What `npu-smi info` says now, with what is left of the time: for what must be so twice."""
-        return _seen(self._run(("info",), max(0.1, self._until - time.monotonic())), 1)
+        return _read_answer(self._run(("info",), max(0.1, self._until - time.monotonic())), 1)
 
     def health(self, chips: Sequence[tuple[int, Optional[int]]]) -> list[Optional[Health]]:
         """What the tool says of each (NPU, chip), asked side by side; None where it says nothing."""
@@ -145,11 +151,11 @@ class NpuSmi:
     def _ask_info(self) -> NpuSmiInfo:
         answer = self._run(("info",), FIRST * self._timeout)
         if answer.ended != "timeout":
-            return _seen(answer, 1)
+            return _read_answer(answer, 1)
         before = {(process.pid, process.started) for process in self._stuck()}
         answer = self._run(("info",), SECOND * self._timeout)
         if answer.ended != "timeout":
-            return _seen(answer, 2)
+            return _read_answer(answer, 2)
         stuck = [process for process in self._stuck() if (process.pid, process.started) in before]
         return NpuSmiInfo(answer, stuck=tuple(stuck), asked=2)
 
@@ -157,7 +163,13 @@ class NpuSmi:
         """Those at work with the driver that are in state D now. Read each time: a state lasts a moment."""
         now = self._processes()
         for process in now.all().values():
-            if process.state == "D" and (process.name in TALKERS or _has_device(now.open_files(process.pid))):
+            if process.state != "D":
+                continue
+            at_work = process.name in TALKERS
+            if not at_work:
+                opened = now.open_files(process.pid) or ()
+                at_work = any(target.startswith(NODES) for _number, target in opened)
+            if at_work:
                 yield process
 
     def _run(self, arguments: tuple[str, ...], timeout: float) -> Answer:
@@ -169,17 +181,6 @@ class NpuSmi:
         return self._commands.run(
             [name, *arguments], timeout=timeout, limit=OUTPUT, variables=self._environment()
         )
-
-    def _find(self) -> Optional[str]:
-        system = self._commands.find(NAME)
-        if system is not None:
-            return system
-        drivers = [f"{folder}/tools/{NAME}" for folder in folders(self._files, "driver")]
-        others = [f"{folder}/{NAME}" for folder in self._path() if folder.startswith("/")]
-        runnable = (path for path in (*drivers, *others) if self._runnable(path))
-        # A driver's folder that is closed to us is not "not found": starting it will say so.
-        closed = (path for path in drivers if self._runnable(path) is None)
-        return next(runnable, None) or next(closed, None)
 
     def _runnable(self, path: str) -> Optional[bool]:
         """Whether it is a program; None where its folder is closed."""
@@ -195,41 +196,17 @@ class NpuSmi:
         clean = {"PATH": self._commands.path_of(FOLDERS), "LC_ALL": "C"}
         for folder in folders(self._files, "driver"):
             for part in ("lib64/common", "lib64/driver", "lib64"):
-                path = f"{folder}/{part}"
-                if self._is_folder(path) and self._commands.may_load_from(path):
+                path, entry = f"{folder}/{part}", None
+                with suppress(CannotTell):
+                    entry = self._files.stat(path)
+                if entry is not None and entry.is_dir and self._commands.may_load_from(path):
                     libraries.append(path)
         return {**clean, "LD_LIBRARY_PATH": ":".join(libraries)} if libraries else clean
 
-    def _is_folder(self, path: str) -> bool:
-        try:
-            entry = self._files.stat(path)
-        except CannotTell:
-            return False
-        return entry is not None and entry.is_dir
 
-
-def _seen(answer: Answer, asked: int) -> NpuSmiInfo:
+def _read_answer(answer: Answer, asked: int) -> NpuSmiInfo:
     if answer.ended != "exited":
         return NpuSmiInfo(answer, asked=asked)
     screen = parse_info(answer.stdout)
     complaint = None if screen else parse_failure(f"{answer.stdout}\n{answer.stderr}")
     return NpuSmiInfo(answer, screen, complaint, asked=asked)
-
-
-def _has_device(files: Optional[list[tuple[int, str]]]) -> bool:
-    return any(target.startswith(NODES) for _number, target in files or ())
-
-
-def side_by_side(questions: Sequence[Callable[[], Answer]]) -> list[Optional[Answer]]:
-    """The answers in the order of the questions, a bounded number at a time; None where asking failed."""
-    answers: list[Optional[Answer]] = [None] * len(questions)
-    left = list(enumerate(questions))
-
-    def work() -> None:
-        while left:
-            with suppress(Exception):  # another one was faster; or this question failed, and has no answer
-                index, question = left.pop(0)
-                answers[index] = question()
-
-    share_work(work, min(SIDE_BY_SIDE, len(questions)))
-    return answers

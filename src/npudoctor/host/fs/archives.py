@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 
 from npudoctor.core.errors import CannotTell
 from npudoctor.host.fs.files import Files
@@ -33,15 +32,13 @@ def members(files: Files, path: str) -> frozenset[str]:
         first = start + at - size
         if size > _DIRECTORY_LIMIT or first < 0:
             return frozenset()
-        return frozenset(_names(files.read(path, size, first) or b""))
+        directory = files.read(path, size, first) or b""
     except CannotTell:
         return frozenset()
-
-
-def _names(directory: bytes) -> Iterator[str]:
-    at = 0
+    names, at = set(), 0
     while directory.startswith(_ENTRY, at) and at + _ENTRY_LENGTH <= len(directory):
         name, extra, comment = struct.unpack_from("<HHH", directory, at + 28)
         at += _ENTRY_LENGTH
-        yield directory[at : at + name].decode("utf-8", "replace")
+        names.add(directory[at : at + name].decode("utf-8", "replace"))
         at += name + extra + comment
+    return frozenset(names)

@@ -103,7 +103,16 @@ class MountChild:
             self._child = None
 
     def _exchange(self, op: str, path: str, limit: int, start: int) -> Optional[dict[str, Any]]:
-        child = self._child or self._start()
+        if self._child is None:
+            self._child = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", SERVER],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                start_new_session=True,
+            )
+        child = self._child
         if child.stdin is None or child.stdout is None:
             return None
         request = [op, base64.b64encode(os.fsencode(path)).decode(), limit, start]
@@ -115,17 +124,6 @@ class MountChild:
             return None
         answer: Optional[dict[str, Any]] = None if line is None else json.loads(line)
         return answer
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        self._child = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", SERVER],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd="/",
-            start_new_session=True,
-        )
-        return self._child
 
     def _no_answer(self) -> CannotTell:
         return CannotTell(

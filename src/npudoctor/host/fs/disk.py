@@ -263,7 +263,7 @@ class LocalDisk:
 
     def may_block(self, path: str) -> bool:
         """Whether a path without links lies on a mount that may block."""
-        return self._mount_table().risky(path) is not None
+        return self._ask_outside(path) is not None
 
     def accessible(self, path: str, mode: int) -> bool:
         """What access(2) says, which sees access lists and namespaces too; in a child, for device nodes.
@@ -299,20 +299,16 @@ class LocalDisk:
         self._outside = {}
 
     def _ask_outside(self, path: str) -> Optional[MountChild]:
-        mount = self._mount_table().risky(path)
-        if mount is None:
-            return None
-        return self._child(mount.point)
+        """The child that is asked about a path on a mount that may block; None where we look ourselves."""
+        if self._mounts is None:
+            self._mounts = Mounts.of_this_machine()
+        mount = self._mounts.risky(path)
+        return None if mount is None else self._child(mount.point)
 
     def _child(self, point: str) -> MountChild:
         from npudoctor.host.fs.blocking import MountChild  # most machines have only local mounts
 
         return self._outside.setdefault(point, MountChild(point, self.deadline))
-
-    def _mount_table(self) -> Mounts:
-        if self._mounts is None:
-            self._mounts = Mounts.of_this_machine()
-        return self._mounts
 
 
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW

@@ -69,6 +69,16 @@ class Files:
         """Whether a path without links lies on a mount that may block."""
         return self.disk.may_block(self.on_disk(real))
 
+    def why_remote(self, path: str) -> Optional[str]:
+        """Why a path is not opened by ourselves; None where it is."""
+        try:
+            real = self.real(path)
+        except CannotTell as error:
+            return error.reason
+        if real is not None and self.may_block(real):
+            return _("{path} is on a file system that may hang", path=path)
+        return None
+
     def space(self, path: str) -> Optional[Space]:
         """The file system that holds what a path names; None when that is missing."""
         real = self.real(path)
@@ -174,21 +184,18 @@ class Files:
         passed = [] if passed is None else passed
         if not path.startswith("/"):
             raise ValueError(f"not an absolute path: {path!r}")
-        folder: Optional[str]
         folder, _slash, last = path.rpartition("/")
-        start = self._folders.get(folder)
-        if start is not None:
-            todo, folder = deque((last,)), None
-        else:
-            todo, start = deque(path.split("/")), _Folder((), self._entry("/"), 0, ())
-        done, entry, links = [*start.parts], start.entry, start.links
-        passed.extend(start.passed)
+        known = self._folders.get(folder)
+        todo, is_new = deque(path.split("/") if known is None else (last,)), known is None
+        parts, entry, links, before = known or _Folder((), self._entry("/"), 0, ())
+        done = [*parts]
+        passed.extend(before)
         while todo:
-            if folder is not None and len(todo) == 1:
+            if is_new and len(todo) == 1:
                 # The way to a folder holds for all that is asked about in it, as each entry does.
                 if entry is not None and entry.is_dir:
                     self._folders[folder] = _Folder(tuple(done), entry, links, tuple(passed))
-                folder = None
+                is_new = False
             part = todo.popleft()
             if part in ("", "."):
                 continue
@@ -207,8 +214,11 @@ class Files:
                 links += 1
                 if links > LINKS:
                     return here, None  # a loop names nothing, as a dangling link: no job gets through
+                try:
+                    target = self.disk.readlink(self.on_disk(here))
+                except OSError as error:
+                    raise _unreadable(here, error) from error
                 # Put the target of a link before what is left; the parts from which it goes on.
-                target = self._target(here)
                 todo.extendleft(reversed(target.split("/")))
                 done = [] if target.startswith("/") else done
                 entry = self._entry(f"/{'/'.join(done)}")  # the target may add nothing: "/" or "."
@@ -227,12 +237,6 @@ class Files:
                     raise _unreadable(here, error) from error
                 self._entries[here] = None
         return self._entries[here]
-
-    def _target(self, here: str) -> str:
-        try:
-            return self.disk.readlink(self.on_disk(here))
-        except OSError as error:
-            raise _unreadable(here, error) from error
 
 
 def _unless_absent(path: str, ask: Callable[[], T], absent: U) -> Union[T, U]:

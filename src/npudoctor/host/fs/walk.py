@@ -9,6 +9,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.host.fs.disk import Entry, entry_of
@@ -32,51 +33,35 @@ class Parent:
         return bool(self.mode & 0o022) and not self.mode & stat.S_ISVTX
 
 
-class open_directory:  # noqa: N801  (used like open)
+@contextmanager
+def open_directory(path: str) -> Iterator[tuple[int, tuple[Parent, ...]]]:
     """Walk to a directory from "/", no link followed; gives its descriptor and all parents with it last.
 
     OSError where a part is missing, no directory, a link (ELOOP), or not ours to enter.
     """
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._descriptor = -1
-
-    def __enter__(self) -> tuple[int, tuple[Parent, ...]]:
-        parts = [part for part in self._path.split("/") if part]
-        self._descriptor = os.open("/", _WAY if parts else _DIRECTORY)
-        parents = [_parent("/", self._descriptor)]
-        try:
-            for index, part in enumerate(parts):
-                here = "/" + "/".join(parts[: index + 1])
-                below = _below(self._descriptor, part, here, last=index + 1 == len(parts))
-                os.close(self._descriptor)
-                self._descriptor = below
-                parents.append(_parent(here, below))
-        except BaseException:
-            os.close(self._descriptor)
-            raise
-        return self._descriptor, tuple(parents)
-
-    def __exit__(self, *_details: object) -> None:
-        os.close(self._descriptor)
-
-
-def _below(descriptor: int, name: str, path: str, last: bool) -> int:
+    parts = [part for part in path.split("/") if part]
+    descriptor = os.open("/", _WAY if parts else _DIRECTORY)
     try:
-        return os.open(name, _DIRECTORY if last else _WAY, dir_fd=descriptor)
-    except NotADirectoryError:
-        # With O_DIRECTORY the kernel says ENOTDIR of a link too.
-        if stat.S_ISLNK(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode):
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path) from None
-        raise
-    except OSError as error:
-        raise OSError(error.errno, os.strerror(error.errno or 0), path) from None
-
-
-def _parent(path: str, descriptor: int) -> Parent:
-    status = os.fstat(descriptor)
-    return Parent(path, status.st_uid, status.st_mode)
+        status = os.fstat(descriptor)
+        parents = [Parent("/", status.st_uid, status.st_mode)]
+        for number, part in enumerate(parts, 1):
+            here = "/" + "/".join(parts[:number])
+            try:
+                below = os.open(part, _DIRECTORY if number == len(parts) else _WAY, dir_fd=descriptor)
+            except NotADirectoryError:
+                # With O_DIRECTORY the kernel says ENOTDIR of a link too.
+                if stat.S_ISLNK(os.stat(part, dir_fd=descriptor, follow_symlinks=False).st_mode):
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), here) from None
+                raise
+            except OSError as error:
+                raise OSError(error.errno, os.strerror(error.errno or 0), here) from None
+            os.close(descriptor)
+            descriptor = below
+            status = os.fstat(descriptor)
+            parents.append(Parent(here, status.st_uid, status.st_mode))
+        yield descriptor, tuple(parents)
+    finally:
+        os.close(descriptor)
 
 
 def files_in(descriptor: int, names: Iterable[str]) -> Iterator[tuple[str, Entry]]:

@@ -41,7 +41,18 @@ def is_damaged(file: Opened, size: int, thorough: bool = True) -> bool:
         return False
     try:
         elf = Elf(file.read, size)
-        full = _tables(file, elf, size)
+        # The table of what is loaded of the file, and that all of it is there.
+        start, each, count = elf.header.segments, elf.header.segment_size, elf.header.segment_count
+        if each != _SEGMENT or not 0 < count <= MOST or start + each * count > size:
+            return True
+        loads = [segment for segment in elf.segments if segment.kind == parts.LOAD]
+        for load in loads:
+            misplaced = load.align > 1 and (load.start - load.address) % load.align
+            if load.start + load.size > size or load.size > load.memory or misplaced:
+                return True
+        if not loads:
+            return True
+        full = _tables(file, elf)
         hole = file.hole(0)
         if not thorough and hole is None:
             return False
@@ -51,18 +62,28 @@ def is_damaged(file: Opened, size: int, thorough: bool = True) -> bool:
         return True
 
 
-def _tables(file: Opened, elf: Elf, size: int) -> list[_Span]:
+def _tables(file: Opened, elf: Elf) -> list[_Span]:
     """The tables that the loader reads, of which no page is empty; the beginning of each is looked at."""
-    _check_segments(elf, size)
     tags = elf.tags
     if not any(segment.kind == parts.DYNAMIC and segment.size for segment in elf.segments):
         return []
     if parts.TEXTS not in tags or parts.SYMBOLS not in tags:
         raise Damaged("DT_SYMTAB")
+    # The texts begin with an empty one, and end where one ends; the names of libraries are among them.
     texts = _Span(elf.offset(tags[parts.TEXTS][0]), tags.get(parts.TEXTS_SIZE, [1])[0])
-    _check_texts(file, texts, tags.get(parts.NEEDED, []))
+    if file.read(texts.start, 1) != b"\0" or file.read(texts.start + texts.size - 1, 1) != b"\0":
+        raise Damaged("DT_STRTAB")
+    for at in tags.get(parts.NEEDED, [])[:1]:
+        if at >= texts.size or file.read(texts.start + at, 1) in (b"", b"\0"):
+            raise Damaged("DT_NEEDED")
     if parts.GNU_HASH in tags:
-        _check_hashes(file, elf.offset(tags[parts.GNU_HASH][0]), elf.offset(tags[parts.SYMBOLS][0]))
+        # How the table begins by which symbols are found, and the symbols before the first in it.
+        hashes, symbols = elf.offset(tags[parts.GNU_HASH][0]), elf.offset(tags[parts.SYMBOLS][0])
+        buckets, first, words, _shift = struct.unpack("<4I", file.read(hashes, 16))
+        if not buckets or not words or words & (words - 1):
+            raise Damaged("DT_GNU_HASH")
+        if first > 1:
+            _check_filled(file.read(symbols + _SYMBOL, min((first - 1) * _SYMBOL, PAGE)))
     for address in filter(None, (*tags.get(parts.INIT, ()), *tags.get(parts.FINI, ()))):
         _check_filled(file.read(elf.offset(address), 4))
     spans = [texts]
@@ -74,41 +95,9 @@ def _tables(file: Opened, elf: Elf, size: int) -> list[_Span]:
     return spans
 
 
-def _check_segments(elf: Elf, size: int) -> None:
-    """The table of what is loaded of the file, and that all of it is there."""
-    start, each, count = elf.header.segments, elf.header.segment_size, elf.header.segment_count
-    if each != _SEGMENT or not 0 < count <= MOST or start + each * count > size:
-        raise Damaged("e_phoff")
-    loads = [segment for segment in elf.segments if segment.kind == parts.LOAD]
-    if not loads:
-        raise Damaged("PT_LOAD")
-    for load in loads:
-        misplaced = load.align > 1 and (load.start - load.address) % load.align
-        if load.start + load.size > size or load.size > load.memory or misplaced:
-            raise Damaged("PT_LOAD")
-
-
 def _check_filled(part: bytes) -> None:
     if not part.strip(b"\0"):
         raise Damaged("zeros")
-
-
-def _check_texts(file: Opened, texts: _Span, names: Sequence[int]) -> None:
-    """They begin with an empty one, and end where one ends; the names of libraries are among them."""
-    if file.read(texts.start, 1) != b"\0" or file.read(texts.start + texts.size - 1, 1) != b"\0":
-        raise Damaged("DT_STRTAB")
-    for at in names[:1]:
-        if at >= texts.size or file.read(texts.start + at, 1) in (b"", b"\0"):
-            raise Damaged("DT_NEEDED")
-
-
-def _check_hashes(file: Opened, hashes: int, symbols: int) -> None:
-    """Of the table by which symbols are found: how it begins, and the symbols before the first in it."""
-    buckets, first, words, _shift = struct.unpack("<4I", file.read(hashes, 16))
-    if not buckets or not words or words & (words - 1):
-        raise Damaged("DT_GNU_HASH")
-    if first > 1:
-        _check_filled(file.read(symbols + _SYMBOL, min((first - 1) * _SYMBOL, PAGE)))
 
 
 def _code(elf: Elf, size: int) -> Iterator[_Span]:
@@ -126,17 +115,16 @@ def _code(elf: Elf, size: int) -> Iterator[_Span]:
 
 def _has_empty_page(file: Opened, full: Sequence[_Span]) -> bool:
     """Whether a whole page is zeros, by samples at equal distances, the first and the last page included."""
-    return any(
-        not file.read(at, PAGE).strip(b"\0") for span in full for at in _samples(*_pages(span), span.size)
-    )
-
-
-def _samples(first: int, end: int, size: int) -> list[int]:
-    last = end - PAGE
-    if last <= first:
-        return [first] if last == first else []
-    number = min(SAMPLES, 2 + size // STEP)
-    return sorted({first + (last - first) * index // (number - 1) // PAGE * PAGE for index in range(number)})
+    for span in full:
+        first, end = _pages(span)
+        if end - first < PAGE:
+            continue
+        number = min(SAMPLES, 2 + span.size // STEP)
+        way = end - PAGE - first
+        for at in sorted({first + way * index // (number - 1) // PAGE * PAGE for index in range(number)}):
+            if not file.read(at, PAGE).strip(b"\0"):
+                return True
+    return False
 
 
 def _pages(span: _Span) -> tuple[int, int]:

@@ -13,17 +13,14 @@ from typing import Optional
 
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass, field
-from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
 from npudoctor.host.fs.files import Files
 from npudoctor.host.libraries.ldcache import read_cache
 from npudoctor.host.libraries.library import BadLibrary, Libraries, Library
+from npudoctor.host.libraries.needs import FOLDERS, fill_tokens, split_path
 
 MOST = 4096  # objects of one process
-FOLDERS = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")
 LOADERS = {"x86_64": "ld-linux-x86-64.so.2", "aarch64": "ld-linux-aarch64.so.1"}
-
-_TOKEN = pattern(r"\$(?:\{(ORIGIN|LIB|PLATFORM)\}|(ORIGIN|LIB|PLATFORM)(?![A-Za-z0-9_]))")
 
 
 @dataclass(frozen=True)
@@ -160,22 +157,18 @@ class Loader:
             return self._names[name]
         by = chain[0].path if chain else ""
         if name in LOADERS.values() and "/" not in name:
-            return self._the_loader_itself(name)
+            # The loader itself is in every process before anything is looked for.
+            path = (self._main.library.interpreter if self._main else None) or f"/lib64/{name}"
+            library = Library(path, self._bits, self._machine, soname=name)
+            return self._keep(Loaded(name, path, "path", "", library))
         for path, via, entry in self._candidates(name, chain):
             try:
-                library = self._usable(path)
+                usable = self._usable(path)
             except BadLibrary as error:
                 return Missing(name, by, error.reason, path, via, entry)
-            if library is not None:
-                return self._keep(Loaded(name, path, via, entry, library, chain))
+            if usable is not None:
+                return self._keep(Loaded(name, path, via, entry, usable, chain))
         return Missing(name, by)
-
-    def _the_loader_itself(self, name: str) -> Loaded:
-        """It is in every process before anything is looked for."""
-        path = (self._main.library.interpreter if self._main else None) or f"/lib64/{name}"
-        return self._keep(
-            Loaded(name, path, "path", "", Library(path, self._bits, self._machine, soname=name))
-        )
 
     def _keep(self, loaded: Loaded) -> Loaded:
         """Load it, unless the same file is there already under another name."""
@@ -214,7 +207,18 @@ class Loader:
             path = self._expand(name, chain[0] if chain else None)
             yield from ((path, "path", "") for path in self._absolute(path))
             return
-        for via, entry, origin in self._folders(chain):
+        runpath = chain[0].library.runpath if chain else None
+        folders: list[tuple[str, str, Optional[Loaded]]] = []
+        if runpath is None:
+            main = (self._main,) if self._main and self._main not in chain else ()
+            for loaded in (*chain, *main):
+                if loaded.library.runpath is None:
+                    entries = split_path(loaded.library.rpath or "", ":")
+                    folders += (("RPATH", entry, loaded) for entry in entries)
+        folders += (("LD_LIBRARY_PATH", entry, self._main) for entry in self._entries)
+        if chain:
+            folders += (("RUNPATH", entry, chain[0]) for entry in split_path(runpath or "", ":"))
+        for via, entry, origin in folders:
             for folder in self._absolute(self._expand(entry, origin) or "."):
                 yield f"{folder.rstrip('/')}/{name}", via, entry
         if not (chain and chain[0].library.nodeflib):
@@ -224,19 +228,6 @@ class Loader:
                 yield self._cache[name], "cache", ""
             for folder in (*self._multiarch(), *FOLDERS):
                 yield f"{folder}/{name}", "default", folder
-
-    def _folders(self, chain: tuple[Loaded, ...]) -> Iterator[tuple[str, str, Optional[Loaded]]]:
-        runpath = chain[0].library.runpath if chain else None
-        if runpath is None:
-            main = (self._main,) if self._main and self._main not in chain else ()
-            for loaded in (*chain, *main):
-                if loaded.library.runpath is None:
-                    yield from (
-                        ("RPATH", entry, loaded) for entry in split_path(loaded.library.rpath or "", ":")
-                    )
-        yield from (("LD_LIBRARY_PATH", entry, self._main) for entry in self._entries)
-        if chain:
-            yield from (("RUNPATH", entry, chain[0]) for entry in split_path(runpath or "", ":"))
 
     def _absolute(self, path: str) -> Iterator[str]:
         """The path, from the working directory where it is relative; nothing when that is not known."""
@@ -254,16 +245,9 @@ class Loader:
             "LIB": next((folder[1:] for folder in self._multiarch() if folder.startswith("/lib/")), "lib64"),
             "PLATFORM": self._machine,
         }
-        return _TOKEN.sub(lambda match: words[match[1] or match[2]], text)
+        return fill_tokens(text, words)
 
     def _multiarch(self) -> tuple[str, ...]:
         """The folders of Debian and its like, on a machine that has them."""
         folder = f"/lib/{self._machine}-linux-gnu"
         return (folder, f"/usr{folder}") if self._files.stat(folder) else ()
-
-
-def split_path(text: str, separators: str) -> list[str]:
-    """The entries of a search path; empty ones, the working directory, are kept, an empty path has none."""
-    for separator in separators[1:]:
-        text = text.replace(separator, separators[0])
-    return text.split(separators[0]) if text else []

@@ -41,13 +41,11 @@ def dump(kind: int) -> list[Message]:
 
 def ask(kind: int, fixed: bytes, attributes: Mapping[int, bytes]) -> list[Message]:
     """The answer to one question; OSError with the kernel's errno where it refuses."""
-    body = fixed + b"".join(_attribute(number, value) for number, value in attributes.items())
+    body = fixed
+    for number, value in attributes.items():
+        length = _ATTRIBUTE.size + len(value)
+        body += _ATTRIBUTE.pack(length, number) + value + bytes(-length % 4)
     return _exchange(kind, 0, body)[0]
-
-
-def _attribute(number: int, value: bytes) -> bytes:
-    length = _ATTRIBUTE.size + len(value)
-    return _ATTRIBUTE.pack(length, number) + value + bytes(-length % 4)
 
 
 def _exchange(kind: int, flags: int, body: bytes) -> tuple[list[Message], bool]:
@@ -55,23 +53,6 @@ def _exchange(kind: int, flags: int, body: bytes) -> tuple[list[Message], bool]:
     request = _HEADER.pack(_HEADER.size + len(body), kind, _REQUEST | flags, 1, 0) + body
     messages: list[Message] = []
     whole = True
-    with _open() as kernel:
-        kernel.send(request)
-        while True:
-            for number, marks, content in split(kernel.recv(1 << 20)):
-                whole = whole and not marks & _INTERRUPTED
-                if number == _DONE:
-                    return messages, whole
-                if number == _ERROR:
-                    _raise(content)
-                    return messages, whole
-                if number in _FIXED:
-                    messages.append(parse(number, content))
-            if not flags:
-                return messages, whole
-
-
-def _open() -> socket.socket:
     try:
         kernel = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
     except OSError as error:  # a sandbox may have none
@@ -79,14 +60,23 @@ def _open() -> socket.socket:
         raise CannotTell(
             _("cannot query the kernel for interfaces: {why}", why=why), advisory=True
         ) from error
-    kernel.settimeout(SECONDS)
-    return kernel
-
-
-def _raise(content: bytes) -> None:
-    (number,) = struct.unpack_from("=i", content)
-    if number:
-        raise OSError(-number, os.strerror(-number))
+    with kernel:
+        kernel.settimeout(SECONDS)
+        kernel.send(request)
+        while True:
+            for number, marks, content in split(kernel.recv(1 << 20)):
+                whole = whole and not marks & _INTERRUPTED
+                if number == _DONE:
+                    return messages, whole
+                if number == _ERROR:
+                    (refusal,) = struct.unpack_from("=i", content)
+                    if refusal:  # 0 is no refusal, but an acknowledgement
+                        raise OSError(-refusal, os.strerror(-refusal))
+                    return messages, whole
+                if number in _FIXED:
+                    messages.append(parse(number, content))
+            if not flags:
+                return messages, whole
 
 
 def split(data: bytes) -> Iterator[tuple[int, int, bytes]]:

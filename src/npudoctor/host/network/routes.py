@@ -59,10 +59,10 @@ def parse_route(fixed: bytes, attributes: dict[int, bytes]) -> Optional[Route]:
     if kind not in (UNICAST, LOCAL) or _OUT not in attributes:
         return None
     index = struct.unpack("=I", attributes[_OUT])[0]
-    source, gateway = (_text(attributes.get(number, b"")) for number in (_PREFERRED, _GATEWAY))
+    texts = []
+    for number in (_PREFERRED, _GATEWAY):
+        packed = attributes.get(number, b"")
+        family = {4: socket.AF_INET, 16: socket.AF_INET6}.get(len(packed))
+        texts.append(socket.inet_ntop(family, packed) if family else "")
+    source, gateway = texts
     return Route(index, source, gateway, kind == LOCAL)
-
-
-def _text(packed: bytes) -> str:
-    family = {4: socket.AF_INET, 16: socket.AF_INET6}.get(len(packed))
-    return socket.inet_ntop(family, packed) if family else ""

@@ -95,26 +95,22 @@ def probe(path: str, directory: Optional[int] = None) -> Listener:
 
     Through the descriptor nobody can swap a parent, and no path is too long for the address.
     """
+    import socket
+
     if directory is not None:
         path = f"/proc/self/fd/{directory}/{path}"
     try:
-        return answer_of(_connect(os.fsencode(path)))
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+            client.setblocking(False)
+            number = client.connect_ex(os.fsencode(path))
+            if number == errno.EINPROGRESS:
+                if ready(client.fileno(), CONNECT_SECONDS, to_write=True):
+                    number = client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                else:
+                    number = errno.ETIMEDOUT
     except OSError:
         return Listener.UNKNOWN  # the path is too long for the address, or we are out of descriptors
-
-
-def _connect(path: bytes) -> int:
-    """The errno of a connect() that does not wait; 0 for success."""
-    import socket
-
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
-        client.setblocking(False)
-        number = client.connect_ex(path)
-        if number == errno.EINPROGRESS:
-            if not ready(client.fileno(), CONNECT_SECONDS, to_write=True):
-                return errno.ETIMEDOUT
-            number = client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        return number
+    return answer_of(number)
 
 
 def answer_of(number: int) -> Listener:

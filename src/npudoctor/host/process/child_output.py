@@ -70,7 +70,10 @@ def _read_on(
             if not group:
                 return "flooded"
             del parts[key.data][limit // 2 : -limit // 2]
-    gone = _gone(child, group)
+    # As long as nobody has waited for it, its number is still that of its group.
+    if group and child.returncode is None and os.waitid(os.P_PID, child.pid, _LOOK) is not None:
+        kill_group(child.pid)
+    gone = child.poll() is not None
     if left <= 0:
         return "exited" if gone else "timeout"
     if not open_pipes:  # which a program may close long before its end
@@ -102,13 +105,6 @@ def _last_words(
             b"most recent call first" in part for part in parts
         ):
             return
-
-
-def _gone(child: subprocess.Popen[bytes], group: bool) -> bool:
-    """Whether it ended. As long as nobody has waited for it, its number is still that of its group."""
-    if group and child.returncode is None and os.waitid(os.P_PID, child.pid, _LOOK) is not None:
-        kill_group(child.pid)
-    return child.poll() is not None
 
 
 def end(child: subprocess.Popen[bytes], ended: str) -> Optional[int]:

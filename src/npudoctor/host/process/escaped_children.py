@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 
 ROUNDS, REST = 20, 0.01  # one that is being forked is seen the next time
@@ -23,28 +22,23 @@ def end_marked(mark: str, since: float) -> None:
     `since`: when the first of them was started, as now(). Of older ones nothing is read: the variables of a
     process that is stuck in the kernel may keep whoever asks for them.
     """
+    entry, earliest = mark.encode(), (since - MARGIN) * os.sysconf("SC_CLK_TCK")
     for _round in range(ROUNDS):
-        pids = list(_marked(mark.encode(), since))
+        pids = []
+        for name in os.listdir("/proc"):
+            if not name.isdigit() or int(name) == os.getpid():
+                continue
+            with suppress(OSError, ValueError, IndexError):
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    fields = file.read().rpartition(b")")[2].split()
+                is_dead_or_stuck = fields[0] in (b"D", b"Z", b"X")  # D: in the kernel
+                if int(fields[19]) >= earliest and not is_dead_or_stuck and _has(int(name), entry):
+                    pids.append(int(name))
         for pid in pids:
-            _kill(pid, mark.encode())
+            _kill(pid, entry)
         if not pids:
             return
         time.sleep(REST)
-
-
-def _marked(mark: bytes, since: float) -> Iterator[int]:
-    earliest = (since - MARGIN) * os.sysconf("SC_CLK_TCK")
-    for name in os.listdir("/proc"):
-        if name.isdigit() and int(name) != os.getpid() and _since(name, earliest) and _has(int(name), mark):
-            yield int(name)
-
-
-def _since(name: str, earliest: float) -> bool:
-    """Whether it was started since then, and is neither dead nor stuck in the kernel."""
-    with suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat", "rb") as file:
-        fields = file.read().rpartition(b")")[2].split()
-        return int(fields[19]) >= earliest and fields[0] not in (b"D", b"Z", b"X")
-    return False
 
 
 def _has(pid: int, mark: bytes) -> bool:

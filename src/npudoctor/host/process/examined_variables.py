@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Optional
 
 from npudoctor.core.errors import CannotTell
@@ -51,8 +52,13 @@ def of_process(disk: Disk, pid: int) -> dict[str, str]:
     try:
         content = disk.read(f"/proc/{pid}/environ", ENVIRON_LIMIT)
     except OSError as error:
-        # Of one that has ended, and was not waited for yet, the kernel forbids it to all but root.
-        if error.errno in (errno.ENOENT, errno.ESRCH) or _has_ended(disk, pid):
+        ended = error.errno in (errno.ENOENT, errno.ESRCH)
+        if not ended:
+            # Of one that has ended, and was not waited for yet, the kernel forbids it to all but root.
+            with suppress(OSError):
+                stat = disk.read(f"/proc/{pid}/stat", 4096)
+                ended = stat.rpartition(b")")[2].split()[:1] in ([b"Z"], [b"X"])
+        if ended:
             raise CannotTell(_("there is no process {pid}", pid=pid)) from error
         raise CannotTell(
             _("the variables of process {pid} cannot be read: {why}", pid=pid, why=strerror(error.errno))
@@ -60,14 +66,6 @@ def of_process(disk: Disk, pid: int) -> dict[str, str]:
     if not content:
         raise CannotTell(_("process {pid} has no variables: it has ended or is a kernel thread", pid=pid))
     return parse_environ(content)
-
-
-def _has_ended(disk: Disk, pid: int) -> bool:
-    try:
-        stat = disk.read(f"/proc/{pid}/stat", 4096)
-    except OSError:
-        return False
-    return stat.rpartition(b")")[2].split()[:1] in ([b"Z"], [b"X"])
 
 
 def is_roots(disk: Disk, pid: int) -> bool:
@@ -101,16 +99,22 @@ def after_script(
     why = _why_failed(answer, seconds)
     if why is not None:
         raise CannotTell(_("{path}: {why}", path=path, why=why))
-    left = _widened(parse_environ(answer.stdout.encode("utf-8", "surrogateescape")), started, clean)
-    notes = tuple(_("{path}: {why}", path=path, why=note) for note in _notes(answer, clean, left))
+    left = _put_back(parse_environ(answer.stdout.encode("utf-8", "surrogateescape")), started, clean)
+    notes = []
+    if answer.status:
+        notes.append(_("{why}; the variables it had set by then are checked", why=_status(answer)))
+    names = clean.keys() | left.keys()
+    if not any(clean.get(name) != left.get(name) for name in names if name not in BY_ITSELF):
+        notes.append(
+            _("it changed no variable; a .bashrc often returns early where the shell is not interactive")
+        )
     left.pop("_", None)
     left.pop("SHLVL", None)
-    return ScriptVariables(
-        {**left, **{name: variables[name] for name in ("_", "SHLVL") if name in variables}}, notes
-    )
+    left.update((name, variables[name]) for name in ("_", "SHLVL") if name in variables)
+    return ScriptVariables(left, tuple(_("{path}: {why}", path=path, why=note) for note in notes))
 
 
-def _widened(
+def _put_back(
     left: Mapping[str, str], started: Mapping[str, str], before: Mapping[str, str]
 ) -> dict[str, str]:
     """What the script left, with what its shell was not given put back where it was."""
@@ -124,14 +128,6 @@ def _widened(
         elif name in widened:
             widened[name] = widened[name].replace(short, value, 1)
     return widened
-
-
-def _notes(answer: Answer, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
-    if answer.status:
-        yield _("{why}; the variables it had set by then are checked", why=_status(answer))
-    names = before.keys() | after.keys()
-    if not any(before.get(name) != after.get(name) for name in names if name not in BY_ITSELF):
-        yield _("it changed no variable; a .bashrc often returns early where the shell is not interactive")
 
 
 def _why_failed(answer: Answer, seconds: float) -> Optional[str]:

@@ -112,15 +112,12 @@ class Processes:
                 except OSError as error:
                     why = strerror(error.errno or 0)
                     raise CannotTell(_("{path} cannot be read: {why}", path="/proc", why=why)) from error
-                processes = (self._read(int(name)) for name in names if name.isdigit())
+                processes = (self.now(int(name)) for name in names if name.isdigit())
                 self._all = {process.pid: process for process in processes if process is not None}
             return self._all
 
     def now(self, pid: int) -> Optional[Process]:
         """One process as it is now; None when there is none."""
-        return self._read(pid)
-
-    def _read(self, pid: int) -> Optional[Process]:
         try:
             owner: Entry = self._disk.lstat(f"/proc/{pid}")
             stat = self._disk.read(f"/proc/{pid}/stat", 1 << 16)
@@ -140,22 +137,18 @@ class Processes:
             process = self.now(pid)
             if process is None or process.gone:
                 return False
-            if self._patience <= 0 or not self._ends(process):
+            if self._patience <= 0 or not process.exiting:
                 return True
+            # Its main thread is about to end; where that has ended, all others must be.
+            for task in self._threads(pid) if process.headless else ():
+                try:
+                    text = self._disk.read(f"/proc/{pid}/task/{task}/stat", 1 << 16)
+                    if not parse_stat(pid, text.decode("utf-8", "replace"), 0).exiting:
+                        return True
+                except (OSError, IndexError, ValueError):
+                    continue  # it ended while it was read
             time.sleep(TURN)
             self._patience -= TURN
-
-    def _ends(self, process: Process) -> bool:
-        """Whether its main thread is about to end; where that has ended, whether all others are."""
-        others = self._threads(process.pid) if process.headless else ()
-        return process.exiting and all(self._exits(process.pid, task) for task in others)
-
-    def _exits(self, pid: int, task: str) -> bool:
-        try:
-            text = self._disk.read(f"/proc/{pid}/task/{task}/stat", 1 << 16).decode("utf-8", "replace")
-            return parse_stat(pid, text, 0).exiting
-        except (OSError, IndexError, ValueError):
-            return True  # it ended while it was read
 
     def hidden(self, pid: int) -> bool:
         """Whether a pid that /proc does not show is alive nevertheless (hidepid)."""

@@ -94,15 +94,11 @@ def _sizes(files: Files, site: str, listed: Sequence[InstalledFile]) -> Iterator
         piece = listed[start : start + PIECE]
         here = files.sizes(site, [file.path for file in piece])
         for file, size in zip(piece, here):
-            yield file.path, file.size, size if size != LINK else _end_of(files, f"{site}/{file.path}")
-
-
-def _end_of(files: Files, link: str) -> int:
-    """The size of what a link leads to; where all files are links to a store, that may have been emptied."""
-    entry = files.stat(link)
-    if entry is None:
-        return -1
-    return entry.size if entry.is_file else NO_FILE
+            if size == LINK:
+                # Where all files are links to a store, that may have been emptied: what they lead to counts.
+                entry = files.stat(f"{site}/{file.path}")
+                size = -1 if entry is None else entry.size if entry.is_file else NO_FILE
+            yield file.path, file.size, size
 
 
 def _whole(files: Files, path: str, size: int) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import posixpath
+from collections.abc import Callable, Iterator
 from typing import Optional
 
 from npudoctor.core.errors import CannotTell, DoesNotRun
@@ -17,15 +18,7 @@ from npudoctor.host.python.interpreter_probe import MARK, QUESTION, ROOTS_QUESTI
 from npudoctor.host.python.metadata import distributions_in, egg_requirements, metadata_of, parse_headers
 from npudoctor.host.python.shims import shim_target
 from npudoctor.host.python.without_metadata import version_in, without_metadata
-from npudoctor.host.startup.site_folders import (
-    PYTHON_LIB,
-    Reached,
-    alone,
-    first_folders,
-    reached_from,
-    suits,
-    user_folders,
-)
+from npudoctor.host.startup.site_folders import PYTHON_LIB, Reached, alone, reached_from, user_folders
 from npudoctor.host.users.access import is_closed
 from npudoctor.host.variables import Variables
 
@@ -108,7 +101,7 @@ class Interpreter:
         self._here = here
         self.layout: Once[Layout] = Once(self._look if layout is None else lambda: layout)
         """Its search path and version; CannotTell when it neither answers nor has readable folders."""
-        self._found = Once(self._list)
+        self._by_name = Once(self._list)
         self._read: dict[str, Distribution] = {}
         self._listed: list[tuple[str, frozenset[str]]] = []
         self._without: dict[str, list[Distribution]] = {}
@@ -142,21 +135,20 @@ class Interpreter:
 
     def _copies(self, name: str) -> list[Distribution]:
         """Those with metadata; else the one that can be imported without, by what its own files tell."""
-        known, name = self._found(), normal(name)
+        known, name = self._by_name(), normal(name)
         if name not in known and name not in self._without:
             path = without_metadata(self._files, self._listed, name, known)
-            self._without[name] = [self._bare(name, path)] if path is not None else []
+            bare = []
+            if path is not None:
+                version = version_in(self._files, path)
+                bare = [Distribution(name, version, path, (("name", name), ("version", version)))]
+                self._read[path] = bare[0]
+            self._without[name] = bare
         return known.get(name) or self._without[name]
-
-    def _bare(self, name: str, path: str) -> Distribution:
-        version = version_in(self._files, path)
-        distribution = Distribution(name, version, path, (("name", name), ("version", version)))
-        self._read[path] = distribution
-        return distribution
 
     def all_installed(self) -> Iterator[Distribution]:
         """The first copy of everything that is seen, metadata read: one file for each."""
-        return (self._with_headers(copies[0]) for copies in self._found().values())
+        return (self._with_headers(copies[0]) for copies in self._by_name().values())
 
     def be_sure_without(self, name: str) -> None:
         """CannotTell where what was not found may lie in a folder that only a start of Python would tell."""
@@ -171,12 +163,44 @@ class Interpreter:
             )
 
     def _look(self) -> Layout:
+        """What it says when it is asked; what its folders say where it is not started."""
         commands = self._commands
         if commands is None:
             return self._from_folders()
+        program = self.program
+        # The caller's own variables: a version manager's shim or a conda build may need them.
+        argv, variables = [program, "-I", "-c", QUESTION], {**self._variables, "LC_ALL": "C"}
+        if self._as_root:
+            from npudoctor.host.startup.python_start import has_version  # for root only, as all that it needs
+
+            if not has_version(self._files, program):
+                return self._from_folders()
+            # Without its folders for packages, which are only read.
+            argv = [program, "-I", "-S", "-B", "-c", ROOTS_QUESTION]
+            variables = {"PATH": commands.trusted_path(), "HOME": "/", "LC_ALL": "C"}
+        here = not self._as_root
+        answer = commands.run(argv, timeout=self._timeout, limit=1 << 20, variables=variables, here=here)
+        if self._as_root and answer.ended == "untrusted":
+            return self._from_folders()  # what it loads may be another user's
+        _before, mark, text = answer.stdout.rpartition(MARK)  # a wrapper may have said something before
+        words = text.split("\0") if mark and answer.ok else []
+        if len(words) < 5:
+            raise no_answer(program, answer, self._as_root)
+        version, machine, prefix, base_prefix, user_site, *search_path = words
         if not self._as_root:
-            return self._ask(commands)
-        return self._ask_as_root(commands) or self._from_folders()
+            reached = self._user_site(user_site) if prefix == base_prefix else Reached()
+            path = [*reached.first, *self._first(), *reached.folders, *search_path]
+            return Layout(tuple(dict.fromkeys(path)), version, machine, asked=True, unread=reached.unread)
+        release = ".".join(version.split(".")[:2])
+        users = user_folders(self._files, self._variables, program, release)
+        bases: dict[Optional[str], str] = {}
+        for its_release, base in self._installed(program, self._files.real(program) or program):
+            if its_release in ("", release):
+                bases.setdefault(self._files.real(base), base)  # once, as lib64 is often a link to lib
+        sites = sum(map(self._packages, bases.values()), Reached())
+        path = [*users.first, *sites.first, *self._first(), *users.folders, *search_path, *sites.folders]
+        unread = (*users.unread, *sites.unread)
+        return Layout(tuple(dict.fromkeys(path)), version, machine, asked=True, unread=unread)
 
     def _list(self) -> dict[str, list[Distribution]]:
         copies: dict[str, list[Distribution]] = {}
@@ -205,57 +229,24 @@ class Interpreter:
             self._read[folder] = distribution
         return self._read[folder]
 
-    def _ask(self, commands: Commands) -> Layout:
-        """The caller's own variables: a version manager's shim or a conda build may need them."""
-        variables = {**self._variables, "LC_ALL": "C"}
-        words = self._words(commands, [self.path, "-I", "-c", QUESTION], variables, here=True)
-        version, machine, prefix, base_prefix, user_site, *search_path = words
-        more = self._user_site(user_site) if prefix == base_prefix else Reached()
-        path = [*more.first, *self._first(), *more.folders, *search_path]
-        return Layout(tuple(dict.fromkeys(path)), version, machine, asked=True, unread=more.unread)
-
-    def _ask_as_root(self, commands: Commands) -> Optional[Layout]:
-        """What it says without its folders for packages, which are only read; None where root does not
-        start it, as what it loads may be another user's."""
-        from npudoctor.host.startup.python_start import has_version  # for root only, as all that it needs
-
-        program = self._program()
-        if not has_version(self._files, program):
-            return None
-        variables = {"PATH": commands.trusted_path(), "HOME": "/", "LC_ALL": "C"}
-        words = self._words(commands, [program, "-I", "-S", "-B", "-c", ROOTS_QUESTION], variables)
-        if not words:
-            return None
-        version, machine, _prefix, _base, _user, *search_path = words
-        named = ".".join(version.split(".")[:2])
-        users, sites = self._of_user(program, named), self._sites(program, named)
-        path = [*users.first, *sites.first, *self._first(), *users.folders, *search_path, *sites.folders]
-        unread = (*users.unread, *sites.unread)
-        return Layout(tuple(dict.fromkeys(path)), version, machine, asked=True, unread=unread)
-
-    def _words(
-        self, commands: Commands, argv: Sequence[str], variables: Mapping[str, str], here: bool = False
-    ) -> list[str]:
-        """What it told, without what a wrapper said before; empty where root does not start it."""
-        answer = commands.run(argv, timeout=self._timeout, limit=1 << 20, variables=variables, here=here)
-        if self._as_root and answer.ended == "untrusted":
-            return []
-        _before, mark, text = answer.stdout.rpartition(MARK)
-        words = text.split("\0") if mark and answer.ok else []
-        if len(words) < 5:
-            raise no_answer(argv[0], answer, self._as_root)
-        return words
-
     def _program(self) -> str:
         """The interpreter itself, where the path is a shim that root does not run."""
         return shim_target(self._files, self._variables, self.path, self._here) or self.path
 
     def _first(self) -> list[str]:
         """PYTHONPATH, as the job would have it in front; without what this user may not look into, which
-        Python passes over."""
+        Python passes over.
+
+        Its empty entries, which CANN's own script leaves, name the working directory: what lies there belongs
+        to the one program that is started there, and is source-shadowing's to judge.
+        """
         entries = self._variables.path_list("PYTHONPATH")
         here = self._here() if any(entry[:1] not in ("", "/") for entry in entries) else None
-        return [folder for folder in first_folders(entries, here) if not is_closed(self._files, folder)]
+        folders = [entry for entry in entries if entry.startswith("/") or (entry and here is not None)]
+        for number, folder in enumerate(folders):
+            if not folder.startswith("/"):
+                folders[number] = posixpath.normpath(posixpath.join(here or "/", folder))
+        return [folder for folder in folders if not is_closed(self._files, folder)]
 
     def _user_site(self, folder: str) -> Reached:
         """The user's own site-packages, which -I leaves out and the job would have."""
@@ -285,7 +276,7 @@ class Interpreter:
             (self._packages(base) + Reached((base,)[: bool(its_version)]) for its_version, base in installed),
             Reached(),
         )
-        reached = self._of_user(program, version) + reached
+        reached = user_folders(self._files, self._variables, program, version) + reached
         path = dict.fromkeys([*reached.first, *self._first(), *reached.folders])
         return Layout(tuple(path), version, None, asked=False, unread=reached.unread)
 
@@ -293,31 +284,19 @@ class Interpreter:
         """Each folder of a standard library with its version, and Debian's for all versions, without one."""
         # Where its packages may lie: beside its name and beside its file; of a virtual environment that
         # does not want the system's packages, beside its name only.
+        named = PYTHON_LIB.match(real.rsplit("/", 1)[-1])  # python3.11 has it in its name, python3 may not
         own, system = (path.rsplit("/", 2)[0] for path in (program, real))
         for prefix in (own,) if alone(self._files, program) else tuple(dict.fromkeys((own, system))):
             for lib in ("lib", "lib64", "local/lib"):
                 for name in self._files.names(f"{prefix}/{lib}"):
                     match = PYTHON_LIB.match(name)
-                    if match and suits(real, match.group(1)):
-                        yield match.group(1), f"{prefix}/{lib}/{name}"
+                    if match and (named is None or named[1] == match[1]):
+                        yield match[1], f"{prefix}/{lib}/{name}"
             yield "", f"{prefix}/lib/python3"
 
     def _packages(self, base: str) -> Reached:
         sites = (f"{base}/site-packages", f"{base}/dist-packages")
         return sum((reached_from(self._files, site) for site in sites if self._files.stat(site)), Reached())
-
-    def _sites(self, program: str, version: str) -> Reached:
-        """The folders for packages of one version; each once, as lib64 is often a link to lib."""
-        bases: dict[Optional[str], str] = {}
-        for its_version, base in self._installed(program, self._files.real(program) or program):
-            if its_version in ("", version):
-                bases.setdefault(self._files.real(base), base)
-        return sum(map(self._packages, bases.values()), Reached())
-
-    def _of_user(self, program: str, version: str) -> Reached:
-        if alone(self._files, program):
-            return Reached()
-        return user_folders(self._files, self._variables, program, version)
 
     def _is_program(self, real: str) -> bool:
         """Whether the file is a Python at all: folders beside a text, or beside a link to another program,

@@ -6,7 +6,6 @@ Not importlib.metadata, 23 ms to import: it knows no --root, and opens files on 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Optional
 
 from npudoctor.core.lazy import pattern
 from npudoctor.host.fs.files import Files
@@ -39,19 +38,13 @@ def parse_headers(text: str) -> tuple[tuple[str, str], ...]:
 
 def distributions_in(folder: str, names: Iterable[str]) -> Iterator[tuple[str, str, str]]:
     """Name, version and metadata's path of each that importing from a folder with these names would find."""
+    entries = [(entry, f"{folder}/{entry}") for entry in names if entry.endswith("-info")]
     if folder.endswith(".egg"):  # an egg counts where it stands on the search path itself
-        name_and_version = _told(folder.rsplit("/", 1)[-1])
-        if name_and_version:
-            yield (*name_and_version, f"{folder}/EGG-INFO")
-    for entry in names:
-        name_and_version = _told(entry) if entry.endswith("-info") else None
-        if name_and_version:
-            yield (*name_and_version, f"{folder}/{entry}")
-
-
-def _told(entry: str) -> Optional[tuple[str, str]]:
-    match = next(filter(None, (form.match(entry) for form in _FORMS)), None)
-    return (match["name"], match["version"]) if match else None
+        entries.insert(0, (folder.rsplit("/", 1)[-1], f"{folder}/EGG-INFO"))
+    for entry, path in entries:
+        match = next(filter(None, (form.match(entry) for form in _FORMS)), None)
+        if match:
+            yield match["name"], match["version"], path
 
 
 def metadata_of(files: Files, folder: str) -> str:

@@ -77,9 +77,12 @@ class Modules:
         ):
             return True
         first = name.split(".")[0]
-        top = self.top(first)
-        if self._preset(first):
-            return True
+        top, quoted = self.top(first), f"'{first}'"
+        for site in filter(is_site, self._path):
+            for file in self.names(site):
+                # One that makes this package before anything looks for it, as setuptools' -nspkg.pth.
+                if file.endswith(".pth") and quoted in (self._files.text(f"{site}/{file}", TEXT_LIMIT) or ""):
+                    return True
         if top is None or top.file is None or "." not in name:
             return False
         return top.archived or _OPEN.search(self.text(top.file)) is not None
@@ -121,8 +124,15 @@ class Modules:
 
     def _in_archive(self, folder: str, name: str) -> Optional[Module]:
         """Of a zip file on the search path, or a folder in one."""
-        archive, inner = _archive_of(self._files, folder)
-        if archive is None:
+        archive, inner, entry = folder, "", None
+        # The file on the way to what would be a folder, and what of the way lies in it.
+        while archive not in ("", "/"):
+            entry = self._files.stat(archive)
+            if entry is not None:
+                break
+            archive, _slash, last = archive.rpartition("/")
+            inner = f"{last}/{inner}"
+        if entry is None or not entry.is_file:
             return None
         inside, path = members(self._files, archive), f"{inner}{name}"
         for suffix in _SOURCES:
@@ -133,53 +143,25 @@ class Modules:
         return None
 
     def _of_finder(self, name: str) -> Optional[Module]:
-        """By the table of an editable install, which setuptools asks last."""
-        target = self._table().get(name)
+        """By the tables of editable installs, which setuptools asks last."""
+        if self._mapped is None:
+            self._mapped = {}
+            finders = [
+                f"{site}/{file}"
+                for site in filter(is_site, self._path)
+                for file in sorted(filter(_FINDER.match, self.names(site)))
+            ]
+            for finder in finders:
+                for kind, literal in _MAPPING.findall(self.text(finder)):
+                    try:
+                        table = ast.literal_eval(literal)
+                    except (ValueError, SyntaxError, RecursionError, MemoryError):
+                        continue
+                    for package, path in table.items() if kind == "MAPPING" else ():
+                        if str(path).startswith("/"):
+                            self._mapped[str(package)] = str(path)
+        target = self._mapped.get(name)
         if target is None:
             return None
         parent, _slash, last = target.rpartition("/")
         return self._in_folder(parent, last)
-
-    def _table(self) -> dict[str, str]:
-        if self._mapped is None:
-            self._mapped = {}
-            for site in filter(is_site, self._path):
-                for file in sorted(filter(_FINDER.match, self.names(site))):
-                    # Name and path of each package in an editable install's table.
-                    text = self.text(f"{site}/{file}")
-                    mapping: dict[str, str] = {}
-                    for match in _MAPPING.finditer(text):
-                        try:
-                            table = ast.literal_eval(match[2])
-                        except (ValueError, SyntaxError, RecursionError, MemoryError):
-                            continue
-                        if match[1] == "MAPPING":
-                            mapping.update(
-                                (str(name), str(path))
-                                for name, path in table.items()
-                                if str(path).startswith("/")
-                            )
-                    self._mapped.update(mapping)
-        return self._mapped
-
-    def _preset(self, name: str) -> bool:
-        """Whether a .pth file makes this package before anything looks for it, as setuptools' -nspkg.pth."""
-        quoted = f"'{name}'"
-        return any(
-            quoted in (self._files.text(f"{site}/{file}", TEXT_LIMIT) or "")
-            for site in filter(is_site, self._path)
-            for file in self.names(site)
-            if file.endswith(".pth")
-        )
-
-
-def _archive_of(files: Files, folder: str) -> tuple[Optional[str], str]:
-    """The file on the way to what would be a folder, and what of the way lies in it."""
-    inner = ""
-    while folder not in ("", "/"):
-        entry = files.stat(folder)
-        if entry is not None:
-            return (folder, inner) if entry.is_file else (None, "")
-        folder, _slash, last = folder.rpartition("/")
-        inner = f"{last}/{inner}"
-    return None, ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Optional
 
 from npudoctor.core.errors import CannotTell
@@ -86,15 +86,10 @@ def _is_there(files: Files, path: str, libraries: bool) -> bool:
 
 def version_in(files: Files, path: str) -> str:
     """The version that a package tells in its own files; empty where it does not."""
-    matches = (_VERSION.search(text) for text in _texts(files, path))
-    versions = (match[1] for match in matches if match)
-    return next(
-        (version for version in versions if "unknown" not in version), ""
-    )  # setuptools asks its metadata
-
-
-def _texts(files: Files, path: str) -> Iterator[str]:
     for place in [path] if path.endswith(".py") else [f"{path}/{name}" for name in _PLACES]:
         entry = files.stat(place)
-        if entry is not None and entry.is_file:
-            yield files.text(place, _LIMIT) or ""
+        text = (files.text(place, _LIMIT) or "") if entry is not None and entry.is_file else ""
+        match = _VERSION.search(text)
+        if match and "unknown" not in match[1]:  # setuptools asks its metadata
+            return match[1]
+    return ""

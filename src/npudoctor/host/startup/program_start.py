@@ -14,8 +14,7 @@ from npudoctor.core.messages import _
 from npudoctor.core.trust.trees import RootTrust
 from npudoctor.host.fs.files import Files
 from npudoctor.host.libraries.ldcache import read_copies
-from npudoctor.host.libraries.library import Needs, needs_of
-from npudoctor.host.libraries.loader import FOLDERS
+from npudoctor.host.libraries.needs import FOLDERS, TOKEN, Needs, fill_tokens, needs_of
 from npudoctor.host.startup.python_start import is_python, why_not_python
 from npudoctor.host.users.accounts import home_of
 
@@ -23,7 +22,6 @@ DEEP = 4  # scripts that are run by scripts: no kernel follows more
 MOST = 512  # files of one program
 _SHEBANG = 256  # the kernel reads no more of it
 _STANDARD = pattern(r"(?:/usr)?/lib(?:64|32)?/(?:[^/]+-linux-gnu/)?[^/]+\Z")
-_TOKEN = pattern(r"\$(?:\{(ORIGIN|LIB|PLATFORM)\}|(ORIGIN|LIB|PLATFORM)(?![A-Za-z0-9_]))")
 # What Python is told by, which the judgement does not follow.
 _OF_PYTHON = ("PYTHONHOME", "PYTHONUSERBASE", "PYTHONPYCACHEPREFIX", "PYTHONPLATLIBDIR")
 _NOT_OURS = "\\\"'$="  # env -S would take these apart, or set a variable
@@ -116,46 +114,49 @@ class ProgramStart:
         """
         program = self._needs_of(path) or Needs("")
         places = dict.fromkeys(self._first_places(path, program, variables))
-        why = self._why_not_places(places)
-        todo = deque([path])
-        preloaded: list[str] = []
-        if not why:
-            named = [variables.get(name, "") for name in ("LD_PRELOAD", "LD_AUDIT")]
-            named.append(self._files.text(PRELOAD) or "")
-            preloaded = [library for library in re.split(r"[\s:]+", " ".join(named)) if library]
-        # What is missing the loader passes over; others must not be able to make it.
-        why = why or next(
-            filter(None, (self._trust.why_not_file(library) for library in preloaded if "/" in library)), None
-        )
-        for name in () if why else preloaded:
+        if why := self._why_not_places(places):
+            return why
+        lists = [variables.get(name, "") for name in ("LD_PRELOAD", "LD_AUDIT")]
+        lists.append(self._files.text(PRELOAD) or "")
+        preloaded = [library for library in re.split(r"[\s:]+", " ".join(lists)) if library]
+        for library in preloaded:
+            # What is missing the loader passes over; others must not be able to make it.
+            if "/" in library and (why := self._trust.why_not_file(library)):
+                return why
+        todo, seen = deque([path]), set[str]()
+        for name in preloaded:
             todo.extend(self._candidates(name, path, tuple(places), program.machine))
-        seen: set[str] = set()
-        while todo and not why:
+        # Another loader than the system's own has a cache and folders of its own.
+        loader = program.interpreter
+        is_standard = loader is None or (_STANDARD.match(loader) is not None and "musl" not in loader)
+        while todo:
             file = todo.popleft()
             if file in seen:
                 continue
             if len(seen) == MOST:
                 return _("{path} loads more than {most} files", path=path, most=MOST)
             seen.add(file)
-            why = self._trust.why_not(file)
-            needs = None if why else self._needs_of(file)
+            if why := self._trust.why_not(file):
+                return why
+            needs = self._needs_of(file)
             if needs is None:
                 continue  # the loader passes over what is no library
             for entry in (*needs.rpath, *needs.runpath):
-                places.update(dict.fromkeys(self._expanded(entry, file, needs.machine)))
-            why = self._why_not_places(places)
+                places.update(dict.fromkeys(self._expand(entry, file, needs.machine)))
+            if why := self._why_not_places(places):
+                return why
             todo.extend([needs.interpreter] if needs.interpreter else [])
-            for name in () if why else needs.needed:
+            for name in needs.needed:
                 paths = list(self._candidates(name, file, tuple(places), needs.machine))
-                if not paths and not _is_standard(program.interpreter):
+                if not paths and not is_standard:
                     return _(
                         "{path}: could not determine where {loader} looks for {name}",
                         path=path,
-                        loader=program.interpreter,
+                        loader=loader,
                         name=name,
                     )
                 todo.extend(paths)
-        return why
+        return None
 
     def _first_places(self, path: str, program: Needs, variables: Mapping[str, str]) -> Iterator[str]:
         """Where the loader looks for whatever it is: by the program, by its variables, and at last."""
@@ -163,7 +164,7 @@ class ProgramStart:
         # An empty entry is the working directory, which is not a place of root's.
         named = re.split("[:;]", value) if value else ()
         for entry in (*program.rpath, *program.runpath, *named):
-            yield from self._expanded(entry, path, program.machine)
+            yield from self._expand(entry, path, program.machine)
         yield from (f"/lib/{program.machine}-linux-gnu", f"/usr/lib/{program.machine}-linux-gnu", *FOLDERS)
 
     def _why_not_places(self, places: Mapping[str, None]) -> Optional[str]:
@@ -183,7 +184,7 @@ class ProgramStart:
     def _candidates(self, name: str, by: str, places: Sequence[str], machine: str) -> Iterator[str]:
         paths: Iterable[str]
         if "/" in name:
-            paths = self._expanded(name, by, machine)
+            paths = self._expand(name, by, machine)
         else:
             if machine not in self._caches:
                 self._caches[machine] = read_copies(self._files, machine)
@@ -194,9 +195,9 @@ class ProgramStart:
             if not path.startswith("/") or self._files.stat(path) is not None:
                 yield path
 
-    def _expanded(self, text: str, file: str, machine: str) -> Iterator[str]:
+    def _expand(self, text: str, file: str, machine: str) -> Iterator[str]:
         """The paths that an entry may mean, as $ORIGIN may be by name or by file."""
-        if not _TOKEN.search(text):
+        if not TOKEN.search(text):
             yield text
             return
         real = self._files.real(file) or file
@@ -204,21 +205,12 @@ class ProgramStart:
         libs = ("lib64", "lib", "lib32", f"lib/{machine}-linux-gnu") if "LIB" in text else ("",)
         platforms = (machine, *PLATFORMS) if "PLATFORM" in text else ("",)
         for origin, lib, platform in itertools.product(origins, libs, platforms):
-            yield _filled(text, {"ORIGIN": origin, "LIB": lib, "PLATFORM": platform})
+            yield fill_tokens(text, {"ORIGIN": origin, "LIB": lib, "PLATFORM": platform})
 
     def _needs_of(self, path: str) -> Optional[Needs]:
         if path not in self._needs:
             self._needs[path] = needs_of(self._files, path)
         return self._needs[path]
-
-
-def _is_standard(loader: Optional[str]) -> bool:
-    """Whether it looks where the system's own does: another has a cache and folders of its own."""
-    return loader is None or (_STANDARD.match(loader) is not None and "musl" not in loader)
-
-
-def _filled(text: str, words: Mapping[str, str]) -> str:
-    return _TOKEN.sub(lambda match: words[match[1] or match[2]], text)
 
 
 def shebang(files: Files, path: str) -> list[str]:

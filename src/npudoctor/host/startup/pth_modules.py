@@ -9,7 +9,6 @@ anything.
 from __future__ import annotations
 
 import ast
-from typing import Optional
 
 from npudoctor.core.lazy import pattern
 from npudoctor.host.fs.files import Files
@@ -36,22 +35,24 @@ _MODULES_AS_NAMES = ("sys", "os", "importlib")
 def imports_what_leads_nowhere(files: Files, site: str, line: str) -> bool:
     """Whether a line of code of a .pth file in `site` imports a module of that folder that surely adds
     nothing to the search path and loads nothing from elsewhere."""
-    named = _LINE.fullmatch(line.rstrip())
-    source = _source(files, site, named[1]) if named else None
-    tree = parse_source(source) if source is not None else None
+    statement = _LINE.fullmatch(line.rstrip())
+    if statement is None:
+        return False
+    name = statement[1]
+    others = {file for file in files.names(site) if file.partition(".")[0] == name}
+    if others - {f"{name}.py", f"{name}.pth"}:
+        return False  # something else of that name may come first
+    content = files.read(f"{site}/{name}.py", LIMIT)
+    if content is None or len(content) >= LIMIT:
+        return False
+    tree = parse_source(content.decode("utf-8", "replace"))
     if tree is None:
         return False
     nodes = list(ast.walk(tree))
-    return not any(map(_is_doubtful, nodes)) and not _hands_on(nodes)
-
-
-def _source(files: Files, site: str, name: str) -> Optional[str]:
-    """The module's source; None where there is none, or something else of that name comes first."""
-    others = (file for file in files.names(site) if file.partition(".")[0] == name)
-    if set(others) - {f"{name}.py", f"{name}.pth"}:
-        return None
-    content = files.read(f"{site}/{name}.py", LIMIT)
-    return content.decode("utf-8", "replace") if content is not None and len(content) < LIMIT else None
+    # A module that is used otherwise than by one of its attributes may get another name, which is not seen.
+    owners = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+    modules = (node for node in nodes if isinstance(node, ast.Name) and node.id in _MODULES_AS_NAMES)
+    return not any(map(_is_doubtful, nodes)) and all(id(module) in owners for module in modules)
 
 
 def _is_doubtful(node: ast.AST) -> bool:
@@ -64,12 +65,3 @@ def _is_doubtful(node: ast.AST) -> bool:
         return node.attr in _FORBIDDEN or node.attr.startswith(_STARTING)
     # A parameter may be called `path`, as that of find_spec is: no module is reached by it.
     return isinstance(node, ast.Name) and node.id in _FORBIDDEN - {"path"}
-
-
-def _hands_on(nodes: list[ast.AST]) -> bool:
-    """Whether a module is used otherwise than by one of its attributes: what has another name is not seen."""
-    owners = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
-    return any(
-        isinstance(node, ast.Name) and node.id in _MODULES_AS_NAMES and id(node) not in owners
-        for node in nodes
-    )

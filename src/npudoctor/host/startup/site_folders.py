@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping
-from typing import Optional
 
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
@@ -46,19 +45,18 @@ class Reached:
 def reached_from(files: Files, site: str) -> Reached:
     """A folder for packages with the folders that its .pth files name, as Python's own `site` adds them."""
     names = files.names(site)
-    own = (f"{site}/{name}" for name in names if name in _OWN_CODE)
-    reached = Reached((site,), tuple(path for path in own if not _is_idle(files, path)))
+    unread = []
+    for path in (f"{site}/{name}" for name in names if name in _OWN_CODE):
+        from npudoctor.host.startup.sitecustomize import adds_nothing  # few have such files
+
+        try:  # code of the user's own may lead anywhere, unless its text shows that it adds nothing
+            if adds_nothing((files.read(path, PTH_LIMIT) or b"").decode("utf-8")):
+                continue
+        except (CannotTell, UnicodeDecodeError):
+            pass
+        unread.append(path)
+    reached = Reached((site,), tuple(unread))
     return sum((_of_pth(files, site, name, names) for name in names if name.endswith(".pth")), reached)
-
-
-def _is_idle(files: Files, path: str) -> bool:
-    """Whether code of the user's own adds nothing to the search path."""
-    from npudoctor.host.startup.sitecustomize import adds_nothing  # few have such files
-
-    try:
-        return adds_nothing((files.read(path, PTH_LIMIT) or b"").decode("utf-8"))
-    except (CannotTell, UnicodeDecodeError):
-        return False
 
 
 def is_site(folder: str) -> bool:
@@ -91,7 +89,8 @@ def _of_pth(files: Files, site: str, name: str, beside: list[str]) -> Reached:
     from npudoctor.host.startup.pth_code import leads_nowhere, puts_first  # few have such lines
     from npudoctor.host.startup.pth_modules import imports_what_leads_nowhere
 
-    own = [line for line in code if _FINDER.match(line) and _is_editable(name, beside)]
+    metadata = f"{name[len(_EDITABLE) : -len('.pth')]}.dist-info" if name.startswith(_EDITABLE) else ""
+    own = [line for line in code if metadata in beside and _FINDER.match(line)]
     # easy_install's, which moves what its file named to the front.
     first = folders if any("sys.__plen:" in line and puts_first(line) for line in code) else ()
     for line in code:
@@ -103,9 +102,10 @@ def _of_pth(files: Files, site: str, name: str, beside: list[str]) -> Reached:
 def user_folders(files: Files, variables: Mapping[str, str], program: str, version: str) -> Reached:
     """The user's own folder for packages: of whom the variables name, and of whom the program belongs to.
 
-    Who may not be looked at, or has no home that we know, is told as unread.
+    Who may not be looked at, or has no home that we know, is told as unread. None of an environment that
+    wants its own packages only.
     """
-    if variables.get("PYTHONNOUSERSITE"):
+    if alone(files, program) or variables.get("PYTHONNOUSERSITE"):
         return Reached()
     named, home = variables.get("PYTHONUSERBASE"), variables.get("HOME") or home_of(files, 0) or "/root"
     bases = [named or f"{home}/.local"]
@@ -123,31 +123,8 @@ def user_folders(files: Files, variables: Mapping[str, str], program: str, versi
     return reached
 
 
-def _is_editable(name: str, beside: list[str]) -> bool:
-    return name.startswith(_EDITABLE) and f"{name[len(_EDITABLE) : -len('.pth')]}.dist-info" in beside
-
-
 def alone(files: Files, program: str) -> bool:
     """Whether it is a virtual environment that wants its own packages only."""
     text = files.text(f"{program.rsplit('/', 2)[0]}/pyvenv.cfg") or ""
     settings = text.lower().replace(" ", "").splitlines()
     return bool(settings) and "include-system-site-packages=true" not in settings
-
-
-def suits(real: str, version: str) -> bool:
-    """Whether a folder pythonX.Y is this program's: python3.11 has it in its name, python3 may not."""
-    named = PYTHON_LIB.match(real.rsplit("/", 1)[-1])
-    return named is None or named.group(1) == version
-
-
-def first_folders(entries: list[str], here: Optional[str]) -> list[str]:
-    """PYTHONPATH, as the job would have it in front; a relative entry is one of the working directory.
-
-    Its empty entries, which CANN's own script leaves, name that directory itself: what lies there belongs
-    to the one program that is started there, and is source-shadowing's to judge.
-    """
-    named = [entry for entry in entries if entry.startswith("/") or (entry and here is not None)]
-    return [
-        posixpath.normpath(posixpath.join(here or "/", entry)) if entry[0] != "/" else entry
-        for entry in named
-    ]

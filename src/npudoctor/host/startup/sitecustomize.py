@@ -33,10 +33,24 @@ def adds_nothing(text: str) -> bool:
 
 def _is_harmless(node: ast.AST) -> bool:
     if isinstance(node, ast.Import):
-        return all(alias.name.split(".")[0] in _MODULES and _as_itself(alias) for alias in node.names)
+        for alias in node.names:
+            first = alias.name.split(".")[0]
+            # `os` and `sys` keep their names, by which the rest of the text is judged; no other gets them.
+            if first not in _MODULES or (alias.asname is not None and _KEPT & {alias.asname, first}):
+                return False
+        return True
     if isinstance(node, ast.ImportFrom):
-        known = node.level == 0 and (node.module or "").split(".")[0] in _MODULES
-        return known and all(_is_part(node.module or "", alias) for alias in node.names)
+        module = node.module or ""
+        if node.level or module.split(".")[0] not in _MODULES:
+            return False
+        for alias in node.names:
+            if (alias.asname or alias.name) in _KEPT:
+                return False
+            if module == "os" and alias.name == "path":
+                continue
+            if alias.name in _ATTRIBUTES or alias.name == "*" or alias.name.startswith(_STARTS):
+                return False
+        return True
     if isinstance(node, ast.Name):
         return node.id not in _NAMES and (isinstance(node.ctx, ast.Load) or node.id not in _KEPT)
     if isinstance(node, ast.Attribute):
@@ -46,15 +60,3 @@ def _is_harmless(node: ast.AST) -> bool:
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return node.name not in _KEPT
     return not isinstance(node, ast.arg) or node.arg not in _KEPT
-
-
-def _as_itself(name: ast.alias) -> bool:
-    """Whether it keeps the name by which the rest of the text is judged."""
-    return name.asname is None or (name.asname not in _KEPT and name.name.split(".")[0] not in _KEPT)
-
-
-def _is_part(module: str, name: ast.alias) -> bool:
-    if module == "os" and name.name == "path":
-        return name.asname not in _KEPT
-    harmless = name.name not in _ATTRIBUTES and name.name != "*" and not name.name.startswith(_STARTS)
-    return harmless and (name.asname or name.name) not in _KEPT

@@ -53,7 +53,9 @@ def startup_statements(text: str) -> Iterator[StartupStatement]:
             yield StartupStatement(kind, node.lineno, ast.unparse(node).splitlines()[0][:80], certain, module)
         if kind in ("ends", "raises"):
             return
-        certain = certain and (isinstance(node, _PLAIN) or _is_constant(node))
+        # Plain is a docstring, too, or a name for a value that stands there.
+        is_constant = isinstance(node, (ast.Expr, ast.Assign)) and isinstance(node.value, ast.Constant)
+        certain = certain and (isinstance(node, _PLAIN) or is_constant)
 
 
 def _kind(node: ast.stmt, bound: set[str]) -> tuple[str, str]:
@@ -65,23 +67,12 @@ def _kind(node: ast.stmt, bound: set[str]) -> tuple[str, str]:
         name = _dotted(node.value.func)
         return ("ends" if name in _ENDS and name.partition(".")[0] not in bound else ""), ""
     if isinstance(node, ast.Assign) and len(node.targets) == 1:
-        module = _entry_of_modules(node.targets[0])
-        return ("replaces" if module else ""), module
+        target = node.targets[0]
+        if isinstance(target, ast.Subscript) and _dotted(target.value) == "sys.modules":
+            key: Optional[ast.AST] = target.slice
+            if isinstance(key, ast.Constant) and isinstance(key.value, str) and key.value:
+                return "replaces", key.value
     return "", ""
-
-
-def _entry_of_modules(target: ast.expr) -> str:
-    """Of `sys.modules["name"]`: the name."""
-    if isinstance(target, ast.Subscript) and _dotted(target.value) == "sys.modules":
-        key: Optional[ast.AST] = target.slice
-        if isinstance(key, ast.Constant) and isinstance(key.value, str):
-            return key.value
-    return ""
-
-
-def _is_constant(node: ast.stmt) -> bool:
-    """A docstring, or a name for a value that stands there."""
-    return isinstance(node, (ast.Expr, ast.Assign)) and isinstance(node.value, ast.Constant)
 
 
 def _dotted(node: Optional[ast.AST]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator
 from typing import Optional
 
 from npudoctor.core.errors import CannotTell
@@ -54,21 +53,19 @@ def is_closed(files: Files, folder: str) -> bool:
 
 def first_barrier(files: Files, path: str, identity: Identity) -> Optional[str]:
     """The first folder on the way to a path which its mode surely keeps this user from entering."""
-    for folder in dict.fromkeys(_way(files, path)):
+    parts = path.strip("/").split("/")
+    folders: dict[str, None] = {}
+    for end in range(1, len(parts) + 1):
+        # A link leads through other folders than those it names: the real ones above each part count.
+        above = ""
+        for part in (files.real("/" + "/".join(parts[:end])) or "/").split("/")[:-1]:
+            above = f"{above}/{part}".replace("//", "/") or "/"
+            folders[above] = None
+    for folder in folders:
         entry = files.lstat(folder)
         if entry is not None and entry.is_dir and identity.kept_from(entry, ENTER):
             return folder
     return None
-
-
-def _way(files: Files, path: str) -> Iterator[str]:
-    """The real folders above each part of a path: a link leads through others than those it names."""
-    parts = path.strip("/").split("/")
-    for end in range(1, len(parts) + 1):
-        above = ""
-        for part in (files.real("/" + "/".join(parts[:end])) or "/").split("/")[:-1]:
-            above = f"{above}/{part}".replace("//", "/") or "/"
-            yield above
 
 
 def may_make(entry: Entry, identity: Identity, mount: Optional[Mount] = None) -> Optional[bool]:
