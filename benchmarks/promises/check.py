@@ -44,7 +44,7 @@ PRECHECK = ("msprechecker", "precheck")
 PROMISE = Promise(
     ours=Command(CHECKOUT, CHECK, frozenset({0, 1, 2}), is_a_whole_report),
     theirs=Command("msprechecker==0.4.0", PRECHECK, frozenset({0}), is_a_precheck),
-    at_most=1.1,  # 0.9 before `memory` asked psutil, whose import is a sixth of the run
+    at_most=0.9,
     aim=0.6,
     runs=15,
 )

@@ -109,20 +109,7 @@ def _judge(host: Host, named: Mapping[str, str], active: Optional[Install]) -> I
         return
     wrong = _wrong(host, named)
     if wrong:
-        vital = active is None or any(name in WEIGHTS for name in wrong)
-        name, value = next(iter(wrong.items()))
-        text = _('{name} is "{value}", where there is no CANN')
-        if set_env.latest_below(host.files, value):
-            text = _('{name} is "{value}", where there is no CANN: it is in the subfolder latest')
-        yield Finding(
-            "cann-env.no-such-path",
-            text.format(name=name, value=value),
-            severity=ERROR if vital else WARNING,
-            evidence=_assignments(wrong),
-            action=Action.CONFIG,
-            fix=_remedy(host, active, _values_of(host, active, wrong)) if active else None,
-            echo_of=_causes(host, wrong, active),
-        )
+        yield _no_such_path(host, active, wrong)
     if active is None:
         return
     unset = {
@@ -199,6 +186,23 @@ def _not_sourced(host: Host, install: Install, severity: Severity) -> Finding:
         severity=severity,
         action=Action.CONFIG,
         fix=_remedy(host, install, set_env.variables_of(host.files, install), atb=True),
+    )
+
+
+def _no_such_path(host: Host, active: Optional[Install], wrong: Mapping[str, str]) -> Finding:
+    vital = active is None or any(name in WEIGHTS for name in wrong)
+    name, value = next(iter(wrong.items()))
+    text = _('{name} is "{value}", where there is no CANN')
+    if set_env.latest_below(host.files, value):
+        text = _('{name} is "{value}", where there is no CANN: it is in the subfolder latest')
+    return Finding(
+        "cann-env.no-such-path",
+        text.format(name=name, value=value),
+        severity=ERROR if vital else WARNING,
+        evidence=_assignments(wrong),
+        action=Action.CONFIG,
+        fix=_remedy(host, active, _values_of(host, active, wrong)) if active else None,
+        echo_of=_causes(host, wrong, active),
     )
 
 

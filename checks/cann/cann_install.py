@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional, Union
 
 from npudoctor import (
@@ -98,21 +98,7 @@ def cann_install(host: Host) -> Answers:
         yield _not_readable(error.reason, ERROR if named else WARNING, job_user(host).user)
         return
     active = installs[0] if installs else None
-    rows = [
-        {
-            "path": install.path,
-            "real": install.real,
-            "version": install.version,
-            "component": install.component,
-            "arch": install.arch,
-            "kind": install.kind,
-        }
-        for install in installs
-    ]
-    why = None
-    if installs:
-        why = installs[0].named_by or ("only one" if len(installs) == 1 else "first of the known places")
-    yield Facts({"installs": rows, "active": installs[0].path if installs else None, "why": why})
+    yield _facts(installs)
     yield from _dangling(host, variables, active)
     if active is None:
         missing = _missing(host)
@@ -155,6 +141,24 @@ def _missing(host: Host) -> Optional[Finding]:
     return found
 
 
+def _facts(installs: Sequence[Install]) -> Facts:
+    rows = [
+        {
+            "path": install.path,
+            "real": install.real,
+            "version": install.version,
+            "component": install.component,
+            "arch": install.arch,
+            "kind": install.kind,
+        }
+        for install in installs
+    ]
+    why = None
+    if installs:
+        why = installs[0].named_by or ("only one" if len(installs) == 1 else "first of the known places")
+    return Facts({"installs": rows, "active": installs[0].path if installs else None, "why": why})
+
+
 def _dangling(host: Host, variables: Mapping[str, str], active: Optional[Install]) -> Iterator[Finding]:
     named = {named_root(name, variables[name]) for name in ENDINGS if variables.get(name)}
     home = job_user(host).home if host.options.root is None else "/root"
@@ -174,28 +178,31 @@ def _dangling(host: Host, variables: Mapping[str, str], active: Optional[Install
         text = _("{place} is dangling: the CANN it points to is gone")
         if links[0] != first:
             text = _("parts of {place} are dangling: the CANN they point to is gone")
-        # Only where `latest` is itself a link, and beside it is exactly one release.
-        folder = first.rpartition("/")[0]
-        beside = [install for install in installs_of(host) if install.path.rpartition("/")[0] == folder]
-        fix = None
-        if places[first] == [first] and len(beside) == 1:
-            # By root, unless the folder in which the link lies is the user's own.
-            other = beside[0]
-            directory = host.files.stat(first.rpartition("/")[0] or "/")
-            fix = Fix(
-                _("point {place} to {path}", place=first, path=other.path),
-                steps=(Command(("ln", "-sfn", other.path, f"{host.options.root or ''}{first}")),),
-                risk=Risk.MANUAL,
-                needs_root=directory is None or directory.uid != job_user(host).euid,
-            )
         yield Finding(
             "cann-install.dangling-latest",
             text.format(place=first),
             severity=severity,
             evidence=tuple(links),
             action=Action.CONFIG,
-            fix=fix,
+            fix=_relink(host, first) if places[first] == [first] else None,
         )
+
+
+def _relink(host: Host, link: str) -> Optional[Fix]:
+    """To the release beside it, where that is exactly one."""
+    folder = link.rpartition("/")[0]
+    beside = [install for install in installs_of(host) if install.path.rpartition("/")[0] == folder]
+    if len(beside) != 1:
+        return None
+    path = beside[0].path
+    # By root, unless the folder in which the link lies is the user's own.
+    directory = host.files.stat(folder or "/")
+    return Fix(
+        _("point {place} to {path}", place=link, path=path),
+        steps=(Command(("ln", "-sfn", path, f"{host.options.root or ''}{link}")),),
+        risk=Risk.MANUAL,
+        needs_root=directory is None or directory.uid != job_user(host).euid,
+    )
 
 
 def _weight(place: str, links: list[str], named: set[str], active: Optional[Install]) -> Severity:

@@ -169,9 +169,12 @@ class LibraryJudge:
                 severity=min(WARNING, self.severity),
                 fix=self._fix() if self.job.first_folders() else None,
             )
+        yield from self._relative()
+
+    def _relative(self) -> Iterator[Finding]:
+        """Entries that are not absolute paths, those of one kind together, as the loader takes them."""
         here = working_directory(self.host)
         for kind, entries in relative_entries(self.entries).items():
-            # Entries of one kind that are not absolute paths, as the loader takes them.
             text_unused, text_used, text_open = _texts(kind)
             used = [
                 library for library in self.loader.loaded if library.via == PATH and library.entry in entries

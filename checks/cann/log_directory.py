@@ -22,6 +22,7 @@ from npudoctor import (
     change_variable,
     check,
 )
+from npudoctor.core.mounts import Mount
 from npudoctor.facts.cann.installations import installs_of
 from npudoctor.facts.job.working_directory import foreign_user, job_user
 from npudoctor.facts.system.mounts import mount_at, mounts_of
@@ -105,6 +106,23 @@ def log_directory(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield _not_entered(host, value, name, error.reason)
 
 
+def _not_writable(host: Host, place: NearestFolder, mount: Optional[Mount], path: str, name: str) -> Finding:
+    text = _("CANN's logs cannot be written to {path} ({name}): {user} may not write in {place}")
+    read_only = mount is not None and mount.read_only
+    if read_only:
+        text = _("CANN's logs cannot be written to {path} ({name}): {mount} is mounted read-only")
+    words = {"path": path, "name": name, "user": job_user(host).user, "place": place.path}
+    words["mount"] = mount.point if mount else ""
+    return Finding(
+        "log-directory.not-writable",
+        text.format(**words),
+        evidence=(place.label,),
+        action=Action.CONFIG,
+        fix=None if read_only else _fix(host, place, name),
+        echo_of=_of_home(host, place.path, name),
+    )
+
+
 def _not_entered(host: Host, path: str, name: str, reason: str) -> Finding:
     who = job_user(host)
     return Finding(
@@ -138,20 +156,7 @@ def _judge(host: Host, path: str, name: str) -> Iterator[Finding]:
         mount = mount_at(host, place)
         may = may_make(place.entry, who, mount)
         if may is False:
-            text = _("CANN's logs cannot be written to {path} ({name}): {user} may not write in {place}")
-            read_only = mount is not None and mount.read_only
-            if read_only:
-                text = _("CANN's logs cannot be written to {path} ({name}): {mount} is mounted read-only")
-            words = {"path": path, "name": name, "user": job_user(host).user, "place": place.path}
-            words["mount"] = mount.point if mount else ""
-            yield Finding(
-                "log-directory.not-writable",
-                text.format(**words),
-                evidence=(place.label,),
-                action=Action.CONFIG,
-                fix=None if read_only else _fix(host, place, name),
-                echo_of=_of_home(host, place.path, name),
-            )
+            yield _not_writable(host, place, mount, path, name)
             return
         if may is None and who.is_root:
             raise Unknown(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 from npudoctor import (
     INFO,
@@ -100,28 +100,9 @@ def log_settings(host: Host) -> Iterator[Union[Finding, Facts]]:
     valid: dict[str, str] = {}
     for row in rows:
         value = variables[row["name"]].strip(" \t")
-        # A value that CANN does not understand; an empty one is the default.
-        finding: Optional[Finding]
-        if not value or _valid(row, value):
-            finding = None
-        else:
-            cleaned = cleaned_up(value)
-            if _valid(row, cleaned):
-                text = _("{name} is {value}, with punctuation that CANN cannot parse: the default is used")
-                finding = _said("pasted-punctuation", text, row["name"], value, cleaned)
-            else:
-                text = _("{name} is {value}, which is not valid ({known}): the default is used")
-                if row.get("modules"):
-                    known = "TBE=3:RUNTIME=3"
-                else:
-                    known = (
-                        f"{row['least']}-{row['most']}"
-                        if "least" in row
-                        else ", ".join(row.get("values", ("1-4",)))
-                    )
-                finding = _said("bad-value", text, row["name"], value, row["default"], known=known)
-        if finding is not None:
-            yield finding
+        # An empty one is the default.
+        if value and not _valid(row, value):
+            yield _not_understood(row, value)
         elif value:
             valid[row["name"]] = value
             yield from _modules(row, value)
@@ -131,6 +112,21 @@ def log_settings(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield _said(
             "no-effect", _("{name} has no effect without DUMP_GE_GRAPH"), DETAIL, variables[DETAIL], ""
         )
+
+
+def _not_understood(row: Row, value: str) -> Finding:
+    cleaned = cleaned_up(value)
+    if _valid(row, cleaned):
+        text = _("{name} is {value}, with punctuation that CANN cannot parse: the default is used")
+        return _said("pasted-punctuation", text, row["name"], value, cleaned)
+    if row.get("modules"):
+        known = "TBE=3:RUNTIME=3"
+    elif "least" in row:
+        known = f"{row['least']}-{row['most']}"
+    else:
+        known = ", ".join(row.get("values", ("1-4",)))
+    text = _("{name} is {value}, which is not valid ({known}): the default is used")
+    return _said("bad-value", text, row["name"], value, row["default"], known=known)
 
 
 def _valid(row: Row, value: str) -> bool:

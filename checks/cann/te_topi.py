@@ -133,24 +133,23 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield _missing(host, active)
     elif not closed and not any(copies_of.values()):
         raise Skip(_("the CANN at {install} has neither te nor hccl", install=active.label))  # fmt: skip
-    for name in MARKS:
-        if copies_of[name]:
-            searched = copies_of[name]
-            first = searched[0]
-            if _other(active, first):
-                yield _other_version(host, active, searched)
-            else:
-                if first.version and first.version != active.component:
-                    text = _("{name} is build {version}, but the CANN at {install} is build {component}")
-                    yield Finding(
-                        "te-topi.other-build", _say(text, active, first), evidence=_evidence(searched)
-                    )
-                behind = [copy for copy in searched[1:] if _other(active, copy)]
-                if behind:
-                    text = _("a second {name}, from CANN {version}, is in {folder} behind the right one")
-                    yield Finding(
-                        "te-topi.shadowed-copy", _say(text, active, behind[0]), evidence=_evidence(searched)
-                    )
+    for searched in filter(None, copies_of.values()):
+        yield from _compare(host, active, searched)
+
+
+def _compare(host: Host, active: Install, searched: Sequence[Copy]) -> Iterator[Finding]:
+    """The copies of one module beside the CANN in use, in the order in which Python looks."""
+    first = searched[0]
+    if _other(active, first):
+        yield _other_version(host, active, searched)
+        return
+    if first.version and first.version != active.component:
+        text = _("{name} is build {version}, but the CANN at {install} is build {component}")
+        yield Finding("te-topi.other-build", _say(text, active, first), evidence=_evidence(searched))
+    behind = [copy for copy in searched[1:] if _other(active, copy)]
+    if behind:
+        text = _("a second {name}, from CANN {version}, is in {folder} behind the right one")
+        yield Finding("te-topi.shadowed-copy", _say(text, active, behind[0]), evidence=_evidence(searched))
 
 
 def _other(active: Install, copy: Copy) -> bool:

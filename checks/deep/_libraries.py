@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Callable, Optional
 
 from npudoctor import Fix, Host, _
@@ -82,27 +83,33 @@ def _not_opened(host: Host, raised: Raised, match: re.Match[str], owner: Optiona
         return Cause(text, raised, _words(library, None), vague=True)
     if entry is not None:
         # A library that is there: of another processor, the loader does not even say that it saw it.
-        path = path_of(owner)
-        machine, here = _machine(host, path), host.interpreter.layout().machine
+        path, machine, here = path_of(owner), None, host.interpreter.layout().machine
+        with suppress(CannotTell):
+            existing = host.libraries.at(path)
+            machine = existing.machine if existing else None
         if machine and here and machine != here:
-            message = _("{file} was built for {machine}, but this machine is {here}")
-            message = message.format(file=_file(path, owner), machine=machine, here=here)
+            message = _(
+                "{file} was built for {machine}, but this machine is {here}",
+                file=_file(path, owner),
+                machine=machine,
+                here=here,
+            )
             return _cause(raised, message, path, owner, _reinstall(host, owner))
-        message = _("the loader does not search {folder} of {package}, where {library} is")
-        message = message.format(library=library, folder=path.rpartition("/")[0], package=owner.label)
+        message = _(
+            "the loader does not search {folder} of {package}, where {library} is",
+            library=library,
+            folder=path.rpartition("/")[0],
+            package=owner.label,
+        )
         fix = remedies.by_hand(_("ldd the file that needs it; reinstall {package}", package=owner.label))
         return _cause(raised, message, path, owner, fix)
-    text = _("{path} of {package} is missing; {user} needs it")
-    text = text.format(path=path_of(owner), package=owner.label, user=user)
+    text = _(
+        "{path} of {package} is missing; {user} needs it",
+        path=path_of(owner),
+        package=owner.label,
+        user=user,
+    )
     return _cause(raised, text, library, owner, _reinstall(host, owner))
-
-
-def _machine(host: Host, path: str) -> Optional[str]:
-    try:
-        library = host.libraries.at(path)
-    except CannotTell:
-        return None
-    return library.machine if library else None
 
 
 def _symbol(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
@@ -121,8 +128,12 @@ def _symbol(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[O
 
 def _version(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
     by, library = match["by"], match["library"]
-    text = _("{file} needs {version} from {library}, which is too old")
-    text = text.format(file=_file(by, owner), version=match["version"], library=library)
+    text = _(
+        "{file} needs {version} from {library}, which is too old",
+        file=_file(by, owner),
+        version=match["version"],
+        library=library,
+    )
     words = distinct(match["version"], library.rpartition("/")[2], *_words(by, owner))
     return Cause(text, raised, words, owner=owner.label if owner else None)
 
@@ -135,22 +146,26 @@ def _broken(host: Host, raised: Raised, match: re.Match[str], owner: Optional[Ow
 
 def _class(host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
     library = match["library"]
-    text = _("{file} was built for another processor or word size: {why}")
-    text = text.format(file=_file(library, owner), why=match["why"])
+    text = _(
+        "{file} was built for another processor or word size: {why}",
+        file=_file(library, owner),
+        why=match["why"],
+    )
     return _cause(raised, text, library, owner, _reinstall(host, owner))
 
 
 def _tls(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
     library = match["library"]
-    text = _("no room is left for the thread-local data of {file} (static TLS block)")
-    text = text.format(file=_file(library, owner))
+    text = _(
+        "no room is left for the thread-local data of {file} (static TLS block)", file=_file(library, owner)
+    )
     return Cause(text, raised, ("static TLS", *_words(library, owner)))
 
 
 def _mapped(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
     library = match["library"]
-    text = _("{file} cannot be mapped as executable: {error}")
-    text = text.format(file=_file(library, owner), error=match[0].partition(": ")[2])
+    error = match[0].partition(": ")[2]
+    text = _("{file} cannot be mapped as executable: {error}", file=_file(library, owner), error=error)
     fix = None
     if library.startswith("/") and (match["why"] or "").startswith("Operation not permitted"):
         fix = remedies.by_hand(
@@ -168,6 +183,7 @@ def _any(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owne
     return Cause(text, raised, _words(library, owner), vague=True, owner=owner.label if owner else None)
 
 
+# What the loader says, and who reads it: each sentence has its own reader, and the first that fits counts.
 _KINDS: tuple[
     tuple[re.Pattern[str], Callable[[Host, Raised, re.Match[str], Optional[Owner]], Cause]], ...
 ] = (

@@ -7,7 +7,7 @@ from typing import Union
 
 from npudoctor import ERROR, WARNING, Facts, Finding, Host, Scope, Skip, Unknown, _, check
 from npudoctor.checks.deep._probing import SECONDS, died_once, failed, failure_of, import_of
-from npudoctor.facts.job.probes import NoTimeLeft, probe
+from npudoctor.facts.job.probes import NoTimeLeft, ProbeResult, probe
 
 # The distributions of which any brings the framework, and what makes it use an NPU.
 FRAMEWORKS = {
@@ -62,18 +62,13 @@ def framework_selftest(host: Host) -> Iterator[Union[Finding, Facts]]:
         else:
             device = "cuda" if framework == "torch" and host.gpus.usable else "cpu"
         try:
-            on_npu = (framework, device) == ("torch", "npu")
-            imported = import_of(host, ("torch", "torch_npu") if on_npu else (framework,))
-            failing = imported if imported.told is None else None
-            # To torch NumPy is a guest: where it is not installed, package-requirements says so.
-            without = () if host.interpreter.installed("numpy") is not None else ("without-numpy",)
-            probed = failing or probe(host, "selftest.py", (framework, device, *without), SECONDS)
+            probed, imported = _compute(host, framework, device)
         except NoTimeLeft:
             untried.append(framework)
             continue
         if probed.single:
             untried.append(framework)
-        if (probed.died or probed.single) and not failing:
+        if (probed.died or probed.single) and imported:
             yield died_once("framework-selftest.died-once", f"{framework} ({device})", probed)
         if probed.told is not None:
             seconds[f"{framework} on {device}"] = probed.told["seconds"]
@@ -87,9 +82,20 @@ def framework_selftest(host: Host) -> Iterator[Union[Finding, Facts]]:
                 device=device.upper(),
                 ending=failure.sentence,
             )
-            echo_of = ("framework-imports.failed",) if bool(failing) else ()
+            echo_of = () if imported else ("framework-imports.failed",)
             finding: Finding = failed("framework-selftest.failed", message, failure, echo_of)
             yield finding
     yield Facts({"seconds": seconds, "causes": causes} if causes else {"seconds": seconds})
     if untried:
         raise Unknown(_("no result before the deadline of the run: {names}", names=", ".join(untried)))
+
+
+def _compute(host: Host, framework: str, device: str) -> tuple[ProbeResult, bool]:
+    """What became of the computation; where the framework cannot be imported, of that, and False."""
+    on_npu = (framework, device) == ("torch", "npu")
+    imported = import_of(host, ("torch", "torch_npu") if on_npu else (framework,))
+    if imported.told is None:
+        return imported, False
+    # To torch NumPy is a guest: where it is not installed, package-requirements says so.
+    without = () if host.interpreter.installed("numpy") is not None else ("without-numpy",)
+    return probe(host, "selftest.py", (framework, device, *without), SECONDS), True

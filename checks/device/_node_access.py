@@ -41,41 +41,38 @@ def no_access(host: Host, nodes: dict[str, Entry], code: str) -> Iterator[Findin
         if gid is None:
             yield _by_mode(host, paths, evidence, code)
         else:
-            user = host.identity.user
-            name, members = group_of(host.files, gid)
-            group = name or str(gid)
-            fix: Optional[Fix] = Fix(
-                _("add {user} to the group {group}; takes effect at the next login", user=user, group=group),
-                steps=(Command(("usermod", "-aG", group, user)),),
-                undo=Command(("gpasswd", "-d", user, group)).lines(),
-                risk=Risk.MANUAL,
-            )
-            text = _(
-                "{user} may not open {paths}: they belong to the group {group} ({gid}), and {user} is not "
-                "in it"
-            )
-            if user in members:
-                text = _(
-                    "{user} may not open {paths}: {user} was added to the group {group} after this login"
-                )
-                fix = Fix(
-                    _("log in again, or continue in a shell of that group"),
-                    steps=(Command(("newgrp", group)),),
-                    risk=Risk.MANUAL,
-                    needs_root=False,
-                )
-            elif host.system.container():
-                text = _(
-                    "{user} may not open {paths}: start the container with --group-add {gid}, their group"
-                )
-                fix = asked_for([("--group-add", str(gid))])
-            yield Finding(
-                code,
-                text.format(user=user, paths=abbreviate(paths), group=group, gid=gid),
-                evidence=evidence,
-                action=Action.CONFIG,
-                fix=fix,
-            )
+            yield _by_group(host, gid, paths, evidence, code)
+
+
+def _by_group(host: Host, gid: int, paths: list[str], evidence: tuple[str, ...], code: str) -> Finding:
+    user = host.identity.user
+    name, members = group_of(host.files, gid)
+    group = name or str(gid)
+    fix: Optional[Fix] = Fix(
+        _("add {user} to the group {group}; takes effect at the next login", user=user, group=group),
+        steps=(Command(("usermod", "-aG", group, user)),),
+        undo=Command(("gpasswd", "-d", user, group)).lines(),
+        risk=Risk.MANUAL,
+    )
+    text = _("{user} may not open {paths}: they belong to the group {group} ({gid}), and {user} is not in it")
+    if user in members:
+        text = _("{user} may not open {paths}: {user} was added to the group {group} after this login")
+        fix = Fix(
+            _("log in again, or continue in a shell of that group"),
+            steps=(Command(("newgrp", group)),),
+            risk=Risk.MANUAL,
+            needs_root=False,
+        )
+    elif host.system.container():
+        text = _("{user} may not open {paths}: start the container with --group-add {gid}, their group")
+        fix = asked_for([("--group-add", str(gid))])
+    return Finding(
+        code,
+        text.format(user=user, paths=abbreviate(paths), group=group, gid=gid),
+        evidence=evidence,
+        action=Action.CONFIG,
+        fix=fix,
+    )
 
 
 def _by_mode(host: Host, paths: list[str], evidence: tuple[str, ...], code: str) -> Finding:

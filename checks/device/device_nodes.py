@@ -74,6 +74,19 @@ def device_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts(
         {path: f"{stat.filemode(entry.mode)} {entry.uid}:{entry.gid}" for path, entry in there.items()}
     )
+    yield from _unusable(host, there)
+    closed = {path: entry for path, entry in nodes.items() if not allowed(host, entry)}
+    if host.identity.is_root:
+        if any(entry.uid == NOBODY for entry in closed.values()):
+            raise Unknown(_("the device nodes belong to nobody in this user namespace"), advisory=True)
+        return
+    from npudoctor.checks.device._node_access import denied, no_access
+
+    yield from no_access(host, denied(host, closed), "device-nodes.no-access")
+
+
+def _unusable(host: Host, there: dict[str, Entry]) -> Iterator[Finding]:
+    """What is missing of the nodes, and what lies in the place of one."""
     missing = [kinds[0] for kinds in NEEDED if not any(f"/dev/{kind}" in there for kind in kinds)]
     if missing:
         paths = [f"/dev/{name}" for name in missing]
@@ -88,7 +101,7 @@ def device_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
             fix=to_add(paths) if inside else None,
         )
     for path, entry in there.items():
-        if path not in nodes:
+        if not stat.S_ISCHR(entry.mode):
             what = (
                 _("a folder") if entry.is_dir else _("a plain file") if entry.is_file else _("something else")
             )
@@ -99,14 +112,6 @@ def device_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
                 device=path,
                 action=Action.CONFIG,
             )
-    closed = {path: entry for path, entry in nodes.items() if not allowed(host, entry)}
-    if host.identity.is_root:
-        if any(entry.uid == NOBODY for entry in closed.values()):
-            raise Unknown(_("the device nodes belong to nobody in this user namespace"), advisory=True)
-        return
-    from npudoctor.checks.device._node_access import denied, no_access
-
-    yield from no_access(host, denied(host, closed), "device-nodes.no-access")
 
 
 def allowed(host: Host, entry: Entry) -> bool:

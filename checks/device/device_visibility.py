@@ -101,46 +101,41 @@ def device_visibility(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     values = {name: variables[name][:SHOWN] for name in (RUNTIME, CONTAINER, *SLURM) if name in variables}
     yield Facts({"nodes": list(host.npus.nodes), "variables": values})
-    # What the runtime makes of its own variable.
-    value = host.variables.get(RUNTIME)
-    if value is not None:
-        if not value.strip():
-            yield _finding("device-visibility.empty", _("{name} is set but empty"), value, _unset(value))
-        elif len(value) > LONGEST:
-            yield _too_long(RUNTIME, value, _unset(value))
-        else:
-            count = len(host.npus.nodes)
-            seen = runtime_ids(value, count)
-            better = sorted({number for number in listed_ids(value) or () if number < count})
-            fix = _export(better, value) if better else _unset(value)
-            if not seen.ids:
-                text = _("{name}={value} leaves the job no device: there are {count}, counted from 0")
-                yield _finding("device-visibility.none-left", text, value, fix, count=count)
-            elif seen.stopped:
-                ids = _joined(seen.ids)
-                if seen.strange:
-                    message = _("{name}={value} is read as {ids}: the rest is not a list of ids ({rest})")
-                    cut = _finding(
-                        "device-visibility.cut",
-                        message,
-                        value,
-                        fix,
-                        ids=ids,
-                        rest=_shown(seen.stopped, repr(seen.stopped)),
-                    )
-                else:
-                    message = _("{name}={value} is read as {ids}: there are {count} devices, counted from 0")
-                    cut = _finding(
-                        "device-visibility.no-such-device", message, value, fix, ids=ids, count=count
-                    )
-                yield cut
-            if any(first >= second for first, second in zip(seen.ids, seen.ids[1:])):
-                text = _("{name}={value}: the ids must be ascending and unique")
-                yield _finding(
-                    "device-visibility.not-ascending", text, value, _export(sorted(set(seen.ids)), value)
-                )
+    yield from _judge_runtime(host)
     yield from _judge_container(host)
     yield from _judge_slurm(host)
+
+
+def _judge_runtime(host: Host) -> Iterator[Finding]:
+    """What the runtime makes of its own variable."""
+    value = host.variables.get(RUNTIME)
+    if value is None:
+        return
+    if not value.strip():
+        yield _finding("device-visibility.empty", _("{name} is set but empty"), value, _unset(value))
+        return
+    if len(value) > LONGEST:
+        yield _too_long(RUNTIME, value, _unset(value))
+        return
+    count = len(host.npus.nodes)
+    seen = runtime_ids(value, count)
+    better = sorted({number for number in listed_ids(value) or () if number < count})
+    fix = _export(better, value) if better else _unset(value)
+    if not seen.ids:
+        text = _("{name}={value} leaves the job no device: there are {count}, counted from 0")
+        yield _finding("device-visibility.none-left", text, value, fix, count=count)
+    elif seen.stopped and seen.strange:
+        text = _("{name}={value} is read as {ids}: the rest is not a list of ids ({rest})")
+        rest = _shown(seen.stopped, repr(seen.stopped))
+        yield _finding("device-visibility.cut", text, value, fix, ids=_joined(seen.ids), rest=rest)
+    elif seen.stopped:
+        text = _("{name}={value} is read as {ids}: there are {count} devices, counted from 0")
+        ids = _joined(seen.ids)
+        yield _finding("device-visibility.no-such-device", text, value, fix, ids=ids, count=count)
+    if any(first >= second for first, second in zip(seen.ids, seen.ids[1:])):
+        text = _("{name}={value}: the ids must be ascending and unique")
+        ascending = _export(sorted(set(seen.ids)), value)
+        yield _finding("device-visibility.not-ascending", text, value, ascending)
 
 
 def _too_long(name: str, value: str, fix: Optional[Fix]) -> Finding:

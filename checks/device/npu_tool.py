@@ -140,18 +140,7 @@ def npu_tool(host: Host) -> Iterator[Union[Finding, Facts]]:
         if look.screen is None and look.failure is None:
             raise Unknown(_unknown(path, look), advisory=is_elsewhere(host, look))
     elif look.stuck:
-        processes = [f"pid {process.pid} ({process.name})" for process in look.stuck]
-        yield Finding(
-            "npu-tool.hung",
-            _(
-                "{path} does not answer, and {process} is stuck in the driver (state D): only a reboot "
-                "ends that",
-                path=path,
-                process=processes[0],
-            ),
-            evidence=tuple(_("state D, seen twice: {process}", process=name) for name in processes),
-            action=Action.REBOOT,
-        )
+        yield _hung(path, look)
     else:
         raise Unknown(_unknown(path, look), advisory=is_elsewhere(host, look))
 
@@ -174,6 +163,20 @@ def _unknown(path: str, look: NpuSmiInfo) -> str:
         text = _("{path} prints a format that npudoctor does not know")
     signal = -(answer.status or 0)
     return text.format(path=path, count=look.asked, why=answer.stderr, signal=signal, status=answer.status)
+
+
+def _hung(path: str, look: NpuSmiInfo) -> Finding:
+    processes = [f"pid {process.pid} ({process.name})" for process in look.stuck]
+    return Finding(
+        "npu-tool.hung",
+        _(
+            "{path} does not answer, and {process} is stuck in the driver (state D): only a reboot ends that",
+            path=path,
+            process=processes[0],
+        ),
+        evidence=tuple(_("state D, seen twice: {process}", process=name) for name in processes),
+        action=Action.REBOOT,
+    )
 
 
 def _judge_answer(host: Host, path: str, look: NpuSmiInfo) -> Iterator[Finding]:

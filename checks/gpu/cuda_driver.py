@@ -93,23 +93,7 @@ def cuda_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
     for library in _apart(module, cuda, nvml):
         yield _mismatch(host, module, library)
     if cuda is not None and cuda.compat and cuda.version and frameworks:
-        if order(cuda.version) < order(module):
-            # A package for forward compatibility of which the driver has no need any more.
-            words = {"path": cuda.path, "library": cuda.version, "module": module}
-            yield Finding(
-                "cuda-driver.compat-unusable",
-                _(
-                    "the loader finds {path} of driver {library}, a package for forward compatibility that "
-                    "is older than the loaded NVIDIA module {module}: CUDA ends with error 803; take its "
-                    "folder out of LD_LIBRARY_PATH",
-                    **words,
-                ),
-                action=Action.CONFIG,
-            )
-        elif cuda.version != module:
-            model = consumer_gpu(host.running_files)
-            if model is not None:
-                yield _compat_on_geforce(model, cuda)
+        yield from _compat(host, module, cuda)
     yield from _too_old(host, module, frameworks, cuda)
     if not frameworks:
         raise Skip(_("no framework for CUDA is in {python}", python=host.interpreter.label))
@@ -202,16 +186,35 @@ def _mismatch(host: Host, module: str, library: DriverLibrary) -> Finding:
     )
 
 
-def _compat_on_geforce(model: str, cuda: DriverLibrary) -> Finding:
-    """A package for forward compatibility, which only data centre GPUs have."""
-    return Finding(
-        "cuda-driver.compat-unusable",
-        _(
-            "the loader finds {path}, a package for forward compatibility, which NVIDIA offers for data "
-            "centre GPUs and not for {model}: CUDA ends with error 803 or 804; take its folder out of "
-            "LD_LIBRARY_PATH, or install a newer driver",
-            path=cuda.path,
-            model=model,
-        ),
-        action=Action.CONFIG,
-    )
+def _compat(host: Host, module: str, cuda: DriverLibrary) -> Iterator[Finding]:
+    """A package for forward compatibility in front: whether this driver and this GPU go with it."""
+    version = cuda.version or ""
+    if order(version) < order(module):
+        # One of which the driver has no need any more.
+        yield Finding(
+            "cuda-driver.compat-unusable",
+            _(
+                "the loader finds {path} of driver {library}, a package for forward compatibility that "
+                "is older than the loaded NVIDIA module {module}: CUDA ends with error 803; take its "
+                "folder out of LD_LIBRARY_PATH",
+                path=cuda.path,
+                library=version,
+                module=module,
+            ),
+            action=Action.CONFIG,
+        )
+        return
+    model = consumer_gpu(host.running_files) if version != module else None
+    if model is not None:
+        # Only data centre GPUs have it.
+        yield Finding(
+            "cuda-driver.compat-unusable",
+            _(
+                "the loader finds {path}, a package for forward compatibility, which NVIDIA offers for data "
+                "centre GPUs and not for {model}: CUDA ends with error 803 or 804; take its folder out of "
+                "LD_LIBRARY_PATH, or install a newer driver",
+                path=cuda.path,
+                model=model,
+            ),
+            action=Action.CONFIG,
+        )

@@ -158,18 +158,18 @@ def _judge(host: Host, row: Row, value: str) -> Iterator[Finding]:
     elif value.upper() in row.get("debug", ()):
         yield _said("debug", _("{name} is {value}, which is a debugging setting"), row, value)
     if "instead" in row and _since(version, row.get("since", "")):
-        new = row["instead"]
-        if row["kind"] != "old":
-            template = _("{name} is called {new} now; the old name is read with a warning")
-            steps: tuple[Step, ...] = (Command(("unset", row["name"])),)
-            steps += () if new in host.variables else (Export(new, value),)
-            outdated = _said("outdated", template, row, value, steps=steps, new=new)
-        else:
-            template = (
-                _("{name} is no longer read; {new} replaces it") if new else _("{name} is no longer read")
-            )
-            outdated = _said("outdated", template, row, value, new=new)
-        yield outdated
+        yield _outdated(host, row, value)
+
+
+def _outdated(host: Host, row: Row, value: str) -> Finding:
+    new = row["instead"]
+    if row["kind"] == "old":
+        text = _("{name} is no longer read; {new} replaces it") if new else _("{name} is no longer read")
+        return _said("outdated", text, row, value, new=new)
+    text = _("{name} is called {new} now; the old name is read with a warning")
+    steps: tuple[Step, ...] = (Command(("unset", row["name"])),)
+    steps += () if new in host.variables else (Export(new, value),)
+    return _said("outdated", text, row, value, steps=steps, new=new)
 
 
 def _since(version: str, since: str) -> bool:

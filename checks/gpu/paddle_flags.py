@@ -98,37 +98,7 @@ def _judge(host: Host, row: Row, value: str) -> Iterator[Finding]:
     why = what_is_wrong(row, value)
     cleaned = cleaned_up(value)
     if why is None:
-        # What a valid value does beside the devices and the other flags.
-        from npudoctor.knowledge.paddle_flags import devices, double
-
-        variables, name = host.variables, row["name"]
-        if row["kind"] == "devices":
-            try:
-                count = len((host.npus if name.endswith("npus") else host.gpus).nodes)
-            except CannotTell:
-                count = 0
-            beyond = [device for device in devices(value) if count and device >= count]
-            if beyond:
-                yield _said(
-                    "no-such-device",
-                    _("{name} is {value}, but there are only {count} devices: {beyond} is not one of them"),
-                    row,
-                    value,
-                    count=str(count),
-                    beyond=", ".join(map(str, beyond)),
-                )
-        if name == COLLECTION and double(value) < 0:
-            yield _said(
-                "collection-off",
-                _("{name} is {value}: below 0, memory that is no longer used is kept"),
-                row,
-                value,
-            )
-        for key, wins in (("needs", -1), ("beaten_by", 1)):
-            other = row.get(key, "")
-            if double(variables.get(other, "")) * wins > 0:
-                text = _("{name} is set but has no effect with {other}={theirs}")
-                yield _said("no-effect", text, row, value, other=other, theirs=variables[other])
+        yield from _effects(host, row, value)
     elif cleaned and cleaned != value and what_is_wrong(row, cleaned) is None:
         # A value with the punctuation of a document in it.
         text = _(
@@ -137,6 +107,40 @@ def _judge(host: Host, row: Row, value: str) -> Iterator[Finding]:
         yield _said("pasted-punctuation", text, row, value, cleaned, meant=cleaned)
     else:
         yield _said("bad-value", _("{name} is {value}: {why}"), row, value, why=why)
+
+
+def _effects(host: Host, row: Row, value: str) -> Iterator[Finding]:
+    """What a valid value does beside the devices and the other flags."""
+    from npudoctor.knowledge.paddle_flags import devices, double
+
+    variables, name = host.variables, row["name"]
+    if row["kind"] == "devices":
+        try:
+            count = len((host.npus if name.endswith("npus") else host.gpus).nodes)
+        except CannotTell:
+            count = 0
+        beyond = [device for device in devices(value) if count and device >= count]
+        if beyond:
+            yield _said(
+                "no-such-device",
+                _("{name} is {value}, but there are only {count} devices: {beyond} is not one of them"),
+                row,
+                value,
+                count=str(count),
+                beyond=", ".join(map(str, beyond)),
+            )
+    if name == COLLECTION and double(value) < 0:
+        yield _said(
+            "collection-off",
+            _("{name} is {value}: below 0, memory that is no longer used is kept"),
+            row,
+            value,
+        )
+    for key, wins in (("needs", -1), ("beaten_by", 1)):
+        other = row.get(key, "")
+        if double(variables.get(other, "")) * wins > 0:
+            text = _("{name} is set but has no effect with {other}={theirs}")
+            yield _said("no-effect", text, row, value, other=other, theirs=variables[other])
 
 
 def _said(code: str, text: str, row: Row, value: str, better: str = "", **words: str) -> Finding:

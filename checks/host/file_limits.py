@@ -110,15 +110,6 @@ def file_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
         code = "file-limits.unusable"
     else:
         code = "file-limits.low" if limit.soft < FEW else "file-limits.below-guide"
-    fix: Fix
-    if _may_raise_itself(limit):
-        fix = _by_itself(limit)
-    else:
-        # What raises the hard limit, for later; and where that is nobody's line to type here, what this
-        # shell may do now, if that is of use.
-        fix = _raise_hard_limit(host)
-        if fix.risk is Risk.MANUAL and _room(limit):
-            fix = _by_itself(limit, fix)
     yield Finding(
         code,
         _(
@@ -128,8 +119,17 @@ def file_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
         ),
         evidence=_evidence(limit),
         action=Action.CONFIG if low else Action.NONE,
-        fix=fix,
+        fix=_remedy(host, limit),
     )
+
+
+def _remedy(host: Host, limit: Limit) -> Fix:
+    """What raises the hard limit, for later; where that is nobody's line to type here, what this shell may do
+    now, if that is of use."""
+    if _may_raise_itself(limit):
+        return _by_itself(limit)
+    fix = _raise_hard_limit(host)
+    return _by_itself(limit, fix) if fix.risk is Risk.MANUAL and _room(limit) else fix
 
 
 def _may_raise_itself(limit: Limit) -> bool:

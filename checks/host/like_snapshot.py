@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Optional, Union
 
 from npudoctor import (
@@ -122,20 +122,6 @@ def like_snapshot(host: Host) -> Iterator[Union[Finding, Facts]]:
                 kind = one.kind if severity > INFO or one.kind == DEVICE else SYSTEM
                 grouped.setdefault((kind, severity), []).append(one)
         for (kind, severity), members in grouped.items():
-            # The lines that make it alike, where a line can; a file says what they are, so each word is
-            # judged.
-            fix: Optional[Fix]
-            if kind in (VERSION, PACKAGE):
-                releases = [f"{one.fact}=={one.second}" for one in members if one.section == "packages"]
-                releases = [release for release in releases if _RELEASE.match(release)]
-                title = _("install the versions of the snapshot")
-                fix = pip_fix(host, title, ("install", *releases)) if releases else None
-            elif kind == VARIABLE:
-                steps = tuple(step for one in members for step in [_variable_step(one)] if step is not None)
-                title = _("set the variables in the shell that starts the job")
-                fix = Fix(title, steps, risk=Risk.MANUAL, needs_root=False) if steps else None
-            else:
-                fix = None
             more = f" (+{len(members) - NAMED})" if len(members) > NAMED else ""
             shown = "; ".join(_line(one, LONGEST) for one in members[:NAMED]) + more
             yield Finding(
@@ -145,7 +131,7 @@ def like_snapshot(host: Host) -> Iterator[Union[Finding, Facts]]:
                 evidence=tuple(_line(one, SHOWN) for one in members[:MOST]),
                 action=Action.NONE if severity is INFO else Action.CONFIG,
                 echo_of=("accelerator.missing",) if kind == DEVICE else (),
-                fix=fix,
+                fix=_alike(host, kind, members),
             )
         unknown += [
             f"{one.section}{f' {one.fact}' if one.fact else ''}: {one.reason}"
@@ -157,6 +143,20 @@ def like_snapshot(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Unknown(
             _("could not be compared with the snapshot: {facts}", facts="; ".join(unknown[:NAMED]) + more)
         )
+
+
+def _alike(host: Host, kind: str, members: Sequence[Difference]) -> Optional[Fix]:
+    """The lines that make it alike, where a line can; a file says what they are, so each word is judged."""
+    if kind in (VERSION, PACKAGE):
+        releases = [f"{one.fact}=={one.second}" for one in members if one.section == "packages"]
+        releases = [release for release in releases if _RELEASE.match(release)]
+        title = _("install the versions of the snapshot")
+        return pip_fix(host, title, ("install", *releases)) if releases else None
+    if kind == VARIABLE:
+        steps = tuple(step for step in map(_variable_step, members) if step is not None)
+        title = _("set the variables in the shell that starts the job")
+        return Fix(title, steps, risk=Risk.MANUAL, needs_root=False) if steps else None
+    return None
 
 
 def _text(kind: str) -> str:

@@ -33,32 +33,30 @@ def by_owner(
     for thing in things:
         groups.setdefault(owner(thing), []).append(thing)
     for uid in sorted(groups, key=lambda uid: uid != host.identity.euid):
-        mine = groups[uid]
-        if len(mine) <= FEW:
-            yield from map(say, mine)
-        else:
-            most = AT_ONCE if uid == host.identity.euid else OF_OTHERS
-            names = ", ".join(map(name, mine[:NAMED])) + ", ..."
-            told = {
-                "owner": user_name(uid),
-                "count": len(mine),
-                "size": format_size(sum(map(size, mine))),
-                "names": names,
-            }
-            message = text.format(**told)
-            findings = [say(thing) for thing in mine[:most]]
-            first, evidence = findings[0], tuple(map(name, mine[:FEW]))
-            if first.fix is None or first.fix.risk is Risk.MANUAL:
-                # Thousands of lines are no help to a person.
-                fix = first.fix and Fix(first.fix.title, risk=Risk.MANUAL, unproven=first.fix.unproven)
-                folded = replace(first, message=message, evidence=(*evidence, *first.evidence[-1:]), fix=fix)
-            else:
-                steps = tuple(step for finding in findings if finding.fix for step in finding.fix.steps)
-                if len(mine) > len(findings):
-                    evidence += (
-                        _("one run removes {count} of them; run it again for the rest", count=len(findings)),
-                    )
-                folded = replace(
-                    first, message=message, evidence=evidence, fix=replace(first.fix, steps=steps)
-                )
-            yield folded
+        owned = groups[uid]
+        if len(owned) <= FEW:
+            yield from map(say, owned)
+            continue
+        message = text.format(
+            owner=user_name(uid),
+            count=len(owned),
+            size=format_size(sum(map(size, owned))),
+            names=", ".join(map(name, owned[:NAMED])) + ", ...",
+        )
+        most = AT_ONCE if uid == host.identity.euid else OF_OTHERS
+        yield _fold(
+            [say(thing) for thing in owned[:most]], message, tuple(map(name, owned[:FEW])), len(owned)
+        )
+
+
+def _fold(findings: Sequence[Finding], message: str, evidence: tuple[str, ...], count: int) -> Finding:
+    """These as one; `count` is how many there are in all."""
+    first = findings[0]
+    if first.fix is None or first.fix.risk is Risk.MANUAL:
+        # Thousands of lines are no help to a person.
+        fix = first.fix and Fix(first.fix.title, risk=Risk.MANUAL, unproven=first.fix.unproven)
+        return replace(first, message=message, evidence=(*evidence, *first.evidence[-1:]), fix=fix)
+    steps = tuple(step for finding in findings if finding.fix for step in finding.fix.steps)
+    if count > len(findings):
+        evidence += (_("one run removes {count} of them; run it again for the rest", count=len(findings)),)
+    return replace(first, message=message, evidence=evidence, fix=replace(first.fix, steps=steps))

@@ -26,7 +26,7 @@ from npudoctor import (
 from npudoctor.host.users.identity import user_name
 
 if TYPE_CHECKING:
-    from npudoctor.facts.leftovers.cache_server import SocketFile, SpillFolder
+    from npudoctor.facts.leftovers.cache_server import SpillFolder
     from npudoctor.proof.leftovers import Leftovers, StaleSocket
     from npudoctor.proof.segment import SegmentState
     from npudoctor.proof.socket import SocketState
@@ -86,22 +86,17 @@ def cache_server(host: Host) -> Iterator[Finding]:
 
     if not any_trace(host):
         return
-    wanted = limited(host)
+    selected = limited(host)
     # Loaded only where there is something to judge: most machines never saw a cache server.
     from npudoctor.proof.snapshot import take_snapshot
 
     scene = take_snapshot(host)
-    seen = of_owner(leftovers.judge_leftovers(scene), wanted)
-    yield from _proven(host, seen)
-    yield from _unproven(host, seen)
+    judged = of_owner(leftovers.judge_leftovers(scene), selected)
+    yield from _proven(host, judged)
+    yield from _unproven(host, judged)
     if scene.unseen:
-        raise Unknown(
-            "; ".join(
-                some(
-                    [_("could not look into {path}: {why}", path=path, why=why) for path, why in scene.unseen]
-                )
-            )
-        )
+        reasons = [_("could not look into {path}: {why}", path=path, why=why) for path, why in scene.unseen]
+        raise Unknown("; ".join(some(reasons)))
     if scene.hidden:
         raise Unknown(
             _(
@@ -128,8 +123,7 @@ def _orphan_segment(host: Host, judged: SegmentState) -> Finding:
     segment = judged.segment
     evidence = leftovers.segment_evidence(judged)
     if judged.socket is not None:
-        evidence = (
-            *evidence,
+        evidence += (
             _(
                 "MindSpore itself cleans socket and segment: dataset-cache --start -p {port}, then --stop",
                 port=judged.socket.port,
@@ -200,34 +194,22 @@ def _orphan_socket(host: Host, stale: StaleSocket) -> Finding:
             host,
             _("remove the socket of the dead cache server"),
             steps.remove_socket(stale),
-            stale.file.entry.uid,
+            entry.uid,
         ),
     )
 
 
-def _displaced(host: Host, found: SocketFile) -> Finding:
-    """A living server's socket that a killed removal of ours had renamed."""
-    from npudoctor.checks.leftovers import _cache_server_steps as steps
-
-    return Finding(
-        "cache-server.orphan-socket",
-        _("an interrupted removal renamed a living server's socket {path}", path=found.original),
-        action=Action.CLEANUP,
-        fix=_safe(host, _("give the socket its name back"), steps.restore_socket(found), found.entry.uid),
-    )
-
-
-def _orphan_spill(host: Host, _proven: ProvenSpill) -> Finding:
+def _orphan_spill(host: Host, spill: ProvenSpill) -> Finding:
     """Spilled data of a server that is proven dead."""
     from npudoctor.checks.leftovers import _cache_server_steps as steps
     from npudoctor.proof import leftovers
 
-    folder = _proven.folder
+    folder = spill.folder
     size = leftovers.format_size(folder.size)
     return Finding(
         "cache-server.orphan-spill",
         _("a dead cache server left spilled data in {path}: {size}", path=folder.path, size=size),
-        evidence=(_("named in {path}", path=_proven.log.path),),
+        evidence=(_("named in {path}", path=spill.log.path),),
         action=Action.CLEANUP,
         fix=_safe(
             host,
@@ -238,41 +220,52 @@ def _orphan_spill(host: Host, _proven: ProvenSpill) -> Finding:
     )
 
 
-def _proven(host: Host, seen: Leftovers) -> Iterator[Finding]:
+def _proven(host: Host, judged: Leftovers) -> Iterator[Finding]:
     """What is proven a dead server's, and what clients of one hold."""
-
+    from npudoctor.checks.leftovers import _cache_server_steps as steps
     from npudoctor.checks.leftovers._folded import by_owner
 
     text = _("dead cache servers left {count} shared memory segments of user {owner}, {size} in all: {names}")
-    yield from by_owner(host, seen.orphans, _creator, partial(_orphan_segment, host), text, _shmid, _size)
+    yield from by_owner(host, judged.orphans, _creator, partial(_orphan_segment, host), text, _shmid, _size)
     text = _(
         "clients hold {count} segments of user {owner}, {size} in all, whose cache servers are dead: {names}"
     )
-    yield from by_owner(host, seen.attached, _creator, partial(_client_attached, host), text, _shmid, _size)
+    yield from by_owner(host, judged.attached, _creator, partial(_client_attached, host), text, _shmid, _size)
     text = _("dead cache servers left {count} sockets of user {owner}: {names}")
     yield from by_owner(
-        host, seen.sockets, lambda stale: stale.file.entry.uid, partial(_orphan_socket, host), text,
+        host, judged.sockets, lambda stale: stale.file.entry.uid, partial(_orphan_socket, host), text,
         lambda stale: stale.file.path,
     )  # fmt: skip
-    yield from (_displaced(host, found) for found in seen.displaced)
+    for socket in judged.displaced:
+        # A living server's, which a removal of ours that was killed had renamed.
+        yield Finding(
+            "cache-server.orphan-socket",
+            _("an interrupted removal renamed a living server's socket {path}", path=socket.original),
+            action=Action.CLEANUP,
+            fix=_safe(
+                host, _("give the socket its name back"), steps.restore_socket(socket), socket.entry.uid
+            ),
+        )
     text = _(
         "dead cache servers left spilled data in {count} folders of user {owner}, {size} in all: {names}"
     )
     yield from by_owner(
-        host, seen.spills, lambda spill: spill.folder.entry.uid, partial(_orphan_spill, host), text,
+        host, judged.spills, lambda spill: spill.folder.entry.uid, partial(_orphan_spill, host), text,
         lambda spill: spill.folder.path, lambda spill: spill.folder.size,
     )  # fmt: skip
 
 
-def _unproven(host: Host, seen: Leftovers) -> Iterator[Finding]:
+def _unproven(host: Host, judged: Leftovers) -> Iterator[Finding]:
     """What looks like a cache server's leftover and is not proven one: shown, never removed."""
-    # What nobody uses first: that is what a person may have to act on.
-    # One that is only too young is told apart: in a moment it can be proven.
     from npudoctor.checks.leftovers._folded import by_owner
 
+    # What nobody uses first: that is what a person may have to act on.
+    # One that is only too young is told apart: in a moment it can be proven.
     for kind in ((False, False), (False, True), (True, False), (True, True)):
         segments = [
-            one for one in seen.unproven_segments if (bool(one.segment.nattch), bool(one.ready_in)) == kind
+            state
+            for state in judged.unproven_segments
+            if (bool(state.segment.nattch), bool(state.ready_in)) == kind
         ]
         text = _(
             "{count} segments of user {owner}, {size} in all, may be dead cache servers'; "
@@ -281,23 +274,23 @@ def _unproven(host: Host, seen: Leftovers) -> Iterator[Finding]:
         yield from by_owner(host, segments, _creator, _unproven_segment, text, _shmid, _size)
     text = _("{count} sockets of user {owner} may be dead cache servers'; that is not proven: {names}")
     yield from by_owner(
-        host, seen.unproven_sockets, lambda state: state.file.entry.uid, _unproven_socket, text,
+        host, judged.unproven_sockets, lambda state: state.file.entry.uid, _unproven_socket, text,
         lambda state: state.file.path,
     )  # fmt: skip
     folders = [
-        *((one.folder.entry.uid if one.folder else one.log.entry.uid, one.path, one.folder, one.why)
-          for one in seen.unproven_spills),
-        *((one.entry.uid, one.path, one, _("no log names it")) for one in seen.unlogged),
+        *(((spill.folder or spill.log).entry.uid, spill.path, spill.folder, spill.why)
+          for spill in judged.unproven_spills),
+        *((folder.entry.uid, folder.path, folder, _("no log names it")) for folder in judged.unlogged),
     ]  # fmt: skip
     text = _(
         "{count} folders of user {owner}, {size} in all, may be dead cache servers' spilled data; "
         "that is not proven: {names}"
     )
     yield from by_owner(
-        host, folders, lambda one: one[0], lambda one: _unproven_folder(*one[1:]), text, lambda one: one[1],
-        lambda one: one[2].size if one[2] else 0,
+        host, folders, lambda row: row[0], lambda row: _unproven_folder(*row[1:]), text, lambda row: row[1],
+        lambda row: row[2].size if row[2] else 0,
     )  # fmt: skip
-    yield from _passed(seen)
+    yield from _passed(judged)
 
 
 def _creator(judged: SegmentState) -> int:
@@ -312,47 +305,34 @@ def _shmid(judged: SegmentState) -> str:
     return str(judged.segment.shmid)
 
 
-def _too_early(judged: SegmentState) -> Finding:
-    """One whose server may still be starting: in a moment it can be proven, and nobody need remove it by
-    hand."""
-    from npudoctor.proof import leftovers
-
-    segment = judged.segment
-    return Finding(
-        "cache-server.unproven",
-        _(
-            "the shared memory segment {shmid} of {size} is too new to be judged: its server may be starting",
-            shmid=segment.shmid,
-            size=leftovers.format_size(segment.size),
-        ),
-        evidence=leftovers.segment_evidence(judged),
-        fix=Fix(
-            _("ask again in {seconds} s", seconds=math.ceil(judged.ready_in) + 1),
-            risk=Risk.MANUAL,
-            needs_root=False,
-            unproven=True,
-        ),
-    )
-
-
 def _unproven_segment(judged: SegmentState) -> Finding:
     from npudoctor.checks.leftovers import _cache_server_steps as steps
     from npudoctor.proof import leftovers
 
     segment = judged.segment
+    words = {"shmid": segment.shmid, "size": leftovers.format_size(segment.size)}
+    fix: Optional[Fix]
     if judged.ready_in and not segment.nattch:
-        return _too_early(judged)
+        # Its server may still be starting: in a moment it can be proven, and nobody need remove it by hand.
+        message = _(
+            "the shared memory segment {shmid} of {size} is too new to be judged: its server may be starting",
+            **words,
+        )
+        title = _("ask again in {seconds} s", seconds=math.ceil(judged.ready_in) + 1)
+        fix = Fix(title, risk=Risk.MANUAL, needs_root=False, unproven=True)
+    else:
+        message = _(
+            "the shared memory segment {shmid} of {size} may be a dead cache server's; this is not proven",
+            **words,
+        )
+        # What somebody uses is nothing that a person should be told to remove either.
+        fix = None if segment.nattch else _by_hand(steps.remove_segment(segment))
     return Finding(
         "cache-server.unproven",
-        _(
-            "the shared memory segment {shmid} of {size} may be a dead cache server's; this is not proven",
-            shmid=segment.shmid,
-            size=leftovers.format_size(segment.size),
-        ),
+        message,
         severity=INFO if segment.nattch else None,
         evidence=leftovers.segment_evidence(judged),
-        # What somebody uses is nothing that a person should be told to remove either.
-        fix=None if segment.nattch else _by_hand(steps.remove_segment(segment)),
+        fix=fix,
     )
 
 
@@ -374,25 +354,25 @@ def _unproven_socket(state: SocketState) -> Finding:
     )
 
 
-def _passed(seen: Leftovers) -> Iterator[Finding]:
+def _passed(judged: Leftovers) -> Iterator[Finding]:
     """What is so much that it is counted only, and proves nothing."""
     from npudoctor.checks.leftovers._folded import FEW
 
-    for one in seen.passed[:FEW]:
+    for passed in judged.passed[:FEW]:
         message = _(
             "user {owner} has {count} more sockets, folders and links named like a cache server's,"
             " too many to check",
-            owner=user_name(one.uid),
-            count=one.count,
+            owner=user_name(passed.uid),
+            count=passed.count,
         )
         yield Finding("cache-server.unproven", message, fix=_by_hand())
-    rest = seen.passed[FEW:]
+    rest = judged.passed[FEW:]
     if rest:
         message = _(
             "{owners} more users have {count} sockets, folders and links named like a cache server's,"
             " too many to check",
             owners=len(rest),
-            count=sum(one.count for one in rest),
+            count=sum(passed.count for passed in rest),
         )
         yield Finding("cache-server.unproven", message, fix=_by_hand())
 

@@ -116,34 +116,8 @@ def shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
             "queued_bytes": sum(queue.held for queue in queues),
         }
     )
-    if not (not segments and not others):
-        from npudoctor.proof.creator import Life, creator_life
-
-        idle = [segment for segment in segments if not segment.nattch]
-        odd = [
-            segment
-            for segment in segments
-            if segment.nattch
-            and (segment.destroyed or creator_life(host, segment.cpid, segment.ctime).life is not Life.ALIVE)
-        ]
-        users = {process.uid for process in host.processes.all().values() if not process.gone}
-        lost = [other for other in others if not users & {other.uid, other.cuid}]
-        if odd or lost:
-            yield _foreign(host, odd, lost)
-        if idle:
-            size = _size(sum(segment.size for segment in idle))
-            yield Finding(
-                "shared-memory.unattached",
-                ngettext(
-                    "{count} shared memory segment of another program, {size}, is attached to no process",
-                    "{count} shared memory segments of other programs, {size} in all, are attached to no "
-                    "process",
-                    len(idle),
-                    count=len(idle),
-                    size=size,
-                ),
-                evidence=tuple(_listed(host, idle, user_names(host.files))),
-            )
+    if segments or others:
+        yield from _kernel_objects(host, segments, others)
     try:
         files = [file for file in shared_files(host.running_files) if wanted(file.entry.uid)]
     except CannotTell as error:
@@ -160,6 +134,38 @@ def _foreign_segments(host: Host) -> list[Segment]:
     from npudoctor.proof.segment import candidate
 
     return [segment for segment in segments if not candidate(segment)]
+
+
+def _kernel_objects(
+    host: Host, segments: Sequence[Segment], others: Sequence[IpcObject]
+) -> Iterator[Finding]:
+    """What other programs may have left in the tables of System V."""
+    from npudoctor.proof.creator import Life, creator_life
+
+    idle = [segment for segment in segments if not segment.nattch]
+    odd = [
+        segment
+        for segment in segments
+        if segment.nattch
+        and (segment.destroyed or creator_life(host, segment.cpid, segment.ctime).life is not Life.ALIVE)
+    ]
+    users = {process.uid for process in host.processes.all().values() if not process.gone}
+    lost = [other for other in others if not users & {other.uid, other.cuid}]
+    if odd or lost:
+        yield _foreign(host, odd, lost)
+    if idle:
+        size = _size(sum(segment.size for segment in idle))
+        yield Finding(
+            "shared-memory.unattached",
+            ngettext(
+                "{count} shared memory segment of another program, {size}, is attached to no process",
+                "{count} shared memory segments of other programs, {size} in all, are attached to no process",
+                len(idle),
+                count=len(idle),
+                size=size,
+            ),
+            evidence=tuple(_listed(host, idle, user_names(host.files))),
+        )
 
 
 def _foreign(host: Host, segments: Sequence[Segment], others: Sequence[IpcObject]) -> Finding:
@@ -260,25 +266,7 @@ def _findings(host: Host, files: Sequence[SharedFile]) -> Iterator[Union[Finding
     # A container cannot see who else uses the place: only what would be missed is worth a word there.
     least = MUCH if host.system.container() else LITTLE
     if _bytes(unproven) >= least or len(unproven) >= FEW:
-        from npudoctor.proof.leftovers import format_size
-
-        much = (
-            _bytes(unproven) >= MUCH
-            and not any(one.unseen for one in unproven)
-            and not host.system.container()
-        )
-        yield Finding(
-            "shared-memory.unproven",
-            _(
-                "{size} in /dev/shm (files: {count}): no process is seen using it; could not determine "
-                "whether it is left over",
-                count=len(unproven),
-                size=format_size(_bytes(unproven)),
-            ),
-            severity=None if much else INFO,
-            evidence=_list_files(host, unproven, rest),
-            fix=_removal(host, unproven),
-        )
+        yield _unproven(host, unproven, rest)
 
 
 def _of_owner(host: Host, proven: Sequence[SharedFileState], rest: Sequence[SharedFile]) -> Iterator[Finding]:
@@ -311,6 +299,24 @@ def _of_owner(host: Host, proven: Sequence[SharedFileState], rest: Sequence[Shar
         )
     if wanted:
         yield _left_over(host, wanted, rest, _removal(host, wanted))
+
+
+def _unproven(host: Host, judged: Sequence[SharedFileState], rest: Sequence[SharedFile]) -> Finding:
+    from npudoctor.proof.leftovers import format_size
+
+    seen = not any(state.unseen for state in judged) and not host.system.container()
+    return Finding(
+        "shared-memory.unproven",
+        _(
+            "{size} in /dev/shm (files: {count}): no process is seen using it; could not determine "
+            "whether it is left over",
+            count=len(judged),
+            size=format_size(_bytes(judged)),
+        ),
+        severity=None if seen and _bytes(judged) >= MUCH else INFO,
+        evidence=_list_files(host, judged, rest),
+        fix=_removal(host, judged),
+    )
 
 
 def _left_over(

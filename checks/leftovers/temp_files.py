@@ -32,6 +32,7 @@ from npudoctor.host.users.accounts import home_of, user_names
 
 if TYPE_CHECKING:
     from npudoctor.facts.leftovers.temporary import TempFolder
+    from npudoctor.host.fs.files import Entry
 
 
 EXTENSIONS = "TORCH_EXTENSIONS_DIR"
@@ -157,15 +158,6 @@ def _lock(host: Host, path: str) -> Iterator[Finding]:
     words = {"path": path, "minutes": int(age // 60)}
     line = f"{path} uid={entry.uid} size={entry.size} ino={entry.ino}"
     if free:
-        # By a step that proves once more that nobody has the lock open, where the file system can tell.
-        from npudoctor.proof.unused import LEASED, mark_of
-
-        if kind not in LEASED:
-            unlocking = _removal(host, entry.uid, (Command(("rm", "--", path)),), unproven=False)
-        else:
-            needs_root = entry.uid != host.identity.euid
-            steps = (RemoveUnused(path.rpartition("/")[0], entry.uid, (mark_of(path, entry),)),)
-            unlocking = Fix(_("remove what nobody uses"), steps=steps, risk=Risk.SAFE, needs_root=needs_root)
         yield Finding(
             "temp-files.stale-lock",
             _(
@@ -174,7 +166,7 @@ def _lock(host: Host, path: str) -> Iterator[Finding]:
             ),
             evidence=(line,),
             action=Action.CLEANUP,
-            fix=unlocking,
+            fix=_unlock(host, path, entry, kind),
         )
     elif free is None and age >= OLD:
         fix = _removal(host, entry.uid, (Command(("rm", "--", path)),), unproven=True)
@@ -260,6 +252,17 @@ def _line(host: Host, folder: TempFolder, names: dict[int, str]) -> str:
         minutes=int((host.clock.now() - folder.entry.ctime_ns / 1e9) // 60),
         count=len(folder.names or ()),
     )
+
+
+def _unlock(host: Host, path: str, entry: Entry, kind: str) -> Fix:
+    """By a step that proves once more that nobody has the lock open, where the file system can tell."""
+    from npudoctor.proof.unused import LEASED, mark_of
+
+    if kind not in LEASED:
+        return _removal(host, entry.uid, (Command(("rm", "--", path)),), unproven=False)
+    needs_root = entry.uid != host.identity.euid
+    steps = (RemoveUnused(path.rpartition("/")[0], entry.uid, (mark_of(path, entry),)),)
+    return Fix(_("remove what nobody uses"), steps=steps, risk=Risk.SAFE, needs_root=needs_root)
 
 
 def _removal(host: Host, owner: int, steps: Sequence[Command], *, unproven: bool) -> Fix:

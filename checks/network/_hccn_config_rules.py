@@ -60,23 +60,7 @@ class Machine:
 def findings(machine: Machine) -> Iterator[Finding]:
     """All that is wrong."""
     settings = machine.settings()
-    conf = machine.conf
-    bad: list[str] = []
-    for device in machine.devices if conf else ():
-        for name in (*ADDRESSES, "netmask"):
-            value = conf.of(device, name) if conf else None
-            right = is_netmask if name == "netmask" else is_address
-            if value and not right(value):
-                bad.append(f"{name}_{device}={value[:60]}")
-    if bad:
-        text = _("{conf} has invalid values: {what}", conf=CONF, what=_few(bad))
-        yield _finding("bad-value", text, machine.severity, evidence=tuple(bad))
-    names = [
-        key for key in (conf.clashes if conf else ()) if key.rpartition("_")[0] in (*ADDRESSES, "netmask")
-    ]
-    if names:
-        text = _("{conf} has two values for each of {names}", conf=CONF, names=_few(names))
-        yield _finding("clash", text)
+    yield from _values(machine)
     yield from _tls(machine)
     if not settings:
         if machine.several and machine.ports:
@@ -146,11 +130,15 @@ def _not_saved(machine: Machine) -> Iterator[Finding]:
     """An address that only the port itself has. A container need not be given the file."""
     if machine.conf is None and not machine.sees_all:
         return
-    lost = [
-        port
-        for port in machine.ports
-        if port.replies["ip"].kind == "told" and _only_live(machine, port, port.get("address"))
-    ]
+    lost = []
+    for port in machine.ports:
+        if port.replies["ip"].kind == "told":
+            settings = machine.conf.devices.get(port.device, {}) if machine.conf else {}
+            address = port.get("address")
+            # What the file says otherwise, and leases, are no loss.
+            kept = any(settings.get(name) for name in ("address", *DHCP)) or address in settings.values()
+            if not kept and is_address(address) and not address.lower().startswith(("fe80:", "169.254.")):
+                lost.append(port)
     if lost:
         text = _("NPU {devices} will lose the address at the next boot: {conf} does not have {what}")
         lines = [f"address_{port.device}={port.get('address')}" for port in lost]
@@ -168,13 +156,6 @@ def _not_saved(machine: Machine) -> Iterator[Finding]:
         )
         fix = Fix(_("let the tool set and save it; no job may be using the ports"), steps, risk=Risk.MANUAL)
         yield _finding("not-saved", text, WARNING, devices, tuple(lines), fix)
-
-
-def _only_live(machine: Machine, port: Port, address: str) -> bool:
-    settings = machine.conf.devices.get(port.device, {}) if machine.conf else {}
-    if any(settings.get(name) for name in ("address", *DHCP)) or address in settings.values():
-        return False  # what the file says otherwise, and leases, are no loss
-    return is_address(address) and not address.lower().startswith(("fe80:", "169.254."))
 
 
 def _links(machine: Machine, addressed: set[int]) -> Iterator[Finding]:
@@ -196,6 +177,26 @@ def _links(machine: Machine, addressed: set[int]) -> Iterator[Finding]:
         }
         lines = tuple(f"{name}={value}" for name, value in detects.items() if value)
         yield _finding("unhealthy", text, devices=devices, evidence=lines, echo_of=echo)
+
+
+def _values(machine: Machine) -> Iterator[Finding]:
+    """What is written in the file and cannot be used as it is."""
+    conf = machine.conf
+    bad: list[str] = []
+    for device in machine.devices if conf else ():
+        for name in (*ADDRESSES, "netmask"):
+            value = conf.of(device, name) if conf else None
+            right = is_netmask if name == "netmask" else is_address
+            if value and not right(value):
+                bad.append(f"{name}_{device}={value[:60]}")
+    if bad:
+        text = _("{conf} has invalid values: {what}", conf=CONF, what=_few(bad))
+        yield _finding("bad-value", text, machine.severity, evidence=tuple(bad))
+    clashes = conf.clashes if conf else ()
+    names = [key for key in clashes if key.rpartition("_")[0] in (*ADDRESSES, "netmask")]
+    if names:
+        text = _("{conf} has two values for each of {names}", conf=CONF, names=_few(names))
+        yield _finding("clash", text)
 
 
 def _tls(machine: Machine) -> Iterator[Finding]:

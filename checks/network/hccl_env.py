@@ -190,13 +190,7 @@ def _together(
     valid: Mapping[str, str], rows: Mapping[str, Row], variables: Mapping[str, str], chip: str
 ) -> Iterator[Finding]:
     """What valid values do to each other."""
-    from npudoctor.facts.hccl.combinations import (
-        deprecated_words,
-        is_refused_pair,
-        limits_out_of_order,
-        why_idle,
-        why_partly_idle,
-    )
+    from npudoctor.facts.hccl.combinations import is_refused_pair, limits_out_of_order
 
     pcie, roce = (valid.get(name) for name in INTRA)
     if all(name in valid or name not in rows for name in INTRA) and is_refused_pair(pcie, roce):
@@ -208,29 +202,7 @@ def _together(
     for shorter, longer, lost in limits_out_of_order(valid, (CONNECT, EXECUTE, EVENT)):
         yield _order(shorter, longer, valid, WARNING if lost else INFO)
     for name, value in valid.items():
-        row = rows[name]
-        why = why_idle(row, valid, variables, chip)
-        partly = "" if why else why_partly_idle(row, value)
-        if why:
-            # A valid value that nobody looks at.
-            yield _said(
-                "no-effect",
-                _("{name} is set and has no effect: {why}"),
-                row["name"],
-                value,
-                "",
-                row=row,
-                why=why,
-            )
-        elif partly:
-            # A valid value of which nobody looks at a part.
-            yield _said(
-                "no-effect", _("{name} is {value}: {why}"), row["name"], value, row=row, steps=(), why=partly
-            )
-        for word in deprecated_words(row, value, chip):
-            # A value that works, and is going away.
-            text = _("{name} names {which}, which will be dropped")
-            yield _said("deprecated", text, row["name"], value, "", row=row, which=word)
+        yield from _effects(rows[name], value, valid, variables, chip)
 
 
 def _misspelt(variables: Mapping[str, str], table: Mapping[str, Any]) -> Iterator[Finding]:
@@ -261,6 +233,26 @@ def _order(shorter: str, longer: str, values: Mapping[str, str], severity: Optio
         "timeout-order", text, longer, values[longer], str(better), severity, steps=steps,
         shorter=shorter, least=values[shorter],
     )  # fmt: skip
+
+
+def _effects(
+    row: Row, value: str, valid: Mapping[str, str], variables: Mapping[str, str], chip: str
+) -> Iterator[Finding]:
+    """Of a valid value: whether somebody looks at it, and for how long yet."""
+    from npudoctor.facts.hccl.combinations import deprecated_words, why_idle, why_partly_idle
+
+    why = why_idle(row, valid, variables, chip)
+    partly = "" if why else why_partly_idle(row, value)
+    if why:
+        text = _("{name} is set and has no effect: {why}")
+        yield _said("no-effect", text, row["name"], value, "", row=row, why=why)
+    elif partly:
+        text = _("{name} is {value}: {why}")
+        yield _said("no-effect", text, row["name"], value, row=row, steps=(), why=partly)
+    for word in deprecated_words(row, value, chip):
+        # A value that works, and is going away.
+        text = _("{name} names {which}, which will be dropped")
+        yield _said("deprecated", text, row["name"], value, "", row=row, which=word)
 
 
 def _pair(pcie: Optional[str], roce: Optional[str]) -> Finding:

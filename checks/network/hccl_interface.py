@@ -118,25 +118,7 @@ def hccl_interface(host: Host) -> Iterator[Union[Finding, Facts]]:
         return
     yield from _suited(host, value, owner)
     yield from _way(host, value, owner, own)
-    # HCCL_SOCKET_IFNAME that names other interfaces.
-    from npudoctor.facts.job.interface_names import read_names
-
-    given = host.variables.get(IFNAME, "")
-    if not given:
-        return
-    try:
-        chosen = read_names(IFNAME, given)
-    except ValueError:
-        return  # socket-interfaces says so
-    if chosen.names and owner not in chosen.of([owner]):
-        # HCCL_SOCKET_IFNAME that is not looked at.
-        message = _(
-            "HCCL_IF_IP is {value} on {interface}, and wins over HCCL_SOCKET_IFNAME={given}",
-            value=value,
-            interface=owner.name,
-            given=given,
-        )
-        yield _finding("wins", message, value, None, (owner,))
+    yield from _beaten(host, value, owner)
 
 
 def _read(value: str) -> tuple[str, str, str]:
@@ -155,6 +137,27 @@ def _read(value: str) -> tuple[str, str, str]:
     return str(number), zone, ""
 
 
+def _beaten(host: Host, value: str, owner: Interface) -> Iterator[Finding]:
+    """HCCL_SOCKET_IFNAME that names other interfaces, and is not looked at."""
+    from npudoctor.facts.job.interface_names import read_names
+
+    given = host.variables.get(IFNAME, "")
+    if not given:
+        return
+    try:
+        chosen = read_names(IFNAME, given)
+    except ValueError:
+        return  # socket-interfaces says so
+    if chosen.names and owner not in chosen.of([owner]):
+        message = _(
+            "HCCL_IF_IP is {value} on {interface}, and wins over HCCL_SOCKET_IFNAME={given}",
+            value=value,
+            interface=owner.name,
+            given=given,
+        )
+        yield _finding("wins", message, value, None, (owner,))
+
+
 def _owner(host: Host, address: str, zone: str) -> tuple[Optional[Interface], Optional[Address]]:
     """The interface that carries an address, and the address as it carries it."""
     for one in host.network.interfaces():
@@ -170,26 +173,7 @@ def _suited(host: Host, value: str, owner: Interface) -> Iterator[Finding]:
     several, elsewhere = several_nodes(host), meant_for_other_machines(host)
     if not owner.alive:
         worst = ERROR if several else WARNING
-        # An address on an interface through which nothing can leave.
-        fix = None
-        if not owner.up:
-            way = ("ip", "link", "set", "dev", owner.name)
-            line = Command((*way, "up"), (*way, "down"))
-            title = _("switch {name} on", name=owner.name)
-            fix = Fix(title, (line,), risk=Risk.CAUTION)
-        yield _finding(
-            "down",
-            _(
-                "HCCL_IF_IP is {value}, and its interface {interface} is down",
-                value=value,
-                interface=owner.name,
-            ),
-            value,
-            None,
-            (owner,),
-            INFO if elsewhere else worst,
-            fix,
-        )
+        yield _down(value, owner, INFO if elsewhere else worst)
     elif owner.inner and (several or not owner.loopback):
         worst = ERROR if owner.loopback else WARNING
         # An address that only this host knows.
@@ -207,6 +191,19 @@ def _suited(host: Host, value: str, owner: Interface) -> Iterator[Finding]:
             (owner,),
             worst if several and not elsewhere else INFO,
         )
+
+
+def _down(value: str, owner: Interface, severity: Severity) -> Finding:
+    """An address on an interface through which nothing can leave."""
+    fix = None
+    if not owner.up:
+        way = ("ip", "link", "set", "dev", owner.name)
+        line = Command((*way, "up"), (*way, "down"))
+        fix = Fix(_("switch {name} on", name=owner.name), (line,), risk=Risk.CAUTION)
+    message = _(
+        "HCCL_IF_IP is {value}, and its interface {interface} is down", value=value, interface=owner.name
+    )
+    return _finding("down", message, value, None, (owner,), severity, fix)
 
 
 def _way(host: Host, value: str, owner: Interface, own: Address) -> Iterator[Finding]:

@@ -99,23 +99,7 @@ def hccn_config(host: Host) -> Iterator[Union[Finding, Facts]]:
     program = host.hccn.program()
     if conf is None and unread is None and program is None:
         raise Skip(_("this machine has neither {conf} nor hccn_tool", conf=CONF))
-    why_not: Optional[str]
-    if program is None:
-        why_not = _("hccn_tool is not here: only {conf} was judged", conf=CONF)
-    elif not host.identity.is_root:
-        why_not = _("only root may ask hccn_tool")
-    elif not host.commands.may_run(program):
-        why_not = _(
-            "{path} is not run as root: it or a folder above it is writable by other users",
-            path=program,
-        )
-    elif OTHER_SYNTAX in host.npus.models:
-        why_not = _(
-            "how hccn_tool answers on {model} is known only from its documentation",
-            model=OTHER_SYNTAX,
-        )
-    else:
-        why_not = None
+    why_not = _why_not_asked(host, program)
     ports = host.hccn.ports() if why_not is None else []
 
     from npudoctor.checks.network._hccn_config_rules import Machine, facts, findings
@@ -131,6 +115,21 @@ def hccn_config(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Unknown(silent, advisory=host.system.container())
     if unread is not None:
         raise unread
+
+
+def _why_not_asked(host: Host, program: Optional[str]) -> Optional[str]:
+    """Why hccn_tool is not run; None where it is."""
+    if program is None:
+        return _("hccn_tool is not here: only {conf} was judged", conf=CONF)
+    if not host.identity.is_root:
+        return _("only root may ask hccn_tool")
+    if not host.commands.may_run(program):
+        return _(
+            "{path} is not run as root: it or a folder above it is writable by other users", path=program
+        )
+    if OTHER_SYNTAX in host.npus.models:
+        return _("how hccn_tool answers on {model} is known only from its documentation", model=OTHER_SYNTAX)
+    return None
 
 
 def _silent(ports: Sequence[Port]) -> str:

@@ -212,14 +212,17 @@ def _meant(value: str) -> str:
 
 def _wrong(host: Host, variable: str, place: str, addresses: Sequence[str]) -> Iterator[Finding]:
     """What is wrong with the address; the first is what matters."""
+    import ipaddress
+
     several, first = several_nodes(host), is_rank_zero(host)
     ours = [one for one in addresses if is_local(host, one)]
-    idle = [one for one in addresses if _is_loopback(one)]
+    numbers = [ipaddress.ip_address(address.partition("%")[0]) for address in addresses]
     if variable == "MS_SCHED_HOST" and all(":" in one for one in addresses):
         # MindSpore's scheduler has no IPv6.
         text = _("{variable} is {value}: MindSpore's scheduler takes no IPv6 address")
         yield _finding("ipv6", _told(text, variable, place, addresses), _weight(host, ERROR))
-    if len(idle) == len(addresses):
+    # A packet to the unspecified address does not leave the machine either.
+    if all(number.is_loopback or number.is_unspecified for number in numbers):
         if several and same_host(place.lower(), host.system.name.lower()):
             # Our own name, which only here means a loopback address.
             message = _(
@@ -249,14 +252,6 @@ def _wrong(host: Host, variable: str, place: str, addresses: Sequence[str]) -> I
     ):
         no_route = _("{variable} is {value}, to which this machine has no route")
         yield _finding("no-way", _told(no_route, variable, place, addresses), _weight(host, ERROR))
-
-
-def _is_loopback(address: str) -> bool:
-    """Whether a packet to it never leaves the machine: loopback, or the unspecified address."""
-    import ipaddress
-
-    number = ipaddress.ip_address(address.partition("%")[0])
-    return number.is_loopback or number.is_unspecified
 
 
 def _better(host: Host, here: bool) -> str:

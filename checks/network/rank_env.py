@@ -29,7 +29,6 @@ from npudoctor.facts.job.launchers import (
     NODES,
     PADDLE,
     TORCH,
-    LauncherRank,
     LauncherVariables,
     beyond,
     clashing_sizes,
@@ -119,23 +118,7 @@ def rank_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     names = [name for one in (*LAUNCHERS, *NODES) for name in one.all if name in variables]
     yield Facts({"variables": {name: variables[name] for name in dict.fromkeys(names)}})
     yield from _each(variables)
-    # What two launchers say against each other.
-
-    for one, other in contradictions(variables):
-        # Two launchers with two numbers for this process.
-        message = _(
-            "{one}={rank} ({launcher}), but {other}={other_rank} ({other_launcher}), both of {size}",
-            one=one.names.rank,
-            rank=one.rank,
-            launcher=one.names.launcher,
-            other=other.names.rank,
-            other_rank=other.rank,
-            other_launcher=other.names.launcher,
-            size=one.size,
-        )
-        yield _finding("disagree", message, (*one.names.all, *other.names.all), variables)
-    for one, other in clashing_sizes(variables):
-        yield _sizes_disagree(one, other, variables)
+    yield from _between_launchers(variables)
     yield from _mindspore(variables)
     yield from _paddle(variables)
     yield from _devices(host, variables)
@@ -149,7 +132,6 @@ def rank_env(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _each(variables: Mapping[str, str]) -> Iterator[Finding]:
     """What is wrong with one launcher's variables alone."""
-
     for names in (TORCH, MSRUN, ASCEND, PADDLE):
         wrong = unreadable(names, variables)
         if wrong:
@@ -174,14 +156,42 @@ def _each(variables: Mapping[str, str]) -> Iterator[Finding]:
         )
 
 
-def _mindspore(variables: Mapping[str, str]) -> Iterator[Finding]:
+def _between_launchers(variables: Mapping[str, str]) -> Iterator[Finding]:
+    """What two launchers say against each other."""
+    for first, second in contradictions(variables):
+        message = _(
+            "{one}={rank} ({launcher}), but {other}={other_rank} ({other_launcher}), both of {size}",
+            one=first.names.rank,
+            rank=first.rank,
+            launcher=first.names.launcher,
+            other=second.names.rank,
+            other_rank=second.rank,
+            other_launcher=second.names.launcher,
+            size=first.size,
+        )
+        yield _disagree(message, (*first.names.all, *second.names.all), variables)
+    # Two numbers of ranks, of which none can be inside of the other.
+    for first, second in clashing_sizes(variables):
+        message = _(
+            "{one}={size} ({launcher}), but {other}={other_size} ({other_launcher}): neither is a part",
+            one=first.names.size,
+            size=first.size,
+            launcher=first.names.launcher,
+            other=second.names.size,
+            other_size=second.size,
+            other_launcher=second.names.launcher,
+        )
+        yield _disagree(message, (*first.names.all, *second.names.all), variables, INFO)
 
+
+def _mindspore(variables: Mapping[str, str]) -> Iterator[Finding]:
     role = variables.get("MS_ROLE")
     if role is None:
         return
     names = ("MS_ROLE", *SCHEDULER)
     if role not in ROLES:
-        yield _bad_role(role, variables)
+        message = _("MS_ROLE is {role}, but must be MS_SCHED or MS_WORKER", role=role[:SHOWN])
+        yield _finding("bad-value", message, ("MS_ROLE",), variables)
     missing = [name for name in SCHEDULER if not variables.get(name)]
     if missing:
         yield _half_set("msrun", missing, names, variables, WARNING)
@@ -196,7 +206,6 @@ def _mindspore(variables: Mapping[str, str]) -> Iterator[Finding]:
 
 def _paddle(variables: Mapping[str, str]) -> Iterator[Finding]:
     """Paddle's list of endpoints: as many as trainers, none twice, ours at our rank."""
-
     names = (*PADDLE.all, "PADDLE_TRAINER_ENDPOINTS", "PADDLE_CURRENT_ENDPOINT")
     listed = variables.get("PADDLE_TRAINER_ENDPOINTS", "")
     if not listed:
@@ -233,7 +242,6 @@ def _paddle(variables: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _devices(host: Host, variables: Mapping[str, str]) -> Iterator[Finding]:
-
     devices = _count(host, variables)
     if devices < 2:  # with one for each process LOCAL_RANK counts processes: so pin Ray, vLLM and Slurm
         return
@@ -289,34 +297,11 @@ def _beyond(
     return _finding("out-of-range", message, names.all, variables, names, severity)
 
 
-def _sizes_disagree(one: LauncherRank, other: LauncherRank, variables: Mapping[str, str]) -> Finding:
-    """Two launchers with two numbers of ranks, of which none can be inside of the other."""
-    message = _(
-        "{one}={size} ({launcher}), but {other}={other_size} ({other_launcher}): neither is a part",
-        one=one.names.size,
-        size=one.size,
-        launcher=one.names.launcher,
-        other=other.names.size,
-        other_size=other.size,
-        other_launcher=other.names.launcher,
-    )
-    names = (*one.names.all, *other.names.all)
-    return _finding("disagree", message, names, variables, severity=Severity.INFO)
-
-
-def _disagree(message: str, names: Iterable[str], variables: Mapping[str, str]) -> Finding:
-    """Variables of one launcher that cannot all be right."""
-    return _finding("disagree", message, names, variables)
-
-
-def _bad_role(role: str, variables: Mapping[str, str]) -> Finding:
-    """A role that MindSpore does not know."""
-    return _finding(
-        "bad-value",
-        _("MS_ROLE is {role}, but must be MS_SCHED or MS_WORKER", role=role[:SHOWN]),
-        ("MS_ROLE",),
-        variables,
-    )
+def _disagree(
+    message: str, names: Iterable[str], variables: Mapping[str, str], severity: Optional[Severity] = None
+) -> Finding:
+    """Variables that cannot all be right."""
+    return _finding("disagree", message, names, variables, severity=severity)
 
 
 def _half_set(

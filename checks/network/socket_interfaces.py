@@ -146,7 +146,8 @@ def socket_interfaces(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _concerns(host: Host, variable: str) -> bool:
-    """Whether a library that reads it could run here; without any accelerator nobody knows."""
+    """Whether a library that reads it could run here; without any accelerator nobody knows. Apart as
+    the accelerators are looked for only where one of these two variables is set."""
     if variable not in (HCCL, NCCL):
         return True
     npus, gpus = accelerators(host)
@@ -196,19 +197,7 @@ def _judge(host: Host, variable: str, chosen: Optional[NamePattern], several: bo
     there = host.network.interfaces()
     named, missing = chosen.of(there), chosen.missing(there)
     if missing or not named:
-        meant = _meant(variable, value, there)
-        if meant:
-            # A name with blanks or the punctuation of a document about it.
-            message = _(
-                "{name} is {value}, with blanks or characters pasted from a document; probably {meant} was "
-                "meant",
-                name=variable,
-                value=value[:LONGEST],
-                meant=meant,
-            )
-            yield _finding("pasted-punctuation", message, variable, value, (), worst, meant)
-        else:
-            yield _missing(variable, value, missing, there, worst)
+        yield _pasted(variable, value, there, worst) or _missing(variable, value, missing, there, worst)
         return
     alive = [one for one in named if one.alive]
     silent = [one for one in named if one not in alive]
@@ -222,15 +211,21 @@ def _judge(host: Host, variable: str, chosen: Optional[NamePattern], several: bo
     yield from _suited(variable, value, chosen, [one for one in alive if one not in bare], several)
 
 
-def _meant(variable: str, value: str, there: Sequence[Interface]) -> str:
-    """The value without what a document left in it, where that names interfaces; "" otherwise."""
+def _pasted(variable: str, value: str, there: Sequence[Interface], severity: Severity) -> Optional[Finding]:
+    """A name with blanks or the punctuation of a document about it; None where it is none without these."""
     from npudoctor.facts.job.input_cleanup import cleaned_up
 
     meant = ",".join(cleaned_up(part) for part in cleaned_up(value).replace("，", ",").split(","))
     chosen = _read(variable, meant)
-    if meant == value or chosen is None or not chosen.of(there) or chosen.missing(there):
-        return ""
-    return meant
+    if meant in ("", value) or chosen is None or not chosen.of(there) or chosen.missing(there):
+        return None
+    message = _(
+        "{name} is {value}, with blanks or characters pasted from a document; probably {meant} was meant",
+        name=variable,
+        value=value[:LONGEST],
+        meant=meant,
+    )
+    return _finding("pasted-punctuation", message, variable, value, (), severity, meant)
 
 
 def _suited(

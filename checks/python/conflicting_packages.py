@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Optional, Union
 
 from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Fix, Host, Scope, Skip, _, check
-from npudoctor.checks.python._install import install_one_of, numbers_of
-from npudoctor.checks.python._pip import pip_fix, pip_reinstall, pip_replace
+from npudoctor.checks.python._pip import install_one_of, numbers_of, pip_fix, pip_reinstall, pip_replace
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.python.frameworks import EXTENSIONS
 from npudoctor.host.libraries.extensions import extensions, machine_of, own_c_library
@@ -94,30 +93,7 @@ def conflicting_packages(host: Host) -> Iterator[Union[Finding, Facts]]:
         {"installed": {name: [copy.version for copy in copies] for name, copies in installed.items()}}
     )
     winners = {name: copies[0] for name, copies in installed.items()}
-    for family in FLAVOURS:
-        # Of one family, those that share a folder; one that requires the other knows what it does.
-        members = [winners[name] for name in family if name in winners]
-        layout = host.interpreter.layout()
-        for first, second in zip(members, members[1:]):
-            friends = required(first, second.name, layout) or required(second, first.name, layout)
-            if site_of(first) == site_of(second) and friends is None:
-                # Two distributions with the same files in one folder.
-                # The newer one is kept; of equals the one that has the accelerator in its name.
-                newer = numbers_of(first.version) > numbers_of(second.version)
-                kept = first if newer else second
-                title = _("remove both, then install {name} again", name=kept.name)
-                yield Finding(
-                    "conflicting-packages.two-flavours",
-                    _(
-                        "{first} and {second} share one folder: what was installed last has overwritten the "
-                        "other",
-                        first=first.label,
-                        second=second.label,
-                    ),
-                    evidence=(first.evidence, second.evidence),
-                    action=Action.CONFIG,
-                    fix=pip_replace(host, title, (first.name, second.name), f"{kept.name}=={kept.version}"),
-                )
+    yield from _two_flavours(host, winners)
     for copies in installed.values():
         used = copies[0]
         for other in copies[1:]:
@@ -169,6 +145,33 @@ def _extension(host: Host, name: str, copy: Distribution, here: Here) -> Iterato
     known = {machine for machine in machines.values() if machine}
     if here.machine and known and here.machine not in known:
         yield _other_machine(host, copy, machines, here.machine)
+
+
+def _two_flavours(host: Host, winners: dict[str, Distribution]) -> Iterator[Finding]:
+    """Two distributions with the same files in one folder."""
+    layout = host.interpreter.layout()
+    for family in FLAVOURS:
+        # Of one family, those that share a folder; one that requires the other knows what it does.
+        members = [winners[name] for name in family if name in winners]
+        for first, second in zip(members, members[1:]):
+            friends = required(first, second.name, layout) or required(second, first.name, layout)
+            if site_of(first) == site_of(second) and friends is None:
+                # The newer one is kept; of equals the one that has the accelerator in its name.
+                newer = numbers_of(first.version) > numbers_of(second.version)
+                kept = first if newer else second
+                title = _("remove both, then install {name} again", name=kept.name)
+                yield Finding(
+                    "conflicting-packages.two-flavours",
+                    _(
+                        "{first} and {second} share one folder: what was installed last has overwritten the "
+                        "other",
+                        first=first.label,
+                        second=second.label,
+                    ),
+                    evidence=(first.evidence, second.evidence),
+                    action=Action.CONFIG,
+                    fix=pip_replace(host, title, (first.name, second.name), f"{kept.name}=={kept.version}"),
+                )
 
 
 def _mixed_copy(host: Host, first: Distribution, other: Distribution) -> Finding:

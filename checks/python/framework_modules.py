@@ -22,8 +22,7 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.python._install import install_accepted
-from npudoctor.checks.python._pip import out_of_pythonpath, pip_reinstall
+from npudoctor.checks.python._pip import install_accepted, out_of_pythonpath, pip_reinstall
 from npudoctor.facts.python.backends import (
     GROUP,
     SWITCH,
@@ -164,9 +163,15 @@ def _misplaced(host: Host, copy: Distribution, name: str, listed: list[Installed
         return None
     if is_not_built(host, copy, module):
         return _not_built(host, copy, module, beside=True)
-    if lacks_libraries(host, copy, module) or (
-        not _is_shadowing(host, name, module) and is_another(host, module, name, listed, site)
-    ):
+    hidden = lacks_libraries(host, copy, module)
+    if not hidden:
+        folder = (module.file or "").rpartition("/")[0]
+        folder = folder.rpartition("/")[0] if module.folders else folder
+        own = folder in host.interpreter.layout().search_path
+        # source-shadowing says so of those that it knows by name.
+        shadowing = name in PACKAGES and (not own or folder in host.variables.path_list("PYTHONPATH"))
+        hidden = not shadowing and is_another(host, module, name, listed, site)
+    if hidden:
         return _hidden(host, copy, name, module, _is_spared(host, copy, name))
     return _hidden(host, copy, name, module, True) if of_an_egg else None
 
@@ -189,14 +194,6 @@ def _before_namespace(host: Host, copy: Distribution, name: str) -> Optional[Fin
     if host.files.stat(path) is None:
         return None
     return _hidden(host, copy, name, top, _is_spared(host, copy, name))
-
-
-def _is_shadowing(host: Host, name: str, module: Module) -> bool:
-    """Whether source-shadowing says so, which knows some by name."""
-    folder = (module.file or "").rpartition("/")[0]
-    folder = folder.rpartition("/")[0] if module.folders else folder
-    own = folder in host.interpreter.layout().search_path
-    return name in PACKAGES and (not own or folder in host.variables.path_list("PYTHONPATH"))
 
 
 def _strays(host: Host) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Optional, Union
 
 from npudoctor import (
@@ -109,6 +109,20 @@ def import_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
             finding = _judge(kind, limit.soft, limit.hard, needs)
             if finding is not None:
                 yield finding
+    yield from _too_low(host, installed)
+    mounts = parse_mountinfo(
+        host.running_files.text(f"/proc/{host.options.env_of or 'self'}/mountinfo") or ""
+    )
+    said: set[str] = set()
+    for path in (module for one in installed for module in one.modules):
+        mount = mount_of(mounts, host.files.real(path) or path)
+        if mount is not None and "noexec" in mount.own and mount.point not in said:
+            said.add(mount.point)
+            yield _noexec(path, mount)
+
+
+def _too_low(host: Host, installed: Sequence[job.Framework]) -> Iterator[Finding]:
+    """Limits below what an import of these is known to need."""
     for kind, (name, flag, least) in LEAST.items():
         if kind != "processes" or not host.identity.is_root:
             limit = limit_of(host, name)
@@ -126,15 +140,6 @@ def import_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
                     action=Action.CONFIG,
                     fix=_raise(flag, limit.hard) if limit.hard is None or limit.hard > soft else _ask(flag),
                 )
-    mounts = parse_mountinfo(
-        host.running_files.text(f"/proc/{host.options.env_of or 'self'}/mountinfo") or ""
-    )
-    said: set[str] = set()
-    for path in (module for one in installed for module in one.modules):
-        mount = mount_of(mounts, host.files.real(path) or path)
-        if mount is not None and "noexec" in mount.own and mount.point not in said:
-            said.add(mount.point)
-            yield _noexec(path, mount)
 
 
 def _judge(kind: str, soft: int, hard: Optional[int], needs: dict[str, int]) -> Optional[Finding]:

@@ -31,6 +31,7 @@ from npudoctor.host import CannotTell
 from npudoctor.host.python.interpreter import Distribution, Interpreter
 from npudoctor.host.variables import Variables
 from npudoctor.knowledge.frameworks import pythons_of
+from npudoctor.knowledge.tables import Row
 
 # The distributions that train on NPUs, and the folder of each.
 FRAMEWORKS = {
@@ -116,30 +117,7 @@ def interpreter(host: Host) -> Iterator[Union[Finding, Facts]]:
         )
         cann = product_version(host, install) if install and installed else None
         yield from _range(host, layout.version, cann)
-    kernel = _kernel_of_notebook(host)
-    if kernel is not None:
-        yield _elsewhere(
-            host,
-            "interpreter.notebook-kernel",
-            _(
-                "the kernel of this notebook is {kernel}, but {python} was checked",
-                kernel=kernel,
-                python=host.interpreter.path,
-            ),
-            kernel,
-            (),
-        )
-    elif not installed:
-        for path, framework in _others(host, tuple(FRAMEWORKS)):
-            words = {"other": path, "name": framework.name, "version": framework.version}
-            message = _(
-                "{python} has no framework for NPUs, and {other} has {name} {version}",
-                python=host.interpreter.path,
-                **words,
-            )
-            yield _elsewhere(host, "interpreter.framework-elsewhere", message, path, (framework.evidence,))
-            return
-        raise Skip(_("{python} has no framework for NPUs", python=host.interpreter.label))
+    yield from _examined_instead(host, bool(installed))
 
 
 def _does_not_run(host: Host, failed: DoesNotRun) -> Finding:
@@ -205,6 +183,34 @@ def _range(host: Host, version: str, cann: Optional[str]) -> Iterator[Finding]:
                     action=Action.CONFIG,
                 )
             return
+
+
+def _examined_instead(host: Host, has_framework: bool) -> Iterator[Finding]:
+    """Another interpreter that may be the one that trains: the notebook's kernel, one with a framework."""
+    kernel = _kernel_of_notebook(host)
+    if kernel is not None:
+        yield _elsewhere(
+            host,
+            "interpreter.notebook-kernel",
+            _(
+                "the kernel of this notebook is {kernel}, but {python} was checked",
+                kernel=kernel,
+                python=host.interpreter.path,
+            ),
+            kernel,
+            (),
+        )
+    elif not has_framework:
+        for path, framework in _others(host, tuple(FRAMEWORKS)):
+            words = {"other": path, "name": framework.name, "version": framework.version}
+            message = _(
+                "{python} has no framework for NPUs, and {other} has {name} {version}",
+                python=host.interpreter.path,
+                **words,
+            )
+            yield _elsewhere(host, "interpreter.framework-elsewhere", message, path, (framework.evidence,))
+            return
+        raise Skip(_("{python} has no framework for NPUs", python=host.interpreter.label))
 
 
 def _elsewhere(host: Host, code: str, message: str, path: str, evidence: tuple[str, ...]) -> Finding:
@@ -275,6 +281,22 @@ def _candidates(host: Host) -> Iterator[str]:
                 yield path
 
 
+def _pythons_without(row: Row, minor: str) -> Optional[str]:
+    """The Pythons of a row in which this one is not; None where it is."""
+    listed = row.texts("python")
+    if not listed:
+        return None
+    specifier = row["python"]
+    if isinstance(specifier, str) and not specifier[:1].isdigit():
+        from packaging.specifiers import SpecifierSet
+
+        return None if SpecifierSet(specifier).contains(minor) else specifier
+    pythons = ", ".join(listed)
+    if row.values.get("compatible", True):
+        return None if minor in listed else pythons
+    return _("versions other than {pythons}", pythons=pythons) if minor in listed else None
+
+
 def _not_listed(host: Host, version: str, built_for: Sequence[str]) -> Iterator[Finding]:
     """What was not published for this Python; a note where its modules are there for it all the same.
 
@@ -284,26 +306,7 @@ def _not_listed(host: Host, version: str, built_for: Sequence[str]) -> Iterator[
     for name in PUBLISHED:
         for copy in host.interpreter.distributions(name)[:1]:
             row = pythons_of(host.knowledge, name, copy.version)
-            # The Pythons of a row in which this one is not; None where it is.
-            wanted: Optional[str]
-            if row is None or not row.texts("python"):
-                wanted = None
-            else:
-                needed = row["python"]
-                if isinstance(needed, str) and not needed[:1].isdigit():
-                    from packaging.specifiers import SpecifierSet
-
-                    wanted = None if SpecifierSet(needed).contains(minor) else needed
-                else:
-                    listed = minor in row.texts("python")
-                    if row.values.get("compatible", True):
-                        wanted = None if listed else ", ".join(row.texts("python"))
-                    else:
-                        wanted = (
-                            _("versions other than {pythons}", pythons=", ".join(row.texts("python")))
-                            if listed
-                            else None
-                        )
+            wanted = _pythons_without(row, minor) if row is not None else None
             if row is None or wanted is None:
                 continue
             # Its own wheel says that it is for this Python, whatever our tables know.

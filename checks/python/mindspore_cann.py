@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Optional, Union
 
 from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Fix, Host, Scope, Skip, Unknown, _, check
-from npudoctor.checks.python._cann_pair import pair_finding
 from npudoctor.checks.python._pip import pip_install
 from npudoctor.core.cann_version import numbers
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.cann import set_env
+from npudoctor.facts.cann.framework_pair import pair_finding
 from npudoctor.facts.cann.in_use import cann_in_use, product_version
 from npudoctor.facts.cann.installations import Install
 from npudoctor.facts.cann.tree import releases_of
@@ -164,8 +164,7 @@ def _judge(
                 version=cann or _("none"),
             )
         )
-    found: Optional[Finding] = pair_finding("mindspore-cann", "MindSpore", mindspore.version, cann, known)
-    return found
+    return pair_finding("mindspore-cann", "MindSpore", mindspore.version, cann, known)
 
 
 def _not_accepted(

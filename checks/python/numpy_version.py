@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Optional, Union
 
 from npudoctor import ERROR, WARNING, Action, Facts, Finding, Host, Scope, Skip, _, check
-from npudoctor.checks.python._install import install_accepted
+from npudoctor.checks.python._pip import install_accepted
 from npudoctor.core.frozen import replace
 from npudoctor.facts.python.frameworks import failure_beside
 from npudoctor.host.python.interpreter import Distribution
@@ -92,17 +92,13 @@ def numpy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
     against = [pair for pair in both if not pair[1].contains(version, prereleases=True)]
     if against:
         text = _("NumPy {numpy} does not suit {name} {version}, which requires numpy{required}")
-        failures = [
-            failure for user, _of in against for failure in (failure_beside(host, user, numpy),) if failure
-        ]
-        grave = any(not failure.lenient for failure in failures)
         finding = _finding(host, "numpy-version.unsuitable", text, against, both, [numpy])
         table = (f"{row['source']}, {row['as_of']}",) if row and built[0] in against else ()
-        reasons = tuple(failure.reason for failure in failures)
+        failures = list(filter(None, (failure_beside(host, user, numpy) for user, _of in against)))
         yield replace(
             finding,
-            severity=ERROR if grave else WARNING,
-            evidence=(*finding.evidence, *reasons, *table),
+            severity=WARNING if all(failure.lenient for failure in failures) else ERROR,
+            evidence=(*finding.evidence, *(failure.reason for failure in failures), *table),
         )
 
 

@@ -22,8 +22,7 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.python._install import install_one_of
-from npudoctor.checks.python._pip import pip_reinstall
+from npudoctor.checks.python._pip import install_one_of, pip_reinstall
 from npudoctor.facts.python.backends import announced
 from npudoctor.facts.python.frameworks import FRAMEWORKS, closure_of
 from npudoctor.facts.python.installed_modules import modules_of, recorded_once
@@ -139,32 +138,37 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
         if harm.short:
             text = _("{name}: {count} of {all} modules and libraries are truncated, such as {path}")
             yield _finding(host, "package-files.cut-short", text, copy, harm.short, harm.listed)
-        others = [other for other in host.interpreter.distributions(copy.name) if other.folder != copy.folder]
-        for other in others:
-            if site_of(other) == site_of(copy) and other.version != copy.version:
-                # An error where the files are those of the version that nobody believes in.
-                message = _(
-                    "{name} is installed twice in one folder, as {first} and as {other}: an upgrade was "
-                    "interrupted"
-                )
-                mine, theirs = share_there(host.files, copy), share_there(host.files, other)
-                if theirs > mine:
-                    message = _(
-                        "{name} claims to be {first}, but its files are those of {other}: an upgrade was "
-                        "interrupted"
-                    )
-                yield Finding(
-                    "package-files.two-versions",
-                    message.format(name=copy.name, first=copy.version, other=other.version),
-                    severity=ERROR if theirs > mine else WARNING,
-                    evidence=(copy.folder, other.folder),
-                    action=Action.CONFIG,
-                    fix=install_one_of(host, copy, other),
-                )
+        yield from _two_versions(host, copy)
         yield from _look_into(host, copy, harm)
     yield Facts({"distributions": len(copies), "files": seen})
     for site, name in half_removed:
         yield _interrupted(host, site, name)
+
+
+def _two_versions(host: Host, copy: Distribution) -> Iterator[Finding]:
+    """Other versions of it in its own folder, which an interrupted upgrade leaves."""
+    others = [other for other in host.interpreter.distributions(copy.name) if other.folder != copy.folder]
+    for other in others:
+        if site_of(other) == site_of(copy) and other.version != copy.version:
+            # An error where the files are those of the version that nobody believes in.
+            message = _(
+                "{name} is installed twice in one folder, as {first} and as {other}: an upgrade was "
+                "interrupted"
+            )
+            mine, theirs = share_there(host.files, copy), share_there(host.files, other)
+            if theirs > mine:
+                message = _(
+                    "{name} claims to be {first}, but its files are those of {other}: an upgrade was "
+                    "interrupted"
+                )
+            yield Finding(
+                "package-files.two-versions",
+                message.format(name=copy.name, first=copy.version, other=other.version),
+                severity=ERROR if theirs > mine else WARNING,
+                evidence=(copy.folder, other.folder),
+                action=Action.CONFIG,
+                fix=install_one_of(host, copy, other),
+            )
 
 
 def _distributions(host: Host) -> list[Distribution]:
@@ -172,19 +176,13 @@ def _distributions(host: Host) -> list[Distribution]:
     whole = closure_of(host)
     copies = [*whole.roots, *(need.found for need in whole.needs)]
     copies += [host.interpreter.installed(name) for name in BESIDE]
-    copies += (
-        [_at(host, backend.folder) for backend in announced(host)]
-        if host.interpreter.installed("torch")
-        else []
-    )
+    if host.interpreter.installed("torch"):
+        # Who announces a back end to torch is loaded with torch.
+        for backend in announced(host):
+            name = backend.folder.rpartition("/")[2].partition("-")[0]
+            named = host.interpreter.distributions(name)
+            copies += [copy for copy in named if copy.folder == backend.folder][:1]
     return list({copy.folder: copy for copy in copies if copy is not None}.values())
-
-
-def _at(host: Host, folder: str) -> Optional[Distribution]:
-    """Who announces a back end to torch: it is loaded with torch."""
-    name = folder.rpartition("/")[2].partition("-")[0]
-    copies = host.interpreter.distributions(name)
-    return next((copy for copy in copies if copy.folder == folder), None)
 
 
 def _not_elsewhere(host: Host, copy: Distribution, missing: Sequence[str]) -> list[str]:
@@ -232,27 +230,31 @@ def _look_into(host: Host, copy: Distribution, harm: Damage) -> Iterator[Finding
         text = _("{name}: {path} exists but cannot be loaded: it holds zeros, half a file, or something else")
         yield _finding(host, "package-files.spoiled", text, copy, spoiled, harm.listed)
     if looking.unreadable:
-        site = site_of(copy)
-        tops = sorted({f"{site}/{path.partition('/')[0]}" for path in looking.unreadable})
-        yield Finding(
-            "package-files.unreadable",
-            _(
-                "{name}: this user may not read {count} of {all} modules and libraries, such as {path}",
-                name=copy.label,
-                count=len(looking.unreadable),
-                all=harm.listed,
-                path=f"{site}/{looking.unreadable[0]}",
-            ),
-            evidence=tuple(f"{site}/{path}" for path in looking.unreadable[:SHOWN]),
-            action=Action.CONFIG,
-            fix=Fix(
-                _("let everybody read what was installed, as its owner"),
-                steps=(Command(("chmod", "-R", "a+rX", *tops)),),
-                risk=Risk.MANUAL,
-            ),
-        )
+        yield _unreadable(copy, looking.unreadable, harm)
     if looking.stale:
         yield _stale(host, copy, looking.stale, harm)
+
+
+def _unreadable(copy: Distribution, paths: Sequence[str], harm: Damage) -> Finding:
+    site = site_of(copy)
+    tops = sorted({f"{site}/{path.partition('/')[0]}" for path in paths})
+    return Finding(
+        "package-files.unreadable",
+        _(
+            "{name}: this user may not read {count} of {all} modules and libraries, such as {path}",
+            name=copy.label,
+            count=len(paths),
+            all=harm.listed,
+            path=f"{site}/{paths[0]}",
+        ),
+        evidence=tuple(f"{site}/{path}" for path in paths[:SHOWN]),
+        action=Action.CONFIG,
+        fix=Fix(
+            _("let everybody read what was installed, as its owner"),
+            steps=(Command(("chmod", "-R", "a+rX", *tops)),),
+            risk=Risk.MANUAL,
+        ),
+    )
 
 
 def _stale(host: Host, copy: Distribution, stale: Sequence[str], harm: Damage) -> Finding:

@@ -19,7 +19,7 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.python._install import install_accepted
+from npudoctor.checks.python._pip import install_accepted
 from npudoctor.facts.cann.python_needs import weight_for_cann
 from npudoctor.facts.python.closure import Need
 from npudoctor.facts.python.frameworks import FRAMEWORKS, closure_of, optional, order

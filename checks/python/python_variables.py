@@ -97,24 +97,8 @@ def python_variables(host: Host) -> Iterator[Union[Finding, Facts]]:
             refusal.name,
             _("{name} is {value}, and import {module} fails with it; valid: {wanted}", **words),
         )
-    home: Optional[Finding]
-    prefix, _colon, second = host.variables.get(HOME, "").partition(":")
-    if not prefix.startswith("/"):
-        home = None
-    else:
-        end = f"python{_dotted(version)}"
-        zipped = f"{prefix}/lib/{end.replace('.', '')}.zip"
-        wanted = [[*_in_libs(prefix, f"{end}/os.py", f"{end}/os.pyc"), zipped]]
-        for folder in layout.search_path:  # one that all import, where this Python has it as a file
-            names = host.files.names(folder) if folder.endswith("/lib-dynload") else []
-            modules = [f"{end}/lib-dynload/{name}" for name in names if name.startswith("_struct.")]
-            wanted += [_in_libs(second or prefix, module) for module in modules]
-        text = _(
-            "PYTHONHOME is {value}, where Python {version} does not find its standard library: no {path}"
-        )
-        home = _without_library(host, HOME, version, text, wanted)
     for finding in (
-        home,
+        _home(host, layout, version),
         _platlibdir(host, layout, version),
         _executable(host, layout, version),
         _warnings(host),
@@ -141,6 +125,21 @@ def _value(host: Host, name: str, version: tuple[int, ...], free: bool) -> Itera
 
 def _in_libs(prefix: str, *names: str) -> list[str]:
     return [f"{prefix.rstrip('/')}/{lib}/{name}" for name in names for lib in ("lib", "lib64")]
+
+
+def _home(host: Host, layout: Layout, version: tuple[int, ...]) -> Optional[Finding]:
+    prefix, _colon, second = host.variables.get(HOME, "").partition(":")
+    if not prefix.startswith("/"):
+        return None
+    end = f"python{_dotted(version)}"
+    zipped = f"{prefix}/lib/{end.replace('.', '')}.zip"
+    wanted = [[*_in_libs(prefix, f"{end}/os.py", f"{end}/os.pyc"), zipped]]
+    for folder in layout.search_path:  # one that all import, where this Python has it as a file
+        names = host.files.names(folder) if folder.endswith("/lib-dynload") else []
+        modules = [f"{end}/lib-dynload/{name}" for name in names if name.startswith("_struct.")]
+        wanted += [_in_libs(second or prefix, module) for module in modules]
+    text = _("PYTHONHOME is {value}, where Python {version} does not find its standard library: no {path}")
+    return _without_library(host, HOME, version, text, wanted)
 
 
 def _platlibdir(host: Host, layout: Layout, version: tuple[int, ...]) -> Optional[Finding]:

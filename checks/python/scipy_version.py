@@ -20,8 +20,7 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.python._install import install_accepted, pins
-from npudoctor.checks.python._pip import pip_fix
+from npudoctor.checks.python._pip import install_accepted, pins, pip_fix
 from npudoctor.core.frozen import dataclass, replace
 from npudoctor.facts.python.closure import Failure
 from npudoctor.facts.python.frameworks import failure_beside

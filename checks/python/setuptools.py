@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Optional, Union
 
 from npudoctor import WARNING, Action, Facts, Finding, Fix, Host, Scope, Skip, _, check
-from npudoctor.checks.python._install import install_accepted
+from npudoctor.checks.python._pip import install_accepted
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.job.working_directory import module_file
 from npudoctor.host.python.interpreter import Distribution

@@ -21,8 +21,15 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.python._install import overwritten_by_torch, pins, torch_install, with_source_of_triton
-from npudoctor.checks.python._pip import pip_install, pip_reinstall, pip_replace
+from npudoctor.checks.python._pip import (
+    overwritten_by_torch,
+    pins,
+    pip_install,
+    pip_reinstall,
+    pip_replace,
+    torch_install,
+    with_source_of_triton,
+)
 from npudoctor.facts.python.specifiers import accepts, built_alike, exact, plain
 from npudoctor.facts.python.torch_builds import companions, needed_by, other_build
 from npudoctor.host import CannotTell
@@ -130,17 +137,6 @@ def _judge(host: Host, member: Distribution, torch: Optional[Distribution]) -> O
     # 2.7.1.post1 where ==2.7.1 is wanted may well do.
     release = exact(wanted)
     near = release is not None and release.release == version.release
-    # pip chooses the release that goes with the torch that stays; where it may not look at what that
-    # requires, it must be told which.
-    matching: Optional[Fix]
-    title = _("install the {name} that goes with the installed torch", name=member.name)
-    if not overwritten_by_torch(host):
-        # With the build that is there: beside 2.9.0+cpu one made for CUDA does not load.
-        matching = _same_build(host, title, member, torch)
-    else:
-        requirement = _exact(host, member)
-        fix: Optional[Fix] = torch_install(host, title, requirement) if requirement else None
-        matching = fix
     return Finding(
         "torch-family.mismatch",
         _(
@@ -151,7 +147,7 @@ def _judge(host: Host, member: Distribution, torch: Optional[Distribution]) -> O
         severity=WARNING if near else ERROR,
         evidence=(member.evidence, torch.evidence),
         action=Action.CONFIG,
-        fix=matching,
+        fix=_matching(host, member, torch),
         echo_of=("torch-npu.torch-mismatch",),
     )
 
@@ -204,15 +200,22 @@ def _same_build(host: Host, title: str, member: Distribution, torch: Distributio
     return fix
 
 
-def _exact(host: Host, member: Distribution) -> Optional[str]:
-    """The release that vllm-ascend requires, if it is there and wants that very torch."""
+def _matching(host: Host, member: Distribution, torch: Distribution) -> Optional[Fix]:
+    """The line that installs the release which goes with the torch that stays, where one is known."""
+    title = _("install the {name} that goes with the installed torch", name=member.name)
+    if not overwritten_by_torch(host):
+        # pip chooses it, with the build that is there: beside 2.9.0+cpu one made for CUDA does not load.
+        return _same_build(host, title, member, torch)
+    # pip may not look at what it requires and must be told which: the one that vllm-ascend requires, where
+    # that wants this very torch.
     layout = host.interpreter.layout()
     for plugin in host.interpreter.distributions("vllm-ascend")[:1]:
-        torch = required(plugin, "torch", layout)
+        its_torch = required(plugin, "torch", layout)
         specifier = required(plugin, member.name, layout)
         here = host.interpreter.version_of("torch") or ""
-        if specifier and torch is not None and accepts(torch, here):
-            return f"{member.name}{specifier}"
+        if specifier and its_torch is not None and accepts(its_torch, here):
+            fix: Fix = torch_install(host, title, f"{member.name}{specifier}")
+            return fix
     return None
 
 

@@ -22,9 +22,8 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.python._cann_pair import pair_finding, without_cann
-from npudoctor.checks.python._install import pins, torch_install
-from npudoctor.checks.python._pip import pip_fix
+from npudoctor.checks.python._pip import pins, pip_fix, torch_install
+from npudoctor.facts.cann.framework_pair import pair_finding, without_cann
 from npudoctor.facts.cann.in_use import cann_in_use, product_version
 from npudoctor.facts.job import process as job
 from npudoctor.facts.job.expected_accelerator import gpu_here, npu_expected

@@ -73,36 +73,7 @@ def virtual_environment(host: Host) -> Iterator[Union[Finding, Facts]]:
         finding = _base_missing(host, folder) or _not_executable(host, program) or _other_python(host, folder)
         if finding is not None:
             yield finding
-        # Those whose first line names a Python that is gone, in one finding for each.
-        gone: dict[str, list[str]] = {}
-        for name in _LAUNCHERS:
-            try:
-                python = _python_of(host, f"{folder}/bin/{name}")
-                if python is not None and host.files.stat(python) is None:
-                    gone.setdefault(python, []).append(name)
-            except CannotTell:
-                continue
-        for python, names in gone.items():
-            yield Finding(
-                "virtual-environment.launcher-without-python",
-                _(
-                    "{names} in {folder} cannot be started: the first line names {python}, which is gone",
-                    names=", ".join(names),
-                    folder=f"{folder}/bin",
-                    python=python,
-                ),
-                severity=WARNING,
-                action=Action.CONFIG,
-                fix=Fix(
-                    _(
-                        "start the module instead, as in {line}, or install its package again",
-                        line=f"{folder}/bin/python3 -m torch.distributed.run",
-                    ),
-                    risk=Risk.MANUAL,
-                    needs_root=False,
-                ),
-                echo_of=("virtual-environment.base-missing",),
-            )
+        yield from _launchers(host, folder)
 
 
 def _candidates(host: Host) -> Iterator[str]:
@@ -117,6 +88,39 @@ def _candidates(host: Host) -> Iterator[str]:
             *(entry.rstrip("/").rsplit("/", 1)[0] for entry in before),
         ]
     return (folder for folder in dict.fromkeys(told) if folder.startswith("/"))
+
+
+def _launchers(host: Host, folder: str) -> Iterator[Finding]:
+    """Those whose first line names a Python that is gone, in one finding for each."""
+    gone: dict[str, list[str]] = {}
+    for name in _LAUNCHERS:
+        try:
+            python = _python_of(host, f"{folder}/bin/{name}")
+            if python is not None and host.files.stat(python) is None:
+                gone.setdefault(python, []).append(name)
+        except CannotTell:
+            continue
+    for python, names in gone.items():
+        yield Finding(
+            "virtual-environment.launcher-without-python",
+            _(
+                "{names} in {folder} cannot be started: the first line names {python}, which is gone",
+                names=", ".join(names),
+                folder=f"{folder}/bin",
+                python=python,
+            ),
+            severity=WARNING,
+            action=Action.CONFIG,
+            fix=Fix(
+                _(
+                    "start the module instead, as in {line}, or install its package again",
+                    line=f"{folder}/bin/python3 -m torch.distributed.run",
+                ),
+                risk=Risk.MANUAL,
+                needs_root=False,
+            ),
+            echo_of=("virtual-environment.base-missing",),
+        )
 
 
 def _is_environment(host: Host, folder: str) -> bool:

@@ -21,10 +21,9 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.python._cann_pair import pair_finding, without_cann
-from npudoctor.checks.python._install import TRITON_ASCEND, with_source_of_triton
-from npudoctor.checks.python._pip import pip_fix, pip_install
+from npudoctor.checks.python._pip import TRITON_ASCEND, pip_fix, pip_install, with_source_of_triton
 from npudoctor.core.frozen import dataclass, replace
+from npudoctor.facts.cann.framework_pair import pair_finding, without_cann
 from npudoctor.facts.cann.in_use import cann_in_use, product_version
 from npudoctor.facts.python.specifiers import accepts, exact
 from npudoctor.facts.system.broken_rows import broken_rows
@@ -111,19 +110,7 @@ def vllm_ascend(host: Host) -> Iterator[Union[Finding, Facts]]:
     ]
     yield from broken_rows(host, "vllm-ascend", "vllm_ascend")
     # All that is not as it requires, at once; but torch beside the right torch_npu: torch-npu tells it.
-    layout = host.interpreter.layout()
-    unmet = []
-    for name in PINNED:
-        specifier = required(plugin, name, layout)
-        copy = next(iter(host.interpreter.distributions(name)), None)
-        if specifier is None:
-            continue
-        releases = [release for row in rows for release in row.texts(name.replace("-", "_"))]
-        if copy is None or not (
-            any(public(release) == public(str(version_number(copy))) for release in releases)
-            or accepts(specifier, copy.version)
-        ):
-            unmet.append(Unmet(name, specifier, copy))
+    unmet = list(_unmet_requirements(host, plugin, rows))
     echoing = [need for need in unmet if need.name == "torch"]
     if echoing and "torch-npu" not in [need.name for need in unmet]:
         yield _unmet(host, plugin, echoing, ("torch-npu.torch-mismatch", "torch-npu.torch-missing"))
@@ -144,6 +131,22 @@ def vllm_ascend(host: Host) -> Iterator[Union[Finding, Facts]]:
     finding = pair_finding("vllm-ascend", "vllm-ascend", plugin.version, cann, judged)
     if finding is not None:
         yield replace(finding, echo_of=("torch-npu.cann-not-listed",))
+
+
+def _unmet_requirements(host: Host, plugin: Distribution, rows: Sequence[Row]) -> Iterator[Unmet]:
+    """What it pins and what is here otherwise, or not at all."""
+    layout = host.interpreter.layout()
+    for name in PINNED:
+        specifier = required(plugin, name, layout)
+        copy = next(iter(host.interpreter.distributions(name)), None)
+        if specifier is None:
+            continue
+        releases = [release for row in rows for release in row.texts(name.replace("-", "_"))]
+        if copy is None or not (
+            any(public(release) == public(str(version_number(copy))) for release in releases)
+            or accepts(specifier, copy.version)
+        ):
+            yield Unmet(name, specifier, copy)
 
 
 def _unmet(host: Host, plugin: Distribution, unmet: Sequence[Unmet], echo_of: tuple[str, ...]) -> Finding:

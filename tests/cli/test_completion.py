@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -120,20 +121,21 @@ def start(shell: str, place: Path) -> Terminal:
 
 
 def test_tab_completes_on_a_terminal(shell: str, place: Path) -> None:
-    """What a person gets: the word is typed to its end. Here npudoctor is a function that says its words.
-    `until` fails when the whole word has not come after half a minute."""
+    """What a person gets: the word is typed to its end. Here npudoctor is a function that says its words."""
+    words = {
+        "expl": "explain",
+        "show scipy-version.uns": "show scipy-version.unsuitable",
+        "check --profile dee": "check --profile deep",
+        "fleet rep": "fleet report",
+        "run npudoctor-test-pro": "run npudoctor-test-program",
+    }
     with start(shell, place) as terminal:
-        for typed, whole in (
-            ("expl", "explain"),
-            ("show scipy-version.uns", "show scipy-version.unsuitable"),
-            ("check --profile dee", "check --profile deep"),
-            ("fleet rep", "fleet report"),
-            ("run npudoctor-test-pro", "run npudoctor-test-program"),
-        ):
+        for typed, whole in words.items():
             terminal.type(f"npudoctor {typed}\t")
             time.sleep(0.5)  # what is typed before the answer is there is not completed
             terminal.type("\r")
             terminal.until(f"got {whole} end")
+        assert re.findall(r'got ([^"\r\n]+) end', terminal.said) == [*words.values()]
 
 
 def test_it_is_fast_and_starts_nothing(place: Path, lack: Callable[[str], None]) -> None:

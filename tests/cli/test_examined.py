@@ -37,9 +37,10 @@ def judged(done: Done) -> Any:
     return done.row("training-env")["facts"].get("variables", {})
 
 
-def refused(done: Done, said: str) -> None:
-    assert (done.status, done.out) == (64, ""), done
-    assert said in done.err and done.err.count("\n") == 1, done.err
+def refusal(done: Done) -> str:
+    """The one line that stands in place of an answer."""
+    assert (done.status, done.out, done.err.count("\n")) == (64, "", 1), done
+    return done.err
 
 
 @pytest.fixture
@@ -73,15 +74,14 @@ def test_its_working_directory_counts(npudoctor: Npudoctor, tmp_path: Path) -> N
     ],
 )
 def test_no_such_process(npudoctor: Npudoctor, told: str, said: str) -> None:
-    """`refused` fails at any other status than 64, at an answer, and at other words."""
-    refused(npudoctor(*ASKED, "--env-of", told), said)
+    assert said in refusal(npudoctor(*ASKED, "--env-of", told))
 
 
 def test_a_process_that_has_ended_has_no_variables(npudoctor: Npudoctor) -> None:
     process = subprocess.Popen(["/bin/true"])
     time.sleep(0.2)
-    refused(npudoctor(*ASKED, "--env-of", str(process.pid)), f"no process {process.pid}")
-    process.wait()
+    assert f"no process {process.pid}" in refusal(npudoctor(*ASKED, "--env-of", str(process.pid)))
+    assert process.wait() == 0
 
 
 @pytest.mark.needs_root
@@ -143,7 +143,7 @@ def test_a_script_that_ends_the_shell(npudoctor: Npudoctor, script: Path, text: 
     script.write_text(text + "\n")
     started = time.monotonic()
     done = npudoctor(*ASKED, "--timeout", "1", "--source", str(script))
-    refused(done, said)
+    assert said in refusal(done)
     assert str(script) in done.err and "\033" not in done.err
     assert time.monotonic() - started < 8
 
@@ -189,18 +189,21 @@ def test_what_it_leaves_running_does_not_hold_us(npudoctor: Npudoctor, script: P
 def test_root_sources_only_what_nobody_else_may_write(npudoctor: Npudoctor, script: Path) -> None:
     script.write_text(f"touch {script.parent}/ran\n")
     script.chmod(0o666)
-    refused(npudoctor(*ASKED, "--source", str(script)), "is writable by other users")
+    assert "is writable by other users" in refusal(npudoctor(*ASKED, "--source", str(script)))
     script.chmod(0o644)
     os.chown(script, NOBODY, -1)
-    refused(npudoctor(*ASKED, "--source", str(script)), "is writable by other users")
+    assert "is writable by other users" in refusal(npudoctor(*ASKED, "--source", str(script)))
     assert not (script.parent / "ran").exists()
 
 
 def test_paths_and_options_that_cannot_be(npudoctor: Npudoctor, script: Path) -> None:
     script.write_text("")
-    refused(npudoctor(*ASKED, "--source", "/no/set_env.sh"), "--source: /no/set_env.sh does not exist")
-    refused(npudoctor(*ASKED, "--source", "/usr"), "--source: /usr is not a regular file")
-    refused(npudoctor(*ASKED, "--source", ""), "--source")
+    for path, why in (
+        ("/no/set_env.sh", ": /no/set_env.sh does not exist"),
+        ("/usr", ": /usr is not a regular file"),
+        ("", ""),
+    ):
+        assert f"--source{why}" in refusal(npudoctor(*ASKED, "--source", path))
     me = str(os.getpid())
     for pair in (("--env-of", me, "--source", str(script)), ("--source", str(script), "--root", "/")):
-        refused(npudoctor(*ASKED, *pair), "cannot be used together")
+        assert "cannot be used together" in refusal(npudoctor(*ASKED, *pair))

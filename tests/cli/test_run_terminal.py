@@ -132,11 +132,11 @@ def test_stop_and_go_on(run: Npudoctor, shell: Shell, through: str) -> None:
     shell.type("jobs\n")
     shell.until("Running")
     shell.type("kill -KILL " + str(_trainings(run)[-1]) + "; fg; echo status $?\n")
-    shell.until(r"status 137\r\n")
+    assert shell.until(r"status \d+\r\n").endswith("status 137\r\n")
 
 
 def test_reading_in_the_background_stops_both_until_fg(run: Npudoctor, shell: Shell) -> None:
-    """`until` fails when the job is not stopped, does not get the word, or ends with another status."""
+    """`until` fails when the job is not stopped, or does not get the word."""
     shell.type(line(run, "bash", "-c", "read word; echo got $word") + " &\n")
     shell.until("READY> ")
     # A busy machine: the shell tells of a stopped job when it asks for the next line.
@@ -147,21 +147,20 @@ def test_reading_in_the_background_stops_both_until_fg(run: Npudoctor, shell: Sh
     shell.type("typed\n")
     shell.until("got typed\r\n")
     shell.type("echo status $?\n")
-    shell.until("status 0\r\n")
+    assert shell.until(r"status \d+\r\n").endswith("status 0\r\n")
 
 
 def test_the_job_has_the_terminal(run: Npudoctor, shell: Shell) -> None:
-    """`until` fails when the job sees no terminal, is not in its foreground, or gets no word."""
     code = "import os; print([os.isatty(n) for n in (0, 1, 2)], os.tcgetpgrp(0) == os.getpgrp())"
     code += "; print(input()[::-1])"
     shell.type(line(run, sys.executable, "-c", code) + "\n")
-    shell.until(r"\[True, True, True\] True\r\n")
+    assert shell.until(r"\[\w+, .*\r\n").endswith("[True, True, True] True\r\n")
     shell.type("abc\n")
     shell.until("cba\r\n")
 
 
 def test_a_shell_as_the_job_controls_its_own_jobs(run: Npudoctor, shell: Shell) -> None:
-    """`until` fails when Ctrl-Z stops more than the inner job, or the shell's status is lost."""
+    """`until` fails when Ctrl-Z stops more than the inner job."""
     shell.type("PS1='INNER> ' " + line(run, "bash", "--norc", "--noprofile", "-i") + "; echo status $?\n")
     shell.until("INNER> $")
     shell.type("sleep 300\n")
@@ -169,7 +168,7 @@ def test_a_shell_as_the_job_controls_its_own_jobs(run: Npudoctor, shell: Shell) 
     shell.type("\x1a")
     shell.until("Stopped")
     shell.type("kill -KILL %1; sleep 0.2; exit 9\n")
-    shell.until("status 9\r\n")
+    assert shell.until(r"status \d+\r\n").endswith("status 9\r\n")
 
 
 def _states(run: Npudoctor) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from npudoctor.cli.companions.grammar import known_words
-from npudoctor.cli.suggestions import near_names
+from npudoctor.core.suggestions import near_names
 from npudoctor.rehearsal.faults import FAULTS
 
 from .command import Npudoctor

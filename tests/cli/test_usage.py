@@ -146,3 +146,14 @@ def test_a_language_that_is_none_is_refused_in_the_callers_own(npudoctor: Npudoc
         own, english = npudoctor(*words, NPUDOCTOR_LANG="zh"), npudoctor(*words)
         assert (own.status, english.status) == (64, 64)
         assert "is not one of" in english.err and "is not one of" not in own.err
+
+
+@pytest.mark.parametrize(
+    ("command", "argument"),
+    [("check", "[ID|GROUP|TAG|CODE]..."), ("show", "ID|CODE"), ("run", "[--] COMMAND..."), ("undo", "[RUN]")],
+)
+def test_help_shows_arguments_as_they_are_declared(npudoctor: Npudoctor, command: str, argument: str) -> None:
+    """With every version of typer: 0.29 wrote `[[RUN]]` and `[RUN] <str>`."""
+    shown = npudoctor(command, "--help").out
+    assert f"Usage: npudoctor {command} [OPTIONS] {argument}\n" in shown
+    assert f"\nArguments:\n  {argument}  " in shown

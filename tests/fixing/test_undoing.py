@@ -13,7 +13,7 @@ import pytest
 from tests.support.desk import Desk
 
 from npudoctor.core.model import Finding, Fix, Risk
-from npudoctor.fixing import engine, report
+from npudoctor.fixing import carry_out, report
 from npudoctor.fixing.history import FixRun, runs_of
 from npudoctor.fixing.journal import Journal
 from npudoctor.fixing.outcome import ActionStatus, Observer, Outcome
@@ -38,10 +38,10 @@ class Bench(Desk):
         context = UndoContext(self.host, lambda item: True, at)
 
         def work(journal: Journal) -> FixReport:
-            ended = [engine.apply_item(one, n, context, journal) for n, one in enumerate(done)]
+            ended = [carry_out.apply_item(one, n, context, journal) for n, one in enumerate(done)]
             return report.fix_report(ended, journal.run, changed=True)
 
-        return engine.apply_with_journal(done, context, work, lambda done: pytest.fail("idle"))
+        return carry_out.apply_with_journal(done, context, work, lambda done: pytest.fail("idle"))
 
     @staticmethod
     def item(code: str, steps: Sequence[KnownStep]) -> Item:

@@ -23,7 +23,8 @@ from npudoctor.checks.leftovers.shared_memory import shared_memory
 from npudoctor.checks.leftovers.temp_files import temp_files
 from npudoctor.core.marks import FileMark
 from npudoctor.fixing.actions.apply import apply_step
-from npudoctor.fixing.engine import FixContext, apply_item
+from npudoctor.fixing.carry_out import apply_item
+from npudoctor.fixing.engine import FixContext
 from npudoctor.fixing.journal import Journal
 from npudoctor.fixing.outcome import ActionStatus, Observer, Outcome
 from npudoctor.fixing.plan import Item, ItemResult

@@ -26,7 +26,9 @@ def documents(path: Path) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.stem)
 def test_manifests_are_valid(path: Path, version: str) -> None:
     validator = pytest.importorskip("kubernetes_validate")
-    for document in documents(path):
+    manifests = documents(path)
+    assert manifests
+    for document in manifests:
         validator.validate(document, version, strict=True)
 
 

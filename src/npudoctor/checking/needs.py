@@ -23,6 +23,7 @@ _METADATA = (".dist-info", ".egg-info", ".egg-link", ".egg")
 
 
 def _cann(host: Host) -> bool:
+    """In the table of things below, as those that follow."""
     if npu_expected(host):
         return True
     if host.options.root is None and any(host.variables.get(name) for name in ENDINGS):
@@ -31,11 +32,13 @@ def _cann(host: Host) -> bool:
 
 
 def _driver(host: Host) -> bool:
-    files = host.files
-    return any(files.lstat(path) for path in ("/etc/ascend_install.info", ASCEND, "/dev/davinci_manager"))
+    """Traces of a driver; in the table of things."""
+    places = ("/etc/ascend_install.info", ASCEND, "/dev/davinci_manager")
+    return any(host.files.lstat(path) for path in places)
 
 
 def _framework(host: Host) -> bool:
+    """Whether one is installed for this interpreter; in the table of things."""
     folders = [folder for folder in host.interpreter.layout().search_path if folder.startswith("/")]
     if any(name in FRAMEWORKS for folder in folders for name in host.files.names(folder)):
         return True

@@ -111,6 +111,7 @@ def _is_name(text: str) -> bool:
 
 
 def _path(raw: Any, in_file: bool) -> str:
+    """A path; in a file it begins at "/". In the table of keys."""
     if not isinstance(raw, str) or not raw or "\0" in raw:
         raise UsageError(_("{value!r} is not a path", value=raw))
     if in_file and not raw.startswith("/"):
@@ -119,7 +120,7 @@ def _path(raw: Any, in_file: bool) -> str:
 
 
 def _language(raw: Any, in_file: bool) -> str:
-    # NPUDOCTOR_LANG may look like LANG: zh_CN.UTF-8
+    """en or zh; NPUDOCTOR_LANG may look like LANG: zh_CN.UTF-8. In the table of keys."""
     short = raw[:2].lower() if isinstance(raw, str) and raw[2:3] in ("", "_", "-", ".") else raw
     return _one_of(("en", "zh"), short if short in ("en", "zh") else raw, in_file)
 
@@ -226,12 +227,12 @@ def flag_value(key: str, value: object) -> Any:
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """What may have been meant, as the end of a sentence; empty when nothing comes near."""
-    from npudoctor.cli.suggestions import near_names  # for errors only
+    from npudoctor.core.suggestions import near_names  # for errors only
 
     # Dashes are left out, or every short option would look like every other.
     names = {candidate.lstrip("-").casefold(): candidate for candidate in sorted(known)}
     near = near_names(name.lstrip("-").casefold()[:LONGEST_NAME], list(names))
-    return _("; did you mean {name}?", name=_(", ").join(names[one] for one in near)) if near else ""
+    return _("; did you mean {name}?", name=_(", ").join(names[word] for word in near)) if near else ""
 
 
 def not_one_of(value: object, choices: Sequence[str]) -> str:

@@ -289,8 +289,8 @@ def _newest(request: ExplainRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def verify_diagnosis(answer: Explanation, session: Session) -> Explanation:
     """The same, with what the checks of the best diagnosis say now; of several codes, for each."""
     if answer.answers:
-        answers = tuple(verify_diagnosis(one, session) for one in answer.answers)
-        best = next(one for one in answers if one.diagnoses[0] is answer.diagnoses[0])
+        answers = tuple(verify_diagnosis(part, session) for part in answer.answers)
+        best = next(part for part in answers if part.diagnoses[0] is answer.diagnoses[0])
         return replace(answer, answers=answers, proofs=best.proofs)
     from npudoctor.core.model import Status
     from npudoctor.runner import runner

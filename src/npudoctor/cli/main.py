@@ -7,7 +7,7 @@ import errno
 import gc
 import os
 from collections.abc import Sequence
-from typing import Callable, Optional
+from typing import Callable
 
 from npudoctor.cli.arguments.table import read_line
 from npudoctor.cli.caller import Caller, call, exit_now
@@ -34,9 +34,12 @@ def run(argv: list[str]) -> int:
     return status
 
 
-def _asked_language(argv: list[str]) -> Optional[str]:
-    """The value of --lang. Looked for before typer is asked, as its help is translated when it is built."""
-    value = None
+def _invoke(argv: list[str]) -> int:
+    signals.install_handlers()
+    # One without a name ("=x") nobody can ask for, and Python can hand it to no program.
+    variables = {name: value for name, value in os.environ.items() if name}
+    # The value of --lang is looked for before typer is asked, as its help is translated when it is built.
+    value = ""
     for word, following in zip(argv, [*argv[1:], ""]):
         if word == "--":
             break
@@ -44,15 +47,8 @@ def _asked_language(argv: list[str]) -> Optional[str]:
             value = following
         elif word.startswith("--lang="):
             value = word.partition("=")[2]
-    known = value is not None and value[:2].lower() in messages.LANGUAGES  # else refused in the caller's own
-    return messages.language_of({"NPUDOCTOR_LANG": value}) if value and known else None
-
-
-def _invoke(argv: list[str]) -> int:
-    signals.install_handlers()
-    # One without a name ("=x") nobody can ask for, and Python can hand it to no program.
-    variables = {name: value for name, value in os.environ.items() if name}
-    caller = Caller(variables, _asked_language(argv))
+    known = value[:2].lower() in messages.LANGUAGES  # else refused in the caller's own
+    caller = Caller(variables, messages.language_of({"NPUDOCTOR_LANG": value}) if known else None)
     language = caller.language or messages.language_of(caller.variables)
     messages.activate(language)
     line = read_line(argv)

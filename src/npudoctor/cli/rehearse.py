@@ -19,7 +19,7 @@ LACKING = 2
 def rehearse(
     caller: Caller,
     name: Annotated[
-        o.Text, o.argument("FAULT", _("What is to be wrong: a name of --list, or a code."))
+        o.Text, o.argument("[FAULT]", _("What is to be wrong: a name of --list, or a code."))
     ] = None,
     options: Annotated[
         o.Texts, o.argument("[-- OPTIONS OF check]...", _("For the reports of both checks."))

@@ -73,7 +73,7 @@ class Session:
         )
 
     def _explain(self, rows: Sequence[Result]) -> Sequence[Result]:
-        """What deep checks saw, as `explain` understands it, which is loaded only then."""
+        """What deep checks saw, as `explain` understands it; apart, as the runner asks it only then."""
         from npudoctor.explain.findings import explained
 
         codes = {check.id: tuple(check.codes) for check in self.loaded.checks}

@@ -62,12 +62,12 @@ def accepts(requirement: str, number: str) -> Optional[bool]:
     return all(_holds(match[1] or "==", numbers(digits[0]), numbers(match[2])) for match in clauses if match)
 
 
-def _holds(operator: str, mine: tuple[int, ...], bound: tuple[int, ...]) -> bool:
-    mine = mine[: len(bound)]
+def _holds(operator: str, version: tuple[int, ...], bound: tuple[int, ...]) -> bool:
+    version = version[: len(bound)]
     return {
-        ">=": mine >= bound,
-        "<=": mine <= bound,
-        "==": mine == bound,
-        ">": mine > bound,
-        "<": mine < bound,
+        ">=": version >= bound,
+        "<=": version <= bound,
+        "==": version == bound,
+        ">": version > bound,
+        "<": version < bound,
     }[operator]

@@ -59,19 +59,19 @@ def start(work: Callable[[int], object]) -> Started:
     OSError where no process can be made. Whoever reads closes his end, and calls `end`.
     """
     reading, writing = os.pipe()
+
+    def answer() -> None:
+        os.close(reading)  # so that a child whose parent was killed meets a broken pipe, and not a full one
+        work(writing)
+
     try:
-        pid = fork(lambda: _answer(work, reading, writing))
+        pid = fork(answer)
     except OSError:
         os.close(reading)
         os.close(writing)
         raise
     os.close(writing)
     return Started(pid, reading)
-
-
-def _answer(work: Callable[[int], object], reading: int, writing: int) -> None:
-    os.close(reading)  # so that a child whose parent was killed meets a broken pipe, and not a full one
-    work(writing)
 
 
 def heed() -> None:

@@ -31,24 +31,20 @@ def load(module: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
+        import shlex
+
+        from npudoctor.core.redact.redact import redact
+
         package = module.partition(".")[0]
-        missing = isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == package
-        raise MissingExtra(_line(package, "" if missing else str(error))) from error
-
-
-def _line(package: str, why: str) -> str:
-    import shlex
-
-    from npudoctor.core.redact.redact import redact
-
-    extra, name = EXTRAS[package], _NAMES.get(package, package)
-    if why:
-        text = _("{package} cannot be imported ({why}); install it again: {command}")
-        flag = "--force-reinstall "
-    else:
-        text = _("this needs {package}, which is not installed; install it: {command}")
-        flag = ""
-    command = f"{shlex.quote(sys.executable or 'python3')} -m pip install {flag}'npudoctor[{extra}]'"
-    line = text.format(package=name, why=redact(why), command=command)
-    # The one file that is carried to nodes has what fleet needs.
-    return line + _("; npudoctor.pyz carries it") if extra == "fleet" else line
+        extra, name = EXTRAS[package], _NAMES.get(package, package)
+        if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == package:
+            text = _("this needs {package}, which is not installed; install it: {command}")
+            flag = ""
+        else:
+            text = _("{package} cannot be imported ({why}); install it again: {command}")
+            flag = "--force-reinstall "
+        command = f"{shlex.quote(sys.executable or 'python3')} -m pip install {flag}'npudoctor[{extra}]'"
+        line = text.format(package=name, why=redact(str(error)), command=command)
+        # The one file that is carried to nodes has what fleet needs.
+        carried = _("; npudoctor.pyz carries it") if extra == "fleet" else ""
+        raise MissingExtra(line + carried) from error

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 from npudoctor.core.messages import _
 
@@ -75,21 +75,31 @@ def toml_of(text: str, most: int = TOML_LARGEST) -> dict[str, Any]:
         import tomli as tomllib
     if len(text) > most:
         raise TooMuch(_("it is larger than {most} bytes", most=most))
-    if any(_is_deep_name(line) for line in text.split("\n") if line.count(".") > DEEPEST):
-        raise TooMuch(_("it is nested too deeply"))
+    for line in text.split("\n"):
+        if line.count(".") <= DEEPEST:
+            continue
+        # It may have a name of many parts: the parser copies all of them for each.
+        for mark in "={[#,":
+            line = line.replace(mark, " ")
+        words = " ".join(line.split()).replace(" .", ".").replace(". ", ".").split(" ")
+        if any(word.count(".") > DEEPEST for word in words):
+            raise TooMuch(_("it is nested too deeply"))
     try:
-        document: dict[str, Any] = _flat_enough(tomllib.loads(text))
+        document: dict[str, Any] = tomllib.loads(text)
     except RecursionError:
         raise TooMuch(_("it is nested too deeply")) from None
-    return document
-
-
-def _is_deep_name(line: str) -> bool:
-    """Whether a line of TOML may have a name of many parts: its parser copies all of them for each."""
-    for mark in "={[#,":
-        line = line.replace(mark, " ")
-    words = " ".join(line.split()).replace(" .", ".").replace(". ", ".").split(" ")
-    return any(word.count(".") > DEEPEST for word in words)
+    level: list[Any] = [document]  # by level: nothing calls itself
+    for _depth in range(DEEPEST):
+        level = [
+            part
+            for container in level
+            if (kind := type(container)) is dict or kind is list
+            for part in (container.values() if kind is dict else container)
+            if type(part) is dict or type(part) is list
+        ]
+        if not level:
+            return document
+    raise TooMuch(_("it is nested too deeply"))
 
 
 def yaml_of(text: str) -> Any:
@@ -136,23 +146,8 @@ def _expect_flat(marks: bytes) -> None:
     raise TooMuch(_("it is nested too deeply"))
 
 
-def _flat_enough(document: Any) -> Any:
-    """The document, if no part of it lies deeper than DEEPEST; level by level: nothing calls itself."""
-    level: Optional[list[Any]] = [document]
-    for _depth in range(DEEPEST):
-        level = [
-            part
-            for container in level or ()
-            if (kind := type(container)) is dict or kind is list
-            for part in (container.values() if kind is dict else container)
-            if type(part) is dict or type(part) is list
-        ]
-        if not level:
-            return document
-    raise TooMuch(_("it is nested too deeply"))
-
-
 def _integer(digits: str) -> int:
+    """A hook of the parser: older Pythons take minutes to read a number of a million digits."""
     if len(digits) > LONGEST_NUMBER:
         raise TooMuch(_("it has a number of {count} digits", count=len(digits)))
     return int(digits)

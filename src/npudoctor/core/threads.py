@@ -65,6 +65,7 @@ def share_work(work: Callable[[], None], most: int) -> None:
 
 
 def _finally(work: Callable[[], None], done: threading.Event) -> None:
+    """Apart, as each thread has an event of its own."""
     try:
         work()
     finally:

@@ -89,13 +89,10 @@ class Walk:
         if euid:
             refused = foreign and shared and sticky
         else:
-            refused = foreign or folder.st_uid != 0 or (_others_write(folder) and not sticky)
+            others_write = folder.st_mode & 0o002 or (folder.st_mode & 0o020 and folder.st_gid != 0)
+            refused = foreign or folder.st_uid != 0 or bool(others_write and not sticky)
         if refused:
             raise Refused(_("{path} goes through a symbolic link that another user controls", path=path))
-
-
-def _others_write(folder: os.stat_result) -> bool:
-    return bool(folder.st_mode & 0o002 or (folder.st_mode & 0o020 and folder.st_gid != 0))
 
 
 @contextmanager

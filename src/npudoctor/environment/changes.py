@@ -47,17 +47,13 @@ def required_changes(host: Host) -> EnvironmentChanges:
     before, after = host.variables, rounds.variables
     names = filter(NAME.match, sorted({*before, *after}))
     changes = {name: after.get(name) for name in names if before.get(name) != after.get(name)}
-    _refuse_endless(changes)
-    whole = dict(sorted({**rounds.cann_variables(), **changes}.items()))
-    return EnvironmentChanges(changes, (*_which_was_chosen(host, installs), *rounds.notes), whole)
-
-
-def _refuse_endless(changes: Mapping[str, Optional[str]]) -> None:
-    """With a longer variable a shell could start no program any more."""
+    # With a longer variable a shell could start no program any more.
     most = PAGES * os.sysconf("SC_PAGE_SIZE")
     for name, value in changes.items():
         if value is not None and len(os.fsencode(f"{name}={value}")) >= most:
             raise CannotTell(_("{name} would be too long: no program could be started with it", name=name))
+    whole = dict(sorted({**rounds.cann_variables(), **changes}.items()))
+    return EnvironmentChanges(changes, (*_which_was_chosen(host, installs), *rounds.notes), whole)
 
 
 def _without_cann(host: Host) -> EnvironmentChanges:

@@ -110,18 +110,17 @@ class Rounds:
             finding.code in variable_checks.UNSOURCED or finding.message in self._useless or finding.caused_by
         )
         changes = None if passed else variable_checks.changes_of(finding)
-        if changes is None or touched & changes.keys() or self._leads_away(changes):
+        if changes is None or touched & changes.keys():
             return variables
+        # A remedy that names another CANN than the one in use leads away: half of each is no CANN.
+        in_use = (None, self._owners.active.real)
+        for name, value in changes.items():
+            if name in NAMING and value and self._owners.root_of(name, value) not in in_use:
+                return variables
         touched |= changes.keys()
         self._applied[finding.message] = AppliedRemedy.of(finding, changes, variables)
         merged = {**variables, **changes}
         return {name: str(value) for name, value in merged.items() if value is not None}
-
-    def _leads_away(self, changes: Mapping[str, Optional[str]]) -> bool:
-        """Whether a remedy names another CANN than the one in use: half of each is no CANN."""
-        named = ((name, value) for name, value in changes.items() if name in NAMING and value)
-        return any(self._owners.root_of(name, value) not in (None, self._owners.active.real)
-                   for name, value in named)  # fmt: skip
 
 
 def _remaining_notes(report: Report) -> Iterator[str]:
@@ -136,7 +135,8 @@ def _remaining_notes(report: Report) -> Iterator[str]:
 
 
 def _environment_checks() -> LoadedChecks:
-    """The built-in checks that are asked; those of a site or a plug-in do not speak of variables to us."""
+    """The built-in checks that are asked; those of a site or a plug-in do not speak of variables to us.
+    Apart, as tests ask the same ones."""
     from npudoctor.checking.index import load_index
 
     ids = (*variable_checks.CHECKS, *variable_checks.CAUSES)

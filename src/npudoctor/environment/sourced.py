@@ -85,6 +85,7 @@ def diff_of_script(host: Host, script: str, *words: str) -> Optional[Environment
 
 
 def _clean(host: Host) -> dict[str, str]:
+    """The variables with which scripts are run; apart, as tests start from the same."""
     lists = {name: MARK for name in LISTS if name != "PATH"}
     # Scripts start programs by their names: as with the scripts, only what nobody else could have put there.
     folders = [folder for folder in FOLDERS if is_trusted(host, folder)]

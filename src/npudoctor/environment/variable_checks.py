@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Optional
 
-from npudoctor.core.model import Finding, Report, Severity, Status, Step
+from npudoctor.core.model import Finding, Report, Severity, Status
 from npudoctor.fixing.shell_variables import CHECKS as CHECKS
 from npudoctor.fixing.shell_variables import LEFT, answered_by_env
 from npudoctor.fixing.steps.commands import Command, Export
@@ -84,19 +84,13 @@ def changes_of(finding: Finding) -> Optional[dict[str, Optional[str]]]:
         return None
     changes: dict[str, Optional[str]] = {}
     for step in finding.fix.steps:
-        change = _change(step)
-        if change is None:
+        if isinstance(step, Export):
+            changes[step.name] = step.value
+        elif isinstance(step, Command) and step.argv[:1] == ("unset",):
+            changes.update(dict.fromkeys(step.argv[1:]))
+        else:
             return None
-        changes.update(change)
     return changes
-
-
-def _change(step: Step) -> Optional[Mapping[str, Optional[str]]]:
-    if isinstance(step, Export):
-        return {step.name: step.value}
-    if isinstance(step, Command) and step.argv[:1] == ("unset",):
-        return dict.fromkeys(step.argv[1:])
-    return None
 
 
 def atb_script(findings: Sequence[Finding]) -> tuple[str, ...]:

@@ -114,6 +114,7 @@ def _family(ipv6: bool, read: Callable[[Packet], Value]) -> Callable[[Packet], V
 
 
 def _nowhere(packet: Packet) -> Value:
+    """What a Field of a protocol that no packet of ours has reads."""
     raise NoSuchField
 
 
@@ -123,7 +124,7 @@ def unknown(packet: Packet) -> Value:
 
 
 def _host_only(packet: Packet) -> Value:
-    """Which kind of packet the link layer saw; one that looks for a neighbour may be a multicast."""
+    """Of META: which kind of packet the link layer saw; one that looks for a neighbour may be a multicast."""
     return ZERO if packet.protocol == TCP and packet.iif != "" else None
 
 

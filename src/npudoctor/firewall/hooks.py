@@ -81,7 +81,9 @@ class Firewall:
             return PortVerdict("blocked", _unique((*entering, *leaving)), entering, leaving)
         fates = trip.fates
         if any(fate.droppers for fate in fates):
-            return PortVerdict("unknown", _doubts(fates), by_port=any(fate.by_port for fate in fates))
+            # Where it is decided by what we do not know.
+            doubts = [place for fate in fates if fate.droppers for place in fate.doubts or fate.droppers]
+            return PortVerdict("unknown", _unique(doubts), by_port=any(fate.by_port for fate in fates))
         return PortVerdict("open")
 
     def send(
@@ -99,7 +101,13 @@ class Firewall:
                     name != "ingress" and priority > CONNTRACK
                 )
                 packet = replace(packet, states=_states(packet, real) if seen else frozenset({"invalid"}))
-                passed, more = _together(list(chains), packet, _nat_counts(packet))
+                # Only the first packet of a tracked connection meets the rules of nat.
+                nat_counts = (
+                    packet.original
+                    and packet.untracked is not True
+                    and bool(packet.states & {"new", "invalid"})
+                )
+                passed, more = _together(list(chains), packet, nat_counts)
                 fates += more
                 dropped += (
                     _unique(place for fate in more for place in fate.droppers) if passed is None else ()
@@ -109,14 +117,22 @@ class Firewall:
 
     def _hooks(self, name: str, packet: Packet, bridged: bool) -> Iterator[Hook]:
         for table, walk in self._walks:
-            if not _concerns(table, packet, bridged):
+            if table.family in ("bridge", "arp"):
+                concerned = bridged if table.family == "bridge" else not packet.ipv6
+            else:
+                concerned = table.family in ("netdev", "inet", "ip6" if packet.ipv6 else "ip")
+            if not concerned:
                 continue
             for chain in table.chains.values():
-                if chain.base is not None and chain.base.hook == name:
-                    sure = table.sure and table.family not in _OTHER_LAYERS and _on_the_way(chain, packet)
-                    yield Hook(
-                        walk if sure else _Perhaps(table, self._late), table, chain, chain.base.priority
-                    )
+                base = chain.base
+                if base is None or base.hook != name:
+                    continue
+                # A chain of a device may not see the packet; others always do.
+                sees = base.hook not in ("ingress", "egress") or (
+                    base.device is not None and base.device in (packet.iif or packet.oif or "",)
+                )
+                sure = table.sure and table.family not in _OTHER_LAYERS and sees
+                yield Hook(walk if sure else _Perhaps(table, self._late), table, chain, base.priority)
 
 
 class _Trip:
@@ -166,26 +182,6 @@ class _Perhaps(TableWalk):
         fate = super().base(chain, packet)
         doubts = fate.doubts or fate.droppers
         return replace(fate, accepted=merge((fate.accepted, packet)), doubts=doubts)
-
-
-def _concerns(table: Table, packet: Packet, bridged: bool) -> bool:
-    if table.family in ("netdev", "inet"):
-        return True
-    if table.family in ("bridge", "arp"):
-        return bridged if table.family == "bridge" else not packet.ipv6
-    return table.family == ("ip6" if packet.ipv6 else "ip")
-
-
-def _on_the_way(chain: Chain, packet: Packet) -> bool:
-    """Whether a chain of a device sees the packet for sure; others always do."""
-    if chain.base is None or chain.base.hook not in ("ingress", "egress"):
-        return True
-    return chain.base.device is not None and chain.base.device in (packet.iif or packet.oif or "",)
-
-
-def _nat_counts(packet: Packet) -> bool:
-    """Only the first packet of a tracked connection meets the rules of nat."""
-    return packet.original and packet.untracked is not True and bool(packet.states & {"new", "invalid"})
 
 
 def _together(hooks: Sequence[Hook], packet: Packet, nat: bool) -> tuple[Optional[Packet], list[Fate]]:
@@ -242,9 +238,3 @@ def _neighbours(first: Packet) -> Iterator[tuple[Packet, tuple[str, ...]]]:
 
 def _unique(places: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(places))
-
-
-def _doubts(fates: Iterable[Fate]) -> tuple[str, ...]:
-    """Where it is decided by what we do not know."""
-    may = [fate for fate in fates if fate.droppers]
-    return tuple(dict.fromkeys(place for fate in may for place in fate.doubts or fate.droppers))

@@ -59,7 +59,11 @@ def any_senders(host: Host) -> list[Sender]:
         for address in interface.addresses
         if address.scope == "global" or not address.ipv6
     }
-    return [_caller(host, "", ipv6, _others(host, ipv6), None) for ipv6 in sorted(families)]
+    callers = []
+    for ipv6 in sorted(families):
+        others = subtract(subtract(everything(ipv6), _nobody(ipv6)), _own(host, ipv6, None))
+        callers.append(_caller(host, "", ipv6, others, None))
+    return callers
 
 
 def _caller(host: Host, name: str, ipv6: bool, source: Ranges, interface: Optional[Interface]) -> Sender:
@@ -86,10 +90,6 @@ def _own(host: Host, ipv6: bool, interface: Optional[Interface]) -> Ranges:
         for pair in of_address(address.text)
     )
     return ranges or subtract(everything(ipv6), _nobody(ipv6))
-
-
-def _others(host: Host, ipv6: bool) -> Ranges:
-    return subtract(subtract(everything(ipv6), _nobody(ipv6)), _own(host, ipv6, None))
 
 
 def _nobody(ipv6: bool) -> Ranges:

@@ -113,7 +113,12 @@ def _are_words(wanted: Wanted) -> bool:
 def _membership(key: MatchKey, listed: Elements, contrary: bool) -> Test:
     """Whether what the packet has there is one of the elements."""
     wanted = [key.wanted(element) for element in listed.values]
-    numbers = _together(wanted) if not key.joint and not key.fields[0].name else None
+    numbers: Optional[Ranges] = None
+    if not key.joint and not key.fields[0].name:
+        # All ranges as one, so that a field may lie in several of them.
+        parts = [element[0] for element in wanted if element[0] is not None]
+        if not any(isinstance(part, str) or _are_words(part) for part in parts):
+            numbers = join_ranges(pair for part in parts for pair in part)  # type: ignore[misc]
     unread = any(part is None for element in wanted for part in element) or not listed.sure
 
     def test(packet: Packet) -> Truth:
@@ -132,14 +137,6 @@ def _membership(key: MatchKey, listed: Elements, contrary: bool) -> Test:
         return negate(truth) if contrary else truth
 
     return test
-
-
-def _together(wanted: Sequence[tuple[Wanted, ...]]) -> Optional[Ranges]:
-    """All ranges as one, so that a field may lie in several of them."""
-    parts = [element[0] for element in wanted if element[0] is not None]
-    if any(isinstance(part, str) or _are_words(part) for part in parts):
-        return None
-    return join_ranges(pair for part in parts for pair in part)  # type: ignore[misc]
 
 
 def _any_bits(field: Field, right: Any, contrary: bool) -> Test:

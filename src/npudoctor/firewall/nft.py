@@ -134,17 +134,13 @@ def _is_xt(rule: Mapping[str, Any]) -> bool:
 
 
 def _rule(rule: Mapping[str, Any], sets: Sets) -> Rule:
-    expressions = rule.get("expr", ())
-    steps = tuple(step for statement in expressions for step in _read_steps(statement, sets))
-    return Rule(steps, f"handle {rule.get('handle')}")
-
-
-def _read_steps(statement: Any, sets: Sets) -> tuple[Step, ...]:
-    """One odd statement does not take the other rules with it."""
-    try:
-        return _steps(statement, sets)
-    except ODD:
-        return (Change(spoil), decide(UNKNOWN))
+    steps: list[Step] = []
+    for statement in rule.get("expr", ()):
+        try:
+            steps.extend(_steps(statement, sets))
+        except ODD:  # one odd statement does not take the other rules with it
+            steps += [Change(spoil), decide(UNKNOWN)]
+    return Rule(tuple(steps), f"handle {rule.get('handle')}")
 
 
 def _steps(statement: Any, sets: Sets) -> tuple[Step, ...]:

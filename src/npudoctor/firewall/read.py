@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Optional
 
 from npudoctor.core.errors import CannotTell
@@ -99,7 +99,11 @@ class _Reader:
             return None
         ipv6 = family == "ip6"
         if ipv6 not in self._lent:
-            self._lent[ipv6] = dict(_chains(self._saved("ip6tables" if ipv6 else "iptables", ipv6)))
+            self._lent[ipv6] = {
+                (saved.name, name): saved_chain.rules
+                for saved in self._saved("ip6tables" if ipv6 else "iptables", ipv6)
+                for name, saved_chain in saved.chains.items()
+            }
         rules = self._lent[ipv6].get((table, chain))
         if rules is None and not self.unlent:
             self.unlent.append(_("iptables-save does not print the chain {chain}", chain=chain))
@@ -138,12 +142,6 @@ class _Reader:
         if argv not in self._answers:
             self._answers[argv] = self._host.commands.run(argv, limit=LIMIT)
         return self._answers[argv]
-
-
-def _chains(tables: Sequence[Table]) -> Iterator[tuple[tuple[str, str], Sequence[Rule]]]:
-    for table in tables:
-        for name, chain in table.chains.items():
-            yield (table.name, name), chain.rules
 
 
 def _told_variant(version: str) -> str:

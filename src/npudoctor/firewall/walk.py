@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Callable, Optional
 
 from npudoctor.core.frozen import dataclass, replace
-from npudoctor.firewall.packet import Packet, Truth, merge, spoil
+from npudoctor.firewall.packet import Packet, merge, spoil
 from npudoctor.firewall.rules import (
     CONTINUE,
     ODD,
     UNKNOWN,
     Chain,
     Change,
-    Choose,
     Match,
     Rule,
     Table,
@@ -124,16 +123,25 @@ class _OneRule:
             if inside is None:
                 break
             if isinstance(step, Match):
-                truth = _truth(step, inside)
+                try:
+                    truth = step.test(inside)
+                except ODD:
+                    truth = None
                 self._note(step.ports, inside, truth is None)
                 if truth is not True:
                     self._on.append(inside)
                 doubtful = doubtful or truth is None
                 inside = None if truth is False else inside
             elif isinstance(step, Change):
-                inside = _changed(step, inside)
+                try:
+                    inside = step.apply(inside)
+                except ODD:
+                    inside = spoil(inside)
             else:
-                verdicts = _verdicts(step, inside)
+                try:
+                    verdicts = step.pick(inside)
+                except ODD:
+                    verdicts = (UNKNOWN,)
                 self._note(step.ports, inside, len(verdicts) > 1)
                 doubtful = doubtful or len(verdicts) > 1 or UNKNOWN in verdicts
                 for verdict in verdicts:
@@ -175,27 +183,6 @@ class _OneRule:
             self._on.append(fate.rest)
         else:  # the end of a chain that was gone to is the end of the one that sent there
             self.returned = merge((self.returned, fate.rest))
-
-
-def _truth(step: Match, packet: Packet) -> Truth:
-    try:
-        return step.test(packet)
-    except ODD:
-        return None
-
-
-def _verdicts(step: Choose, packet: Packet) -> Sequence[Optional[Verdict]]:
-    try:
-        return step.pick(packet)
-    except ODD:
-        return (UNKNOWN,)
-
-
-def _changed(step: Change, packet: Packet) -> Packet:
-    try:
-        return step.apply(packet)
-    except ODD:
-        return spoil(packet)
 
 
 def _some(places: Iterable[str]) -> tuple[str, ...]:

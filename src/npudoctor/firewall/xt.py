@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from typing import Optional
 
 from npudoctor.core.frozen import replace
 from npudoctor.firewall.nft import untrack
@@ -50,21 +49,18 @@ def parse_xt(text: str, ipv6: bool, tool: str = "iptables") -> list[Table]:
             name, chains = line[1:].strip(), {}
         elif line.startswith(":"):
             chain, policy, *_counters = line[1:].split()
-            chains[chain] = Chain(chain, (), _base(name, chain, policy))
+            base = None
+            if chain in _HOOKS and policy != "-":
+                kind = "nat" if name == "nat" else "filter"
+                priority = _NAT.get(chain, 0) if kind == "nat" else _PRIORITIES.get(name, 0)
+                base = Base(kind, _HOOKS[chain], priority, policy != "ACCEPT")
+            chains[chain] = Chain(chain, (), base)
         elif line.startswith(("-A ", "[")):
             chain, rule = _rule(line[line.index("-A ") :])
             chains[chain] = replace(chains[chain], rules=(*chains[chain].rules, rule))
         elif line.startswith("COMMIT"):
             tables.append(Table("ip6" if ipv6 else "ip", name, chains, tool=tool))
     return tables
-
-
-def _base(table: str, chain: str, policy: str) -> Optional[Base]:
-    if chain not in _HOOKS or policy == "-":
-        return None
-    kind = "nat" if table == "nat" else "filter"
-    priority = _NAT.get(chain, 0) if kind == "nat" else _PRIORITIES.get(table, 0)
-    return Base(kind, _HOOKS[chain], priority, policy != "ACCEPT")
 
 
 def _rule(line: str) -> tuple[str, Rule]:
@@ -81,7 +77,12 @@ def _rule(line: str) -> tuple[str, Rule]:
         if word in ("-j", "-g"):
             steps += _target(word, words[at + 1], words[at + 2 :])
             break
-        values = _values(words, at + 1, word in _TEXTS)
+        # What follows an option up to the next one; a text is one word, whatever is in it.
+        is_text = word in _TEXTS
+        end = at + 1 + is_text
+        while not is_text and end < len(words) and words[end] != "!" and not words[end].startswith("-"):
+            end += 1
+        values = words[at + 1 : end]
         at += 1 + len(values)
         if word == "-m":
             module = values[0]
@@ -90,14 +91,6 @@ def _rule(line: str) -> tuple[str, Rule]:
             steps.append(Match(option_test(module, word, values, contrary), _PORTS.get(word, "")))
         contrary = False
     return words[1], Rule(tuple(steps), line)
-
-
-def _values(words: Sequence[str], at: int, text: bool) -> list[str]:
-    """What follows an option up to the next one; a text is one word, whatever is in it."""
-    end = at + text
-    while not text and end < len(words) and words[end] != "!" and not words[end].startswith("-"):
-        end += 1
-    return list(words[at:end])
 
 
 def _target(how: str, target: str, options: Sequence[str]) -> list[Step]:

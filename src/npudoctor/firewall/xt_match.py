@@ -81,7 +81,12 @@ def _other(module: str, option: str, values: Sequence[str]) -> Optional[Test]:
         return lambda packet: packet.protocol == ICMPV6 and among(packet.flags, ((kind, kind),))
     if option in ("--ctstate", "--state"):
         states = values[0].lower().split(",")
-        return lambda packet: _state(packet, states)
+
+        def in_state(packet: Packet) -> Truth:
+            known = same_words(packet.states, states)
+            return known if known or packet.translated is False else None
+
+        return in_state
     if module == "addrtype":
         return _kind_of_address(option, values[0])
     if module == "iprange":
@@ -102,10 +107,21 @@ def _address(source: bool, wanted: Ranges) -> Test:
 def _ports(option: str, values: Sequence[str]) -> Optional[Test]:
     if option in ("--tcp-flags", "--syn"):
         masked, asked = ("FIN,SYN,RST,ACK", "SYN") if option == "--syn" else values[:2]
-        return lambda packet: _flags(packet, _bits(masked), _bits(asked))
+
+        def has_flags(packet: Packet) -> Truth:
+            mask, bits = _bits(masked), _bits(asked)
+            known = few(packet.flags) or []
+            truths = {flags & mask == bits for flags in known} if packet.protocol == TCP else {False}
+            return next(iter(truths)) if len(truths) == 1 else None
+
+        return has_flags
     if option not in ("--dport", "--sport", "--dports", "--sports", "--ports"):
         return None
-    wanted = join_ranges(_span(part) for part in values[0].split(","))
+    spans = []
+    for part in values[0].split(","):
+        low, colon, high = part.partition(":")
+        spans.append((int(low or 0), int(high or _LAST_PORT) if colon else int(low)))
+    wanted = join_ranges(spans)
 
     def test(packet: Packet) -> Truth:
         if packet.protocol != TCP:
@@ -119,26 +135,10 @@ def _ports(option: str, values: Sequence[str]) -> Optional[Test]:
     return test
 
 
-def _span(text: str) -> tuple[int, int]:
-    low, colon, high = text.partition(":")
-    return int(low or 0), int(high or _LAST_PORT) if colon else int(low)
-
-
 def _bits(text: str) -> int:
     if text in ("ALL", "NONE"):
         return 0x3F if text == "ALL" else 0
     return any_bit(TCP_FLAGS[name.lower()] for name in text.split(","))
-
-
-def _flags(packet: Packet, mask: int, wanted: int) -> Truth:
-    known = few(packet.flags) or []
-    truths = {flags & mask == wanted for flags in known} if packet.protocol == TCP else {False}
-    return next(iter(truths)) if len(truths) == 1 else None
-
-
-def _state(packet: Packet, states: Sequence[str]) -> Truth:
-    known = same_words(packet.states, states)
-    return known if known or packet.translated is False else None
 
 
 def _kind_of_address(option: str, kinds: str) -> Optional[Test]:

@@ -113,6 +113,10 @@ def _acts(rows: Sequence[Record]) -> Iterable[StepRecord]:
         if row.event != "before":
             continue
         after = following if following and following.event == "after" else None
+        changed: Optional[bool] = None
+        if after is not None:
+            said = after.data.get("changed")
+            changed = said if isinstance(said, bool) else after.data.get("status") == "applied"
         step: Optional[KnownStep] = None
         with suppress(KeyError, TypeError, ValueError):
             step = decode(row.step)
@@ -124,15 +128,8 @@ def _acts(rows: Sequence[Record]) -> Iterable[StepRecord]:
             kind=str(row.step.get("kind")),
             status=(_text(after, "status") or UNKNOWN) if after else UNKNOWN,
             reason=(_text(after, "reason") or "") if after else "",
-            changed=_changed(after),
+            changed=changed,
         )
-
-
-def _changed(after: Optional[Record]) -> Optional[bool]:
-    if after is None:
-        return None
-    changed = after.data.get("changed")
-    return changed if isinstance(changed, bool) else after.data.get("status") == "applied"
 
 
 def _with_undos(run: FixRun, undoing: Sequence[FixRun]) -> FixRun:

@@ -28,7 +28,10 @@ class Journal:
 
     def __init__(self, directory: str, boot_id: Optional[str], at: Observer = lambda name: None) -> None:
         self.directory = directory
-        self.run = _name(time.time_ns())
+        # It sorts by time: the second, then in hexadecimal its microsecond and three random digits.
+        second, rest = divmod(time.time_ns(), 10**9)
+        moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(second))
+        self.run = f"{moment}-{rest // 1000:05x}{secrets.token_hex(2)[:3]}"
         self._boot_id = boot_id
         self._at = at
         self._lock = -1
@@ -87,13 +90,6 @@ class Journal:
         except OSError as error:
             self._broken = NoJournal(_why(self.directory, error))
             raise self._broken from error
-
-
-def _name(now: int) -> str:
-    """A name that sorts by time: the second, then in hexadecimal its microsecond and three random digits."""
-    second, rest = divmod(now, 10**9)
-    moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(second))
-    return f"{moment}-{rest // 1000:05x}{secrets.token_hex(2)[:3]}"
 
 
 def own_folder(path: str, name: str, at: Observer) -> int:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Optional
+from typing import Callable, Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
-from npudoctor.core.model import ADVICE, UNANSWERED, Finding, Fix, Report, Risk, Severity, Step
-from npudoctor.fixing.outcome import ActionStatus, Outcome
+from npudoctor.core.model import ADVICE, Finding, Fix, Report, Risk, Severity, Step
+from npudoctor.fixing.outcome import ActionStatus, Observer, Outcome
 from npudoctor.fixing.permission import for_a_shell, of_variables, why_forbidden
 from npudoctor.fixing.shell_variables import env_helps
-from npudoctor.fixing.steps.steps import RemoveFiles, RemoveUnused, SignalProcess
+from npudoctor.fixing.steps.leftovers import RemoveFiles, RemoveUnused, SignalProcess
 from npudoctor.host import Host
 
 
@@ -109,6 +108,20 @@ def _parts(step: Step) -> tuple[tuple[object, ...], ...]:
     return ()
 
 
+Confirm = Callable[[Item], Optional[bool]]
+"""Asks a person about one item: True, False, or None without a terminal."""
+
+
+@dataclass(frozen=True)
+class FixContext:
+    """What a fix works with: `look` asks the selected checks on a fresh host, `host` makes one."""
+
+    look: Callable[[], Report]
+    host: Callable[[], Host]
+    confirm: Confirm
+    at: Observer = lambda name: None
+
+
 @dataclass(frozen=True)
 class ItemResult:
     """An item and how it ended."""
@@ -175,16 +188,3 @@ def _left_to_a_shell(finding: Finding, fix: Fix, host: Host) -> str:
             line='eval "$(npudoctor env)"',
         )
     return next(why for why in (why_forbidden(step, host) for step in fix.steps) if why)
-
-
-def unanswered_checks(report: Report) -> list[str]:
-    """The selected checks that gave no answer, each with its reason."""
-    silent = [row for row in report.results if row.status in UNANSWERED]
-    return [f"{row.check}: {row.reason}" if row.reason else row.check for row in silent]
-
-
-def anything_left(results: Sequence[ItemResult]) -> bool:
-    """Whether an item that could have been dealt with is still there."""
-    over = (ActionStatus.APPLIED, ActionStatus.ALREADY)
-    unfinished = (result for result in results if result.outcome.status not in over)
-    return any(result.item.decides and not result.item.unproven for result in unfinished)

@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Optional
 
-from npudoctor.core.frozen import dataclass
+from npudoctor.core.frozen import dataclass, replace
 from npudoctor.core.messages import _
+from npudoctor.core.model import UNANSWERED, Report
 from npudoctor.fixing.outcome import ActionStatus
-from npudoctor.fixing.plan import ItemResult, anything_left
+from npudoctor.fixing.plan import ItemResult
 
+REASONS = 3  # checks without an answer that the one line names
 UNPROVEN = 2  # the exit status: nothing is left that could be dealt with, but not all could be judged
 
 
@@ -31,7 +33,9 @@ def fix_report(
     results: Sequence[ItemResult], run: Optional[str], *, changed: bool, unproven: bool = False, msg: str = ""
 ) -> FixReport:
     """What became of all items, and the exit status that says it."""
-    exit_code = 1 if anything_left(results) else UNPROVEN if unproven else 0
+    over = (ActionStatus.APPLIED, ActionStatus.ALREADY)
+    unfinished = [result.item for result in results if result.outcome.status not in over]
+    left = any(item.decides and not item.unproven for item in unfinished)
     texts = {
         ActionStatus.PLANNED: _("{count} planned"),
         ActionStatus.APPLIED: _("{count} applied"),
@@ -44,11 +48,17 @@ def fix_report(
     parts = [texts[status].format(count=counts[status]) for status in ActionStatus if counts[status]]
     if any(map(by_hand, results)):
         parts.append(_("{count} by hand", count=sum(map(by_hand, results))))
+    bad = [
+        result
+        for result in results
+        if result.outcome.status is ActionStatus.FAILED
+        or (result.outcome.status is ActionStatus.REFUSED and result.item.decides)
+    ]
     return FixReport(
-        exit_code=exit_code,
+        exit_code=1 if left else UNPROVEN if unproven else 0,
         changed=changed,
         would_change=any(result.planned for result in results),
-        failed=unproven or any(map(_bad, results)),
+        failed=unproven or bool(bad),
         msg=msg or _(", ").join(parts) or _("nothing to do"),
         run=run,
         actions=tuple(results),
@@ -60,6 +70,21 @@ def by_hand(result: ItemResult) -> bool:
     return result.outcome.status is ActionStatus.REFUSED and result.item.by_hand
 
 
-def _bad(result: ItemResult) -> bool:
-    status = result.outcome.status
-    return status is ActionStatus.FAILED or (status is ActionStatus.REFUSED and result.item.decides)
+def answer_of(
+    results: Sequence[ItemResult], report: Report, run: Optional[str], *, changed: bool
+) -> FixReport:
+    """The same of a fix, which says too which of the selected checks gave no answer, and why."""
+    silent = [
+        f"{row.check}: {row.reason}" if row.reason else row.check
+        for row in report.results
+        if row.status in UNANSWERED
+    ]
+    unproven = bool(silent) or any(result.item.unproven for result in results)
+    answer = fix_report(results, run, changed=changed, unproven=unproven)
+    if not silent or (results and answer.exit_code != UNPROVEN):
+        return answer
+    reasons = _("; ").join(silent[:REASONS] + (["..."] if silent[REASONS:] else []))
+    text = _("found nothing to fix, but could not check everything: {reasons}")
+    if results:
+        text = _("{result}; could not check everything: {reasons}")
+    return replace(answer, msg=text.format(result=answer.msg, reasons=reasons))

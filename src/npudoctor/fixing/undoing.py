@@ -9,19 +9,13 @@ from typing import Callable, Optional
 from npudoctor.core.frozen import dataclass, replace
 from npudoctor.core.messages import _
 from npudoctor.core.model import Finding, Fix, Risk, Step
-from npudoctor.fixing.engine import (
-    ApplyContext,
-    Confirm,
-    apply_item,
-    apply_with_journal,
-    decide,
-    preview,
-)
+from npudoctor.fixing.carry_out import ApplyContext, apply_item, apply_with_journal
+from npudoctor.fixing.engine import decide, preview
 from npudoctor.fixing.history import UNKNOWN, FixRun, StepRecord, runs_of
 from npudoctor.fixing.journal import Journal
 from npudoctor.fixing.outcome import ActionStatus, Observer, Outcome
 from npudoctor.fixing.permission import why_forbidden
-from npudoctor.fixing.plan import FixRequest, Item, ItemResult
+from npudoctor.fixing.plan import Confirm, FixRequest, Item, ItemResult
 from npudoctor.fixing.report import FixReport, fix_report
 from npudoctor.fixing.steps.steps import Command
 from npudoctor.host import Host
@@ -59,24 +53,25 @@ def undo(
     items = items_of_run(run, context.host()) if run else []
     show(items)
     if run is None or not items:
-        return fix_report((), None, changed=False, msg=_nothing(run))
+        if run is None:
+            nothing = _("nothing to undo")
+        elif run.undone_by:
+            nothing = _("run {run} is already undone", run=run.name)
+        else:
+            nothing = _("run {run} changed nothing", run=run.name)
+        return fix_report((), None, changed=False, msg=nothing)
     if request.dry_run:
-        return fix_report([ItemResult(item, preview(item)) for item in items], None, changed=False)
-    decided = [ItemResult(item, decide(item, request, context.confirm)) for item in items]
+        decided = [ItemResult(item, preview(item)) for item in items]
+    else:
+        decided = [ItemResult(item, decide(item, request, context.confirm)) for item in items]
+    if request.dry_run or not any(result.planned for result in decided):
+        return fix_report(decided, None, changed=False)
     return apply_with_journal(
         decided,
         context,
         lambda journal: _apply(run, decided, context, journal),
         lambda done: fix_report(done, None, changed=False),
     )
-
-
-def _nothing(run: Optional[FixRun]) -> str:
-    if run is None:
-        return _("nothing to undo")
-    if run.undone_by:
-        return _("run {run} is already undone", run=run.name)
-    return _("run {run} changed nothing", run=run.name)
 
 
 def _apply(run: FixRun, decided: Sequence[ItemResult], context: ApplyContext, journal: Journal) -> FixReport:
@@ -89,19 +84,17 @@ def _apply(run: FixRun, decided: Sequence[ItemResult], context: ApplyContext, jo
             next((other for other in runs_of(host.records) if other.name == run.name), run), context.host()
         )
     )
-    still = [result if _steps([result.item]) <= there else _undone_since(result) for result in decided]
+    already = Outcome(ActionStatus.ALREADY, _("another run has already undone it"))
+    still = [
+        replace(result, outcome=already) if result.planned and not _steps([result.item]) <= there else result
+        for result in decided
+    ]
     done = [apply_item(result, number, context, journal) for number, result in enumerate(still)]
     return fix_report(done, journal.run, changed=any(result.outcome.changed for result in done))
 
 
 def _steps(items: Iterable[Item]) -> set[Step]:
     return {step for item in items if item.finding.fix for step in item.finding.fix.steps}
-
-
-def _undone_since(result: ItemResult) -> ItemResult:
-    if not result.planned:
-        return result
-    return replace(result, outcome=Outcome(ActionStatus.ALREADY, _("another run has already undone it")))
 
 
 def items_of_run(run: FixRun, host: Host) -> list[Item]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from ipaddress import ip_address
 from typing import Any, Optional
 
@@ -96,6 +97,7 @@ class Meeting(Gathering):
         return json.dumps(rows).encode() + b"\n"
 
     def _ended(self, answer: Answer) -> None:
+        """Called by the carrier when it is done with a node."""
         if answer.node not in self._failed:
             self._errors[answer.node] = answer.why
 
@@ -120,15 +122,11 @@ def _listening(document: Any, asked: frozenset[int]) -> Optional[_Listening]:
         for port, why in (held.items() if isinstance(held, dict) else ())
         if port.isdecimal() and int(port[:9]) in asked
     }
-    return _Listening(ports, reasons, str(document.get("greeting"))[:64], _address(document.get("address")))
-
-
-def _address(text: object) -> Optional[str]:
-    """An address as one; a name would be looked up by all other nodes."""
-    try:
-        return str(ip_address(text)) if isinstance(text, str) else None
-    except ValueError:
-        return None
+    address: Optional[str] = None
+    with suppress(ValueError):  # a name would be looked up by all other nodes
+        if isinstance(document.get("address"), str):
+            address = str(ip_address(document["address"]))
+    return _Listening(ports, reasons, str(document.get("greeting"))[:64], address)
 
 
 def _failures(document: Any, peers: dict[str, _Listening]) -> dict[str, tuple[frozenset[int], str]]:

@@ -261,17 +261,15 @@ class Merger:
                 messages.setdefault(key, set()).add(found[2])
                 fixes.setdefault(key, set()).add(found[4])
         order = sorted(nodes, key=lambda key: (-_SEVERITIES[key[1]], -len(nodes[key]), key))
-        return tuple(
-            _finding(key, first[key], nodes[key], len(messages[key]), len(fixes[key])) for key in order
-        )
-
-
-def _finding(
-    key: tuple[str, str], kept: tuple[Any, ...], nodes: list[str], variants: int, fixes: int
-) -> FleetFinding:
-    check, severity, message, action, fix = kept
-    told = fix and {"title": fix[0], "risk": fix[1], "needs_root": fix[2], "commands": list(fix[3])}
-    return FleetFinding(key[0], check, severity, message, action, told, tuple(nodes), variants, fixes)
+        findings = []
+        for key in order:
+            check, severity, message, action, fix = first[key]
+            shown = fix and {"title": fix[0], "risk": fix[1], "needs_root": fix[2], "commands": list(fix[3])}
+            variants = len(messages[key]), len(fixes[key])
+            findings.append(
+                FleetFinding(key[0], check, severity, message, action, shown, tuple(nodes[key]), *variants)
+            )
+        return tuple(findings)
 
 
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:

@@ -38,6 +38,7 @@ def fold(names: Iterable[str]) -> str:
 
 @lru_cache(maxsize=64)
 def _fold(names: frozenset[str]) -> str:
+    """Kept: the same names are told many times."""
     safe = [name for name in names if is_safe(name)]
     odd = sorted(names.difference(safe))
     folded = [str(_library().NodeSet.fromlist(safe))] if safe else []
@@ -76,16 +77,15 @@ def _count(text: str) -> int:
         last = brackets.end()
         if any(sign in between for sign in ",!&^ \n\t"):
             total, product = total + product, 1
-        product *= sum(map(_size, brackets[1].split(",")))
+        numbers = 0
+        for part in brackets[1].split(","):
+            match = _RANGE.fullmatch(part)
+            if match is None:
+                numbers += 1
+            else:
+                numbers += max(0, int(match[2]) - int(match[1])) // (int(match[3] or 1) or 1) + 1
+        product *= numbers
     return total + product + text.count(",")
-
-
-def _size(part: str) -> int:
-    """How many numbers a part of a range has."""
-    match = _RANGE.fullmatch(part)
-    if match is None:
-        return 1
-    return max(0, int(match[2]) - int(match[1])) // (int(match[3] or 1) or 1) + 1
 
 
 def require_library() -> None:

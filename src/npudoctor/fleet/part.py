@@ -63,7 +63,12 @@ class _Part:
         lines = await _standard_input()
         line = await lines.readline()
         if line:
-            others = [peer for peer in _peers(line) if peer.greeting != self._greeting]
+            # The asker chose the names, and checked what the nodes said.
+            peers = [
+                Peer(node, address, greeting, tuple(ports))
+                for node, address, greeting, ports in json_of(line)
+            ]
+            others = [peer for peer in peers if peer.greeting != self._greeting]
             _say({"failed": await self._connect_all(others)})
             await lines.read()  # until everybody has tried us
 
@@ -154,11 +159,6 @@ async def _talk(connection: socket.socket, address: tuple[str, int], expected: s
     except OSError as error:
         return os.strerror(error.errno or 0)
     return None if greeting.strip() == expected.encode() else "another machine answers"
-
-
-def _peers(line: bytes) -> list[Peer]:
-    """What the asker told: it chose the names, and checked what the nodes said."""
-    return [Peer(node, address, greeting, tuple(ports)) for node, address, greeting, ports in json_of(line)]
 
 
 async def _standard_input() -> asyncio.StreamReader:

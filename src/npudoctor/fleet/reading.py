@@ -172,20 +172,19 @@ def read_stream(stream: Iterable[bytes], source: str) -> Iterator[Item]:
         held += len(body)
         if text.size > LONGEST:
             yield from texts.pop(prefix).abandoned(source)
-        elif _may_end(body) and text.is_due():
+        elif (
+            body.startswith("}") or (body.startswith("{") and body.rstrip().endswith("}"))
+        ) and text.is_due():
             yield from _complete(texts, prefix, source)
         if held > HELD:  # of more nodes at once than there are
-            yield from _drop_largest(texts, source)
+            if texts:
+                largest = max(texts, key=lambda prefix: texts[prefix].size)
+                yield from texts.pop(largest).abandoned(source)
             held = sum(text.size for text in texts.values())
     for prefix in list(texts):
         yield from _complete(texts, prefix, source)
     for text in texts.values():
         yield from text.abandoned(source)
-
-
-def _drop_largest(texts: dict[str, _Text], source: str) -> Iterator[Item]:
-    if texts:
-        yield from texts.pop(max(texts, key=lambda prefix: texts[prefix].size)).abandoned(source)
 
 
 def _complete(texts: dict[str, _Text], prefix: str, source: str) -> Iterator[Item]:
@@ -199,10 +198,6 @@ def _complete(texts: dict[str, _Text], prefix: str, source: str) -> Iterator[Ite
         if rest:
             texts[prefix] = _Text(text.name)
             texts[prefix].add(rest)
-
-
-def _may_end(line: str) -> bool:
-    return line.startswith("}") or (line.startswith("{") and line.rstrip().endswith("}"))
 
 
 def _lines(stream: Iterable[bytes]) -> Iterator[str]:
@@ -319,8 +314,10 @@ def _in_table(document: dict[str, Any], source: str, name: Optional[str], depth:
     if schema == REPORT:
         yield Found(document, source)
     elif isinstance(schema, str) and schema.startswith("npudoctor."):
+        host = document.get("host")
+        host_name = host.get("name") if isinstance(host, dict) else None
         yield Unreadable(
-            _host_name(document) or name,
+            host_name if isinstance(host_name, str) and host_name else name,
             source,
             _("schema {schema} is not {known}", schema=schema[:80], known=REPORT),
         )
@@ -365,9 +362,3 @@ def _in_fleet(document: dict[str, Any], source: str, depth: int) -> Iterator[Ite
             yield Unreadable(node, where, error[:500], part.get("unreachable") is True)
         else:
             yield from _in_table(part, source, node, depth + 1)
-
-
-def _host_name(document: dict[str, Any]) -> Optional[str]:
-    host = document.get("host")
-    name = host.get("name") if isinstance(host, dict) else None
-    return name if isinstance(name, str) and name else None

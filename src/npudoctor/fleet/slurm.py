@@ -119,6 +119,7 @@ class _Srun(ExecClient):  # type: ignore[misc]
     """The srun of one node. It is never killed while it can end its step: what it started would stay."""
 
     def _build_cmd(self) -> tuple[list[str], None]:
+        """Called by ClusterShell."""
         return [word.replace(_NODE, self.key) for word in self.command], None
 
     def _close(self, abort: bool, timeout: bool) -> None:

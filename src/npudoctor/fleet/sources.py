@@ -56,15 +56,11 @@ def _words(text: str) -> Iterable[str]:
     lines = [line.strip() for line in text.splitlines()]
     if any(_SECTION.fullmatch(line) for line in lines):
         return _of_ini(lines)
-    return _of_yaml(text) if _YAML.match(text) else _of_lines(lines)
-
-
-def _of_lines(lines: Iterable[str]) -> Iterator[str]:
-    """A hostfile of mpirun, Horovod or DeepSpeed, or what `srun --nodelist` takes: a node or a set a line."""
-    for line in lines:
-        words = line.partition("#")[0].split()
-        if words:
-            yield _SLOTS.sub("", words[0])
+    if _YAML.match(text):
+        return _of_yaml(text)
+    # A hostfile of mpirun, Horovod or DeepSpeed, or what `srun --nodelist` takes: a node or a set a line.
+    words = [line.partition("#")[0].split() for line in lines]
+    return [_SLOTS.sub("", fields[0]) for fields in words if fields]
 
 
 def _of_ini(lines: Iterable[str]) -> Iterator[str]:

@@ -63,7 +63,8 @@ class Records:
         """Every record, in the order of writing within a run."""
         if self._read is not None:
             return self._read
-        folder, names = os.path.join(self.directory, "journal"), list[str]()
+        folder = os.path.join(self.directory, "journal")
+        names: list[str] = []
         try:
             names = sorted(os.listdir(folder))
         except OSError as error:

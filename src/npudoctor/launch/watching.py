@@ -82,10 +82,18 @@ class JobWatch:
 
     def _is_for_job(self, info: signal.struct_siginfo) -> bool:
         """Whether a signal that we got did not reach the job by itself."""
-        if not self._beside_us():
+        try:
+            beside_us = os.getpgid(self._job) == os.getpgrp()
+        except ProcessLookupError:
+            beside_us = True
+        if not beside_us:
             return not self._from_job(info.si_pid)
         if info.si_code == KERNEL:
-            return not _group_has(info.si_signo)
+            # When a terminal goes away (a connection that is lost), only the first process of its session is
+            # told: the job must hear it from us. Of the rest our whole group gets what the kernel sends us.
+            if info.si_signo in (signal.SIGHUP, signal.SIGCONT):
+                return os.getsid(0) == os.getpid()
+            return info.si_signo not in _TO_THE_GROUP
         if self._from_job(info.si_pid):
             return False
         return not self._witness.received(info.si_signo, info.si_pid)
@@ -99,12 +107,6 @@ class JobWatch:
                 if os.getpgid(pid) != group:
                     return os.getsid(pid) == os.getsid(0)
         return False
-
-    def _beside_us(self) -> bool:
-        try:
-            return os.getpgid(self._job) == os.getpgrp()
-        except ProcessLookupError:
-            return True
 
     def _from_job(self, sender: int) -> bool:
         """Whether the job, or one that it started, sent it: to its own group, or to whoever started it."""
@@ -120,14 +122,6 @@ class JobWatch:
     def _send(self, number: int) -> None:
         with suppress(ProcessLookupError, PermissionError):  # it ended, or became another user's
             os.kill(self._job, number)
-
-
-def _group_has(number: int) -> bool:
-    """Whether our whole group got what the kernel sent us. When a terminal goes away (a connection that is
-    lost), only the first process of its session is told: the job must hear it from us."""
-    if number in (signal.SIGHUP, signal.SIGCONT):
-        return os.getsid(0) != os.getpid()
-    return number in _TO_THE_GROUP
 
 
 def _in_foreground() -> bool:

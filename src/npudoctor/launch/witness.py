@@ -112,6 +112,7 @@ class Witness:
 
 
 def _ended(line: socket.socket) -> bool:
+    """Whether the other end is closed: the witness asks at each turn."""
     with suppress(BlockingIOError):
         return not line.recv(1, socket.MSG_PEEK)
     return False

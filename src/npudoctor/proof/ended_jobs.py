@@ -29,10 +29,14 @@ class ProcessSelection:
         if self._owner is not None and process.uid != self._owner:
             return False
         job = self._host.options.only_job
-        return job is None or job in (
-            *jobs_of(self._host, process.pid),
-            *_started_in(self._host, process.pid),
+        if job is None or job in jobs_of(self._host, process.pid):
+            return True
+        # The job that its variables name, as a job and as a task of an array.
+        started, array, task = (
+            self._host.processes.variable(process.pid, name) for name in (JOB, ARRAY, TASK)
         )
+        task_of_array = f"{array}_{task}" if array and task else None
+        return job in [name for name in (started, task_of_array) if name]
 
     def grouped(self, pid: int) -> bool:
         """Whether it is in the control group of a job or a container."""
@@ -56,9 +60,3 @@ def processes_of_ended_jobs(host: Host, judge: StaleJudge, pids: Iterable[int]) 
             jobs.setdefault(job, []).append(pid)
     over = jobs_over(host, [job for job in jobs if not judge.job_lives(job)])
     return {pid: why for job, why in over.items() for pid in jobs[job] if not session_of(host, pid)}
-
-
-def _started_in(host: Host, pid: int) -> tuple[str, ...]:
-    """The job that its variables name, as a job and as a task of an array."""
-    job, array, task = (host.processes.variable(pid, name) for name in (JOB, ARRAY, TASK))
-    return tuple(name for name in (job, f"{array}_{task}" if array and task else None) if name)

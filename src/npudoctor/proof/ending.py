@@ -8,7 +8,7 @@ are of those that end with it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from typing import Optional
 
 from npudoctor.core.marks import ProcessMark
@@ -46,9 +46,11 @@ class Endings:
         staleness = self._judge.staleness(pid)
         if not staleness.proven:
             return staleness.why
-        unsure = next(filter(None, map(self._why_not_over, jobs_of(self._host, pid))), "")
-        if unsure:
-            return unsure
+        for job in jobs_of(self._host, pid):
+            if job not in self._jobs:
+                self._jobs[job] = why_not_over(self._host, job)
+            if self._jobs[job]:
+                return self._jobs[job]
         session = session_of(self._host, pid) or self._login(pid)
         if session:
             return _(
@@ -62,26 +64,21 @@ class Endings:
 
     def unproven_child(self, pid: int, among: Collection[int]) -> Optional[int]:
         """A living child, at any depth, that is not among those that end with it."""
-        return next((child for child in self._below(pid) if child not in among), None)
+        seen, left = {pid}, [pid]
+        while left:
+            for child in self._children.get(left.pop(), ()):
+                if child in seen:
+                    continue
+                if child not in among:
+                    return child
+                seen.add(child)
+                left.append(child)
+        return None
 
     def children_first(self, pids: Iterable[int]) -> list[int]:
         """In the order in which they may be signalled: each after its children."""
         depth = {pid: sum(1 for _each in self._host.processes.ancestors(pid)) for pid in pids}
         return sorted(depth, key=lambda pid: (-depth[pid], pid))
-
-    def _why_not_over(self, job: str) -> str:
-        if job not in self._jobs:
-            self._jobs[job] = why_not_over(self._host, job)
-        return self._jobs[job]
-
-    def _below(self, pid: int) -> Iterator[int]:
-        seen, left = {pid}, [pid]
-        while left:
-            for child in self._children.get(left.pop(), ()):
-                if child not in seen:
-                    seen.add(child)
-                    left.append(child)
-                    yield child
 
     def _login(self, pid: int) -> Optional[str]:
         """The login that it is a part of: one that pam_slurm_adopt put in the group of a job, say."""

@@ -80,10 +80,12 @@ def judge_leftovers(snapshot: Snapshot) -> Leftovers:
     ]
     used = {id(state.file) for state in in_use}
     parked = [state for state in states if state.file.parked and state.state is State.ALIVE]
+    of_kind = {kind: tuple(judged for judged in segments if judged.kind is kind) for kind in SegmentKind}
+    sockets, folders, logs = snapshot.passed_sockets, snapshot.passed_folders, named_too_often(snapshot)
     return Leftovers(
-        orphans=_of(segments, SegmentKind.ORPHAN),
-        attached=_of(segments, SegmentKind.ATTACHED),
-        unproven_segments=_of(segments, SegmentKind.UNPROVEN),
+        orphans=of_kind[SegmentKind.ORPHAN],
+        attached=of_kind[SegmentKind.ATTACHED],
+        unproven_segments=of_kind[SegmentKind.UNPROVEN],
         sockets=tuple(
             StaleSocket(socket_file, _after(socket_file, segments) if socket_file.key in keys else ())
             for socket_file in dead
@@ -100,22 +102,15 @@ def judge_leftovers(snapshot: Snapshot) -> Leftovers:
         ),
         unproven_spills=tuple(state for state in spills if state.why and not _of_pending(state, pending)),
         unlogged=tuple(unlogged_folders(snapshot)),
-        passed=tuple(_passed(snapshot)),
+        passed=tuple(
+            PassedOver(uid, sockets.get(uid, 0), folders.get(uid, 0), logs.get(uid, 0))
+            for uid in sorted({*sockets, *folders, *logs})
+        ),
     )
 
 
-def _passed(snapshot: Snapshot) -> Iterator[PassedOver]:
-    spills = named_too_often(snapshot)
-    for uid in sorted({*snapshot.passed_sockets, *snapshot.passed_folders, *spills}):
-        sockets, folders = snapshot.passed_sockets.get(uid, 0), snapshot.passed_folders.get(uid, 0)
-        yield PassedOver(uid, sockets, folders, spills.get(uid, 0))
-
-
-def _of(segments: Sequence[SegmentState], kind: SegmentKind) -> tuple[SegmentState, ...]:
-    return tuple(judged for judged in segments if judged.kind is kind)
-
-
 def _after(socket_file: SocketFile, segments: Sequence[SegmentState]) -> tuple[int, ...]:
+    """The segments whose proof the file is: a rule of its own, which the order of removal rests on."""
     return tuple(
         judged.segment.shmid
         for judged in segments
@@ -124,7 +119,8 @@ def _after(socket_file: SocketFile, segments: Sequence[SegmentState]) -> tuple[i
 
 
 def _proves(socket_file: SocketFile, pending: Sequence[SegmentState]) -> bool:
-    """Whether the file is the proof of a segment that cannot go yet: then it stays too."""
+    """Whether the file is the proof of a segment that cannot go yet: then it stays too. A rule of its own, so
+    that it can be read alone."""
     return any(
         judged.segment.key == socket_file.key and created_together(socket_file, judged.segment)
         for judged in pending
@@ -135,7 +131,7 @@ def _in_use(
     snapshot: Snapshot, socket_file: SocketFile, segments: Sequence[SegmentState]
 ) -> Iterator[SocketState]:
     """What says that the maker of a dead-looking socket lives: a segment made with it that is in use."""
-    orphans = {judged.segment.shmid for judged in _of(segments, SegmentKind.ORPHAN)}
+    orphans = {judged.segment.shmid for judged in segments if judged.kind is SegmentKind.ORPHAN}
     for segment in snapshot.segments:
         if (
             segment.key == socket_file.key
@@ -149,13 +145,15 @@ def _in_use(
 
 
 def _worth_showing(snapshot: Snapshot, state: SocketState) -> bool:
-    """An unclear socket is shown to its owner; not one so young that its server may be starting."""
+    """An unclear socket is shown to its owner; not one so young that its server may be starting: a rule of
+    its own."""
     entry = state.file.entry
     ours = entry.uid == snapshot.host.identity.euid or snapshot.host.identity.is_root
     return state.state is State.UNKNOWN and ours and snapshot.now - entry.mtime_ns / 1e9 > YOUNG
 
 
 def _of_pending(state: SpillState, pending: Sequence[SegmentState]) -> bool:
+    """Whether its server's segment is told already, and why that cannot go yet: a rule of its own."""
     return any(
         judged.segment.cpid == state.log.pid
         and judged.segment.key in {line.key for line in state.log.created}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Callable, Optional
+from typing import Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
@@ -57,7 +57,10 @@ def _judged(host: Host, file: SharedFile, usage: Usage, why_blind: str, conceale
     if pids:
         return SharedFileState(file, pids)
     since = file.entry.ctime_ns / 1e9
-    made = creator_life(host, file.pid, since, _is_python) if file.pid is not None else None
+    made = None
+    if file.pid is not None:
+        # Only a process of the job may have made such a file.
+        made = creator_life(host, file.pid, since, lambda program: program.startswith(("python", "torch")))
     unseen = usage.unseen(file) or concealed
     missing = (
         unseen,
@@ -71,11 +74,6 @@ def _judged(host: Host, file: SharedFile, usage: Usage, why_blind: str, conceale
     why = next(filter(None, missing), _("it is only minutes old") if young else "")
     lives = made is not None and made.life is Life.ALIVE
     return SharedFileState(file, (), lives, bool(unseen), why, made.why if made else "", young)
-
-
-def _is_python(program: str) -> bool:
-    """What may have made such a file: a process of the job."""
-    return program.startswith(("python", "torch"))
 
 
 class Usage:
@@ -112,22 +110,24 @@ class Usage:
 
     def unseen(self, file: SharedFile) -> str:
         """Why it is not certain that nobody uses it; empty when it is."""
-        return self._once(("unseen", *_who(file)), lambda: self._unseen(file))
+        key = ("unseen", *_who(file))
+        if key not in self._said:
+            why = ""
+            for pid, process in self._opaque.items():
+                if self._may_use(process, file):
+                    why = _(
+                        "what process {pid} ({program}) maps cannot be read", pid=pid, program=process.name
+                    )
+                    break
+            self._said[key] = why
+        return self._said[key]
 
     def elsewhere(self, file: SharedFile) -> str:
         """Who of another pid namespace shares the place: a pid in a name may be one of theirs."""
-        return self._once(("elsewhere", file.entry.dev, *_who(file)), lambda: self._elsewhere(file))
-
-    def _once(self, key: tuple[object, ...], look: Callable[[], str]) -> str:
+        key = ("elsewhere", file.entry.dev, *_who(file))
         if key not in self._said:
-            self._said[key] = look()
+            self._said[key] = self._elsewhere(file)
         return self._said[key]
-
-    def _unseen(self, file: SharedFile) -> str:
-        for pid, process in self._opaque.items():
-            if self._may_use(process, file):
-                return _("what process {pid} ({program}) maps cannot be read", pid=pid, program=process.name)
-        return ""
 
     def _elsewhere(self, file: SharedFile) -> str:
         ours = self._host.system.namespace("pid")

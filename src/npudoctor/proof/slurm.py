@@ -7,8 +7,7 @@ from typing import Optional
 
 from npudoctor.core.messages import _
 from npudoctor.host import Host
-from npudoctor.host.devices.npu_smi import side_by_side
-from npudoctor.host.process.commands import FOLDERS, Answer
+from npudoctor.host.process.commands import FOLDERS, Answer, side_by_side
 
 MANY = 16  # jobs of which Slurm is asked
 PATIENCE = 0.4  # of the time of a check

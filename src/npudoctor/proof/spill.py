@@ -244,28 +244,20 @@ def unlogged_folders(snapshot: Snapshot) -> list[SpillFolder]:
     identity = snapshot.host.identity
     folders = []
     for root in (snapshot.tmp, f"{snapshot.tmp}/mindspore/cache"):
-        for path in _below(snapshot, root):
-            folder = _look(path)
+        try:
+            names = snapshot.host.files.names(root)
+        except CannotTell:
+            continue  # not ours to look into, which is said already
+        paths = [f"{root}/{name}" for name in names if SPILL.match(name)]
+        owners = {path: _owner(snapshot, path) for path in paths if not snapshot.host.files.may_block(path)}
+        for path in within({path: uid for path, uid in owners.items() if uid is not None}, LOGINS)[0]:
+            try:
+                folder = spill_folder(path)
+            except OSError:
+                continue
             if folder is None or (path, folder.entry.uid) in named:
                 continue
             ours = identity.is_root or folder.entry.uid == identity.euid
             if ours and any(CONTAINER.match(file) for file, _entry in folder.files):
                 folders.append(folder)
     return folders
-
-
-def _below(snapshot: Snapshot, root: str) -> list[str]:
-    try:
-        names = snapshot.host.files.names(root)
-    except CannotTell:
-        return []  # not ours to look into, which is said already
-    paths = [f"{root}/{name}" for name in names if SPILL.match(name)]
-    owners = {path: _owner(snapshot, path) for path in paths if not snapshot.host.files.may_block(path)}
-    return within({path: uid for path, uid in owners.items() if uid is not None}, LOGINS)[0]
-
-
-def _look(path: str) -> Optional[SpillFolder]:
-    try:
-        return spill_folder(path)
-    except OSError:
-        return None

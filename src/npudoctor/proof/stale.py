@@ -69,9 +69,11 @@ class StaleJudge:
     def staleness(self, pid: int) -> Staleness:
         """Judge one process; whatever cannot be seen makes it not proven."""
         host = self._host
-        missing = self.blind or _changed(host, pid)
-        if missing:
-            return Staleness(False, missing)
+        if self.blind:
+            return Staleness(False, self.blind)
+        before, now = host.processes.all().get(pid), host.processes.now(pid)
+        if before is None or now is None or now.gone or before.started != now.started:
+            return Staleness(False, _("pid {pid} is gone or now belongs to another process", pid=pid))
         if host.processes.cgroups(pid) is None:
             return Staleness(False, _("the control groups of pid {pid} cannot be read", pid=pid))
         jobs, containers = jobs_of(host, pid), containers_of(host, pid)
@@ -81,7 +83,20 @@ class StaleJudge:
         lives += [self._slurm_says(job) for job in jobs if not any(lives)]
         if any(lives):
             return Staleness(False, next(filter(None, lives)))
-        over = [*map(_job_over, jobs), *(_container_over(name) for name, _kind in containers)]
+        over = [
+            _(
+                "it is in the control group of Slurm job {job}, which has no slurmstepd left on this node",
+                job=job,
+            )
+            for job in jobs
+        ]
+        over += [
+            _(
+                "it is in the control group of container {name}, whose managing processes are all gone",
+                name=name[:12],
+            )
+            for name, _kind in containers
+        ]
         return Staleness(True, _("; ").join(over))
 
     def job_lives(self, job: str) -> str:
@@ -89,6 +104,7 @@ class StaleJudge:
         return self._once(("job", job), lambda: _job_lives(self._host, job))
 
     def _slurm_says(self, job: str) -> str:
+        """Slurm is asked last, and its module is loaded only then."""
         from npudoctor.proof.slurm import why_lives
 
         return self._once(("slurm", job), lambda: why_lives(self._host, job))
@@ -102,19 +118,6 @@ class StaleJudge:
         return self._lives[key]
 
 
-def _job_over(job: str) -> str:
-    return _(
-        "it is in the control group of Slurm job {job}, which has no slurmstepd left on this node", job=job
-    )
-
-
-def _container_over(name: str) -> str:
-    return _(
-        "it is in the control group of container {name}, whose managing processes are all gone",
-        name=name[:12],
-    )
-
-
 def blind(host: Host) -> str:
     """Why not all processes of the machine can be seen from here; empty when they can."""
     if host.system.container() or any(host.system.namespace(kind) != FIRST[kind] for kind in FIRST):
@@ -125,13 +128,6 @@ def blind(host: Host) -> str:
     for name in host.running_files.names("/proc"):
         if name.isdecimal() and int(name) not in everybody and host.processes.hidden(int(name)):
             return _("pid {pid} is hidden", pid=name)
-    return ""
-
-
-def _changed(host: Host, pid: int) -> str:
-    before, now = host.processes.all().get(pid), host.processes.now(pid)
-    if before is None or now is None or now.gone or before.started != now.started:
-        return _("pid {pid} is gone or now belongs to another process", pid=pid)
     return ""
 
 

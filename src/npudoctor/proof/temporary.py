@@ -51,16 +51,14 @@ class FolderMakers:
             # A mount of another place shows another path.
             if any(name in target.split("/") for _number, target in opened or ()):
                 return _("process {pid} has it open", pid=pid)
-            if opened is None and self._is_owners(pid, folder) and self._host.processes.still_runs(pid):
+            if opened is not None or of_the_kernel(self._host, pid) or pid == 1:
+                continue
+            # Other users cannot pass a 0700 folder, and need not be readable; nor the kernel's own.
+            process = self._host.processes.all()[pid]
+            may_pass = bool(folder.entry.mode & 0o077) or folder.entry.uid in users(self._host, process)
+            if may_pass and self._host.processes.still_runs(pid):
                 return _("what process {pid} has open cannot be read", pid=pid)
         return ""
-
-    def _is_owners(self, pid: int, folder: TempFolder) -> bool:
-        """Other users cannot pass a 0700 folder, and need not be readable; nor the kernel's own."""
-        if of_the_kernel(self._host, pid) or pid == 1:
-            return False
-        process = self._host.processes.all()[pid]
-        return bool(folder.entry.mode & 0o077) or folder.entry.uid in users(self._host, process)
 
     def _may_live(self, folder: TempFolder) -> str:
         """Its maker was there when it last changed: a process that began later is not its maker, nor its heir

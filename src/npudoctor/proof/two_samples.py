@@ -56,7 +56,12 @@ def sample_twice(host: Host, wanted: Callable[[Process], bool]) -> TwoSamples:
     ]
     stuck = [process for process in known if process.state == "D" and not of_the_kernel(host, process.pid)]
     at_rest = [
-        holder for holder in holders if holder.process.state != "D" and not _kept(host, holder.process)
+        holder
+        for holder in holders
+        # A service's, or one in somebody's session, holds the device on purpose.
+        if holder.process.state != "D"
+        and not service_of(host, holder.process.pid)
+        and not session_of(host, holder.process.pid)
     ]
     first = {
         process.pid: host.processes.now(process.pid)
@@ -90,16 +95,12 @@ def sample_twice(host: Host, wanted: Callable[[Process], bool]) -> TwoSamples:
 
 
 def _same(before: Process, now: Optional[Process]) -> bool:
-    """The same process in the same state, which used no time of a processor."""
+    """The same process in the same state, which used no time of a processor: what all here means by `the
+    same`."""
     if now is None or before.started != now.started or before.cpu != now.cpu:
         return False
     resting = {"S", "I", "T", "t"}
     return before.state == now.state or {before.state, now.state} <= resting
-
-
-def _kept(host: Host, process: Process) -> bool:
-    """Whether it holds the device on purpose: a service's, or in somebody's session."""
-    return bool(service_of(host, process.pid) or session_of(host, process.pid))
 
 
 def _holders(host: Host, processes: Iterable[Process]) -> list[Holder]:

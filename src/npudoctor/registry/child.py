@@ -45,7 +45,11 @@ class GuardedChild:
         try:
             return self._receive(until)
         finally:
-            self._end()
+            os.close(self.pipe)
+            os.close(self.leash)
+            with contextlib.suppress(ChildProcessError):
+                if not forked.has_ended(self.pid, 1.2 * END_SECONDS):
+                    os.kill(self.pid, signal.SIGKILL)
 
     def _receive(self, until: float) -> Optional[dict[str, Any]]:
         try:
@@ -56,20 +60,16 @@ class GuardedChild:
             return None
         return answer if isinstance(answer, dict) else None
 
-    def _end(self) -> None:
-        os.close(self.pipe)
-        os.close(self.leash)
-        with contextlib.suppress(ChildProcessError):
-            if not forked.has_ended(self.pid, 1.2 * END_SECONDS):
-                os.kill(self.pid, signal.SIGKILL)
-
 
 def start_child(work: Callable[[], dict[str, Any]]) -> GuardedChild:
     """Start the work; call it before any thread is started. OSError when no process can be started."""
-    control = _control()
+    import ctypes
+
+    # Python has no binding of it. Loaded before the fork, so that no child pays for it.
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
     holding, leash = os.pipe()
     try:
-        started = forked.start(lambda writing: _guard(work, writing, holding, control))
+        started = forked.start(lambda writing: _guard(work, writing, holding, prctl))
     except OSError:
         os.close(leash)
         raise
@@ -78,23 +78,13 @@ def start_child(work: Callable[[], dict[str, Any]]) -> GuardedChild:
     return GuardedChild(started.pid, started.reading, leash)
 
 
-def _control() -> Callable[[int, int], None]:
-    """prctl(): Python has no binding of it. Loaded before the fork, so that no child pays for it."""
-    import ctypes
-
-    prctl = ctypes.CDLL(None, use_errno=True).prctl
-    return lambda option, value: prctl(option, value, 0, 0, 0)
-
-
-def _guard(
-    work: Callable[[], dict[str, Any]], writing: int, holding: int, control: Callable[[int, int], None]
-) -> None:
+def _guard(work: Callable[[], dict[str, Any]], writing: int, holding: int, prctl: Callable[..., int]) -> None:
     """The guardian: waits for the end of the work, or of us, then ends everything."""
     os.setsid()
     forked.heed()
     _keep_only(writing, holding)
-    control(PR_SET_CHILD_SUBREAPER, 1)
-    worker = forked.fork(lambda: _work(work, writing, holding, control))
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    worker = forked.fork(lambda: _work(work, writing, holding, prctl))
     os.close(writing)
     ended = 0
     while not ended and not ready(holding, 0.02):
@@ -113,11 +103,9 @@ def _keep_only(*kept: int) -> None:
                 os.close(number)
 
 
-def _work(
-    work: Callable[[], dict[str, Any]], writing: int, holding: int, control: Callable[[int, int], None]
-) -> None:
+def _work(work: Callable[[], dict[str, Any]], writing: int, holding: int, prctl: Callable[..., int]) -> None:
     me = os.getpid()
-    control(PR_SET_PDEATHSIG, signal.SIGKILL)
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     os.close(holding)
     os.setsid()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -129,7 +117,7 @@ def _work(
 
 
 def _bound(resource_: int, most: int) -> None:
-    """Lower a limit; one that is lower already stays."""
+    """Lower a limit; one that is lower already stays. Apart, as a test asks it about limits of its own."""
     soft, hard = resource.getrlimit(resource_)
     infinity = resource.RLIM_INFINITY
     lowest = min(limit for limit in (soft, hard, most) if limit != infinity)

@@ -151,6 +151,8 @@ class DropIn(ForeignCheck):
 
 
 def _failing(why: str) -> Callable[[float], Iterator[CheckOutput]]:
+    """What is asked instead where no process can be started; apart, as it raises only when it is asked."""
+
     def fail(until: float) -> Iterator[CheckOutput]:
         raise Ended(Status.CRASHED, why)
 
@@ -162,4 +164,5 @@ def _no_process(error: OSError) -> str:
 
 
 def _never(host: Host) -> Iterator[CheckOutput]:
+    """The question of a foreign check, as every check has one."""
     raise AssertionError("a foreign check is asked in a child process")

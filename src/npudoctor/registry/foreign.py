@@ -197,7 +197,8 @@ def _decode(data: dict[str, Any]) -> CheckOutput:
 
 
 def _step(data: dict[str, Any]) -> KnownStep:
-    """A step that a stranger made. The questions of our own steps only look; of a stranger's nobody knows."""
+    """A step that a stranger made; asked of each. The questions of our own steps only look; of a stranger's
+    nobody knows."""
     step = decode(data)
     if isinstance(step, Command) and (step.unless or step.still):
         raise ValueError(_("a step may run nothing that it does not show: leave out unless and still"))

@@ -10,7 +10,6 @@ import re
 import signal
 import socket
 import struct
-from collections.abc import Iterator
 
 KINDS = {
     "user": 0x10000000, "mnt": 0x00020000, "pid": 0x20000000, "ipc": 0x08000000,
@@ -93,7 +92,12 @@ def _set_attributes(target: str, wanted: int, unwanted: int) -> None:
     except OSError as error:
         if error.errno != errno.ENOSYS:
             raise
-        for path in _mounts_below(target):
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+            # The names as they are: the kernel writes blanks in octal.
+            mounted = [_OCTAL.sub(lambda octal: chr(int(octal[1], 8)), line.split()[4]) for line in file]
+        for path in dict.fromkeys(mounted):
+            if path != target and not path.startswith(f"{target}/"):
+                continue
             # The flags of a mount, which must stay: in a user namespace they are locked.
             found = os.statvfs(path).f_flag
             mount(
@@ -104,13 +108,6 @@ def _set_attributes(target: str, wanted: int, unwanted: int) -> None:
                 | (found & _SAME_FLAGS | (_RELATIVE_TIMES if found & os.ST_RELATIME else 0)) & ~unwanted
                 | wanted,
             )
-
-
-def _mounts_below(target: str) -> Iterator[str]:
-    """What is mounted there and below; the names as they are, the kernel writes blanks in octal."""
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
-        paths = [_OCTAL.sub(lambda found: chr(int(found[1], 8)), line.split()[4]) for line in file]
-    yield from dict.fromkeys(path for path in paths if path == target or path.startswith(f"{target}/"))
 
 
 def die_with_parent() -> None:

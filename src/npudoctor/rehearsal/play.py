@@ -175,7 +175,7 @@ class _Play:
                 "preexec_fn": self._enter}  # fmt: skip
 
     def _enter(self) -> None:
-        """In the child: the limits of the sick shell, and its folder without a name."""
+        """Called in the child (preexec_fn): the limits of the sick shell, and its folder without a name."""
         for what, most in self._stage.limits:
             resource.setrlimit(what, (most, resource.getrlimit(what)[1]))
         if self._stage.gone:

@@ -207,7 +207,15 @@ class Stage:
 
     def listen(self, *ports: int) -> None:
         """A process that listens on these TCP ports of all addresses."""
-        self.stay(lambda: _listening(ports))
+
+        def listening() -> None:
+            for port in ports:
+                listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+                listener.bind(("0.0.0.0", port))  # noqa: S104  (nobody reaches this namespace)
+                listener.listen(8)
+                _held.append(listener)
+
+        self.stay(listening)
 
 
 def _do_and_stay(work: Callable[[], object], writing: int) -> None:
@@ -225,11 +233,3 @@ def _do_and_stay(work: Callable[[], object], writing: int) -> None:
 
 
 _held: list[socket.socket] = []
-
-
-def _listening(ports: tuple[int, ...]) -> None:
-    for port in ports:
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        listener.bind(("0.0.0.0", port))  # noqa: S104  (nobody reaches this namespace)
-        listener.listen(8)
-        _held.append(listener)

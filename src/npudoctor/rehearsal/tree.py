@@ -45,8 +45,10 @@ def build(shared_memory: str = "64g") -> None:
         kernel.mount("rehearsal", PLACE, "tmpfs", kernel.NO_SUID, "mode=755,size=2g")
         _show_system()
         for path in own:
-            if not _is_there(path):
-                show(path, PLACE + path)
+            # It may lie in something that is shown already.
+            there = PLACE + path
+            if not os.path.exists(there) or not (os.path.isfile(there) or os.listdir(there)):
+                show(path, there)
         _make_rest(shared_memory)
         os.chroot(PLACE)
         # The user root in here is root to much of /proc, whatever namespace it is in: only the settings of
@@ -113,11 +115,6 @@ def own_places() -> Iterator[str]:
     found |= {*npudoctor.__path__, *import_module("npudoctor.checks").__path__}
     real = {os.path.abspath(path) for path in found if path.startswith("/")}
     yield from sorted((path for path in real if os.path.exists(path) and path != "/"), key=len)
-
-
-def _is_there(path: str) -> bool:
-    """Whether it lies in something that is shown already."""
-    return os.path.exists(PLACE + path) and (os.path.isfile(PLACE + path) or bool(os.listdir(PLACE + path)))
 
 
 def _make_rest(shared_memory: str) -> None:

@@ -70,25 +70,20 @@ class Brief:
     def page(self, notes: bool, closing: Sequence[str]) -> list[str]:
         """All lines; a blank one between the parts."""
         level = self._level
+        # The machine, its devices, the interpreter with its frameworks.
+        title = f"npudoctor {self._report.version}"
+        machine = machine_text(self._report, whole=level.head)
+        python = python_text(self._report.target)
+        apart = bool(python) and level.head
+        message = machine if apart or not python else _("; ").join((machine, python))
+        head = paragraph(_("{code}: {message}", code=title, message=message), "", "  ")
+        head[0] = head[0].replace(title, self._style.paint(title, BOLD), 1)
+        head += paragraph(python, "", "  ") if apart else []
         problems = Problems(self._report, self._style, commands=level.commands, prose=level.prose)
         shown = problems.lines(Severity.INFO if notes else Severity.WARNING)
-        parts = [list(part) for part in (self._head(), shown, self._rest(notes), closing)]
+        parts = [list(part) for part in (head, shown, self._rest(notes), closing)]
         gap = [""] if level.blank else []
         return [line for number, part in enumerate(filter(None, parts)) for line in (*gap[:number], *part)]
-
-    def _head(self) -> Iterator[str]:
-        """The machine, its devices, the interpreter with its frameworks."""
-        title = f"npudoctor {self._report.version}"
-        machine = machine_text(self._report, whole=self._level.head)
-        python = python_text(self._report.target)
-        apart = bool(python) and self._level.head
-        message = machine if apart or not python else _("; ").join((machine, python))
-        text = _("{code}: {message}", code=title, message=message)
-        first, *rest = paragraph(text, "", "  ")
-        yield first.replace(title, self._style.paint(title, BOLD), 1)
-        yield from rest
-        if apart:
-            yield from paragraph(python, "", "  ")
 
     def _rest(self, notes: bool) -> Iterator[str]:
         """What is well, worth knowing, ignored, not judged, and does not apply: a line for each."""

@@ -35,17 +35,13 @@ def combined_lines(report: Report, healing: str, setting: str) -> list[str]:
     ]
     typed = [finding for finding in findings if finding.fix is not None and finding.fix.commands]
     block = _block(typed, healing, setting) if len(typed) > 1 else None
-    if not block or not _for_one_user(report, typed):
+    rooted = [finding.fix is not None and finding.fix.needs_root for finding in typed]
+    # One user may type all of it: root, or nothing of it is root's.
+    if not block or not (report.host.user == "root" or all(rooted) or not any(rooted)):
         return []
     whole = all(finding in typed for finding in findings)
     head = _("to fix all of it:") if whole else _("to fix what can be typed:")
     return [head, *(f"    {printable(line)}" for line in redact_lines(tuple(block)))]
-
-
-def _for_one_user(report: Report, typed: Sequence[Finding]) -> bool:
-    """Whether one user may type all of it: root, or nothing of it is root's."""
-    rooted = [finding.fix is not None and finding.fix.needs_root for finding in typed]
-    return report.host.user == "root" or all(rooted) or not any(rooted)
 
 
 def _block(typed: Sequence[Finding], healing: str, setting: str) -> Optional[list[str]]:
@@ -56,7 +52,8 @@ def _block(typed: Sequence[Finding], healing: str, setting: str) -> Optional[lis
     for finding in typed:
         for line in _lines(finding, healing, setting):
             prefix, requirements = _installs(line)
-            name = _variable(line)
+            word, _blank, rest = line.partition(" ")
+            name = rest.partition("=")[0].strip() if word in ("export", "unset") else ""
             if prefix:
                 known = installing.setdefault(prefix, [])
                 known += [word for word in requirements if word not in known]
@@ -99,14 +96,8 @@ def _installs(line: str) -> tuple[tuple[str, ...], list[str]]:
     return (), []
 
 
-def _variable(line: str) -> str:
-    """The variable that a line sets or takes away; "" where it does something else."""
-    word, _blank, rest = line.partition(" ")
-    return rest.partition("=")[0].strip() if word in ("export", "unset") else ""
-
-
 def _contradict(requirements: Sequence[str]) -> bool:
-    """Whether two exact releases of one package are asked for."""
+    """Whether two exact releases of one package are asked for; asked of each interpreter's."""
     exact: dict[str, str] = {}
     pinned = (word.partition("==") for word in requirements)
     return any(bool(equal) and exact.setdefault(name, release) != release for name, equal, release in pinned)

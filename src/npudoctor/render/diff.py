@@ -69,13 +69,13 @@ def _side(letter: str, name: str, side: Snapshot) -> Iterator[str]:
 
 
 def _differences(differences: Sequence[Difference]) -> Iterator[str]:
-    for section, group in groupby(differences, key=lambda one: one.section):
+    for section, group in groupby(differences, key=lambda difference: difference.section):
         members = list(group)
         yield ""
         yield printable(_title(section))
-        columns = min(NAMES, max(width(printable(one.fact)) for one in members))
-        for one in members:
-            yield from _difference(one, columns)
+        columns = min(NAMES, max(width(printable(difference.fact)) for difference in members))
+        for difference in members:
+            yield from _difference(difference, columns)
 
 
 def _title(section: str) -> str:
@@ -132,9 +132,9 @@ def _uncompared(uncompared: Sequence[Uncompared]) -> Iterator[str]:
         return
     yield ""
     yield _("could not be compared:")
-    for one in uncompared:
-        what = f"{_title(one.section)}: {one.fact}" if one.fact else _title(one.section)
-        yield from paragraph(f"{what} ({'AB'[one.which - 1]}: {one.reason})", INDENT, INDENT + INDENT)
+    for gap in uncompared:
+        place = f"{_title(gap.section)}: {gap.fact}" if gap.fact else _title(gap.section)
+        yield from paragraph(f"{place} ({'AB'[gap.which - 1]}: {gap.reason})", INDENT, INDENT + INDENT)
 
 
 def _own(own: Sequence[tuple[str, str]]) -> Iterator[str]:

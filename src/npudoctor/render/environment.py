@@ -66,16 +66,12 @@ def _posix(name: str, value: Optional[str]) -> str:
 
 
 def _fish(name: str, value: Optional[str]) -> str:
+    """Line breaks and their like are spelled out between quotes: `eval (...)` would split there."""
     if value is None:
         return f"set -e {name}; or true;"
     entries = value.split(":") if name in FISH_LISTS else [value]
-    return f"set -gx {name} {' '.join(map(_fish_word, entries))};"
-
-
-def _fish_word(text: str) -> str:
-    """Quoted; line breaks and their like are spelled out between quotes: `eval (...)` would split there."""
-    plain = "".join(_fish_char(char) for char in text)
-    return f"'{plain}'"
+    words = ("'" + "".join(map(_fish_char, entry)) + "'" for entry in entries)
+    return f"set -gx {name} {' '.join(words)};"
 
 
 def _fish_char(char: str) -> str:
@@ -95,11 +91,12 @@ def _csh(name: str, value: Optional[str]) -> str:
         return f"unsetenv {name};"
     if "\n" in value:
         raise Inexpressible(_("{name} contains a line break, which csh cannot take", name=name))
-    return f"setenv {name} {''.join(map(_csh_char, value))};" if value else f"setenv {name} '';"
-
-
-def _csh_char(char: str) -> str:
-    return char if char.isalnum() or char in "/:._-+,@%" or ord(char) > 0x7F else f"\\{char}"
+    if not value:
+        return f"setenv {name} '';"
+    chars = (
+        char if char.isalnum() or char in "/:._-+,@%" or ord(char) > 0x7F else f"\\{char}" for char in value
+    )
+    return f"setenv {name} {''.join(chars)};"
 
 
 def _slurm(name: str, value: Optional[str]) -> str:

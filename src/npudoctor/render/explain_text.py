@@ -78,7 +78,7 @@ def _lines(explanation: Explanation, style: Style) -> Iterator[str]:
 
 
 def _same(other: Diagnosis, best: Diagnosis) -> bool:
-    """Whether it says of the same lines, with less certainty, what was said already."""
+    """Whether it says of the same lines, with less certainty, what was said already; asked of each other."""
     if other.confidence == best.confidence or other.first is None or best.first is None:
         return False
     last = best.last or best.first

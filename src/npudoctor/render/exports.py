@@ -6,6 +6,7 @@ import csv
 import io
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import repeat
 from xml.sax.saxutils import escape, quoteattr
 
@@ -84,9 +85,12 @@ def _suite(number: int, node: Subject) -> str:
     warnings = [
         f"{code}: {message}" for _check, code, severity, message in node.findings if severity == "warning"
     ]
+    stamp = "1970-01-01T00:00:00"  # of a report that does not tell when it began
+    with suppress(ValueError):  # in UTC; the schema allows no zone
+        stamp = time.strftime(_STAMP, time.strptime(node.started, f"{_STAMP}Z"))
     return (
         f'  <testsuite package="npudoctor" id="{number}" name={name} hostname={name}'
-        f' timestamp="{_timestamp(node.started)}" time="{node.seconds:.3f}" tests="{len(cases)}"'
+        f' timestamp="{stamp}" time="{node.seconds:.3f}" tests="{len(cases)}"'
         f' failures="{counts["failure"]}" errors="{counts["error"]}" skipped="{counts["skipped"]}">\n'
         f'    <properties><property name="verdict" value={_attribute(node.state)}/>'
         f'<property name="message" value={_attribute(node.msg)}/></properties>\n'
@@ -96,11 +100,11 @@ def _suite(number: int, node: Subject) -> str:
 
 
 def _case(node: Subject, row: Row) -> str:
-    found = [finding for finding in node.findings if finding[0] == row.check]
-    errors = [finding for finding in found if finding[2] == "error"]
+    findings = [finding for finding in node.findings if finding[0] == row.check]
+    errors = [finding for finding in findings if finding[2] == "error"]
     inner = ""
     if errors:
-        text = _lines([f"{code}: {message}" for _check, code, _severity, message in found])
+        text = _lines([f"{code}: {message}" for _check, code, _severity, message in findings])
         inner = _ending("failure", errors[0][1], errors[0][3], text)
     elif row.status == "skipped":
         inner = f"<skipped message={_attribute(row.reason)}/>" if row.reason else "<skipped/>"
@@ -126,14 +130,6 @@ def _attribute(text: str) -> str:
 
 def _lines(lines: Iterable[str]) -> str:
     return "\n".join(map(printable, lines))
-
-
-def _timestamp(started: str) -> str:
-    """When the report began, in UTC; the schema allows no zone. Of a report that does not tell, the epoch."""
-    try:
-        return time.strftime(_STAMP, time.strptime(started, f"{_STAMP}Z"))
-    except ValueError:
-        return "1970-01-01T00:00:00"
 
 
 def prometheus(nodes: Iterable[Subject], finished: float) -> str:
@@ -173,14 +169,10 @@ def csv_text(nodes: Iterable[Subject]) -> str:
     writer.writerow(("node", "state", "severity", "check", "code", "message"))
     for node in nodes:
         for check, code, severity, message in node.findings or (("", "", "", node.msg),):
-            writer.writerow(map(_cell, (node.name, node.state, severity, check, code, message)))
+            cells = [printable(text) for text in (node.name, node.state, severity, check, code, message)]
+            # A spreadsheet would compute what begins like a formula, behind blanks and in full width too.
+            writer.writerow(f"'{cell}" if cell.lstrip()[:1] in _FORMULA else cell for cell in cells)
     return out.getvalue()
-
-
-def _cell(text: str) -> str:
-    """A spreadsheet would compute what begins like a formula, behind blanks and in full width too."""
-    shown = printable(text)
-    return "'" + shown if shown.lstrip()[:1] in _FORMULA else shown
 
 
 def nagios(subject: Subject, seconds: float) -> tuple[int, str]:
@@ -207,8 +199,10 @@ def _piped(text: str) -> str:
 def npd(subject: Subject) -> str:
     """The line for node-problem-detector, which keeps 80 bytes of it: the code that decides comes first."""
     order = ("error", "warning") if subject.state == "not_ready" else ()
-    told = sorted((row for row in subject.findings if row[2] in order), key=lambda row: order.index(row[2]))
-    text = f"{told[0][1]}: {told[0][3]}" if told else subject.msg
+    decisive = sorted(
+        (row for row in subject.findings if row[2] in order), key=lambda row: order.index(row[2])
+    )
+    text = f"{decisive[0][1]}: {decisive[0][3]}" if decisive else subject.msg
     return _cut(printable(text), NPD_BYTES) + "\n"
 
 

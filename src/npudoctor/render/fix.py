@@ -110,8 +110,8 @@ def _result_lines(done: ItemResult, words: dict[ActionStatus, str], style: Style
     what is wrong, and how it is undone."""
     word = _("by hand") if by_hand(done) else words[done.outcome.status]
     painted = style.painted(_KINDS[done.outcome.status], word)
-    told = not (done.item.refusal or done.item.takes_back) and done.outcome.status in _DONE
-    yield from _head(painted, word, done.item.finding.code if told else _about(done.item))
+    by_code = not (done.item.refusal or done.item.takes_back) and done.outcome.status in _DONE
+    yield from _head(painted, word, done.item.finding.code if by_code else _about(done.item))
     if done.outcome.reason:
         yield from paragraph(_("why: {reason}", reason=redact(done.outcome.reason)), DEEPER, DEEPER)
     if done.item.refusal or done.planned:

@@ -113,7 +113,10 @@ class Rows:
         took = f" ({row.seconds:.1f} s)" if row.seconds >= 0.05 else ""
         before = f"  {word}  {pad(printable(row.check), self._names)}  "
         first, *rest = paragraph(f"{row.title}{took}", before, " " * width(before))
-        yield first.replace(word, self._style.paint(word, _colour(row)), 1).rstrip()
+        # Red is for what decides; a row with nothing worse than a warning is yellow.
+        errors = any(finding.counts and finding.weight is Severity.ERROR for finding in row.findings)
+        colour = COLOURS.get(row.status, OPEN) if row.status is not Status.PROBLEM or errors else OPEN
+        yield first.replace(word, self._style.paint(word, colour), 1).rstrip()
         yield from rest
         yield from self._seen(row)
         if row.reason:
@@ -167,12 +170,3 @@ def _value(key: str, value: object) -> str:
     if isinstance(value, int) and key.rpartition("_")[2] in _IN_BYTES:
         return size_text(value)
     return _("none") if value in (None, "") else str(value)
-
-
-def _colour(row: Result) -> str:
-    """Red is for what decides; a row with nothing worse than a warning is yellow."""
-    if row.status is Status.PROBLEM and not any(
-        finding.counts and finding.weight is Severity.ERROR for finding in row.findings
-    ):
-        return OPEN
-    return COLOURS.get(row.status, OPEN)

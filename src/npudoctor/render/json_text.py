@@ -14,7 +14,12 @@ def json_text(value: object) -> str:
     A line for each key, and one for each entry of a list. With json's own indent its encoder in C is not
     used: a report of a check would cost 15 ms more, a tenth of the whole run.
     """
-    text = _lines(_clean(value))
+    document = _clean(value)
+    if isinstance(document, dict):
+        lines = (f"{_compact(key)}: {_entries(part)}" for key, part in document.items())
+        text = "{\n  " + ",\n  ".join(lines) + "\n}"
+    else:
+        text = _compact(document)
     if not text.replace("\n", "").isprintable():
         # As JSON spells it. Outside of strings the document is plain ASCII, so this is always inside one.
         text = "".join(
@@ -26,14 +31,8 @@ def json_text(value: object) -> str:
     return text + "\n"
 
 
-def _lines(value: object) -> str:
-    if not isinstance(value, dict):
-        return _compact(value)
-    lines = (f"{_compact(key)}: {_entries(part)}" for key, part in value.items())
-    return "{\n  " + ",\n  ".join(lines) + "\n}"
-
-
 def _entries(value: object) -> str:
+    """The value of one key: each has lines of its own."""
     if not isinstance(value, list) or not value:
         return _compact(value)
     return "[\n    " + ",\n    ".join(map(_compact, value)) + "\n  ]"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from npudoctor.core.messages import _, ngettext
 from npudoctor.core.model import Finding, Fix, Report, Risk, Severity
@@ -57,20 +57,14 @@ class Problems:
                 yield from self._finding(finding)
         for (code, severity), count in shown.items():
             if count > _ALIKE and not self._evidence:
-                yield from self._more(code, severity, count - _ALIKE)
-
-    def _more(self, code: str, severity: Severity, count: int) -> Iterator[str]:
-        return signed(
-            kind_of(severity),
-            ngettext(
-                "and {count} more {code} (-v shows it)",
-                "and {count} more {code} (-v shows them)",
-                count,
-                count=count,
-                code=code,
-            ),
-            self._style,
-        )
+                text = ngettext(
+                    "and {count} more {code} (-v shows it)",
+                    "and {count} more {code} (-v shows them)",
+                    count - _ALIKE,
+                    count=count - _ALIKE,
+                    code=code,
+                )
+                yield from signed(kind_of(severity), text, self._style)
 
     def _finding(self, finding: Finding) -> Iterator[str]:
         text = _("{code}: {message}", code=finding.code, message=finding.message)
@@ -79,14 +73,12 @@ class Problems:
         yield from rest
         if self._evidence:
             yield from (f"{INDENT}- {printable(line)}" for line in finding.evidence)
-        yield from self._caused(self._echoes.pop(finding.code, ()))
-        if finding.fix is not None:
-            yield from fix_lines(finding.fix, INDENT, self._commands, self._prose)
-
-    def _caused(self, echoes: Sequence[str]) -> Iterator[str]:
+        echoes = self._echoes.pop(finding.code, ())
         if echoes:
             text = _("this also causes {codes}", codes=_(", ").join(dict.fromkeys(echoes)))
             yield from paragraph(text, INDENT, INDENT)
+        if finding.fix is not None:
+            yield from fix_lines(finding.fix, INDENT, self._commands, self._prose)
 
 
 def fix_lines(fix: Fix, indent: str, most: int = 0, prose: int = 0) -> Iterator[str]:

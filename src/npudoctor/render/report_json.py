@@ -18,6 +18,9 @@ def report_json(report: Report) -> str:
 
 def report_object(report: Report) -> dict[str, Any]:
     """The document as plain data."""
+    target = report.target
+    frameworks = None if target.frameworks is None else dict(target.frameworks)
+    fields = {name: getattr(target, name) for name in Target.__annotations__}
     return {
         "schema": SCHEMA,
         "version": report.version,
@@ -26,7 +29,7 @@ def report_object(report: Report) -> dict[str, Any]:
         "profile": report.profile,
         "scope": report.scope,
         "host": dict(vars(report.host)),
-        "target": _target(report.target),
+        "target": {**fields, "python": target.python and vars(target.python), "frameworks": frameworks},
         "verdict": report.verdict.value,
         "exit_code": report.exit_code,
         "changed": False,
@@ -35,12 +38,6 @@ def report_object(report: Report) -> dict[str, Any]:
         "counts": dict(report.counts),
         "results": [_result(row) for row in report.results],
     }
-
-
-def _target(target: Target) -> dict[str, Any]:
-    frameworks = None if target.frameworks is None else dict(target.frameworks)
-    fields = {name: getattr(target, name) for name in Target.__annotations__}
-    return {**fields, "python": target.python and vars(target.python), "frameworks": frameworks}
 
 
 def _result(row: Result) -> dict[str, Any]:

@@ -46,12 +46,12 @@ def snapshot_object(taken: TakenSnapshot) -> dict[str, Any]:
         "findings": [
             {
                 "check": row["check"],
-                "code": one["code"],
-                "severity": one["severity"],
-                "message": one["message"],
+                "code": finding["code"],
+                "severity": finding["severity"],
+                "message": finding["message"],
             }
             for row in report["results"]
-            for one in row["findings"]
+            for finding in row["findings"]
         ],
         "unread": unread,
     }

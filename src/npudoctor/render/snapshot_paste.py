@@ -104,13 +104,16 @@ def _lines(taken: TakenSnapshot, clean: _Cleaner) -> Iterator[str]:
     yield "findings:" if codes else "findings:     none"
     for key, count in sorted(codes.items(), key=lambda item: ("ewi".find(item[0][0]), item[0])):
         yield f"  {key}" + (f" ({count} times)" if count > 1 else "")
-    yield from _unread(taken)
+    # What could not be looked at is named; the reasons name files and people.
+    rows = [f"{row.check} ({row.status.value})" for row in taken.report.results if row.status in UNANSWERED]
+    rows += [name for name, section in taken.sections.items() if section.failed]
+    yield from _wrapped("unknown", rows)
     yield from _settings(taken, clean)  # last: of a flood of variables the end is cut
 
 
 def _facts(taken: TakenSnapshot, section: str) -> dict[str, object]:
-    found = taken.sections.get(section) or Section(section, ())
-    return {fact.name: "not readable" if fact.unread else fact.value for fact in found.facts}
+    taken_section = taken.sections.get(section) or Section(section, ())
+    return {fact.name: "not readable" if fact.unread else fact.value for fact in taken_section.facts}
 
 
 def _pair(name: str, *values: object) -> Iterator[str]:
@@ -144,10 +147,3 @@ def _settings(taken: TakenSnapshot, clean: _Cleaner) -> Iterator[str]:
     for name, value in variables.items():
         if name.startswith(_VARIABLES) and not name.endswith(_PLACES) and not is_own("variables", name):
             yield f"  {name}={HIDDEN if value == HIDDEN else clean(_word(value))}"
-
-
-def _unread(taken: TakenSnapshot) -> Iterator[str]:
-    """What could not be looked at, by name; the reasons name files and people."""
-    rows = [f"{row.check} ({row.status.value})" for row in taken.report.results if row.status in UNANSWERED]
-    rows += [f"{name}" for name, section in taken.sections.items() if section.failed]
-    yield from _wrapped("unknown", rows)

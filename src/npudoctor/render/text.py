@@ -35,7 +35,8 @@ def report_text(
     if quiet:
         return printable(report.msg) + "\n"
     closing = list(verdict_lines(report, style, whole=not notes))
-    together = combined_lines(report, _healing(report)[0], _environment(report))
+    healing, _rooted, setting = _commands(report)
+    together = combined_lines(report, healing, setting)
     if verbose:
         from npudoctor.render.full import full_lines
 
@@ -91,13 +92,12 @@ def next_lines(report: Report, *, whole: bool = False) -> list[str]:
     """What to type next: what mends, what sets variables, what lets this machine be judged, or the job."""
     lines = []
     # Other commands than npudoctor's are shown with what they are for.
-    command, rooted = _healing(report)
-    if command:
+    healing, rooted, setting = _commands(report)
+    if healing:
         text = _("next, as root: {command}") if rooted else _("next: {command}")
-        lines.append(text.format(command=command))
-    command = _environment(report)
-    if command:
-        lines.append(_("next, in the job's shell: {command}", command=command))
+        lines.append(text.format(command=healing))
+    if setting:
+        lines.append(_("next, in the job's shell: {command}", command=setting))
     # What makes a machine say something on which no accelerator was found.
     silent = any(row.check == "accelerator" and row.status is Status.UNKNOWN for row in report.results)
     if silent and report.verdict is Verdict.UNDETERMINED and report.target.root is None:
@@ -107,28 +107,22 @@ def next_lines(report: Report, *, whole: bool = False) -> list[str]:
     return lines
 
 
-def _healing(report: Report) -> tuple[str, bool]:
-    """The command that heals, and whether root has to type it; "" where npudoctor can do nothing."""
-    healing = [(row, finding) for row in report.results for finding in row.findings if can_fix(finding)]
-    if not healing:
-        return "", False
-    checks = dict.fromkeys(row.check for row, _finding in healing)
+def _commands(report: Report) -> tuple[str, bool, str]:
+    """The command that heals, whether root has to type it, and the one for the shell that lacks variables; ""
+    where npudoctor can do nothing, and where it would print nothing that helps."""
+    findings = [(row.check, finding) for row in report.results for finding in row.findings]
+    healing = [(check, finding) for check, finding in findings if can_fix(finding)]
+    checks = dict.fromkeys(check for check, _finding in healing)
     arguments = ["--cache-server" if check == "cache-server" else check for check in checks]
-    command = "npudoctor fix " + " ".join(arguments)
-    rooted = report.host.user != "root" and any(f.fix is not None and f.fix.needs_root for _row, f in healing)
-    return command, rooted
+    command = " ".join(["npudoctor fix", *arguments]) if arguments else ""
+    needs_root = any(finding.fix and finding.fix.needs_root for _check, finding in healing)
+    rooted = report.host.user != "root" and needs_root
+    setting = ""
+    if report.target.root is None and any(f.counts and f.weight > Severity.INFO for _check, f in findings):
+        from npudoctor.environment.variable_checks import env_would_help  # a healthy machine is not asked
 
-
-def _environment(report: Report) -> str:
-    """The command for the shell that lacks variables; "" where it would print nothing that helps."""
-    findings = (finding for row in report.results for finding in row.findings)
-    if report.target.root is not None or not any(f.counts and f.weight > Severity.INFO for f in findings):
-        return ""
-    from npudoctor.environment.variable_checks import env_would_help  # on a healthy machine nothing is asked
-
-    if env_would_help(report):
-        return 'eval "$(npudoctor env)"'
-    return ""
+        setting = 'eval "$(npudoctor env)"' if env_would_help(report) else ""
+    return command, rooted, setting
 
 
 def decisive_text(report: Report) -> str:

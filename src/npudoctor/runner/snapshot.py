@@ -8,7 +8,7 @@ from typing import Optional
 
 from npudoctor.checking.check import Check, CheckOutput
 from npudoctor.core.frozen import dataclass, replace
-from npudoctor.core.model import Report, Result, Scope, Status
+from npudoctor.core.model import Report, Scope, Status
 from npudoctor.facts.snapshot.sections import READERS, Section, read_section
 from npudoctor.host import Host
 from npudoctor.registry.collector import LoadedChecks
@@ -36,7 +36,11 @@ def take(
     report = run(both, host, settings, until)
     rows = {row.check[len(PREFIX) :]: row for row in report.results if row.check.startswith(PREFIX)}
     known = dict(sections)  # a reader that was left behind may still add to it
-    whole = {name: known.get(name) or _missing(name, row) for name, row in rows.items()}
+    whole = {}
+    for name, row in rows.items():
+        whole[name] = known.get(name) or Section(  # one that was not read in time
+            name, (), row.reason or row.status.value, crashed=row.status is Status.CRASHED
+        )
     return TakenSnapshot(_without_readers(report, settings), whole)
 
 
@@ -48,11 +52,6 @@ def _reader(name: str, sections: dict[str, Section]) -> Check:
         return iter(())
 
     return Check(PREFIX + name, Scope.NODE, {}, ask, title=name, page=partial(str, name), always=True)
-
-
-def _missing(name: str, row: Result) -> Section:
-    """A section that was not read in time."""
-    return Section(name, (), row.reason or row.status.value, crashed=row.status is Status.CRASHED)
 
 
 def _without_readers(report: Report, settings: Settings) -> Report:

@@ -38,30 +38,22 @@ def fold(rows: Sequence[Result]) -> list[Result]:
     if not any(finding.echo_of for finding in findings):
         return list(rows)
     codes = {finding.code for finding in findings}
-    causes = _grounded_codes(findings, codes)
-    return [
-        replace(row, findings=tuple(_fold_finding(finding, causes) for finding in row.findings))
-        for row in rows
-    ]
-
-
-def _grounded_codes(findings: Sequence[Finding], codes: set[str]) -> set[str]:
-    """The codes that may cause another: those that echo nothing present, and the echoes of such."""
-    grounded = {finding.code for finding in findings if not _cause_in(finding, codes)}
-    while True:
-        more = {finding.code for finding in findings if _cause_in(finding, grounded)} - grounded
-        if not more:
-            return grounded
-        grounded |= more
+    # What may cause another: what echoes nothing present, and the echoes of such.
+    causes: set[str] = set()
+    more = {finding.code for finding in findings if not _cause_in(finding, codes)}
+    while more:
+        causes |= more
+        more = {finding.code for finding in findings if _cause_in(finding, causes)} - causes
+    folded = []
+    for row in rows:
+        pairs = [(finding, _cause_in(finding, causes)) for finding in row.findings]
+        marked = (replace(finding, caused_by=cause) if cause else finding for finding, cause in pairs)
+        folded.append(replace(row, findings=tuple(marked)))
+    return folded
 
 
 def _cause_in(finding: Finding, codes: set[str]) -> Optional[str]:
     return next((code for code in finding.echo_of if code in codes and code != finding.code), None)
-
-
-def _fold_finding(finding: Finding, causes: set[str]) -> Finding:
-    cause = _cause_in(finding, causes)
-    return replace(finding, caused_by=cause) if cause else finding
 
 
 def count(rows: Sequence[Result]) -> dict[str, int]:
@@ -102,7 +94,8 @@ def one_line(verdict: Verdict, rows: Sequence[Result], fail_on: Severity) -> str
     if verdict is Verdict.READY:
         return _("ready")
     if verdict is Verdict.NOT_READY:
-        codes = _codes(rows, fail_on)
+        findings = [finding for row in rows for finding in row.findings]
+        codes = [finding.code for finding in findings if finding.counts and finding.weight >= fail_on]
         return (
             ngettext(
                 "not ready: {count} problem", "not ready: {count} problems", len(codes), count=len(codes)
@@ -119,12 +112,3 @@ def one_line(verdict: Verdict, rows: Sequence[Result], fail_on: Severity) -> str
     if not open_checks:
         return _("undetermined: none of the selected checks applies to this machine")
     return _("undetermined: no result from {checks}", checks=", ".join(open_checks))
-
-
-def _codes(rows: Sequence[Result], fail_on: Severity) -> list[str]:
-    return [
-        finding.code
-        for row in rows
-        for finding in row.findings
-        if finding.counts and finding.weight >= fail_on
-    ]

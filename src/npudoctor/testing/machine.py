@@ -129,6 +129,7 @@ def fake_host(
 
 
 def _meaning(name: str, names: Mapping[str, Union[str, Sequence[str]]]) -> Resolution:
+    """What is known when it is asked: a test may have changed the names."""
     addresses = names.get(name, "none")
     return Resolution(failed=addresses) if isinstance(addresses, str) else Resolution(tuple(addresses))
 

@@ -15,7 +15,8 @@ import pytest
 from npudoctor.host import CannotTell
 from npudoctor.host.fs.files import Files, LocalDisk
 from npudoctor.host.libraries.elf import MAGIC
-from npudoctor.host.libraries.library import Libraries, needs_of
+from npudoctor.host.libraries.library import Libraries
+from npudoctor.host.libraries.needs import needs_of
 
 FILES = Files(LocalDisk())
 PATTERNS = ("/usr/bin/*", "/usr/sbin/*", "/lib64/*.so*", "/usr/lib/*/*.so*", f"{sys.base_prefix}/lib/*.so*")

@@ -11,7 +11,7 @@ import pytest
 from tests.support.roots import commands, python_in, theirs
 
 from npudoctor.host.fs.files import Files, LocalDisk
-from npudoctor.host.libraries.library import needs_of
+from npudoctor.host.libraries.needs import needs_of
 
 pytestmark = pytest.mark.needs_root
 

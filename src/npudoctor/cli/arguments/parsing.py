@@ -29,9 +29,30 @@ class _Common:
             raise
 
     def format_usage(self, ctx: Any, formatter: Any) -> None:
-        """The usage line."""
-        pieces = self.collect_usage_pieces(ctx)  # type: ignore[attr-defined]
+        """The usage line, with arguments as they are declared."""
+        arguments, _options = _parameters(ctx)
+        pieces = [self.options_metavar, *(argument.metavar for argument in arguments)]  # type: ignore[attr-defined]
+        if isinstance(self, TyperGroup):
+            pieces.append(self.subcommand_metavar)
         formatter.write_usage(ctx.command_path, " ".join(pieces), _("Usage: "))
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Arguments, options, and the commands of a group."""
+        arguments, options = _parameters(ctx)
+        records = [option.get_help_record(ctx) for option in options]
+        for title, rows in (
+            # typer 0.29 writes `ARGUMENT <list[str]>`.
+            (_("Arguments"), [(argument.metavar, argument.help) for argument in arguments]),
+            (
+                _("Options"),
+                [record for record in records if record],
+            ),
+        ):
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+        if isinstance(self, TyperGroup):
+            self.format_commands(ctx, formatter)
 
     def get_help(self, ctx: Any) -> str:
         """The help, laid out by the columns that characters take: click counts a Chinese one as one."""
@@ -56,6 +77,13 @@ class _Common:
         if option is not None:
             option.help = _("Show this message and exit.")
         return option
+
+
+def _parameters(ctx: Any) -> tuple[list[Any], list[Any]]:
+    """The arguments and the options that help shows."""
+    parameters = ctx.command.get_params(ctx)
+    arguments = [parameter for parameter in parameters if parameter.param_type_name == "argument"]
+    return arguments, [parameter for parameter in parameters if parameter not in arguments]
 
 
 class _Columns:

@@ -89,8 +89,8 @@ def _lines(command: Command, words: Words) -> Iterator[str]:
         elif option.value.kind == "file":
             value = " -r -F"
         elif option.value.kind in ("folder", "user"):
-            what = "directories" if option.value.kind == "folder" else "users"
-            value = f' -x -a "(__fish_complete_{what})"'
+            completes = "directories" if option.value.kind == "folder" else "users"
+            value = f' -x -a "(__fish_complete_{completes})"'
         else:
             value = f" -x -a {_values(option.value, words)}"
         yield f"{condition} {names}{value} -d {_quoted(option.help)}"

@@ -47,16 +47,16 @@ def _lines(command: Command, root: Command) -> Iterator[str]:
         yield from _section(_("EXAMPLES"))
     for line, text in examples:
         yield from (".TP", f"\\fB{_escaped(line)}\\fR", _escaped(text))
-    others = [one for one in all_commands(root) if one is not command and _near(one, command)]
-    yield from _section(_("SEE ALSO"), ", ".join(f"\\fB{_escaped(_page(one))}\\fR(1)" for one in others))
+    others = [other for other in all_commands(root) if other is not command and _near(other, command)]
+    yield from _section(_("SEE ALSO"), ", ".join(f"\\fB{_escaped(_page(other))}\\fR(1)" for other in others))
 
 
-def _near(one: Command, command: Command) -> bool:
+def _near(other: Command, command: Command) -> bool:
     """Whether a page names the other: commands of the same group, and the one above."""
     return (
-        one.words[:-1] == command.words[:-1]
-        or one.words == command.words[:-1]
-        or one.words[:-1] == command.words
+        other.words[:-1] == command.words[:-1]
+        or other.words == command.words[:-1]
+        or other.words[:-1] == command.words
     )
 
 

@@ -77,10 +77,12 @@ def _function(command: Command) -> str:
             specs.append(f"    {_quoted(f'*{name}{sign}[{_plain(option.help)}]{value}')}")
     options = " \\\n".join(specs)
     if command.commands:
-        below = "\n".join(f"    {_quoted(f'{one.name}:{_plain(one.help)}')}" for one in command.commands)
+        below = "\n".join(
+            f"    {_quoted(f'{member.name}:{_plain(member.help)}')}" for member in command.commands
+        )
         return _GROUP.format(at=at, commands=below, options=options + " \\")
-    told = command.argument is not None and _argument(command.argument)
-    argument = f" \\\n    {told}" if told else ""
+    words = command.argument is not None and _argument(command.argument)
+    argument = f" \\\n    {words}" if words else ""
     return _COMMAND.format(at=at, options=options, argument=argument)
 
 

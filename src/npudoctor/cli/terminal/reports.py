@@ -80,14 +80,14 @@ def choose_color(value: str) -> None:
 
 def color_variables(variables: Mapping[str, str]) -> dict[str, str]:
     """What decides about colour in these variables and on our command line, for another npudoctor."""
-    told = {
+    chosen = {
         name: variables[name] for name in (*_FORCING, "NO_COLOR", "CLICOLOR", "TERM") if name in variables
     }
     if _color == "always":
-        told = {**told, "NO_COLOR": "", "CLICOLOR_FORCE": "1"}
+        chosen = {**chosen, "NO_COLOR": "", "CLICOLOR_FORCE": "1"}
     elif _color == "never":
-        told = {**told, "NO_COLOR": "1"}
-    return told
+        chosen = {**chosen, "NO_COLOR": "1"}
+    return chosen
 
 
 def wants_color(variables: Mapping[str, str], terminal: bool) -> bool:

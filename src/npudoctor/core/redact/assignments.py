@@ -53,8 +53,10 @@ def find_assigned(text: str) -> Iterator[Span]:
         if looks_secret(match[1], weight(match[2])):
             yield match.span(1)
     for pattern in (_SAID, _ENGLISH, _BARE_KEY, _SET, _ELEMENT, _PAIRED, _PAIRED_ELEMENTS, _FLAG):
-        named = ((match.end(), weight(match[1])) for match in pattern.finditer(text))
-        yield from values.each((at, known) for at, known in named if known.value >= _least(pattern).value)
+        # A flag, and what is said in a sentence, is no assignment: only what surely is a secret counts.
+        least = Weight.TOKEN if pattern is _FLAG else Weight.RANDOM
+        named = [(match.end(), weight(match[1])) for match in pattern.finditer(text)]
+        yield from values.each((at, known) for at, known in named if known.value >= least.value)
 
 
 def hides(name: str, value: str) -> bool:
@@ -62,36 +64,23 @@ def hides(name: str, value: str) -> bool:
     return looks_secret(value, weight(name))
 
 
-def _least(pattern: re.Pattern[str]) -> Weight:
-    """A flag, and what is said in a sentence, is no assignment: only what surely is a secret counts."""
-    return Weight.TOKEN if pattern is _FLAG else Weight.RANDOM
-
-
 def _assigned(text: str, values: Values) -> Iterator[Span]:
     at = 0
     while match := _ASSIGNED.search(text, at):
         at = match.end()
-        name = _unescaped(text, match)
+        name = match[1]
+        if match.start() and text[match.start() - 1] == "\\" and name[0] in "nrt":
+            name = name[1:]  # without the letter of a "\n" that stands before it
         known = weight(name)
-        if known is Weight.NONE or _of_a_path(text, match) or _of_a_test(text, match):
+        if known is Weight.NONE or _of_a_path(text, match):
+            continue
+        # The verdict of a test is none, as in "PASS: tests/matmul.sh".
+        if match[0].startswith("PASS: ") and match.start() == text.rfind("\n", 0, match.start()) + 1:
             continue
         span = values.hidden(at, known, _begins_line(text, match, known))
         if span:
             yield span
             at = max(at, span[1])
-
-
-def _of_a_test(text: str, match: re.Match[str]) -> bool:
-    """Whether it is the verdict of a test, as in "PASS: tests/matmul.sh"."""
-    return match[0].startswith("PASS: ") and match.start() == text.rfind("\n", 0, match.start()) + 1
-
-
-def _unescaped(text: str, match: re.Match[str]) -> str:
-    r"""The name without the letter of a "\n" that stands before it."""
-    name = match[1]
-    if match.start() and text[match.start() - 1] == "\\" and name[0] in "nrt":
-        return name[1:]
-    return name
 
 
 def _begins_line(text: str, match: re.Match[str], known: Weight) -> bool:

@@ -71,12 +71,21 @@ class BundleRedactor(Redactor):
 
     def __init__(self, variables: Mapping[str, str]) -> None:
         super().__init__()
-        values = {value for name, value in variables.items() if _own_secret(name, value)}
+        values = set()
+        for name, value in variables.items():
+            if len(value) < _LEAST or value.startswith("/") or not looks_secret(value, weight(name)):
+                continue
+            if not value.isalpha() or len(value) >= 2 * _LEAST:  # else it may be a word that stands anywhere
+                values.add(value)
         self._own = sorted(values | {json.dumps(value)[1:-1] for value in values}, key=len, reverse=True)
 
     def line(self, text: str) -> str:
         """The next line of a log."""
-        return self._variable(self._vendors(self.known(super().line(text))))
+        text = self.known(super().line(text))
+        for pattern in patterns():  # of vendors
+            text, count = pattern.subn(HIDDEN, text)
+            self.counts["token"] += count
+        return self._variable(text)
 
     def together(self, lines: Sequence[str]) -> list[str]:
         """Lines that were hidden one by one, without what only tells beside the others: a dump."""
@@ -96,12 +105,6 @@ class BundleRedactor(Redactor):
                 text = text.replace(value, HIDDEN)
         return text
 
-    def _vendors(self, text: str) -> str:
-        for pattern in patterns():
-            text, count = pattern.subn(HIDDEN, text)
-            self.counts["token"] += count
-        return text
-
     def _variable(self, text: str) -> str:
         """A line of a dump of the environment."""
         match = _DUMPED.match(text, _BEFORE.match(text).end())  # type: ignore[union-attr]
@@ -114,12 +117,6 @@ class BundleRedactor(Redactor):
             return text
         self.counts["variable"] += 1
         return text[: match.start("value")] + HIDDEN
-
-
-def _own_secret(name: str, value: str) -> bool:
-    if len(value) < _LEAST or value.startswith("/") or not looks_secret(value, weight(name)):
-        return False
-    return not value.isalpha() or len(value) >= 2 * _LEAST  # else it may be a word that stands anywhere
 
 
 Span = tuple[int, int]  # first and last+1 of a value in its line
@@ -143,7 +140,11 @@ def find_dumped(lines: Sequence[str]) -> Iterator[tuple[int, str, Span]]:
     for number, line in enumerate([*lines, ""]):
         begun = {_DIGITS.sub("0", line[: match.start()]): match for match in _NAME.finditer(line, 0, _FAR)}
         if run and before not in begun:
-            yield from _run(run, len(lines))
+            # It is a dump if it has many different names, most of them of capitals.
+            names = {name for _number, name, _span in run if name.isupper()}
+            cut = run[0][0] == 0 or run[-1][0] == len(lines) - 1
+            if len(names) >= (_CUT if cut else LEAST):
+                yield from run
             run = []
         if not run:
             before = next((key for key, match in begun.items() if match[1].isupper()), "")
@@ -153,14 +154,6 @@ def find_dumped(lines: Sequence[str]) -> Iterator[tuple[int, str, Span]]:
         pairs = list(_PAIR.finditer(line))
         if len({pair["name"] for pair in pairs}) >= LEAST:
             yield from ((number, pair["name"], pair.span("value")) for pair in pairs)
-
-
-def _run(run: Sequence[tuple[int, str, Span]], count: int) -> Iterator[tuple[int, str, Span]]:
-    """The variables of a run of lines, if it is a dump: many different names, most of them of capitals."""
-    names = {name for _number, name, _span in run if name.isupper()}
-    cut = run[0][0] == 0 or run[-1][0] == count - 1
-    if len(names) >= (_CUT if cut else LEAST):
-        yield from run
 
 
 def replace_spans(line: str, spans: Iterable[Span], by: str) -> str:

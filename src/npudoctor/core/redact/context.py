@@ -179,17 +179,18 @@ class Context:
         item = content.lstrip().startswith("- ")
         if item or content.startswith(": "):
             begin += 2
-        told = line[begin:end].rstrip(",\\ ")
-        if not told or _MAPPING.match(told) or not (item or self._single(told, known, deeper)):
+        entry = line[begin:end].rstrip(",\\ ")
+        if not entry or _MAPPING.match(entry) or not (item or self._single(entry, known, deeper)):
             self._block = None
             return []
         if item:
             self._left = max(self._left, 1)
         else:
             self._block = None
-        return [(begin, begin + len(told))] if looks_secret(told.strip("\"'"), known) else []
+        return [(begin, begin + len(entry))] if looks_secret(entry.strip("\"'"), known) else []
 
     def _single(self, value: str, known: Weight, deeper: bool) -> bool:
+        """Whether it is one value and no sentence; apart, as only what is no item of a list is asked."""
         quoted = value[:1] in "\"'" and value[-1:] == value[:1] and len(value) > 2
         if quoted or (deeper and known is Weight.SECRET):
             return quoted or " " not in value
@@ -203,9 +204,9 @@ class Context:
         if not match:
             return []
         self._pair = 0
-        begin, told = match.start("value"), match["value"].rstrip(",")
-        bare = told.strip("\\\"'")
-        begin += told.find(bare)
+        begin, value = match.start("value"), match["value"].rstrip(",")
+        bare = value.strip("\\\"'")
+        begin += value.find(bare)
         return [(begin, begin + len(bare))] if looks_secret(bare, Weight.SECRET) else []
 
     def _in_data(self, line: str) -> list[Span]:
@@ -216,13 +217,13 @@ class Context:
             self._data = None
             return []
         entry = _ENTRY.match(line)
-        begin, told = (
+        begin, value = (
             (entry.start("value"), entry["value"])
             if entry
             else (len(line) - len(line.lstrip()), line.strip())
         )
-        bare = told.rstrip(" ,").strip("\\\"'")
-        begin += told.find(bare)
+        bare = value.rstrip(" ,").strip("\\\"'")
+        begin += value.find(bare)
         sure = self._secret or looks_secret(bare, Weight.RANDOM)
         return (
             [(begin, begin + len(bare))]
@@ -255,11 +256,11 @@ class Context:
         secrets = []
         for number, known in telling.items():
             begin, end = cells[number]
-            told = line[begin:end].strip()
-            sure = (known is Weight.SECRET and looks_secret(told, known)) or chosen(told, 6)
-            if told and sure:
-                begin = line.index(told, begin)
-                secrets.append((begin, begin + len(told)))
+            cell = line[begin:end].strip()
+            sure = (known is Weight.SECRET and looks_secret(cell, known)) or chosen(cell, 6)
+            if cell and sure:
+                begin = line.index(cell, begin)
+                secrets.append((begin, begin + len(cell)))
         return secrets
 
 

@@ -116,14 +116,10 @@ def looks_secret(value: str, known: Weight) -> bool:
     if known is Weight.TOKEN:
         return not _NUMBER.match(value)
     if known is Weight.TYPED:
-        return _typed(value)
+        if len(value) < 4 or value[0] in "/~.$" or _NUMBER.match(value):
+            return False
+        return any(not char.isalpha() for char in value) or len(value) >= 8
     return _random(value)
-
-
-def _typed(value: str) -> bool:
-    if len(value) < 4 or value[0] in "/~.$" or _NUMBER.match(value):
-        return False
-    return any(not char.isalpha() for char in value) or len(value) >= 8
 
 
 def _random(value: str) -> bool:

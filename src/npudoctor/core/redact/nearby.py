@@ -75,7 +75,14 @@ def find_nearby(text: str) -> Iterator[Span]:
     for word in _WORD.finditer(text):
         if word.start() < done:
             continue
-        begin = _begin(text, word.start())
+        begin = word.start()
+        least = max(0, begin - _BACK)
+        while (
+            begin > least
+            and (text[begin - 1].isalnum() or text[begin - 1] in "_-.")
+            and text[begin - 1] < "\u2e80"
+        ):
+            begin -= 1
         # What follows a Chinese word is no part of it.
         rest = _REST.match(text, word.end()) if word[0].isascii() else None
         end = rest.end() if rest else word.end()
@@ -90,20 +97,13 @@ def find_nearby(text: str) -> Iterator[Span]:
         done = end
 
 
-def _begin(text: str, at: int) -> int:
-    least = max(0, at - _BACK)
-    while at > least and (text[at - 1].isalnum() or text[at - 1] in "_-.") and text[at - 1] < "\u2e80":
-        at -= 1
-    return at
-
-
 def _value(text: str, name: str, at: int, known: Weight) -> Optional[Span]:
     plain = bool(_PLAIN_PASSWORD.search(name))
     for pattern, ask in (
         (_SIGN, _after_sign),
         (_CELL, _after_cell),
         (_LINK, _after_link),
-        (_WORDS, _after_words),
+        (_WORDS, _after_link),
     ):
         match = pattern.match(text, at)
         value = _VALUE.match(text, match.end()) if match else None
@@ -132,15 +132,12 @@ def _after_sign(value: str, known: Weight, plain: bool) -> bool:
 
 
 def _after_cell(value: str, known: Weight, plain: bool) -> bool:
+    """One of the questions that the table of `_value` asks."""
     return _after_sign(value, known, plain) or (plain and chosen(value, 5, numbered=True))
 
 
 def _after_link(value: str, known: Weight, plain: bool) -> bool:
     return known in (Weight.SECRET, Weight.TOKEN) and chosen(value, 5, numbered=plain)
-
-
-def _after_words(value: str, known: Weight, plain: bool) -> bool:
-    return _after_link(value, known, plain)
 
 
 def _after_blank(text: str, at: int, plain: bool) -> Optional[Span]:
@@ -149,10 +146,10 @@ def _after_blank(text: str, at: int, plain: bool) -> Optional[Span]:
     if value is None:
         return None
     span = _span(value)
-    told = text[span[0] : span[1]]
+    word = text[span[0] : span[1]]
     # A word in quotes beside "password" is one; beside "token" it is what a parser stumbles over.
-    if chosen(told, 6, numbered=plain) or (
-        plain and value["quoted"] and len(told) >= 6 and told.isalnum() and not told.isalpha()
+    if chosen(word, 6, numbered=plain) or (
+        plain and value["quoted"] and len(word) >= 6 and word.isalnum() and not word.isalpha()
     ):
         return span
     return None

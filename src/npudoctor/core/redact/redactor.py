@@ -61,15 +61,21 @@ class Redactor:
     def line(self, text: str) -> str:
         """The next line of a text."""
         if self._left:
-            return self._inside(text)
+            end = KEY_END.search(text)
+            self._left = 0 if end else self._left - 1
+            return HIDDEN + (self.text(text[end.end() :]) if end else "")
         below = self._context.line(text) if self._context.open or OPENS.search(text) else ()
         secrets = [(*span, "named") for span in below]
         if may_hold_secret(text):
             secrets += _find_everywhere(text)
         shown = self._without(text, secrets)
-        if "-----BEGIN" in text and _open(text):
+        begun = [match.end() for match in KEY_BEGIN.finditer(text)] if "-----BEGIN" in text else []
+        if begun and not KEY_END.search(text, begun[-1]):
             self._left = LONGEST_KEY
-        elif shown == text and (body := KEY_LINE.search(text)) and _dense(body[1]):
+            return shown
+        body = KEY_LINE.search(text) if shown == text else None
+        # Base64 of random bytes: neither a digest nor a sequence of words.
+        if body and entropy(body[1]) > 4.4 and body[1] != body[1].lower() and body[1] != body[1].upper():
             self.counts["key"] += 1
             return text[: body.start(1)] + HIDDEN
         return shown
@@ -77,11 +83,6 @@ class Redactor:
     def together(self, lines: Sequence[str]) -> list[str]:
         """Lines that follow each other, hidden one by one, without what only tells beside the others."""
         return list(lines)
-
-    def _inside(self, text: str) -> str:
-        end = KEY_END.search(text)
-        self._left = 0 if end else self._left - 1
-        return HIDDEN + (self.text(text[end.end() :]) if end else "")
 
     def _without(self, text: str, secrets: list[Secret]) -> str:
         parts, done = [], 0
@@ -93,16 +94,6 @@ class Redactor:
                 self.counts[kind] += 1
             done = end
         return "".join(parts) + text[done:]
-
-
-def _open(text: str) -> bool:
-    begun = [match.end() for match in KEY_BEGIN.finditer(text)]
-    return bool(begun) and not KEY_END.search(text, begun[-1])
-
-
-def _dense(body: str) -> bool:
-    """Whether it is base64 of random bytes: neither a digest nor a sequence of words."""
-    return entropy(body) > 4.4 and body != body.lower() and body != body.upper()
 
 
 def _find_everywhere(text: str) -> Iterator[Secret]:

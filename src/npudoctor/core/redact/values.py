@@ -94,5 +94,5 @@ class Values:
 
 
 def _closers(value: str) -> str:
-    """The brackets that are still open in a value."""
+    """The brackets that are still open in a value; asked anew for each that is taken from its end."""
     return "".join(close for begin, close in _BRACKETS.items() if value.count(begin) > value.count(close))

@@ -74,7 +74,8 @@ def _of_clustershell() -> Iterator[str]:
 
 
 def _of_ssh() -> Iterator[str]:
-    """ssh asks the list of users for root's home, and not HOME."""
+    """ssh asks the list of users for root's home, and not HOME. A generator, so that what comes later is not
+    looked for where the first is refused."""
     home = pwd.getpwuid(os.geteuid()).pw_dir
     for path in (f"{home}/.ssh/config", "/etc/ssh/ssh_config"):
         yield from _with_included(path, os.path.dirname(path), home, _DEEPEST)

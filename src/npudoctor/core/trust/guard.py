@@ -98,9 +98,9 @@ class _Guard:
         if sys.flags.no_site:
             return
         site: Any = sys.modules["site"]
-        told = () if sys.flags.ignore_environment else os.environ.get("PYTHONPATH", "").split(":")
+        by_variable = () if sys.flags.ignore_environment else os.environ.get("PYTHONPATH", "").split(":")
         own = (site.getusersitepackages(),) if site.ENABLE_USER_SITE else ()
-        for folder in dict.fromkeys((*told, *own, *site.getsitepackages())):
+        for folder in dict.fromkeys((*by_variable, *own, *site.getsitepackages())):
             try:
                 names = os.listdir(folder)
             except OSError:

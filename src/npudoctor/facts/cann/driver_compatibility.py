@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Optional
 
 from npudoctor.core.driver_version import bracket_groups
@@ -21,9 +22,13 @@ def required_interfaces(files: Files, install: Install) -> dict[str, str]:
     """The driver interfaces that its runtime requires: name to version or range."""
     for part in _PARTS:
         for place in (f"{install.path}/{part}", f"{install.path}/share/info/{part}"):
-            declared = settings(_text(files, f"{place}/version.info"))
+            text = None
+            with suppress(CannotTell):
+                text = files.text(f"{place}/version.info", 1 << 20)
             required = {
-                match[1]: value for name, value in declared.items() if (match := _REQUIRED.match(name))
+                match[1]: value
+                for name, value in settings(text or "").items()
+                if (match := _REQUIRED.match(name))
             }
             if required:
                 return required
@@ -49,11 +54,3 @@ def _listed(listed: list[tuple[str, ...]], branch: Optional[re.Match[str]]) -> b
         if ends and ends[0][1] == branch[1] and int(ends[0][2]) <= int(branch[2]) <= int(ends[-1][2]):
             return True
     return False
-
-
-def _text(files: Files, path: str) -> str:
-    """The text of a version file; empty where it cannot be read."""
-    try:
-        return files.text(path, 1 << 20) or ""
-    except CannotTell:
-        return ""

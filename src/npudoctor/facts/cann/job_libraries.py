@@ -55,7 +55,13 @@ class JobLibraries:
         What stays keeps its order, what is missing is appended.
         """
         intended = [intended_folder(self._host, entry) for entry in self._entries]
-        kept = [entry for entry in intended if entry.startswith(("/", "$")) and not self._is_wrong(entry)]
+        kept = []
+        for entry in intended:
+            if not entry.startswith(("/", "$")):
+                continue
+            is_stub = bool(self.stubs) and self.libraries.is_stub(f"{entry.rstrip('/')}/x")
+            if not is_stub and not self.is_of_other_cann(entry):
+                kept.append(entry)
         left_out = [entry for entry in dict.fromkeys(intended) if entry not in ("", ".", *kept)]
         first = self.first_folders()
         kept = [*first, *(entry for entry in kept if entry not in first)]
@@ -66,10 +72,6 @@ class JobLibraries:
         names += [library.name for library, _other in self.other_cann]
         added = [folder for folder in self._folders(names) if real(folder) not in known]
         return list(dict.fromkeys((*kept, *added))), left_out
-
-    def _is_wrong(self, entry: str) -> bool:
-        is_stub = bool(self.stubs) and self.libraries.is_stub(f"{entry.rstrip('/')}/x")
-        return is_stub or self.is_of_other_cann(entry)
 
     def _folders(self, names: Iterable[str]) -> list[str]:
         return list(dict.fromkeys(folder for name in names for folder in self.libraries.folders_for(name)))

@@ -33,6 +33,7 @@ OF_DRIVER = {
     *("libc_sec.so", "libmmpa.so", "libsecurec.so", "libkmc.so.20", "libsdp.so.20"),
     *("libaivault.so", "libaivaulttee.so"),
 }
+METADATA = (".dist-info", ".egg-info", ".egg")  # ends of names beside installed packages
 STUBS = {"devlib", "stub", "stubs"}
 
 
@@ -108,20 +109,20 @@ class CannLibraries:
         mine = self.cann_folder(name)
         if mine is None or self._host.files.real(f"{mine}/{name}") == real or self.owner(real) is not None:
             return False
-        tops = (self._active.path, self._active.real, *self._drivers, ADD_ONS, *self._packages())
+        tops = [self._active.path, self._active.real, *self._drivers, ADD_ONS]
+        # The folders into which packages are installed: not any folder of sources that PYTHONPATH names.
+        for folder in self._host.interpreter.layout().search_path:
+            if folder.startswith("/") and (
+                folder.endswith("-packages")
+                or any(file.endswith(METADATA) for file in self._host.files.names(folder))
+            ):
+                tops.append(folder)
         return not any(place.startswith(f"{top}/") for place in (path, real) for top in tops)
 
     def _in_nnal(self, path: str) -> bool:
         """Whether it lies in NNAL, which brings ATB: a folder of that name alone proves nothing."""
         top, inside, _rest = path.partition("/nnal/")
         return bool(inside) and self._host.files.stat(f"{top}/nnal/atb") is not None
-
-    def _packages(self) -> tuple[str, ...]:
-        """The folders into which packages are installed: not any folder of sources that PYTHONPATH names."""
-        folders = self._host.interpreter.layout().search_path
-        return tuple(
-            place for place in folders if place.startswith("/") and _holds_packages(self._host, place)
-        )
 
     def is_stub(self, path: str) -> bool:
         """Whether a library is one of the stand-ins that CANN brings for builds."""
@@ -146,8 +147,3 @@ class CannLibraries:
             if library is not None and library.machine == self._machine:
                 return folder
         return None
-
-
-def _holds_packages(host: Host, folder: str) -> bool:
-    metadata = (".dist-info", ".egg-info", ".egg")
-    return folder.endswith("-packages") or any(name.endswith(metadata) for name in host.files.names(folder))

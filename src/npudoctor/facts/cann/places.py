@@ -39,41 +39,30 @@ def candidates(
     for root in roots:
         yield from ((f"{root}/{later}", "") for later in LATER)
     yield from ((root, "") for root in roots)
+    # The folders of single releases: cann-8.5.0, ascend-toolkit/8.1.RC1.
     for root in roots:
-        yield from ((release, "") for release in releases(files, root))
+        for folder, begin in ((root, "cann-"), *((f"{root}/{kind}", "") for kind in cann_info.KINDS)):
+            try:
+                names = files.names(folder)
+            except CannotTell:
+                continue  # a closed one is noticed when its `latest` is looked at
+            for name in names:
+                if name.startswith(begin) and _RELEASE.match(name[len(begin) :]):
+                    yield f"{folder}/{name}", ""
 
 
 def parents(files: Files, variables: Mapping[str, str], home: str, more: Sequence[str] = ()) -> list[str]:
     """The folders that hold installations: recorded ones, root's, the user's, conda's, others'."""
-    mine = f"{home}/Ascend"
+    folders = []
+    for record, folder in (("/etc/Ascend", ASCEND), (f"{home}/Ascend", f"{home}/Ascend")):
+        # What installers wrote into their record: Install_Path, of old Toolkit_InstallPath.
+        settings = cann_info.settings(cann_info.text(files, f"{record}/{RECORD}"))
+        for key, value in settings.items():
+            if key.replace("_", "").endswith("installpath"):
+                folders.append(value.rstrip("/"))
+        folders.append(folder)
     conda = variables.get("CONDA_PREFIX")
-    folders = [
-        *recorded_folders(files, f"/etc/Ascend/{RECORD}"),
-        ASCEND,
-        *recorded_folders(files, f"{mine}/{RECORD}"),
-        mine,
-        *([f"{conda}/Ascend"] if conda else []),
-        *(f"{folder}/Ascend" for folder in more),
-    ]
+    if conda:
+        folders.append(f"{conda}/Ascend")
+    folders += [f"{place}/Ascend" for place in more]
     return list(dict.fromkeys(path for path in folders if path.startswith("/")))
-
-
-def recorded_folders(files: Files, path: str) -> list[str]:
-    """The folders that installers wrote into their record: Install_Path, of old Toolkit_InstallPath."""
-    settings = cann_info.settings(cann_info.text(files, path))
-    values = [
-        value.rstrip("/") for key, value in settings.items() if key.replace("_", "").endswith("installpath")
-    ]
-    return [value for value in values if value.startswith("/")]
-
-
-def releases(files: Files, root: str) -> Iterator[str]:
-    """The folders of single releases: cann-8.5.0, ascend-toolkit/8.1.RC1."""
-    for folder, begin in ((root, "cann-"), *((f"{root}/{kind}", "") for kind in cann_info.KINDS)):
-        try:
-            names = files.names(folder)
-        except CannotTell:
-            continue  # a closed one is noticed when its `latest` is looked at
-        for name in names:
-            if name.startswith(begin) and _RELEASE.match(name[len(begin) :]):
-                yield f"{folder}/{name}"

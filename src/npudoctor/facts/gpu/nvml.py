@@ -181,7 +181,11 @@ def _gpu(place: int, row: list[str], apps: list[list[str]]) -> Gpu:
     held = tuple(GpuProcess(_number(pid), _number(memory)) for owner, pid, memory in apps if owner == uuid)
     # The rows are in the order of the indices, which one that is ill may not tell.
     number = place if _is_words(index) else int(index)
-    trouble = _trouble(used, total)
+    # What stands where a number of bytes should, unless the driver just has none to tell.
+    texts = [text for text in (used, total) if not text.isdecimal() and text not in NOT_TOLD]
+    trouble = NOTHING if total.isdecimal() and not int(total) else ""
+    if texts:
+        trouble = _cut(texts[0].strip("[]"))
     return Gpu(
         number,
         "" if _is_words(uuid) else uuid,
@@ -193,14 +197,6 @@ def _gpu(place: int, row: list[str], apps: list[list[str]]) -> Gpu:
         display.lower() == "disabled",
         trouble,
     )
-
-
-def _trouble(*memory: str) -> str:
-    """What stands where a number of bytes should, unless the driver just has none to tell."""
-    for text in memory:
-        if not text.isdecimal() and text not in NOT_TOLD:
-            return _cut(text.strip("[]"))
-    return NOTHING if memory[-1].isdecimal() and not int(memory[-1]) else ""
 
 
 def _is_words(text: str) -> bool:

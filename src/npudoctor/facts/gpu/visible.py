@@ -40,7 +40,9 @@ def cuda_visible(value: str, count: int, uuids: Optional[Sequence[str]] = None) 
         if part.strip().upper().startswith("GPU-"):
             if uuids is None:
                 return VisibleGpus(tuple(ids), unknown=part.strip())
-            index = _by_uuid(part.strip(), uuids)
+            start = part.strip().upper()
+            same = [number for number, uuid in enumerate(uuids) if uuid and uuid.upper().startswith(start)]
+            index = same[0] if len(same) == 1 else None
         else:
             index = _by_number(part, count)
         if index is None:
@@ -49,11 +51,6 @@ def cuda_visible(value: str, count: int, uuids: Optional[Sequence[str]] = None) 
             return VisibleGpus(tuple(ids), ",".join(parts[at:]), repeated=True)
         ids.append(index)
     return VisibleGpus(tuple(ids))
-
-
-def _by_uuid(text: str, uuids: Sequence[str]) -> Optional[int]:
-    same = [at for at, uuid in enumerate(uuids) if uuid and uuid.upper().startswith(text.upper())]
-    return same[0] if len(same) == 1 else None
 
 
 def _by_number(text: str, count: int) -> Optional[int]:

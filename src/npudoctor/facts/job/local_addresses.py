@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Optional
 
 from npudoctor.host.host import Host
@@ -18,7 +17,12 @@ def is_local(host: Host, text: str) -> Optional[bool]:
     name = text.lower().rstrip(".")
     if name in LOCAL_NAMES or name.endswith(".localhost") or same_host(name, host.system.name.lower()):
         return True
-    answers = {_address_is_us(host, address) for address in _hosts_file(host, name)} - {None}
+    answers = set()
+    for line in (host.files.text("/etc/hosts") or "").splitlines():
+        address, *names = line.partition("#")[0].lower().split() or [""]
+        if name in names:
+            answers.add(_address_is_us(host, address))
+    answers.discard(None)
     return True in answers if answers else None
 
 
@@ -53,10 +57,3 @@ def _canonical(text: str) -> Optional[str]:
         return None
     mapped = number.ipv4_mapped if isinstance(number, ipaddress.IPv6Address) else None
     return str(mapped or number)
-
-
-def _hosts_file(host: Host, name: str) -> Iterator[str]:
-    for line in (host.files.text("/etc/hosts") or "").splitlines():
-        fields = line.partition("#")[0].lower().split()
-        if name in fields[1:]:
-            yield fields[0]

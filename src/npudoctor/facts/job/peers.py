@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Optional
 
 from npudoctor.core.addresses import ip_address
@@ -40,7 +39,8 @@ def first_peer(host: Host) -> Optional[Peer]:
 
     A name is asked of the system, which may take seconds.
     """
-    for place, named_by in _places(host):
+    named = [(host.variables.get(name, ""), name) for name in RENDEZVOUS]
+    for place, named_by in (*named, *((peer, "--peers") for peer in host.options.peers)):
         if not place or is_local(host, place):
             continue
         literal = ip_address(place)
@@ -49,10 +49,3 @@ def first_peer(host: Host) -> Optional[Peer]:
         if others:
             return Peer(min(others, key=lambda address: ":" in address), named_by)
     return None
-
-
-def _places(host: Host) -> Iterator[tuple[str, str]]:
-    for name in RENDEZVOUS:
-        yield host.variables.get(name, ""), name
-    for peer in host.options.peers:
-        yield peer, "--peers"

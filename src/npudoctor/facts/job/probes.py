@@ -21,7 +21,7 @@ from npudoctor.core.parsing import json_of
 from npudoctor.facts.job.tracebacks import Raised, from_text, from_words
 from npudoctor.facts.job.working_directory import absolute_search_paths, working_directory
 from npudoctor.host.host import Host
-from npudoctor.host.libraries.loader import split_path
+from npudoctor.host.libraries.needs import split_path
 from npudoctor.host.process.commands import Answer
 from npudoctor.host.process.escaped_children import end_marked, now
 
@@ -90,17 +90,14 @@ class ProbeResult:
         if status is None:
             return self.answer.ended
         if status < 0:
-            return _("killed by signal {number} ({name})", number=-status, name=_signal(-status))
+            try:
+                name = signal.Signals(-status).name
+            except ValueError:  # one of the real-time signals
+                name = "?"
+            return _("killed by signal {number} ({name})", number=-status, name=name)
         if not status:
             return _("Python exited early with status 0")
         return _("exit status {status}", status=status)
-
-
-def _signal(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # one of the real-time signals
-        return "?"
 
 
 def probe(host: Host, script: str, arguments: Sequence[str], timeout: float) -> ProbeResult:
@@ -153,13 +150,17 @@ def _tried(
             raise _no_time()
         token = secrets.token_hex(16)
         with _folder(host, token) as private:
-            source = "".join(
-                map(_source, ("start.py", script) if plainly else ("start.py", "noting.py", script))
-            )
-            argv = [host.interpreter.program, "-c", source, private, token, *arguments]
-            variables = _variables(host, private, token, plainly)
+            sources = []
+            for name in ("start.py", script) if plainly else ("start.py", "noting.py", script):
+                with open(os.path.join(FOLDER, name), encoding="utf-8") as file:
+                    sources.append(file.read())
+            argv = [host.interpreter.program, "-c", "".join(sources), private, token, *arguments]
+            # The job's, with what leads all that is written to the probe's own folder.
+            variables = {**host.variables, **absolute_search_paths(host), **dict.fromkeys(WRITTEN, private)}
+            if variables.pop(LOGS, "") and not plainly:
+                variables[LOGS] = private
+            variables.update({"PYTHONDONTWRITEBYTECODE": "1", MARKED: token})
             seconds = min(timeout, _left(host))
-            answer_file = os.path.join(private, token)
             answer = host.commands.run(
                 argv,
                 timeout=seconds,
@@ -175,25 +176,24 @@ def _tried(
                 )
             if answer.ended == "timeout" and seconds < timeout:
                 raise _no_time()
-            words = _told(answer_file)
-            if answer.ok and words is not None and "raised" not in words:
-                return ProbeResult(answer, words)
-            # Where it died before it could tell, or was ended by something other than an exception.
-            raised = from_words(words["raised"]) if words and "raised" in words else ()
-            if not raised and answer.ended == "exited" and (answer.status or 0) > 0:
-                raised = from_text(answer.stderr)
-            finished = words is not None and "raised" not in words
-            return ProbeResult(answer, None, raised, _content(f"{answer_file}.loading") or None, finished)
+            return _result(answer, os.path.join(private, token))
     finally:
         _ONE.release()
 
 
-def _variables(host: Host, private: str, token: str, plainly: bool) -> dict[str, str]:
-    """Those of the job, with what leads all that is written to the probe's own folder."""
-    variables = {**host.variables, **absolute_search_paths(host), **dict.fromkeys(WRITTEN, private)}
-    if variables.pop(LOGS, "") and not plainly:
-        variables[LOGS] = private
-    return {**variables, "PYTHONDONTWRITEBYTECODE": "1", MARKED: token}
+def _result(answer: Answer, path: str) -> ProbeResult:
+    """What it left in a file whose name no module knows, and how it ended."""
+    words: Any = None  # where it did not come to that
+    with suppress(ValueError):
+        words = json_of(_content(path))
+    finished = isinstance(words, dict) and "raised" not in words
+    if answer.ok and finished:
+        return ProbeResult(answer, words)
+    # Where it died before it could tell, or was ended by something other than an exception.
+    raised = from_words(words["raised"]) if isinstance(words, dict) and "raised" in words else ()
+    if not raised and answer.ended == "exited" and (answer.status or 0) > 0:
+        raised = from_text(answer.stderr)
+    return ProbeResult(answer, None, raised, _content(f"{path}.loading") or None, finished)
 
 
 def _left(host: Host) -> float:
@@ -226,19 +226,6 @@ def _folder(host: Host, token: str) -> Iterator[str]:
     finally:
         clean()
         host.commands.at_close.remove(clean)
-
-
-def _source(script: str) -> str:
-    with open(os.path.join(FOLDER, script), encoding="utf-8") as file:
-        return file.read()
-
-
-def _told(path: str) -> Optional[dict[str, Any]]:
-    """What it left in a file whose name no module knows; None where it did not come to that."""
-    with suppress(ValueError):
-        words = json_of(_content(path))
-        return words if isinstance(words, dict) else None
-    return None
 
 
 def _content(path: str) -> str:

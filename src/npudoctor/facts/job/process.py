@@ -136,6 +136,7 @@ def program(host: Host) -> Optional[str]:
 
 
 def _programs(host: Host) -> Iterator[str]:
+    """One by one: the search path is asked for only where the path itself is no program."""
     yield host.interpreter.path
     for folder in host.interpreter.layout().search_path:
         match = _STDLIB.match(folder)

@@ -9,7 +9,7 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.messages import _
 from npudoctor.host.fs.files import Files
 from npudoctor.host.host import Host
-from npudoctor.host.libraries.loader import split_path
+from npudoctor.host.libraries.needs import split_path
 from npudoctor.host.users.accounts import home_of
 from npudoctor.host.users.identity import Identity, user_name
 

@@ -162,6 +162,8 @@ def join_continued(logs: Sequence[ServerLog]) -> list[ServerLog]:
 
 
 def _same_writer(before: ServerLog, log: ServerLog) -> bool:
+    """All that a proof by the one says of who wrote it the other must say too."""
+
     def written(own: ServerLog) -> tuple[object, ...]:
         entry = own.entry
         return own.machine, own.parents, entry.uid, entry.nlink, entry.is_file, entry.permissions & 0o022

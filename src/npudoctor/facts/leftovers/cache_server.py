@@ -165,7 +165,16 @@ def socket_files(
     for directory, old in (where or find_places(tmp)).directories:
         try:
             with open_directory(directory) as (descriptor, parents):
-                owner, names = parents[-1].uid, _named(descriptor)
+                owner = parents[-1].uid
+                ports = {}  # of the names that may be a socket's
+                for name in os.listdir(descriptor):
+                    match = SOCKET.match(_original(name))
+                    if match:
+                        ports[name] = int(match.group(1))
+                # The names that we gave come last.
+                names = {
+                    name: ports[name] for name in sorted(ports, key=lambda name: (name.startswith("."), name))
+                }
                 if owner not in trusted_owners():
                     most = left.get(owner, NAMES)
                     left[owner] = most - len(names)
@@ -218,13 +227,6 @@ def _judged(
     }
     kept, passed = within(plain, EACH)
     return tuple(candidates[at] for at in sorted({*sure, *kept})), passed
-
-
-def _named(descriptor: int) -> dict[str, int]:
-    """The names in a directory that may be a socket's, and their ports; those that we gave come last."""
-    names = {name: SOCKET.match(_original(name)) for name in os.listdir(descriptor)}
-    ports = {name: int(match.group(1)) for name, match in names.items() if match}
-    return {name: ports[name] for name in sorted(ports, key=lambda name: (name.startswith("."), name))}
 
 
 def _original(name: str) -> str:

@@ -50,16 +50,15 @@ class Holders:
 
     def describe(self, bound: TcpSocket) -> tuple[str, ...]:
         """Each process as "pid 4711 (python3, alice)", or the user alone as "uid 1000 (alice)"."""
-        pids = self.pids(bound)
-        return tuple(map(self._process, pids)) if pids else (self._user(bound.uid),)
-
-    def _process(self, pid: int) -> str:
-        process = self._host.processes.all()[pid]
-        return f"pid {pid} ({process.name}, {self._names().get(process.uid, f'uid {process.uid}')})"
-
-    def _user(self, uid: int) -> str:
-        name = self._names().get(uid)
-        return f"uid {uid} ({name})" if name else f"uid {uid}"
+        texts = []
+        for pid in self.pids(bound):
+            process = self._host.processes.all()[pid]
+            user = self._names().get(process.uid, f"uid {process.uid}")
+            texts.append(f"pid {pid} ({process.name}, {user})")
+        if not texts:
+            name = self._names().get(bound.uid)
+            texts.append(f"uid {bound.uid} ({name})" if name else f"uid {bound.uid}")
+        return tuple(texts)
 
     def _names(self) -> dict[int, str]:
         if self._users is None:

@@ -63,12 +63,10 @@ def build_locks(files: Files, root: str) -> Iterator[str]:
             looked += 1
             for lock in LOCKS if looked <= BUILDS else ():
                 entry = files.lstat(f"{folder}/{lock}")
-                if entry is not None and entry.is_file and not entry.size and _of_a_build(files, folder):
+                if entry is None or not entry.is_file or entry.size:
+                    continue
+                # The variable may name any place, and others call a lock so too (dpkg's lies in
+                # /var/lib/dpkg). A build that has just begun has nothing but its lock.
+                names = set(files.names(folder, MANY)) - set(LOCKS)
+                if not names or any(entry_name.endswith(_BUILT) for entry_name in names):
                     yield f"{folder}/{lock}"
-
-
-def _of_a_build(files: Files, folder: str) -> bool:
-    """Whether an extension is built there: the variable may name any place, and others call a lock so too
-    (dpkg's lies in /var/lib/dpkg). A build that has just begun has nothing but its lock."""
-    names = set(files.names(folder, MANY)) - set(LOCKS)
-    return not names or any(name.endswith(_BUILT) for name in names)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from typing import Optional
 
 from npudoctor.core.frozen import dataclass
@@ -46,19 +45,17 @@ def runtime_ids(value: str, count: int) -> VisibleNpus:
 
 def listed_ids(value: str) -> Optional[list[int]]:
     """The numbers of a list with ranges, "0-2,4"; None when it is none."""
-    try:
-        ids = list(islice(_spans(value), LONGEST + 1)) if len(value) <= LONGEST else None
-    except ValueError:
+    if len(value) > LONGEST:
         return None
-    return ids if ids is not None and len(ids) <= LONGEST else None
-
-
-def _spans(value: str) -> Iterator[int]:
+    ids: list[int] = []
     for part in value.split(","):
         first, _dash, last = part.strip().partition("-")
         if not _is_id(first) or (last and not _is_id(last)) or int(last or first) >= LONGEST:
-            raise ValueError(part)
-        yield from range(int(first), int(last or first) + 1)
+            return None
+        ids += range(int(first), int(last or first) + 1)
+        if len(ids) > LONGEST:
+            return None
+    return ids
 
 
 def _is_id(word: str) -> bool:

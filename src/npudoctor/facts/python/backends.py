@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple, Optional
 
 from npudoctor.core.errors import CannotTell
@@ -79,14 +79,11 @@ def libraries_of(host: Host, backend: Backend) -> list[str]:
     wanted = parts_wanted(text)
     return [
         f"{folder}/{name}"
-        for folder in _library_folders(module.folders if module is not None else ())
+        for place in (module.folders if module is not None else ())
+        for folder in (place, f"{place}/lib")
         for name in sorted(modules_of(host).names(folder))
         if name.endswith(".so") and (name.partition(".")[0] in wanted or name in text)
     ][:_MOST]
-
-
-def _library_folders(folders: Sequence[str]) -> list[str]:
-    return [place for folder in folders for place in (folder, f"{folder}/lib")]
 
 
 def missing_part(host: Host, backend: Backend) -> Optional[str]:
@@ -128,15 +125,13 @@ def unusable_plugins(host: Host) -> Iterator[tuple[str, str]]:
     for site in dict.fromkeys(host.interpreter.layout().search_path):
         for framework, name in _FOLDERS.items():
             folder = f"{site}/{name}"
-            if name not in modules_of(host).names(site) or not _is_installed(host, framework):
+            if name not in modules_of(host).names(site):
+                continue
+            copies = ("tensorflow", "tensorflow-cpu", "paddlepaddle", "paddlepaddle-gpu")
+            if not any(module_of(copy) == framework and host.interpreter.installed(copy) for copy in copies):
                 continue
             for file in host.files.names(folder):
                 path = f"{folder}/{file}"
                 entry = host.files.stat(path) if file.endswith(".so") else None
                 if entry is not None and entry.is_file and host.files.read(path, 4) != MAGIC:
                     yield framework, path
-
-
-def _is_installed(host: Host, framework: str) -> bool:
-    roots = ("tensorflow", "tensorflow-cpu", "paddlepaddle", "paddlepaddle-gpu")
-    return any(module_of(name) == framework and host.interpreter.installed(name) for name in roots)

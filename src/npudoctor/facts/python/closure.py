@@ -140,15 +140,15 @@ class _Walk:
 
     def enter(self, user: Distribution, way: tuple[str, ...], extras: Sequence[str], lenient: bool) -> None:
         """Note that a distribution is to be asked what it requires, with these extras."""
-        new = [extra for extra in extras if self._is_new(user, extra, lenient)]
+        new = []
+        for extra in extras:
+            # Once for each; what was reached by an optional step is asked again by a firm one.
+            known = {(user.folder, extra, False), (user.folder, extra, lenient)} & self._entered
+            self._entered.add((user.folder, extra, lenient))
+            if not known:
+                new.append(extra)
         if new:
             self._todo.append((user, (*way, user.name), new, lenient))
-
-    def _is_new(self, user: Distribution, extra: str, lenient: bool) -> bool:
-        """Once for each extra; what was reached by an optional step is asked again by a firm one."""
-        known = {(user.folder, extra, False), (user.folder, extra, lenient)} & self._entered
-        self._entered.add((user.folder, extra, lenient))
-        return not known
 
     def drain(self) -> None:
         """Ask all that were noted, and those that this leads to."""

@@ -39,10 +39,18 @@ def refusals(host: Host) -> Iterator[Refusal]:
     """Of the variables that are set."""
     for row in ROWS:
         value = host.variables.get(row.name)
-        if value is not None and _applies(host, row):
-            wanted = row.wanted(host, value)
-            if wanted is not None:
-                yield Refusal(row.name, value, row.module, wanted)
+        if value is None:
+            continue
+        if row.words:
+            applies = any(row.words in _text(host, name, row.file) for name in row.distributions)
+        else:  # a library, which is there or not
+            copies = map(host.interpreter.installed, row.distributions)
+            applies = any(
+                copy and host.files.stat(f"{site_of(copy)}/{row.file}") is not None for copy in copies
+            )
+        allowed = row.wanted(host, value) if applies else None
+        if allowed is not None:
+            yield Refusal(row.name, value, row.module, allowed)
 
 
 def _logs(host: Host, value: str) -> Optional[str]:
@@ -94,6 +102,7 @@ def _level(_host: Host, value: str) -> Optional[str]:
 
 
 def _to_stderr(host: Host, value: str) -> Optional[str]:
+    """Of ROWS: GLOG_logtostderr."""
     if value and value.strip() not in ("0", "1"):
         return "0, 1"
     nowhere = value.strip() == "0" and not host.variables.get("GLOG_log_dir")
@@ -109,6 +118,7 @@ def _whole(empty: bool) -> Callable[[Host, str], Optional[str]]:
 
 
 def _processors(_host: Host, value: str) -> Optional[str]:
+    """Of ROWS, as those above."""
     if _CPUS.fullmatch(value):
         return None
     return _("numbers of processors, such as {example}", example="0-3 8")
@@ -192,13 +202,6 @@ ROWS = (
     ),
 )
 NAMES = tuple(row.name for row in ROWS)
-
-
-def _applies(host: Host, row: Row) -> bool:
-    if not row.words:  # a library, which is there or not
-        copies = map(host.interpreter.installed, row.distributions)
-        return any(copy and host.files.stat(f"{site_of(copy)}/{row.file}") is not None for copy in copies)
-    return any(row.words in _text(host, name, row.file) for name in row.distributions)
 
 
 def _text(host: Host, distribution: str, file: str) -> str:

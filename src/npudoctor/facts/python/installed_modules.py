@@ -32,6 +32,7 @@ def modules_of(host: Host) -> Modules:
 
 
 def _searched_first(host: Host) -> list[str]:
+    """Apart as it is asked once, behind the layout."""
     here = working_directory(host)
     if here is None or host.options.root is not None or host.variables.get("PYTHONSAFEPATH"):
         return []
@@ -169,6 +170,7 @@ def lacks_libraries(host: Host, copy: Distribution, module: Module) -> bool:
 
 
 def _archives(host: Host) -> Iterator[str]:
+    """The zip files of the search path, one by one: it has many places, of which the first may be it."""
     for place in host.interpreter.layout().search_path:
         entry = host.files.stat(place) if place.startswith("/") else None
         if entry is not None and entry.is_file:

@@ -132,15 +132,14 @@ def files_of(host: Host, copy: Distribution) -> str:
 def is_byte_code_stale(host: Host, path: str, name: str) -> bool:
     """Whether the source of a module has a name that its byte code surely has not."""
     cached = _byte_code(host, path) if path.endswith(".py") else None
-    if cached is None or not _binds(host.files.text(path) or "", name):
+    if cached is None:
+        return False
+    # Whether some line gives it a value, whatever else decides about that line.
+    word = re.escape(name)  # out of what the job printed
+    binds = rf"(?m)^[ \t]*(?:def|class|async def)\s+{word}\b|^[ \t]*{word}[ \t]*=[^=]"
+    if not re.search(binds, host.files.text(path) or ""):
         return False
     return name.encode() not in (host.files.read(cached) or name.encode())
-
-
-def _binds(source: str, name: str) -> bool:
-    """Whether some line gives it a value, whatever else decides about that line."""
-    word = re.escape(name)  # out of what the job printed
-    return bool(re.search(rf"(?m)^[ \t]*(?:def|class|async def)\s+{word}\b|^[ \t]*{word}[ \t]*=[^=]", source))
 
 
 def _byte_code(host: Host, path: str) -> Optional[str]:
@@ -154,12 +153,7 @@ def _byte_code(host: Host, path: str) -> Optional[str]:
 
 def is_replaced(host: Host, owner: Owner, path: str) -> bool:
     """Whether a module has another size than its list of files has; false where it is not listed."""
-    entry, size = host.files.stat(path), _size(host, owner)
-    return path.endswith(".py") and entry is not None and size is not None and entry.size != size
-
-
-def _size(host: Host, owner: Owner) -> Optional[int]:
-    """As the list of files has it."""
+    entry = host.files.stat(path)
     line = rf"\n{re.escape(owner.place)},[^\n,]*,(\d+)(?=[\r\n]|\Z)"
-    match = re.search(line, files_of(host, owner.distribution))
-    return int(match[1]) if match else None
+    listed = re.search(line, files_of(host, owner.distribution))
+    return path.endswith(".py") and entry is not None and listed is not None and entry.size != int(listed[1])

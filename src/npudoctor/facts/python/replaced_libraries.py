@@ -111,7 +111,11 @@ def hollow_library(host: Host, loader: Loader, strange: Callable[[str], bool]) -
                     return MissingSymbol(taken, version, by)
         lack = None
         with suppress(CannotTell):  # a damaged file is package-files' to tell
-            if (versions and not offered) or (strange(loaded.path) and _offers_little(host, loaded)):
+            suspect = bool(versions) and not offered
+            if not suspect and strange(loaded.path):
+                symbols = _symbols(host, loaded.path)
+                suspect = symbols is not None and len(symbols.defined) < LITTLE
+            if suspect:
                 lack = _unresolved(host, loader, taken)
         if lack is not None:
             return lack
@@ -125,11 +129,6 @@ def _versions_asked(loader: Loader) -> dict[Optional[str], list[tuple[str, str]]
         for name, versions in loaded.library.wants:
             asked.setdefault(name, []).extend((version, loaded.path) for version in versions)
     return asked
-
-
-def _offers_little(host: Host, loaded: Loaded) -> bool:
-    symbols = _symbols(host, loaded.path)
-    return symbols is not None and len(symbols.defined) < LITTLE
 
 
 def _unresolved(host: Host, loader: Loader, taken: ReplacedLibrary) -> Optional[MissingSymbol]:

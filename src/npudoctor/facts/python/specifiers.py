@@ -8,7 +8,7 @@ from npudoctor.host.python.interpreter import Distribution
 from npudoctor.knowledge.versions import public
 
 if TYPE_CHECKING:
-    from packaging.specifiers import Specifier, SpecifierSet
+    from packaging.specifiers import SpecifierSet
     from packaging.version import Version
 
 _LOWS = (">=", ">")
@@ -61,17 +61,13 @@ def tidy(specifier: SpecifierSet) -> SpecifierSet:
         numbers = {bound: Version(bound.version) for bound in specifier if bound.operator in _BOUNDS}
     except InvalidVersion:
         return specifier
-    bounds = sorted(numbers, key=lambda bound: _tightness(numbers[bound], bound))
+    # Of two bounds with one number the one that leaves it out is tighter: > after >=, < before <=.
+    bounds = sorted(numbers, key=lambda bound: (numbers[bound], bound.operator in (">", "<=")))
     lows = [bound for bound in bounds if bound.operator in _LOWS]
     highs = [bound for bound in bounds if bound.operator not in _LOWS]
     kept = [*lows[-1:], *highs[:1], *(bound for bound in specifier if bound not in numbers)]
     pins = [bound for bound in kept if bound.operator == "==" and "*" not in bound.version]
     return SpecifierSet(",".join(map(str, pins or kept)))
-
-
-def _tightness(number: Version, bound: Specifier) -> tuple[Version, bool]:
-    """Of two bounds with one number the one that leaves it out is tighter: > after >=, < before <=."""
-    return number, bound.operator in (">", "<=")
 
 
 def is_empty(specifier: SpecifierSet) -> bool:

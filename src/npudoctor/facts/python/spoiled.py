@@ -67,7 +67,7 @@ class SpoiledFiles:
             elif file.size:
                 (keys if file.path.count("/") < 2 and _is_key(file.path, deep) else others).append(file)
         # What lies near the top is imported first.
-        yield from filter(self._is_no_source, sorted(changed, key=_depth)[:CHANGED])
+        yield from filter(self._is_no_source, sorted(changed, key=lambda path: path.count("/"))[:CHANGED])
         yield from self._zeros(keys, _some(others) if deep else [])
         yield from self._cut_codes([file.path for file in keys])
         # Note the stale byte code of these where Python does not compare that of some, as it is made so for
@@ -178,10 +178,6 @@ def _some(modules: Sequence[InstalledFile]) -> list[InstalledFile]:
         if depth >= 2:
             (near if depth == 2 else rest).append(module)
     return [*near, *rest[::EACH]]
-
-
-def _depth(path: str) -> int:
-    return path.count("/")
 
 
 def _is_key(path: str, deep: bool) -> bool:

@@ -41,7 +41,14 @@ class SpoiledLibraries:
         for library, now in libraries:
             try:
                 with self._files.opened(f"{self._site}/{library.path}") as file:
-                    if self._is_spoiled(file, library, now, library.path in largest):
+                    surely = library.path in largest or now != library.size
+                    if file.read(0, len(MAGIC)) == MAGIC:
+                        spoiled = is_damaged(file, now, thorough=surely)
+                    else:
+                        # What a wheel brought may be a script for a linker, which nothing loads.
+                        head = file.read(0, HEAD)
+                        spoiled = surely or b"\0" in head or head.startswith(LFS)
+                    if spoiled:
                         yield library.path
                     elif now == library.size and self._is_other(file, library):
                         self.other.append(library.path)
@@ -51,14 +58,6 @@ class SpoiledLibraries:
                 if not isinstance(error.__cause__, PermissionError):
                     raise
                 self.unreadable.append(library.path)
-
-    def _is_spoiled(self, file: Opened, library: InstalledFile, now: int, surely: bool) -> bool:
-        head = file.read(0, len(MAGIC))
-        if head == MAGIC:
-            return is_damaged(file, now, thorough=surely or now != library.size)
-        # What a wheel brought may be a script for a linker, which nothing loads.
-        head = file.read(0, HEAD)
-        return surely or now != library.size or b"\0" in head or head.startswith(LFS)
 
     def _is_other(self, file: Opened, library: InstalledFile) -> bool:
         """Whether it was written after the installation, and differs; of as many as can be read quickly."""

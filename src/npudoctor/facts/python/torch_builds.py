@@ -48,7 +48,13 @@ def other_build(host: Host, member: Distribution, torch: Distribution) -> Option
     if not names:
         return None  # package-files speaks of that
     missing = [name for name in needed if OF_TORCH.match(name) and name not in names]
-    mine, theirs = _cuda(needed), _cuda(_needed_by_torch(host, lib, names))
+    needed_by_torch: tuple[str, ...] = ()
+    for name in _WITH_CUDA:
+        library = host.libraries.at(f"{lib}/{name}") if name in names else None
+        if library is not None:
+            needed_by_torch = library.needed
+            break
+    mine, theirs = _cuda(needed), _cuda(needed_by_torch)
     if missing:
         return OtherBuild(missing[0])
     return OtherBuild("", mine, theirs) if mine and theirs and mine != theirs else None
@@ -62,14 +68,6 @@ def needed_by(host: Host, member: Distribution) -> tuple[str, ...]:
     modules = [name for start in starts for name in names if name.startswith(start) and name.endswith(".so")]
     libraries = (host.libraries.at(f"{path}/{module}") for module in modules)
     return tuple(dict.fromkeys(name for library in libraries if library for name in library.needed))
-
-
-def _needed_by_torch(host: Host, lib: str, names: set[str]) -> tuple[str, ...]:
-    for name in _WITH_CUDA:
-        library = host.libraries.at(f"{lib}/{name}") if name in names else None
-        if library is not None:
-            return library.needed
-    return ()
 
 
 def _cuda(needed: tuple[str, ...]) -> Optional[str]:

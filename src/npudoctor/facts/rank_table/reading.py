@@ -125,4 +125,5 @@ def parse_table(content: bytes, link: bool = False) -> RankTableFile:
 
 
 def _refuse(constant: str) -> float:
+    """Called by the parser for NaN and Infinity, which no JSON has."""
     raise ValueError(constant)

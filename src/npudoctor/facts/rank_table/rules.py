@@ -176,7 +176,12 @@ def _addresses(table: RankTable, variables: Mapping[str, str]) -> Iterator[Fault
                     yield _no_address(f"{device.where}.device_ip", address)
                 elif owners.setdefault(address, (server.id, device.id)) != (server.id, device.id):
                     yield Fault("repeated", _("several devices have device_ip {value}", value=address))
-    if lacking and _addresses_needed(table, variables):
+    # One server does without, unless its devices are to speak over RoCE; a super pod over HCCS likewise.
+    if table.template == SERVERS and len(table.super_pods) == 1:
+        needed = variables.get("HCCL_INTER_HCCS_DISABLE", "").upper() == "TRUE"
+    else:
+        needed = len(table.servers) > 1 or variables.get("HCCL_INTRA_ROCE_ENABLE") == "1"
+    if lacking and needed:
         yield Fault(
             "no-address", _("device_ip is missing in {places}, and this job needs it", places=listed(lacking))
         )
@@ -186,13 +191,6 @@ def _no_address(place: str, value: str) -> Fault:
     return Fault(
         "bad-value", _("{place} is {value}, which is not an IP address", place=place, value=value[:60])
     )
-
-
-def _addresses_needed(table: RankTable, variables: Mapping[str, str]) -> bool:
-    """One server does without, unless its devices are to speak over RoCE; a super pod over HCCS likewise."""
-    if table.template == SERVERS and len(table.super_pods) == 1:
-        return variables.get("HCCL_INTER_HCCS_DISABLE", "").upper() == "TRUE"
-    return len(table.servers) > 1 or variables.get("HCCL_INTRA_ROCE_ENABLE") == "1"
 
 
 def _ports(table: RankTable) -> Iterator[Fault]:

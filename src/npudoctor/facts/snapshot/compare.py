@@ -261,12 +261,17 @@ def _entries(value: Value) -> Optional[list[str]]:
 
 def compare_section(section: Section, wanted: Snapshot) -> Comparison:
     """One section of this machine, first, with the same of a snapshot, second."""
+    here_unread = [
+        Unread(section.name, fact.name, fact.unread, fact.advisory) for fact in section.facts if fact.unread
+    ]
+    if section.failed:
+        here_unread.append(Unread(section.name, "", section.failed, section.advisory))
     here = Snapshot(
         "",
         "",
         True,
         {section.name: {fact.name: fact.value for fact in section.facts if not fact.unread}},
-        tuple(_unread_of(section)),
+        tuple(here_unread),
     )
     table = wanted.sections.get(section.name)
     unread = tuple(one for one in wanted.unread if one.section == section.name)
@@ -274,11 +279,3 @@ def compare_section(section: Section, wanted: Snapshot) -> Comparison:
         wanted.node, wanted.started, wanted.whole, {} if table is None else {section.name: table}, unread
     )
     return compare(here, there)
-
-
-def _unread_of(section: Section) -> Iterator[Unread]:
-    for fact in section.facts:
-        if fact.unread:
-            yield Unread(section.name, fact.name, fact.unread, fact.advisory)
-    if section.failed:
-        yield Unread(section.name, "", section.failed, section.advisory)

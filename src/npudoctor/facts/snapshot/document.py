@@ -60,25 +60,45 @@ def parse(content: bytes) -> Snapshot:
     if schema == SNAPSHOT:
         return of_object(document)
     if schema == REPORT:
-        # The facts that a report tells, under the names that a snapshot has for them.
-        host, target = _table(document, "host"), _table(document, "target")
-        python = _table(target, "python")
-        checks, unread = _rows(document)
-        sections: dict[str, Mapping[str, Value]] = {
-            "system": _told(kernel=host.get("release"), architecture=host.get("machine"),
-                            distribution=host.get("distribution"), container=host.get("container")),
-            "python": _told(path=python.get("path"), version=python.get("version")),
-            "accelerator": dict(_accelerators(checks.get("accelerator", {}))),
-            "cann": dict(_plain(_active_cann(checks.get("cann-install", {})))),
-            "driver": dict(_plain(_drivers(checks))),
-        }  # fmt: skip
-        sections.update({CHECK + _name(check): dict(_flat(table)) for check, table in checks.items()})
-        return Snapshot(
-            _word(host.get("name")), _word(document.get("started")), False, sections, tuple(unread)
-        )
+        return _of_report(document)
     raise Unreadable(
         _("its schema is {schema}, not {known}", schema=_word(schema) or "-", known=f"{SNAPSHOT}, {REPORT}")
     )
+
+
+def _of_report(document: Mapping[str, Any]) -> Snapshot:
+    """The facts that a report tells, under the names that a snapshot has for them."""
+    host = _table(document, "host")
+    python = _table(_table(document, "target"), "python")
+    checks, unread = _rows(document)
+    accelerators: dict[str, Value] = {}
+    for kind in ("npu", "gpu"):
+        seen = checks.get("accelerator", {}).get(kind)
+        if isinstance(seen, dict) and isinstance(seen.get("nodes"), list):
+            accelerators[f"{kind.upper()}s"] = len(seen["nodes"])
+            accelerators.update(_plain({f"{kind.upper()} models": seen.get("models")}))
+    cann = checks.get("cann-install", {})
+    installs = cann.get("installs")
+    active: dict[str, Any] = {}
+    for row in installs if isinstance(installs, list) else ():
+        if isinstance(row, dict) and row.get("path") == cann.get("active"):
+            active = {"version": row.get("version"), "path": cann.get("active")}
+            break
+    pair = checks.get("driver-firmware", {})
+    sections: dict[str, Mapping[str, Value]] = {
+        "system": _known({
+            "kernel": host.get("release"),
+            "architecture": host.get("machine"),
+            "distribution": host.get("distribution"),
+            "container": host.get("container"),
+        }),
+        "python": _known({"path": python.get("path"), "version": python.get("version")}),
+        "accelerator": accelerators,
+        "cann": dict(_plain(active)),
+        "driver": _known({"NPU driver": pair.get("driver"), "NPU firmware": pair.get("firmware")}),
+    }  # fmt: skip
+    sections.update({CHECK + _name(check): dict(_flat(table)) for check, table in checks.items()})
+    return Snapshot(_word(host.get("name")), _word(document.get("started")), False, sections, tuple(unread))
 
 
 def load(content: bytes) -> dict[str, Any]:
@@ -97,10 +117,12 @@ def load(content: bytes) -> dict[str, Any]:
 
 
 def _integer(digits: str) -> int:
+    """Called by the parser, as the two below: no number may take long to read."""
     return int(_short(digits))
 
 
 def _number(digits: str) -> float:
+    """A fraction, or one with an exponent."""
     number = float(_short(digits))
     if not math.isfinite(number):  # 1e999: no JSON could carry it on
         raise ValueError("a number is too large")
@@ -114,6 +136,7 @@ def _short(digits: str) -> str:
 
 
 def _constant(name: str) -> float:
+    """NaN or Infinity."""
     raise ValueError(f"{name} is not JSON")
 
 
@@ -155,29 +178,7 @@ def _rows(document: Mapping[str, Any]) -> tuple[dict[str, Mapping[str, Any]], li
     return checks, unread
 
 
-def _accelerators(table: Mapping[str, Any]) -> Iterator[tuple[str, Value]]:
-    for kind in ("npu", "gpu"):
-        found = table.get(kind)
-        if isinstance(found, dict) and isinstance(found.get("nodes"), list):
-            yield f"{kind.upper()}s", len(found["nodes"])
-            yield from _plain({f"{kind.upper()} models": found.get("models")})
-
-
-def _active_cann(table: Mapping[str, Any]) -> dict[str, Any]:
-    active, rows = table.get("active"), table.get("installs")
-    for row in rows if isinstance(rows, list) else ():
-        if isinstance(row, dict) and row.get("path") == active:
-            return {"version": row.get("version"), "path": active}
-    return {}
-
-
-def _drivers(checks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    pair = checks.get("driver-firmware", {})
-    told = {"NPU driver": pair.get("driver"), "NPU firmware": pair.get("firmware")}
-    return {name: value for name, value in told.items() if value is not None}
-
-
-def _told(**values: object) -> Mapping[str, Value]:
+def _known(values: Mapping[str, object]) -> Mapping[str, Value]:
     return dict(_plain({name: value for name, value in values.items() if value is not None}))
 
 

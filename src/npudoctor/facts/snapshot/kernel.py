@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Optional
 
 from npudoctor.core.errors import NotRunning
 from npudoctor.core.sizes import size_text
@@ -56,12 +57,12 @@ def limits(host: Host) -> Iterator[Fact]:
     for name, limit in host.resources.limits(host.options.env_of).items():
         for kind, number in (("soft", limit.soft), ("hard", limit.hard)):
             yield Fact(f"{name}, {kind}", "unlimited" if number is None else number)
-    yield fact("/dev/shm", lambda: _shm(host))  # noqa: S108
 
+    def shared_memory() -> Value:
+        space = host.running_files.space("/dev/shm")  # noqa: S108  (its size is asked, nothing is put there)
+        return size_text(space.total) if space is not None else None
 
-def _shm(host: Host) -> Value:
-    space = host.running_files.space("/dev/shm")  # noqa: S108  (its size is asked, nothing is put there)
-    return size_text(space.total) if space is not None else None
+    yield fact("/dev/shm", shared_memory)  # noqa: S108
 
 
 def cgroup(host: Host) -> Iterator[Fact]:
@@ -71,37 +72,33 @@ def cgroup(host: Host) -> Iterator[Fact]:
         group = memory_group(host)
         return group.limit if group else "unlimited"
 
+    def processors() -> Value:
+        for folder, version_2 in group_folders(host, "cpuset"):
+            name = "cpuset.cpus.effective" if version_2 else "cpuset.effective_cpus"
+            text = _first_line(host, f"{folder}/{name}")
+            if text:
+                return text
+        return None
+
     yield fact("memory", memory)
     yield fact("processor time", lambda: _tightest(host, "cpu", "cpu.max", "cpu.cfs_quota_us"))
-    yield fact(
-        "processors", lambda: _nearest(host, "cpuset", "cpuset.cpus.effective", "cpuset.effective_cpus")
-    )
+    yield fact("processors", processors)
     yield fact("processes", lambda: _tightest(host, "pids", "pids.max", "pids.max"))
 
 
 def _tightest(host: Host, controller: str, unified: str, legacy: str) -> Value:
-    """The lowest limit on the way up."""
-    texts = [
-        text
-        for folder, version_2 in group_folders(host, controller)
-        for text in [_first_line(host, f"{folder}/{unified if version_2 else legacy}")]
-        if isinstance(text, str) and text[:1].isdigit()
-    ]
-    return min(texts, key=_share) if texts else "unlimited"
-
-
-def _share(text: str) -> float:
-    """How much `200000 100000` allows, or a number alone."""
-    words = [int(word) for word in text.split() if word.isdigit()]
-    return words[0] / (words[1] or 1) if len(words) > 1 else float(words[0] if words else 0)
-
-
-def _nearest(host: Host, controller: str, unified: str, legacy: str) -> Value:
+    """The lowest limit on the way up, as the kernel writes it."""
+    lowest: Optional[tuple[float, str]] = None
     for folder, version_2 in group_folders(host, controller):
         text = _first_line(host, f"{folder}/{unified if version_2 else legacy}")
-        if text:
-            return text
-    return None
+        if not isinstance(text, str) or not text[:1].isdigit():
+            continue
+        # `200000 100000` allows two processors; other limits are a number alone.
+        words = [int(word) for word in text.split() if word.isdigit()]
+        share = words[0] / (words[1] or 1) if len(words) > 1 else float(words[0] if words else 0)
+        if lowest is None or share < lowest[0]:
+            lowest = share, text
+    return "unlimited" if lowest is None else lowest[1]
 
 
 def sysctls(host: Host) -> Iterator[Fact]:
@@ -113,7 +110,7 @@ def sysctls(host: Host) -> Iterator[Fact]:
 
 
 def _chosen(text: Value) -> Value:
-    """Of `always [madvise] never` the word in brackets."""
+    """Of `always [madvise] never` the word in brackets; apart as the file is read when the fact is."""
     if isinstance(text, str) and "[" in text:
         return text.partition("[")[2].partition("]")[0]
     return text

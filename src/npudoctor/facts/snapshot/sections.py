@@ -36,8 +36,8 @@ def read_section(name: str, host: Host) -> Section:
     """Read one section. Whatever goes wrong in it is said in it: no section stops another."""
     facts: list[Fact] = []
     try:
-        for one in READERS[name](host):
-            facts.append(_shown(name, one))
+        for read in READERS[name](host):
+            facts.append(_without_secrets(name, read))
     except NotRunning:
         return Section(name, tuple(facts), not_running(), advisory=True)
     except CannotTell as error:
@@ -47,25 +47,18 @@ def read_section(name: str, host: Host) -> Section:
     return Section(name, tuple(facts))
 
 
-def _shown(section: str, one: Fact) -> Fact:
-    """The fact without secrets. Names of packages do not announce any: secretstorage has a version too."""
-    if section == "variables" and isinstance(one.value, str):
-        return Fact(one.name, _value_of(one.name, one.value))
-    return Fact(one.name, _plain(one.value), redact(one.unread) if one.unread else "", one.advisory)
-
-
-def _plain(value: Value) -> Value:
+def _without_secrets(section: str, read: Fact) -> Fact:
+    """Names of packages do not announce any secret: secretstorage has a version too."""
+    value = read.value
+    if section == "variables" and isinstance(value, str):
+        # Of a variable that is somebody's own only the name is told, as in a bundle of `explain --collect`.
+        shown = redact_value({read.name: value}) if helps_support(read.name) else None
+        return Fact(read.name, str(shown[read.name]) if isinstance(shown, dict) else HIDDEN)
     if isinstance(value, tuple):
-        return tuple(redact(part) for part in value)
-    return redact(value) if isinstance(value, str) else value
-
-
-def _value_of(name: str, value: str) -> str:
-    """Of a variable that is somebody's own only the name is told, as in a bundle of `explain --collect`."""
-    if not helps_support(name):
-        return HIDDEN
-    shown = redact_value({name: value})
-    return str(shown[name]) if isinstance(shown, dict) else HIDDEN
+        value = tuple(redact(part) for part in value)
+    elif isinstance(value, str):
+        value = redact(value)
+    return Fact(read.name, value, redact(read.unread) if read.unread else "", read.advisory)
 
 
 def _cann(host: Host) -> Iterator[Fact]:
@@ -97,6 +90,7 @@ def _driver(host: Host) -> Iterator[Fact]:
 
 
 def _accelerator(host: Host) -> Iterator[Fact]:
+    """Of READERS, as the others here."""
     for kind, found in (("NPU", host.npus), ("GPU", host.gpus)):
         yield Fact(f"{kind}s", len(found.nodes))
         yield Fact(f"{kind} models", found.models, found.unread or "")
@@ -123,6 +117,7 @@ def _packages(host: Host) -> Iterator[Fact]:
 
 
 def _variables(host: Host) -> Iterator[Fact]:
+    """Of READERS: those of the job."""
     yield from (Fact(name, value) for name, value in sorted(host.variables.items()))
 
 

@@ -52,8 +52,14 @@ def memory_group(host: Host) -> Optional[MemoryGroup]:
         texts = [(files.text(f"{folder}/{name}") or "").strip() for name in names]
         limit, used = (int(text) if text.isdigit() else None for text in texts)
         if limit is not None and limit < UNLIMITED and used is not None:
-            taken = used - _reclaimable(host, folder)
-            groups.append(MemoryGroup(folder, limit, taken, _kills(host, folder)))
+            # What the kernel gives back before it kills is in the figure of what is used. Shared memory is
+            # page cache too, in the rows of what is anonymous, and is not given back. In version 1 only the
+            # total_ rows count the groups below, as that figure does.
+            rows = _table(host, f"{folder}/memory.stat")
+            taken = used - sum(rows.get(f"total_{name}", rows.get(name, 0)) for name in GIVEN_BACK)
+            events = (_table(host, f"{folder}/{name}") for name in ("memory.events", "memory.oom_control"))
+            kills = next((rows["oom_kill"] for rows in events if "oom_kill" in rows), 0)
+            groups.append(MemoryGroup(folder, limit, taken, kills))
     return min(groups, key=lambda group: group.left, default=None)
 
 
@@ -69,22 +75,6 @@ def group_folders(host: Host, controller: str) -> Iterator[tuple[str, bool]]:
         while folder.startswith(CGROUPS) and len(folder) >= len(CGROUPS):
             yield folder, unified
             folder = folder.rpartition("/")[0]
-
-
-def _reclaimable(host: Host, folder: str) -> int:
-    """What the kernel gives back before it kills: it is in the figure of what is used. Shared memory is page
-    cache too, in the rows of what is anonymous, and is not given back."""
-    rows = _table(host, f"{folder}/memory.stat")
-    # In version 1 only the total_ rows count the groups below, as the figure of what is used does.
-    return sum(rows.get(f"total_{name}", rows.get(name, 0)) for name in GIVEN_BACK)
-
-
-def _kills(host: Host, folder: str) -> int:
-    for name in ("memory.events", "memory.oom_control"):
-        rows = _table(host, f"{folder}/{name}")
-        if "oom_kill" in rows:
-            return rows["oom_kill"]
-    return 0
 
 
 def _table(host: Host, path: str) -> dict[str, int]:

@@ -73,10 +73,9 @@ def logins_read_them(files: Files) -> bool:
     """Whether a service by which one logs in has pam_limits in its stack."""
     for folder in STACKS:
         for name in files.names(folder):
-            if name not in NO_LOGIN and "pam_limits.so" in _uncommented(files.text(f"{folder}/{name}") or ""):
+            if name in NO_LOGIN:
+                continue
+            lines = (files.text(f"{folder}/{name}") or "").splitlines()
+            if any("pam_limits.so" in line.partition("#")[0] for line in lines):
                 return True
     return False
-
-
-def _uncommented(text: str) -> str:
-    return "\n".join(line.partition("#")[0] for line in text.splitlines())

@@ -7,13 +7,14 @@ from typing import Any, Callable
 from npudoctor.core.messages import _, strerror
 from npudoctor.core.model import Step
 from npudoctor.fixing.actions.commands import delete_rule, insert_rule, remount, run_command
+from npudoctor.fixing.actions.endings import CommandFailed, Failed, Gone, Refused
 from npudoctor.fixing.actions.folders import remove_folder
 from npudoctor.fixing.actions.kernel import set_kernel
 from npudoctor.fixing.actions.removal import remove_shared_memory, remove_socket, restore_socket
 from npudoctor.fixing.actions.signalling import end_processes
 from npudoctor.fixing.actions.unused import remove_unused
 from npudoctor.fixing.actions.writing import put_back, write_file
-from npudoctor.fixing.outcome import ActionStatus, CommandFailed, Failed, Gone, Observer, Outcome, Refused
+from npudoctor.fixing.outcome import ActionStatus, Observer, Outcome
 from npudoctor.fixing.permission import why_forbidden
 from npudoctor.fixing.steps.steps import (
     Command,

@@ -7,7 +7,8 @@ from typing import Optional
 
 from npudoctor.core.messages import _
 from npudoctor.core.parsing import json_of
-from npudoctor.fixing.outcome import CommandFailed, Failed, Gone, Observer, Refused, changing
+from npudoctor.fixing.actions.endings import CommandFailed, Failed, Gone, Refused
+from npudoctor.fixing.outcome import Observer, changing
 from npudoctor.fixing.steps.steps import Command, DeleteRule, InsertRule, Remount
 from npudoctor.host import Host
 from npudoctor.host.process.commands import Answer

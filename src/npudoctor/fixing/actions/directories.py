@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from npudoctor.core.messages import _
-from npudoctor.fixing.outcome import Gone, Refused
+from npudoctor.fixing.actions.endings import Gone, Refused
 from npudoctor.host.fs.walk import Parent, open_directory
 
 _REPLACED = (errno.ELOOP, errno.ENOTDIR)  # a link, or no directory any more

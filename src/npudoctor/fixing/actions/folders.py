@@ -5,19 +5,19 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping, Sequence
-from typing import Optional
+from collections.abc import Mapping
 
 from npudoctor.core.marks import FileMark
 from npudoctor.core.messages import _
 from npudoctor.facts.leftovers.cache_server import SpillFolder
 from npudoctor.facts.leftovers.temporary import TempFolder, library_of
 from npudoctor.fixing.actions.directories import open_folder, open_subfolder, refuse_replaced
-from npudoctor.fixing.outcome import Observer, Refused, changing
+from npudoctor.fixing.actions.endings import Refused
+from npudoctor.fixing.outcome import Observer, changing
 from npudoctor.fixing.steps.steps import RemoveFiles
 from npudoctor.host import Host
 from npudoctor.host.fs.disk import Entry, entry_of
-from npudoctor.host.fs.walk import Parent, files_in
+from npudoctor.host.fs.walk import files_in
 from npudoctor.host.network.sockets import Listener
 from npudoctor.proof.socket import why_untrusted
 from npudoctor.proof.temporary import FolderMakers
@@ -37,12 +37,14 @@ def remove_folder(step: RemoveFiles, host: Host, at: Observer) -> None:
         if library is not None:
             doubt = doubt or FolderMakers(host).why_not(TempFolder(step.directory, folder, library, names))
         else:
-            doubt = doubt or _users(step, folder, entries, parents, host)
+            spilled = SpillFolder(step.directory, folder, tuple(entries.items()), tuple(parents))
+            doubt = doubt or users_of(host, spilled)
         if doubt:
             raise Refused(doubt)
         _expect_known(step, entries, sockets=library is not None)
-        if library is not None:
-            _expect_unanswered(step, entries, descriptor, host)
+        for entry_name in entries if library is not None else ():
+            if host.sockets.probe(entry_name, descriptor) is not Listener.REFUSED:
+                raise Refused(_("a server may answer at {path}", path=f"{step.directory}/{entry_name}"))
         for mark in step.files:
             if mark.name in entries:
                 _unlink(mark, step.owner, descriptor, at, socket=library is not None)
@@ -52,13 +54,6 @@ def remove_folder(step: RemoveFiles, host: Host, at: Observer) -> None:
                 os.rmdir(name, dir_fd=above)
 
 
-def _users(
-    step: RemoveFiles, folder: Entry, entries: Mapping[str, Entry], parents: Sequence[Parent], host: Host
-) -> Optional[str]:
-    """Who uses spilled data, as a reason."""
-    return users_of(host, SpillFolder(step.directory, folder, tuple(entries.items()), tuple(parents)))
-
-
 def _expect_known(step: RemoveFiles, entries: Mapping[str, Entry], *, sockets: bool) -> None:
     """Refused before anything is removed, unless all that the folder holds was looked at and is unchanged."""
     marks = {mark.name: mark for mark in step.files}
@@ -66,12 +61,6 @@ def _expect_known(step: RemoveFiles, entries: Mapping[str, Entry], *, sockets: b
         raise Refused(_("{path} holds files that were not there before", path=step.directory))
     for name, entry in entries.items():
         (_expect_socket if sockets else expect_file)(marks[name], step.owner, entry)
-
-
-def _expect_unanswered(step: RemoveFiles, names: Mapping[str, Entry], descriptor: int, host: Host) -> None:
-    for name in names:
-        if host.sockets.probe(name, descriptor) is not Listener.REFUSED:
-            raise Refused(_("a server may answer at {path}", path=f"{step.directory}/{name}"))
 
 
 def _unlink(mark: FileMark, owner: int, descriptor: int, at: Observer, *, socket: bool) -> None:

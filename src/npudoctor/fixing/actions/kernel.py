@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 from npudoctor.core.messages import _
-from npudoctor.fixing.outcome import CommandFailed, Gone, Observer, Refused, changing
+from npudoctor.fixing.actions.endings import CommandFailed, Gone, Refused
+from npudoctor.fixing.outcome import Observer, changing
 from npudoctor.fixing.steps.kernel import SYSCTL, SetKernel
 from npudoctor.host import Host
 
@@ -14,7 +15,10 @@ LIMIT = 1 << 20  # bytes: the kernel refuses reads of 4 MiB and more there
 
 def set_kernel(step: SetKernel, _host: Host, at: Observer) -> None:
     """Write it, if nobody has set it to something else since; and see that the kernel took it."""
-    path = _path(step.name)
+    parts = step.name.split(".")
+    if not all(part.replace("_", "").replace("-", "").isalnum() and part.isascii() for part in parts):
+        raise Refused(_("{name} is not a kernel parameter", name=step.name))
+    path = os.path.join(SYSCTL, *parts)
     now = _read(path)
     if now == step.value:
         raise Gone(_("{path} already has that value", path=path))
@@ -25,13 +29,6 @@ def set_kernel(step: SetKernel, _host: Host, at: Observer) -> None:
     now = _read(path)
     if now != step.value:
         raise CommandFailed(_("{path} was set but reads {value}", path=path, value=now[:80]))
-
-
-def _path(name: str) -> str:
-    parts = name.split(".")
-    if not all(part.replace("_", "").replace("-", "").isalnum() and part.isascii() for part in parts):
-        raise Refused(_("{name} is not a kernel parameter", name=name))
-    return os.path.join(SYSCTL, *parts)
 
 
 def _read(path: str) -> str:

@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from npudoctor.core.messages import _
 from npudoctor.facts.leftovers.cache_server import PARKED
 from npudoctor.fixing.actions.directories import open_folder
+from npudoctor.fixing.actions.endings import Gone, Refused
 from npudoctor.fixing.actions.syscalls import remove_segment, rename_without_replacing
-from npudoctor.fixing.outcome import Gone, Observer, Refused, changing
+from npudoctor.fixing.outcome import Observer, changing
 from npudoctor.fixing.steps.steps import RemoveSharedMemory, RemoveSocket, RestoreSocket
 from npudoctor.host import Host
 from npudoctor.host.fs.walk import Parent
 from npudoctor.host.network.sockets import Listener
-from npudoctor.host.process.sysvipc import Segment
 from npudoctor.proof.creator import Life, creator_life
 from npudoctor.proof.snapshot import is_listed, living_servers
 from npudoctor.proof.socket import serving_process, why_untrusted
@@ -40,7 +40,8 @@ def remove_shared_memory(step: RemoveSharedMemory, host: Host, at: Observer) -> 
         raise Gone
     if not listed or not listed[0].same_as(now):
         raise Refused(_("shmctl and /proc/sysvipc/shm disagree about segment {id}", id=step.shmid))
-    if not _meant(step, now):
+    seen = (step.key, step.cpid, step.ctime, step.owner, step.owner, step.size)
+    if seen != (now.key, now.cpid, now.ctime, now.cuid, now.uid, now.size) or now.destroyed:
         raise Refused(_("segment {id} is not the one that was checked", id=step.shmid))
     if now.nattch:
         raise Refused(_("segment {id} has been attached since", id=step.shmid))
@@ -51,11 +52,6 @@ def remove_shared_memory(step: RemoveSharedMemory, host: Host, at: Observer) -> 
             if error.errno in _NO_SEGMENT:
                 raise Gone from None
             raise
-
-
-def _meant(step: RemoveSharedMemory, now: Segment) -> bool:
-    seen = (step.key, step.cpid, step.ctime, step.owner, step.owner, step.size)
-    return seen == (now.key, now.cpid, now.ctime, now.cuid, now.uid, now.size) and not now.destroyed
 
 
 def remove_socket(step: RemoveSocket, host: Host, at: Observer) -> None:

@@ -6,14 +6,15 @@ import os
 import signal
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.marks import ProcessMark
 from npudoctor.core.messages import _
+from npudoctor.fixing.actions.endings import Failed, Gone, Refused
 from npudoctor.fixing.actions.syscalls import signal_process
-from npudoctor.fixing.outcome import Failed, Gone, Observer, Refused, changing
+from npudoctor.fixing.outcome import Observer, changing
 from npudoctor.fixing.steps.steps import SignalProcess
 from npudoctor.host import CannotTell, Host
 from npudoctor.host.process.pidfds import wait_for_ends
@@ -168,31 +169,25 @@ def _remaining(held: Sequence[HeldProcess], seconds: float, host: Host) -> list[
     left = list(held)
     while left and time.monotonic() < until:
         time.sleep(TURN)
-        left = [process for process in left if _runs_on(process.mark, host)]
+        running = []
+        for process in left:
+            now = host.processes.now(process.mark.pid)
+            if now is not None and now.started == process.mark.started and not now.gone:
+                running.append(process)
+        left = running
     return left
-
-
-def _runs_on(mark: ProcessMark, host: Host) -> bool:
-    process = host.processes.now(mark.pid)
-    return process is not None and process.started == mark.started and not process.gone
 
 
 def _why_there(pid: int, seconds: float, fresh: Host) -> str:
     """Why a process outlives SIGKILL: one of its threads, if not all of them, hangs in the kernel."""
-    if any(_state(fresh, pid, task) == "D" for task in _tasks(fresh, pid)):
-        return _("process {pid} is in uninterruptible sleep: only a reboot ends it", pid=pid)
+    tasks: Sequence[str] = ()
+    with suppress(CannotTell):
+        tasks = fresh.running_files.names(f"/proc/{pid}/task")
+    for task in tasks:
+        state = ""
+        with suppress(CannotTell, IndexError, ValueError):
+            text = fresh.running_files.text(f"/proc/{pid}/task/{task}/stat") or ""
+            state = parse_stat(pid, text, 0).state
+        if state == "D":
+            return _("process {pid} is in uninterruptible sleep: only a reboot ends it", pid=pid)
     return _("process {pid} has not ended {seconds} s after SIGKILL", pid=pid, seconds=f"{seconds:g}")
-
-
-def _tasks(fresh: Host, pid: int) -> Sequence[str]:
-    try:
-        return fresh.running_files.names(f"/proc/{pid}/task")
-    except CannotTell:
-        return ()
-
-
-def _state(fresh: Host, pid: int, task: str) -> str:
-    try:
-        return parse_stat(pid, fresh.running_files.text(f"/proc/{pid}/task/{task}/stat") or "", 0).state
-    except (CannotTell, IndexError, ValueError):
-        return ""

@@ -22,9 +22,10 @@ from contextlib import contextmanager, suppress
 from npudoctor.core.messages import _, ngettext, strerror
 from npudoctor.facts.leftovers.shm_files import FOLDER, SharedFile, maker
 from npudoctor.fixing.actions.directories import open_folder, refuse_replaced
+from npudoctor.fixing.actions.endings import Gone, Refused
 from npudoctor.fixing.actions.folders import expect_file
 from npudoctor.fixing.actions.syscalls import file_system
-from npudoctor.fixing.outcome import Gone, Observer, Refused, changing
+from npudoctor.fixing.outcome import Observer, changing
 from npudoctor.fixing.steps.steps import RemoveUnused
 from npudoctor.host import Host
 from npudoctor.host.fs.disk import entry_of

@@ -14,9 +14,10 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.core.trust.rule import is_own_file, why_not_entry
 from npudoctor.fixing.actions.directories import open_folder
+from npudoctor.fixing.actions.endings import Failed, Gone, Refused
 from npudoctor.fixing.actions.syscalls import rename_without_replacing
 from npudoctor.fixing.journal import own_folder
-from npudoctor.fixing.outcome import Failed, Gone, Observer, Refused, changing
+from npudoctor.fixing.outcome import Observer, changing
 from npudoctor.fixing.steps.texts import LIMIT, FileState, PutBack, WriteFile, digest, kept_path
 from npudoctor.host import Host
 from npudoctor.host.fs.disk import entry_of

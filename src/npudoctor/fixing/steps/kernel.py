@@ -51,7 +51,9 @@ class Remount:
     @property
     def argv(self) -> tuple[str, ...]:
         """What is run."""
-        return ("mount", "-o", f"remount,size={_word(self.size)}", self.path)
+        # In the largest unit that spells all of it.
+        words = (f"{self.size // unit}{name}" for unit, name in _UNITS if self.size % unit == 0)
+        return ("mount", "-o", f"remount,size={next(words, self.size)}", self.path)
 
     def lines(self) -> tuple[str, ...]:
         return (line_of(self.argv),)
@@ -62,11 +64,6 @@ class Remount:
 
     def undo_lines(self) -> tuple[str, ...]:
         return self.back().lines()
-
-
-def _word(size: int) -> str:
-    """A size in the largest unit that spells all of it."""
-    return next((f"{size // unit}{name}" for unit, name in _UNITS if size % unit == 0), str(size))
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,7 @@ def _fits(value: object, hint: Any) -> bool:
 
 @cache
 def _hints(kind: Any) -> Mapping[str, Any]:
+    """Kept, as they are slow to get."""
     return get_type_hints(kind)
 
 

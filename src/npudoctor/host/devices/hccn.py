@@ -136,27 +136,25 @@ class Hccn:
     def ports(self) -> list[Port]:
         """All answers about all devices."""
         with self._lock:
-            if self._ports is None:
-                self._ports = self._ask_all()
+            if self._ports is not None:
+                return self._ports
+            devices, program = self.devices(), self.program() or NAME
+            until = time.monotonic() + ALL * self._timeout
+            variables = self._environment()
+            ports: dict[int, Port] = {}
+            left = list(reversed(devices))
+
+            def work() -> None:
+                while left:
+                    try:
+                        device = left.pop()
+                    except IndexError:  # another one was faster
+                        return
+                    ports[device] = Port(device, self._chain(program, device, until, variables))
+
+            share_work(work, min(SIDE_BY_SIDE, len(devices)))
+            self._ports = [ports[device] for device in devices if device in ports]
             return self._ports
-
-    def _ask_all(self) -> list[Port]:
-        devices, program = self.devices(), self.program() or NAME
-        until = time.monotonic() + ALL * self._timeout
-        variables = self._environment()
-        ports: dict[int, Port] = {}
-        left = list(reversed(devices))
-
-        def work() -> None:
-            while left:
-                try:
-                    device = left.pop()
-                except IndexError:  # another one was faster
-                    return
-                ports[device] = Port(device, self._chain(program, device, until, variables))
-
-        share_work(work, min(SIDE_BY_SIDE, len(devices)))
-        return [ports[device] for device in devices if device in ports]
 
     def _chain(
         self, program: str, device: int, until: float, variables: Mapping[str, str]

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Callable, Optional
 
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
-from npudoctor.core.threads import share_work
 from npudoctor.host.devices.driver import folders
 from npudoctor.host.devices.npu_tables import Health, Screen, parse_health, parse_info
 from npudoctor.host.fs.files import Files
-from npudoctor.host.process.commands import FOLDERS, Answer, Commands
+from npudoctor.host.process.commands import FOLDERS, Answer, Commands, side_by_side
 
 if TYPE_CHECKING:
     from npudoctor.host.process.processes import Process, Processes
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 NAME = "npu-smi"
 # Parts of the time of one check. A real one takes 1.5 s; the answers must be there before the check's end.
 FIRST, SECOND, ALL = 0.55, 0.25, 0.9
-SIDE_BY_SIDE = 16  # questions about devices at the same time: as many as a node has
 OUTPUT = 1 << 20
 # Programs that talk to the driver, besides all that have a device node open.
 TALKERS = ("npu-smi", "hccn_tool", "msnpureport")
@@ -129,7 +127,7 @@ class NpuSmi:
 
     def look_again(self) -> NpuSmiInfo:
         """What `npu-smi info` says now, with what is left of the time: for what must be so twice."""
-        return _seen(self._run(("info",), max(0.1, self._until - time.monotonic())), 1)
+        return _read_answer(self._run(("info",), max(0.1, self._until - time.monotonic())), 1)
 
     def health(self, chips: Sequence[tuple[int, Optional[int]]]) -> list[Optional[Health]]:
         """What the tool says of each (NPU, chip), asked side by side; None where it says nothing."""
@@ -153,11 +151,11 @@ class NpuSmi:
     def _ask_info(self) -> NpuSmiInfo:
         answer = self._run(("info",), FIRST * self._timeout)
         if answer.ended != "timeout":
-            return _seen(answer, 1)
+            return _read_answer(answer, 1)
         before = {(process.pid, process.started) for process in self._stuck()}
         answer = self._run(("info",), SECOND * self._timeout)
         if answer.ended != "timeout":
-            return _seen(answer, 2)
+            return _read_answer(answer, 2)
         stuck = [process for process in self._stuck() if (process.pid, process.started) in before]
         return NpuSmiInfo(answer, stuck=tuple(stuck), asked=2)
 
@@ -206,24 +204,9 @@ class NpuSmi:
         return {**clean, "LD_LIBRARY_PATH": ":".join(libraries)} if libraries else clean
 
 
-def _seen(answer: Answer, asked: int) -> NpuSmiInfo:
+def _read_answer(answer: Answer, asked: int) -> NpuSmiInfo:
     if answer.ended != "exited":
         return NpuSmiInfo(answer, asked=asked)
     screen = parse_info(answer.stdout)
     complaint = None if screen else parse_failure(f"{answer.stdout}\n{answer.stderr}")
     return NpuSmiInfo(answer, screen, complaint, asked=asked)
-
-
-def side_by_side(questions: Sequence[Callable[[], Answer]]) -> list[Optional[Answer]]:
-    """The answers in the order of the questions, a bounded number at a time; None where asking failed."""
-    answers: list[Optional[Answer]] = [None] * len(questions)
-    left = list(enumerate(questions))
-
-    def work() -> None:
-        while left:
-            with suppress(Exception):  # another one was faster; or this question failed, and has no answer
-                index, question = left.pop(0)
-                answers[index] = question()
-
-    share_work(work, min(SIDE_BY_SIDE, len(questions)))
-    return answers

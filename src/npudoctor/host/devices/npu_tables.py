@@ -143,11 +143,11 @@ class _Reader:
             else:
                 self._headers.append(titles)
         elif self._process is not None:
-            self._held(cells)
+            self._take_process(cells)
         elif len(self._headers) == 2:
-            self._half(cells)
+            self._take_half(cells)
 
-    def _half(self, cells: list[str]) -> None:
+    def _take_half(self, cells: list[str]) -> None:
         """Two lines are one chip."""
         if self.first is None:
             self.first = _row(self._headers[0], cells)
@@ -163,14 +163,14 @@ class _Reader:
                 first["Health"],
                 second["Bus-Id"],
                 int(physical) if physical.isdecimal() else None,
-                _used(second.get("Memory-Usage(MB)", "")),
-                _used(second.get("HBM-Usage(MB)", "")),
+                _amounts(second.get("Memory-Usage(MB)", "")),
+                _amounts(second.get("HBM-Usage(MB)", "")),
                 old="NPU ID" not in first,
                 core=int(core) if core.isdecimal() else None,
             )
         )
 
-    def _held(self, cells: list[str]) -> None:
+    def _take_process(self, cells: list[str]) -> None:
         if len(cells) == 1:  # No running processes found in NPU n
             return
         row = _row(self._process or [], cells)
@@ -203,7 +203,7 @@ def _row(titles: list[list[str]], cells: list[str]) -> Row:
     return row
 
 
-def _used(value: str) -> Optional[tuple[int, int]]:
+def _amounts(value: str) -> Optional[tuple[int, int]]:
     """ "3314/65536" as numbers; a total of nothing is no memory."""
     used, _slash, total = value.partition("/")
     return (int(used), int(total)) if total.isdecimal() and int(total) else None

@@ -123,16 +123,19 @@ class Elf:
     @cached_property
     def segments(self) -> list[Segment]:
         """All program headers."""
-        segments, head = [], self.header
-        for row in self._table(
-            "IIQQQQQQ" if self.wide else "8I", head.segments, head.segment_size, head.segment_count
-        ):
-            if self.wide:
-                kind, flags, start, address, _real, size, memory, align = row
-            else:
-                kind, start, address, _real, size, memory, flags, align = row
-            segments.append(Segment(kind, flags, start, address, size, memory, align))
-        return segments
+        head = self.header
+        # Where it lies in real memory is left out, and 32 bits have the flags behind.
+        rows = self._table(
+            "IIQQ8xQQQ" if self.wide else "III4x4I", head.segments, head.segment_size, head.segment_count
+        )
+        if self.wide:
+            return [Segment._make(row) for row in rows]
+        return [Segment._make((row[0], row[5], *row[1:5], row[6])) for row in rows]
+
+    @cached_property
+    def _loaded(self) -> list[tuple[int, int, int]]:
+        """Of what lies in memory: where in the file, where in memory, how much."""
+        return [(part.start, part.address, part.size) for part in self.segments if part.kind == LOAD]
 
     @cached_property
     def tags(self) -> dict[int, list[int]]:
@@ -150,9 +153,9 @@ class Elf:
 
     def offset(self, address: int) -> int:
         """Where in the file an address of memory lies."""
-        for segment in self.segments:
-            if segment.kind == LOAD and 0 <= address - segment.address < segment.size:
-                return segment.start + address - segment.address
+        for start, at, size in self._loaded:
+            if at <= address < at + size:
+                return start + address - at
         raise Damaged(f"no segment holds {address:#x}")
 
     def text(self, tag: int) -> Optional[str]:
@@ -199,12 +202,10 @@ class Elf:
 
     def sections(self) -> list[Section]:
         """All sections; none where they were stripped."""
-        shape = "IIQQQQIIQQ" if self.wide else "10I"
+        # Left out: the address, further information, the size of an entry.
+        shape = "IIQ8xQQI4xQ8x" if self.wide else "III4xIII4xI4x"
         rows = self._table(shape, self.header.sections, self.header.section_size, self.header.section_count)
-        return [
-            Section(name, kind, flags, start, size, link, align)
-            for name, kind, flags, _address, start, size, link, _info, align, _each in rows
-        ]
+        return [Section._make(row) for row in rows]
 
     def section(self, name: str) -> Optional[bytes]:
         """The content of the section of this name; None when there is none, as in a stripped library."""
@@ -344,9 +345,17 @@ class Elf:
         for name, info, _other, index in shape.iter_unpack(table[: len(table) // shape.size * shape.size]):
             yield name, info, index
 
-    def _table(self, shape: str, start: int, step: int, count: int) -> Iterator[tuple[int, ...]]:
-        for number in range(min(MOST, count)):
-            yield self._unpack(shape, start + number * step)
+    def _table(self, shape: str, start: int, step: int, count: int) -> list[tuple[int, ...]]:
+        """The rows of a table of headers, which is read at once: a check looks at some 150 libraries."""
+        row, count = struct.Struct(f"{self.order}{shape}"), min(MOST, count)
+        if not count:
+            return []
+        if not row.size <= step <= PAGE:
+            raise Damaged("e_phentsize, e_shentsize")
+        content = self.part(start, step * count)
+        if len(content) < step * count:
+            raise Damaged(f"ends before {start + step * count:#x}")
+        return [row.unpack_from(content, place) for place in range(0, step * count, step)]
 
     def _chain(self, tag: int, counted: int, shape: str) -> Iterator[tuple[int, tuple[int, ...]]]:
         """The entries of a list in the file, each of which ends with how far the next one is."""

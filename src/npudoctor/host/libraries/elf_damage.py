@@ -41,7 +41,17 @@ def is_damaged(file: Opened, size: int, thorough: bool = True) -> bool:
         return False
     try:
         elf = Elf(file.read, size)
-        _check_segments(elf, size)
+        # The table of what is loaded of the file, and that all of it is there.
+        start, each, count = elf.header.segments, elf.header.segment_size, elf.header.segment_count
+        if each != _SEGMENT or not 0 < count <= MOST or start + each * count > size:
+            return True
+        loads = [segment for segment in elf.segments if segment.kind == parts.LOAD]
+        for load in loads:
+            misplaced = load.align > 1 and (load.start - load.address) % load.align
+            if load.start + load.size > size or load.size > load.memory or misplaced:
+                return True
+        if not loads:
+            return True
         full = _tables(file, elf)
         hole = file.hole(0)
         if not thorough and hole is None:
@@ -83,20 +93,6 @@ def _tables(file: Opened, elf: Elf) -> list[_Span]:
             _check_filled(file.read(span.start, _SPAN))
             spans.append(span)
     return spans
-
-
-def _check_segments(elf: Elf, size: int) -> None:
-    """The table of what is loaded of the file, and that all of it is there."""
-    start, each, count = elf.header.segments, elf.header.segment_size, elf.header.segment_count
-    if each != _SEGMENT or not 0 < count <= MOST or start + each * count > size:
-        raise Damaged("e_phoff")
-    loads = [segment for segment in elf.segments if segment.kind == parts.LOAD]
-    if not loads:
-        raise Damaged("PT_LOAD")
-    for load in loads:
-        misplaced = load.align > 1 and (load.start - load.address) % load.align
-        if load.start + load.size > size or load.size > load.memory or misplaced:
-            raise Damaged("PT_LOAD")
 
 
 def _check_filled(part: bytes) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Optional
 
 from npudoctor.core.errors import CannotTell
 from npudoctor.host.fs.files import Files
@@ -66,11 +65,10 @@ def _entries(content: bytes, machine: str) -> Iterator[tuple[str, str, int]]:
     for flags, key, value, _osversion, hwcap in shape.iter_unpack(rows):
         if flags != _FLAGS.get(machine, flags):
             continue
-        name, path = _text(content, key), _text(content, value)
-        if name and path:
-            yield name, path, hwcap
-
-
-def _text(content: bytes, at: int) -> Optional[str]:
-    end = content.find(b"\0", at, at + _LONGEST)
-    return content[at:end].decode("utf-8", "surrogateescape") if 0 <= at < end else None
+        texts = []
+        for at in (key, value):
+            end = content.find(b"\0", at, at + _LONGEST)
+            if at < end:
+                texts.append(content[at:end].decode("utf-8", "surrogateescape"))
+        if len(texts) == 2:
+            yield texts[0], texts[1], hwcap

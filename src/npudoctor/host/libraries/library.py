@@ -58,18 +58,6 @@ class Symbols:
     readable: bool = True
 
 
-@dataclass(frozen=True)
-class Needs:
-    """What the loader takes from a file to find more of them. `needed`: names of libraries, or paths, those
-    of filters and auditors too. `rpath` and `runpath`: entries as written there."""
-
-    machine: str
-    interpreter: Optional[str] = None
-    needed: tuple[str, ...] = ()
-    rpath: tuple[str, ...] = ()
-    runpath: tuple[str, ...] = ()
-
-
 class Libraries:
     """ELF files below the root; each is read once for all checks."""
 
@@ -175,29 +163,3 @@ def _symbols(elf: Elf) -> Symbols:
     symbols = elf.symbols()
     defined, wanted = symbols or (set(), set())
     return Symbols(frozenset(defined), frozenset(wanted), symbols is not None)
-
-
-def needs_of(files: Files, path: str) -> Optional[Needs]:
-    """The needs of the file at a path; None where it is no ELF file. CannotTell where it is a damaged one."""
-    from npudoctor.host.libraries import elf as parts
-
-    try:
-        with files.opened(path) as file:
-            if file.read(0, len(parts.MAGIC)) != parts.MAGIC:
-                return None
-            entry = files.stat(path)
-            elf = parts.Elf(file.read, entry.size if entry else 0, path)
-            names: list[str] = []
-            for tag in (parts.NEEDED, parts.AUXILIARY, parts.FILTER, parts.AUDIT, parts.DEPAUDIT):
-                for text in elf.texts(tag):
-                    names += filter(None, text.split(":"))
-            # An empty text is none to the loader; an empty entry of a longer one is the working directory.
-            rpath, runpath = (
-                tuple(entry for text in elf.texts(tag) if text for entry in text.split(":"))
-                for tag in (parts.RPATH, parts.RUNPATH)
-            )
-            return Needs(elf.machine, elf.interpreter(), tuple(names), rpath, runpath)
-    except parts.Damaged as error:
-        raise CannotTell(_("the ELF file {path} cannot be parsed: {why}", path=path, why=error)) from error
-    except OSError:
-        return None  # nothing is there

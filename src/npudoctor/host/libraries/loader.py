@@ -13,17 +13,14 @@ from typing import Optional
 
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass, field
-from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
 from npudoctor.host.fs.files import Files
 from npudoctor.host.libraries.ldcache import read_cache
 from npudoctor.host.libraries.library import BadLibrary, Libraries, Library
+from npudoctor.host.libraries.needs import FOLDERS, fill_tokens, split_path
 
 MOST = 4096  # objects of one process
-FOLDERS = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")
 LOADERS = {"x86_64": "ld-linux-x86-64.so.2", "aarch64": "ld-linux-aarch64.so.1"}
-
-TOKEN = pattern(r"\$(?:\{(ORIGIN|LIB|PLATFORM)\}|(ORIGIN|LIB|PLATFORM)(?![A-Za-z0-9_]))")
 
 
 @dataclass(frozen=True)
@@ -254,15 +251,3 @@ class Loader:
         """The folders of Debian and its like, on a machine that has them."""
         folder = f"/lib/{self._machine}-linux-gnu"
         return (folder, f"/usr{folder}") if self._files.stat(folder) else ()
-
-
-def fill_tokens(text: str, words: Mapping[str, str]) -> str:
-    """A path with these words in the place of $ORIGIN, $LIB and $PLATFORM."""
-    return TOKEN.sub(lambda match: words[match[1] or match[2]], text)
-
-
-def split_path(text: str, separators: str) -> list[str]:
-    """The entries of a search path; empty ones, the working directory, are kept, an empty path has none."""
-    for separator in separators[1:]:
-        text = text.replace(separator, separators[0])
-    return text.split(separators[0]) if text else []

@@ -68,10 +68,8 @@ class Names:
         """As getaddrinfo() says: /etc/hosts, name servers, whatever nsswitch.conf names."""
         with self._lock:
             if name not in self._known:
-                wanted = dict.fromkeys((name, *self._together))
-                self._known.update(
-                    self._ask([wanted_name for wanted_name in wanted if wanted_name not in self._known])
-                )
+                names = dict.fromkeys((name, *self._together))
+                self._known.update(self._ask([unknown for unknown in names if unknown not in self._known]))
             return self._known[name]
 
 

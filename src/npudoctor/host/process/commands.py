@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Callable, Optional
 
 from npudoctor.core.descriptors import open_null
 from npudoctor.core.frozen import dataclass
+from npudoctor.core.threads import share_work
 from npudoctor.host.fs.files import Files
 from npudoctor.host.process.child_output import collect, end, kill_group
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 OUTPUT_LIMIT = 4 << 20
+SIDE_BY_SIDE = 16  # questions at the same time: as many as a node has devices
 START_SECONDS = 0.5  # how long the end of the run waits for a program that is being started
 
 
@@ -148,11 +150,11 @@ class Commands:
 
     def path_of(self, folders: Sequence[str]) -> str:
         """These folders as a PATH; for root without those into which others may put programs."""
-        return ":".join(
-            folder
-            for folder in folders
-            if folder.startswith("/") and (not self._as_root or self._holds_programs(folder))
-        )
+        absolute = [folder for folder in folders if folder.startswith("/")]
+        if not self._as_root:
+            return ":".join(absolute)
+        there = (folder for folder in absolute if self._files.stat(folder) is not None)
+        return ":".join(folder for folder in there if self.trust.why_not_folder(folder) is None)
 
     def trusted_path(self) -> str:
         """The caller's PATH; for root without the folders into which others may put programs."""
@@ -181,10 +183,6 @@ class Commands:
 
             self._trust = RootTrust(self._files)
         return self._trust
-
-    def _holds_programs(self, folder: str) -> bool:
-        there = self._files.stat(folder) is not None
-        return there and self.trust.why_not_folder(folder) is None
 
     def run(
         self,
@@ -228,7 +226,7 @@ class Commands:
             if name in self._variables:
                 clean[name] = self._variables[name]
         home = clean.get("HOME", "")
-        if self._as_root and home and not (home.startswith("/") and self._holds_programs(home)):
+        if self._as_root and home and not self.path_of([home]):
             del clean["HOME"]  # as under sudo -E: what programs read there would be another user's
         return clean
 
@@ -285,3 +283,18 @@ SEARCHED: Mapping[str, Callable[[Commands, str], bool]] = {
     "LD_LIBRARY_PATH": lambda commands, folder: commands.may_load_from(folder),
     "PYTHONPATH": lambda commands, folder: commands.may_import_from(folder),
 }
+
+
+def side_by_side(questions: Sequence[Callable[[], Answer]]) -> list[Optional[Answer]]:
+    """The answers in the order of the questions, a bounded number at a time; None where asking failed."""
+    answers: list[Optional[Answer]] = [None] * len(questions)
+    left = list(enumerate(questions))
+
+    def work() -> None:
+        while left:
+            with suppress(Exception):  # another one was faster; or this question failed, and has no answer
+                index, question = left.pop(0)
+                answers[index] = question()
+
+    share_work(work, min(SIDE_BY_SIDE, len(questions)))
+    return answers

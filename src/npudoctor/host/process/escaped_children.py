@@ -31,9 +31,9 @@ def end_marked(mark: str, since: float) -> None:
             with suppress(OSError, ValueError, IndexError):
                 with open(f"/proc/{name}/stat", "rb") as file:
                     fields = file.read().rpartition(b")")[2].split()
-                # Started since then, and neither dead nor stuck in the kernel.
-                if int(fields[19]) >= earliest and fields[0] not in (b"D", b"Z", b"X"):
-                    pids += [int(name)] if _has(int(name), entry) else []
+                is_dead_or_stuck = fields[0] in (b"D", b"Z", b"X")  # D: in the kernel
+                if int(fields[19]) >= earliest and not is_dead_or_stuck and _has(int(name), entry):
+                    pids.append(int(name))
         for pid in pids:
             _kill(pid, entry)
         if not pids:

@@ -99,7 +99,7 @@ def after_script(
     why = _why_failed(answer, seconds)
     if why is not None:
         raise CannotTell(_("{path}: {why}", path=path, why=why))
-    left = _widened(parse_environ(answer.stdout.encode("utf-8", "surrogateescape")), started, clean)
+    left = _put_back(parse_environ(answer.stdout.encode("utf-8", "surrogateescape")), started, clean)
     notes = []
     if answer.status:
         notes.append(_("{why}; the variables it had set by then are checked", why=_status(answer)))
@@ -114,7 +114,7 @@ def after_script(
     return ScriptVariables(left, tuple(_("{path}: {why}", path=path, why=note) for note in notes))
 
 
-def _widened(
+def _put_back(
     left: Mapping[str, str], started: Mapping[str, str], before: Mapping[str, str]
 ) -> dict[str, str]:
     """What the script left, with what its shell was not given put back where it was."""

@@ -50,9 +50,9 @@ class Segment:
 
     def same_as(self, other: Segment) -> bool:
         """Whether both are the same object, unused since: the guard of a removal."""
-        mine = (self.shmid, self.key, self.cpid, self.ctime, self.nattch, self.cuid, self.size)
-        theirs = (other.shmid, other.key, other.cpid, other.ctime, other.nattch, other.cuid, other.size)
-        return mine == theirs
+        before = (self.shmid, self.key, self.cpid, self.ctime, self.nattch, self.cuid, self.size)
+        now = (other.shmid, other.key, other.cpid, other.ctime, other.nattch, other.cuid, other.size)
+        return before == now
 
 
 @dataclass(frozen=True)

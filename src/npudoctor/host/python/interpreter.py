@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import posixpath
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from typing import Optional
 
 from npudoctor.core.errors import CannotTell, DoesNotRun
@@ -101,7 +101,7 @@ class Interpreter:
         self._here = here
         self.layout: Once[Layout] = Once(self._look if layout is None else lambda: layout)
         """Its search path and version; CannotTell when it neither answers nor has readable folders."""
-        self._found = Once(self._list)
+        self._by_name = Once(self._list)
         self._read: dict[str, Distribution] = {}
         self._listed: list[tuple[str, frozenset[str]]] = []
         self._without: dict[str, list[Distribution]] = {}
@@ -135,7 +135,7 @@ class Interpreter:
 
     def _copies(self, name: str) -> list[Distribution]:
         """Those with metadata; else the one that can be imported without, by what its own files tell."""
-        known, name = self._found(), normal(name)
+        known, name = self._by_name(), normal(name)
         if name not in known and name not in self._without:
             path = without_metadata(self._files, self._listed, name, known)
             bare = []
@@ -148,7 +148,7 @@ class Interpreter:
 
     def all_installed(self) -> Iterator[Distribution]:
         """The first copy of everything that is seen, metadata read: one file for each."""
-        return (self._with_headers(copies[0]) for copies in self._found().values())
+        return (self._with_headers(copies[0]) for copies in self._by_name().values())
 
     def be_sure_without(self, name: str) -> None:
         """CannotTell where what was not found may lie in a folder that only a start of Python would tell."""
@@ -167,26 +167,30 @@ class Interpreter:
         commands = self._commands
         if commands is None:
             return self._from_folders()
-        if not self._as_root:
-            # The caller's own variables: a version manager's shim or a conda build may need them.
-            variables = {**self._variables, "LC_ALL": "C"}
-            words = self._words(commands, [self.path, "-I", "-c", QUESTION], variables, here=True)
-            version, machine, prefix, base_prefix, user_site, *search_path = words
-            more = self._user_site(user_site) if prefix == base_prefix else Reached()
-            path = [*more.first, *self._first(), *more.folders, *search_path]
-            return Layout(tuple(dict.fromkeys(path)), version, machine, asked=True, unread=more.unread)
-        from npudoctor.host.startup.python_start import has_version  # for root only, as all that it needs
+        program = self.program
+        # The caller's own variables: a version manager's shim or a conda build may need them.
+        argv, variables = [program, "-I", "-c", QUESTION], {**self._variables, "LC_ALL": "C"}
+        if self._as_root:
+            from npudoctor.host.startup.python_start import has_version  # for root only, as all that it needs
 
-        # Root starts it without its folders for packages, which are only read; and not at all where what it
-        # loads may be another user's.
-        program = self._program()
-        if not has_version(self._files, program):
-            return self._from_folders()
-        variables = {"PATH": commands.trusted_path(), "HOME": "/", "LC_ALL": "C"}
-        words = self._words(commands, [program, "-I", "-S", "-B", "-c", ROOTS_QUESTION], variables)
-        if not words:
-            return self._from_folders()
-        version, machine, _prefix, _base, _user, *search_path = words
+            if not has_version(self._files, program):
+                return self._from_folders()
+            # Without its folders for packages, which are only read.
+            argv = [program, "-I", "-S", "-B", "-c", ROOTS_QUESTION]
+            variables = {"PATH": commands.trusted_path(), "HOME": "/", "LC_ALL": "C"}
+        here = not self._as_root
+        answer = commands.run(argv, timeout=self._timeout, limit=1 << 20, variables=variables, here=here)
+        if self._as_root and answer.ended == "untrusted":
+            return self._from_folders()  # what it loads may be another user's
+        _before, mark, text = answer.stdout.rpartition(MARK)  # a wrapper may have said something before
+        words = text.split("\0") if mark and answer.ok else []
+        if len(words) < 5:
+            raise no_answer(program, answer, self._as_root)
+        version, machine, prefix, base_prefix, user_site, *search_path = words
+        if not self._as_root:
+            reached = self._user_site(user_site) if prefix == base_prefix else Reached()
+            path = [*reached.first, *self._first(), *reached.folders, *search_path]
+            return Layout(tuple(dict.fromkeys(path)), version, machine, asked=True, unread=reached.unread)
         release = ".".join(version.split(".")[:2])
         users = user_folders(self._files, self._variables, program, release)
         bases: dict[Optional[str], str] = {}
@@ -224,19 +228,6 @@ class Interpreter:
                 distribution = Distribution(named["name"], version, folder, headers)
             self._read[folder] = distribution
         return self._read[folder]
-
-    def _words(
-        self, commands: Commands, argv: Sequence[str], variables: Mapping[str, str], here: bool = False
-    ) -> list[str]:
-        """What it told, without what a wrapper said before; empty where root does not start it."""
-        answer = commands.run(argv, timeout=self._timeout, limit=1 << 20, variables=variables, here=here)
-        if self._as_root and answer.ended == "untrusted":
-            return []
-        _before, mark, text = answer.stdout.rpartition(MARK)
-        words = text.split("\0") if mark and answer.ok else []
-        if len(words) < 5:
-            raise no_answer(argv[0], answer, self._as_root)
-        return words
 
     def _program(self) -> str:
         """The interpreter itself, where the path is a shim that root does not run."""

@@ -77,9 +77,12 @@ class Modules:
         ):
             return True
         first = name.split(".")[0]
-        top = self.top(first)
-        if self._preset(first):
-            return True
+        top, quoted = self.top(first), f"'{first}'"
+        for site in filter(is_site, self._path):
+            for file in self.names(site):
+                # One that makes this package before anything looks for it, as setuptools' -nspkg.pth.
+                if file.endswith(".pth") and quoted in (self._files.text(f"{site}/{file}", TEXT_LIMIT) or ""):
+                    return True
         if top is None or top.file is None or "." not in name:
             return False
         return top.archived or _OPEN.search(self.text(top.file)) is not None
@@ -162,13 +165,3 @@ class Modules:
             return None
         parent, _slash, last = target.rpartition("/")
         return self._in_folder(parent, last)
-
-    def _preset(self, name: str) -> bool:
-        """Whether a .pth file makes this package before anything looks for it, as setuptools' -nspkg.pth."""
-        quoted = f"'{name}'"
-        return any(
-            quoted in (self._files.text(f"{site}/{file}", TEXT_LIMIT) or "")
-            for site in filter(is_site, self._path)
-            for file in self.names(site)
-            if file.endswith(".pth")
-        )

@@ -36,7 +36,7 @@ def own_instead_of(files: Files, of_path: Interpreter) -> Optional[str]:
     if not own.startswith("/") or own == of_path.path:
         return None
     try:
-        mine = has_framework(files, [*filter(None, sys.path)])
-        return own if mine and not has_framework(files, of_path.layout().search_path) else None
+        has_one = has_framework(files, [*filter(None, sys.path)])
+        return own if has_one and not has_framework(files, of_path.layout().search_path) else None
     except CannotTell:  # what PATH's Python has cannot be seen: the checks say why
         return None

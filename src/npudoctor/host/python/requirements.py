@@ -39,14 +39,14 @@ def required(distribution: Distribution, name: str, layout: Layout) -> Optional[
     _expect_headers(distribution)
     from packaging.specifiers import SpecifierSet
 
-    wanted: Optional[SpecifierSet] = None
+    specifier: Optional[SpecifierSet] = None
     for line in distribution.all("Requires-Dist"):
         if not normal(line.strip()).startswith(normal(name)):
             continue  # what is not about it need not be understood
         requirement = _parse(line)
         if normal(requirement.name) == normal(name) and _applies(requirement, layout):
-            wanted = (wanted or SpecifierSet()) & requirement.specifier
-    return wanted
+            specifier = (specifier or SpecifierSet()) & requirement.specifier
+    return specifier
 
 
 def _expect_headers(distribution: Distribution) -> None:
@@ -111,7 +111,7 @@ def all_required(distribution: Distribution, layout: Layout) -> dict[str, Specif
     A line that makes no sense is left out: one wrong line must not hide the others.
     """
     _expect_headers(distribution)
-    wanted: dict[str, SpecifierSet] = {}
+    specifiers: dict[str, SpecifierSet] = {}
     for line in distribution.all("Requires-Dist"):
         try:
             requirement = _parse(line)
@@ -120,8 +120,9 @@ def all_required(distribution: Distribution, layout: Layout) -> dict[str, Specif
         except CannotTell:
             continue
         name = normal(requirement.name)
-        wanted[name] = wanted[name] & requirement.specifier if name in wanted else requirement.specifier
-    return wanted
+        known = specifiers.get(name)
+        specifiers[name] = requirement.specifier if known is None else known & requirement.specifier
+    return specifiers
 
 
 def requirements_of(
@@ -132,15 +133,15 @@ def requirements_of(
     In the order of its metadata. A line that makes no sense is left out: it must not hide the others.
     """
     _expect_headers(distribution)
-    wanted = []
+    requires = []
     for line in distribution.all("Requires-Dist"):
         if tuple(extras) == ("",) and _EXTRA in line and " or " not in line:
             continue  # most lines of a large package, and dear to parse
         try:
             requirement = _parse(line)
             if any(_applies(requirement, layout, extra) for extra in extras):
-                mine = tuple(sorted(requirement.extras))
-                wanted.append(Requires(normal(requirement.name), requirement.specifier, mine))
+                its_extras = tuple(sorted(requirement.extras))
+                requires.append(Requires(normal(requirement.name), requirement.specifier, its_extras))
         except CannotTell:
             continue
-    return wanted
+    return requires

@@ -14,8 +14,7 @@ from npudoctor.core.messages import _
 from npudoctor.core.trust.trees import RootTrust
 from npudoctor.host.fs.files import Files
 from npudoctor.host.libraries.ldcache import read_copies
-from npudoctor.host.libraries.library import Needs, needs_of
-from npudoctor.host.libraries.loader import FOLDERS, TOKEN, fill_tokens
+from npudoctor.host.libraries.needs import FOLDERS, TOKEN, Needs, fill_tokens, needs_of
 from npudoctor.host.startup.python_start import is_python, why_not_python
 from npudoctor.host.users.accounts import home_of
 
@@ -143,7 +142,7 @@ class ProgramStart:
             if needs is None:
                 continue  # the loader passes over what is no library
             for entry in (*needs.rpath, *needs.runpath):
-                places.update(dict.fromkeys(self._expanded(entry, file, needs.machine)))
+                places.update(dict.fromkeys(self._expand(entry, file, needs.machine)))
             if why := self._why_not_places(places):
                 return why
             todo.extend([needs.interpreter] if needs.interpreter else [])
@@ -165,7 +164,7 @@ class ProgramStart:
         # An empty entry is the working directory, which is not a place of root's.
         named = re.split("[:;]", value) if value else ()
         for entry in (*program.rpath, *program.runpath, *named):
-            yield from self._expanded(entry, path, program.machine)
+            yield from self._expand(entry, path, program.machine)
         yield from (f"/lib/{program.machine}-linux-gnu", f"/usr/lib/{program.machine}-linux-gnu", *FOLDERS)
 
     def _why_not_places(self, places: Mapping[str, None]) -> Optional[str]:
@@ -185,7 +184,7 @@ class ProgramStart:
     def _candidates(self, name: str, by: str, places: Sequence[str], machine: str) -> Iterator[str]:
         paths: Iterable[str]
         if "/" in name:
-            paths = self._expanded(name, by, machine)
+            paths = self._expand(name, by, machine)
         else:
             if machine not in self._caches:
                 self._caches[machine] = read_copies(self._files, machine)
@@ -196,7 +195,7 @@ class ProgramStart:
             if not path.startswith("/") or self._files.stat(path) is not None:
                 yield path
 
-    def _expanded(self, text: str, file: str, machine: str) -> Iterator[str]:
+    def _expand(self, text: str, file: str, machine: str) -> Iterator[str]:
         """The paths that an entry may mean, as $ORIGIN may be by name or by file."""
         if not TOKEN.search(text):
             yield text

@@ -7,7 +7,6 @@ So only names count that the line itself imports or binds, and what is not under
 from __future__ import annotations
 
 import ast
-import re
 
 from npudoctor.core.lazy import pattern
 from npudoctor.host.startup.syntax import parse_source
@@ -66,25 +65,35 @@ _ORDER = (
     r"sys\.__egginsert ?= ?p ?\+ ?len\(new\)"
 )
 # pytest-cov up to 6: the text of its file, in which only its own module is imported.
-_PYTEST_COV = re.escape(
+_PYTEST_COV = (
     r"""import os, sys;exec('if \'COV_CORE_SOURCE\' in os.environ:\n try:\n  from pytest_cov.embed """
     r"""import init\n  init()\n except Exception as exc:\n  sys.stderr.write(\n   "pytest-cov: Failed to """
     r"""setup subprocess coverage. "\n   "Environ: {0!r} "\n   "Exception: {1!r}\\n".format(\n    dict((k, v) for k, v in """  # noqa: E501
     r"""os.environ.items() if k.startswith(\'COV_CORE\')),\n    exc\n   )\n  )\n')"""
 )
-_LENGTH = r"import sys; sys\.__plen = len\(sys\.path\)"
-_KNOWN = tuple(map(pattern, (_NAMESPACE, _PRECEDENCE, r"import _virtualenv", _LENGTH, _ORDER, _PYTEST_COV)))
+_TEXTS = ("import _virtualenv", "import sys; sys.__plen = len(sys.path)", _PYTEST_COV)
+_REORDERS = "import sys; new"
+# By how each begins, as compiling the others would take longer than to read all .pth files.
+_PATTERNS = {
+    "import sys, types, os;": pattern(_NAMESPACE),
+    "import os; var = 'SETUPTOOLS": pattern(_PRECEDENCE),
+    _REORDERS: pattern(_ORDER),
+}
 
 
 def leads_nowhere(line: str) -> bool:
     """Whether it surely adds nothing."""
     line = line.strip()
-    return any(known.fullmatch(line) for known in _KNOWN) or _is_harmless(line, frozenset(), frozenset(), 0)
+    if line in _TEXTS:
+        return True
+    known = any(line.startswith(begin) and shape.fullmatch(line) for begin, shape in _PATTERNS.items())
+    return known or _is_harmless(line, frozenset(), frozenset(), 0)
 
 
 def puts_first(line: str) -> bool:
     """Whether it moves what was added to the search path since easy_install's other line to the front."""
-    return re.fullmatch(_ORDER, line.strip()) is not None
+    line = line.strip()
+    return line.startswith(_REORDERS) and _PATTERNS[_REORDERS].fullmatch(line) is not None
 
 
 def _is_harmless(text: str, modules: frozenset[str], bound: frozenset[str], deep: int) -> bool:

@@ -49,15 +49,13 @@ def why_not_python(
     start = _Start(files, trust, path, libraries, homes)
     try:
         start.judge()
-    except _Distrust as distrust:
-        return distrust.why
+    except _Distrust as why:
+        return str(why)
     return None
 
 
 class _Distrust(Exception):
-    def __init__(self, why: str) -> None:
-        super().__init__(why)
-        self.why = why
+    """Ends a judgement; its text is the reason."""
 
 
 class _Start:
@@ -95,8 +93,8 @@ class _Start:
                 if self._files.lstat(f"{place}/pyvenv.cfg") is not None:
                     self._ask(self._trust.why_not(f"{place}/pyvenv.cfg"))
                     homes[folder] += self._homes(f"{place}/pyvenv.cfg")
-        found_homes = [home for beside in homes.values() for home in beside]
-        starts = dict.fromkeys(found_homes if homes.get(real) else [real, *found_homes])
+        all_homes = [home for beside in homes.values() for home in beside]
+        starts = dict.fromkeys(all_homes if homes.get(real) else [real, *all_homes])
         prefixes = [self._prefix_above(folder) for folder in starts]
         if self._libraries is not None:
             above = (folder.rpartition("/")[0] or "/" for folder in self._program_folders())

@@ -34,17 +34,17 @@ class Identity:
 
     def may_write(self, entry: Entry) -> bool:
         """Whether the mode of a file or folder lets this user write it; access lists are not seen."""
-        wanted = 0o3 if entry.is_dir else 0o2
-        return self.is_root or entry.mode >> self._shift(entry) & wanted == wanted
+        bits = 0o3 if entry.is_dir else 0o2
+        return self.is_root or entry.mode >> self._shift(entry) & bits == bits
 
-    def kept_from(self, entry: Entry, wanted: int) -> bool:
+    def kept_from(self, entry: Entry, bit: int) -> bool:
         """Whether the mode surely keeps this user from reading (4) or entering (1); where the bits of the
         group may be the mask of an access list, nothing is sure."""
         if self.is_root:
             return False
         shift = self._shift(entry)
-        listed = shift != 6 and entry.mode >> 3 & wanted == wanted
-        return not listed and entry.mode >> shift & wanted != wanted
+        listed = shift != 6 and entry.mode >> 3 & bit == bit
+        return not listed and entry.mode >> shift & bit != bit
 
     def _shift(self, entry: Entry) -> int:
         """Where in a mode the bits for this user are: the owner's, the group's, or everybody's."""

@@ -24,11 +24,11 @@ def fleet_object(
     errors: list[dict[str, Any]] = [
         {"node": failure.node, "source": failure.source, "error": failure.error} for failure in fleet.failures
     ]
-    told = {failure.node for failure in fleet.failures}
+    unread = {failure.node for failure in fleet.failures}
     errors += [
         {"node": node.name, "source": node.source, "error": node.error}
         for node in fleet.nodes
-        if node.error is not None and node.name not in told
+        if node.error is not None and node.name not in unread
     ]
     silent = frozenset(fleet.names(SILENT))
     for error in errors:

@@ -34,7 +34,14 @@ _ILL_FIRST = (NOT_READY, UNDETERMINED, SILENT, READY)
 def fleet_html(fleet: Fleet, made: str = "") -> str:
     """The page; `made`: when, as a person reads it."""
     return "".join(
-        (*_head(fleet, made), *_findings(fleet), *_skew(fleet), *_map(fleet), *_open(fleet), *_foot())
+        (
+            *_head(fleet, made),
+            *_findings(fleet),
+            *_skew(fleet),
+            *_map(fleet),
+            *_open(fleet),
+            f"<script>{SCRIPT}</script></body></html>\n",
+        )
     )
 
 
@@ -93,6 +100,7 @@ def _table(title: str, rows: list[str]) -> Iterator[str]:
 
 
 def _findings(fleet: Fleet) -> Iterator[str]:
+    """A part of the page, as those beside it: the findings, the worst first, and what to type next."""
     ranked = sorted(fleet.findings, key=lambda finding: (finding.severity == "info", -len(finding.nodes)))
     yield from _table(_("Findings"), ["".join(_finding(finding)) for finding in ranked])
     for line in next_lines(fleet):
@@ -166,7 +174,8 @@ def _map(fleet: Fleet) -> Iterator[str]:
 
 
 def _cells(checks: list[str], rows: tuple[tuple[str, str], ...]) -> str:
-    """A blank one says that the check does not apply, so a node without a report must not have them."""
+    """Of one kind of rows: thousands of nodes have few. A blank one says that the check does not apply, so a
+    node without a report must not have them."""
     if not rows:
         return f'<td colspan="{len(checks)}">{_text(_("no report"))}</td>' if checks else ""
     statuses = dict(rows)
@@ -180,7 +189,3 @@ def _open(fleet: Fleet) -> Iterator[str]:
         for reason, names in reasons(fleet)
     ]
     yield from _table(_("Unreadable, silent, undetermined"), rows)
-
-
-def _foot() -> Iterator[str]:
-    yield f"<script>{SCRIPT}</script></body></html>\n"

@@ -84,8 +84,8 @@ def one_line(fleet: Fleet) -> str:
 
 def _unread(fleet: Fleet) -> list[Failure]:
     """What could not be read and is the state of no node: nobody knows whose it is, or it has another."""
-    told = {node.name for node in fleet.nodes if node.error is not None}
-    return [failure for failure in fleet.failures if failure.node not in told]
+    known = {node.name for node in fleet.nodes if node.error is not None}
+    return [failure for failure in fleet.failures if failure.node not in known]
 
 
 def _findings(fleet: Fleet, style: Style) -> Iterator[str]:

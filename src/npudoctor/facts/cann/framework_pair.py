@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Optional
 
-from npudoctor import INFO, Action, Finding, _
+from npudoctor.core.messages import _
+from npudoctor.core.model import Action, Finding, Severity
 from npudoctor.knowledge.compatibility import Compatibility, Pair, PairJudgement
 
 
@@ -31,7 +32,7 @@ def pair_finding(check: str, name: str, release: str, cann: str, judged: PairJud
                 "{release} goes with it is unknown"
             )
     elif judged.answer is Compatibility.BESIDE:
-        severity = INFO
+        severity = Severity.INFO
     elif judged.answer is not Compatibility.BETWEEN:
         return None
     words = {"name": name, "release": release, "cann": cann, "as_of": judged.as_of}
