@@ -21,8 +21,9 @@ def completion(
     """Print what makes Tab complete."""
     import os
 
+    from npudoctor.cli.arguments.settings import load_settings
     from npudoctor.cli.companions import share
-    from npudoctor.cli.config import UsageError, load_settings, suggestion
+    from npudoctor.cli.config import UsageError, suggestion
     from npudoctor.cli.terminal import output
 
     load_settings({"lang": lang}, caller)

@@ -5,19 +5,15 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from functools import partial
 from typing import Any, Callable, Optional
 
-from npudoctor.cli.caller import Caller
-from npudoctor.cli.terminal import output
 from npudoctor.core.frozen import dataclass, field
 from npudoctor.core.lazy import pattern
-from npudoctor.core.messages import _, activate, language_of
+from npudoctor.core.messages import _
 from npudoctor.core.trust.trees import RootTrust
 from npudoctor.host import CannotTell
-from npudoctor.host.fs.files import Files, LocalDisk
-from npudoctor.host.users.identity import current_identity
+from npudoctor.host.fs.files import Files
 
 REASONS = "ignore"
 LONGEST = 86400.0  # a run that may take longer than a day is a mistake
@@ -172,7 +168,6 @@ KEYS: dict[str, ConfigKey] = {
 
 
 SYSTEM_FILE = "/etc/npudoctor/config.toml"
-KNOWLEDGE = "/etc/npudoctor/knowledge.d"  # the rows of a site
 PREFIX = "NPUDOCTOR_"
 LARGEST = 1 << 20  # of a configuration file, in bytes
 # Variables that are no key: which file to read, and where the registry looks for drop-ins.
@@ -220,31 +215,6 @@ def load(flags: Mapping[str, object], variables: Mapping[str, str], files: Files
             values[key] = value
             origin[key] = where
     return Config(values, ignore, origin, tuple(warnings))
-
-
-def knowledge_directory(variables: Mapping[str, str]) -> str:
-    """Where this site keeps its rows; "" for nowhere."""
-    return variables.get("NPUDOCTOR_KNOWLEDGE_DIR", KNOWLEDGE)
-
-
-def load_settings(flags: Mapping[str, object], caller: Caller) -> Config:
-    """The settings of a command that asks nothing; without a flag for the format it writes text."""
-    output.redirect_stdout()
-    with closing(LocalDisk()) as disk:
-        config = load(flags, caller.variables, Files(disk), current_identity().home)
-    speak_and_warn(config, config["format"] if "format" in flags else "text", caller)
-    return config
-
-
-def speak_and_warn(config: Config, format: str, caller: Caller) -> None:
-    """Speak the language of the result (--lang, for text also what is configured, else LANG; JSON: English),
-    and say in it what is odd about the settings."""
-    language = caller.language
-    if language is None:
-        language = "en" if format == "json" else config["lang"] or language_of(caller.variables)
-    activate(language)
-    for warning in config.warnings:
-        output.complain(_("warning: {text}", text=warning))
 
 
 def flag_value(key: str, value: object) -> Any:

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Optional
 
-from npudoctor.cli.config import UsageError, knowledge_directory, suggestion
+from npudoctor.cli.arguments.settings import knowledge_directory
+from npudoctor.cli.config import UsageError, suggestion
 from npudoctor.cli.terminal import output
 from npudoctor.core.frozen import dataclass, field, replace
 from npudoctor.core.messages import _, ngettext

@@ -26,8 +26,8 @@ def diff(
 ) -> int:
     """Compare two snapshots: 0 alike, 1 different, 2 when something that may differ is unknown."""
     from npudoctor.cli.arguments.paths import writable
+    from npudoctor.cli.arguments.settings import load_settings
     from npudoctor.cli.arguments.snapshot_file import read_snapshot
-    from npudoctor.cli.config import load_settings
     from npudoctor.cli.terminal.reports import deliver
     from npudoctor.facts.snapshot.compare import compare
     from npudoctor.host.fs.files import Files, LocalDisk

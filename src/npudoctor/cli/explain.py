@@ -48,7 +48,7 @@ def explain(
 ) -> int:
     """Say what a failing log means."""
     from npudoctor.cli.arguments.paths import format_for, writable
-    from npudoctor.cli.config import load_settings
+    from npudoctor.cli.arguments.settings import load_settings
     from npudoctor.cli.diagnosis import ExplainRequest, explain_words, installed_on, verify_diagnosis
     from npudoctor.cli.terminal.output import complain
     from npudoctor.cli.terminal.reports import deliver, style_for

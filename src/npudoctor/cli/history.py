@@ -24,7 +24,7 @@ def history(
     config: o.ConfigFile = None,
 ) -> int:
     """Show what earlier runs did, and what of it can be undone."""
-    from npudoctor.cli.config import load_settings
+    from npudoctor.cli.arguments.settings import load_settings
     from npudoctor.cli.own_records import own_machine, own_runs, run_named
     from npudoctor.cli.terminal import output
     from npudoctor.cli.terminal.reports import deliver, style_for

@@ -13,7 +13,7 @@ def list_checks(
     caller: Caller, knowledge: o.Knowledge = False, format: o.Format = None, lang: o.Lang = None
 ) -> int:
     """List all checks and their codes."""
-    from npudoctor.cli.config import load_settings
+    from npudoctor.cli.arguments.settings import load_settings
 
     config = load_settings({"format": format, "lang": lang}, caller)
     (_list_tables if knowledge else _list_checks)(caller, config["format"])
@@ -32,7 +32,7 @@ def _list_checks(caller: Caller, format: str) -> None:
 def _list_tables(caller: Caller, format: str) -> None:
     from contextlib import closing
 
-    from npudoctor.cli.config import knowledge_directory
+    from npudoctor.cli.arguments.settings import knowledge_directory
     from npudoctor.cli.terminal.reports import deliver
     from npudoctor.host import Host, Options
     from npudoctor.render.knowledge import knowledge_object, knowledge_text

@@ -29,7 +29,8 @@ def rehearse(
     lang: o.Lang = None,
 ) -> int:
     """Build a sick machine, check it, fix it, and check it again."""
-    from npudoctor.cli.config import UsageError, load_settings
+    from npudoctor.cli.arguments.settings import load_settings
+    from npudoctor.cli.config import UsageError
 
     config = load_settings({"format": format, "lang": lang}, caller)
     if listing:

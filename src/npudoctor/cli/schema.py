@@ -23,7 +23,8 @@ def schema(
     """Print the JSON Schema of a document."""
     from importlib.resources import files
 
-    from npudoctor.cli.config import UsageError, load_settings, suggestion
+    from npudoctor.cli.arguments.settings import load_settings
+    from npudoctor.cli.config import UsageError, suggestion
     from npudoctor.cli.terminal import output
 
     load_settings({"lang": lang}, caller)

@@ -8,8 +8,9 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Optional
 
+from npudoctor.cli.arguments.settings import knowledge_directory, speak_and_warn
 from npudoctor.cli.caller import Caller
-from npudoctor.cli.config import Config, UsageError, knowledge_directory, load, speak_and_warn, suggestion
+from npudoctor.cli.config import Config, UsageError, load, suggestion
 from npudoctor.cli.terminal import output, signals
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _

@@ -17,7 +17,8 @@ def show(
     lang: o.Lang = None,
 ) -> int:
     """Print the manual of a check."""
-    from npudoctor.cli.config import UsageError, load_settings, suggestion
+    from npudoctor.cli.arguments.settings import load_settings
+    from npudoctor.cli.config import UsageError, suggestion
     from npudoctor.cli.diagnosis import explain_code
     from npudoctor.cli.terminal import output
     from npudoctor.cli.terminal.reports import style_for

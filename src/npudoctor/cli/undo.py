@@ -28,7 +28,7 @@ def undo(
 
     Status 1: something of it is not undone; 0: all of it is, or there was nothing to undo.
     """
-    from npudoctor.cli.config import load_settings
+    from npudoctor.cli.arguments.settings import load_settings
     from npudoctor.cli.own_records import own_machine, own_runs, run_named
     from npudoctor.cli.terminal.answers import confirm, deliver_fix, show
     from npudoctor.fixing.plan import FixRequest

@@ -56,17 +56,17 @@ class PairJudgement:
 
 def judge_pair(rows: Sequence[Pair], release: str, cann: str) -> PairJudgement:
     """What the rows say of this release beside this version of CANN."""
-    mine, theirs = public(release), cann_order(cann)
-    if mine is None or theirs is None or not rows:
+    version, order = public(release), cann_order(cann)
+    if version is None or order is None or not rows:
         return PairJudgement(Compatibility.STRANGE)
-    exact = tuple(row for row in rows if public(row.release) == mine)
+    exact = tuple(row for row in rows if public(row.release) == version)
     for compatible, answer in ((False, Compatibility.INCOMPATIBLE), (True, Compatibility.COMPATIBLE)):
         named = tuple(row for row in exact if row.compatible is compatible and _names(row, cann))
         if named:
             return PairJudgement(answer, named)
     known = [row for row in rows if row.compatible]
     newest = max(known, key=lambda row: _ends(row)[1])
-    if theirs > _ends(newest)[1]:
+    if order > _ends(newest)[1]:
         return PairJudgement(Compatibility.NEWER, (newest,), newer_cann=True)
     exact = tuple(row for row in exact if row.compatible)
     return _listed(known, exact, cann) if exact else _unlisted(known, release, cann)
@@ -77,10 +77,10 @@ def _listed(known: Sequence[Pair], exact: tuple[Pair, ...], cann: str) -> PairJu
 
     Both of them; of the newest release, the one before it.
     """
-    mine = _dated(exact[0].release)
+    version = _dated(exact[0].release)
     ordered = sorted(known, key=lambda row: _dated(row.release))
-    below = _equals([row for row in ordered if _dated(row.release) < mine], -1)
-    above = _equals([row for row in ordered if _dated(row.release) > mine], 0)
+    below = _equals([row for row in ordered if _dated(row.release) < version], -1)
+    above = _equals([row for row in ordered if _dated(row.release) > version], 0)
     if below and all(any(_names(row, cann) for row in side) for side in (below, above) if side):
         return PairJudgement(Compatibility.BESIDE, (*below, *above))
     return PairJudgement(Compatibility.BETWEEN, exact)
@@ -93,11 +93,11 @@ def _unlisted(rows: Sequence[Pair], release: str, cann: str) -> PairJudgement:
     when only candidates of it are listed: it takes its place between what came before and after.
     """
     ordered = sorted(rows, key=lambda row: _dated(row.release))
-    mine = _dated(release)
-    below = [row for row in ordered if _dated(row.release) < mine]
+    version = _dated(release)
+    below = [row for row in ordered if _dated(row.release) < version]
     above = ordered[len(below) :]
-    line = [row for row in below if mine.is_postrelease and _dated(row.release).release == mine.release]
-    if not above or (line and _dated(above[0].release).release != mine.release):
+    line = [row for row in below if version.is_postrelease and _dated(row.release).release == version.release]
+    if not above or (line and _dated(above[0].release).release != version.release):
         before = _equals(below, -1)
         return PairJudgement(Compatibility.BETWEEN if _older(cann, before) else Compatibility.NEWER, before)
     nearest = (*_equals(below, -1), *_equals(above, 0))

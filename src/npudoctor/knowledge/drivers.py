@@ -29,25 +29,27 @@ def declared_for(rows: Sequence[Row], cann: str, driver: str) -> Optional[Declar
 
     A release that no row names is judged by the rows of its line: 8.3.RC2 by those of 8.3.
     """
-    mine = [row for row in rows if any(is_in_line(cann, _line(name)) for name in row.texts("cann"))]
-    own = bool(mine)
-    mine = mine or [row for row in rows if any(_series(name) == _series(cann) for name in row.texts("cann"))]
-    if not mine:
+    about = [row for row in rows if any(is_in_line(cann, _line(name)) for name in row.texts("cann"))]
+    own = bool(about)
+    about = about or [
+        row for row in rows if any(_series(name) == _series(cann) for name in row.texts("cann"))
+    ]
+    if not about:
         newest = max(rows, key=lambda row: max(sort_key(_line(name)) for name in row.texts("cann")))
         name = max(newest.texts("cann"), key=lambda name: sort_key(_line(name)))
         if sort_key(cann) < sort_key(_line(name)):
             return None
         return Declared("newer-cann", (), (name,), newest["source"], newest["as_of"])
     # Of a release before all that are named in its line, an older driver may be the right one.
-    least = own or any(sort_key(_line(name)) <= sort_key(cann) for row in mine for name in row.texts("cann"))
-    works = [row for row in mine if row.values.get("compatible", True)]
+    least = own or any(sort_key(_line(name)) <= sort_key(cann) for row in about for name in row.texts("cann"))
+    works = [row for row in about if row.values.get("compatible", True)]
     known = _all(works, "drivers")
-    against = [row for row in mine if row not in works and _matches(driver, row.texts("drivers"))]
+    against = [row for row in about if row not in works and _matches(driver, row.texts("drivers"))]
     verdict, nearest = ("incompatible", tuple(known)) if against else _place(driver, known, least)
     if verdict == "not-listed" and not least:
         return None
     named = [row for row in works if _matches(driver, row.texts("drivers"))]
-    deciding = (*against, *named, *mine)[0]
+    deciding = (*against, *named, *about)[0]
     return Declared(
         verdict, tuple(_all(works, "recommended")), nearest, deciding["source"], deciding["as_of"]
     )

@@ -33,18 +33,18 @@ def torch_npu_pairs(knowledge: Knowledge) -> list[Pair]:
 
 def torch_of(knowledge: Knowledge, torch_npu: str) -> Optional[Row]:
     """The row that says which torch a torch_npu was made for; None when there is none."""
-    mine = public(torch_npu)
+    release = public(torch_npu)
     for row in knowledge.rows("torch_npu", "cann"):
-        if row.texts("torch") and mine is not None and public(row["torch_npu"]) == mine:
+        if row.texts("torch") and release is not None and public(row["torch_npu"]) == release:
             return row
     return None
 
 
 def is_listed(knowledge: Knowledge, torch_npu: str) -> bool:
     """Whether any row is about a torch_npu, also one that does not say its torch."""
-    mine = public(torch_npu)
+    release = public(torch_npu)
     rows = knowledge.rows("torch_npu", "cann")
-    return mine is not None and any(public(row["torch_npu"]) == mine for row in rows)
+    return release is not None and any(public(row["torch_npu"]) == release for row in rows)
 
 
 def numpy_for(knowledge: Knowledge, torch: Version) -> Optional[Row]:
@@ -64,9 +64,9 @@ def pairs(knowledge: Knowledge, table: str, section: str, release: str) -> list[
 
 def accepted_by(knowledge: Knowledge, mindspore: str) -> Optional[Row]:
     """The row with the component numbers that a MindSpore accepts; None when there is none."""
-    mine = public(mindspore)
+    release = public(mindspore)
     rows = knowledge.rows("mindspore", "cann_component_versions")
-    return next((row for row in rows if mine is not None and public(row["mindspore"]) == mine), None)
+    return next((row for row in rows if release is not None and public(row["mindspore"]) == release), None)
 
 
 def product_of(knowledge: Knowledge, component: str) -> Optional[str]:
@@ -120,8 +120,12 @@ def newest_accepting(knowledge: Knowledge, component: str, python: Optional[str]
     ]
     for release in sorted(versions, reverse=True):
         row = pythons_of(knowledge, "mindspore", str(release))
-        mine = ".".join((python or "").split(".")[:2])
-        if row is None or not mine or (mine in row.texts("python")) is row.values.get("compatible", True):
+        interpreter = ".".join((python or "").split(".")[:2])
+        if (
+            row is None
+            or not interpreter
+            or (interpreter in row.texts("python")) is row.values.get("compatible", True)
+        ):
             return str(release)
     return None
 
@@ -137,12 +141,12 @@ def pythons_of(knowledge: Knowledge, name: str, version: str) -> Optional[Row]:
     }.get(name, ("mindspore", "python", "mindspore"))
     from packaging.specifiers import SpecifierSet
 
-    mine = public(version)
+    release = public(version)
     rows = [row for row in knowledge.rows(table, section) if row.texts("python")]
-    if mine is not None and name == "torch-npu":
+    if release is not None and name == "torch-npu":
         some = (SpecifierSet(",".join(row.texts("torch_npu"))) for row in rows)
-        rows = [row for row, those in zip(rows, some) if those.contains(mine, prereleases=True)]
-        mine = public(mine.base_version)
+        rows = [row for row, those in zip(rows, some) if those.contains(release, prereleases=True)]
+        release = public(release.base_version)
     if section == "releases":  # what such a row forbids is a CANN
         rows = [row for row in rows if row.values.get("compatible", True)]
-    return next((row for row in rows if mine is not None and public(row[key]) == mine), None)
+    return next((row for row in rows if release is not None and public(row[key]) == release), None)

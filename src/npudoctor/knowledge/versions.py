@@ -23,10 +23,10 @@ def cann_order(version: str) -> Optional[Order]:
     return cann_version.sort_key(_COMMUNITY.sub("", version))
 
 
-def same_patch_line(one: str, other: str) -> bool:
+def same_patch_line(version: str, other: str) -> bool:
     """Whether two versions of CANN differ in their last number only: 8.5.0 and 8.5.1, not 8.3.RC1 and RC2."""
-    mine, theirs = _PATCH.match(one), _PATCH.match(other)
-    return mine is not None and theirs is not None and mine[1] == theirs[1]
+    first, second = _PATCH.match(version), _PATCH.match(other)
+    return first is not None and second is not None and first[1] == second[1]
 
 
 def names_cann(name: str, cann: str) -> bool:

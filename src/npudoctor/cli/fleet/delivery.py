@@ -11,8 +11,9 @@ from typing import Any, Optional
 
 from npudoctor.cli.arguments.fleet_commands import FORMATS, STATES
 from npudoctor.cli.arguments.paths import format_for, writable
+from npudoctor.cli.arguments.settings import load_settings
 from npudoctor.cli.caller import Caller
-from npudoctor.cli.config import UsageError, load_settings, not_one_of
+from npudoctor.cli.config import UsageError, not_one_of
 from npudoctor.cli.terminal import output
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _

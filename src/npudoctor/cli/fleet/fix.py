@@ -43,7 +43,7 @@ def fix(
     config: o.ConfigFile = None,
 ) -> int:
     """Clean up many nodes at once."""
-    from npudoctor.cli.config import load_settings
+    from npudoctor.cli.arguments.settings import load_settings
     from npudoctor.cli.terminal.signals import Stopped
 
     if not cache_server:

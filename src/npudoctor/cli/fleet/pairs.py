@@ -46,7 +46,7 @@ def pairs(
     config: o.ConfigFile = None,
 ) -> int:
     """Try the connections between all nodes."""
-    from npudoctor.cli.config import load_settings
+    from npudoctor.cli.arguments.settings import load_settings
     from npudoctor.cli.terminal.reports import deliver
     from npudoctor.fleet.meeting import Meeting
     from npudoctor.fleet.pairs import judge

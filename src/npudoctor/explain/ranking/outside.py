@@ -67,9 +67,9 @@ def _is_before(spot: Spot, ends: Sequence[Spot]) -> bool:
     seen = spot.seen
     if seen.handled or seen.low or seen.teardown or _BY_SIGNAL.search(seen.text):
         return False
-    mine = [end.seen for end in ends if end.order == spot.order]
-    if mine:
-        return any(seen.offset < end.offset for end in mine)
+    beside = [end.seen for end in ends if end.order == spot.order]
+    if beside:
+        return any(seen.offset < end.offset for end in beside)
     moments = [end.seen.moment for end in ends if end.seen.moment is not None]
     return seen.moment is None or not moments or seen.moment <= max(moments)
 

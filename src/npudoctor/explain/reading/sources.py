@@ -115,8 +115,15 @@ class Source:
         it only seems to be at its end."""
         now = time.monotonic()
         until = min(self._until, math.inf if self._patience is None else now + self._patience)
-        if until == math.inf or self._poll(until):
+        if until == math.inf:
             return True
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLIN)
+        while (left := until - time.monotonic()) > 0:
+            for _descriptor, event in poll.poll(left * 1000):
+                if event & select.POLLIN or self.bytes or self._patience is None:
+                    return True
+                time.sleep(0.02)  # a hang-up before the first byte: nobody has opened the other end yet
         if until == self._until:
             self.problem = over()
         else:
@@ -125,19 +132,6 @@ class Source:
                 seconds=f"{self._patience:g}",
             )
         return False
-
-    def _poll(self, until: float) -> bool:
-        poll = select.poll()
-        poll.register(self._descriptor, select.POLLIN)
-        while True:
-            left = until - time.monotonic()
-            if left > 0:
-                for _descriptor, event in poll.poll(left * 1000):
-                    if event & select.POLLIN or self.bytes or self._patience is None:
-                        return True
-                    time.sleep(0.02)  # a hang-up before the first byte: nobody has opened the other end yet
-            else:
-                return False
 
     def _unpack(self, raw: Iterator[bytes]) -> Iterator[bytes]:
         import zlib

@@ -7,7 +7,7 @@ has one, the lines around are asked for the needles that are known by it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from npudoctor.explain.scanning.fast import Fast, collect, compile_texts
 from npudoctor.explain.scanning.matching import Hit
@@ -40,8 +40,16 @@ class Gated:
         self._gate.scan(block, collect, context=seen)
         if len(seen) > 1 + len(block) // _DENSE:
             return self._all(block)
+        # What is looked at is around each place, what overlaps put together, for the pieces seen there.
+        ranges: list[tuple[int, int, set[int]]] = []
+        for place, piece in sorted((end, number) for number, end in seen):
+            start, end = max(0, place - _AROUND), min(len(block), place + _AROUND)
+            if ranges and start <= ranges[-1][1]:
+                ranges[-1] = ranges[-1][0], end, ranges[-1][2] | {piece}
+            else:
+                ranges.append((start, end, {piece}))
         hits: list[Hit] = []
-        for start, end, pieces in _ranges(sorted((end, number) for number, end in seen), len(block)):
+        for start, end, pieces in ranges:
             hits += [(number, start + at) for number, at in self._some(block[start:end], pieces)]
         return hits
 
@@ -82,7 +90,18 @@ def _texts(table: Table) -> list[list[tuple[int, bytes, bool]]]:
 def gate_for(full: Fast, table: Table, sample: Sample) -> Gated:
     """The matcher with a gate that suits these logs: the pieces of the table that are not in a sample of
     them, and others for what these leave open."""
-    good = frozenset(_absent(table.pieces, sample))
+    # The sample knows its own pieces by heart; for shorter ones it is read once, and not once for each.
+    short = [piece for piece in table.pieces if len(piece[0]) < SIZE]
+    seen: list[Hit] = []
+    if short:
+        texts = [(number, text, caseless) for number, (text, caseless) in enumerate(short)]
+        compile_texts(texts).scan(sample.text, collect, context=seen)
+    there = {short[number] for number, _end in seen}
+    good = frozenset(
+        piece
+        for piece in table.pieces
+        if not (piece in there if len(piece[0]) < SIZE else sample.holds(*piece))
+    )
     known = [frozenset(table.pieces[number] for number in numbers) for numbers in table.known_by]
     left = [needle for needle, pieces in enumerate(known) if not pieces or not good >= pieces]
     chosen = {needle: known_by(table.links[needle], sample) for needle in left}
@@ -96,29 +115,3 @@ def gate_for(full: Fast, table: Table, sample: Sample) -> Gated:
         for piece in pieces:
             gate[piece].append(needle)
     return Gated(full, table, sample, gate)
-
-
-def _absent(pieces: Sequence[Piece], sample: Sample) -> Iterator[Piece]:
-    """The pieces that are not in the sample. It knows its own by heart; for shorter ones it is read once, and
-    not once for each."""
-    short = [piece for piece in pieces if len(piece[0]) < SIZE]
-    seen: list[Hit] = []
-    if short:
-        texts = [(number, text, caseless) for number, (text, caseless) in enumerate(short)]
-        compile_texts(texts).scan(sample.text, collect, context=seen)
-    there = {short[number] for number, _end in seen}
-    for piece in pieces:
-        if not (piece in there if len(piece[0]) < SIZE else sample.holds(*piece)):
-            yield piece
-
-
-def _ranges(places: Iterable[tuple[int, int]], size: int) -> list[tuple[int, int, set[int]]]:
-    """What is to be looked at: around each place, what overlaps put together; and the pieces seen there."""
-    ranges: list[tuple[int, int, set[int]]] = []
-    for place, piece in places:
-        start, end = max(0, place - _AROUND), min(size, place + _AROUND)
-        if ranges and start <= ranges[-1][1]:
-            ranges[-1] = ranges[-1][0], end, ranges[-1][2] | {piece}
-        else:
-            ranges.append((start, end, {piece}))
-    return ranges

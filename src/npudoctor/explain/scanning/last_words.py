@@ -85,17 +85,8 @@ def cut_off(text: str) -> bool:
 
 def last_words(end: bytes) -> Iterator[tuple[int, int]]:
     """Of the end of a log, where the lines that say that something failed begin and end."""
-    lines = _lines(end[-TAIL:], max(0, len(end) - TAIL))
-    cut = True  # whether all that follows is of a traceback too, which then has no last line
-    for age, (start, stop, text) in enumerate(reversed(lines)):
-        frame = bool(_FRAME.search(text))
-        cut = cut and age < _CUT and (frame or text[:1].isspace())
-        if (cut and frame) or _says(text, age):
-            yield start, stop
-
-
-def _lines(tail: bytes, base: int) -> list[tuple[int, int, str]]:
-    """The last lines that are not empty, with where they begin and end."""
+    tail, base = end[-TAIL:], max(0, len(end) - TAIL)
+    # The last lines that are not empty, the last of them first, with where they begin and end.
     lines: list[tuple[int, int, str]] = []
     stop = len(tail)
     while stop > 0 and len(lines) < _LINES:
@@ -107,7 +98,12 @@ def _lines(tail: bytes, base: int) -> list[tuple[int, int, str]]:
             text = _DOCKER.sub("", text) if '"stream"' in text else text
             lines.append((base + start + begin, base + stop, text))
         stop = start - 1
-    return lines[::-1]
+    cut = True  # whether all that follows is of a traceback too, which then has no last line
+    for age, (start, stop, text) in enumerate(lines):
+        frame = bool(_FRAME.search(text))
+        cut = cut and age < _CUT and (frame or text[:1].isspace())
+        if (cut and frame) or _says(text, age):
+            yield start, stop
 
 
 def _says(text: str, age: int) -> bool:

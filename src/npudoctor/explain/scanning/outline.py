@@ -84,8 +84,7 @@ class Outline:
 
 def outline_of(block: bytes, begin: int, lines_before: int, head: bytes, first: int) -> Outline:
     """The course of a log by its end, which begins at a place; `lines_before` are the lines before that,
-    `head`
-    is how the log begins, `first` where something was found first: little before that matters."""
+    `head` is how the log begins, `first` where something was found first: little before that matters."""
     least = len(block) - _OWN if _CHATTER.match(head) else 0
     skipped = block.rfind(b"\n", 0, max(0, least, first - _BEFORE - begin)) + 1
     lines_before += block.count(b"\n", 0, skipped)
@@ -99,7 +98,13 @@ def outline_of(block: bytes, begin: int, lines_before: int, head: bytes, first: 
     went = -1 if advance.progress is None else advance.progress
     shutdown = next((place for place in course.shutdowns if place > went), None)
     last = begin + block.rfind(b"\n", 0, len(block.rstrip())) + 1
-    each, dense, ordinary = _ordinary(block, begin)
+    # Of the last lines all that are ordinary output, of many before them one in so many.
+    lines = block.split(b"\n")
+    ends = list(itertools.accumulate(len(line) + 1 for line in lines))
+    before = max(0, len(lines) - _LINES)
+    each = 1 + before // _LINES
+    looked = (*range(each - 1, before, each), *range(before, len(lines)))
+    plain = (n for n in looked if (n or not begin) and _plain(lines[n]))  # the first line may be cut
     starts = tuple(sorted(course.starts, key=lambda start: start.offset))
     return Outline(
         begin,
@@ -110,23 +115,10 @@ def outline_of(block: bytes, begin: int, lines_before: int, head: bytes, first: 
         shutdown,
         last,
         each,
-        dense,
-        ordinary,
+        begin + (ends[before - 1] if before else 0),
+        tuple(begin + ends[n] - len(lines[n]) - 1 for n in plain),
         starts,
     )
-
-
-def _ordinary(block: bytes, begin: int) -> tuple[int, int, tuple[int, ...]]:
-    """The places of lines of ordinary output: of the last lines all, of many before them one in so many; how
-    many that are, and from where on it is all."""
-    lines = block.split(b"\n")
-    ends = list(itertools.accumulate(len(line) + 1 for line in lines))
-    last = max(0, len(lines) - _LINES)
-    each = 1 + last // _LINES
-    looked = (*range(each - 1, last, each), *range(last, len(lines)))
-    plain = (n for n in looked if (n or not begin) and _plain(lines[n]))  # the first line may be cut
-    places = tuple(begin + ends[n] - len(lines[n]) - 1 for n in plain)
-    return each, begin + (ends[last - 1] if last else 0), places
 
 
 def _plain(line: bytes) -> bool:
@@ -187,10 +179,18 @@ class _Course:
         if head is not None:
             for at in self._places_of(head):
                 self._start(at, decode(self._line(at)[:300]))
-        places = [
-            (head.weight, [at for at in self._places_of(head) if at + self._begin > own])
-            for own, head in _heads(begin[:first])
-        ]
+        # Of the first lines those that are there once: what each rank says is there as often as there are
+        # ranks, and what is drawn as a table is also drawn at the end.
+        lines = begin[:first].split(b"\n")
+        times = Counter(map(_mask, lines[: 2 * _FIRST]))
+        places: list[tuple[float, list[int]]] = []
+        own = 0
+        for line in lines[:_FIRST]:
+            head = _head(line, _FEW)
+            if head is not None and times[_mask(line)] == 1 and not line.startswith((b"|", b"+")):
+                again = [at for at in self._places_of(head) if at + self._begin > own]
+                places.append((head.weight, again))
+            own += len(line) + 1
         for at in _clusters(places):
             self._start(at, decode(self._line(at)[:300]))
 
@@ -215,20 +215,6 @@ def _head(begin: bytes, least: int = _LETTERS) -> Optional[_Head]:
     said = bare(decode(first[:300])).split('\\n","')[0]  # what docker puts after a line is no part of it
     letters = sum(map(str.isalpha, said))
     return _Head(first, 1.0 if letters >= _LETTERS else _SHORT) if telling and letters >= least else None
-
-
-def _heads(begin: bytes) -> Iterator[tuple[int, _Head]]:
-    """The first lines of a log that can be known again, each with its place: those that are there once. What
-    each rank says is there as often as there are ranks, and what is drawn as a table is also drawn at the
-    end."""
-    lines = begin.split(b"\n")
-    times = Counter(map(_mask, lines[: 2 * _FIRST]))
-    at = 0
-    for line in lines[:_FIRST]:
-        head = _head(line, _FEW)
-        if head is not None and times[_mask(line)] == 1 and not line.startswith((b"|", b"+")):
-            yield at, head
-        at += len(line) + 1
 
 
 def _clusters(places: Sequence[tuple[float, Sequence[int]]]) -> Iterator[int]:

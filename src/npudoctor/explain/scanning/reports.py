@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
 
 _LONGEST = 64 << 10  # bytes of a report, with all that -vv shows
 _LABEL = rb"^(?:\S{1,30}[ \t])?(?:\x1b\[[\d;]{1,12}m)?"  # of a rank, or the time; and a colour
@@ -31,7 +30,13 @@ _AFTER = re.compile(
 def reports(data: bytes) -> list[tuple[int, int]]:
     """Where each begins, and where its last line, the verdict, does. `run` prints only the findings that keep
     a job from being started, without a head, and a line that begins with its name."""
-    heads = list(_heads(data))
+    heads: list[int] = []
+    at = data.find(b"npudoctor ")  # most logs have none
+    while at >= 0:
+        start = data.rfind(b"\n", 0, at) + 1
+        if _HEAD.match(data[start : start + 100]):
+            heads.append(start)
+        at = data.find(b"npudoctor ", at + 1)
     if not heads and b"npudoctor: " not in data:
         return []
     places: list[tuple[int, int]] = []
@@ -47,16 +52,6 @@ def reports(data: bytes) -> list[tuple[int, int]]:
         if not (verdict[0].endswith(_FAILS) and _AFTER.match(data, verdict.end())):
             places.append((begin, verdict.end()))
     return places
-
-
-def _heads(data: bytes) -> Iterator[int]:
-    """Where reports begin: looked for by a word, as most logs have none."""
-    at = data.find(b"npudoctor ")
-    while at >= 0:
-        start = data.rfind(b"\n", 0, at) + 1
-        if _HEAD.match(data[start : start + 100]):
-            yield start
-        at = data.find(b"npudoctor ", at + 1)
 
 
 def _first_finding(data: bytes, low: int, end: int) -> int:

@@ -143,7 +143,17 @@ class Scan:
                 lines += ends_in(piece[counted:here])
                 counted = here
                 self._line(Place(window, start, end, lines + 1), frozenset(numbers))
-            self._ebb()
+            # Of what was only counted the last lines are noted: where it was last decides whether the job
+            # outlived it.
+            for owner, places in self._last.items():
+                for place in places:
+                    seen = place.plain(self._rank)
+                    if owner >= 0:
+                        self.evidence.matches[owner].note_end(seen)
+                    elif not seen.low:
+                        self.evidence.mark(~owner, seen)
+                        self.evidence.counts[~owner] -= 1  # it was counted
+            self._last.clear()
         self.evidence.lines = lines + ends_in(piece[counted:last])
 
     def _in_time(self, lines: Iterator[T]) -> Iterator[T]:
@@ -200,19 +210,6 @@ class Scan:
                     self._note(needle, where)
         # Nothing is said of its kind where other lines had a say in it.
         self._kinds.note(numbers, frozenset(owner for owner, role in done if not role) if alone else None)
-
-    def _ebb(self) -> None:
-        """Note the last lines of what was only counted: where it was last decides whether the job outlived
-        it."""
-        for owner, places in self._last.items():
-            for place in places:
-                seen = place.plain(self._rank)
-                if owner >= 0:
-                    self.evidence.matches[owner].note_end(seen)
-                elif not seen.low:
-                    self.evidence.mark(~owner, seen)
-                    self.evidence.counts[~owner] -= 1  # it was counted
-        self._last.clear()
 
     def _note(self, needle: Needle, place: Place) -> None:
         if needle.role:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -67,22 +68,14 @@ def decode(line: bytes) -> str:
     try:
         text = line.decode()
     except UnicodeDecodeError:
-        text = _legacy(line)
+        text = line.decode("utf-8", "backslashreplace")
+        # Where most of it is UTF-8, a byte was broken or the line was cut: a bar of progress is no Chinese.
+        known = line.decode("utf-8", "ignore")
+        good = sum(len(char.encode()) for char in known if not char.isascii())
+        if good < sum(byte > 127 for byte in line) - good:
+            with contextlib.suppress(UnicodeDecodeError):
+                text = line.decode("gb18030")
     return _ESCAPES.sub("", text) if "\x1b" in text else text
-
-
-def _legacy(line: bytes) -> str:
-    """A line that is not all UTF-8. Where most of it is, a byte was broken or the line was cut: a bar of
-    progress is no Chinese."""
-    known = line.decode("utf-8", "ignore")
-    good = sum(len(char.encode()) for char in known if not char.isascii())
-    bad = sum(byte > 127 for byte in line) - good
-    if good < bad:
-        try:
-            return line.decode("gb18030")
-        except UnicodeDecodeError:
-            pass
-    return line.decode("utf-8", "backslashreplace")
 
 
 def places(block: bytes, word: bytes) -> Iterator[int]:

@@ -35,9 +35,16 @@ def found_by(word: str, signatures: Sequence[Signature]) -> list[Signature]:
 
 def of_check(code: str, check: str, title: str, manual: str) -> Signature:
     """The code of a finding, explained by the manual of its check."""
+    # What a list of the manual says of the code: "- `CODE`: ...", or of several before the colon.
+    meaning = ""
+    for item in _ITEMS.split(_translate(cleandoc(manual)))[1:]:
+        head, _colon, text = _COLON.sub("\0", item.split("\n\n")[0], 1).partition("\0")
+        if f"`{code}`" in head or f"`{code.partition('.')[2]}`" in head:
+            meaning = text[:1].upper() + text[1:]
+            break
     why = _part(manual, "Why it matters") or _part(manual, "What it does")
     # Lines joined: by a blank, which Chinese does not have between two of its characters.
-    cause = _WITHIN_CHINESE.sub("", " ".join(f"{_item(manual, code)} {why}".split())) or title
+    cause = _WITHIN_CHINESE.sub("", " ".join(f"{meaning} {why}".split())) or title
     title = messages._("{code}, of the check: {title}").format(code=code, title=title)
     ask = f"npudoctor check {check}"
     both = (ask, f"npudoctor show {check}")
@@ -60,16 +67,6 @@ def _part(manual: str, heading: str) -> str:
     """The text under a heading of a manual, in the language spoken now."""
     _before, title, after = cleandoc(manual).partition(f"## {heading}\n")
     return _translate(after.partition("\n## ")[0]) if title else ""
-
-
-def _item(manual: str, code: str) -> str:
-    """What a list of the manual says of a code: "- `CODE`: ...", or of several before the colon."""
-    names = (f"`{code}`", f"`{code.partition('.')[2]}`")
-    for item in _ITEMS.split(_translate(cleandoc(manual)))[1:]:
-        head, _colon, text = _COLON.sub("\0", item.split("\n\n")[0], 1).partition("\0")
-        if any(name in head for name in names):
-            return text[:1].upper() + text[1:]
-    return ""
 
 
 def _translate(text: str) -> str:

@@ -32,8 +32,8 @@ def held_elsewhere(text: str) -> bool:
     sizes = _sizes(text)
     if sizes is None:
         return False
-    tried, total, free, mine = sizes
-    others = total - free - mine
+    tried, total, free, held = sizes
+    others = total - free - held
     much = _SURELY if _NAMED.search(text) else _MUCH
     return free < tried <= free + others and others >= much * total
 
@@ -43,8 +43,8 @@ def held_by_the_job(text: str) -> bool:
     sizes = _sizes(text)
     if sizes is None or _NAMED.search(text):
         return False
-    tried, total, free, mine = sizes
-    return tried > free and mine + tried > total and mine >= _MOSTLY * total
+    tried, total, free, held = sizes
+    return tried > free and held + tried > total and held >= _MOSTLY * total
 
 
 def _sizes(text: str) -> Optional[tuple[float, float, float, float]]:

@@ -147,7 +147,12 @@ def _pieces(kind: Any, value: Any) -> list[_Piece]:
     if kind is c.SUBPATTERN:
         return _sequence(value[3])
     if kind is c.BRANCH:
-        return [_branch(list(map(_sequence, value[1])))]
+        ways = list(map(_sequence, value[1]))
+        known = [texts for texts in map(_whole, ways) if texts is not None]
+        if len(known) == len(ways) and sum(map(len, known)) <= _MOST:
+            return [(frozenset().union(*known), None)]
+        musts = [must for must in map(_best, ways) if must is not None]
+        return [(None, frozenset().union(*musts) if len(musts) == len(ways) else None)]
     if kind in (c.MAX_REPEAT, c.MIN_REPEAT):
         least, most, inner = value[0], value[1], _sequence(value[2])
         if least == 0:
@@ -169,16 +174,6 @@ def _chars(members: Sequence[Any]) -> Optional[frozenset[str]]:
         else:
             return None
     return frozenset(chars) if len(chars) <= 10 else None
-
-
-def _branch(ways: list[list[_Piece]]) -> _Piece:
-    whole = [_whole(way) for way in ways]
-    known = [texts for texts in whole if texts is not None]
-    if len(known) == len(ways) and sum(map(len, known)) <= _MOST:
-        return frozenset().union(*known), None
-    musts = [_best(way) for way in ways]
-    some = [must for must in musts if must is not None]
-    return None, frozenset().union(*some) if len(some) == len(ways) else None
 
 
 def _whole(pieces: list[_Piece]) -> Optional[frozenset[str]]:

@@ -36,8 +36,8 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
 def shape(data: bytes, start: int, following: int) -> tuple[bool, bool]:
     """Whether a line has a prefix; and whether it is a message of its own: neither it nor the following one
     is indented. This is asked of so many lines that it is asked of the bytes."""
-    mine = _starts(data, start)
-    return mine != start, mine >= 0 and _starts(data, following) >= 0
+    begin = _starts(data, start)
+    return begin != start, begin >= 0 and _starts(data, following) >= 0
 
 
 def _starts(data: bytes, at: int) -> int:

@@ -123,11 +123,11 @@ def site_signatures(knowledge: Knowledge) -> tuple[dict[str, Signature], list[Br
     broken = [entry for entry in knowledge.broken() if entry.table is None]
     for path, document in knowledge.signature_files():
         try:
-            mine = list(signatures_of(document, path))
+            rows = list(signatures_of(document, path))
         except Invalid as reason:
             broken.append(BrokenEntry(path, str(reason)))
             continue
-        for signature in mine:
+        for signature in rows:
             if signature.id in signatures:
                 text = _("{id}: there are two signatures of this id", id=signature.id)
                 broken.append(BrokenEntry(path, text))
