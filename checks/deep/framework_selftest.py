@@ -46,14 +46,18 @@ def framework_selftest(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - MindSpore, installation guide: `mindspore.run_check()`. Paddle: `paddle.utils.run_check()`.
     """
-    todo = [one for one in FRAMEWORKS.items() if any(map(host.interpreter.installed, one[1][0]))]
+    todo = [
+        (framework, plugin)
+        for framework, (names, plugin) in FRAMEWORKS.items()
+        if any(map(host.interpreter.installed, names))
+    ]
     if not todo:
         host.interpreter.be_sure_without("torch")
         raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
     seconds: dict[str, float] = {}
     causes: dict[str, object] = {}
     untried: list[str] = []
-    for framework, (_names, plugin) in todo:
+    for framework, plugin in todo:
         # An NPU where one is to be used and the framework can; a GPU for torch alone.
         if host.options.expect == "none":
             device = "cpu"
