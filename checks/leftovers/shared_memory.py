@@ -169,9 +169,7 @@ def _kernel_objects(
 
 
 def _foreign(host: Host, segments: Sequence[Segment], others: Sequence[IpcObject]) -> Finding:
-
     count = len(segments) + len(others)
-
     names = user_names(host.files)
     lines = _listed(host, segments, names)
     for other in others[:SHOWN]:
@@ -276,31 +274,24 @@ def _of_owner(host: Host, proven: Sequence[SharedFileState], rest: Sequence[Shar
     from npudoctor.proof.unused import PossibleUsers
 
     knowers = PossibleUsers(host)
-    told = [replace(one, why=knowers.why_not(one.file)) for one in proven]
-    unknown, wanted = [one for one in told if not one.why], [one for one in told if one.why]
+    judged = [replace(state, why=knowers.why_not(state.file)) for state in proven]
+    unknown = [state for state in judged if not state.why]
+    known = [state for state in judged if state.why]
     if unknown:
         # Those of which nobody living knows: a lease proves, right before, that nobody has one open.
         from npudoctor.facts.leftovers.shm_files import FOLDER
 
-        files = [(one.file.name, one.file.entry) for one in _biggest(unknown)]
+        files = [(state.file.name, state.file.entry) for state in _biggest(unknown)]
         marks = tuple(FileMark(name, file.dev, file.ino, file.size, file.mtime_ns) for name, file in files)
         owner = unknown[0].file.entry.uid
-        yield _left_over(
-            host,
-            unknown,
-            rest,
-            Fix(
-                _(
-                    "remove each one that the kernel grants a lease on, that is, that nobody has open or "
-                    "mapped"
-                ),
-                steps=(RemoveUnused(FOLDER, owner, marks),),
-                risk=Risk.SAFE,
-                needs_root=owner != host.identity.euid,
-            ),
+        title = _(
+            "remove each one that the kernel grants a lease on, that is, that nobody has open or mapped"
         )
-    if wanted:
-        yield _left_over(host, wanted, rest, _removal(host, wanted))
+        steps = (RemoveUnused(FOLDER, owner, marks),)
+        fix = Fix(title, steps, risk=Risk.SAFE, needs_root=owner != host.identity.euid)
+        yield _left_over(host, unknown, rest, fix)
+    if known:
+        yield _left_over(host, known, rest, _removal(host, known))
 
 
 def _unproven(host: Host, judged: Sequence[SharedFileState], rest: Sequence[SharedFile]) -> Finding:
