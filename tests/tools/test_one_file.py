@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import signal
@@ -13,18 +12,12 @@ from pathlib import Path
 from typing import Any, Callable
 
 import pytest
+from tests.support.pythons import python
 
 ROOT = Path(__file__).parents[2]
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 pytestmark = pytest.mark.slow
-
-
-@functools.cache
-def python(which: str) -> str:
-    """The oldest or the newest that this machine has."""
-    command = [sys.executable, str(ROOT / "tools/pythons.py"), which]
-    return subprocess.check_output(command, text=True).strip()
 
 
 @pytest.fixture(params=["oldest", "newest"])
