@@ -42,15 +42,17 @@ else:
             return made
 
     class _Standard:
-        """An attribute by which the standard module knows its classes, made when it asks for it."""
-
-        def __init__(self, make):
-            self._make, self._made = make, None
+        """An attribute by which the standard module knows its classes: both are made when it asks for one."""
 
         def __get__(self, instance, cls):
-            if self._made is None:
-                self._made = self._make()
-            return self._made
+            import dataclasses
+
+            standard = dataclasses.dataclass(frozen=True)(type("_", (), {"__doc__": ""}))
+            cls.__dataclass_params__ = standard.__dataclass_params__
+            cls.__dataclass_fields__ = {field.name: field.standard() for field in cls._fields_of_frozen}
+            return cls.__dataclass_fields__ if self is _FIELDS else cls.__dataclass_params__
+
+    _FIELDS, _PARAMETERS = _Standard(), _Standard()
 
     def replace(value, /, **changes):
         """A value with some of its fields changed."""
@@ -127,15 +129,9 @@ else:
             elif name in cls.__dict__:
                 delattr(cls, name)
         fields = cls._fields_of_frozen = tuple(fields_by_name.values())
-        cls.__dataclass_fields__ = _Standard(lambda: {field.name: field.standard() for field in fields})
-        cls.__dataclass_params__ = _Standard(_parameters)
+        cls.__dataclass_fields__, cls.__dataclass_params__ = _FIELDS, _PARAMETERS
         cls.__match_args__ = tuple(fields_by_name)
         return fields
-
-    def _parameters():
-        import dataclasses
-
-        return dataclasses.dataclass(frozen=True)(type("_", (), {"__doc__": ""})).__dataclass_params__
 
     def __setattr__(self, name, value):
         import dataclasses
