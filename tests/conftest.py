@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +15,9 @@ from typing import Any, Callable, Optional
 import pytest
 
 _APART = pytest.StashKey[bool]()
+# Where CycloneDX' validator has brought this package, "import jsonschema" makes the grammar of IRIs: five
+# seconds in each process, for a format that no schema of ours names.
+sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -41,6 +46,15 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_configure_node(node: Any) -> None:
     """Under pytest-xdist each worker knows whether the workers have namespaces of their own."""
     node.workerinput["apart"] = node.config.stash[_APART]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
+    """What collecting makes stays to the end: the collector of garbage need not walk through it."""
+    gc.disable()
+    yield
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+
+pytestmark = pytest.mark.once
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src/npudoctor"
@@ -66,16 +69,21 @@ FORBIDDEN_OF = {
 }
 
 
-def imports(path: Path) -> Iterator[str]:
+def imports(path: Path) -> Sequence[str]:
     """The absolute names of all modules that a file imports, at any depth but only for type checkers."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
+    return imports_of(path.read_text(encoding="utf-8"))
+
+
+@functools.cache  # most tests here ask it of every file
+def imports_of(text: str) -> Sequence[str]:
+    names: list[str] = []
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}:{node.lineno}: we import absolutely"
-            for alias in node.names:
-                yield f"{node.module}.{alias.name}"
+            assert node.level == 0, f"line {node.lineno} of {text}: we import absolutely"
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+    return names
 
 
 def part_of(name: str) -> str:
@@ -224,6 +232,7 @@ def test_one_place_forks_for_an_answer() -> None:
     forking = {
         path.relative_to(SOURCE).as_posix()
         for path in (*SOURCE.rglob("*.py"), *CHECKS)
+        if "fork" in path.read_text(encoding="utf-8")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, (ast.Attribute, ast.alias))
         and (node.attr if isinstance(node, ast.Attribute) else node.name) in {"fork", "forkpty"}

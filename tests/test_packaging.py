@@ -18,6 +18,7 @@ import polib
 import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
+from tests.support.pythons import python
 
 from npudoctor import __version__
 from npudoctor.cli.companions.grammar import all_commands, command_tree
@@ -204,7 +205,7 @@ def environment() -> dict[str, str]:
     """Ours, without what would lead an installed npudoctor back to this tree or change its answer."""
     lead_back = ("PYTHON", "NPUDOCTOR_", "VIRTUAL_ENV")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(lead_back)}
-    return {**kept, "NPUDOCTOR_CHECKS_DIR": "", "LC_ALL": "C.UTF-8"}
+    return {**kept, "NPUDOCTOR_CHECKS_DIR": "", "LC_ALL": "C.UTF-8", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
 
 
 def output(*command: str, cwd: Path) -> str:
@@ -214,6 +215,17 @@ def output(*command: str, cwd: Path) -> str:
     )
     assert (done.returncode, done.stderr) == (0, ""), (command, done.stderr)
     return done.stdout
+
+
+def with_pip(which: str, lack: Callable[[str], None]) -> str:
+    """The oldest or the newest Python, whose pip is mostly new enough for today's wheels."""
+    try:
+        interpreter = python(which)
+    except LookupError as error:
+        lack(str(error))
+    if subprocess.run([interpreter, "-m", "pip", "-V"], capture_output=True).returncode:
+        lack(f"{interpreter} has no pip")
+    return interpreter
 
 
 def test_as_many_checks_are_found_as_there_are_files(tmp_path: Path) -> None:
@@ -229,17 +241,12 @@ def test_as_many_checks_are_found_as_there_are_files(tmp_path: Path) -> None:
 def test_the_installed_wheel_answers_as_the_tree_does(
     which: str, packages: Packages, tmp_path: Path, lack: Callable[[str], None]
 ) -> None:
-    finder = [sys.executable, str(ROOT / "tools" / "pythons.py"), which]
-    found = subprocess.run(finder, capture_output=True, encoding="utf-8", check=False)
-    if found.returncode:
-        lack(found.stderr.strip())
-    output(found.stdout.strip(), "-m", "venv", "venv", cwd=tmp_path)
-    folder = tmp_path / "venv" / "bin"
-    pip = [str(folder / "python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-    # A Python's own pip is mostly new enough for today's wheels, and then nothing is fetched.
-    for what in ("pip>=22", str(packages.wheel)):
-        subprocess.run([*pip, what], cwd=tmp_path, env=environment(), check=True)
-    assert [path for path in SHARE if not (tmp_path / "venv" / path).is_file()] == []
+    interpreter, venv = with_pip(which, lack), tmp_path / "a place"
+    folder = venv / "bin"
+    output(interpreter, "-m", "venv", "--without-pip", str(venv), cwd=tmp_path)
+    pip = [interpreter, "-m", "pip", "--python", str(folder / "python"), "install", "--quiet"]
+    subprocess.run([*pip, str(packages.wheel)], cwd=tmp_path, env=environment(), check=True)
+    assert [path for path in SHARE if not (venv / path).is_file()] == []
     for arguments in (["--version"], ["list", "--format", "json"], ["schema"]):
         installed = output(str(folder / "npudoctor"), *arguments, cwd=tmp_path)
         assert installed == output(sys.executable, "-m", "npudoctor", *arguments, cwd=tmp_path)
@@ -247,20 +254,14 @@ def test_the_installed_wheel_answers_as_the_tree_does(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["--target", "--user", "venv"])
+@pytest.mark.parametrize("way", ["--target", "--user"])
 def test_the_command_starts_however_pip_installs_it(
     way: str, packages: Packages, tmp_path: Path, lack: Callable[[str], None]
 ) -> None:
-    finder = [sys.executable, str(ROOT / "tools" / "pythons.py"), "newest"]
-    found = subprocess.run(finder, capture_output=True, encoding="utf-8", check=False)
-    python, place = found.stdout.strip(), tmp_path / "a place"
-    if found.returncode or subprocess.run([python, "-m", "pip", "-V"], capture_output=True).returncode:
-        lack(found.stderr.strip() or f"{python} has no pip")
-    options = {"--target": ["--target", str(place)], "--user": ["--user"], "venv": []}[way]
-    if way == "venv":
-        output(python, "-m", "venv", str(place), cwd=tmp_path)
-        python = str(place / "bin" / "python")
-    pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *options]
+    """Into an environment the test above installs it."""
+    place = tmp_path / "a place"
+    options = {"--target": ["--target", str(place)], "--user": ["--user"]}[way]
+    pip = [with_pip("newest", lack), "-m", "pip", "install", "--quiet", "--no-compile", *options]
     variables = {**environment(), "PYTHONUSERBASE": str(place), "PIP_BREAK_SYSTEM_PACKAGES": "1"}
     subprocess.run([*pip, str(packages.wheel)], cwd=tmp_path, env=variables, check=True)
     command = str(place / "bin" / "npudoctor")

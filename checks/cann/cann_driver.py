@@ -176,14 +176,20 @@ def _compare(host: Host, install: Install, driver: Package) -> Iterator[Union[Fi
 
 
 def _interfaces(install: Install, driver: Package, required: Mapping[str, str]) -> Iterator[Finding]:
-    for name, wanted in required.items():
-        mine = driver.settings.get(f"{name}_version")
-        if mine and accepts(mine, wanted) is False:
+    for name, needed in required.items():
+        provided = driver.settings.get(f"{name}_version")
+        if provided and accepts(provided, needed) is False:
             message = _(
                 "{cann} requires the driver interface {name} {wanted}, but the driver {driver} has {mine}"
             )
             yield _finding(
-                "cann-driver.interface-too-old", message, install, driver, name=name, wanted=wanted, mine=mine
+                "cann-driver.interface-too-old",
+                message,
+                install,
+                driver,
+                name=name,
+                wanted=needed,
+                mine=provided,
             )
 
 

@@ -94,10 +94,10 @@ def cann_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     if active is None and not named:
         raise Skip(_("CANN is not installed on this machine, and no variable points to one"))
     yield Facts({"install": active.path if active else None, "variables": named})
-    wanted = npu_expected(host)
+    expected = npu_expected(host)
     for finding in _judge(host, named, active):
         # Where no NPU is to be used, nothing of it makes a job fail.
-        yield finding if wanted else replace(finding, severity=INFO)
+        yield finding if expected else replace(finding, severity=INFO)
 
 
 def _judge(host: Host, named: Mapping[str, str], active: Optional[Install]) -> Iterator[Finding]:
@@ -168,11 +168,11 @@ def _lists(host: Host, active: Install) -> Iterator[Finding]:
         yield _missing_entry(host, active, "PYTHONPATH", lacking, WARNING)
     programs = variables.path_list("PATH")
     compiler = set_env.first_compiler(files, programs)
-    wanted = set_env.compilers(files, active)
+    compilers = set_env.compilers(files, active)
     if compiler is not None and compiler[1].real != active.real:
         yield _other_install_first(host, active, "PATH", *compiler, WARNING)
-    elif wanted and len(set_env.missing_folders(files, wanted, programs)) == len(wanted):
-        yield _missing_entry(host, active, "PATH", wanted[:1], WARNING)
+    elif compilers and len(set_env.missing_folders(files, compilers, programs)) == len(compilers):
+        yield _missing_entry(host, active, "PATH", compilers[:1], WARNING)
 
 
 def _not_sourced(host: Host, install: Install, severity: Severity) -> Finding:

@@ -127,7 +127,7 @@ def _missing(host: Host) -> Optional[Finding]:
         return None
     if not frameworks or not npu_expected(host):
         return None
-    found: Finding = Finding(
+    finding: Finding = Finding(
         "cann-install.missing",
         _(
             "CANN is not installed on this machine, and {framework} in {python} cannot run without it",
@@ -138,7 +138,7 @@ def _missing(host: Host) -> Optional[Finding]:
         action=Action.CONFIG,
         echo_of=("cann-install.dangling-latest",),
     )
-    return found
+    return finding
 
 
 def _facts(installs: Sequence[Install]) -> Facts:

@@ -91,9 +91,10 @@ def _judge(driver: Package, firmware: Package) -> Iterator[Finding]:
     if not driver.version or not pairs:
         known = None
     else:
-        mine = driver.version.lower()
+        release = driver.version.lower()
         known = any(
-            sort_key(mine) >= sort_key(low) and f"{mine}.".startswith(line.lower()) for low, line in pairs
+            sort_key(release) >= sort_key(low) and f"{release}.".startswith(line.lower())
+            for low, line in pairs
         )
     if inside is False:
         text = _("the firmware {firmware} is not in the range {range} that the driver {driver} accepts")

@@ -143,12 +143,14 @@ class AtbJudge:
             if self.script or self.hard or self.used:
                 yield self._not_found()
             return
-        mine, torch = nnal.abi_of(self.atb.path), self.torch_abi
+        own_abi, torch = nnal.abi_of(self.atb.path), self.torch_abi
         evidence = (f"{ATB}: {self.atb.path}",)
-        if mine is not None and torch is not None and mine != torch:
+        if own_abi is not None and torch is not None and own_abi != torch:
             severity = min(WARNING, self.severity)
             message = _(
-                "libatb.so has C++ ABI {mine}, but torch was built with ABI {torch}", mine=mine, torch=torch
+                "libatb.so has C++ ABI {mine}, but torch was built with ABI {torch}",
+                mine=own_abi,
+                torch=torch,
             )
             yield self._finding("nnal-atb.other-abi", message, severity=severity, evidence=evidence)
         else:
@@ -161,7 +163,7 @@ class AtbJudge:
                     "nnal-atb.both-abis",
                     _(
                         "both C++ ABIs of ATB are on LD_LIBRARY_PATH; the first one, ABI {mine}, is used",
-                        mine=mine,
+                        mine=own_abi,
                     ),
                     severity=INFO,
                     evidence=evidence,
@@ -199,11 +201,11 @@ class AtbJudge:
 
     def _undefined(self, atb: Loaded) -> Iterator[Finding]:
         libraries = self.host.libraries
-        wanted = {name for name in libraries.wanted(self.wanter) if name.startswith(MARKS)}
-        for library in (atb, *self.loader.loaded) if wanted else ():
-            wanted -= libraries.exports(library.path, wanted) or frozenset()
-        if wanted:
-            names = sorted(wanted)
+        symbols = {name for name in libraries.wanted(self.wanter) if name.startswith(MARKS)}
+        for library in (atb, *self.loader.loaded) if symbols else ():
+            symbols -= libraries.exports(library.path, symbols) or frozenset()
+        if symbols:
+            names = sorted(symbols)
             evidence = (f"{ATB}: {atb.path}", *names[:SHOWN])
             message = _(
                 "libatb.so lacks {count} symbols that {by} needs, such as {name}: NNAL does not suit it",

@@ -183,13 +183,13 @@ def _missing_name(host: Host, raised: Raised) -> Optional[Cause]:
 
 def _protobuf(host: Host, raised: Raised) -> Optional[Cause]:
     """A variable asks for an implementation that the installed protobuf does not have."""
-    told = host.variables.get(PROTOBUF)
-    if not told or "google.protobuf.pyext" not in raised.message:
+    setting = host.variables.get(PROTOBUF)
+    if not setting or "google.protobuf.pyext" not in raised.message:
         return None
-    found = host.interpreter.installed("protobuf")
-    label = found.label if found else "protobuf"
+    protobuf = host.interpreter.installed("protobuf")
+    label = protobuf.label if protobuf else "protobuf"
     text = _("{variable}={value} asks for an implementation that {package} does not have: {error}")
-    text = text.format(variable=PROTOBUF, value=told, package=label, error=raised.message)
+    text = text.format(variable=PROTOBUF, value=setting, package=label, error=raised.message)
     fix = remedies.by_hand(_("unset {variable}", variable=PROTOBUF))
     return Cause(text, raised, distinct(PROTOBUF, "protobuf"), fix, owner=label)
 
@@ -269,12 +269,12 @@ def _warning(host: Host, raised: Raised) -> Optional[Cause]:
     if not raised.is_a("Warning"):
         return None
     user, _found = user_of(host, raised)
-    told = host.variables.get("PYTHONWARNINGS", "")
+    setting = host.variables.get("PYTHONWARNINGS", "")
     text = _("a warning from {user} is turned into an error: {error}", user=user, error=raised.text)
-    if not told:
+    if not setting:
         return Cause(text, raised, distinct("PYTHONWARNINGS"))
     text = _("PYTHONWARNINGS={value} turns a warning from {user} into an error: {error}")
-    text = text.format(value=told, user=user, error=raised.text)
+    text = text.format(value=setting, user=user, error=raised.text)
     fix = remedies.by_hand(_("unset PYTHONWARNINGS, or let it ignore {type}", type=raised.type))
     return Cause(text, raised, distinct("PYTHONWARNINGS"), fix)
 

@@ -64,13 +64,13 @@ def import_of(host: Host, modules: Sequence[str]) -> ProbeResult:
     return host.once(f"import {' '.join(modules)}", lambda: probe(host, "imports.py", modules, SECONDS))
 
 
-def died_once(code: str, what: str, probed: ProbeResult) -> Finding:
+def died_once(code: str, subject: str, probed: ProbeResult) -> Finding:
     """Of one that crashed, and did not when it was tried again, or could not be tried again in time."""
     if probed.died:
         text = _("{what}: {ending} on the first try; the second try, without npudoctor's settings, worked")
     else:
         text = _("{what}: {ending}; there was no time to try again")
-    message = text.format(what=what, ending=probed.died or probed.ending)
+    message = text.format(what=subject, ending=probed.died or probed.ending)
     output = [line.strip()[:LONGEST] for line in probed.output.splitlines() if line.strip()]
     return Finding(code, message, evidence=() if probed.died else tuple(output[-2:]), action=Action.NONE)
 
@@ -190,14 +190,18 @@ def _evidence(failure: Failure) -> list[str]:
         if place and cause.owner:
             place = f"{place} ({cause.owner})" if not cause.understood else place
         first = [*text[:2], *([place] if place else [])]
-        others = [one.text.splitlines()[0] for one in failure.probed.raised if one.text != cause.raised.text]
-        first += [one for one in others if one not in first]
+        others = [
+            raised.text.splitlines()[0]
+            for raised in failure.probed.raised
+            if raised.text != cause.raised.text
+        ]
+        first += [raised for raised in others if raised not in first]
     lines = [line.rstrip() for line in failure.probed.output.splitlines() if line.strip()]
-    said = [line for line in lines if not line[0].isspace()] or lines
+    messages = [line for line in lines if not line[0].isspace()] or lines
     # What says nothing by itself.
     rest = [
         line
-        for line in said
+        for line in messages
         if line not in first and not (line.startswith(_NOISE) or bool(_THREAD.match(line)))
     ]
     room = LINES - len(first)

@@ -46,11 +46,11 @@ def install_suiting(host: Host, copy: Distribution, user: Optional[Distribution]
     from packaging.version import InvalidVersion
 
     name = copy.label
-    wanted = _wanted(host, user, copy.name) if user else None
+    specifier = _wanted(host, user, copy.name) if user else None
     try:
-        if user and wanted and not wanted.contains(copy.version, prereleases=True):
+        if user and specifier and not specifier.contains(copy.version, prereleases=True):
             title = _("install the {name} that {user} requires", name=copy.name, user=user.name)
-            fix: Fix = pip_install(host, title, f"{normal(copy.name)}{wanted}")
+            fix: Fix = pip_install(host, title, f"{normal(copy.name)}{specifier}")
             return fix
     except InvalidVersion:
         pass
@@ -63,9 +63,9 @@ def suits(host: Host, copy: Distribution, user: Optional[Distribution]) -> bool:
     """Whether its user asks for releases, and it is one of them."""
     from packaging.version import InvalidVersion
 
-    wanted = _wanted(host, user, copy.name) if user else None
+    specifier = _wanted(host, user, copy.name) if user else None
     try:
-        return wanted is not None and wanted.contains(copy.version, prereleases=True)
+        return specifier is not None and specifier.contains(copy.version, prereleases=True)
     except InvalidVersion:
         return False
 
@@ -73,8 +73,8 @@ def suits(host: Host, copy: Distribution, user: Optional[Distribution]) -> bool:
 def install_provider(host: Host, module: str, user: Optional[Distribution]) -> Fix:
     """What brings a module that is not there, in the release that its user asks for."""
     name = _BRINGS.get(module, module)
-    wanted = _wanted(host, user, name) if user else None
-    if wanted is None and name == module:
+    specifier = _wanted(host, user, name) if user else None
+    if specifier is None and name == module:
         return by_hand(
             _(
                 "install the package that brings the module {module} into {python}",
@@ -82,7 +82,7 @@ def install_provider(host: Host, module: str, user: Optional[Distribution]) -> F
                 python=host.interpreter.path,
             )
         )
-    fix: Fix = pip_install(host, _("install {name}", name=name), f"{normal(name)}{wanted or ''}")
+    fix: Fix = pip_install(host, _("install {name}", name=name), f"{normal(name)}{specifier or ''}")
     return fix
 
 

@@ -97,10 +97,10 @@ def framework_imports(host: Host) -> Iterator[Union[Finding, Facts]]:
         names = ", ".join(name for name, _failure in alike)
         message = _("import {module} fails: {ending}", module=names, ending=sentence)
         yield failed("framework-imports.failed", message, alike[0][1])
-    told: dict[str, object] = {"seconds": seconds, "bytes": memory, "versions": versions}
+    facts: dict[str, object] = {"seconds": seconds, "bytes": memory, "versions": versions}
     if failures:
-        told["causes"] = {name: failure.facts for alike in failures.values() for name, failure in alike}
-    yield Facts(told)
+        facts["causes"] = {name: failure.facts for alike in failures.values() for name, failure in alike}
+    yield Facts(facts)
     if untried:
         raise Unknown(_("no result before the deadline of the run: {names}", names=", ".join(untried)))
 

@@ -46,21 +46,19 @@ def framework_selftest(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - MindSpore, installation guide: `mindspore.run_check()`. Paddle: `paddle.utils.run_check()`.
     """
-    todo = [one for one in FRAMEWORKS.items() if any(map(host.interpreter.installed, one[1][0]))]
+    todo = [
+        (framework, plugin)
+        for framework, (names, plugin) in FRAMEWORKS.items()
+        if any(map(host.interpreter.installed, names))
+    ]
     if not todo:
         host.interpreter.be_sure_without("torch")
         raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
     seconds: dict[str, float] = {}
     causes: dict[str, object] = {}
     untried: list[str] = []
-    for framework, (_names, plugin) in todo:
-        # An NPU where one is to be used and the framework can; a GPU for torch alone.
-        if host.options.expect == "none":
-            device = "cpu"
-        elif host.npus.usable and host.interpreter.installed(plugin) is not None:
-            device = "npu"
-        else:
-            device = "cuda" if framework == "torch" and host.gpus.usable else "cpu"
+    for framework, plugin in todo:
+        device = _device(host, framework, plugin)
         try:
             probed, imported = _compute(host, framework, device)
         except NoTimeLeft:
@@ -88,6 +86,15 @@ def framework_selftest(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts({"seconds": seconds, "causes": causes} if causes else {"seconds": seconds})
     if untried:
         raise Unknown(_("no result before the deadline of the run: {names}", names=", ".join(untried)))
+
+
+def _device(host: Host, framework: str, plugin: str) -> str:
+    """An NPU where one is to be used and the framework can; a GPU for torch alone."""
+    if host.options.expect == "none":
+        return "cpu"
+    if host.npus.usable and host.interpreter.installed(plugin) is not None:
+        return "npu"
+    return "cuda" if framework == "torch" and host.gpus.usable else "cpu"
 
 
 def _compute(host: Host, framework: str, device: str) -> tuple[ProbeResult, bool]:

@@ -156,10 +156,10 @@ def _judge_container(host: Host) -> Iterator[Finding]:
     if len(value) > LONGEST:
         yield _too_long(CONTAINER, value, None)
         return
-    wanted = listed_ids(value)
+    ids = listed_ids(value)
     kind = "vdavinci" if "VIRTUAL" in host.variables.get("ASCEND_RUNTIME_OPTIONS", "") else "davinci"
     here = numbers([node for node in host.npus.nodes if node.startswith(f"/dev/{kind}")])
-    missing = [number for number in wanted or () if number not in here]
+    missing = [number for number in ids or () if number not in here]
     if missing:
         text = _("{name}={value}, but this container has no {nodes}")
         nodes = abbreviate((f"/dev/{kind}{number}" for number in missing), SHOWN_NODES)

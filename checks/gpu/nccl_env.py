@@ -177,8 +177,8 @@ def _since(version: str, since: str) -> bool:
     if not since:
         return True
 
-    mine, first = public(version), public(since)
-    return mine is not None and first is not None and mine >= first
+    installed, first = public(version), public(since)
+    return installed is not None and first is not None and installed >= first
 
 
 def _bad_value(row: Row, value: str, why: str) -> Finding:

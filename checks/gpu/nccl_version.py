@@ -122,7 +122,7 @@ def nccl_version(host: Host) -> Iterator[Union[Finding, Facts]]:
 def _judge(host: Host, use: NcclUse, build: Optional[Build]) -> Iterator[Finding]:
     """The first thing to say of one framework's NCCL."""
     if use.path is None:
-        wanted = _requirement(host, use)
+        requirement = _requirement(host, use)
         title = _("install the NCCL that it was built with")
         yield Finding(
             "nccl-version.missing",
@@ -134,7 +134,7 @@ def _judge(host: Host, use: NcclUse, build: Optional[Build]) -> Iterator[Finding
             severity=ERROR if use.framework == "torch" else weight(host),
             evidence=(_("needed by {path}", path=use.by),) if use.by else (),
             action=Action.CONFIG,
-            fix=pip_install(host, title, wanted) if wanted else None,
+            fix=pip_install(host, title, requirement) if requirement else None,
         )
         return
     if build is None:
@@ -178,9 +178,9 @@ def _overwritten(host: Host, uses: Sequence[tuple[NcclUse, Optional[Build]]]) ->
     if len(installed) < 2 or len(places) > 1:
         return
     for use, build in uses:
-        wanted = (_requirement(host, use) or "").partition("==")[0]
+        requirement = (_requirement(host, use) or "").partition("==")[0]
         name = f"nvidia-nccl-cu{(build.cuda or '').partition('.')[0]}" if build else ""
-        if wanted and build and build.cuda and name != wanted and use.path == use.own:
+        if requirement and build and build.cuda and name != requirement and use.path == use.own:
             names = ", ".join(distribution.name for distribution in installed)
             yield Finding(
                 "nccl-version.overwritten",
@@ -188,16 +188,16 @@ def _overwritten(host: Host, uses: Sequence[tuple[NcclUse, Optional[Build]]]) ->
                     "{names} have put libnccl.so.2 in the same place; {framework} needs that of {wanted}",
                     names=names,
                     framework=use.framework,
-                    wanted=wanted,
+                    wanted=requirement,
                 ),
                 evidence=_evidence(use, build),
                 action=Action.CONFIG,
                 fix=pip_install(
                     host,
-                    _("reinstall the library of {wanted}", wanted=wanted),
+                    _("reinstall the library of {wanted}", wanted=requirement),
                     "--force-reinstall",
                     "--no-deps",
-                    _requirement(host, use) or wanted,
+                    _requirement(host, use) or requirement,
                 ),
             )
 
@@ -275,12 +275,12 @@ def _lacking(host: Host, use: NcclUse) -> list[str]:
     if not use.by or use.path is None:
         return []
     try:
-        wanted, library = host.libraries.wanted(use.by), host.libraries.symbols(use.path)
+        symbols, library = host.libraries.wanted(use.by), host.libraries.symbols(use.path)
     except CannotTell:
         return []
     if library is None or not library.defined:
         return []
-    return sorted(name for name in wanted - library.defined if name.startswith(("nccl", "pnccl")))
+    return sorted(name for name in symbols - library.defined if name.startswith(("nccl", "pnccl")))
 
 
 def _order(version: str) -> list[int]:

@@ -49,16 +49,16 @@ def accelerator(host: Host) -> Iterator[Union[Finding, Facts]]:
     - Ascend driver installation guide: device nodes of the NPU.
     - vllm-ascend, installation with Docker: what a container must be given.
     """
-    wanted = host.options.expect
-    if wanted == "none":
+    expected = host.options.expect
+    if expected == "none":
         return
     kinds = {"npu": host.npus, "gpu": host.gpus}
     yield Facts({kind: _facts(accelerators) for kind, accelerators in kinds.items()})
-    if wanted != "auto":
-        if not kinds[wanted].usable:
-            yield _missing(host, kinds[wanted])
-        elif len(kinds[wanted].nodes) < host.options.expect_count:
-            yield _fewer(host, kinds[wanted], host.options.expect_count)
+    if expected != "auto":
+        if not kinds[expected].usable:
+            yield _missing(host, kinds[expected])
+        elif len(kinds[expected].nodes) < host.options.expect_count:
+            yield _fewer(host, kinds[expected], host.options.expect_count)
         return
     if any(accelerators.usable for accelerators in kinds.values()):
         return
@@ -84,14 +84,14 @@ def _facts(accelerators: Accelerators) -> dict[str, object]:
     }
 
 
-def _fewer(host: Host, accelerators: Accelerators, wanted: int) -> Finding:
+def _fewer(host: Host, accelerators: Accelerators, expected: int) -> Finding:
     action = Action.CONFIG if host.system.container() else Action.ISOLATE
     return Finding(
         "accelerator.fewer",
         _(
             "this machine shows {count} of the {wanted} {kind}s that are expected",
             count=len(accelerators.nodes),
-            wanted=wanted,
+            wanted=expected,
             kind=accelerators.kind.upper(),
         ),
         evidence=accelerators.evidence,

@@ -107,36 +107,36 @@ def like_snapshot(host: Host) -> Iterator[Union[Finding, Facts]]:
     - HCCL user guide: the same versions of driver, firmware and CANN on all servers of a job.
     - `npudoctor snapshot`, `npudoctor diff A B`, docs/cli.md.
     """
-    wanted = host.options.like
-    if not isinstance(wanted, Snapshot):
+    snapshot = host.options.like
+    if not isinstance(snapshot, Snapshot):
         raise Skip(_("no snapshot was given; pass --like FILE"))
-    yield Facts({"snapshot": host.options.like_path, "node": wanted.node, "started": wanted.started})
+    yield Facts({"snapshot": host.options.like_path, "node": snapshot.node, "started": snapshot.started})
     unknown: list[str] = []
     for name in READERS:
-        comparison = compare_section(read_section(name, host), wanted)
+        comparison = compare_section(read_section(name, host), snapshot)
         # One finding for each code: the differences of a kind have one remedy.
         grouped: dict[tuple[str, Severity], list[Difference]] = {}
-        for one in comparison.differences:
-            severity = _severity(one, comparison)
+        for entry in comparison.differences:
+            severity = _severity(entry, comparison)
             if severity is not None:
-                kind = one.kind if severity > INFO or one.kind == DEVICE else SYSTEM
-                grouped.setdefault((kind, severity), []).append(one)
+                kind = entry.kind if severity > INFO or entry.kind == DEVICE else SYSTEM
+                grouped.setdefault((kind, severity), []).append(entry)
         for (kind, severity), members in grouped.items():
             more = f" (+{len(members) - NAMED})" if len(members) > NAMED else ""
-            shown = "; ".join(_line(one, LONGEST) for one in members[:NAMED]) + more
+            shown = "; ".join(_line(entry, LONGEST) for entry in members[:NAMED]) + more
             yield Finding(
                 f"like-snapshot.{kind}",
                 _text(kind).format(differences=shown),
                 severity,
-                evidence=tuple(_line(one, SHOWN) for one in members[:MOST]),
+                evidence=tuple(_line(entry, SHOWN) for entry in members[:MOST]),
                 action=Action.NONE if severity is INFO else Action.CONFIG,
                 echo_of=("accelerator.missing",) if kind == DEVICE else (),
                 fix=_alike(host, kind, members),
             )
         unknown += [
-            f"{one.section}{f' {one.fact}' if one.fact else ''}: {one.reason}"
-            for one in comparison.uncompared
-            if one.decides and (wanted.whole or one.which == 1) and one.reason != not_running()
+            f"{entry.section}{f' {entry.fact}' if entry.fact else ''}: {entry.reason}"
+            for entry in comparison.uncompared
+            if entry.decides and (snapshot.whole or entry.which == 1) and entry.reason != not_running()
         ]
     if unknown:
         more = f" (+{len(unknown) - NAMED})" if len(unknown) > NAMED else ""
@@ -148,7 +148,11 @@ def like_snapshot(host: Host) -> Iterator[Union[Finding, Facts]]:
 def _alike(host: Host, kind: str, members: Sequence[Difference]) -> Optional[Fix]:
     """The lines that make it alike, where a line can; a file says what they are, so each word is judged."""
     if kind in (VERSION, PACKAGE):
-        releases = [f"{one.fact}=={one.second}" for one in members if one.section == "packages"]
+        releases = [
+            f"{difference.fact}=={difference.second}"
+            for difference in members
+            if difference.section == "packages"
+        ]
         releases = [release for release in releases if _RELEASE.match(release)]
         title = _("install the versions of the snapshot")
         return pip_fix(host, title, ("install", *releases)) if releases else None
@@ -171,29 +175,29 @@ def _text(kind: str) -> str:
     }[kind]
 
 
-def _severity(one: Difference, comparison: Comparison) -> Optional[Severity]:
+def _severity(difference: Difference, comparison: Comparison) -> Optional[Severity]:
     """How much a difference matters; None when it does not."""
-    if one.kind == VERSION:
-        if one.section == "cann" and one.fact == "component":
+    if difference.kind == VERSION:
+        if difference.section == "cann" and difference.fact == "component":
             # The product's own version says it already.
-            told = any(
+            version_differs = any(
                 other.section == "cann" and other.fact == "version" for other in comparison.differences
             )
-            return None if told else ERROR
-        if one.section == "python":
-            return INFO if _series(one.first) == _series(one.second) else ERROR
-        return None if one.second in (None, ()) else ERROR
-    if one.kind == DEVICE:
+            return None if version_differs else ERROR
+        if difference.section == "python":
+            return INFO if _series(difference.first) == _series(difference.second) else ERROR
+        return None if difference.second in (None, ()) else ERROR
+    if difference.kind == DEVICE:
         # Whether this node has fewer devices, or another model than the snapshot names.
-        if isinstance(one.first, int) and isinstance(one.second, int):
-            return ERROR if one.first < one.second else INFO
-        return ERROR if one.fact.endswith("models") and one.second not in (None, ()) else INFO
-    if one.kind == LIMIT:
-        return WARNING if _is_lower(one.first, one.second) else None
-    if one.kind in (NETWORK, PACKAGE):
+        if isinstance(difference.first, int) and isinstance(difference.second, int):
+            return ERROR if difference.first < difference.second else INFO
+        return ERROR if difference.fact.endswith("models") and difference.second not in (None, ()) else INFO
+    if difference.kind == LIMIT:
+        return WARNING if _is_lower(difference.first, difference.second) else None
+    if difference.kind in (NETWORK, PACKAGE):
         # What only this node has, or what is up only here, stops nobody.
-        return None if one.second is None or one.first == "up" else WARNING
-    return WARNING if one.kind == VARIABLE else INFO
+        return None if difference.second is None or difference.first == "up" else WARNING
+    return WARNING if difference.kind == VARIABLE else INFO
 
 
 def _series(version: Value) -> list[str]:
@@ -209,21 +213,22 @@ def _is_lower(here: Value, there: Value) -> bool:
     return True
 
 
-def _line(one: Difference, most: int) -> str:
+def _line(difference: Difference, most: int) -> str:
     """One difference; of two lists only what one of them has alone."""
-    mine, theirs = only_in(one.first, one.second), only_in(one.second, one.first)
-    if mine is not None and theirs is not None and (mine or theirs):
-        parts = ((_("only here {entries}"), mine), (_("only there {entries}"), theirs))
+    here, there = difference.first, difference.second
+    only_here, only_there = only_in(here, there), only_in(there, here)
+    if only_here is not None and only_there is not None and (only_here or only_there):
+        parts = ((_("only here {entries}"), only_here), (_("only there {entries}"), only_there))
         texts = [text.format(entries=_cut(" ".join(entries), most)) for text, entries in parts if entries]
-        return _("{fact}: {differences}", fact=_label(one), differences=", ".join(texts))
+        return _("{fact}: {differences}", fact=_label(difference), differences=", ".join(texts))
     text = _("{fact}: {here} here, {there} there")
-    return text.format(fact=_label(one), here=_word(one.first, most), there=_word(one.second, most))
+    return text.format(fact=_label(difference), here=_word(here, most), there=_word(there, most))
 
 
-def _label(one: Difference) -> str:
+def _label(difference: Difference) -> str:
     """The fact as it is known outside of its section: there is a version of CANN and one of Python."""
-    before = {"cann": "CANN ", "python": "Python ", "cgroup": "cgroup: "}.get(one.section, "")
-    return before + one.fact
+    before = {"cann": "CANN ", "python": "Python ", "cgroup": "cgroup: "}.get(difference.section, "")
+    return before + difference.fact
 
 
 def _word(value: Value, most: int) -> str:
@@ -236,10 +241,10 @@ def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
-def _variable_step(one: Difference) -> Optional[Union[Command, Export]]:
-    if not _VARIABLE.match(one.fact):
+def _variable_step(difference: Difference) -> Optional[Union[Command, Export]]:
+    if not _VARIABLE.match(difference.fact):
         return None
-    if one.second is None:
-        return Command(("unset", one.fact))
-    value = str(one.second)
-    return Export(one.fact, value) if value.isprintable() and not {*value} & {"/", "*"} else None
+    if difference.second is None:
+        return Command(("unset", difference.fact))
+    value = str(difference.second)
+    return Export(difference.fact, value) if value.isprintable() and not {*value} & {"/", "*"} else None

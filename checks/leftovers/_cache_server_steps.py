@@ -40,10 +40,10 @@ def remove_socket(stale: StaleSocket) -> RemoveSocket:
     )
 
 
-def restore_socket(found: SocketFile) -> RestoreSocket:
+def restore_socket(socket: SocketFile) -> RestoreSocket:
     """The step that gives a living server's socket its name back."""
-    entry = found.entry
-    return RestoreSocket(found.path, found.original, entry.dev, entry.ino, entry.mtime_ns, entry.uid)
+    entry = socket.entry
+    return RestoreSocket(socket.path, socket.original, entry.dev, entry.ino, entry.mtime_ns, entry.uid)
 
 
 def remove_spill(folder: SpillFolder) -> RemoveFiles:

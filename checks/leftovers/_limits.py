@@ -19,21 +19,21 @@ def limited(host: Host) -> Callable[..., bool]:
     return lambda *uids: owner is None or owner in uids
 
 
-def of_owner(seen: Leftovers, wanted: Callable[..., bool]) -> Leftovers:
+def of_owner(seen: Leftovers, selected: Callable[..., bool]) -> Leftovers:
     """What cache servers left, of those who are asked for: everything was judged, as one proves the other."""
     from npudoctor.proof.leftovers import Leftovers
 
     return Leftovers(
-        orphans=tuple(one for one in seen.orphans if wanted(one.segment.uid, one.segment.cuid)),
-        attached=tuple(one for one in seen.attached if wanted(one.segment.uid, one.segment.cuid)),
+        orphans=tuple(item for item in seen.orphans if selected(item.segment.uid, item.segment.cuid)),
+        attached=tuple(item for item in seen.attached if selected(item.segment.uid, item.segment.cuid)),
         unproven_segments=tuple(
-            one for one in seen.unproven_segments if wanted(one.segment.uid, one.segment.cuid)
+            item for item in seen.unproven_segments if selected(item.segment.uid, item.segment.cuid)
         ),
-        sockets=tuple(one for one in seen.sockets if wanted(one.file.entry.uid)),
-        displaced=tuple(one for one in seen.displaced if wanted(one.entry.uid)),
-        unproven_sockets=tuple(one for one in seen.unproven_sockets if wanted(one.file.entry.uid)),
-        spills=tuple(one for one in seen.spills if wanted(one.folder.entry.uid)),
-        unproven_spills=tuple(one for one in seen.unproven_spills if wanted(one.log.entry.uid)),
-        unlogged=tuple(one for one in seen.unlogged if wanted(one.entry.uid)),
-        passed=tuple(one for one in seen.passed if wanted(one.uid)),
+        sockets=tuple(item for item in seen.sockets if selected(item.file.entry.uid)),
+        displaced=tuple(item for item in seen.displaced if selected(item.entry.uid)),
+        unproven_sockets=tuple(item for item in seen.unproven_sockets if selected(item.file.entry.uid)),
+        spills=tuple(item for item in seen.spills if selected(item.folder.entry.uid)),
+        unproven_spills=tuple(item for item in seen.unproven_spills if selected(item.log.entry.uid)),
+        unlogged=tuple(item for item in seen.unlogged if selected(item.entry.uid)),
+        passed=tuple(item for item in seen.passed if selected(item.uid)),
     )

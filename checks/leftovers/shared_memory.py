@@ -102,9 +102,9 @@ def shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     from npudoctor.facts.leftovers.shm_files import shared_files
 
-    wanted = limited(host)
-    segments = [one for one in _foreign_segments(host) if wanted(one.uid, one.cuid)]
-    others = [other for other in host.sysvipc.others() if wanted(other.uid, other.cuid)]
+    selected = limited(host)
+    segments = [segment for segment in _foreign_segments(host) if selected(segment.uid, segment.cuid)]
+    others = [other for other in host.sysvipc.others() if selected(other.uid, other.cuid)]
     queues = [other for other in others if other.kind == "msg"]
     yield Facts(
         {
@@ -119,7 +119,7 @@ def shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     if segments or others:
         yield from _kernel_objects(host, segments, others)
     try:
-        files = [file for file in shared_files(host.running_files) if wanted(file.entry.uid)]
+        files = [file for file in shared_files(host.running_files) if selected(file.entry.uid)]
     except CannotTell as error:
         raise Unknown(error.reason, advisory=not host.identity.is_root) from error
     if files:
@@ -169,9 +169,7 @@ def _kernel_objects(
 
 
 def _foreign(host: Host, segments: Sequence[Segment], others: Sequence[IpcObject]) -> Finding:
-
     count = len(segments) + len(others)
-
     names = user_names(host.files)
     lines = _listed(host, segments, names)
     for other in others[:SHOWN]:
@@ -247,22 +245,24 @@ def _findings(host: Host, files: Sequence[SharedFile]) -> Iterator[Union[Finding
 
     biggest = sorted(files, key=lambda file: (-file.entry.held, file.path))
     judged, rest = judge_shared_files(host, biggest[:MOST]), biggest[MOST:]
-    proven = [one for one in judged if one.proven]
-    unproven = [one for one in judged if not one.in_use and one.why and not one.young]
-    unseen = [one for one in unproven if one.unseen and one.file.entry.uid != host.identity.euid]
-    unproven = [one for one in unproven if not (one.unseen and one.file.entry.uid != host.identity.euid)]
+    proven = [state for state in judged if state.proven]
+    unproven = [state for state in judged if not state.in_use and state.why and not state.young]
+    unseen = [state for state in unproven if state.unseen and state.file.entry.uid != host.identity.euid]
+    unproven = [
+        state for state in unproven if not (state.unseen and state.file.entry.uid != host.identity.euid)
+    ]
     yield Facts(
         {
             "files": len(files),
             "file_bytes": sum(file.entry.held for file in files),
             "files_not_judged": len(rest),
-            "file_bytes_in_use": _bytes([one for one in judged if one.in_use]),
+            "file_bytes_in_use": _bytes([state for state in judged if state.in_use]),
             "file_bytes_unseen": _bytes(unseen),
         }
     )
     # By owner: each is asked about his own.
-    for owner in sorted({one.file.entry.uid for one in proven}):
-        yield from _of_owner(host, [one for one in proven if one.file.entry.uid == owner], rest)
+    for owner in sorted({state.file.entry.uid for state in proven}):
+        yield from _of_owner(host, [state for state in proven if state.file.entry.uid == owner], rest)
     # A container cannot see who else uses the place: only what would be missed is worth a word there.
     least = MUCH if host.system.container() else LITTLE
     if _bytes(unproven) >= least or len(unproven) >= FEW:
@@ -274,31 +274,24 @@ def _of_owner(host: Host, proven: Sequence[SharedFileState], rest: Sequence[Shar
     from npudoctor.proof.unused import PossibleUsers
 
     knowers = PossibleUsers(host)
-    told = [replace(one, why=knowers.why_not(one.file)) for one in proven]
-    unknown, wanted = [one for one in told if not one.why], [one for one in told if one.why]
+    judged = [replace(state, why=knowers.why_not(state.file)) for state in proven]
+    unknown = [state for state in judged if not state.why]
+    known = [state for state in judged if state.why]
     if unknown:
         # Those of which nobody living knows: a lease proves, right before, that nobody has one open.
         from npudoctor.facts.leftovers.shm_files import FOLDER
 
-        files = [(one.file.name, one.file.entry) for one in _biggest(unknown)]
+        files = [(state.file.name, state.file.entry) for state in _biggest(unknown)]
         marks = tuple(FileMark(name, file.dev, file.ino, file.size, file.mtime_ns) for name, file in files)
         owner = unknown[0].file.entry.uid
-        yield _left_over(
-            host,
-            unknown,
-            rest,
-            Fix(
-                _(
-                    "remove each one that the kernel grants a lease on, that is, that nobody has open or "
-                    "mapped"
-                ),
-                steps=(RemoveUnused(FOLDER, owner, marks),),
-                risk=Risk.SAFE,
-                needs_root=owner != host.identity.euid,
-            ),
+        title = _(
+            "remove each one that the kernel grants a lease on, that is, that nobody has open or mapped"
         )
-    if wanted:
-        yield _left_over(host, wanted, rest, _removal(host, wanted))
+        steps = (RemoveUnused(FOLDER, owner, marks),)
+        fix = Fix(title, steps, risk=Risk.SAFE, needs_root=owner != host.identity.euid)
+        yield _left_over(host, unknown, rest, fix)
+    if known:
+        yield _left_over(host, known, rest, _removal(host, known))
 
 
 def _unproven(host: Host, judged: Sequence[SharedFileState], rest: Sequence[SharedFile]) -> Finding:
@@ -340,11 +333,11 @@ def _left_over(
 
 
 def _bytes(judged: Sequence[SharedFileState]) -> int:
-    return sum(one.file.entry.held for one in judged)
+    return sum(state.file.entry.held for state in judged)
 
 
 def _biggest(judged: Sequence[SharedFileState]) -> list[SharedFileState]:
-    return sorted(judged, key=lambda one: (-one.file.entry.held, one.file.path))
+    return sorted(judged, key=lambda state: (-state.file.entry.held, state.file.path))
 
 
 def _list_files(
@@ -355,7 +348,7 @@ def _list_files(
 
     names = user_names(host.files)
     now = host.clock.now()
-    lines = [_line(one, names, now) for one in _biggest(judged)[:SHOWN]]
+    lines = [_line(state, names, now) for state in _biggest(judged)[:SHOWN]]
     rest = _biggest(judged)[SHOWN:]
     if rest:
         lines.append(
@@ -372,25 +365,25 @@ def _list_files(
     return tuple(lines)
 
 
-def _line(one: SharedFileState, names: dict[int, str], now: float) -> str:
+def _line(state: SharedFileState, names: dict[int, str], now: float) -> str:
     from npudoctor.proof.leftovers import format_size
 
-    entry = one.file.entry
+    entry = state.file.entry
     return _(
         "{path} ({library}), {size}, owner {owner}, {minutes} minutes old: {why}",
-        path=one.file.path,
-        library=one.file.library,
+        path=state.file.path,
+        library=state.file.library,
         size=format_size(entry.held),
         owner=names.get(entry.uid, str(entry.uid)),
         minutes=int((now - entry.ctime_ns / 1e9) // 60),
-        why="; ".join(filter(None, dict.fromkeys((one.told, one.why)))),
+        why="; ".join(filter(None, dict.fromkeys((state.told, state.why)))),
     )
 
 
 def _removal(host: Host, judged: Sequence[SharedFileState]) -> Optional[Fix]:
     """The lines for a person: not where the folder is another user's, who may put a link in its place."""
     trusted = (None, 0, host.identity.euid)
-    biggest = [one.file for one in _biggest(judged) if one.file.folder in trusted][:SHOWN]
+    biggest = [state.file for state in _biggest(judged) if state.file.folder in trusted][:SHOWN]
     if not biggest:
         return None
     return Fix(

@@ -107,10 +107,12 @@ def stale_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     from npudoctor.proof.ended_jobs import ProcessSelection, processes_of_ended_jobs
     from npudoctor.proof.two_samples import sample_twice
 
-    wanted = ProcessSelection(host)
-    living = [process for process in host.processes.all().values() if wanted(process) and not process.gone]
+    selection = ProcessSelection(host)
+    living = [process for process in host.processes.all().values() if selection(process) and not process.gone]
     judge = StaleJudge(host)
-    proofs = {process.pid: judge.staleness(process.pid) for process in living if wanted.grouped(process.pid)}
+    proofs = {
+        process.pid: judge.staleness(process.pid) for process in living if selection.grouped(process.pid)
+    }
     stale = {pid: proof.why for pid, proof in proofs.items() if proof.proven and not session_of(host, pid)}
     yield from _left_behind(host, stale, judge)
     over = processes_of_ended_jobs(host, judge, [process.pid for process in living])
@@ -118,13 +120,14 @@ def stale_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     orphans = [process for process in living if is_orphaned_compiler(host, process)]
     known = {*stale, *over}
     yield from _compile_worker(
-        host, [one for one in orphans if one.pid not in known and not session_of(host, one.pid)]
+        host,
+        [process for process in orphans if process.pid not in known and not session_of(host, process.pid)],
     )
-    twice = sample_twice(host, wanted)
+    twice = sample_twice(host, selection)
     yield Facts({"processes": len(living), "left_behind": len(stale), "device_holders": twice.holders})
     yield from _stuck(host, twice.stuck)
     yield from _zombie(host, twice.zombies)
-    yield from _idle(host, [one for one in twice.idle if one.process.pid not in known])
+    yield from _idle(host, [holder for holder in twice.idle if holder.process.pid not in known])
     if proofs and judge.blind:
         raise Unknown(
             _(
@@ -179,18 +182,18 @@ def _left_behind(host: Host, stale: Mapping[int, str], judge: StaleJudge) -> Ite
 
     groups, kept = _sorted_out(host, stale, judge)
     for step in groups:
-        found = {mark.pid: stale[mark.pid] for mark in reversed(step.processes)}
-        yield _left_behind_finding(host, found, _signalling(host, step))
+        details = {mark.pid: stale[mark.pid] for mark in reversed(step.processes)}
+        yield _left_behind_finding(host, details, _signalling(host, step))
     if kept:
-        said = {pid: f"{stale[pid]}; {why}" for pid, why in kept.items()}
-        yield _left_behind_finding(host, said, _looking(list(kept)))
+        reasons = {pid: f"{stale[pid]}; {why}" for pid, why in kept.items()}
+        yield _left_behind_finding(host, reasons, _looking(list(kept)))
 
 
-def _left_behind_finding(host: Host, found: Mapping[int, str], fix: Fix) -> Finding:
+def _left_behind_finding(host: Host, details: Mapping[int, str], fix: Fix) -> Finding:
     return Finding(
         "stale-processes.left-behind",
-        _("processes outlived their Slurm job or container: {pids}", pids=_named(host, found)),
-        evidence=_lines(host, found),
+        _("processes outlived their Slurm job or container: {pids}", pids=_named(host, details)),
+        evidence=_lines(host, details),
         action=Action.CLEANUP,
         fix=fix,
     )
@@ -211,19 +214,23 @@ def _outlived_job(host: Host, over: Mapping[int, str]) -> Iterator[Finding]:
 def _stuck(host: Host, holders: Sequence[Holder]) -> Iterator[Finding]:
     """Those that hang in the kernel: by themselves those that hold a device."""
     for with_device in (True, False):
-        found = {one.process.pid: ", ".join(one.nodes) for one in holders if bool(one.nodes) is with_device}
-        if not found:
+        details = {
+            holder.process.pid: ", ".join(holder.nodes)
+            for holder in holders
+            if bool(holder.nodes) is with_device
+        }
+        if not details:
             continue
         text = _("processes hang in the kernel (state D) and hold a device: {pids}")
         if not with_device:
             text = _("processes hang in the kernel (state D): {pids}")
         yield Finding(
             "stale-processes.stuck",
-            text.format(pids=_named(host, found)),
+            text.format(pids=_named(host, details)),
             severity=None if with_device else INFO,
-            evidence=_lines(host, found),
+            evidence=_lines(host, details),
             action=Action.REBOOT if with_device else Action.NONE,
-            fix=_looking(list(found)),
+            fix=_looking(list(details)),
         )
 
 
@@ -252,14 +259,14 @@ def _zombie(host: Host, zombies: Sequence[Process]) -> Iterator[Finding]:
 def _compile_worker(host: Host, orphans: Sequence[Process]) -> Iterator[Finding]:
     """Compilers of operators that nobody waits for."""
     if orphans:
-        found = {process.pid: "" for process in orphans}
+        details = {process.pid: "" for process in orphans}
         # A line to look at them, and one to end just them.
-        pids = list(found)
+        pids = list(details)
         others = any(host.processes.all()[pid].uid != host.identity.euid for pid in pids)
         yield Finding(
             "stale-processes.compile-worker",
-            _("processes compile operators for a process that is gone: {pids}", pids=_named(host, found)),
-            evidence=_lines(host, found),
+            _("processes compile operators for a process that is gone: {pids}", pids=_named(host, details)),
+            evidence=_lines(host, details),
             fix=Fix(
                 _("look at them first, then end them: that cannot be undone"),
                 steps=(*_looking(pids).steps, Command(("kill", *map(str, pids[:SHOWN])))),
@@ -272,22 +279,22 @@ def _compile_worker(host: Host, orphans: Sequence[Process]) -> Iterator[Finding]
 def _idle(host: Host, holders: Sequence[Holder]) -> Iterator[Finding]:
     """Those that hold a device and do nothing: named, and no more."""
     if holders:
-        found = {one.process.pid: ", ".join(one.nodes) for one in holders}
+        details = {holder.process.pid: ", ".join(holder.nodes) for holder in holders}
         yield Finding(
             "stale-processes.idle",
             _(
                 "processes hold a device but used neither CPU nor the device in two samples: {pids}",
-                pids=_named(host, found),
+                pids=_named(host, details),
             ),
-            evidence=(*_lines(host, found), _("an idle server or a waiting rank looks the same")),
-            fix=_looking(list(found)),
+            evidence=(*_lines(host, details), _("an idle server or a waiting rank looks the same")),
+            fix=_looking(list(details)),
         )
 
 
 def _named(host: Host, pids: Iterable[int], most: int = 4) -> str:
     """Some of them, and how many more."""
-    told = [f"{pid} ({_name(host, pid)})" for pid in pids]
-    return ", ".join(told[:most]) + (f", ... (+{len(told) - most})" if len(told) > most else "")
+    labels = [f"{pid} ({_name(host, pid)})" for pid in pids]
+    return ", ".join(labels[:most]) + (f", ... (+{len(labels) - most})" if len(labels) > most else "")
 
 
 def _name(host: Host, pid: int) -> str:
@@ -295,13 +302,13 @@ def _name(host: Host, pid: int) -> str:
     return process.name if process else "?"
 
 
-def _lines(host: Host, found: Mapping[int, str]) -> tuple[str, ...]:
+def _lines(host: Host, details: Mapping[int, str]) -> tuple[str, ...]:
     """A line for each process: whose, since when, what it runs, and what is said of it."""
 
     names = user_names(host.files)
-    lines = [_line(host, pid, why, names) for pid, why in list(found.items())[:SHOWN]]
-    if len(found) > SHOWN:
-        lines.append(_("and {count} more processes", count=len(found) - SHOWN))
+    lines = [_line(host, pid, why, names) for pid, why in list(details.items())[:SHOWN]]
+    if len(details) > SHOWN:
+        lines.append(_("and {count} more processes", count=len(details) - SHOWN))
     return tuple(lines)
 
 
@@ -309,14 +316,14 @@ def _line(host: Host, pid: int, why: str, names: Mapping[int, str]) -> str:
     process = host.processes.all()[pid]
     line = " ".join(host.processes.arguments(pid) or (process.name,))
     began = host.system.boot_time() + process.started / host.processes.ticks
-    said = _(
+    sentence = _(
         "pid {pid}, user {user}, running for {minutes} minutes: {line}",
         pid=pid,
         user=names.get(process.uid, str(process.uid)),
         minutes=max(0, int((host.clock.now() - began) // 60)),
         line=line if len(line) <= LONGEST else f"{line[:LONGEST]}...",
     )
-    return f"{said} - {why}" if why else said
+    return f"{sentence} - {why}" if why else sentence
 
 
 def _looking(pids: Sequence[int], title: Optional[str] = None) -> Fix:

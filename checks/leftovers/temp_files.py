@@ -88,16 +88,16 @@ def temp_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     - PyTorch, torch/utils/file_baton.py and cpp_extension.py.
     - CPython, multiprocessing/util.py: get_temp_dir.
     """
-    wanted = limited(host)
+    selected = limited(host)
     # Loaded only where somebody may have left something.
     folders, unread = _folders(host)
-    mine = [folder for folder in folders if wanted(folder.entry.uid)]
+    owned = [folder for folder in folders if selected(folder.entry.uid)]
     paths = _locks(host)
-    if mine or paths:
-        yield Facts({"folders": len(mine), "locks": len(paths)})
+    if owned or paths:
+        yield Facts({"folders": len(owned), "locks": len(paths)})
         for path in paths:
             yield from _lock(host, path)
-        yield from _left_over(host, mine)
+        yield from _left_over(host, owned)
     if unread:
         raise Unknown(unread, advisory=True)
 
@@ -191,15 +191,15 @@ def _left_over(host: Host, folders: Sequence[TempFolder]) -> Iterator[Finding]:
     ]  # what is in a folder that is closed to us, others know
     steps = {folder.path: step for folder in left if (step := _removable(host, folder))}
     for owner in sorted({folder.entry.uid for folder in left if folder.path in steps}):
-        mine = [folder for folder in left if folder.entry.uid == owner and folder.path in steps]
+        owned = [folder for folder in left if folder.entry.uid == owner and folder.path in steps]
         title = _("remove the folders and the sockets in them, on which nobody listens")
         needs_root = owner != host.identity.euid
         yield _left(
             host,
-            mine,
+            owned,
             Fix(
                 title,
-                steps=tuple([steps[folder.path] for folder in mine]),
+                steps=tuple([steps[folder.path] for folder in owned]),
                 risk=Risk.SAFE,
                 needs_root=needs_root,
             ),

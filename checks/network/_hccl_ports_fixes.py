@@ -71,16 +71,16 @@ def way_out(host: Host, claim: Claim, bound: Sequence[TcpSocket]) -> Optional[Fi
     avoid += [*claim.spans, *((port, port) for port in DEFAULTS)]
     taken = runs(socket.port for socket in bound)
     if not claim.hccl:
-        found = stretch(1, taken, [*avoid, (HCCL_BASE, HCCL_BASE + HCCL_WIDTH - 1)], claim.spans[0][0])
+        free = stretch(1, taken, [*avoid, (HCCL_BASE, HCCL_BASE + HCCL_WIDTH - 1)], claim.spans[0][0])
         title, name = _("Let the job meet on a free port, the same on every node"), claim.variable
     else:
         wide = min(max(claim.count, HCCL_WIDTH), WIDEST) if claim.variable == RANGE else HCCL_WIDTH
-        found = stretch(wide, taken, avoid, HCCL_BASE)
+        free = stretch(wide, taken, avoid, HCCL_BASE)
         title = _("Let HCCL use ports that are free, the same on every node of the job")
         name = RANGE if claim.variable == RANGE else BASE
-    if found is None:
+    if free is None:
         return None
-    value = spell([found]) if name == RANGE else str(found[0])
+    value = spell([free]) if name == RANGE else str(free[0])
     return Fix(title, (Export(name, value),), risk=Risk.MANUAL, needs_root=False)
 
 

@@ -93,10 +93,10 @@ def _gateways(settings: Sequence[Setting]) -> Iterator[Finding]:
     ]
     if outside:
         text = _("the gateway of NPU {devices} is not in its network: {what}")
-        what = [f"{one.address}/{one.netmask} -> {one.gateway}" for one in outside]
-        devices = [one.device for one in outside]
-        text = text.format(devices=_few(devices), what=_few(what, 2))
-        yield _finding("gateway", text, devices=devices, evidence=tuple(what))
+        routes = [f"{setting.address}/{setting.netmask} -> {setting.gateway}" for setting in outside]
+        devices = [setting.device for setting in outside]
+        text = text.format(devices=_few(devices), what=_few(routes, 2))
+        yield _finding("gateway", text, devices=devices, evidence=tuple(routes))
 
 
 def _not_applied(machine: Machine) -> Iterator[Finding]:
@@ -108,20 +108,20 @@ def _not_applied(machine: Machine) -> Iterator[Finding]:
         if any(name in conf.devices.get(port.device, {}) for name in DHCP):
             continue
         for name in ("address", "netmask"):
-            told = conf.of(port.device, name)
+            stated = conf.of(port.device, name)
             right = is_netmask if name == "netmask" else is_address
             answer = port.replies["ip"].answer
             # A port may have several addresses.
             values = answer.stdout.replace(":", " ").split() if answer else []
-            if told and right(told) and told not in values:
+            if stated and right(stated) and stated not in values:
                 real = port.get(name) or "-"
-                lines.append(f"{name}_{port.device}={told} ({NAME}: {real})")
+                lines.append(f"{name}_{port.device}={stated} ({NAME}: {real})")
                 wrong.append(port.device)
     if wrong:
         devices = sorted(set(wrong))
         text = _("NPU {devices} are not set as {conf} says: {what}")
         text = text.format(devices=_few(devices), conf=CONF, what=_few(lines, 2))
-        steps = tuple(Command((machine.program, "-i", str(one), "-cfg", "recovery")) for one in devices)
+        steps = tuple(Command((machine.program, "-i", str(device), "-cfg", "recovery")) for device in devices)
         fix = Fix(_("configure the ports as the file says, while no job uses them"), steps, risk=Risk.MANUAL)
         yield _finding("not-applied", text, machine.severity, devices, tuple(lines), fix)
 
@@ -209,13 +209,13 @@ def _tls(machine: Machine) -> Iterator[Finding]:
     few, many = sorted(by_switch, key=lambda switch: (len(by_switch[switch]), switch))
     text = _("TLS is on for NPU {on} and off for {off}: they cannot connect to each other")
     text = text.format(on=_few(by_switch["1"]), off=_few(by_switch["0"]))
-    told = Fix(
+    fix = Fix(
         _("set it as on the other NPUs, and alike on every node"),
         tuple(_switch(machine.program, device, many) for device in by_switch[few]),
         tuple(line for device in by_switch[few] for line in _switch(machine.program, device, few).lines()),
         Risk.MANUAL,
     )
-    yield _finding("tls-differs", text, devices=by_switch[few], fix=told)
+    yield _finding("tls-differs", text, devices=by_switch[few], fix=fix)
 
 
 def _switch(program: str, device: int, value: str) -> Command:

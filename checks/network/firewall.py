@@ -96,14 +96,14 @@ def firewall(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _claims(host: Host) -> Iterator[Claim]:
     """What is surely bound here, as far as names tell."""
-    for one in named_ports(host):
-        if not isinstance(one, Claim) or not one.spans:
+    for ports in named_ports(host):
+        if not isinstance(ports, Claim) or not ports.spans:
             continue
-        if one.unsure:
-            here = is_here(host, host.variables.get(_PLACES.get(one.variable, ""), ""))
+        if ports.unsure:
+            here = is_here(host, host.variables.get(_PLACES.get(ports.variable, ""), ""))
             if here is False or (here is None and not is_rank_zero(host)):
                 continue
-        yield one
+        yield ports
 
 
 def _ports(claims: Sequence[Claim]) -> list[Span]:
@@ -190,8 +190,8 @@ class Answers:
         """The zone of firewalld by whose rules a caller is judged; empty where that is not clear."""
         firewall = Firewall(self.rules.tables)
         for _span, _verdict in judge(firewall, caller, [(ports[0], ports[0])]):
-            found = {zone_of(name) for name in firewall.visited} - {""}
-        return found.pop() if len(found) == 1 else ""
+            zones = {zone_of(name) for name in firewall.visited} - {""}
+        return zones.pop() if len(zones) == 1 else ""
 
     def doubt(self) -> str:
         """Why a verdict is missing; empty where none is."""
@@ -222,10 +222,10 @@ class Answers:
             if _is_address(peer):
                 yield peer
                 continue
-            found = self._host.names.meaning(peer).addresses
-            if not found:
+            addresses = self._host.names.meaning(peer).addresses
+            if not addresses:
                 self._lost.append(peer)
-            yield from found[:1]
+            yield from addresses[:1]
 
 
 def _is_address(text: str) -> bool:
@@ -241,12 +241,12 @@ def _is_address(text: str) -> bool:
 
 def _blocked(host: Host, claim: Claim, answers: Answers) -> Iterator[Finding]:
     """The finding about the ports of one claim."""
-    found = answers.blocked(claim.spans)
-    if not found:
+    blocked = answers.blocked(claim.spans)
+    if not blocked:
         return
-    ports = runs(port for _c, (low, high), _v in found for port in range(low, high + 1))
-    peers = list(dict.fromkeys(caller.name for caller, _s, _v in found if caller.name))
-    places = tuple(dict.fromkeys(place for _c, _s, verdict in found for place in verdict.places))
+    ports = runs(port for _c, (low, high), _v in blocked for port in range(low, high + 1))
+    peers = list(dict.fromkeys(caller.name for caller, _s, _v in blocked if caller.name))
+    places = tuple(dict.fromkeys(place for _c, _s, verdict in blocked for place in verdict.places))
     yield Finding(
         "firewall.blocked",
         ngettext(
@@ -263,28 +263,28 @@ def _blocked(host: Host, claim: Claim, answers: Answers) -> Iterator[Finding]:
         action=Action.CONFIG,
         fix=way_in(
             host,
-            list(dict.fromkeys(caller.name for caller, _s, _v in found)),
+            list(dict.fromkeys(caller.name for caller, _s, _v in blocked)),
             ports,
-            _sides(found),
-            lambda: _zones(answers, found),
+            _sides(blocked),
+            lambda: _zones(answers, blocked),
         ),
     )
 
 
-def _zones(answers: Answers, found: Sequence[Blocked]) -> dict[str, str]:
+def _zones(answers: Answers, blocked: Sequence[Blocked]) -> dict[str, str]:
     """The zone of each sender; of both families for anybody. Apart as only firewalld's lines ask for it."""
     zones: dict[str, set[str]] = {}
-    for caller, span in {caller.packet: (caller, span) for caller, span, _v in found}.values():
+    for caller, span in {caller.packet: (caller, span) for caller, span, _v in blocked}.values():
         zones.setdefault(caller.name, set()).add(answers.zone(caller, span))
-    return {name: these.pop() if len(these) == 1 else "" for name, these in zones.items()}
+    return {name: names.pop() if len(names) == 1 else "" for name, names in zones.items()}
 
 
-def _sides(found: Sequence[Blocked]) -> list[Side]:
+def _sides(blocked: Sequence[Blocked]) -> list[Side]:
     """The places that drop, with the side on which they do."""
     return list(
         dict.fromkeys(
             Side(place.partition(":")[0], place, leaving)
-            for _c, _s, verdict in found
+            for _c, _s, verdict in blocked
             for leaving, places in ((False, verdict.entering), (True, verdict.leaving))
             for place in places
         )

@@ -119,9 +119,9 @@ def hccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     if rows:
         yield Facts({"chip": chip or None, "variables": {name: variables[name] for name in rows}})
     for name, row in rows.items():
-        found = _wrong(row, variables[name], chip)
-        if found is not None:
-            yield found
+        finding = _wrong(row, variables[name], chip)
+        if finding is not None:
+            yield finding
         elif variables[name]:
             valid[name] = variables[name]
     others = [
@@ -170,10 +170,10 @@ def _wrong(row: Row, value: str, chip: str) -> Optional[Finding]:
     # A value that its reader refuses, or takes for another.
     refused = _("{name} is {value}: {why}, and HCCL stops with EI0001")
     text = refused if here.get("refused") else _("{name} is {value}: {why}")
-    found: Finding = _said(
+    finding: Finding = _said(
         "bad-value", text, here["name"], value, nearest(here, value), severity, here, why=why
     )
-    return found
+    return finding
 
 
 def _readable(row: Row, value: str) -> bool:
@@ -211,7 +211,9 @@ def _misspelt(variables: Mapping[str, str], table: Mapping[str, Any]) -> Iterato
     for label in sorted(label for label in variables if label.startswith("HCCL_") and label not in known):
         from difflib import get_close_matches
 
-        close = get_close_matches(label[5:], [one[5:] for one in known if one.startswith("HCCL_")], 1, 0.84)
+        close = get_close_matches(
+            label[5:], [name[5:] for name in known if name.startswith("HCCL_")], 1, 0.84
+        )
         if close and f"HCCL_{close[0]}" not in variables:
             text = _("{name} is not a variable that npudoctor knows; HCCL reads {known}")
             right = f"HCCL_{close[0]}"
@@ -259,10 +261,10 @@ def _pair(pcie: Optional[str], roce: Optional[str]) -> Finding:
     """HCCL_INTRA_PCIE_ENABLE and HCCL_INTRA_ROCE_ENABLE that HCCL refuses together."""
     names = ("HCCL_INTRA_PCIE_ENABLE", "HCCL_INTRA_ROCE_ENABLE")
     given = {name: value for name, value in zip(names, (pcie, roce)) if value is not None}
-    told = ", ".join(f"{name}={given.get(name, _('unset'))}" for name in names)
+    values = ", ".join(f"{name}={given.get(name, _('unset'))}" for name in names)
     return Finding(
         "hccl-env.unsupported-pair",
-        _("HCCL does not support the pair {told}: it stops with EI0001", told=told),
+        _("HCCL does not support the pair {told}: it stops with EI0001", told=values),
         evidence=tuple(f"{name}={value}" for name, value in given.items()),
         action=Action.CONFIG,
         fix=Fix(

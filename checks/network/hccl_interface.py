@@ -160,10 +160,10 @@ def _beaten(host: Host, value: str, owner: Interface) -> Iterator[Finding]:
 
 def _owner(host: Host, address: str, zone: str) -> tuple[Optional[Interface], Optional[Address]]:
     """The interface that carries an address, and the address as it carries it."""
-    for one in host.network.interfaces():
-        for own in one.addresses:
-            if own.text == address and zone in ("", *one.names):
-                return one, own
+    for interface in host.network.interfaces():
+        for own in interface.addresses:
+            if own.text == address and zone in ("", *interface.names):
+                return interface, own
     return None, None
 
 
@@ -254,8 +254,8 @@ def _better(host: Host) -> str:
     way = host.network.route_to(far.address) if far else None
     if way is not None and way.source and not way.local:
         return way.source
-    outer = [one for one in host.network.interfaces() if one.alive and not one.inner]
-    own = [address.text for one in outer for address in addresses(one) if not address.ipv6]
+    outer = [interface for interface in host.network.interfaces() if interface.alive and not interface.inner]
+    own = [address.text for interface in outer for address in addresses(interface) if not address.ipv6]
     return own[0] if len(own) == 1 else ""
 
 
@@ -321,7 +321,7 @@ def _finding(
         step = Export(NAME, better) if better else Command(("unset", NAME))
         undo = Export(NAME, value).lines()
         fix = Fix(title.format(name=NAME, value=better), (step,), undo, Risk.MANUAL, needs_root=False)
-    lines = [one.described for one in seen]
+    lines = [interface.described for interface in seen]
     more = (f"... (+{len(lines) - SHOWN})",) if len(lines) > SHOWN else ()
     return Finding(
         f"hccl-interface.{code}",

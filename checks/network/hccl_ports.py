@@ -108,36 +108,38 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     holders = Holders(host)
     named: list[NamedPorts] = []
-    for one in named_ports(host):
-        named.append(one)
-        if isinstance(one, BadPorts):
+    for ports in named_ports(host):
+        named.append(ports)
+        if isinstance(ports, BadPorts):
             # A value that the job will not get past.
             text = (
                 _("{variable}={value} cannot be used: {why}")
-                if not one.lenient
+                if not ports.lenient
                 else _("{variable}={value}: {why}")
             )
             yield Finding(
                 "hccl-ports.bad-value",
-                text.format(variable=one.variable, value=one.value[:80], why=one.why),
-                severity=Severity.WARNING if one.lenient else None,
+                text.format(variable=ports.variable, value=ports.value[:80], why=ports.why),
+                severity=Severity.WARNING if ports.lenient else None,
                 action=Action.CONFIG,
             )
-        elif isinstance(one, RemotePort):
-            place = {"variable": one.variable, "value": one.value[:80] or None}
-            yield Facts({f"tcp/{one.port}": {"state": "elsewhere" if one.known else "not-judged", **place}})
+        elif isinstance(ports, RemotePort):
+            place = {"variable": ports.variable, "value": ports.value[:80] or None}
+            yield Facts(
+                {f"tcp/{ports.port}": {"state": "elsewhere" if ports.known else "not-judged", **place}}
+            )
         else:
-            found = occupants(one, host.sockets.bound(), holders)
-            yield Facts(_facts(host, one, found, holders))
-            if not one.unsure:
-                yield from _judge(host, one, found.held, holders)
+            found = occupants(ports, host.sockets.bound(), holders)
+            yield Facts(_facts(host, ports, found, holders))
+            if not ports.unsure:
+                yield from _judge(host, ports, found.held, holders)
     if not (named or npu_here(host) or gpu_here(host)):
         raise Skip(_("no variable names a port of this machine, and no NPU is used"))
     defaults = _defaults(host, named, holders)
     if defaults:
         yield _default_held(defaults, holders)
-    unsure = [one for one in named if isinstance(one, Claim) and one.unsure]
-    blocked = [(one, occupants(one, host.sockets.bound(), holders).held) for one in unsure]
+    unsure = [ports for ports in named if isinstance(ports, Claim) and ports.unsure]
+    blocked = [(ports, occupants(ports, host.sockets.bound(), holders).held) for ports in unsure]
     # Why a port that is held can be neither well nor ill.
     unsure_text = _("TCP port {ports} ({label}) is held on {addresses} by {who}, and {why}")
     undecided = [
@@ -145,7 +147,7 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
     ]
     if undecided:
         raise Unknown("; ".join(undecided), advisory=True)
-    if not defaults and all(isinstance(one, RemotePort) for one in named):
+    if not defaults and all(isinstance(ports, RemotePort) for ports in named):
         raise Skip(_("no variable names a port of this machine, and no NPU is used"))
 
 
@@ -216,8 +218,8 @@ def _holding(state: str, sockets: Sequence[TcpSocket], holders: Holders) -> Mapp
 
 def _defaults(host: Host, named: Sequence[NamedPorts], holders: Holders) -> list[TcpSocket]:
     """The listeners on defaults that nothing names."""
-    spans = [span for one in named if isinstance(one, Claim) for span in one.spans]
-    spans += [(one.port, one.port) for one in named if isinstance(one, RemotePort) and one.known]
+    spans = [span for ports in named if isinstance(ports, Claim) for span in ports.spans]
+    spans += [(ports.port, ports.port) for ports in named if isinstance(ports, RemotePort) and ports.known]
     claimed = mask(spans)
     return [
         socket

@@ -148,7 +148,9 @@ def _silent(ports: Sequence[Port]) -> str:
         if reply.kind not in ("told", "unset", "not-asked") and name not in alike
     ]
     bare = {port.device for port in ports if port.replies["ip"].kind == "unset"}
-    missing = [one for one in missing if one[1] != "net_health" or one[0] not in bare or _said(one[2])]
+    missing = [
+        reply for reply in missing if reply[1] != "net_health" or reply[0] not in bare or _said(reply[2])
+    ]
     if not missing:
         return ""
     lines = [f"hccn_tool -i {device} -{name} -g: {_ending(reply)}" for device, name, reply in missing[:3]]
@@ -189,5 +191,5 @@ def _ending(reply: Reply) -> str:
         return _("it printed too much")
     if answer.ended != "exited":
         return _("it cannot be run ({why})", why=answer.ended)
-    said = (answer.stdout.strip() or answer.stderr.strip()).partition("\n")[0][:80]
-    return _("status {status}, {said}", status=answer.status, said=said or _("printed nothing"))
+    line = (answer.stdout.strip() or answer.stderr.strip()).partition("\n")[0][:80]
+    return _("status {status}, {said}", status=answer.status, said=line or _("printed nothing"))

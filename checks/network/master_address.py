@@ -105,24 +105,24 @@ def master_address(host: Host) -> Iterator[Union[Finding, Facts]]:
         if value:
             # All about one variable.
             place, port_name, port = _parts(host, name, value)
-            found = [] if port is None else list(_port(host, port_name, port, name))
+            findings = [] if port is None else list(_port(host, port_name, port, name))
             address = _address(place)
             if address is None and not _is_name(place):
-                answer = Answer((*found, _bad_value(name, value, _meant(value), _weight(host, ERROR))))
+                answer = Answer((*findings, _bad_value(name, value, _meant(value), _weight(host, ERROR))))
             else:
                 meaning = host.names.meaning(place) if address is None else None
                 if meaning is not None and not meaning.addresses:
                     if meaning.failed != "none":
-                        answer = Answer(tuple(found), silent=True)
+                        answer = Answer(tuple(findings), silent=True)
                     else:
-                        answer = Answer((*found, _unresolvable(name, place, _weight(host, ERROR))))
+                        answer = Answer((*findings, _unresolvable(name, place, _weight(host, ERROR))))
                 else:
                     addresses = (
                         (address,) if meaning is None and address else meaning.addresses if meaning else ()
                     )
                     seen = tuple(dict.fromkeys(addresses))
                     wrong = next(_wrong(host, name, place, seen), None)
-                    answer = Answer((*found, *([wrong] if wrong else [])), seen)
+                    answer = Answer((*findings, *([wrong] if wrong else [])), seen)
             yield from answer.findings
             if answer.addresses:
                 yield Facts({name: list(answer.addresses)})
@@ -158,7 +158,7 @@ def _parts(host: Host, variable: str, value: str) -> tuple[str, str, Optional[st
     if variable != "PADDLE_MASTER":
         label, _lowest = _PORTS[variable]
         return value, label, host.variables.get(label) or None
-    scheme = next((one for one in _SCHEMES if value.startswith(one)), "")
+    scheme = next((prefix for prefix in _SCHEMES if value.startswith(prefix)), "")
     host_name, colon, number = value[len(scheme) :].rpartition(":")
     if not colon or (":" in host_name and not host_name.endswith("]")):
         return value, variable, None
@@ -215,9 +215,9 @@ def _wrong(host: Host, variable: str, place: str, addresses: Sequence[str]) -> I
     import ipaddress
 
     several, first = several_nodes(host), is_rank_zero(host)
-    ours = [one for one in addresses if is_local(host, one)]
+    ours = [address for address in addresses if is_local(host, address)]
     numbers = [ipaddress.ip_address(address.partition("%")[0]) for address in addresses]
-    if variable == "MS_SCHED_HOST" and all(":" in one for one in addresses):
+    if variable == "MS_SCHED_HOST" and all(":" in address for address in addresses):
         # MindSpore's scheduler has no IPv6.
         text = _("{variable} is {value}: MindSpore's scheduler takes no IPv6 address")
         yield _finding("ipv6", _told(text, variable, place, addresses), _weight(host, ERROR))
@@ -243,12 +243,15 @@ def _wrong(host: Host, variable: str, place: str, addresses: Sequence[str]) -> I
         )
         sentence = _told(template, variable, place, addresses)
         yield _finding("not-ours", sentence, _weight(host, worst), variable, _better(host, True))
-    inner = [owner.name for one in ours for owner in [host.network.owner_of(one)] if owner and owner.inner]
+    inner = [
+        owner.name for address in ours for owner in [host.network.owner_of(address)] if owner and owner.inner
+    ]
     if several and ours and len(inner) == len(addresses):
         yield _inner(variable, place, inner[0], _better(host, True), _weight(host, WARNING))
     # Of a link-local address the address alone does not say where it leads.
     if not ours and not any(
-        one.lower().startswith("fe80") or host.network.route_to(one) is not None for one in addresses
+        address.lower().startswith("fe80") or host.network.route_to(address) is not None
+        for address in addresses
     ):
         no_route = _("{variable} is {value}, to which this machine has no route")
         yield _finding("no-way", _told(no_route, variable, place, addresses), _weight(host, ERROR))
@@ -259,9 +262,9 @@ def _better(host: Host, here: bool) -> str:
     return next(
         (
             address.text
-            for one in host.network.interfaces()
-            if here and one.alive and not one.inner
-            for address in one.addresses
+            for interface in host.network.interfaces()
+            if here and interface.alive and not interface.inner
+            for address in interface.addresses
             if address.scope == "global" and not address.ipv6
         ),
         "",

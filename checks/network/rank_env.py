@@ -115,7 +115,7 @@ def rank_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not any(name in variables for name in TELLING):
         raise Skip(_("no variable sets a rank"))
 
-    names = [name for one in (*LAUNCHERS, *NODES) for name in one.all if name in variables]
+    names = [name for launcher in (*LAUNCHERS, *NODES) for name in launcher.all if name in variables]
     yield Facts({"variables": {name: variables[name] for name in dict.fromkeys(names)}})
     yield from _each(variables)
     yield from _between_launchers(variables)
@@ -210,9 +210,9 @@ def _paddle(variables: Mapping[str, str]) -> Iterator[Finding]:
     listed = variables.get("PADDLE_TRAINER_ENDPOINTS", "")
     if not listed:
         return
-    endpoints = [one.strip() for one in listed.split(",")]
+    endpoints = [endpoint.strip() for endpoint in listed.split(",")]
     size, rank = (number(variables.get(name)) for name in (PADDLE.size, PADDLE.rank))
-    mine = variables.get("PADDLE_CURRENT_ENDPOINT")
+    own = variables.get("PADDLE_CURRENT_ENDPOINT")
     if size and size != len(endpoints):
         yield _disagree(
             _(
@@ -224,15 +224,15 @@ def _paddle(variables: Mapping[str, str]) -> Iterator[Finding]:
             variables,
         )
     elif len(set(endpoints)) < len(endpoints):
-        again = next(one for one in endpoints if endpoints.count(one) > 1)
+        again = next(endpoint for endpoint in endpoints if endpoints.count(endpoint) > 1)
         yield _disagree(
             _("PADDLE_TRAINER_ENDPOINTS names {endpoint} more than once", endpoint=again), names, variables
         )
-    elif mine and rank is not None and rank < len(endpoints) and endpoints[rank] != mine:
+    elif own and rank is not None and rank < len(endpoints) and endpoints[rank] != own:
         yield _disagree(
             _(
                 "PADDLE_CURRENT_ENDPOINT is {mine}, but rank {rank} is {other} in PADDLE_TRAINER_ENDPOINTS",
-                mine=mine,
+                mine=own,
                 rank=rank,
                 other=endpoints[rank],
             ),
@@ -268,9 +268,9 @@ def _count(host: Host, variables: Mapping[str, str]) -> int:
     except CannotTell:
         return 0
     counts = []
-    for found, name in ((npus, "ASCEND_RT_VISIBLE_DEVICES"), (gpus, "CUDA_VISIBLE_DEVICES")):
+    for nodes, name in ((npus, "ASCEND_RT_VISIBLE_DEVICES"), (gpus, "CUDA_VISIBLE_DEVICES")):
         listed = variables.get(name, "")
-        counts.append(min(found, len(listed.split(","))) if listed else found)
+        counts.append(min(nodes, len(listed.split(","))) if listed else nodes)
     return max(counts)
 
 

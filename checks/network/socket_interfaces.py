@@ -116,7 +116,7 @@ def socket_interfaces(host: Host) -> Iterator[Union[Finding, Facts]]:
     for variable in given:
         chosen = _read(variable, host.variables[variable])
         if chosen is not None:
-            usable = [one for one in chosen.of(host.network.interfaces()) if _useful(one)]
+            usable = [interface for interface in chosen.of(host.network.interfaces()) if _useful(interface)]
             picks[variable] = usable
         # A login node's variables are for other machines; HCCL does not look where HCCL_IF_IP is set.
         unread = variable == HCCL and host.variables.get("HCCL_IF_IP")
@@ -131,12 +131,17 @@ def socket_interfaces(host: Host) -> Iterator[Union[Finding, Facts]]:
     from npudoctor.facts.job.interface_names import default_order
 
     default = default_order(host.network.interfaces())[:1] if _left_to_hccl(host) else []
-    used = [*default, *(one for chosen in picks.values() for one in chosen)]
+    used = [*default, *(interface for chosen in picks.values() for interface in chosen)]
     yield Facts(
         {
-            "interfaces": {name: [one.name for one in chosen] for name, chosen in picks.items()},
+            "interfaces": {name: [interface.name for interface in chosen] for name, chosen in picks.items()},
             "hccl_default": default[0].name if default else None,
-            "mtu": {one.name: mtu for one in used for mtu in [host.network.mtu_of(one.name)] if mtu},
+            "mtu": {
+                interface.name: mtu
+                for interface in used
+                for mtu in [host.network.mtu_of(interface.name)]
+                if mtu
+            },
         }
     )
     together = list(_together(host, picks, several))
@@ -169,10 +174,10 @@ def _read(variable: str, value: str) -> Optional[NamePattern]:
     return chosen if chosen.names else None
 
 
-def _useful(one: Interface) -> bool:
+def _useful(interface: Interface) -> bool:
     from npudoctor.facts.job.interface_names import addresses
 
-    return one.alive and bool(addresses(one))
+    return interface.alive and bool(addresses(interface))
 
 
 def _judge(host: Host, variable: str, chosen: Optional[NamePattern], several: bool) -> Iterator[Finding]:
@@ -199,16 +204,18 @@ def _judge(host: Host, variable: str, chosen: Optional[NamePattern], several: bo
     if missing or not named:
         yield _pasted(variable, value, there, worst) or _missing(variable, value, missing, there, worst)
         return
-    alive = [one for one in named if one.alive]
-    silent = [one for one in named if one not in alive]
+    alive = [interface for interface in named if interface.alive]
+    silent = [interface for interface in named if interface not in alive]
     if silent and (chosen.each or not alive):
         yield _down(variable, value, silent, worst if several else WARNING)
         return
-    bare = [one for one in alive if not addresses(one)]
+    bare = [interface for interface in alive if not addresses(interface)]
     if bare and (chosen.each or len(bare) == len(alive)):
         yield _no_address(variable, value, bare, worst)
         return
-    yield from _suited(variable, value, chosen, [one for one in alive if one not in bare], several)
+    yield from _suited(
+        variable, value, chosen, [interface for interface in alive if interface not in bare], several
+    )
 
 
 def _pasted(variable: str, value: str, there: Sequence[Interface], severity: Severity) -> Optional[Finding]:
@@ -232,12 +239,12 @@ def _suited(
     variable: str, value: str, chosen: NamePattern, useful: Sequence[Interface], several: bool
 ) -> Iterator[Finding]:
     """What is to be said of interfaces that work."""
-    if all(one.inner for one in useful):
+    if all(interface.inner for interface in useful):
         if several:
             yield _inner(variable, value, useful, WARNING)
-        elif not all(one.loopback for one in useful):
+        elif not all(interface.loopback for interface in useful):
             yield _inner(variable, value, useful, INFO)
-    elif not chosen.exact and len(useful) > 1 and value in {one.name for one in useful}:
+    elif not chosen.exact and len(useful) > 1 and value in {interface.name for interface in useful}:
         # A whole name that is the beginning of others too.
         message = _(
             "{variable}={value} is the beginning of {names}; write ={value} for the one of that name",
@@ -250,15 +257,15 @@ def _suited(
 
 def _together(host: Host, picks: dict[str, Sequence[Interface]], several: bool) -> Iterator[Finding]:
     """One interface for all; and the one that HCCL takes unasked."""
-    found = {name: chosen for name, chosen in picks.items() if chosen}
-    indices = [{one.index for one in chosen} for chosen in found.values()]
-    if several and len(found) > 1 and not set.intersection(*indices):
+    named = {name: chosen for name, chosen in picks.items() if chosen}
+    indices = [{interface.index for interface in chosen} for chosen in named.values()]
+    if several and len(named) > 1 and not set.intersection(*indices):
         # One library's way is not the other's.
-        told = ", ".join(f"{variable}: {_names(chosen)}" for variable, chosen in found.items())
+        listing = ", ".join(f"{variable}: {_names(chosen)}" for variable, chosen in named.items())
         yield Finding(
             "socket-interfaces.differ",
-            _("the libraries of this job are set to different interfaces: {told}", told=told),
-            evidence=tuple(f"{variable}={host.variables[variable]}" for variable in found),
+            _("the libraries of this job are set to different interfaces: {told}", told=listing),
+            evidence=tuple(f"{variable}={host.variables[variable]}" for variable in named),
             action=Action.CONFIG,
         )
     if several and _left_to_hccl(host):
@@ -266,7 +273,7 @@ def _together(host: Host, picks: dict[str, Sequence[Interface]], several: bool) 
         from npudoctor.facts.job.peers import first_peer
 
         order = default_order(host.network.interfaces())
-        if not len([one for one in order if not one.loopback]) < 2:
+        if not len([interface for interface in order if not interface.loopback]) < 2:
             far = first_peer(host)
             way = host.network.route_to(far.address) if far else None
             right = host.network.at(way.index) if way else None
@@ -299,7 +306,7 @@ def _missing(
     message = text.format(variable=variable, value=value[:LONGEST], names=", ".join(names)[:LONGEST])
     if any(name[:1] in "^=" for name in names if name):
         message += " " + _("({variable} takes whole names only)", variable=variable)
-    useful = [one.name for one in there if _useful(one) and not one.inner]
+    useful = [interface.name for interface in there if _useful(interface) and not interface.inner]
     if len(useful) < 2:
         return _finding("missing", message, variable, value, there, severity, useful[0] if useful else None)
     words = {"variable": variable, "names": ", ".join(useful)[:LONGEST]}
@@ -351,7 +358,7 @@ def _inner(variable: str, value: str, chosen: Sequence[Interface], severity: Sev
 
 
 def _names(chosen: Iterable[Interface]) -> str:
-    return ", ".join(one.name for one in chosen)
+    return ", ".join(interface.name for interface in chosen)
 
 
 def _finding(
@@ -365,7 +372,7 @@ def _finding(
     fix: Optional[Fix] = None,
 ) -> Finding:
     """`better`: the value that the fix sets; "" unsets the variable, None offers nothing."""
-    lines = [one.described for one in seen]
+    lines = [interface.described for interface in seen]
     if better is not None:
         title = _("set {name} to {value}") if better else _("unset {name}")
         step = Export(variable, better) if better else Command(("unset", variable))

@@ -150,17 +150,17 @@ def pip_reinstall(host: Host, title: str, requirement: str) -> Fix:
     return pip_fix(host, title, (*_AGAIN, requirement))
 
 
-def pip_replace(host: Host, title: str, names: Sequence[str], wanted: str, times: int = 1) -> Fix:
+def pip_replace(host: Host, title: str, names: Sequence[str], requirement: str, times: int = 1) -> Fix:
     """The lines that put one exact release in place of packages whose files it shares.
 
     `times`: how often one of them is installed; each removal finds one.
 
     Its wheel is fetched before anything is removed: where no index has it, all stays as it is.
     """
-    first: Line = ("download", "--no-deps", "--dest", WHEELS, wanted)
-    last: Line = (*_AGAIN, "--no-index", "--find-links", WHEELS, wanted)
+    first: Line = ("download", "--no-deps", "--dest", WHEELS, requirement)
+    last: Line = (*_AGAIN, "--no-index", "--find-links", WHEELS, requirement)
     if by_uv(host):  # it fetches nothing into a folder
-        first, last = (*_AGAIN, "--dry-run", wanted), (*_AGAIN, wanted)
+        first, last = (*_AGAIN, "--dry-run", requirement), (*_AGAIN, requirement)
     text = _("{title}; run each line only after the previous one has succeeded", title=title)
     return pip_fix(host, text, first, *(("uninstall", *names),) * times, last)
 
@@ -186,7 +186,7 @@ def out_of_pythonpath(host: Host, folder: str) -> Optional[Fix]:
     """PYTHONPATH without the entries that are this folder; None where none is."""
     real = host.files.real(folder)
     entries = host.variables.get("PYTHONPATH", "").split(":")
-    entry = next((one for one in entries if one.startswith("/") and host.files.real(one) == real), None)
+    entry = next((path for path in entries if path.startswith("/") and host.files.real(path) == real), None)
     if entry is None:
         return None
     return _without(host, entry, _("take {entry} out of PYTHONPATH", entry=entry))
@@ -216,7 +216,7 @@ def install_accepted(
     besides what the closure says. Where two exclude each other they are named, and there is no line.
     """
     name = normal(name)
-    needs = [*closure_of(host).of(name), *(_need(user, name, wanted) for user, wanted in also)]
+    needs = [*closure_of(host).of(name), *(_need(user, name, specifier) for user, specifier in also)]
     pair = excluding(needs)
     if pair is not None:
         first, second = (f"{need.user.label} ({name}{need.specifier})" for need in pair)
@@ -233,8 +233,8 @@ def install_accepted(
     return fix
 
 
-def _need(user: Distribution, name: str, wanted: SpecifierSet) -> Need:
-    return Need(user, name, wanted, None, (user.name,), False)
+def _need(user: Distribution, name: str, specifier: SpecifierSet) -> Need:
+    return Need(user, name, specifier, None, (user.name,), False)
 
 
 def _needs_of_others(host: Host, name: str, needs: list[Need]) -> list[Need]:
@@ -245,12 +245,12 @@ def _needs_of_others(host: Host, name: str, needs: list[Need]) -> list[Need]:
         if user.folder in users:
             continue
         try:
-            wanted = required(user, name, layout)
+            specifier = required(user, name, layout)
         except CannotTell:
             continue  # its own check says so; here it only cannot be heeded
-        if wanted and not is_empty(both & wanted):
-            more.append(_need(user, name, wanted))
-            both &= wanted
+        if specifier and not is_empty(both & specifier):
+            more.append(_need(user, name, specifier))
+            both &= specifier
     return more
 
 

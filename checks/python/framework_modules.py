@@ -120,7 +120,7 @@ def framework_modules(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield from filter(None, (_judge(host, copy) for copy in copies.values()))
     yield from filter(None, (_backend_gone(host, backend) for backend in announced(host)))
     yield from (_plugin_unusable(framework, path) for framework, path in unusable_plugins(host))
-    yield from filter(None, (_start_up_code(place, told) for place, told in start_up_code(host)))
+    yield from filter(None, (_start_up_code(place, statement) for place, statement in start_up_code(host)))
     unclear = undetermined(host)
     if unclear is not None:  # most are of a site that works, so that it decides nothing
         raise Unknown(unclear, advisory=True)
@@ -217,7 +217,7 @@ def _source_gone(host: Host, name: str, version: str, path: str, module: str, mi
     if not version:
         text = _("{name} is an editable install (pip install -e), but module {module} cannot be found")
     title = _("install {name} itself in place of the link, or put the sources back", name=name)
-    wanted = f"{normal(name)}=={version}"
+    requirement = f"{normal(name)}=={version}"
     return Finding(
         "framework-modules.source-gone",
         text.format(name=name, version=version, module=module),
@@ -225,7 +225,7 @@ def _source_gone(host: Host, name: str, version: str, path: str, module: str, mi
         evidence=(path,),
         action=Action.CONFIG,
         # Where no metadata says which it was, those who require it do.
-        fix=pip_reinstall(host, title, wanted) if version else install_accepted(host, name, title),
+        fix=pip_reinstall(host, title, requirement) if version else install_accepted(host, name, title),
     )
 
 
@@ -338,19 +338,19 @@ def _aside(title: str, path: str) -> Fix:
     return Fix(title, steps=(step,), risk=Risk.MANUAL, needs_root=False)
 
 
-def _start_up_code(place: str, told: StartupStatement) -> Optional[Finding]:
-    module = told.module.partition(".")[0]
-    if told.kind == "replaces" and module not in PACKAGES:
+def _start_up_code(place: str, statement: StartupStatement) -> Optional[Finding]:
+    module = statement.module.partition(".")[0]
+    if statement.kind == "replaces" and module not in PACKAGES:
         return None
     text = _("{place} replaces the module {module} at Python startup: {words}")
-    if told.kind == "ends":
+    if statement.kind == "ends":
         text = _("Python exits at startup: {place} runs {words}")
-    elif told.kind == "raises":
+    elif statement.kind == "raises":
         text = _("{place} runs {words} at Python startup: nothing after it is executed")
     return Finding(
         "framework-modules.start-up-code",
-        text.format(place=place, words=told.words, module=module),
-        severity=ERROR if told.kind == "ends" and told.certain else WARNING,
+        text.format(place=place, words=statement.words, module=module),
+        severity=ERROR if statement.kind == "ends" and statement.certain else WARNING,
         action=Action.CONFIG,
         fix=Fix(
             _("take that line out of {path}, or move the file aside", path=place.rpartition(":")[0]),

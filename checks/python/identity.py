@@ -74,20 +74,20 @@ def identity(host: Host) -> Iterator[Union[Finding, Facts]]:
     own = home_of(files, who.euid) or (None if nameless else who.home)
     yield Facts({"uid": who.euid, "name": None if nameless else who.user, "home": variables.get("HOME")})
     if nameless:
-        told = next((f"{name}={variables[name]}" for name in NAMES if variables.get(name)), "")
+        assignment = next((f"{name}={variables[name]}" for name in NAMES if variables.get(name)), "")
         text = _(
             "the user id {uid} has no name on this machine, and USER is not set: getpass.getuser() fails"
         )
-        if told:
+        if assignment:
             text = _(
                 "the user id {uid} has no name on this machine; programs that read {told} are not affected"
             )
         yield Finding(
             "identity.no-passwd-entry",
-            text.format(uid=who.euid, told=told),
-            severity=INFO if told else WARNING,
+            text.format(uid=who.euid, told=assignment),
+            severity=INFO if assignment else WARNING,
             action=Action.CONFIG,
-            fix=None if told else _export("USER", str(who.euid), ""),
+            fix=None if assignment else _export("USER", str(who.euid), ""),
         )
     yield from _home(host, who, variables.get("HOME", ""), own)
 
@@ -113,12 +113,12 @@ def _home(host: Host, who: Identity, home: str, own: Optional[str]) -> Iterator[
     elif not who.may_write(entry):
         text = _("HOME is {home}, which this user cannot write: it belongs to {owner}, mode {mode:04o}")
         words = {"owner": _owner(host, entry.uid), "mode": entry.permissions}
-        said = text.format(home=home, **words)
-        yield _said("identity.home-not-writable", WARNING, said, home, better)
+        message = text.format(home=home, **words)
+        yield _said("identity.home-not-writable", WARNING, message, home, better)
     elif entry.uid not in (0, who.euid):
         text = _("HOME is {home}, which belongs to {owner}; what this job writes there will not")
-        said = text.format(home=home, owner=_owner(host, entry.uid))
-        yield _said("identity.home-of-another", INFO, said, home, better)
+        message = text.format(home=home, owner=_owner(host, entry.uid))
+        yield _said("identity.home-of-another", INFO, message, home, better)
 
 
 def _owner(host: Host, uid: int) -> str:

@@ -113,11 +113,11 @@ def import_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
     mounts = parse_mountinfo(
         host.running_files.text(f"/proc/{host.options.env_of or 'self'}/mountinfo") or ""
     )
-    said: set[str] = set()
+    reported: set[str] = set()
     for path in (module for one in installed for module in one.modules):
         mount = mount_of(mounts, host.files.real(path) or path)
-        if mount is not None and "noexec" in mount.own and mount.point not in said:
-            said.add(mount.point)
+        if mount is not None and "noexec" in mount.own and mount.point not in reported:
+            reported.add(mount.point)
             yield _noexec(path, mount)
 
 
@@ -126,7 +126,9 @@ def _too_low(host: Host, installed: Sequence[job.Framework]) -> Iterator[Finding
     for kind, (name, flag, least) in LEAST.items():
         if kind != "processes" or not host.identity.is_root:
             limit = limit_of(host, name)
-            dying = [one.name for one in installed if (limit.soft or 0) < least.get(one.name, 0)]
+            dying = [
+                framework.name for framework in installed if (limit.soft or 0) < least.get(framework.name, 0)
+            ]
             if limit.soft is not None and dying:
                 soft = limit.soft or 0
                 words = {"flag": flag, "soft": size_text(soft) if flag == "-s" else soft}

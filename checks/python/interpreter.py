@@ -246,8 +246,8 @@ def _kernel_of_notebook(host: Host) -> Optional[str]:
                 return None
             # One of the environment that is examined is in the same folder.
             programs = (host.interpreter.path, path)
-            mine, theirs = (host.files.real(program.rpartition("/")[0]) for program in programs)
-            return path if mine is None or mine != theirs else None
+            examined, notebook = (host.files.real(program.rpartition("/")[0]) for program in programs)
+            return path if examined is None or examined != notebook else None
     return None
 
 
@@ -306,14 +306,14 @@ def _not_listed(host: Host, version: str, built_for: Sequence[str]) -> Iterator[
     for name in PUBLISHED:
         for copy in host.interpreter.distributions(name)[:1]:
             row = pythons_of(host.knowledge, name, copy.version)
-            wanted = _pythons_without(row, minor) if row is not None else None
-            if row is None or wanted is None:
+            pythons = _pythons_without(row, minor) if row is not None else None
+            if row is None or pythons is None:
                 continue
             # Its own wheel says that it is for this Python, whatever our tables know.
             wheel = host.files.text(f"{copy.folder}/WHEEL") or ""
             if f"\nTag: cp{minor.replace('.', '')}-" in f"\n{wheel}":
                 continue
-            words = {"name": copy.name, "version": copy.version, "wanted": wanted, "mine": version}
+            words = {"name": copy.name, "version": copy.version, "wanted": pythons, "mine": version}
             yield Finding(
                 "interpreter.python-not-listed",
                 _(

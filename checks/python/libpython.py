@@ -61,16 +61,16 @@ def libpython(host: Host) -> Iterator[Union[Finding, Facts]]:
     programs = list(_embedding(host))
     if not programs:
         raise Skip(_("nothing on this machine needs the shared library of Python"))
-    for path, wanted in programs:
+    for path, soname in programs:
         loader = job.bare_loader(host)
         library = host.libraries.at(path)
         if library is not None and library.interpreter is None:
             loader.open(path)
         else:
             loader.start(path)
-        found = next((library.path for library in loader.loaded if library.name == wanted), None)
-        yield Facts({"program": path, "wanted": wanted, "library": found})
-        missing = next((library for library in loader.missing if library.name == wanted), None)
+        resolved = next((library.path for library in loader.loaded if library.name == soname), None)
+        yield Facts({"program": path, "wanted": soname, "library": resolved})
+        missing = next((library for library in loader.missing if library.name == soname), None)
         if missing is not None:
             folder = next(_folders(host, missing.name), None)
             version = ".".join((host.interpreter.layout().version or "").split(".")[:2])

@@ -96,7 +96,7 @@ def libstdcxx(host: Host) -> Iterator[Union[Finding, Facts]]:
     )
     if not installed:
         raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
-    said: set[str] = set()
+    reported: set[str] = set()
     judged = False
     for framework in installed:
         loader = job.process(host, framework)
@@ -105,8 +105,8 @@ def libstdcxx(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield Facts({STDCXX: taken.get(STDCXX), LIBC: taken.get(LIBC)})
         late = _second_libgomp(host, loader) if host.options.root is None else None
         for finding in (*_judge(host, loader, framework.name), *([late] if late else [])):
-            if finding.code not in said:
-                said.add(finding.code)
+            if finding.code not in reported:
+                reported.add(finding.code)
                 yield finding
     if host.options.root is None and npu_expected(host) and installs_of(host):
         folders = [*host.variables.path_list("PATH"), *(() if "PATH" in host.variables else FOLDERS)]
@@ -151,8 +151,8 @@ def _judge(host: Host, loader: Loader, framework: str) -> Iterator[Finding]:
     old = unmet(loader, CXX)
     if old:
         text = _("{framework} needs {version}, which {library} does not provide")
-        wanted = {version for _one, provider, version in old if provider is old[0][1]}
-        yield _finding("libstdcxx.too-old", text, framework, old, _newer(host, old[0][1], wanted))
+        versions = {version for _one, provider, version in old if provider is old[0][1]}
+        yield _finding("libstdcxx.too-old", text, framework, old, _newer(host, old[0][1], versions))
 
 
 def _finding(
@@ -166,7 +166,7 @@ def _finding(
     )
 
 
-def _newer(host: Host, old: Loaded, wanted: set[str]) -> Optional[Fix]:
+def _newer(host: Host, old: Loaded, versions: set[str]) -> Optional[Fix]:
     """The line by which a libstdc++ that offers all is found; None where none is at hand."""
     if host.options.root is not None:
         return None
@@ -175,12 +175,12 @@ def _newer(host: Host, old: Loaded, wanted: set[str]) -> Optional[Fix]:
     kept = [entry for entry in entries if entry != hiding]
     # The lib folder of the interpreter's own installation, which may be conda's.
     for folder in [*kept, "", *[f"{host.interpreter.path.rpartition('/')[0].rpartition('/')[0]}/lib"]]:
-        if folder and not _offers(host, f"{folder.rstrip('/')}/{STDCXX}", wanted):
+        if folder and not _offers(host, f"{folder.rstrip('/')}/{STDCXX}", versions):
             continue
         if not folder:
             # Where the loader would find it without LD_LIBRARY_PATH.
             library = job.bare_loader(host, {}).open(STDCXX) if hiding else None
-            if library is None or not _offers(host, library.path, wanted):
+            if library is None or not _offers(host, library.path, versions):
                 continue
         last = [folder] if folder and folder not in kept else []
         # What stands before the system's own hides it even when it stands last: then it has to go.
@@ -195,11 +195,11 @@ def _newer(host: Host, old: Loaded, wanted: set[str]) -> Optional[Fix]:
     return None
 
 
-def _offers(host: Host, path: str, wanted: set[str]) -> bool:
+def _offers(host: Host, path: str, versions: set[str]) -> bool:
     try:
         library = host.libraries.at(path) if path.startswith("/") else None
         return (
-            library is not None and library.machine == job.machine_of(host) and wanted <= {*library.defines}
+            library is not None and library.machine == job.machine_of(host) and versions <= {*library.defines}
         )
     except CannotTell:
         return False

@@ -102,14 +102,14 @@ def loaded_libraries(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not installed:
         raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
     taken: set[str] = set()
-    said: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     for name, loader in _processes(host, installed):
         taken |= {library.path for library in loader.loaded if library.via == LED_BY} | {
             library.path for library in loader.preloaded
         }
         for finding, subject in _judge(host, name, loader):
-            if (finding.code, subject) not in said:
-                said.add((finding.code, subject))
+            if (finding.code, subject) not in reported:
+                reported.add((finding.code, subject))
                 yield finding
     yield Facts({"frameworks": [framework.name for framework in installed], "led_to": sorted(taken)})
 
@@ -233,14 +233,14 @@ def _lacks(host: Host, framework: str, loader: Loader, lacking: list[MissingSymb
 
 
 def _hollow(framework: str, lack: MissingSymbol) -> Finding:
-    found = lack.taken.found
-    entry = _("{by} leads to {path}", by=found.via, path=found.path)
+    library = lack.taken.found
+    entry = _("{by} leads to {path}", by=library.via, path=library.path)
     return Finding(
         "loaded-libraries.lacks-symbols",
         _(
             "{framework} cannot be imported: {path} is loaded as {name}, and no library has {symbol}",
             framework=framework,
-            path=found.path,
+            path=library.path,
             name=lack.taken.name,
             symbol=lack.symbol,
         ),

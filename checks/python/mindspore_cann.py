@@ -112,9 +112,9 @@ def mindspore_cann(host: Host) -> Iterator[Union[Finding, Facts]]:
 def _for_ascend(host: Host) -> Optional[Distribution]:
     """The MindSpore that would use NPUs: up to 1.10 a distribution of its own, later the only one."""
     for name in ("mindspore", "mindspore-ascend"):
-        for found in host.interpreter.distributions(name)[:1]:
-            if name == "mindspore-ascend" or version_number(found).major >= 2:
-                return found
+        for copy in host.interpreter.distributions(name)[:1]:
+            if name == "mindspore-ascend" or version_number(copy).major >= 2:
+                return copy
     return None
 
 
@@ -129,9 +129,9 @@ def _own_list(host: Host, mindspore: Distribution) -> Optional[Accepted]:
             text = host.files.text(f"{site}/{name}")
         except CannotTell:
             text = None  # the table knows it too
-        told = own_list(text or "")
-        if told:
-            return Accepted(tuple(told), f"{site}/{name}")
+        listed = own_list(text or "")
+        if listed:
+            return Accepted(tuple(listed), f"{site}/{name}")
     return None
 
 

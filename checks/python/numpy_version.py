@@ -64,28 +64,28 @@ def numpy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
     - pytorch/pytorch, issue 132179: PyTorch 2.3.0 is the first that supports NumPy 2.
     """
     layout = host.interpreter.layout()
-    users = [found for name in FRAMEWORKS for found in host.interpreter.distributions(name)[:1]]
+    users = [copy for name in FRAMEWORKS for copy in host.interpreter.distributions(name)[:1]]
     if not users:
         raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
-    users += [found for name in OF_CANN for found in host.interpreter.distributions(name)[:1]]
-    told = ((user, required(user, "numpy", layout)) for user in users)
-    wanted = [(user, specifier) for user, specifier in told if specifier is not None]
+    users += [copy for name in OF_CANN for copy in host.interpreter.distributions(name)[:1]]
+    requirements = ((user, required(user, "numpy", layout)) for user in users)
+    needs = [(user, specifier) for user, specifier in requirements if specifier is not None]
     row, built = _built_for(host, next(iter(host.interpreter.distributions("torch")), None))
     numpy = next(iter(host.interpreter.distributions("numpy")), None)
     yield Facts(
         {
             "numpy": numpy.version if numpy else None,
-            "required": {user.name: str(specifier) for user, specifier in wanted},
+            "required": {user.name: str(specifier) for user, specifier in needs},
         }
     )
     if numpy is None:
-        if wanted:
+        if needs:
             text = _("NumPy is not installed, and {name} {version} requires it")
-            yield _finding(host, "numpy-version.missing", text, wanted, wanted, [])
+            yield _finding(host, "numpy-version.missing", text, needs, needs, [])
             return
         raise Skip(_("NumPy is not installed in {python}", python=host.interpreter.label))
     version = version_number(numpy)
-    both = [*wanted, *built]
+    both = [*needs, *built]
     if not both:
         text = _("no framework in {python} says which NumPy it accepts")
         raise Skip(text.format(python=host.interpreter.label))
@@ -117,7 +117,7 @@ def _finding(
     code: str,
     text: str,
     against: list[tuple[Distribution, SpecifierSet]],
-    wanted: list[tuple[Distribution, SpecifierSet]],
+    needs: list[tuple[Distribution, SpecifierSet]],
     numpy: list[Distribution],
 ) -> Finding:
     user, specifier = against[0]
@@ -133,5 +133,5 @@ def _finding(
             ),
         ),
         action=Action.CONFIG,
-        fix=install_accepted(host, "numpy", _("install a NumPy that all of them accept"), wanted),
+        fix=install_accepted(host, "numpy", _("install a NumPy that all of them accept"), needs),
     )

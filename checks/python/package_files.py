@@ -155,8 +155,8 @@ def _two_versions(host: Host, copy: Distribution) -> Iterator[Finding]:
                 "{name} is installed twice in one folder, as {first} and as {other}: an upgrade was "
                 "interrupted"
             )
-            mine, theirs = share_there(host.files, copy), share_there(host.files, other)
-            if theirs > mine:
+            own, theirs = share_there(host.files, copy), share_there(host.files, other)
+            if theirs > own:
                 message = _(
                     "{name} claims to be {first}, but its files are those of {other}: an upgrade was "
                     "interrupted"
@@ -164,7 +164,7 @@ def _two_versions(host: Host, copy: Distribution) -> Iterator[Finding]:
             yield Finding(
                 "package-files.two-versions",
                 message.format(name=copy.name, first=copy.version, other=other.version),
-                severity=ERROR if theirs > mine else WARNING,
+                severity=ERROR if theirs > own else WARNING,
                 evidence=(copy.folder, other.folder),
                 action=Action.CONFIG,
                 fix=install_one_of(host, copy, other),

@@ -118,13 +118,13 @@ def _finding(host: Host, name: str, needs: Sequence[Need]) -> Finding:
     words = {"name": name, "version": need.found.version if need.found else ""}
     words.update(user=need.user.name, release=need.user.version, required=str(need.specifier))
     # The codes of the checks that know more of this package. CANN's check counts where it is as strict.
-    told = ECHOES.get(name, ())
+    echoes = ECHOES.get(name, ())
     if name.startswith(NCCL):
-        told = ("nccl-version.missing", "nccl-version.too-old", "nccl-version.missing-symbols")
+        echoes = ("nccl-version.missing", "nccl-version.too-old", "nccl-version.missing-symbols")
     missing = code == "package-requirements.missing"
     weight = weight_for_cann(host, name)
     if weight is not None and severity <= (weight if missing else WARNING):
-        told += ("cann-python-deps.missing" if missing else "cann-python-deps.unsuitable",)
+        echoes += ("cann-python-deps.missing" if missing else "cann-python-deps.unsuitable",)
     lines = []
     for need in needs:
         way = " -> ".join((*need.way, f"{need.name}{need.specifier}"))
@@ -136,5 +136,5 @@ def _finding(host: Host, name: str, needs: Sequence[Need]) -> Finding:
         evidence=tuple(dict.fromkeys(lines)),
         action=Action.CONFIG,
         fix=install_accepted(host, name),
-        echo_of=told,
+        echo_of=echoes,
     )

@@ -83,7 +83,7 @@ def _with_mkl(host: Host, paddle: Distribution) -> tuple[str, Optional[str]]:
     site = paddle.folder.rpartition("/")[0]
     for name in BUILD:
         text = host.files.text(f"{site}/{name}") or ""
-        told = re.search(r"^with_mkl[ \t]*=[ \t]*['\"](\w+)['\"]", text, re.MULTILINE)
-        if told:
-            return f"{site}/{name}", told[1]
+        match = re.search(r"^with_mkl[ \t]*=[ \t]*['\"](\w+)['\"]", text, re.MULTILINE)
+        if match:
+            return f"{site}/{name}", match[1]
     return "", None

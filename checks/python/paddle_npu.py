@@ -71,13 +71,13 @@ def paddle_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
     if plugin is None:
         raise Skip(_("paddle-custom-npu is not installed in {python}", python=host.interpreter.label))
     names = ("paddlepaddle", "paddlepaddle-gpu")
-    paddle = next((one for name in names for one in host.interpreter.distributions(name)[:1]), None)
+    paddle = next((copy for name in names for copy in host.interpreter.distributions(name)[:1]), None)
     yield from broken_rows(host, "paddle-npu", "paddle_npu")
     yield from _beside_paddle(host, plugin, paddle)
     install = cann_in_use(host)
     cann = product_version(host, install) if install else None
-    told = paddle.label if paddle else None
-    yield Facts({"plugin": plugin.version, "paddle": told, "cann": cann})
+    label = paddle.label if paddle else None
+    yield Facts({"plugin": plugin.version, "paddle": label, "cann": cann})
     if install is None:
         raise Skip(without_cann(PLUGIN))
     if cann is None:
@@ -109,14 +109,14 @@ def paddle_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _beside_paddle(host: Host, plugin: Distribution, paddle: Optional[Distribution]) -> Iterator[Finding]:
     title = _("install the Paddle that the plug-in extends")
-    mine = version_number(plugin)
+    release = version_number(plugin)
     if paddle is None:
         yield Finding(
             "paddle-npu.paddle-missing",
             _("paddle-custom-npu {plugin} is installed without paddlepaddle", plugin=plugin.version),
             evidence=(plugin.evidence,),
             action=Action.CONFIG,
-            fix=pip_install(host, title, _wanted(mine)),
+            fix=pip_install(host, title, _wanted(release)),
         )
         return
     if paddle.name.lower().endswith("gpu"):
@@ -130,11 +130,11 @@ def _beside_paddle(host: Host, plugin: Distribution, paddle: Optional[Distributi
             ),
             evidence=(plugin.evidence, paddle.evidence),
             action=Action.CONFIG,
-            fix=pip_replace(host, title, (paddle.name,), _wanted(mine)),
+            fix=pip_replace(host, title, (paddle.name,), _wanted(release)),
         )
     theirs = version_number(paddle)
     # 0.0.0 is what builds from the development branch say.
-    if mine.release[:2] != theirs.release[:2] and any(mine.release) and any(theirs.release):
+    if release.release[:2] != theirs.release[:2] and any(release.release) and any(theirs.release):
         yield Finding(
             "paddle-npu.other-release",
             _(

@@ -43,23 +43,23 @@ def protobuf_implementation(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - protocolbuffers/protobuf, python/README.md: implementations.
     """
-    wanted = host.variables.get(VARIABLE, "")
-    if wanted not in MODULES:
+    implementation = host.variables.get(VARIABLE, "")
+    if implementation not in MODULES:
         raise Skip(_("{variable} asks for no implementation that could be missing", variable=VARIABLE))
     protobuf = host.interpreter.installed("protobuf")
     if protobuf is None:
         host.interpreter.be_sure_without("protobuf")
         raise Skip(_("protobuf is not installed in {python}", python=host.interpreter.label))
-    folder, name = MODULES[wanted]
-    there = [one for one in host.files.names(f"{site_of(protobuf)}/{folder}") if one.startswith(name)]
-    yield Facts({"protobuf": protobuf.version, "wanted": wanted})
-    if not any(one.endswith(".so") for one in there):
+    folder, name = MODULES[implementation]
+    there = [file for file in host.files.names(f"{site_of(protobuf)}/{folder}") if file.startswith(name)]
+    yield Facts({"protobuf": protobuf.version, "wanted": implementation})
+    if not any(file.endswith(".so") for file in there):
         yield Finding(
             "protobuf-implementation.not-there",
             _(
                 "{variable} is {value}, which protobuf {version} does not have",
                 variable=VARIABLE,
-                value=wanted,
+                value=implementation,
                 version=protobuf.version,
             ),
             evidence=(f"{site_of(protobuf)}/{folder}",),

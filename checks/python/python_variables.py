@@ -109,9 +109,9 @@ def python_variables(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _value(host: Host, name: str, version: tuple[int, ...], free: bool) -> Iterator[Finding]:
     value = host.variables.get(name, "")
-    wanted = expected(name, value, version, free) if value else None
-    if wanted:
-        words = {"name": name, "value": value, "wanted": wanted}
+    valid = expected(name, value, version, free) if value else None
+    if valid:
+        words = {"name": name, "value": value, "wanted": valid}
         yield _finding(
             "python-variables.bad-value",
             name,
@@ -133,13 +133,13 @@ def _home(host: Host, layout: Layout, version: tuple[int, ...]) -> Optional[Find
         return None
     end = f"python{_dotted(version)}"
     zipped = f"{prefix}/lib/{end.replace('.', '')}.zip"
-    wanted = [[*_in_libs(prefix, f"{end}/os.py", f"{end}/os.pyc"), zipped]]
+    places = [[*_in_libs(prefix, f"{end}/os.py", f"{end}/os.pyc"), zipped]]
     for folder in layout.search_path:  # one that all import, where this Python has it as a file
         names = host.files.names(folder) if folder.endswith("/lib-dynload") else []
         modules = [f"{end}/lib-dynload/{name}" for name in names if name.startswith("_struct.")]
-        wanted += [_in_libs(second or prefix, module) for module in modules]
+        places += [_in_libs(second or prefix, module) for module in modules]
     text = _("PYTHONHOME is {value}, where Python {version} does not find its standard library: no {path}")
-    return _without_library(host, HOME, version, text, wanted)
+    return _without_library(host, HOME, version, text, places)
 
 
 def _platlibdir(host: Host, layout: Layout, version: tuple[int, ...]) -> Optional[Finding]:
@@ -154,10 +154,10 @@ def _platlibdir(host: Host, layout: Layout, version: tuple[int, ...]) -> Optiona
 
 
 def _without_library(
-    host: Host, name: str, version: tuple[int, ...], text: str, wanted: list[list[str]]
+    host: Host, name: str, version: tuple[int, ...], text: str, places: list[list[str]]
 ) -> Optional[Finding]:
     """Of each of these lists one file must be there."""
-    for paths in wanted:
+    for paths in places:
         if all(host.files.stat(path) is None for path in paths):
             words = {"value": host.variables[name], "version": _dotted(version), "path": paths[0]}
             return _finding("python-variables.no-standard-library", name, text.format(**words))
@@ -185,7 +185,7 @@ def _executable(host: Host, layout: Layout, version: tuple[int, ...]) -> Optiona
 
 
 def _warnings(host: Host) -> Optional[Finding]:
-    every = [one for one in host.variables.get(WARNINGS, "").split(",") if _every(one)]
+    every = [action for action in host.variables.get(WARNINGS, "").split(",") if _every(action)]
     paddle = host.interpreter.installed("paddlepaddle") or host.interpreter.installed("paddlepaddle-gpu")
     if not every or paddle is None or _ccache(host):
         return None

@@ -89,7 +89,7 @@ def scipy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
     - The metadata (`Requires-Dist`) of the wheels on PyPI.
     """
     layout = host.interpreter.layout()
-    installed = [found for name in MINDSPORE for found in host.interpreter.distributions(name)[:1]]
+    installed = [copy for name in MINDSPORE for copy in host.interpreter.distributions(name)[:1]]
     if not installed:
         raise Skip(_("MindSpore is not installed in {python}", python=host.interpreter.label))
     scipy = next(iter(host.interpreter.distributions("scipy")), None)
@@ -194,7 +194,7 @@ def _beside_numpy(host: Host, scipy: Distribution, mindspore: Distribution) -> O
 
 def _finding(host: Host, code: str, text: str, scipy: Optional[Distribution], wanted: Wanted) -> Finding:
     mindspore, specifier = wanted.mindspore, str(wanted.specifier)
-    evidence = [found.evidence for found in (mindspore, scipy) if found]
+    evidence = [copy.evidence for copy in (mindspore, scipy) if copy]
     words = {
         "scipy": scipy.version if scipy else "",
         "mindspore": mindspore.version,

@@ -116,10 +116,10 @@ def torch_family(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _judge(host: Host, member: Distribution, torch: Optional[Distribution]) -> Optional[Finding]:
-    wanted = required(member, "torch", host.interpreter.layout())
-    if wanted is None:
+    specifier = required(member, "torch", host.interpreter.layout())
+    if specifier is None:
         return None
-    words = {"name": member.name, "version": member.version, "required": str(plain(wanted))}
+    words = {"name": member.name, "version": member.version, "required": str(plain(specifier))}
     if torch is None:
         return Finding(
             "torch-family.torch-missing",
@@ -127,15 +127,15 @@ def _judge(host: Host, member: Distribution, torch: Optional[Distribution]) -> O
             evidence=(member.evidence,),
             action=Action.CONFIG,
             fix=torch_install(
-                host, _("install the torch that it requires"), f"torch{built_alike(wanted, member)}"
+                host, _("install the torch that it requires"), f"torch{built_alike(specifier, member)}"
             ),
             echo_of=("torch-npu.torch-missing",),
         )
     version = version_number(torch)
-    if accepts(wanted, torch.version):
+    if accepts(specifier, torch.version):
         return None
     # 2.7.1.post1 where ==2.7.1 is wanted may well do.
-    release = exact(wanted)
+    release = exact(specifier)
     near = release is not None and release.release == version.release
     return Finding(
         "torch-family.mismatch",
@@ -184,19 +184,19 @@ def _same_build(host: Host, title: str, member: Distribution, torch: Distributio
     """
     release, _plus, local = torch.version.partition("+")
     alike = member.version.partition("+")[0]
-    wanted = companions(member.name.lower(), release)
+    specifiers = companions(member.name.lower(), release)
     fits = required(member, "torch", host.interpreter.layout())
     fix: Fix
-    if (fits and accepts(fits, torch.version)) or (wanted and wanted.contains(alike)):
+    if (fits and accepts(fits, torch.version)) or (specifiers and specifiers.contains(alike)):
         build = f"{alike}+{local}" if local else alike
         fix = pip_reinstall(host, title, f"{member.name}=={build}")
         return fix
     keep = pins(host, member.name)
     if "--no-deps" in keep and not overwritten_by_torch(host):
         keep = (f"torch=={torch.version}",)
-    if wanted is None:  # pip finds it out by what each release requires
+    if specifiers is None:  # pip finds it out by what each release requires
         keep = ("--upgrade", *keep)
-    fix = pip_install(host, title, *keep, f"{member.name}{wanted or ''}")
+    fix = pip_install(host, title, *keep, f"{member.name}{specifiers or ''}")
     return fix
 
 
@@ -249,17 +249,17 @@ def _came_last(host: Host, copy: Distribution, other: Distribution) -> Optional[
     import hashlib
 
     try:
-        mine, theirs = _recorded(host, copy), _recorded(host, other)
+        own, theirs = _recorded(host, copy), _recorded(host, other)
         # triton-ascend is a fork: most files, the first among them, are triton's own and tell nothing.
-        theirs = theirs or dict.fromkeys(mine, "")
-        name = next((name for name in mine if theirs.get(name, mine[name]) != mine[name]), None)
+        theirs = theirs or dict.fromkeys(own, "")
+        name = next((name for name in own if theirs.get(name, own[name]) != own[name]), None)
         content = host.files.read(f"{copy.folder.rpartition('/')[0]}/{name}") if name else None
     except CannotTell:
         return None
     if name is None or content is None:
         return None
     here = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
-    return here == mine[name]
+    return here == own[name]
 
 
 def _recorded(host: Host, copy: Distribution) -> dict[str, str]:

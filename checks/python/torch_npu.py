@@ -131,8 +131,8 @@ def torch_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _beside_torch(host: Host, adapter: Distribution, torch: Optional[Distribution]) -> Optional[Finding]:
-    wanted, source, own = _wanted(host, adapter)
-    fix, or_else = _fixes(host, wanted, torch)
+    specifier, source, own = _wanted(host, adapter)
+    fix, or_else = _fixes(host, specifier, torch)
     if torch is None:
         return Finding(
             "torch-npu.torch-missing",
@@ -141,21 +141,21 @@ def _beside_torch(host: Host, adapter: Distribution, torch: Optional[Distributio
             action=Action.CONFIG,
             fix=fix,
         )
-    version = version_number(torch) if wanted else None  # to say so when it is none
-    if version is None or accepts(wanted, torch.version):
+    version = version_number(torch) if specifier else None  # to say so when it is none
+    if version is None or accepts(specifier, torch.version):
         return None
-    release = exact(wanted)
+    release = exact(specifier)
     near = release is not None and release.release == version.release
     return Finding(
         "torch-npu.torch-mismatch",
         _(
             "torch_npu {torch_npu} was made for torch{required}, and torch {torch} is installed",
             torch_npu=adapter.version,
-            required=plain(wanted),
+            required=plain(specifier),
             torch=torch.version,
         ),
         severity=ERROR if own and not near else WARNING,
-        evidence=(adapter.evidence, torch.evidence, f"torch{wanted}: {source}", *or_else),
+        evidence=(adapter.evidence, torch.evidence, f"torch{specifier}: {source}", *or_else),
         action=Action.CONFIG,
         fix=fix,
         echo_of=("vllm-ascend.unmet-requirement",) if _is_wrong_adapter(host, adapter, torch) else (),
@@ -166,9 +166,9 @@ def _is_wrong_adapter(host: Host, adapter: Distribution, torch: Distribution) ->
     """Whether vllm-ascend wants this torch and another torch_npu, which its own check says."""
     layout = host.interpreter.layout()
     for plugin in host.interpreter.distributions("vllm-ascend")[:1]:
-        wanted, other = required(plugin, "torch", layout), required(plugin, "torch-npu", layout)
-        if wanted is not None and other is not None:
-            return bool(accepts(wanted, torch.version) and not accepts(other, adapter.version))
+        specifier, other = required(plugin, "torch", layout), required(plugin, "torch-npu", layout)
+        if specifier is not None and other is not None:
+            return bool(accepts(specifier, torch.version) and not accepts(other, adapter.version))
     return False
 
 
@@ -187,11 +187,11 @@ def _wanted(host: Host, adapter: Distribution) -> tuple[SpecifierSet, str, bool]
         text = _("built-in table of {as_of}: {source}")
         words = {"as_of": row["as_of"], "source": row["source"]}
         return SpecifierSet(f"=={row['torch']}"), text.format(**words), False
-    mine = public(adapter.version)
-    if mine is None or is_listed(host.knowledge, adapter.version):
+    release = public(adapter.version)
+    if release is None or is_listed(host.knowledge, adapter.version):
         return SpecifierSet(), "", False
     text = _("the release of {name} itself", name=adapter.name)
-    return SpecifierSet(f"=={mine.base_version}"), text, False
+    return SpecifierSet(f"=={release.base_version}"), text, False
 
 
 def _autoload_fails(host: Host, adapter: Distribution, torch: Optional[Distribution]) -> Optional[Finding]:
@@ -242,13 +242,13 @@ def _not_found(host: Host) -> list[str]:
     return []
 
 
-def _fixes(host: Host, wanted: SpecifierSet, torch: Optional[Distribution]) -> tuple[Fix, tuple[str, ...]]:
+def _fixes(host: Host, specifier: SpecifierSet, torch: Optional[Distribution]) -> tuple[Fix, tuple[str, ...]]:
     """What breaks nothing else, and as lines of evidence the other way round, if there is one.
 
     `wanted`: the torch that torch_npu was made for.
     """
     title = _("install the torch that torch_npu was made for")
-    other_torch = torch_install(host, title, f"torch{wanted}")
+    other_torch = torch_install(host, title, f"torch{specifier}")
     release = _release(host, torch) if torch is not None else None
     if torch is None or release is None or entry_of(host, torch) is not None:
         return other_torch, ()
@@ -257,7 +257,7 @@ def _fixes(host: Host, wanted: SpecifierSet, torch: Optional[Distribution]) -> t
     first, second = other_adapter, other_torch
     # Whether another framework wants the torch that torch_npu wants, and not the one that is there.
     needs = [need for need in closure_of(host).of("torch") if normal(need.user.name) != "torch-npu"]
-    numbers = [bound.version for bound in wanted if bound.operator in ("==", "===")]
+    numbers = [bound.version for bound in specifier if bound.operator in ("==", "===")]
     if any(
         need.specifier
         and not accepts(need.specifier, torch.version)

@@ -150,10 +150,10 @@ def _unmet_requirements(host: Host, plugin: Distribution, rows: Sequence[Row]) -
 
 
 def _unmet(host: Host, plugin: Distribution, unmet: Sequence[Unmet], echo_of: tuple[str, ...]) -> Finding:
-    wanted = [f"{need.name}{need.specifier}" for need in unmet]
+    requirements = [f"{need.name}{need.specifier}" for need in unmet]
     lines = [
         f"{line}: " + (need.found.evidence if need.found else _("{name} is not installed", name=need.name))
-        for line, need in zip(wanted, unmet)
+        for line, need in zip(requirements, unmet)
     ]
     # All are exact: nothing else may come along, of PyPI's torch or its triton. triton-ascend may be
     # elsewhere, and keeps none of the others waiting.
@@ -170,7 +170,7 @@ def _unmet(host: Host, plugin: Distribution, unmet: Sequence[Unmet], echo_of: tu
         _(
             "vllm-ascend {version} requires {required}, which is not what is installed",
             version=plugin.version,
-            required=", ".join(wanted),
+            required=", ".join(requirements),
         ),
         severity=max(_weight(need.found, need.name, need.specifier) for need in unmet),
         evidence=(plugin.evidence, *lines),
@@ -186,8 +186,8 @@ def _weight(copy: Optional[Distribution], name: str, specifier: SpecifierSet) ->
         return WARNING
     if copy is None:
         return ERROR
-    mine, theirs = version_number(copy), exact(specifier)
-    return WARNING if theirs is not None and mine.release == theirs.release else ERROR
+    installed, theirs = version_number(copy), exact(specifier)
+    return WARNING if theirs is not None and installed.release == theirs.release else ERROR
 
 
 def _beside_vllm(

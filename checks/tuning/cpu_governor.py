@@ -50,8 +50,8 @@ def cpu_governor(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     files = host.running_files
     names = [name for name in files.names(POLICIES) if name.startswith("policy")]
-    found = {name: read_or_empty(host, f"{POLICIES}/{name}/scaling_governor") for name in sorted(names)}
-    governors = sorted(set(filter(None, found.values())))
+    governor_of = {name: read_or_empty(host, f"{POLICIES}/{name}/scaling_governor") for name in sorted(names)}
+    governors = sorted(set(filter(None, governor_of.values())))
     if not governors:
         raise Skip(_("the kernel does not set CPU frequencies here"))
     yield Facts({"governors": governors})
@@ -66,8 +66,11 @@ def cpu_governor(host: Host) -> Iterator[Union[Finding, Facts]]:
                 governors=", ".join(others),
             ),
             _("keep the CPUs at full speed until the next boot"),
-            [Command(writing(WANTED, _all("*")), undo=("sh", "-c", _back(found)))],
-            *(f"`{one}`: {sum(value == one for value in found.values())}" for one in governors),
+            [Command(writing(WANTED, _all("*")), undo=("sh", "-c", _back(governor_of)))],
+            *(
+                f"`{governor}`: {sum(value == governor for value in governor_of.values())}"
+                for governor in governors
+            ),
         )
 
 
@@ -75,14 +78,14 @@ def _all(policy: str) -> str:
     return f"{POLICIES}/policy{policy}/scaling_governor"
 
 
-def _back(found: dict[str, str]) -> str:
+def _back(governor_of: dict[str, str]) -> str:
     """One line where all had the same governor, else one part for each governor."""
-    governors = sorted(set(filter(None, found.values())))
+    governors = sorted(set(filter(None, governor_of.values())))
     if len(governors) == 1:
         line: str = writing(governors[0], _all("*"))[-1]
         return line
     parts = []
     for governor in governors:
-        paths = [_all(name[len("policy") :]) for name, value in found.items() if value == governor]
+        paths = [_all(name[len("policy") :]) for name, value in governor_of.items() if value == governor]
         parts.append(writing(governor, *paths)[-1])
     return "; ".join(parts)

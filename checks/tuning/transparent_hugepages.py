@@ -71,15 +71,15 @@ def transparent_hugepages(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield _finding(host, "transparent-hugepages.on-request", message, "always", mode)
 
 
-def _finding(host: Host, code: str, message: str, wanted: str, mode: str) -> Finding:
-    steps = [write_setting(f"{FOLDER}/enabled", wanted, mode)]
+def _finding(host: Host, code: str, message: str, value: str, mode: str) -> Finding:
+    steps = [write_setting(f"{FOLDER}/enabled", value, mode)]
     finding: Finding = advise(
         host,
         code,
         message,
         _(
             "use {wanted} until the next boot, unless a database or the like shares this machine",
-            wanted=wanted,
+            wanted=value,
         ),
         steps,
     )

@@ -11,17 +11,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.engines import fresh
 
 from npudoctor.explain.answer import Explanation, explanation
-from npudoctor.explain.engine import Engine, engine_of
 from npudoctor.explain.reading import gather, pool, reading, sources
 from npudoctor.explain.reading.gather import gather_inputs
 from npudoctor.explain.scanning import scan
-from npudoctor.explain.signatures.signatures import built_in
 
 pytestmark = pytest.mark.once
 
-ENGINE: Engine = engine_of(built_in())
+ENGINE = fresh()
 LINE = "ImportError: libhccl.so: cannot open shared object file: No such file or directory\n"
 NEAR = b"ImportError: libhcc.so: cannot open shared object file: No such\n"
 

@@ -4,12 +4,11 @@ interruptions, warnings of what then fails, messages that could not be formatted
 from __future__ import annotations
 
 import pytest
+from tests.support.engines import fresh
 
-from npudoctor.explain.engine import engine_of
 from npudoctor.explain.ranking.judge import Judgement
-from npudoctor.explain.signatures.signatures import built_in
 
-ENGINE = engine_of(built_in())
+ENGINE = fresh()
 TRAINS = "epoch: 1, step: 10, loss: 2.31\nepoch: 1, step: 20, loss: 2.11\n"
 TRACEBACK = 'Traceback (most recent call last):\n  File "/home/user/job/train.py", line 7, in <module>\n'
 CANCELLED = "slurmstepd: error: *** JOB 4711 ON node7 CANCELLED AT 2025-06-06T11:58:22 ***\n"

@@ -5,20 +5,18 @@ from __future__ import annotations
 import time
 
 import pytest
+from tests.support.engines import plain
 
 from npudoctor.explain.answer import explanation
-from npudoctor.explain.engine import engine_of
 from npudoctor.explain.ranking.judge import Judgement
 from npudoctor.explain.scanning.last_words import last_words
-from npudoctor.explain.signatures.signatures import built_in
 
-ENGINE = engine_of(built_in(), plain=True)
 FRAMES = 'Traceback (most recent call last):\n  File "run.py", line 3, in <module>\n    main()\n'
 TRAINED = "".join(f"epoch: 1 step: {number} loss: 0.5\n" for number in range(30))
 
 
 def judged(log: str) -> Judgement:
-    return ENGINE.judge([ENGINE.text(log)])
+    return plain().judge([plain().text(log)])
 
 
 @pytest.mark.parametrize(
@@ -52,7 +50,7 @@ def test_the_line_that_ended_a_log_is_answered_and_is_no_more_than_possible(log:
     assert best.signature.environment is (judgement.verdict == "environment")
     assert best.first is not None and best.first.seen.text
     if best.signature.fallback:
-        assert explanation(judgement, [ENGINE.text(log)], 0.1).exit_code == 1
+        assert explanation(judgement, [plain().text(log)], 0.1).exit_code == 1
 
 
 @pytest.mark.parametrize(

@@ -14,16 +14,15 @@ from pathlib import Path
 from typing import Optional
 
 import pytest
+from tests.support.engines import fresh
 
 from npudoctor.core.redact.redactor import Redactor
-from npudoctor.explain.engine import Engine, engine_of
 from npudoctor.explain.excerpts import excerpts
 from npudoctor.explain.reading import walk as walks
 from npudoctor.explain.reading.opening import Opener, Unreadable, open_named
 from npudoctor.explain.reading.walk import Log, Walk
-from npudoctor.explain.signatures.signatures import built_in
 
-ENGINE: Engine = engine_of(built_in())
+ENGINE = fresh()
 HIDDEN = "RuntimeError: what only root may read\n"
 USER = 65534
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be led astray")

@@ -6,13 +6,12 @@ import html
 import json
 
 import pytest
+from tests.support.engines import fresh
 
-from npudoctor.explain.engine import engine_of
 from npudoctor.explain.ranking.judge import Judgement
 from npudoctor.explain.reading.pasted import Pasted
-from npudoctor.explain.signatures.signatures import built_in
 
-ENGINE = engine_of(built_in())
+ENGINE = fresh()
 LOG = """reading the configuration of the experiment
 Traceback (most recent call last):
   File "/home/user/job/train.py", line 7, in <module>

@@ -6,11 +6,9 @@ import json
 from typing import Callable
 
 import pytest
+from tests.support.engines import fresh
 
-from npudoctor.explain.engine import engine_of
-from npudoctor.explain.signatures.signatures import built_in
-
-ENGINE = engine_of(built_in())
+ENGINE = fresh()
 YES, NO, CLEAN = "environment", "not_environment", "clean"
 ATEXIT = """Error in atexit._run_exitfuncs:
 Traceback (most recent call last):

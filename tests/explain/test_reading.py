@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Optional
 
 import pytest
+from tests.support.engines import fresh
 from tests.support.others import as_user
 
 from npudoctor.explain.answer import explanation
-from npudoctor.explain.engine import Engine, engine_of
+from npudoctor.explain.engine import Engine
 from npudoctor.explain.reading import reading, sources
 from npudoctor.explain.reading.opening import Unreadable
 from npudoctor.explain.reading.walk import Walk
@@ -24,7 +25,7 @@ from npudoctor.explain.signatures.signatures import built_in
 
 pytestmark = pytest.mark.once
 
-ENGINE = engine_of(built_in())
+ENGINE = fresh()
 LINE = "ImportError: libhccl.so: cannot open shared object file: No such file or directory"
 ID = "loader-cann-library"
 

@@ -6,15 +6,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from tests.render.samples import report
+from tests.support.engines import fresh
 
 from npudoctor.core import messages
 from npudoctor.core.model import Finding, Fix, Report, Result, Severity, Status
-from npudoctor.explain.engine import engine_of
-from npudoctor.explain.signatures.signatures import built_in
 from npudoctor.render.style import Style
 from npudoctor.render.text import decisive_text, report_text
 
-ENGINE = engine_of(built_in())
+ENGINE = fresh()
 SAID = "OSError: libhccl.so: cannot open shared object file: No such file or directory"
 FINDING = Finding(
     "torch-npu.import",

@@ -6,6 +6,7 @@ import re
 from typing import Optional
 
 import pytest
+from tests.support.engines import fresh, plain
 
 from npudoctor.explain.engine import Engine, engine_of
 from npudoctor.explain.ranking.judge import Diagnosis
@@ -20,8 +21,8 @@ from npudoctor.explain.signatures.return_numbers import (
 from npudoctor.explain.signatures.signatures import Invalid, built_in, signature_of
 from npudoctor.knowledge.tables import table
 
-ENGINE: Engine = engine_of(built_in())
-PLAIN: Engine = engine_of(built_in(), plain=True)
+ENGINE = fresh()
+
 SECTIONS = [rows for rows in table("return_numbers").values() if isinstance(rows, list)]
 ALL = {row["number"]: ReturnNumber(**row) for rows in SECTIONS for row in rows}
 HCCL = [number for number, one in ALL.items() if one.name.startswith("HCCL_E_")]
@@ -128,7 +129,7 @@ def test_results_of_hccl_by_name_and_in_hexadecimal() -> None:
 
 def test_both_engines_find_the_same() -> None:
     log = "\n".join(form.format(number) for form in FORMS for number in ACL[::7])
-    ids = [{one.signature.id for one in diagnoses(log, engine)} for engine in (ENGINE, PLAIN)]
+    ids = [{one.signature.id for one in diagnoses(log, engine)} for engine in (ENGINE, plain())]
     assert ids[0] == ids[1]
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.engines import fresh
 
-from npudoctor.explain.engine import engine_of
 from npudoctor.explain.ranking.judge import Judgement
-from npudoctor.explain.signatures.signatures import built_in
 
-ENGINE = engine_of(built_in())
+ENGINE = fresh()
 TRAINS = "epoch: 1, step: 10, loss: 2.31\nepoch: 1, step: 20, loss: 2.11\n"
 TRACEBACK = """Traceback (most recent call last):
   File "/home/user/job/train.py", line 7, in <module>

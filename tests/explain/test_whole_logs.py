@@ -6,14 +6,13 @@ from __future__ import annotations
 from typing import Optional
 
 import pytest
+from tests.support.engines import fresh
 
-from npudoctor.explain.engine import engine_of
 from npudoctor.explain.ranking.judge import Judgement
-from npudoctor.explain.signatures.signatures import built_in
 
 pytestmark = pytest.mark.once
 
-ENGINE = engine_of(built_in())
+ENGINE = fresh()
 TRACEBACK = """Traceback (most recent call last):
   File "/home/user/job/train.py", line 7, in <module>
     main()

@@ -56,7 +56,9 @@ def root_at(stage: str, library: str) -> None:
         mount("--rbind", f"/{name}", f"{stage}/{name}")
     shutil.copytree("/etc", f"{stage}/etc", symlinks=True, dirs_exist_ok=True)
     fresh(f"{stage}/usr/local")
-    shutil.copytree(library, f"{stage}{LIBRARY}")
+    os.makedirs(f"{stage}{LIBRARY}")
+    mount("--bind", library, f"{stage}{LIBRARY}")
+    mount("-o", "remount,bind,ro", f"{stage}{LIBRARY}")
     if os.path.isdir(PCI):
         fresh(f"{stage}{PCI}")
     fresh(f"{stage}/tmp", "1777")

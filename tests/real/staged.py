@@ -68,8 +68,7 @@ def library(place: Path) -> Path:
         assert spec is not None and spec.origin is not None
         shutil.copytree(Path(spec.origin).parent, place.joinpath(*name.split(".")), dirs_exist_ok=True,
                         ignore=shutil.ignore_patterns("__pycache__"))  # fmt: skip
-    for name in ("distro", "packaging", "typer", "npudoctor"):
-        _with_needs(name, place)
+    _with_needs("npudoctor", place)
     # Once here: else each of a hundred processes compiles all of it, as users may not write there.
     subprocess.run([PYTHON, "-I", "-m", "compileall", "-q", place], check=False, stdout=subprocess.DEVNULL)
     place.chmod(0o755)
@@ -78,7 +77,8 @@ def library(place: Path) -> Path:
 
 def _with_needs(name: str, place: Path) -> None:
     found = metadata.distribution(name)
-    for file in found.files or ():
+    # Of ours a checkout's list has all that is in the tree: 70 MB.
+    for file in () if name == "npudoctor" else found.files or ():
         if ".." not in file.parts and "__pycache__" not in file.parts and not file.name.endswith(".pth"):
             real, copy = Path(str(found.locate_file(file))), place / file
             if real.is_file() and not copy.exists() and "__editable__" not in file.name:

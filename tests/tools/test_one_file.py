@@ -8,11 +8,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Callable
 
 import pytest
+from tests.support.pythons import python
 
 ROOT = Path(__file__).parents[2]
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -20,23 +20,14 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 pytestmark = pytest.mark.slow
 
 
-def pythons() -> Iterator[str]:
-    """The oldest and the newest that this machine has."""
-    for which in ("oldest", "newest"):
-        found = subprocess.run(
-            [sys.executable, ROOT / "tools/pythons.py", which], capture_output=True, text=True, check=True
-        )
-        yield found.stdout.strip()
-
-
-@pytest.fixture(params=list(pythons()), ids=["oldest", "newest"])
+@pytest.fixture(params=["oldest", "newest"])
 def run(request: pytest.FixtureRequest, one_file: Path, tmp_path: Path) -> Run:
     """Runs the file without anything of this environment."""
     (tmp_path / "room").mkdir()
     variables = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "TMPDIR": str(tmp_path / "room")}
 
     def call(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
-        command = [str(request.param), "-I", str(one_file), *words]
+        command = [python(request.param), "-I", str(one_file), *words]
         return subprocess.run(
             command, env=variables, cwd=tmp_path, capture_output=True, text=True, check=False, **options
         )

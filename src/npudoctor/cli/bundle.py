@@ -121,18 +121,13 @@ def _versions(session: Session) -> str:
 def pack(path: str, contents: Mapping[str, bytes]) -> None:
     """Write the bundle beside its place and link it there: it is whole, and never instead of another."""
     top = os.path.basename(path).split(".")[0] or "npudoctor"
-    content = _packed(top, contents)
-    try:
-        write_in_child(lambda: way.write(path, content, 0o600, way.link), path)
-    except OSError as error:
-        raise Lost(f"{path}: {way.why(error)}") from error
-
-
-def _packed(top: str, contents: Mapping[str, bytes]) -> bytes:
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w:gz") as bundle:
         for inner, content in contents.items():
             entry = tarfile.TarInfo(f"{top}/{inner}")
             entry.size, entry.mode, entry.mtime = len(content), 0o644, int(time.time())
             bundle.addfile(entry, io.BytesIO(content))
-    return file.getvalue()
+    try:
+        write_in_child(lambda: way.write(path, file.getvalue(), 0o600, way.link), path)
+    except OSError as error:
+        raise Lost(f"{path}: {way.why(error)}") from error

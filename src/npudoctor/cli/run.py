@@ -117,7 +117,13 @@ def _report(answer: Preflight, flags: Mapping[str, Any]) -> bool:
     first = not answer.borrowed  # the other ranks need not repeat what the first one printed
     if flags["verbose"]:
         write_stderr(answer.text)
-        _print_changes(answer.changes)
+        unset = {name for name, value in answer.changes.items() if value is None}
+        for text, names in (
+            (_("set for the job: {names}"), answer.changes.keys() - unset),
+            (_("unset for the job: {names}"), unset),
+        ):
+            if names:
+                complain(text.format(names=", ".join(sorted(names))))
     elif answer.verdict == NOT_READY and first and not flags["quiet"]:
         write_stderr(answer.text)
     if first and (flags["verbose"] or (answer.changes and not flags["quiet"])):
@@ -130,16 +136,6 @@ def _report(answer: Preflight, flags: Mapping[str, Any]) -> bool:
     elif answer.verdict == UNDETERMINED and answer.line and first:
         complain(_("{verdict}; the job is started", verdict=answer.line))
     return not refused
-
-
-def _print_changes(changes: Mapping[str, Optional[str]]) -> None:
-    unset = {name for name, value in changes.items() if value is None}
-    for text, names in (
-        (_("set for the job: {names}"), changes.keys() - unset),
-        (_("unset for the job: {names}"), unset),
-    ):
-        if names:
-            complain(text.format(names=", ".join(sorted(names))))
 
 
 def _run_job(answer: Preflight, caller: Caller, command: Sequence[str], inherited: InheritedState) -> int:

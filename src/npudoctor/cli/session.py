@@ -26,6 +26,7 @@ from npudoctor.runner.runner import DEEP, LIKE, Settings
 
 DEEP_SECONDS = 300.0  # the default deadline where the frameworks are imported
 DEEP_NAMES = (DEEP, "framework-imports", "framework-selftest")
+Flags = Mapping[str, object]  # the parameters of a command
 LOADING = 0.4  # the part of the deadline that loading drop-ins may take
 
 
@@ -107,9 +108,7 @@ class Session:
 
 
 @contextlib.contextmanager
-def open_session(
-    flags: Mapping[str, object], caller: Caller, owners: frozenset[int] = frozenset()
-) -> Iterator[Session]:
+def open_session(flags: Flags, caller: Caller, owners: frozenset[int] = frozenset()) -> Iterator[Session]:
     """A session for the flags of a command; what it started is ended with it."""
     started = time.monotonic()
     signals.keep_child_statuses()
@@ -127,53 +126,14 @@ def open_session(
             from npudoctor.cli.arguments.paths import image
 
             root = image(str(flags["root"]), files)
-        whole = _deadline(config, flags)
+        # Longer by default where the frameworks are imported.
+        selection = flags.get("names")
+        names = selection if isinstance(selection, (list, tuple)) else ()
+        deep = config["profile"] == DEEP or any(str(name).partition(".")[0] in DEEP_NAMES for name in names)
+        whole: float = DEEP_SECONDS if deep and "deadline" not in config.origin else config["deadline"]
         deadline = whole - min(2 * GRACE, whole / 4)
-        seconds = min(config["timeout"], config["deadline"] / 2)
-        variables, pid, foreign = caller.variables, 0, False
-        # Of what follows only those pay for loading what reads an option who name it.
-        if any(flags.get(name) is not None for name in ("env_of", "source", "root")):
-            from npudoctor.cli.arguments.examined import examined_variables
-
-            variables, pid, foreign = examined_variables(
-                flags, caller.variables, files, as_root=identity.is_root, seconds=seconds
-            )
-        like, first_folder = flags.get("like"), flags.get("first_folder")
-        snapshot: object = None
-        if like is not None:
-            from npudoctor.cli.arguments.snapshot_file import read_snapshot
-
-            snapshot = read_snapshot(str(like), "--like")
-        python = user = job = None
-        if config["python"] is not None:
-            from npudoctor.cli.arguments.paths import program
-
-            python = program(config, Files(disk, root or "/"), root)
-        if flags.get("user") is not None or flags.get("job") is not None:
-            from npudoctor.cli.arguments.examined import job_named, user_named
-
-            user, job = user_named(flags.get("user")), job_named(flags.get("job"))
-        kind, _equal, count = config["expect"].partition("=")
-        options = Options(
-            kind,
-            python,
-            root,
-            timeout=min(config["timeout"], config["deadline"]),
-            knowledge=knowledge_directory(caller.variables),
-            env_of=pid,
-            foreign_variables=foreign,
-            peers=config["peers"],
-            wait=config["wait"],
-            only_user=user,
-            only_job=job,
-            until=started + deadline + config["wait"],
-            like=snapshot,
-            like_path=str(like or ""),
-            expect_count=int(count or 0),
-            vendor_tools=config["profile"] != "quick",
-            first_folder=first_folder if isinstance(first_folder, str) else None,
-            own_python=flags.get("own_python") is not False,
-        )
+        until = started + deadline + config["wait"]
+        variables, options = _variables_and_options(flags, caller, config, files, root, until)
         host = Host(
             options,
             disk=disk,
@@ -182,16 +142,57 @@ def open_session(
             records=Records.of(identity, caller.variables),  # our own journal, whoever is examined
         )
         loaded = registry.load_all(caller.variables, deadline * LOADING)
-        yield Session(config, host, loaded, started + deadline + config["wait"], whole)
+        yield Session(config, host, loaded, until, whole)
     finally:
         (disk if host is None else host).close()
 
 
-def _deadline(config: Config, flags: Mapping[str, object]) -> float:
-    """How long the run may take: longer by default where the frameworks are imported."""
-    selection = flags.get("names")
-    names = selection if isinstance(selection, (list, tuple)) else ()
-    deep = config["profile"] == DEEP or any(str(name).partition(".")[0] in DEEP_NAMES for name in names)
-    chosen = "deadline" in config.origin
-    seconds: float = DEEP_SECONDS if deep and not chosen else config["deadline"]
-    return seconds
+def _variables_and_options(
+    flags: Flags, caller: Caller, config: Config, files: Files, root: Optional[str], until: float
+) -> tuple[Mapping[str, str], Options]:
+    """Variables and options of the host that is asked; what reads an option is loaded for it alone."""
+    python = user = job = None
+    variables, pid, foreign = caller.variables, 0, False
+    if any(flags.get(name) is not None for name in ("env_of", "source", "root")):
+        from npudoctor.cli.arguments.examined import examined_variables
+
+        seconds = min(config["timeout"], config["deadline"] / 2)
+        variables, pid, foreign = examined_variables(
+            flags, variables, files, as_root=current_identity().is_root, seconds=seconds
+        )
+    like, first_folder = flags.get("like"), flags.get("first_folder")
+    snapshot: object = None
+    if like is not None:
+        from npudoctor.cli.arguments.snapshot_file import read_snapshot
+
+        snapshot = read_snapshot(str(like), "--like")
+    if config["python"] is not None:
+        from npudoctor.cli.arguments.paths import program
+
+        python = program(config, Files(files.disk, root or "/"), root)
+    if flags.get("user") is not None or flags.get("job") is not None:
+        from npudoctor.cli.arguments.examined import job_named, user_named
+
+        user, job = user_named(flags.get("user")), job_named(flags.get("job"))
+    kind, _equal, count = config["expect"].partition("=")
+    options = Options(
+        kind,
+        python,
+        root,
+        timeout=min(config["timeout"], config["deadline"]),
+        knowledge=knowledge_directory(caller.variables),
+        env_of=pid,
+        foreign_variables=foreign,
+        peers=config["peers"],
+        wait=config["wait"],
+        only_user=user,
+        only_job=job,
+        until=until,
+        like=snapshot,
+        like_path=str(like or ""),
+        expect_count=int(count or 0),
+        vendor_tools=config["profile"] != "quick",
+        first_folder=first_folder if isinstance(first_folder, str) else None,
+        own_python=flags.get("own_python") is not False,
+    )
+    return variables, options

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Optional
 
 from npudoctor.facts.cann.installations import ENDINGS, Install, install_at, named_root, real_root
@@ -87,19 +88,13 @@ class CannOwners:
         if not folder.startswith("/") or "/nnal/" in folder or self._of_driver(folder):
             return None
         if folder not in self._found:
-            self._found[folder] = self._above(folder)
+            install, above = None, folder
+            while install is None and above.count("/") > 1:
+                with suppress(CannotTell):
+                    install = install_at(self._files, above)
+                above = above.rpartition("/")[0]
+            self._found[folder] = install
         return self._found[folder]
 
     def _of_driver(self, folder: str) -> bool:
         return any(f"{folder}/".startswith(f"{driver}/") for driver in self._drivers)
-
-    def _above(self, folder: str) -> Optional[Install]:
-        while folder.count("/") > 1:
-            try:
-                install = install_at(self._files, folder)
-            except CannotTell:
-                install = None
-            if install is not None:
-                return install
-            folder = folder.rpartition("/")[0]
-        return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Optional
 
@@ -74,16 +74,14 @@ def _is_trusted_tree(host: Host, install: Install) -> bool:
     """The same of the folders with the programs of an installation; for root, of all that they hold."""
     may_look_in = host.commands.may_load_from if host.identity.is_root else partial(is_trusted, host)
     try:
-        return all(map(may_look_in, _folders(host, install)))
+        for top in dict.fromkeys((install.path, install.real)):
+            if not may_look_in(top):
+                return False
+            for name in host.files.names(top):
+                for place in (f"{top}/{name}", *(f"{top}/{name}/{part}" for part in PROGRAMS)):
+                    entry = host.files.stat(place)
+                    if entry is not None and entry.is_dir and not may_look_in(place):
+                        return False
     except CannotTell:
         return False
-
-
-def _folders(host: Host, install: Install) -> Iterator[str]:
-    for top in dict.fromkeys((install.path, install.real)):
-        yield top
-        for name in host.files.names(top):
-            for place in (f"{top}/{name}", *(f"{top}/{name}/{part}" for part in PROGRAMS)):
-                entry = host.files.stat(place)
-                if entry is not None and entry.is_dir:
-                    yield place
+    return True

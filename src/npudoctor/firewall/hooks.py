@@ -162,8 +162,20 @@ class _Trip:
         )
         self._send(later, IN)
         self._send(replace(_reply(through), flags=ACK, states=later.states), OUT)
-        for packet, hooks in _neighbours(first) if first.ipv6 else ():
-            self.fates += self._firewall.send(packet, hooks, self._bridged)[1]
+        if not first.ipv6:
+            return
+        # How the two find each other on an IPv6 link: a question and its answer, either way.
+        anybody: Ranges = everything(ipv6=True)
+        group = of_address("ff02::1:ff00:0/104")
+        question = replace(
+            first, protocol=ICMPV6, flags=single([_SOLICIT]), states=frozenset({"untracked"}), mark=((0, 0),),
+            source=anybody, destination=(*first.destination, *group), untracked=True,
+        )  # fmt: skip
+        answer = replace(question, flags=single([_ADVERTISE]), destination=anybody)
+        for packet in (question, answer):
+            back = replace(packet, source=anybody, destination=anybody, iif="", oif=first.iif)
+            self.fates += self._firewall.send(packet, IN, self._bridged)[1]
+            self.fates += self._firewall.send(back, OUT, self._bridged)[1]
 
     def _send(self, packet: Packet, hooks: Hooks) -> Packet:
         passed, fates, dropped = self._firewall.send(packet, hooks, self._bridged)
@@ -220,20 +232,6 @@ def _reply(first: Packet) -> Packet:
         original=False,
         mark=((0, 0),),
     )
-
-
-def _neighbours(first: Packet) -> Iterator[tuple[Packet, tuple[str, ...]]]:
-    """How the two find each other on an IPv6 link: a question and its answer, either way."""
-    anybody: Ranges = everything(ipv6=True)
-    group = of_address("ff02::1:ff00:0/104")
-    question = replace(
-        first, protocol=ICMPV6, flags=single([_SOLICIT]), states=frozenset({"untracked"}), mark=((0, 0),),
-        source=anybody, destination=(*first.destination, *group), untracked=True,
-    )  # fmt: skip
-    answer = replace(question, flags=single([_ADVERTISE]), destination=anybody)
-    for packet in (question, answer):
-        yield packet, IN
-        yield replace(packet, source=anybody, destination=anybody, iif="", oif=first.iif), OUT
 
 
 def _unique(places: Iterable[str]) -> tuple[str, ...]:

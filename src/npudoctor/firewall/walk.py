@@ -161,7 +161,16 @@ class _OneRule:
     def _take(self, verdict: Optional[Verdict], packet: Packet) -> None:
         kind = verdict[0] if verdict else "continue"
         if verdict and kind in ("jump", "goto"):
-            self._jump(kind, self._walk.below(verdict, packet, self._depth))
+            fate = self._walk.below(verdict, packet, self._depth)
+            self.accepted = merge((self.accepted, fate.accepted))
+            self.droppers = _some((*self.droppers, *fate.droppers))
+            self.doubts = _some((*self.doubts, *fate.doubts))
+            self.by_port = self.by_port or fate.by_port
+            if fate.rest is not None and kind == "jump":
+                self._on.append(fate.rest)
+            elif fate.rest is not None:
+                # The end of a chain that was gone to is the end of the one that sent there.
+                self.returned = merge((self.returned, fate.rest))
             return
         if kind in ("accept", "unknown"):
             self.accepted = merge((self.accepted, packet))
@@ -171,18 +180,6 @@ class _OneRule:
             self._on.append(packet)
         if kind == "return":
             self.returned = merge((self.returned, packet))
-
-    def _jump(self, kind: str, fate: Fate) -> None:
-        self.accepted = merge((self.accepted, fate.accepted))
-        self.droppers = _some((*self.droppers, *fate.droppers))
-        self.doubts = _some((*self.doubts, *fate.doubts))
-        self.by_port = self.by_port or fate.by_port
-        if fate.rest is None:
-            return
-        if kind == "jump":
-            self._on.append(fate.rest)
-        else:  # the end of a chain that was gone to is the end of the one that sent there
-            self.returned = merge((self.returned, fate.rest))
 
 
 def _some(places: Iterable[str]) -> tuple[str, ...]:

@@ -125,15 +125,11 @@ def _marks(target: str, options: Sequence[str]) -> Change:
     if len(options) == 2 and options[0] == "--set-xmark":
         value, _slash, mask = options[1].partition("/")
         set_to, bits = int(value, 0), int(mask or "0xffffffff", 0)
-        return Change(lambda packet: _marked(packet, field, set_to, bits))
+
+        def mark_bits(packet: Packet) -> Packet:
+            before = [0] if bits == 0xFFFFFFFF else few(getattr(packet, field))
+            after = WORD if before is None else single({old & ~bits ^ set_to for old in before})
+            return replace(packet, **{field: after})  # type: ignore[arg-type]
+
+        return Change(mark_bits)
     return Change(lambda packet: replace(packet, mark=WORD, connection_mark=WORD))
-
-
-def _marked(packet: Packet, field: str, value: int, bits: int) -> Packet:
-    before = few(getattr(packet, field))
-    if bits == 0xFFFFFFFF:
-        before = [0]
-    if before is None:
-        return replace(packet, **{field: WORD})  # type: ignore[arg-type]
-    after = single({old & ~bits ^ value for old in before})
-    return replace(packet, **{field: after})  # type: ignore[arg-type]

@@ -63,7 +63,15 @@ class Meeting(Gathering):
             if listening is not None:
                 self._listening[node], self._heard_at = listening, time.monotonic()
         elif self._phase and "failed" in document:
-            self._failed[node] = _failures(document["failed"], self._listening)
+            failed = {}
+            rows = document["failed"]
+            for target, row in rows.items() if isinstance(rows, dict) else ():
+                known = self._listening.get(target)
+                if known is None or not isinstance(row, dict) or not isinstance(row.get("ports"), list):
+                    continue
+                ports = frozenset(port for port in row["ports"] if type(port) is int)
+                failed[target] = ports & frozenset(known.ports), str(row.get("reason"))[:LONGEST]
+            self._failed[node] = failed
 
     def told(self) -> Optional[bytes]:
         """The peers, once everybody listens or nobody new came for as long as a connection may take.
@@ -74,7 +82,12 @@ class Meeting(Gathering):
         patient = time.monotonic() - self._heard_at < self.request.connect_seconds
         if self._phase == 0 and self._listening and not (waiting and patient):
             self._phase = 1
-            return self._peers()
+            rows = [
+                [node, there.address or node, there.greeting, there.ports]
+                for node, there in self._listening.items()
+                if node in self._left
+            ]
+            return json.dumps(rows).encode() + b"\n"
         if self._phase == 1 and not any(node not in self._failed for node in self._meeting()):
             self._phase = 2
             return b""
@@ -87,14 +100,6 @@ class Meeting(Gathering):
 
     def _meeting(self) -> list[str]:
         return [node for node in self.left if node in self._listening]
-
-    def _peers(self) -> bytes:
-        rows = [
-            [node, there.address or node, there.greeting, there.ports]
-            for node, there in self._listening.items()
-            if node in self._left
-        ]
-        return json.dumps(rows).encode() + b"\n"
 
     def _ended(self, answer: Answer) -> None:
         """Called by the carrier when it is done with a node."""
@@ -127,15 +132,3 @@ def _listening(document: Any, asked: frozenset[int]) -> Optional[_Listening]:
         if isinstance(document.get("address"), str):
             address = str(ip_address(document["address"]))
     return _Listening(ports, reasons, str(document.get("greeting"))[:64], address)
-
-
-def _failures(document: Any, peers: dict[str, _Listening]) -> dict[str, tuple[frozenset[int], str]]:
-    rows = document.items() if isinstance(document, dict) else ()
-    failed = {}
-    for node, row in rows:
-        if node in peers and isinstance(row, dict) and isinstance(row.get("ports"), list):
-            ports = frozenset(port for port in row["ports"] if type(port) is int) & frozenset(
-                peers[node].ports
-            )
-            failed[node] = ports, str(row.get("reason"))[:LONGEST]
-    return failed

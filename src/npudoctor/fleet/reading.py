@@ -74,7 +74,11 @@ def read(paths: Iterable[str], stdin: BinaryIO) -> Iterator[Item]:
         if path == "-":
             yield from _read_stdin(stdin)
         elif os.path.isdir(path):
-            yield from _read_folder(path)
+            for top, folders, names in os.walk(path):
+                folders.sort()
+                for file in (os.path.join(top, name) for name in sorted(names)):
+                    if file.endswith(_SUFFIXES) and os.path.isfile(file):
+                        yield from _read_file(file)
         else:
             yield from _read_file(path)
 
@@ -91,15 +95,6 @@ def _read_stdin(stdin: BinaryIO) -> Iterator[Item]:
         source.close()
     if source.problem:
         yield Unreadable(None, "-", source.problem)
-
-
-def _read_folder(folder: str) -> Iterator[Item]:
-    for top, folders, names in os.walk(folder):
-        folders.sort()
-        for name in sorted(names):
-            path = os.path.join(top, name)
-            if name.endswith(_SUFFIXES) and os.path.isfile(path):
-                yield from _read_file(path)
 
 
 def _read_file(path: str) -> Iterator[Item]:

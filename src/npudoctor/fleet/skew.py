@@ -88,7 +88,14 @@ def built_in() -> Mapping[str, tuple[Compared, ...]]:
 
 def facts_of(report: Mapping[str, Any]) -> tuple[dict[str, Told], Looked]:
     """The comparable facts of a report as short texts without secrets, and which checks looked."""
-    rows = _rows(report)
+    results = report.get("results")
+    rows = [
+        row
+        for row in (results[:MOST_ROWS] if isinstance(results, list) else ())
+        if isinstance(row, dict)
+        and isinstance(row.get("check"), str)
+        and (row["check"] in built_in() or row.get("compares"))
+    ]
     facts: dict[str, Told] = {}
     for fact, path in _OF_REPORT.items():
         facts.update((fact, Told(value)) for value in _texts(fact, _at(report, path)))
@@ -123,18 +130,6 @@ def _looked(report: Mapping[str, Any], rows: Iterable[dict[str, Any]]) -> Looked
         elif status in ("ok", "problem"):
             answered.append(row["check"])
     return Looked(frozenset(answered), frozenset(skipped))
-
-
-def _rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The rows of the checks that tell facts."""
-    rows = report.get("results")
-    return [
-        row
-        for row in (rows[:MOST_ROWS] if isinstance(rows, list) else ())
-        if isinstance(row, dict)
-        and isinstance(row.get("check"), str)
-        and (row["check"] in built_in() or row.get("compares"))
-    ]
 
 
 def _declared(row: Mapping[str, Any]) -> list[Compared]:

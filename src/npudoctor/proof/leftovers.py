@@ -110,7 +110,7 @@ def judge_leftovers(snapshot: Snapshot) -> Leftovers:
 
 
 def _after(socket_file: SocketFile, segments: Sequence[SegmentState]) -> tuple[int, ...]:
-    """The segments whose proof the file is: a rule of its own, which the order of removal rests on."""
+    """The segments whose proof the file is: they go first. Apart, as the rules below, to be read alone."""
     return tuple(
         judged.segment.shmid
         for judged in segments
@@ -119,8 +119,7 @@ def _after(socket_file: SocketFile, segments: Sequence[SegmentState]) -> tuple[i
 
 
 def _proves(socket_file: SocketFile, pending: Sequence[SegmentState]) -> bool:
-    """Whether the file is the proof of a segment that cannot go yet: then it stays too. A rule of its own, so
-    that it can be read alone."""
+    """Whether the file is the proof of a segment that cannot go yet: then it stays too."""
     return any(
         judged.segment.key == socket_file.key and created_together(socket_file, judged.segment)
         for judged in pending
@@ -145,15 +144,14 @@ def _in_use(
 
 
 def _worth_showing(snapshot: Snapshot, state: SocketState) -> bool:
-    """An unclear socket is shown to its owner; not one so young that its server may be starting: a rule of
-    its own."""
+    """An unclear socket is shown to its owner; not one so young that its server may be starting."""
     entry = state.file.entry
     ours = entry.uid == snapshot.host.identity.euid or snapshot.host.identity.is_root
     return state.state is State.UNKNOWN and ours and snapshot.now - entry.mtime_ns / 1e9 > YOUNG
 
 
 def _of_pending(state: SpillState, pending: Sequence[SegmentState]) -> bool:
-    """Whether its server's segment is told already, and why that cannot go yet: a rule of its own."""
+    """Whether its server's segment, which cannot go yet, is told already."""
     return any(
         judged.segment.cpid == state.log.pid
         and judged.segment.key in {line.key for line in state.log.created}

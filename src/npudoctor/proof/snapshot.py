@@ -83,9 +83,19 @@ def take_snapshot(host: Host) -> Snapshot:
     segments = tuple(host.sysvipc.segments())
     sockets = socket_files(tmp, where, {segment.key for segment in segments})
     now = host.clock.now()
-    answers = _connect_twice(
-        host, [socket_file for socket_file in sockets.sockets if socket_file.entry.is_socket], now
-    )
+    asked = [socket_file for socket_file in sockets.sockets if socket_file.entry.is_socket]
+    first = {socket_file.path: connect(host, socket_file) for socket_file in asked}
+    began = host.clock.steady()
+    again = [
+        socket_file
+        for socket_file in asked
+        if first[socket_file.path] is Listener.REFUSED and now - socket_file.entry.mtime_ns / 1e9 > YOUNG
+    ]
+    answers: dict[str, tuple[Listener, ...]] = {path: (answer,) for path, answer in first.items()}
+    if again:
+        host.clock.wait_until(began + TWICE_APART)
+    for socket_file in again:
+        answers[socket_file.path] = (first[socket_file.path], connect(host, socket_file))
     return Snapshot(
         host=host,
         tmp=tmp,
@@ -101,22 +111,6 @@ def take_snapshot(host: Host) -> Snapshot:
         passed_sockets=sockets.passed,
         passed_folders=where.passed,
     )
-
-
-def _connect_twice(host: Host, sockets: list[SocketFile], now: float) -> dict[str, tuple[Listener, ...]]:
-    first = {socket_file.path: connect(host, socket_file) for socket_file in sockets}
-    began = host.clock.steady()
-    again = [
-        socket_file
-        for socket_file in sockets
-        if first[socket_file.path] is Listener.REFUSED and now - socket_file.entry.mtime_ns / 1e9 > YOUNG
-    ]
-    answers: dict[str, tuple[Listener, ...]] = {path: (answer,) for path, answer in first.items()}
-    if again:
-        host.clock.wait_until(began + TWICE_APART)
-    for socket_file in again:
-        answers[socket_file.path] = (first[socket_file.path], connect(host, socket_file))
-    return answers
 
 
 def connect(host: Host, socket_file: SocketFile) -> Listener:

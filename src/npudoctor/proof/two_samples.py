@@ -95,8 +95,7 @@ def sample_twice(host: Host, wanted: Callable[[Process], bool]) -> TwoSamples:
 
 
 def _same(before: Process, now: Optional[Process]) -> bool:
-    """The same process in the same state, which used no time of a processor: what all here means by `the
-    same`."""
+    """The same process in the same state, which used no time of a processor."""
     if now is None or before.started != now.started or before.cpu != now.cpu:
         return False
     resting = {"S", "I", "T", "t"}

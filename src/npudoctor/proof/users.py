@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Optional
 
 from npudoctor.core.messages import _
@@ -65,14 +66,9 @@ def _inside(host: Host, folder: SpillFolder, pid: int, number: int, target: str)
     if not CONTAINER.match(last) or SPILL.match(os.path.basename(above)):
         return False
     # A mount of the folder itself shows its containers below whatever it is mounted at.
-    return _inode(host, pid, number) in (None, *(file.ino for _name, file in folder.files))
-
-
-def _inode(host: Host, pid: int, number: int) -> Optional[int]:
-    """The inode behind a descriptor; None where the kernel (before 5.14) does not tell."""
-    try:
+    inode: Optional[int] = None  # which the kernel (before 5.14) does not tell
+    with suppress(OSError):
         text = host.disk.read(f"/proc/{pid}/fdinfo/{number}", 1 << 16).decode("ascii", "replace")
-    except OSError:
-        return None
-    line = next((line for line in text.splitlines() if line.startswith("ino:")), "")
-    return int(line.split()[1]) if line else None
+        line = next((line for line in text.splitlines() if line.startswith("ino:")), "")
+        inode = int(line.split()[1]) if line else None
+    return inode in (None, *(file.ino for _name, file in folder.files))

@@ -43,21 +43,17 @@ class GuardedChild:
         Whatever comes first, it and all that it started are killed afterwards.
         """
         try:
-            return self._receive(until)
+            answer = json_of(forked.read_line(self.pipe, until, ANSWER_LIMIT) or b"")
+        except forked.Late:
+            raise Ended(Status.TIMEOUT, _("no answer in time; its process was killed")) from None
+        except ValueError:
+            return None
         finally:
             os.close(self.pipe)
             os.close(self.leash)
             with contextlib.suppress(ChildProcessError):
                 if not forked.has_ended(self.pid, 1.2 * END_SECONDS):
                     os.kill(self.pid, signal.SIGKILL)
-
-    def _receive(self, until: float) -> Optional[dict[str, Any]]:
-        try:
-            answer = json_of(forked.read_line(self.pipe, until, ANSWER_LIMIT) or b"")
-        except forked.Late:
-            raise Ended(Status.TIMEOUT, _("no answer in time; its process was killed")) from None
-        except ValueError:
-            return None
         return answer if isinstance(answer, dict) else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from importlib import import_module
 
@@ -127,19 +127,8 @@ def _make_rest(shared_memory: str) -> None:
     os.symlink("/proc/self/fd", f"{PLACE}/dev/fd")
     kernel.mount("shm", f"{PLACE}/dev/shm", "tmpfs", kernel.NO_SUID | kernel.NO_DEVICES,
                  f"mode=1777,size={shared_memory}")  # fmt: skip
-    _copy_settings(COPIED)
-
-
-def bind_device(source: str, target: str) -> None:
-    """A device node: no namespace may make one, so one of this machine's is shown."""
-    with open(target, "x"):
-        pass
-    kernel.bind_read_only(source, target)
-
-
-def _copy_settings(names: Iterable[str]) -> None:
-    """What the C library reads of /etc, and nobody's secret."""
-    for name in names:
+    # What the C library reads of /etc, and nobody's secret.
+    for name in COPIED:
         with (
             suppress(OSError),
             open(f"/etc/{name}", "rb") as source,
@@ -148,3 +137,10 @@ def _copy_settings(names: Iterable[str]) -> None:
             target.write(source.read(1 << 22))
     with suppress(OSError):
         show("/etc/alternatives", f"{PLACE}/etc/alternatives")
+
+
+def bind_device(source: str, target: str) -> None:
+    """A device node: no namespace may make one, so one of this machine's is shown."""
+    with open(target, "x"):
+        pass
+    kernel.bind_read_only(source, target)

@@ -36,25 +36,20 @@ def require_trusted(engine: Optional[str] = None, named: Iterable[str] = ()) -> 
 
 
 def _judge(paths: Iterable[str]) -> None:
+    """Of what is missing: whether another user could make it, now or while a program waits for it."""
     for path in paths:
-        reason = _why_not(path)
+        place = os.path.abspath(path)
+        missing = not os.path.lexists(place)
+        while not os.path.lexists(place):
+            place = os.path.dirname(place)
+        reason = why_untrusted(place, 0)
+        if reason is None and missing:
+            above = os.stat(place)
+            reason = why_not_entry(place, above.st_uid, above.st_mode, (0,), place=True)
         if reason is not None:
             raise CannotTell(
                 _("{path} can name programs, which root would run: {why}", path=path, why=reason)
             )
-
-
-def _why_not(path: str) -> Optional[str]:
-    """Of what is missing: whether another user could make it, now or while a program waits for it."""
-    place = os.path.abspath(path)
-    missing = not os.path.lexists(place)
-    while not os.path.lexists(place):
-        place = os.path.dirname(place)
-    reason = why_untrusted(place, 0)
-    if reason is None and missing:
-        above = os.stat(place)
-        reason = why_not_entry(place, above.st_uid, above.st_mode, (0,), place=True)
-    return reason
 
 
 def _of_clustershell() -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Optional
 
 from npudoctor.facts.cann.installations import Install, install_at
@@ -92,7 +93,12 @@ class CannLibraries:
         if self._in_nnal(path) or any(folder.startswith(f"{driver}/") for driver in self._drivers):
             return None
         if folder not in self._owners:
-            self._owners[folder] = next(self._installs_above(folder), None)
+            install, above = None, folder
+            while install is None and above.count("/") > 1:
+                with suppress(CannotTell):
+                    install = install_at(self._host.files, above)
+                above = above.rpartition("/")[0]
+            self._owners[folder] = install
         return self._owners[folder]
 
     def other_install(self, path: str) -> Optional[Install]:
@@ -127,16 +133,6 @@ class CannLibraries:
     def is_stub(self, path: str) -> bool:
         """Whether a library is one of the stand-ins that CANN brings for builds."""
         return bool(STUBS & set(path.split("/"))) and self.owner(path) is not None
-
-    def _installs_above(self, folder: str) -> Iterator[Install]:
-        while folder.count("/") > 1:
-            try:
-                install = install_at(self._host.files, folder)
-            except CannotTell:
-                install = None
-            if install is not None:
-                yield install
-            folder = folder.rpartition("/")[0]
 
     def _first(self, folders: Iterator[str] | Sequence[str], name: str) -> Optional[str]:
         for folder in folders:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Optional
 
 from npudoctor.core.cann_version import at_least
@@ -124,24 +124,18 @@ def wheels(files: Files, install: Install, names: Iterable[str]) -> list[str]:
     if "te" in wanted and (install.before_6 or at_least(install.version, "8.1") is False):
         wanted.add("topi")
     paths: dict[str, str] = {}
-    for name, path in _shipped(files, install):
-        if name in wanted:
-            paths.setdefault(name, path)
+    for folder in WHEEL_FOLDERS:
+        try:
+            shipped = files.names(f"{install.path}/{folder}")
+        except CannotTell:
+            continue
+        for file in shipped:
+            match = _WHEEL.match(file)
+            if match and match[1] in wanted:
+                paths.setdefault(match[1], f"{install.path}/{folder}/{file}")
     return [paths[name] for name in sorted(paths)]
 
 
 def ships(files: Files, install: Install, name: str) -> bool:
     """Whether this release has the package at all."""
     return own_site(files, install, name) is not None or bool(wheels(files, install, [name]))
-
-
-def _shipped(files: Files, install: Install) -> Iterator[tuple[str, str]]:
-    for folder in WHEEL_FOLDERS:
-        try:
-            names = files.names(f"{install.path}/{folder}")
-        except CannotTell:
-            continue
-        for name in names:
-            match = _WHEEL.match(name)
-            if match:
-                yield match[1], f"{install.path}/{folder}/{name}"

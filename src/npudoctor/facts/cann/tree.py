@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterator
 from typing import Optional
 
 from npudoctor.core.cann_version import accepts, at_least, train
@@ -133,16 +132,9 @@ def kernels_suit(files: Files, install: Install, version: str) -> Optional[bool]
 
 def machines(files: Files, install: Install) -> set[str]:
     """The machines that it is for, as its install records say; more than one with a second toolkit."""
-    return {canonical_machine(arch) for arch in _archs(files, install)}
-
-
-def _archs(files: Files, install: Install) -> Iterator[str]:
-    for folder in cann_info.folders(files, (install.path, install.real)):
-        arch = cann_info.record_in(files, folder).get("arch")
-        if arch:
-            yield arch
-    if install.arch:
-        yield install.arch
+    folders = cann_info.folders(files, (install.path, install.real))
+    recorded = [cann_info.record_in(files, folder).get("arch") for folder in folders]
+    return {canonical_machine(arch) for arch in (*recorded, install.arch) if arch}
 
 
 def library_machine(files: Files, install: Install) -> Optional[str]:

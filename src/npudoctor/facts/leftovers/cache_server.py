@@ -181,22 +181,7 @@ def socket_files(
                     passed[owner] += max(0, len(names) - most)
                     names = dict(islice(names.items(), max(0, most)))
                 elif len(names) > NAMES:
-                    # Of a folder in which everybody may make files, the sockets, so many of each owner:
-                    # what others pile up must not be laid at the folder's owner's door. How many of whom
-                    # are beyond.
-                    owners = {
-                        name: entry.uid for name, entry in files_in(descriptor, names) if entry.is_socket
-                    }
-                    count: Counter[int] = Counter()
-                    kept = {}
-                    for name, uid in owners.items():
-                        count[uid] += 1
-                        if count[uid] <= NAMES:
-                            kept[name] = names[name]
-                    names, beyond = (
-                        kept,
-                        Counter({uid: number - NAMES for uid, number in count.items() if number > NAMES}),
-                    )
+                    names, beyond = _of_each_owner(descriptor, names)
                     passed.update(beyond)
                 for name, entry in files_in(descriptor, names):
                     parked = _original(name) != name
@@ -212,6 +197,19 @@ def socket_files(
             )
     sockets, left_out = _judged(candidates, keys)
     return FoundSockets(sockets, tuple(hidden), tuple(unseen.items()), +(passed + Counter(left_out)))
+
+
+def _of_each_owner(descriptor: int, names: Mapping[str, int]) -> tuple[dict[str, int], dict[int, int]]:
+    """Of a folder in which everybody may make files, the sockets, so many of each owner: what others pile up
+    must not be laid at the folder's owner's door. And how many of whom are beyond."""
+    count: Counter[int] = Counter()
+    kept = {}
+    for name, entry in files_in(descriptor, names):
+        if entry.is_socket:
+            count[entry.uid] += 1
+            if count[entry.uid] <= NAMES:
+                kept[name] = names[name]
+    return kept, {uid: number - NAMES for uid, number in count.items() if number > NAMES}
 
 
 def _judged(

@@ -146,8 +146,16 @@ class SpoiledFiles:
             return True
         except (ValueError, RecursionError, MemoryError):
             return False
-        whole = ours and path.count("/") == 1 and path.endswith("/__init__.py")
-        return whole and self._lacks_parts(path, content)
+        if not ours or path.count("/") != 1 or not path.endswith("/__init__.py"):
+            return False
+        # A package that imports parts of itself which are not there is another version's.
+        text = content.decode("utf-8", "replace")
+        there = self._files.names(f"{self._site}/{path.rpartition('/')[0]}")
+        missing = parts_wanted(text) - {name.partition(".")[0] for name in there}
+        return any(
+            not re.search(rf"^[ \t]*(?:{name}[ \t]*[:=]|(?:def|class)[ \t]+{name}\b)", text, re.M)
+            for name in missing
+        )
 
     def _is_converted(self, file: InstalledFile, now: int) -> bool:
         """Whether a copy in text mode gave its lines other ends, which Python reads as well."""
@@ -156,17 +164,6 @@ class SpoiledFiles:
         content = self._files.read(f"{self._site}/{file.path}", SOURCE_LIMIT) or b""
         lines, returns = content.count(b"\n"), content.count(b"\r\n")
         return file.size == (now - lines if returns == lines else now + lines if not returns else -1)
-
-    def _lacks_parts(self, path: str, content: bytes) -> bool:
-        """Whether a package imports parts of itself that are not there: it is another version's."""
-        folder = f"{self._site}/{path.rpartition('/')[0]}"
-        text = content.decode("utf-8", "replace")
-        there = {name.partition(".")[0] for name in self._files.names(folder)}
-        missing = parts_wanted(text) - there
-        return any(
-            not re.search(rf"^[ \t]*(?:{name}[ \t]*[:=]|(?:def|class)[ \t]+{name}\b)", text, re.M)
-            for name in missing
-        )
 
 
 def _some(modules: Sequence[InstalledFile]) -> list[InstalledFile]:

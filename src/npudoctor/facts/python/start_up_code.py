@@ -19,12 +19,19 @@ _CODE = ("import ", "import\t")
 def start_up_code(host: Host) -> Iterator[tuple[str, StartupStatement]]:
     """File and line of what is plain by its text, and what it does; nothing is run."""
     for path in _own_modules(host):
-        for told in startup_statements(_text(host, path, TEXT_LIMIT)):
-            yield f"{path}:{told.line}", told
-    for path in _pth_files(host):
-        for number, line in enumerate(_text(host, path, PTH_LIMIT).splitlines(), 1):
-            for told in startup_statements(line) if line.startswith(_CODE) else ():
-                yield f"{path}:{number}", told
+        for statement in startup_statements(_text(host, path, TEXT_LIMIT)):
+            yield f"{path}:{statement.line}", statement
+    for site in filter(is_site, dict.fromkeys(host.interpreter.layout().search_path)):
+        try:
+            names = host.files.names(site)
+        except CannotTell:
+            continue
+        for name in names:
+            if not name.endswith(".pth") or name.startswith("."):
+                continue
+            for number, line in enumerate(_text(host, f"{site}/{name}", PTH_LIMIT).splitlines(), 1):
+                for statement in startup_statements(line) if line.startswith(_CODE) else ():
+                    yield f"{site}/{name}:{number}", statement
 
 
 def undetermined(host: Host) -> Optional[str]:
@@ -50,15 +57,6 @@ def _own_modules(host: Host) -> Iterator[str]:
     for module in filter(None, map(modules.top, names)):
         if module.file is not None and not module.archived and module.file.endswith(".py"):
             yield module.file
-
-
-def _pth_files(host: Host) -> Iterator[str]:
-    for site in filter(is_site, dict.fromkeys(host.interpreter.layout().search_path)):
-        try:
-            names = host.files.names(site)
-        except CannotTell:
-            continue
-        yield from (f"{site}/{name}" for name in names if name.endswith(".pth") and name[:1] != ".")
 
 
 def _text(host: Host, path: str, limit: int) -> str:

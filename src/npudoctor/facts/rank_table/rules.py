@@ -9,7 +9,7 @@ from typing import TypeVar
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.core.model import Severity
-from npudoctor.facts.rank_table.model import LAB, PODS, SERVERS, SUPER_POD, Device, RankTable, Server
+from npudoctor.facts.rank_table.model import LAB, PODS, SERVERS, SUPER_POD, Device, RankTable
 
 NAME_BYTES = 64
 PER_SERVER = (1, 2, 4, 8, 16)
@@ -38,8 +38,15 @@ def inner_faults(table: RankTable, variables: Mapping[str, str]) -> Iterator[Fau
             if device.id is not None:
                 by_id.setdefault(device.id, []).append(device)
         for number, same in by_id.items():
-            if len(same) > 1:
-                yield from _shared(server, number, same)
+            if len(same) < 2:
+                continue
+            # Several ranks may share an NPU, each with its own port.
+            text = _("device_id {number} of server {server} appears {count} times")
+            text = text.format(number=number, server=server.id, count=len(same))
+            if len({device.ip for device in same if device.ip}) > 1:
+                yield Fault("repeated", text)
+            elif len({device.ports.get("device_port", 0) for device in same}) < len(same):
+                yield Fault("shared-device", text, Severity.WARNING)
     yield from _addresses(table, variables)
     yield from _ports(table)
     if table.version == SUPER_POD:
@@ -133,11 +140,8 @@ def _ranks(table: RankTable) -> Iterator[Fault]:
         text = _("rank_id {ranks} is missing: {count} ranks must be 0 to {last}")
         text = text.format(ranks=listed(gaps), count=len(ranks), last=len(ranks) - 1)
         yield Fault("rank-ids", text)
-    if not twice and not gaps:
-        yield from _rank_gaps(table)
-
-
-def _rank_gaps(table: RankTable) -> Iterator[Fault]:
+    if twice or gaps:
+        return
     for server in table.servers:
         own = sorted(device.rank for device in server.devices if device.rank is not None)
         if own and own[-1] - own[0] >= len(own):  # n ranks in a row span n - 1
@@ -150,16 +154,6 @@ def _rank_gaps(table: RankTable) -> Iterator[Fault]:
                 ),
                 Severity.WARNING,
             )
-
-
-def _shared(server: Server, number: int, same: list[Device]) -> Iterator[Fault]:
-    """Several ranks may share an NPU, each with its own port."""
-    text = _("device_id {number} of server {server} appears {count} times")
-    text = text.format(number=number, server=server.id, count=len(same))
-    if len({device.ip for device in same if device.ip}) > 1:
-        yield Fault("repeated", text)
-    elif len({device.ports.get("device_port", 0) for device in same}) < len(same):
-        yield Fault("shared-device", text, Severity.WARNING)
 
 
 def _addresses(table: RankTable, variables: Mapping[str, str]) -> Iterator[Fault]:

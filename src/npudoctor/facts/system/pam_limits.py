@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Optional
 
 from npudoctor.core.frozen import dataclass
@@ -37,7 +37,17 @@ def pam_limit(texts: Mapping[str, str], item: str, user: str, groups: Collection
     """
     narrowest: dict[str, tuple[int, int, str]] = {}
     for path in sorted(texts, key=lambda path: (path != CONF, path)):
-        for domain, kind, value in _rows(texts[path], item):
+        for line in texts[path].splitlines():
+            words = line.partition("#")[0].split()
+            if len(words) != 4 or words[2] != item or words[1] not in ("soft", "hard", "-"):
+                continue
+            domain, kind, _item, text = words
+            if text in ("unlimited", "infinity", "-1"):
+                value = UNLIMITED
+            elif text.isascii() and text.isdigit():
+                value = int(text)
+            else:
+                continue
             rank = _rank(domain, user, groups)
             if rank is None:
                 continue
@@ -46,16 +56,6 @@ def pam_limit(texts: Mapping[str, str], item: str, user: str, groups: Collection
                     narrowest[limit] = (rank, value, path)
     soft, hard = narrowest.get("soft"), narrowest.get("hard")
     return PamLimit(soft and soft[1], hard and hard[1], soft[2] if soft else "")
-
-
-def _rows(text: str, item: str) -> Iterator[tuple[str, str, int]]:
-    for line in text.splitlines():
-        words = line.partition("#")[0].split()
-        if len(words) == 4 and words[2] == item and words[1] in ("soft", "hard", "-"):
-            if words[3] in ("unlimited", "infinity", "-1"):
-                yield words[0], words[1], UNLIMITED
-            elif words[3].isascii() and words[3].isdigit():
-                yield words[0], words[1], int(words[3])
 
 
 def _rank(domain: str, user: str, groups: Collection[str]) -> Optional[int]:

@@ -27,7 +27,13 @@ def run_command(step: Command, host: Host, at: Observer) -> None:
     if step.unless and host.commands.run(step.unless).ok:
         raise Gone(_("already done"))
     if step.still:
-        _still_so(host.commands.run(step.still))
+        # Status 1 is that it is so no longer; any other is that it could not look: firewall-cmd ends so while
+        # firewalld is stopped, and its permanent rules stay.
+        still = host.commands.run(step.still)
+        if still.ended != "exited" or still.status not in (0, 1):
+            raise Refused(failure_text(still))
+        if still.status == 1:
+            raise Gone
     with changing(at, f"run {step.argv[0]}"):
         answer = host.commands.run(step.argv, timeout=COMMAND_SECONDS)
     if not answer.ok:
@@ -35,15 +41,6 @@ def run_command(step: Command, host: Host, at: Observer) -> None:
     lines = [line for line in answer.stdout.splitlines() if line.strip()]
     if step.skipped and lines and all(line.startswith(step.skipped) for line in lines):
         raise Gone(_("already done"))
-
-
-def _still_so(answer: Answer) -> None:
-    """Gone where the program says no, which is status 1; any other is that it could not look: firewall-cmd
-    ends so while firewalld is stopped, and its permanent rules stay."""
-    if answer.ended != "exited" or answer.status not in (0, 1):
-        raise Refused(failure_text(answer))
-    if answer.status == 1:
-        raise Gone
 
 
 def remount(step: Remount, host: Host, at: Observer) -> None:
