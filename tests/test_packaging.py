@@ -167,9 +167,9 @@ def test_the_table_of_explain_is_of_the_sources_in_the_wheel(packages: Packages,
         archive.extractall(tmp_path)  # noqa: S202  (our own wheel)
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from npudoctor.explain.signatures.prepared import prepared\n"
+        "from npudoctor.explain.signatures.prepared import prepare_table\n"
         "from npudoctor.knowledge.site import Knowledge\n"
-        "print(len(prepared(Knowledge()).table.pieces) > 100)"
+        "print(len(prepare_table(Knowledge()).table.pieces) > 100)"
     )
     assert output(sys.executable, "-I", "-c", code, str(tmp_path), cwd=tmp_path) == "True\n"
 

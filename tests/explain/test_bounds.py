@@ -15,7 +15,7 @@ from tests.support.engines import fresh
 
 from npudoctor.explain.answer import Explanation, explanation
 from npudoctor.explain.reading import gather, pool, reading, sources
-from npudoctor.explain.reading.gather import gathered
+from npudoctor.explain.reading.gather import gather_inputs
 from npudoctor.explain.scanning import scan
 
 pytestmark = pytest.mark.once
@@ -26,7 +26,7 @@ NEAR = b"ImportError: libhcc.so: cannot open shared object file: No such\n"
 
 
 def explained(*words: Path, seconds: float = 60.0) -> Explanation:
-    inputs = gathered([str(word) for word in words], time.monotonic(), seconds)
+    inputs = gather_inputs([str(word) for word in words], time.monotonic(), seconds)
     evidence = ENGINE.logs(inputs.walk.logs, until=inputs.until)
     return explanation(ENGINE.judge(evidence), evidence, 0.1, inputs.walk.problems)
 
@@ -113,7 +113,7 @@ def test_a_file_that_is_extended_while_it_is_read_ends(tmp_path: Path, size: int
 def test_a_file_that_becomes_shorter_says_so(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"quiet\n" * 1_000_000)
-    source = sources.opened(str(path))
+    source = sources.open_source(str(path))
     pieces = source.pieces()
     next(pieces)
     os.truncate(path, 1000)
@@ -153,7 +153,7 @@ def test_when_the_time_is_over_what_was_read_is_explained(tmp_path: Path) -> Non
 def test_time_that_is_over_at_once_is_never_clean(tmp_path: Path) -> None:
     for number in range(2000):
         (tmp_path / f"{number}.log").write_text("quiet\n")
-    inputs = gathered([str(tmp_path)], time.monotonic(), 60)
+    inputs = gather_inputs([str(tmp_path)], time.monotonic(), 60)
     evidence = ENGINE.logs(inputs.walk.logs, until=time.monotonic())
     found = explanation(ENGINE.judge(evidence), evidence, 0.1)
     assert len(evidence) == 2000 and found.verdict == "unknown" and len(found.unread) == 2000
@@ -165,6 +165,6 @@ def test_of_very_many_files_the_newest_are_read(tmp_path: Path, monkeypatch: pyt
         path = tmp_path / f"{number}.log"
         path.write_text("quiet\n")
         os.utime(path, (1000 + number, 1000 + number))
-    walk = gathered([str(tmp_path)], time.monotonic()).walk
+    walk = gather_inputs([str(tmp_path)], time.monotonic()).walk
     assert [os.path.basename(log.path) for log in walk.logs] == [f"{number}.log" for number in range(20, 30)]
     assert walk.older == 20

@@ -18,7 +18,7 @@ from npudoctor.explain.scanning.gate import gate_for
 from npudoctor.explain.scanning.matching import Matcher, Plain
 from npudoctor.explain.scanning.scan import Scan
 from npudoctor.explain.signatures.pieces import Sample
-from npudoctor.explain.signatures.prepared import prepared, write
+from npudoctor.explain.signatures.prepared import prepare_table, write
 from npudoctor.explain.signatures.signatures import built_in
 from npudoctor.explain.signatures.table import Table, table_of
 from npudoctor.knowledge.site import Knowledge
@@ -89,7 +89,7 @@ def test_a_gate_hides_nothing(quick: Fast, tmp_path: Path, built: bool) -> None:
     table = TABLE
     if built:
         write(str(tmp_path / "table.json"))
-        table = prepared(Knowledge(""), str(tmp_path / "table.json")).table
+        table = prepare_table(Knowledge(""), str(tmp_path / "table.json")).table
         assert table.pieces
     sample = tmp_path / "healthy.log"
     sample.write_text(

@@ -15,7 +15,7 @@ import pytest
 
 from npudoctor.explain.signatures import prepared as source
 from npudoctor.explain.signatures import signatures
-from npudoctor.explain.signatures.prepared import prepared, write
+from npudoctor.explain.signatures.prepared import prepare_table, write
 from npudoctor.explain.signatures.signatures import built_in
 from npudoctor.explain.signatures.table import Table, table_of
 from npudoctor.knowledge.site import Knowledge
@@ -38,7 +38,7 @@ def built(tmp_path: Path) -> Path:
 
 
 def table(path: Path) -> Table:
-    return prepared(NONE, str(path)).table
+    return prepare_table(NONE, str(path)).table
 
 
 def without_gate(one: Table) -> Table:
@@ -148,7 +148,7 @@ as_of = "2026-11-21"
     folder = trusted / "knowledge.d"
     folder.mkdir(mode=0o755)
     (folder / "own.toml").write_text(row + row.replace("out-of-tune", ours), encoding="utf-8")
-    found = prepared(Knowledge(str(folder)), str(built))
+    found = prepare_table(Knowledge(str(folder)), str(built))
     assert not found.broken
     ids = [one.id for one in found.table.signatures]
     assert sorted(ids) == sorted({*(one.id for one in built_in()), "out-of-tune"})

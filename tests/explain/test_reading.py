@@ -241,10 +241,10 @@ def test_a_pipe_is_read_and_one_that_says_nothing_is_not(
     path = tmp_path / "fifo"
     os.mkfifo(path)
     with pytest.raises(Unreadable):
-        sources.opened(str(path))
+        sources.open_source(str(path))
     writer = threading.Thread(target=path.write_text, args=(LINE,))
     writer.start()
-    source = sources.opened(str(path))
+    source = sources.open_source(str(path))
     assert ID in ids(ENGINE.source(source))
     source.close()
     writer.join()

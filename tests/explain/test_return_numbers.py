@@ -10,7 +10,7 @@ from tests.support.engines import fresh, plain
 
 from npudoctor.explain.engine import Engine, engine_of
 from npudoctor.explain.ranking.judge import Diagnosis
-from npudoctor.explain.signatures.codes import found_by
+from npudoctor.explain.signatures.codes import find_by_code
 from npudoctor.explain.signatures.return_numbers import (
     ReturnNumber,
     number_in,
@@ -89,7 +89,7 @@ def test_each_number_is_of_one_row_and_each_row_of_known_numbers() -> None:
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_each_number_speaks_when_it_is_asked_for(language: str) -> None:
     for number, row in ALL.items():
-        (found,) = [of_number(one, number) for one in found_by(number, built_in())]
+        (found,) = [of_number(one, number) for one in find_by_code(number, built_in())]
         said = f"{found.title[language]} {found.cause[language]}"
         assert f"[{number} {row.name}]" in said and getattr(row, language) in said
         assert found.remedy[language]

@@ -95,7 +95,7 @@ def _end_together() -> None:
 def _explained(beginning: JobStart, variables: Mapping[str, str]) -> str:
     """A log that shows no failure, or one that nobody knows, is no explanation."""
     from npudoctor.cli.diagnosis import ExplainRequest, explain_words
-    from npudoctor.explain.answer import remedied
+    from npudoctor.explain.answer import with_remedies
     from npudoctor.explain.reading.newest import LOOSE, automatic
     from npudoctor.render.explain_text import explain_text
 
@@ -108,7 +108,7 @@ def _explained(beginning: JobStart, variables: Mapping[str, str]) -> str:
     request = ExplainRequest(paths, variables, started, READING, beginning.moment, beginning.begins)
     explanation = explain_words(request)
     return (
-        explain_text(remedied(explanation, None))
+        explain_text(with_remedies(explanation, None))
         if explanation.diagnoses and explanation.exit_code == 0
         else ""
     )

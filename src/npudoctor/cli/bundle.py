@@ -54,7 +54,7 @@ def place(name: str, files: Files) -> str:
 def collect(path: str, explanation: Explanation, session: Session) -> None:
     """Ask all checks, and pack what they and the logs say."""
     from npudoctor.core.redact.bundle import BundleRedactor
-    from npudoctor.explain.excerpts import excerpts, named
+    from npudoctor.explain.excerpts import excerpts, name_in_bundle
     from npudoctor.render.explain_json import explain_object
     from npudoctor.render.json_text import json_text
     from npudoctor.render.report_json import report_json
@@ -72,7 +72,9 @@ def collect(path: str, explanation: Explanation, session: Session) -> None:
         if excerpt.missing:
             missing.append(f"{printable(excerpt.path)}: {excerpt.missing}")
         else:
-            contents[named(excerpt.path, contents)] = excerpt.text.encode("utf-8", "backslashreplace")
+            contents[name_in_bundle(excerpt.path, contents)] = excerpt.text.encode(
+                "utf-8", "backslashreplace"
+            )
     for line in missing:
         complain(_("not in the bundle: {line}", line=line))
     redactor.counts["report"] = sum(contents[name].count(HIDDEN.encode()) for name in _JSON)

@@ -20,7 +20,7 @@ from npudoctor.explain.reading.gather import FILES
 from npudoctor.explain.reading.opening import Identity, Unreadable
 from npudoctor.explain.reading.walk import ENTRIES, Walk
 from npudoctor.explain.scanning.evidence import Evidence
-from npudoctor.explain.signatures.prepared import prepared
+from npudoctor.explain.signatures.prepared import prepare_table
 from npudoctor.explain.signatures.remedies import Installed
 from npudoctor.explain.signatures.signatures import Signature
 from npudoctor.explain.signatures.table import Table
@@ -54,7 +54,7 @@ class ExplainRequest:
 
 def explain_words(request: ExplainRequest) -> Explanation:
     """The answer to what was asked: about a code, about logs, or about the newest log here."""
-    from npudoctor.explain.reading.gather import Absent, gathered
+    from npudoctor.explain.reading.gather import Absent, gather_inputs
 
     silent: tuple[str, ...] = ()
     words = request.words
@@ -64,7 +64,7 @@ def explain_words(request: ExplainRequest) -> Explanation:
         raise UsageError(_("-: standard input is a terminal; name a file, or pipe the log in"))
     inputs: Optional[Inputs] = None
     try:
-        inputs = gathered(words, request.started, request.seconds, request.since)
+        inputs = gather_inputs(words, request.started, request.seconds, request.since)
     except Absent as absent:
         if not absent.missing or any(map(os.path.lexists, words)):
             raise UsageError(f"{absent.word}: {absent.why}") from absent
@@ -79,7 +79,7 @@ def explain_words(request: ExplainRequest) -> Explanation:
 def _table(variables: Mapping[str, str]) -> Table:
     """Our signatures and the site's; site rows that cannot be used are reported on stderr."""
     with closing(LocalDisk()) as disk:
-        tables = prepared(Knowledge(knowledge_directory(variables), Files(disk).why_remote))
+        tables = prepare_table(Knowledge(knowledge_directory(variables), Files(disk).why_remote))
     for row in tables.broken:
         output.complain(
             _("this site's compatibility rows cannot be used: {path}: {why}", path=row.path, why=row.reason)
@@ -96,13 +96,13 @@ def explain_code(word: str, variables: Mapping[str, str]) -> Optional[Explanatio
 
 def _known(word: str, signatures: Sequence[Signature]) -> list[Signature]:
     """The signatures that answer to the code of a log, or to the id of one."""
-    from npudoctor.explain.signatures.codes import found_by
+    from npudoctor.explain.signatures.codes import find_by_code
     from npudoctor.explain.signatures.return_numbers import number_of, of_number
     from npudoctor.explain.signatures.torch_npu_codes import of_torch_npu
 
     number = number_of(word)
     theirs = of_torch_npu(word)
-    known = [of_number(signature, number) for signature in found_by(number, signatures)]
+    known = [of_number(signature, number) for signature in find_by_code(number, signatures)]
     return known or ([] if theirs is None else [theirs])
 
 
@@ -211,15 +211,15 @@ def _uncounted(walk: Walk) -> Iterator[tuple[str, str]]:
 def _read_once(engine: Engine, path: str, inputs: Inputs, request: ExplainRequest) -> Evidence:
     """What a pipe says."""
     from npudoctor.cli.terminal.progress import stream_waiting
-    from npudoctor.explain.reading.reading import failed
-    from npudoctor.explain.reading.sources import opened, standard_input
+    from npudoctor.explain.reading.reading import unread_evidence
+    from npudoctor.explain.reading.sources import open_source, standard_input
 
     # A pipe may take as long as it likes, unless --deadline was given.
     until = math.inf if path == "-" and request.seconds is None else inputs.until
     try:
-        source = standard_input(until) if path == "-" else opened(path, until)
+        source = standard_input(until) if path == "-" else open_source(path, until)
     except Unreadable as why:
-        return failed(path, str(why))
+        return unread_evidence(path, str(why))
     name = _("standard input") if path == "-" else path
     try:
         with stream_waiting(name, lambda: source.bytes):

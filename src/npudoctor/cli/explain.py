@@ -52,7 +52,7 @@ def explain(
     from npudoctor.cli.diagnosis import ExplainRequest, explain_words, installed_on, verify_diagnosis
     from npudoctor.cli.terminal.output import complain
     from npudoctor.cli.terminal.reports import deliver, style_for
-    from npudoctor.explain.answer import remedied
+    from npudoctor.explain.answer import with_remedies
     from npudoctor.host.fs.files import Files, LocalDisk
     from npudoctor.render.explain_json import explain_object
     from npudoctor.render.explain_text import explain_text
@@ -73,9 +73,9 @@ def explain(
     explanation = explain_words(ExplainRequest(tuple(logs or ()), caller.variables, started, seconds))
     if verify:
         with open_session(flags, caller) as session:
-            explanation = remedied(verify_diagnosis(explanation, session), installed_on(session.host))
+            explanation = with_remedies(verify_diagnosis(explanation, session), installed_on(session.host))
     else:
-        explanation = remedied(explanation, None)
+        explanation = with_remedies(explanation, None)
     if packed is not None:
         with open_session(flags, caller) as session:
             bundle.collect(packed, explanation, session)

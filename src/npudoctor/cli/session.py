@@ -75,10 +75,10 @@ class Session:
 
     def _explain(self, rows: Sequence[Result]) -> Sequence[Result]:
         """What deep checks saw, as `explain` understands it; apart, as the runner asks it only then."""
-        from npudoctor.explain.findings import explained
+        from npudoctor.explain.findings import explain_findings
 
         codes = {check.id: tuple(check.codes) for check in self.loaded.checks}
-        return explained(rows, self.host.knowledge, codes)
+        return explain_findings(rows, self.host.knowledge, codes)
 
     def resolve(self, names: Iterable[str], known: set[str], named: str = "") -> Iterator[str]:
         """The names that are known; a code of a check that could not be loaded means that check."""

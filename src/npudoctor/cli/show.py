@@ -22,7 +22,7 @@ def show(
     from npudoctor.cli.diagnosis import explain_code
     from npudoctor.cli.terminal import output
     from npudoctor.cli.terminal.reports import style_for
-    from npudoctor.explain.answer import remedied
+    from npudoctor.explain.answer import with_remedies
     from npudoctor.registry import registry
     from npudoctor.render.explain_text import explain_text
     from npudoctor.render.listing import manual_text
@@ -43,7 +43,9 @@ def show(
         raise UsageError(kind)
     explanation = explain_code(name, caller.variables)
     if explanation is not None:
-        output.emit(explain_text(remedied(explanation, None), style_for(None)), output.terminal_encoding())
+        output.emit(
+            explain_text(with_remedies(explanation, None), style_for(None)), output.terminal_encoding()
+        )
         return explanation.exit_code
     known = {known for check in loaded.checks for known in (check.id, *check.codes)}
     raise UsageError(

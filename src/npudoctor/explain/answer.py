@@ -115,18 +115,18 @@ def explanation(
     )
 
 
-def remedied(answer: Explanation, installed: Optional[Installed]) -> Explanation:
+def with_remedies(answer: Explanation, installed: Optional[Installed]) -> Explanation:
     """The same, with remedies for this machine; None: nobody looked, so that they name their conditions."""
     diagnoses = []
     for diagnosis in answer.diagnoses:
         signature = diagnosis.signature
         remedy = {**signature.remedy, language(): remedy_on(signature.remedy, installed)}
         diagnoses.append(replace(diagnosis, signature=replace(signature, remedy=remedy)))
-    answers = tuple(remedied(part, installed) for part in answer.answers)
+    answers = tuple(with_remedies(part, installed) for part in answer.answers)
     return replace(answer, diagnoses=tuple(diagnoses), answers=answers)
 
 
-def said(texts: object, language: str) -> str:
+def in_language(texts: object, language: str) -> str:
     """A text of a signature in the language spoken; site rows and ours have both."""
     return texts.get(language) or texts["en"]  # type: ignore[attr-defined,no-any-return,index]
 
@@ -141,7 +141,7 @@ def where(spot: Optional[Spot]) -> str:
     return _("rank {rank}, {place}", rank=spot.seen.rank, place=place)
 
 
-def shown(spot: Spot) -> str:
+def safe_text(spot: Spot) -> str:
     """The text of a line, without secrets."""
     return redact(spot.seen.text)
 
@@ -149,14 +149,14 @@ def shown(spot: Spot) -> str:
 def _answer(answer: Explanation) -> str:
     if answer.verdict in ("environment", "not_environment"):
         best = answer.diagnoses[0]
-        title, confidence = said(best.signature.title, language()), sure(best.confidence)
+        title, confidence = in_language(best.signature.title, language()), sure(best.confidence)
         if answer.verdict == "environment":
             return _("environment: {title} ({confidence})", title=title, confidence=confidence)
         return _("not the environment: {title} ({confidence})", title=title, confidence=confidence)
     if answer.errors:
         return _(
             "a failure that is not recognised; it says first: {text} ({place})",
-            text=shown(answer.errors[0])[:300],
+            text=safe_text(answer.errors[0])[:300],
             place=where(answer.errors[0]),
         )
     if answer.verdict != "unknown":

@@ -10,7 +10,7 @@ from typing import Callable, Optional
 from npudoctor.core.frozen import dataclass
 from npudoctor.explain.ranking.judge import Judgement, judge
 from npudoctor.explain.reading.pasted import Pasted
-from npudoctor.explain.reading.pool import scanned
+from npudoctor.explain.reading.pool import scan_logs
 from npudoctor.explain.reading.reading import read_source
 from npudoctor.explain.reading.sources import Source
 from npudoctor.explain.reading.walk import Log
@@ -53,7 +53,7 @@ class Engine:
             else:
                 matcher.suit(sample)
                 matcher.ready()
-        return scanned(self.table, matcher, logs, processes, progress, until)
+        return scan_logs(self.table, matcher, logs, processes, progress, until)
 
     def source(self, source: Source, until: float = math.inf) -> Evidence:
         """What one opened input says, which can be read only once."""

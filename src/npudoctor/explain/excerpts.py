@@ -16,7 +16,7 @@ from npudoctor.core.redact.redactor import Redactor
 from npudoctor.explain.ranking.candidates import Spot
 from npudoctor.explain.ranking.judge import Diagnosis
 from npudoctor.explain.reading.opening import Opener, Unreadable
-from npudoctor.explain.reading.reading import opened_log
+from npudoctor.explain.reading.reading import open_log
 from npudoctor.explain.reading.sources import source_of
 from npudoctor.explain.reading.walk import Log
 from npudoctor.explain.scanning.window import LONG, decode
@@ -117,7 +117,7 @@ def _around(log: Log, numbers: set[int], redactor: Redactor) -> Iterator[str]:
 
 def _lines(log: Log, last: int) -> Iterator[tuple[int, bytes]]:
     """The lines of a file up to one, each with its number; what is very long is cut."""
-    source = source_of(log.path, opened_log(Opener(), log), math.inf)
+    source = source_of(log.path, open_log(Opener(), log), math.inf)
     try:
         number, held = 1, b""
         for piece in source.pieces():
@@ -134,7 +134,7 @@ def _lines(log: Log, last: int) -> Iterator[tuple[int, bytes]]:
         source.close()
 
 
-def named(path: str, taken: Mapping[str, bytes]) -> str:
+def name_in_bundle(path: str, taken: Mapping[str, bytes]) -> str:
     """A name in the bundle for the excerpt of a file: all of its path, without what could lead elsewhere."""
     parts = [part for part in path.split("/") if part not in ("", ".", "..")]
     plain = re.sub(r"[^\w.+=@-]", "_", "__".join(parts))[-150:] or "log"

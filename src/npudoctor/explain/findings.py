@@ -9,7 +9,7 @@ from typing import Optional
 from npudoctor.core.frozen import replace
 from npudoctor.core.messages import language
 from npudoctor.core.model import Finding, Fix, Result, Risk, Severity
-from npudoctor.explain.answer import said
+from npudoctor.explain.answer import in_language
 from npudoctor.explain.engine import Engine, engine_of
 from npudoctor.explain.signatures.signatures import Signature, all_signatures
 from npudoctor.knowledge.site import Knowledge
@@ -28,7 +28,7 @@ _SCRIPTS = "script-bug-not-environment"
 Causes = Mapping[str, Mapping[str, object]]
 
 
-def explained(
+def explain_findings(
     rows: Sequence[Result], knowledge: Knowledge, codes: Mapping[str, Sequence[str]]
 ) -> list[Result]:
     """The rows, with what the evidence of deep findings means. `codes`: of each check, by its id.
@@ -99,11 +99,11 @@ class _Explainer:
         finding = replace(finding, echo_of=tuple(dict.fromkeys(echoes)))
         if signature is None or finding.fix is not None:
             return finding
-        remedy = "; ".join(said(signature.remedy, language()))
+        remedy = "; ".join(in_language(signature.remedy, language()))
         finding = replace(finding, fix=Fix(remedy, steps=(), risk=Risk.MANUAL, needs_root=False))
         if not cause.get("vague", True):  # the sentence says it already
             return finding
-        return replace(finding, message=f"{finding.message}: {said(signature.title, language())}")
+        return replace(finding, message=f"{finding.message}: {in_language(signature.title, language())}")
 
     def _signature(self, finding: Finding, first: bool) -> Optional[Signature]:
         """What the evidence means, as far as it is not the job's own code; with `first`, by the cause alone

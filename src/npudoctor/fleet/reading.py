@@ -101,7 +101,7 @@ def _read_file(path: str) -> Iterator[Item]:
     last: Optional[Item] = None
     until = time.monotonic() + READING
     try:
-        source = _pipe(path) or sources.opened(path, until)
+        source = _pipe(path) or sources.open_source(path, until)
     except (OSError, opening.Unreadable) as error:
         why = strerror(error.errno) if isinstance(error, OSError) else str(error)
         yield Unreadable(None, path, why)

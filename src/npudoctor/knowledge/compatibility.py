@@ -77,10 +77,10 @@ def _listed(known: Sequence[Pair], exact: tuple[Pair, ...], cann: str) -> PairJu
 
     Both of them; of the newest release, the one before it.
     """
-    version = _dated(exact[0].release)
-    ordered = sorted(known, key=lambda row: _dated(row.release))
-    below = _equals([row for row in ordered if _dated(row.release) < version], -1)
-    above = _equals([row for row in ordered if _dated(row.release) > version], 0)
+    version = _version_of(exact[0].release)
+    ordered = sorted(known, key=lambda row: _version_of(row.release))
+    below = _equals([row for row in ordered if _version_of(row.release) < version], -1)
+    above = _equals([row for row in ordered if _version_of(row.release) > version], 0)
     if below and all(any(_names(row, cann) for row in side) for side in (below, above) if side):
         return PairJudgement(Compatibility.BESIDE, (*below, *above))
     return PairJudgement(Compatibility.BETWEEN, exact)
@@ -92,12 +92,14 @@ def _unlisted(rows: Sequence[Pair], release: str, cann: str) -> PairJudgement:
     What is newer needs no older CANN than what came before it. A final release is not newer than its line
     when only candidates of it are listed: it takes its place between what came before and after.
     """
-    ordered = sorted(rows, key=lambda row: _dated(row.release))
-    version = _dated(release)
-    below = [row for row in ordered if _dated(row.release) < version]
+    ordered = sorted(rows, key=lambda row: _version_of(row.release))
+    version = _version_of(release)
+    below = [row for row in ordered if _version_of(row.release) < version]
     above = ordered[len(below) :]
-    line = [row for row in below if version.is_postrelease and _dated(row.release).release == version.release]
-    if not above or (line and _dated(above[0].release).release != version.release):
+    line = [
+        row for row in below if version.is_postrelease and _version_of(row.release).release == version.release
+    ]
+    if not above or (line and _version_of(above[0].release).release != version.release):
         before = _equals(below, -1)
         return PairJudgement(Compatibility.BETWEEN if _older(cann, before) else Compatibility.NEWER, before)
     nearest = (*_equals(below, -1), *_equals(above, 0))
@@ -117,7 +119,7 @@ def _equals(rows: Sequence[Pair], index: int) -> tuple[Pair, ...]:
     return tuple(row for row in rows if public(row.release) == public(rows[index].release)) if rows else ()
 
 
-def _dated(release: str) -> Version:
+def _version_of(release: str) -> Version:
     """The version of a release; what is none comes before all."""
     from packaging.version import Version
 

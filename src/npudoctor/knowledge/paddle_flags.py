@@ -20,7 +20,7 @@ def what_is_wrong(row: VariableRow, value: str) -> Optional[str]:
     if kind == "devices":
         return None if devices(value) else _("it is not a comma-separated list of numbers")
     if kind == "double":
-        number = _parsed(value)
+        number = _read_number(value)
         return _("it is not a number") if number is None else out_of_range(row, number)
     text = value.strip()
     digits = text[1:] if text[:1] in ("-", "+") else text
@@ -39,10 +39,10 @@ def devices(value: str) -> list[int]:
 
 def double(value: str) -> float:
     """The number; 0 where it is none."""
-    return _parsed(value) or 0.0
+    return _read_number(value) or 0.0
 
 
-def _parsed(value: str) -> Optional[float]:
+def _read_number(value: str) -> Optional[float]:
     """The number that C reads; None where it is none. Python takes underscores and other digits too."""
     try:
         return float(value) if value.isascii() and "_" not in value else None

@@ -6,7 +6,7 @@ from typing import Any
 
 from npudoctor.core.messages import language
 from npudoctor.core.redact.redact import redact
-from npudoctor.explain.answer import Explanation, Proof, said, shown
+from npudoctor.explain.answer import Explanation, Proof, in_language, safe_text
 from npudoctor.explain.ranking.judge import Diagnosis
 from npudoctor.explain.ranking.runs import Run
 
@@ -52,12 +52,12 @@ def _diagnosis(diagnosis: Diagnosis) -> dict[str, Any]:
         "category": signature.category,
         "environment": signature.environment,
         "confidence": diagnosis.confidence,
-        "title": said(signature.title, language()),
-        "cause": said(signature.cause, language()),
+        "title": in_language(signature.title, language()),
+        "cause": in_language(signature.cause, language()),
         "remedy": list(signature.remedy[language()]),
         "checks": list(signature.checks),
         "rank": spot.seen.rank if spot else None,
-        "first": {"path": spot.path, "line": spot.seen.line, "text": shown(spot)} if spot else None,
+        "first": {"path": spot.path, "line": spot.seen.line, "text": safe_text(spot)} if spot else None,
         "count": diagnosis.count,
     }
 
@@ -69,7 +69,7 @@ def _run(run: Run) -> dict[str, Any]:
         "first_line": run.first,
         "last_line": run.last,
         "signature": run.signature.id if run.signature else None,
-        "title": said(run.signature.title, language()) if run.signature else None,
+        "title": in_language(run.signature.title, language()) if run.signature else None,
         "error": {"line": run.seen.line, "text": redact(run.seen.text)} if run.seen else None,
     }
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from npudoctor.core.messages import _, language, ngettext
 from npudoctor.core.redact.redact import redact
 from npudoctor.core.sizes import size_text
-from npudoctor.explain.answer import Explanation, Proof, said, shown, sure, where
+from npudoctor.explain.answer import Explanation, Proof, in_language, safe_text, sure, where
 from npudoctor.explain.ranking.judge import Diagnosis
 from npudoctor.render.columns import paragraph
 from npudoctor.render.printable import printable
@@ -47,7 +47,7 @@ def _lines(explanation: Explanation, style: Style) -> Iterator[str]:
             yield _("the first errors:")
         for spot in explanation.errors[:_ERRORS]:
             yield from paragraph(where(spot), INDENT, INDENT * 2)
-            yield from paragraph(shown(spot)[:_LONG], INDENT * 2, INDENT * 2)
+            yield from paragraph(safe_text(spot)[:_LONG], INDENT * 2, INDENT * 2)
     others = explanation.diagnoses
     if known:
         others = tuple(one for one in others[1:] if not _same(one, others[0]))
@@ -57,7 +57,7 @@ def _lines(explanation: Explanation, style: Style) -> Iterator[str]:
         for other in others[:_OTHERS]:
             text = _("{title} ({confidence}; {where})") if other.first else _("{title} ({confidence})")
             line = text.format(
-                title=said(other.signature.title, language()),
+                title=in_language(other.signature.title, language()),
                 confidence=sure(other.confidence),
                 where=where(other.first),
             )
@@ -87,10 +87,13 @@ def _same(other: Diagnosis, best: Diagnosis) -> bool:
 
 def _verdict(explanation: Explanation) -> str:
     if explanation.verdict == "environment":
-        return _("ENVIRONMENT: {title}", title=said(explanation.diagnoses[0].signature.title, language()))
+        return _(
+            "ENVIRONMENT: {title}", title=in_language(explanation.diagnoses[0].signature.title, language())
+        )
     if explanation.verdict == "not_environment":
         return _(
-            "NOT THE ENVIRONMENT: {title}", title=said(explanation.diagnoses[0].signature.title, language())
+            "NOT THE ENVIRONMENT: {title}",
+            title=in_language(explanation.diagnoses[0].signature.title, language()),
         )
     if explanation.verdict == "clean":
         return _("CLEAN: {text}", text=explanation.msg)
@@ -114,9 +117,9 @@ def _best(diagnosis: Diagnosis) -> Iterator[str]:
             INDENT,
             INDENT * 2,
         )
-        yield from paragraph(shown(diagnosis.first)[:_LONG], INDENT * 2, INDENT * 2)
+        yield from paragraph(safe_text(diagnosis.first)[:_LONG], INDENT * 2, INDENT * 2)
     yield ""
-    yield from paragraph(said(signature.cause, language()), INDENT, INDENT)
+    yield from paragraph(in_language(signature.cause, language()), INDENT, INDENT)
     if signature.era:
         yield from paragraph(_("this holds for CANN {era}", era=signature.era), INDENT, INDENT)
     yield ""
@@ -131,7 +134,7 @@ def _runs(explanation: Explanation) -> Iterator[str]:
     yield _("earlier runs in the same file (only the last one is judged):")
     for run in explanation.runs[-_RUNS:]:
         if run.signature is not None:
-            text = said(run.signature.title, language())
+            text = in_language(run.signature.title, language())
         else:
             text = redact(run.seen.text)[:_LONG] if run.seen else _("no failure found")
         yield from paragraph(

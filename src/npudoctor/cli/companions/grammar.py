@@ -123,7 +123,7 @@ def known_words() -> Words:
     """The built-in ones: drop-ins are another machine's matter."""
     from npudoctor.checking.index import load_index
     from npudoctor.explain.signatures.codes import codes_of
-    from npudoctor.explain.signatures.prepared import prepared
+    from npudoctor.explain.signatures.prepared import prepare_table
     from npudoctor.knowledge.site import Knowledge
 
     checks = list(load_index().values())
@@ -131,7 +131,7 @@ def known_words() -> Words:
         ids=_sorted(check.id for check in checks),
         groups=_sorted({name for check in checks for name in (check.group, *check.tags)}),
         codes=_sorted(code for check in checks for code in check.codes),
-        errors=_sorted(filter(_ERROR_CODE.fullmatch, codes_of(prepared(Knowledge()).table.signatures))),
+        errors=_sorted(filter(_ERROR_CODE.fullmatch, codes_of(prepare_table(Knowledge()).table.signatures))),
     )
 
 

@@ -45,7 +45,7 @@ class Inputs:
     until: float
 
 
-def gathered(
+def gather_inputs(
     words: Sequence[str], started: float, seconds: Optional[float] = None, since: Optional[float] = None
 ) -> Inputs:
     """What the words name. Absent when one of them names nothing. With `since` only what was written

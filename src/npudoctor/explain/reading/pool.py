@@ -16,7 +16,7 @@ from typing import Callable, Optional
 from npudoctor.core import forked
 from npudoctor.core.messages import _
 from npudoctor.explain.reading.opening import Opener, local
-from npudoctor.explain.reading.reading import PART, PARTS, Task, failed, read, tasks_of
+from npudoctor.explain.reading.reading import PART, PARTS, Task, read, tasks_of, unread_evidence
 from npudoctor.explain.reading.sources import over
 from npudoctor.explain.reading.walk import Log
 from npudoctor.explain.scanning.evidence import Evidence
@@ -33,7 +33,7 @@ _NUMBER = struct.Struct("=I")
 Progress = Callable[[int, int], None]
 
 
-def scanned(
+def scan_logs(
     table: Table,
     matcher: Matcher,
     logs: Sequence[Log],
@@ -72,7 +72,7 @@ def scanned(
             if progress is not None:
                 progress(finished, total)
     late = time.monotonic() >= until
-    return _joined(logs, tasks, done, cut, over() if late else _("the process reading it died"))
+    return _join_parts(logs, tasks, done, cut, over() if late else _("the process reading it died"))
 
 
 def _parallel(
@@ -154,7 +154,7 @@ def _take(
         forked.send(writing, forked.ITEM, parts)
 
 
-def _joined(
+def _join_parts(
     logs: Sequence[Log],
     tasks: Sequence[Task],
     done: Mapping[int, Evidence],
@@ -172,7 +172,7 @@ def _joined(
         if part is None:
             ended.add(task.number)
             if before is None:
-                whole[task.number] = failed(logs[task.number].path, missing)
+                whole[task.number] = unread_evidence(logs[task.number].path, missing)
             else:
                 before.problem = before.problem or missing
         elif before is None:

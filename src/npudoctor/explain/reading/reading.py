@@ -69,7 +69,7 @@ def _divide(
     for number in numbers:
         log = logs[number]
         try:
-            with open(opened_log(opener, log), "rb", buffering=0) as file:
+            with open(open_log(opener, log), "rb", buffering=0) as file:
                 # Neither what is packed nor UTF-16 can be read in parts; what is binary is read as one, to be
                 # seen as such.
                 head = file.read(4096)
@@ -99,7 +99,7 @@ def _data(descriptor: int, at: int, size: int, most: int) -> tuple[list[tuple[in
     return ranges or [(0, 0)], True
 
 
-def opened_log(opener: Opener, log: Log) -> int:
+def open_log(opener: Opener, log: Log) -> int:
     """A descriptor to read a log by; Unreadable when it is not what the walk saw."""
     return opener.open(log.path, log.base, log.below, log.known)
 
@@ -114,7 +114,7 @@ def read(
 ) -> Evidence:
     """What this task's file or part says."""
     try:
-        descriptor = opened_log(opener or Opener(), log)
+        descriptor = open_log(opener or Opener(), log)
         before = _lines_before(log, task, descriptor, until)
         if task.end is not None:
             evidence = _read_part(table, matcher, log, task, descriptor, until)
@@ -122,7 +122,7 @@ def read(
             return evidence
         source = source_of(log.path, descriptor, until)
     except Unreadable as why:
-        return failed(log.path, str(why))
+        return unread_evidence(log.path, str(why))
     try:
         if not log.named and not source.packed and binary(source.head):
             evidence = Evidence(log.path)
@@ -187,7 +187,7 @@ def _read_part(
         evidence.problem = pieces.problem or evidence.problem
         return evidence
     except OSError as error:
-        return failed(log.path, strerror(error.errno))
+        return unread_evidence(log.path, strerror(error.errno))
     finally:
         os.close(descriptor)
 
@@ -213,7 +213,7 @@ class _Range:
             start += len(piece)
 
 
-def failed(path: str, why: str) -> Evidence:
+def unread_evidence(path: str, why: str) -> Evidence:
     """Of a file of which nothing was read."""
     evidence = Evidence(path)
     evidence.problem, evidence.unread = why, True

@@ -162,7 +162,7 @@ class Source:
             self.problem = _("the compressed file is damaged: what could be unpacked is explained")
 
 
-def opened(path: str, until: float = math.inf) -> Source:
+def open_source(path: str, until: float = math.inf) -> Source:
     """A named file or pipe; Unreadable with the reason. Nothing is waited for but what a pipe has to say."""
     return source_of(path, Opener().open(path), until)
 

@@ -22,7 +22,7 @@ def codes_of(signatures: Sequence[Signature]) -> set[str]:
     return {name for signature in signatures for name in (signature.id, *signature.codes)}
 
 
-def found_by(word: str, signatures: Sequence[Signature]) -> list[Signature]:
+def find_by_code(word: str, signatures: Sequence[Signature]) -> list[Signature]:
     """The signatures that answer to a code, those that are causes first."""
     asked = word.strip().lower()
     known = [

@@ -53,7 +53,7 @@ class Prepared:
     broken: tuple[BrokenEntry, ...]
 
 
-def prepared(knowledge: Knowledge, path: str = FILE) -> Prepared:
+def prepare_table(knowledge: Knowledge, path: str = FILE) -> Prepared:
     """The table of ours and the site's signatures."""
     ours = _read(path) or _work_out()
     site, broken = site_signatures(knowledge)
@@ -89,7 +89,7 @@ def write(path: str = FILE) -> None:
         return {name: value for name, value in values.items() if value != getattr(Signature, name, None)}
 
     content = {
-        "made_of": _made_of(),
+        "made_of": _digest(),
         "marks": [list(map(row, mark)) for mark in made.marks],
         "entries": [[fields(entry.signature), list(map(row, entry.searches))] for entry in made.entries],
         "literals": [[literal.text, literal.caseless] for literal in literals],
@@ -103,7 +103,7 @@ def _work_out() -> BuiltIn:
     return BuiltIn(marks(), tuple(map(entry_of, built_in())), ())
 
 
-def _made_of() -> str:
+def _digest() -> str:
     """The digest of all that the file depends on."""
     digest = hashlib.sha256()
     paths = [os.path.join(EXPLAIN, name) for name in _CODE]
@@ -119,7 +119,7 @@ def _read(path: str) -> Optional[BuiltIn]:
     try:
         with open(path, encoding="utf-8") as file:
             content = json.load(file)
-        if content["made_of"] != _made_of():
+        if content["made_of"] != _digest():
             return None
         literals = [Literal(text, caseless) for text, caseless in content["literals"]]
         searches = []  # of each mark, then of each entry
