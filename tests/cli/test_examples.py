@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shlex
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from npudoctor.cli.app import command_line
 from npudoctor.cli.arguments.examples import EXAMPLES
 from npudoctor.cli.arguments.fleet_commands import HIDDEN
-from npudoctor.cli.companions.grammar import Command, all_commands, command_tree, known_words
+from npudoctor.cli.companions.grammar import Command, Words, all_commands, command_tree, known_words
 from npudoctor.rehearsal.faults import FAULTS
 from npudoctor.render.columns import width
 
@@ -44,14 +45,18 @@ def _parsed(words: list[str]) -> tuple[tuple[str, ...], dict[str, Any]]:
         return tuple(path), dict(context.params)
 
 
-def _command(path: tuple[str, ...]) -> Command:
-    (command,) = [one for one in all_commands(command_tree()) if one.words == path]
-    return command
+@functools.cache
+def _commands() -> dict[tuple[str, ...], Command]:
+    return {command.words: command for command in all_commands(command_tree())}
+
+
+@functools.cache
+def _known() -> Words:
+    return known_words()
 
 
 def test_each_command_has_examples() -> None:
-    commands = {command.words for command in all_commands(command_tree())}
-    assert set(EXAMPLES) == commands
+    assert set(EXAMPLES) == set(_commands())
     assert not {("fleet", name) for name in HIDDEN} & set(EXAMPLES)
 
 
@@ -59,11 +64,11 @@ def test_each_command_has_examples() -> None:
 def test_an_example_is_a_line_that_we_take(words: tuple[str, ...], line: str) -> None:
     path, parameters = _parsed(_words(line))
     assert path[: len(words)] == words or (words, path) == (("snapshot",), ("check",))
-    for option in _command(path).options:
+    for option in _commands()[path].options:
         key = option.names[-1].lstrip("-").replace("-", "_")
         if option.value is not None and option.value.choices and parameters.get(key) is not None:
             assert parameters[key] in option.value.choices, option.names
-    known = known_words()
+    known = _known()
     if path == ("check",):
         assert set(parameters["names"] or ()) <= {*known.ids, *known.groups, *known.codes}
         assert {name.partition("=")[0] for name in parameters["ignore"] or ()} <= {*known.ids, *known.codes}

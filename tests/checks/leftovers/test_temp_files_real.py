@@ -20,7 +20,7 @@ from npudoctor.checks.leftovers.temp_files import temp_files
 from npudoctor.host import Host
 from npudoctor.testing import Asked, FakeClock, ask
 
-NOBODY = 65534
+NOBODY = 64471  # nobody has it: another worker of pytest may run a Python as 65534
 # As PyTorch's FileBaton does; as multiprocessing does.
 BATON = "fd = os.open(sys.argv[1], os.O_CREAT | os.O_EXCL)"
 MANAGER = "from multiprocessing import Manager; kept = Manager(); kept.dict()"

@@ -83,7 +83,7 @@ def connect(pid: int, ports: list[int], *peers: str) -> dict[str, str]:
     """What the peer, process `pid`, meets at each port; the worst where there are several peers."""
     real: dict[str, str] = {}
     for address in {US6 if ":" in peer else US for peer in peers}:
-        argv = ["nsenter", "-t", str(pid), "-n", sys.executable, "-c", CLIENT, address, str(WAIT)]
+        argv = ["nsenter", "-t", str(pid), "-n", sys.executable, "-I", "-S", "-c", CLIENT, address, str(WAIT)]
         done = subprocess.run([*argv, json.dumps(ports)], capture_output=True, text=True, check=True)
         for port, answer in json.loads(done.stdout).items():
             real[f"tcp/{port}"] = "blocked" if real.get(f"tcp/{port}") == "blocked" else answer
