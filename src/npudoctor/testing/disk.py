@@ -83,7 +83,8 @@ class MemoryDisk:
             path, name = path.rsplit("/", 1)
             path = path or "/"
             self._names.setdefault(path, set()).add(name)
-            self._nodes.setdefault(path, folder())
+            if path not in self._nodes:  # a node costs more than the question, and machines have thousands
+                self._nodes[path] = folder()
 
     def has(self, path: str) -> bool:
         """Whether it was given, readable or not."""
