@@ -36,9 +36,10 @@ def events(machine: Machine) -> list[str]:
     return [record["event"] for record in machine.journal()]
 
 
-def test_a_plan_loads_nothing_that_changes_a_machine() -> None:
+@pytest.mark.parametrize("module", ["engine", "undoing"])
+def test_a_plan_loads_nothing_that_changes_a_machine(module: str) -> None:
     script = (
-        "import sys, npudoctor.fixing.engine; print([name for name in sys.modules if '.actions' in name])"
+        f"import sys, npudoctor.fixing.{module}; print([name for name in sys.modules if '.actions' in name])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

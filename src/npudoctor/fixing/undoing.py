@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Callable, Optional
+from typing import TYPE_CHECKING, Callable, Optional
 
 from npudoctor.core.frozen import dataclass, replace
 from npudoctor.core.messages import _
 from npudoctor.core.model import Finding, Fix, Risk, Step
-from npudoctor.fixing.carry_out import ApplyContext, apply_item, apply_with_journal
 from npudoctor.fixing.engine import decide, preview
 from npudoctor.fixing.history import UNKNOWN, FixRun, StepRecord, runs_of
 from npudoctor.fixing.journal import Journal
@@ -19,6 +18,9 @@ from npudoctor.fixing.plan import Confirm, FixRequest, Item, ItemResult
 from npudoctor.fixing.report import FixReport, fix_report
 from npudoctor.fixing.steps.steps import Command
 from npudoctor.host import Host
+
+if TYPE_CHECKING:
+    from npudoctor.fixing.carry_out import ApplyContext
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,8 @@ def undo(
         decided = [ItemResult(item, decide(item, request, context.confirm)) for item in items]
     if request.dry_run or not any(result.planned for result in decided):
         return fix_report(decided, None, changed=False)
+    from npudoctor.fixing.carry_out import apply_with_journal
+
     return apply_with_journal(
         decided,
         context,
@@ -75,15 +79,14 @@ def undo(
 
 
 def _apply(run: FixRun, decided: Sequence[ItemResult], context: ApplyContext, journal: Journal) -> FixReport:
+    from npudoctor.fixing.carry_out import apply_item
+
     journal.write("undoes", undoes=run.name)  # without it nobody would know what these steps take back
     # The run as it is now that we hold the lock: while a person was asked, another undo may have ended, and
     # a program would be run twice.
     host = context.host()
-    there = _steps(
-        items_of_run(
-            next((other for other in runs_of(host.records) if other.name == run.name), run), context.host()
-        )
-    )
+    now = next((other for other in runs_of(host.records) if other.name == run.name), run)
+    there = _steps(items_of_run(now, host))
     already = Outcome(ActionStatus.ALREADY, _("another run has already undone it"))
     still = [
         replace(result, outcome=already) if result.planned and not _steps([result.item]) <= there else result
