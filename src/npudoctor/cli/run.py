@@ -10,6 +10,7 @@ from npudoctor.cli.caller import Caller, exit_now
 from npudoctor.cli.config import UsageError
 from npudoctor.cli.terminal.output import complain, write_stderr
 from npudoctor.core import messages
+from npudoctor.core.errors import is_out_of_memory
 from npudoctor.core.frozen import replace
 from npudoctor.core.messages import _, strerror
 from npudoctor.launch.preflight import Preflight, from_json
@@ -60,12 +61,9 @@ def run(
     except OSError as error:  # such as EAGAIN of fork, at the limit of processes
         complain(_("the job could not be started: {why}", why=strerror(error.errno)))
         return FAILED
-    except MemoryError:
-        complain(_("out of memory: the limit (ulimit -v, or the container) is too low"))
-        return FAILED
     except Exception as error:
         # The job's statuses are its own: a failure of ours is never one of them, nor a traceback.
-        complain(_bug(f"{type(error).__name__}: {error}"))
+        complain(_out_of_memory() if is_out_of_memory(error) else _bug(f"{type(error).__name__}: {error}"))
         return FAILED
 
 
@@ -107,7 +105,10 @@ def _answer(flags: Mapping[str, Any], caller: Caller, command: Sequence[str]) ->
         raise UsageError(answer["refused"])
     if "answer" in answer:
         return from_json(answer["answer"])
-    complain(_bug(answer["failed"]) if "failed" in answer else _("the check ended without a result"))
+    if "failed" in answer:
+        complain(_out_of_memory() if answer["memory"] else _bug(answer["failed"]))
+    else:
+        complain(_("the check ended without a result"))
     return Preflight(UNDETERMINED, "") if flags["force"] else None
 
 
@@ -161,3 +162,7 @@ def _run_job(answer: Preflight, caller: Caller, command: Sequence[str], inherite
 
 def _bug(error: str) -> str:
     return _("this is a bug in npudoctor: {error}", error=error)
+
+
+def _out_of_memory() -> str:
+    return _("out of memory: the limit (ulimit -v, or the container) is too low")

@@ -29,3 +29,14 @@ class DoesNotRun(CannotTell):
 
 class NotRunning(Exception):
     """What was asked for exists only on a running machine, and this host is an image under --root."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether it means that memory is short. Where `ulimit -v` lets no library be mapped, Python raises
+    ImportError: seen of unicodedata, which is loaded for the first Chinese column."""
+    if isinstance(error, ImportError) and "failed to map segment" in str(error):
+        import resource
+
+        # Without a limit it is a mount with noexec, or a damaged library.
+        return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+    return isinstance(error, MemoryError)

@@ -12,6 +12,7 @@ from typing import Any, Callable, Optional
 
 from npudoctor.core import forked
 from npudoctor.core.descriptors import open_null
+from npudoctor.core.errors import is_out_of_memory
 from npudoctor.core.parsing import json_of
 from npudoctor.launch.preflight import encode_line
 
@@ -42,7 +43,7 @@ def _answer(work: Callable[[], Mapping[str, Any]], writing: int) -> None:
     try:
         answer = work()
     except Exception as error:  # a bug of ours: the caller exits with its own status for it
-        answer = {"failed": f"{type(error).__name__}: {error}"}
+        answer = {"failed": f"{type(error).__name__}: {error}", "memory": is_out_of_memory(error)}
     forked.write(writing, encode_line(answer))
 
 

@@ -13,6 +13,7 @@ from typing import Callable, Optional
 from npudoctor.checking.check import Check, CheckOutput, Ended, Skip
 from npudoctor.checking.needs import needs_interpreter, why_not_applicable
 from npudoctor.checking.validation import validate
+from npudoctor.core.errors import is_out_of_memory
 from npudoctor.core.messages import _, strerror
 from npudoctor.core.model import Status
 from npudoctor.core.threads import start_thread
@@ -76,13 +77,12 @@ class CheckRun:
             self.end(Status.UNKNOWN, _text(unknown), bool(unknown.advisory))
         except Ended as ended:
             self.end(ended.status, _text(ended))
-        except MemoryError:  # under `ulimit -v`, or in a small container
-            self.end(
-                Status.UNKNOWN,
-                _("out of memory: the limit (ulimit -v, or the container) is too low"),
-            )
         except BaseException as error:  # a SystemExit in a check is a crash of that check, nothing more
-            self.end(Status.CRASHED, f"{type(error).__name__}: {_text(error)}".removesuffix(": "))
+            if is_out_of_memory(error):
+                reason = _("out of memory: the limit (ulimit -v, or the container) is too low")
+                self.end(Status.UNKNOWN, reason)
+            else:
+                self.end(Status.CRASHED, f"{type(error).__name__}: {_text(error)}".removesuffix(": "))
         finally:
             self.done.set()
 

@@ -8,6 +8,7 @@ from typing import Any, Optional
 
 from npudoctor.cli.config import UsageError, is_usage_error, suggestion
 from npudoctor.cli.terminal import output
+from npudoctor.core.errors import is_out_of_memory
 from npudoctor.core.messages import _
 from npudoctor.core.optional import MissingExtra
 from npudoctor.core.redact.redact import redact_lines
@@ -25,7 +26,7 @@ def refusal(error: Exception) -> tuple[int, Optional[str]]:
             return 130, None
         if is_usage_error(error):
             return 64, _usage(error)
-    if isinstance(error, MemoryError):
+    if is_out_of_memory(error):
         return 70, _("out of memory: the limit (ulimit -v, or the container) is too low")
     # Its lines may hold what was read from a file or a command line.
     lines = traceback.format_exception(type(error), error, error.__traceback__)
