@@ -44,7 +44,7 @@ PRECHECK = ("msprechecker", "precheck")
 PROMISE = Promise(
     ours=Command(CHECKOUT, CHECK, frozenset({0, 1, 2}), is_a_whole_report),
     theirs=Command("msprechecker==0.4.0", PRECHECK, frozenset({0}), is_a_precheck),
-    at_most=0.9,
+    at_most=1.0,  # one build measured 0.84 to 0.97 within a day, as the machine had more or less to look at
     aim=0.6,
     runs=15,
 )
