@@ -24,7 +24,7 @@ from setuptools.build_meta import (
     prepare_metadata_for_build_wheel,
 )
 
-from npudoctor_archives import steady
+from npudoctor_archives import quick, steady
 
 __all__ = [
     "build_editable",
@@ -126,7 +126,9 @@ def build_editable(
     with warnings.catch_warnings():
         # Seven lines for everybody's first `make run`, about folders that this tree has none of.
         warnings.filterwarnings("ignore", message="Editable installation")
-        return build_meta.build_editable(wheel_directory, config_settings, metadata_directory)
+        name = build_meta.build_editable(wheel_directory, config_settings, metadata_directory)
+    quick(Path(wheel_directory) / name)
+    return name
 
 
 if __name__ == "__main__":
