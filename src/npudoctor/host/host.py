@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Callable, Generic, Optional, TypeVar
 
 from npudoctor.core.errors import CannotTell, NotRunning
+from npudoctor.core.messages import _
 from npudoctor.core.once import Once
 from npudoctor.host.clock import Clock
 from npudoctor.host.devices.accelerators import find_accelerators
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from npudoctor.host.process.sysvipc import SysVIPC
     from npudoctor.host.resources import Resources
     from npudoctor.knowledge.site import Knowledge
+    from npudoctor.trial.trials import Trials
 
 T = TypeVar("T")
 # What the variables under examination do not change.
@@ -161,6 +163,35 @@ class Host:
         places = (*self.options.peers, *(self.variables.get(name, "") for name in RENDEZVOUS))
         together = (place for place in places if place and not ip_address(place))
         return Names(lambda names: ask_system(names, seconds), together)
+
+    @_Part
+    def trials(self) -> Trials:
+        """What the kernel says when it is asked as the job would ask it."""
+        from npudoctor.trial.trials import OUTPUT_LIMIT, Trials
+
+        return Trials(
+            start=lambda argv, seconds: self.commands.run(
+                argv,
+                timeout=seconds,
+                limit=OUTPUT_LIMIT,
+                variables=dict(self.variables),
+                here=True,
+                group=True,
+            ),
+            why_not=self._why_not_tried,
+            program=lambda: self.interpreter.program,
+            until=self.options.until,
+        )
+
+    def _why_not_tried(self) -> Optional[str]:
+        """Why the trial would not be the job's: its limits and rights are those of its user."""
+        if self.options.foreign_variables:
+            return _("the examined variables belong to another user: run this check as that user")
+        if self.identity.is_root and not self.options.as_user:
+            return _(
+                "root's limits are not the job's: name the job's user with --as-user, or a process of his with --env-of"
+            )
+        return None
 
     records = _Part(lambda host: Records.of(host.identity, host._caller))
     """What earlier runs of `fix` wrote down before they acted."""

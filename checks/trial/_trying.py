@@ -1,0 +1,28 @@
+"""What the checks of this group share: whether anything is tried, and what is said where no answer came."""
+
+from __future__ import annotations
+
+from npudoctor import Host, Skip, Unknown, _
+from npudoctor.trial.trials import Trial
+
+
+def tried(host: Host, part: str, **questions: object) -> Trial:
+    """What came of a part. Skip where nothing is tried here; CannotTell where it could not be started."""
+    why = host.trials.why_not()
+    if why is not None:
+        raise Skip(why)
+    return host.trials.tried(part, **questions)
+
+
+def incomplete(trial: Trial) -> None:
+    """Unknown where it did not come to its end; what it had found until then was said before."""
+    if trial.hung is not None:
+        raise Unknown(_("the trial had no answer in time; it waited in {step}", step=trial.hung or "start"))
+    if trial.died is not None:
+        raise Unknown(
+            _(
+                "the trial was ended by signal {number} in {step}",
+                number=trial.signal,
+                step=trial.died or "start",
+            )
+        )

@@ -1,0 +1,158 @@
+"""Does a job get the memory that it takes in its first minute?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Union
+
+from npudoctor import (
+    ERROR,
+    WARNING,
+    Action,
+    Command,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Unknown,
+    _,
+    check,
+)
+from npudoctor.checks.trial._trying import incomplete, tried
+from npudoctor.core.sizes import size_text
+from npudoctor.facts.job.process import frameworks
+from npudoctor.facts.system.limits import limit_of, memory_group
+from npudoctor.trial.trials import Attempt
+
+MIB, GIB = 1 << 20, 1 << 30
+# torch, torch_npu and MindSpore reserve tens of GiB of addresses for a device; nothing of it is touched.
+RESERVED, RESERVED_WITHOUT = 64 * GIB, 4 * GIB
+HEADROOM = GIB  # below this nothing is touched: the first to be killed should not be somebody else
+# What refuses each attempt first, by the name in /proc/PID/limits, and its flag of ulimit.
+LIMITS = {
+    "reserve": ("Max address space", "-v"),
+    "grow": ("Max data size", "-d"),
+    "touch": ("Max address space", "-v"),
+    "lock": ("Max locked memory", "-l"),
+}
+
+
+@check(
+    "trial-memory",
+    scope=Scope.JOB,
+    codes={
+        "trial-memory.cannot-reserve": ERROR,
+        "trial-memory.cannot-allocate": ERROR,
+        "trial-memory.cannot-execute": ERROR,
+    },
+)
+def trial_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """A job gets the memory that it takes in its first minute.
+
+    ## What it does
+
+    In a child of the job's Python, with the job's variables, limits and control group: reserves address space
+    without touching it (64 GiB where torch or MindSpore for an accelerator is installed, else 4 GiB), grows the
+    data segment by 16 MiB, touches 256 MiB, locks 64 KiB, and maps a library so that it can be executed. All of
+    it is given back at once. Where the machine or the control group has less than 1 GiB left nothing is
+    touched, and the row says so.
+
+    - `trial-memory.cannot-reserve`: the address space or the data segment cannot grow.
+    - `trial-memory.cannot-allocate`: 256 MiB cannot be touched; or 64 KiB cannot be locked, which only some jobs
+      need: a warning.
+    - `trial-memory.cannot-execute`: a library cannot be mapped as the loader maps it.
+
+    As root it is skipped, unless `--as-user` or `--env-of` says whose job it is.
+
+    ## Why it matters
+
+    Without this a job dies with MemoryError, "failed to map segment from shared object", or by signal 9, and
+    which limit or group it was that refused nobody says.
+
+    ## Fix safety
+
+    Shown only: a line for the shell that starts the job, where its hard limit allows it.
+
+    ## References
+
+    getrlimit(2); mmap(2), MAP_NORESERVE; mlock(2); proc_sys_vm(5), overcommit_memory.
+    """
+    accelerated = host.npu_wanted() or bool(host.gpus.usable)
+    large = accelerated and bool(frameworks(host, "torch", "mindspore"))
+    left = _left(host)
+    trial = tried(
+        host,
+        "memory",
+        reserve=RESERVED if large else RESERVED_WITHOUT,
+        touch=left >= HEADROOM,
+    )
+    yield Facts({"left": left, "tried": [attempt.what for attempt in trial.attempts]})
+    for attempt in trial.refused():
+        if attempt.what == "ctypes":
+            raise Unknown(_("this Python cannot ask for memory: {why}", why=attempt.why))
+        yield _finding(host, attempt)
+    if trial.died == "touch" and trial.signal == 9:
+        yield Finding(
+            "trial-memory.cannot-allocate",
+            _("the kernel ended the trial when it touched {size} of memory", size=size_text(256 * MIB)),
+            action=Action.CONFIG,
+        )
+        return
+    incomplete(trial)
+    if left < HEADROOM and not trial.refused():
+        raise Unknown(
+            _("only {left} of memory is left here: the trial did not touch any", left=size_text(left))
+        )
+
+
+def _left(host: Host) -> int:
+    """Bytes that can be taken before somebody is killed for it."""
+    group = memory_group(host)
+    available = host.resources.memory().available
+    return min(available, group.left) if group else available
+
+
+def _finding(host: Host, attempt: Attempt) -> Finding:
+    size = size_text(int(attempt.facts.get("bytes", 0)))
+    if attempt.what == "execute":
+        return Finding(
+            "trial-memory.cannot-execute",
+            _(
+                "{path} cannot be mapped so that it can be executed: {why}",
+                path=attempt.facts["path"],
+                why=attempt.why,
+            ),
+            action=Action.CONFIG,
+            echo_of=("import-limits.not-executable",),
+        )
+    code, text, severity = {
+        "reserve": ("cannot-reserve", _("a process cannot reserve {size} of address space: {why}"), ERROR),
+        "grow": ("cannot-reserve", _("the data segment of a process cannot grow by {size}: {why}"), ERROR),
+        "touch": ("cannot-allocate", _("a process cannot take {size} of memory: {why}"), ERROR),
+        "lock": ("cannot-allocate", _("a process cannot lock {size} of memory: {why}"), WARNING),
+    }[attempt.what]
+    name, flag = LIMITS[attempt.what]
+    limit = limit_of(host, name)
+    evidence, fix = [], None
+    if limit.soft is not None:
+        hard = "unlimited" if limit.hard is None else str(limit.hard >> 10)
+        evidence.append(f"ulimit -S{flag[1]} {limit.soft >> 10}, ulimit -H{flag[1]} {hard}")
+        may = limit.hard is None or limit.hard > limit.soft
+        title = _("raise the limit in the shell that starts the job")
+        later = _(
+            "ask whoever sets the limits of this session to raise ulimit {flag}: the hard limit is too low",
+            flag=flag,
+        )
+        steps = (Command(("ulimit", f"-S{flag[1]}", hard)),) if may else ()
+        fix = Fix(title if may else later, steps=steps, risk=Risk.MANUAL, needs_root=False)
+    return Finding(
+        f"trial-memory.{code}",
+        text.format(size=size, why=attempt.why),
+        severity=severity,
+        evidence=tuple(evidence),
+        action=Action.CONFIG,
+        fix=fix,
+        echo_of=("memory.address-space", "import-limits.address-space", "import-limits.data"),
+    )

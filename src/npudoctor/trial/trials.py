@@ -1,0 +1,132 @@
+"""Starts a part of the trial in a child of the job's interpreter, and reads what it says."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Callable, Optional, Protocol
+
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass, field
+from npudoctor.core.messages import _
+from npudoctor.core.parsing import json_of
+
+PARTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "parts")
+SECONDS = 8.0  # that a part may take
+LEAST = 0.5  # seconds: with less left nothing is begun
+MARGIN = 0.5  # seconds of the run that are left after the last part
+OUTPUT_LIMIT = 1 << 20
+# At most 256 MiB are taken at any moment: one part at a time.
+_ONE = threading.Lock()
+
+
+class Ended(Protocol):
+    """How a program ended (host.process.commands.Answer)."""
+
+    ended: str
+    status: Optional[int]
+    stdout: str
+    stderr: str
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One thing that was asked of the kernel. `number`: the errno of what refused it, 0 where it was given;
+    `why`: what the system or a library says; `facts`: what else is known of it."""
+
+    what: str
+    number: int = 0
+    why: str = ""
+    seconds: float = 0.0
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def refused(self) -> bool:
+        """Whether the kernel, or a library, said no."""
+        return bool(self.number or self.why)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What came of one part, in the order of its attempts.
+
+    `hung`: the attempt in which it was when its time was over; `died`: the one in which it was ended, and
+    `signal` by which, 0 for an exit. Both are None where it came to its end.
+    """
+
+    attempts: tuple[Attempt, ...] = ()
+    hung: Optional[str] = None
+    died: Optional[str] = None
+    signal: int = 0
+
+    def refused(self) -> list[Attempt]:
+        """What was not given, the first first."""
+        return [attempt for attempt in self.attempts if attempt.refused]
+
+    def facts(self) -> dict[str, Any]:
+        """All that the attempts found out by the way."""
+        return {name: value for attempt in self.attempts for name, value in attempt.facts.items()}
+
+
+class Trials:
+    """The parts of the trial on one machine. `start`: starts a program as the job would be started; `why_not`:
+    why nothing is tried here, None where it may be; `until`: when the run is over, on the steady clock."""
+
+    def __init__(
+        self,
+        start: Callable[[Sequence[str], float], Ended],
+        why_not: Callable[[], Optional[str]],
+        program: Callable[[], str],
+        until: float,
+    ) -> None:
+        self._start, self._why_not, self._program, self._until = start, why_not, program, until
+
+    def why_not(self) -> Optional[str]:
+        """Why nothing is tried here; None where it may be."""
+        return self._why_not()
+
+    def tried(self, part: str, **questions: object) -> Trial:
+        """Try one part. CannotTell where it could not be started."""
+        program = self._program()
+        sources = []
+        for name in ("attempts", part):
+            with open(f"{PARTS}/{name}.py", encoding="utf-8") as file:
+                sources.append(file.read())
+        with _ONE:
+            seconds = min(SECONDS, self._until - MARGIN - time.monotonic())
+            if seconds < LEAST:
+                raise CannotTell(_("the deadline of the run was reached first"))
+            # It ends by itself even where whoever started it was killed.
+            known = json.dumps({**questions, "seconds": int(seconds) + 2})
+            answer = self._start([program, "-c", "\n".join(sources), known], seconds)
+        if answer.ended in ("missing", "untrusted", "not-started"):
+            why = answer.stderr or answer.ended
+            raise CannotTell(_("{python} was not started: {why}", python=program, why=why))
+        return read(answer)
+
+
+def read(answer: Ended) -> Trial:
+    """The lines of the child: {"try": ...} before each attempt, then what came of it, then {"end": true}."""
+    attempts: list[Attempt] = []
+    current: Optional[str] = ""
+    for line in answer.stdout.splitlines():
+        try:
+            words = json_of(line)
+        except ValueError:
+            continue  # the last one of a child that was killed; a library's own word
+        if not isinstance(words, dict):
+            continue
+        if "try" in words:
+            current = str(words["try"])
+        elif "end" in words:
+            current = None
+        elif "what" in words:
+            attempts.append(Attempt(**words))
+    if current is None:
+        return Trial(tuple(attempts))
+    if answer.ended != "exited":
+        return Trial(tuple(attempts), hung=current)
+    return Trial(tuple(attempts), died=current, signal=max(0, -(answer.status or 0)))
