@@ -19,6 +19,7 @@ CHECKS = sorted((ROOT / "checks").rglob("*.py"))
 ORDER = (
     ("core",),
     ("knowledge",),
+    ("trial",),
     ("host",),
     ("facts", "firewall"),
     ("proof",),
@@ -42,13 +43,13 @@ ROOMS = {
     "host": ("fs", "users", "libraries", "startup", "process", "network", "python", "devices"),
 }
 # What runs in the job's own interpreter can import nothing of ours; a fake host is a host, and is asked.
-ASIDE = {"probes": set[str](), "testing": {"core", "knowledge", "host", "checking"}}
+ASIDE = {"probes": set[str](), "testing": {"core", "knowledge", "trial", "host", "checking"}}
 # What a check may import of the core besides the public names: values in the host's answers.
 CORE_FOR_CHECKS = {
     *("addresses", "cann_version", "driver_version", "errors", "frozen", "lazy", "marks", "mounts", "ports"),
     "sizes",
 }
-PUBLIC = {"core", "knowledge", "host", "facts", "firewall", "proof", "checks"}
+PUBLIC = {"core", "knowledge", "trial", "host", "facts", "firewall", "proof", "checks"}
 # The one helper for pip's lines.
 LENT = (
     "npudoctor.checks.python._pip.",

@@ -20,7 +20,7 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.trial._trying import incomplete, tried
+from npudoctor.checks.trial._trying import allowed, incomplete
 from npudoctor.core.sizes import size_text
 from npudoctor.facts.job.process import frameworks
 from npudoctor.facts.system.limits import limit_of, memory_group
@@ -53,15 +53,15 @@ def trial_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## What it does
 
-    In a child of the job's Python, with the job's variables, limits and control group: reserves address space
-    without touching it (64 GiB where torch or MindSpore for an accelerator is installed, else 4 GiB), grows the
-    data segment by 16 MiB, touches 256 MiB, locks 64 KiB, and maps a library so that it can be executed. All of
-    it is given back at once. Where the machine or the control group has less than 1 GiB left nothing is
-    touched, and the row says so.
+    In a child of the job's Python, with the job's variables, limits and control group: reserves address
+    space without touching it (64 GiB where torch or MindSpore for an accelerator is installed, else 4 GiB),
+    grows the data segment by 16 MiB, touches 256 MiB, locks 64 KiB, and maps a library so that it can be
+    executed. All of it is given back at once. Where the machine or the control group has less than 1 GiB left
+    nothing is touched, and the row says so.
 
     - `trial-memory.cannot-reserve`: the address space or the data segment cannot grow.
-    - `trial-memory.cannot-allocate`: 256 MiB cannot be touched; or 64 KiB cannot be locked, which only some jobs
-      need: a warning.
+    - `trial-memory.cannot-allocate`: 256 MiB cannot be touched; or 64 KiB cannot be locked, which only some
+      jobs need: a warning.
     - `trial-memory.cannot-execute`: a library cannot be mapped as the loader maps it.
 
     As root it is skipped, unless `--as-user` or `--env-of` says whose job it is.
@@ -79,11 +79,11 @@ def trial_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     getrlimit(2); mmap(2), MAP_NORESERVE; mlock(2); proc_sys_vm(5), overcommit_memory.
     """
+    allowed(host)
     accelerated = host.npu_wanted() or bool(host.gpus.usable)
     large = accelerated and bool(frameworks(host, "torch", "mindspore"))
     left = _left(host)
-    trial = tried(
-        host,
+    trial = host.trials.tried(
         "memory",
         reserve=RESERVED if large else RESERVED_WITHOUT,
         touch=left >= HEADROOM,

@@ -174,6 +174,11 @@ def _variables_and_options(
         from npudoctor.cli.arguments.examined import job_named, user_named
 
         user, job = user_named(flags.get("user")), job_named(flags.get("job"))
+    as_user = None
+    if flags.get("as_user") is not None:
+        from npudoctor.cli.arguments.examined import account_named
+
+        as_user = account_named(flags["as_user"])
     kind, _equal, count = config["expect"].partition("=")
     options = Options(
         kind,
@@ -194,5 +199,6 @@ def _variables_and_options(
         vendor_tools=config["profile"] != "quick",
         first_folder=first_folder if isinstance(first_folder, str) else None,
         own_python=flags.get("own_python") is not False,
+        as_user=as_user,
     )
     return variables, options

@@ -177,21 +177,12 @@ class Host:
                 variables=dict(self.variables),
                 here=True,
                 group=True,
+                user=self.options.as_user,
             ),
-            why_not=self._why_not_tried,
+            why_not=lambda: why_not_tried(self.options, self.identity.is_root),
             program=lambda: self.interpreter.program,
             until=self.options.until,
         )
-
-    def _why_not_tried(self) -> Optional[str]:
-        """Why the trial would not be the job's: its limits and rights are those of its user."""
-        if self.options.foreign_variables:
-            return _("the examined variables belong to another user: run this check as that user")
-        if self.identity.is_root and not self.options.as_user:
-            return _(
-                "root's limits are not the job's: name the job's user with --as-user, or a process of his with --env-of"
-            )
-        return None
 
     records = _Part(lambda host: Records.of(host.identity, host._caller))
     """What earlier runs of `fix` wrote down before they acted."""
@@ -336,3 +327,12 @@ class Host:
             timeout=0.6 * self.options.timeout,
             here=lambda: self.running_files.real(f"/proc/{self.options.env_of or 'self'}/cwd"),
         )
+
+
+def why_not_tried(options: Options, as_root: bool) -> Optional[str]:
+    """Why the trial would not be the job's: its limits and rights are those of its user."""
+    if options.foreign_variables:
+        return _("the examined variables belong to another user: run this check as that user")
+    if as_root and options.as_user is None:
+        return _("root's limits are not the job's: name the job's user with --as-user")
+    return None

@@ -6,6 +6,7 @@ import math
 from typing import Optional
 
 from npudoctor.core.frozen import dataclass
+from npudoctor.host.users.identity import Account
 
 
 @dataclass(frozen=True)
@@ -45,4 +46,4 @@ class Options:
     vendor_tools: bool = True
     own_python: bool = True
     first_folder: Optional[str] = None
-    as_user: Optional[str] = None
+    as_user: Optional[Account] = None

@@ -15,6 +15,7 @@ from npudoctor.core.messages import _
 from npudoctor.core.parsing import json_of
 
 PARTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "parts")
+OURS = "from npudoctor."  # by which a part names what `attempts` has; in the child it stands before
 SECONDS = 8.0  # that a part may take
 LEAST = 0.5  # seconds: with less left nothing is begun
 MARGIN = 0.5  # seconds of the run that are left after the last part
@@ -26,10 +27,14 @@ _ONE = threading.Lock()
 class Ended(Protocol):
     """How a program ended (host.process.commands.Answer)."""
 
-    ended: str
-    status: Optional[int]
-    stdout: str
-    stderr: str
+    @property
+    def ended(self) -> str: ...
+    @property
+    def status(self) -> Optional[int]: ...
+    @property
+    def stdout(self) -> str: ...
+    @property
+    def stderr(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -72,8 +77,11 @@ class Trial:
 
 
 class Trials:
-    """The parts of the trial on one machine. `start`: starts a program as the job would be started; `why_not`:
-    why nothing is tried here, None where it may be; `until`: when the run is over, on the steady clock."""
+    """The parts of the trial on one machine.
+
+    `start`: starts a program as the job would be started; `why_not`: why nothing is tried here, None where it
+    may be; `program`: the job's Python; `until`: when the run is over, on the steady clock.
+    """
 
     def __init__(
         self,
@@ -94,14 +102,14 @@ class Trials:
         sources = []
         for name in ("attempts", part):
             with open(f"{PARTS}/{name}.py", encoding="utf-8") as file:
-                sources.append(file.read())
+                sources += [line for line in file if not line.startswith(OURS)]
         with _ONE:
             seconds = min(SECONDS, self._until - MARGIN - time.monotonic())
             if seconds < LEAST:
                 raise CannotTell(_("the deadline of the run was reached first"))
             # It ends by itself even where whoever started it was killed.
             known = json.dumps({**questions, "seconds": int(seconds) + 2})
-            answer = self._start([program, "-c", "\n".join(sources), known], seconds)
+            answer = self._start([program, "-c", "".join(sources), known], seconds)
         if answer.ended in ("missing", "untrusted", "not-started"):
             why = answer.stderr or answer.ended
             raise CannotTell(_("{python} was not started: {why}", python=program, why=why))

@@ -15,7 +15,7 @@ from npudoctor.core.frozen import replace
 from npudoctor.host import Host, Options
 from npudoctor.host.fs.files import LocalDisk
 from npudoctor.host.process.commands import Answer
-from npudoctor.host.users.identity import current_identity
+from npudoctor.host.users.identity import Account, current_identity
 from npudoctor.testing import Asked, FakeCommands, ask, fake_host, package_files
 
 Says = Callable[[Sequence[str]], Union[Answer, dict[str, object]]]
@@ -61,6 +61,7 @@ class Probes(FakeCommands):
         here: bool = False,
         group: bool = False,
         farewell: Optional[int] = None,
+        user: Optional[Account] = None,
     ) -> Answer:
         answer = self._says(argv[5:])
         if isinstance(answer, Answer):

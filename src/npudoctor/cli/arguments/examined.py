@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from typing import NamedTuple, Optional
+from typing import TYPE_CHECKING, NamedTuple, Optional
 
 from npudoctor.cli.arguments.paths import script
 from npudoctor.cli.config import UsageError
@@ -13,6 +14,9 @@ from npudoctor.host import CannotTell
 from npudoctor.host.fs.files import Files
 from npudoctor.host.process.commands import Commands
 from npudoctor.host.process.examined_variables import after_script, is_roots, of_process
+
+if TYPE_CHECKING:
+    from npudoctor.host.users.identity import Account
 
 LONGEST_PID = 10  # digits
 
@@ -71,6 +75,20 @@ def user_named(value: object) -> Optional[str]:
     if "\0" in name or user_id(name) is None:
         raise UsageError(_("{option}: there is no user {name}", option="--user", name=name or "''"))
     return name
+
+
+def account_named(value: object) -> Optional[Account]:
+    """The user of --as-user; UsageError for an unknown user, and where this is not root."""
+    if value is None:
+        return None
+    from npudoctor.host.users.identity import account_of, current_identity
+
+    account = account_of(str(value))
+    if account is None:
+        raise UsageError(_("{option}: there is no user {name}", option="--as-user", name=str(value) or "''"))
+    if not current_identity().is_root and account.uid != os.geteuid():
+        raise UsageError(_("{option}: only root starts anything as another user", option="--as-user"))
+    return account
 
 
 def job_named(value: object) -> Optional[str]:

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from typing import Any, Dict, Iterator
 
 # With -c the working directory comes first: what lies there is not the standard library.
 sys.path[:] = [folder for folder in sys.path if folder]
@@ -18,12 +19,12 @@ for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, signal.SIG_DFL)
 
 
-def say(words):
+def say(words: Dict[str, Any]) -> None:
     """One line, at once."""
     os.write(1, json.dumps(words).encode() + b"\n")
 
 
-def refusal(error):
+def refusal(error: Exception) -> Dict[str, Any]:
     """An exception as data: its errno, and what the system or the library says."""
     number = getattr(error, "errno", None)
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -33,12 +34,12 @@ def refusal(error):
 
 
 @contextlib.contextmanager
-def attempt(what, **facts):
-    """Try something: whatever it raises is said, and the next attempt is made. What the attempt finds out is put
-    into the dict that it is given."""
+def attempt(what: str, **facts: Any) -> Iterator[Dict[str, Any]]:
+    """Try something: whatever it raises is said, and the next attempt is made. What the attempt finds out is
+    put into the dict that it is given."""
     say({"try": what})
     since = time.monotonic()
-    answer = {"what": what, "facts": facts}
+    answer: Dict[str, Any] = {"what": what, "facts": facts}
     try:
         yield facts
     except Exception as error:
@@ -47,7 +48,7 @@ def attempt(what, **facts):
     say(answer)
 
 
-def end():
+def end() -> None:
     """All was tried. Nothing of Python's own end runs."""
     say({"end": True})
     os._exit(0)

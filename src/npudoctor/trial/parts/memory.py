@@ -1,6 +1,10 @@
 """Memory as a framework takes it in its first minute: address space, pages, locked pages, executable ones."""
-# ruff: noqa: F821  (`attempts` stands before)
-# mypy: ignore-errors
+
+import contextlib
+import os
+import sys
+
+from npudoctor.trial.parts.attempts import QUESTIONS, attempt, end
 
 MIB = 1 << 20
 LARGEST = 256 * MIB
@@ -9,28 +13,27 @@ MAP_PRIVATE, MAP_ANONYMOUS, MAP_NORESERVE = 2, 0x20, 0x4000
 PAGE = 4096
 
 
-def try_memory():
+def try_memory() -> None:
     # Who is killed for memory is this child, before everybody else.
-    with contextlib.suppress(OSError):
-        with open("/proc/self/oom_score_adj", "w") as file:
-            file.write("1000")
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
     import ctypes
 
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
-    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
     libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
     libc.mlock.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
     libc.sbrk.restype = ctypes.c_void_p
     libc.sbrk.argtypes = [ctypes.c_long]
     failed = ctypes.c_void_p(-1).value
 
-    def mapped(size, protection, flags, descriptor=-1):
+    def mapped(size: int, protection: int, flags: int, descriptor: int = -1) -> int:
         place = libc.mmap(None, size, protection, flags, descriptor, 0)
         if place == failed:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
-        return place
+        return int(place)
 
     reserve = QUESTIONS["reserve"]
     with attempt("reserve", bytes=reserve):
