@@ -50,7 +50,7 @@ def tried(
             return Ended("timeout", None, (error.stdout or b"").decode(), "")
         return Ended("exited", done.returncode, done.stdout, done.stderr)
 
-    trials = Trials(start, lambda: None, lambda: python, time.monotonic() + 60)
+    trials = Trials(start, lambda: None, dict, lambda: python, time.monotonic() + 60)
     return trials.tried(part, **questions)
 
 

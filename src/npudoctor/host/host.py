@@ -175,14 +175,28 @@ class Host:
                 timeout=seconds,
                 limit=OUTPUT_LIMIT,
                 variables=dict(self.variables),
-                here=True,
+                here=not self.options.env_of,
                 group=True,
                 user=self.options.as_user,
+                folder=self._examined_folder(),
             ),
+            limits=self._examined_limits,
             why_not=lambda: why_not_tried(self.options, self.identity.is_root),
             program=lambda: self.interpreter.program,
             until=self.options.until,
         )
+
+    def _examined_folder(self) -> Optional[str]:
+        """The working directory of the process of --env-of, None without it."""
+        pid = self.options.env_of
+        return self.running_files.real(f"/proc/{pid}/cwd") or "/" if pid else None
+
+    def _examined_limits(self) -> Mapping[str, tuple[Optional[int], Optional[int]]]:
+        """The limits of the process of --env-of, soft and hard; none without it: those are inherited."""
+        if not self.options.env_of:
+            return {}
+        limits = self.resources.limits(self.options.env_of)
+        return {name: (limit.soft, limit.hard) for name, limit in limits.items()}
 
     records = _Part(lambda host: Records.of(host.identity, host._caller))
     """What earlier runs of `fix` wrote down before they acted."""
@@ -331,7 +345,7 @@ class Host:
 
 def why_not_tried(options: Options, as_root: bool) -> Optional[str]:
     """Why the trial would not be the job's: its limits and rights are those of its user."""
-    if options.foreign_variables:
+    if options.foreign_variables and options.as_user is None:
         return _("the examined variables belong to another user: run this check as that user")
     if as_root and options.as_user is None:
         return _("root's limits are not the job's: name the job's user with --as-user")

@@ -65,6 +65,7 @@ class FakeCommands(Commands):
         group: bool = False,
         farewell: Optional[int] = None,
         user: Optional[Account] = None,
+        folder: Optional[str] = None,
     ) -> Answer:
         words = tuple(argv)
         self.asked.append(words)

@@ -80,17 +80,20 @@ class Trials:
     """The parts of the trial on one machine.
 
     `start`: starts a program as the job would be started; `why_not`: why nothing is tried here, None where it
-    may be; `program`: the job's Python; `until`: when the run is over, on the steady clock.
+    may be; `limits`: of the job by the kernel's names, where they are not ours; `program`: the job's Python;
+    `until`: when the run is over, on the steady clock.
     """
 
     def __init__(
         self,
         start: Callable[[Sequence[str], float], Ended],
         why_not: Callable[[], Optional[str]],
+        limits: Callable[[], Mapping[str, tuple[Optional[int], Optional[int]]]],
         program: Callable[[], str],
         until: float,
     ) -> None:
-        self._start, self._why_not, self._program, self._until = start, why_not, program, until
+        self._start, self._why_not, self._limits = start, why_not, limits
+        self._program, self._until = program, until
 
     def why_not(self) -> Optional[str]:
         """Why nothing is tried here; None where it may be."""
@@ -108,7 +111,7 @@ class Trials:
             if seconds < LEAST:
                 raise CannotTell(_("the deadline of the run was reached first"))
             # It ends by itself even where whoever started it was killed.
-            known = json.dumps({**questions, "seconds": int(seconds) + 2})
+            known = json.dumps({**questions, "seconds": int(seconds) + 2, "limits": self._limits()})
             answer = self._start([program, "-c", "".join(sources), known], seconds)
         if answer.ended in ("missing", "untrusted", "not-started"):
             why = answer.stderr or answer.ended

@@ -62,6 +62,7 @@ class Probes(FakeCommands):
         group: bool = False,
         farewell: Optional[int] = None,
         user: Optional[Account] = None,
+        folder: Optional[str] = None,
     ) -> Answer:
         answer = self._says(argv[5:])
         if isinstance(answer, Answer):

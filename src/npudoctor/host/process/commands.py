@@ -196,6 +196,7 @@ class Commands:
         group: bool = False,
         farewell: Optional[int] = None,
         user: Optional[Account] = None,
+        folder: Optional[str] = None,
     ) -> Answer:
         """Run a program given by absolute path, or by a name that is looked up in the system's folders.
 
@@ -203,7 +204,7 @@ class Commands:
         directory instead of "/", where that cannot block. `group`: nothing of its group outlives it, and of
         too much output the middle is dropped. `farewell`: the signal at which it says where it is, before it
         is killed at its deadline. `user`: root starts it as this user, with his rights alone, so that it does
-        not matter whose it is.
+        not matter whose it is. `folder`: the working directory in place of these, where that cannot block.
         """
         as_asked = tuple(argv)
         path = argv[0] if argv[0].startswith("/") else self.find(argv[0])
@@ -217,11 +218,11 @@ class Commands:
         if self._may_block(path):
             # execve of a file on a dead mount would hang this process before the child is free of it.
             command.insert(0, "/usr/bin/env")
-        folder: Optional[str] = "/"
+        where: Optional[str] = "/" if folder is None or self._may_block(folder) else folder
         # None: the child stays where we are, which this user may not be allowed to enter again.
         with suppress(OSError):
-            folder = None if here and not self._may_block(os.getcwd()) else "/"
-        return self._run(as_asked, command, timeout, limit, environment, folder, group, farewell, user)
+            where = None if here and not self._may_block(os.getcwd()) else where
+        return self._run(as_asked, command, timeout, limit, environment, where, group, farewell, user)
 
     def _environment(self) -> dict[str, str]:
         clean = {"PATH": self.path_of(FOLDERS), "LC_ALL": "C"}
