@@ -47,7 +47,7 @@ def main(folders: "Optional[Callable[[], list[str]]]" = None) -> int:
         if 0 <= limit < _LEAST:
             text = f"ulimit -v leaves {limit >> 20} MiB of address space, and {_LEAST >> 20} MiB are needed"
             raise MemoryError(text)
-        reserve.append(bytearray(_RESERVE))  # costs nothing: no page of it is touched
+        reserve.append(bytes(_RESERVE))  # its pages are not touched, as those of a bytearray are
         status = _main(folders)
     except (ImportError, OSError, MemoryError) as error:
         reserve.clear()

@@ -37,6 +37,17 @@ def number(text: str) -> Optional[int]:
     return None if text == "unlimited" else int(text)
 
 
+ASKS_OF_NOBODY = """
+import subprocess
+from npudoctor.host.resources import Resources
+line = "setpriv --reuid 65534 --regid 65534 --clear-groups prlimit --nofile=64:64 cat".split()
+with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
+    process.stdin.write(b"!")
+    process.stdout.read(1)
+    print(Resources().limits(process.pid)["Max open files"])
+"""
+
+
 @pytest.fixture
 def other() -> Iterator[int]:
     """A process with limits and CPUs of its own."""
@@ -78,9 +89,20 @@ def test_the_cpus_of_a_process_are_those_that_it_may_run_on(other: int) -> None:
 def test_of_a_process_that_is_not_there_nothing_can_be_told() -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()
-    for question in (HERE.limits, HERE.cpus):
-        with pytest.raises(CannotTell, match=f"psutil cannot .* of process {ended.pid}: No such process"):
-            question(ended.pid)
+    with pytest.raises(CannotTell, match=f"psutil cannot .* of process {ended.pid}: No such process"):
+        HERE.cpus(ended.pid)
+    with pytest.raises(CannotTell, match=f"/proc/{ended.pid}/limits cannot be read: No such file"):
+        HERE.limits(ended.pid)
+
+
+@pytest.mark.needs_root
+def test_root_of_a_container_reads_the_limits_of_others() -> None:
+    """Docker takes CAP_SYS_RESOURCE away."""
+    told = subprocess.run(
+        ["setpriv", "--bounding-set=-sys_resource", sys.executable, "-c", ASKS_OF_NOBODY],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert told.stdout == "Limit(soft=64, hard=64)\n", told.stderr
 
 
 def test_an_image_has_none() -> None:

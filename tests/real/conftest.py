@@ -14,7 +14,7 @@ from typing import Any, Callable, NoReturn, Optional
 import pytest
 from tests.support.marks import marking
 
-from . import environment_table, isolation, mindspore_env
+from . import environment_table, isolation, mindspore_env, staged
 from .cache_server import CacheServer, free_port
 from .mindspore_env import MindSpore
 
@@ -51,6 +51,12 @@ def namespaces() -> None:
         subprocess.run([*isolation.UNSHARE, "true"], check=True)
     except (OSError, subprocess.SubprocessError) as error:
         lacking(f"no namespaces of our own: {error}")
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """npudoctor, for all to read."""
+    return staged.library(tmp_path_factory.mktemp("library"))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import platform
 import shutil
@@ -45,6 +46,7 @@ NETWORK = [
 PATIENCE = 300.0
 
 
+@functools.cache
 def system_python() -> str:
     """The minor version of the system's Python, which every user may start; "" where there is none."""
     if not Path(PYTHON).exists():
@@ -66,10 +68,10 @@ def library(place: Path) -> Path:
     for name in ("npudoctor", "npudoctor.checks"):
         spec = find_spec(name)
         assert spec is not None and spec.origin is not None
-        shutil.copytree(Path(spec.origin).parent, place.joinpath(*name.split(".")), dirs_exist_ok=True,
-                        ignore=shutil.ignore_patterns("__pycache__"))  # fmt: skip
+        shutil.copytree(Path(spec.origin).parent, place.joinpath(*name.split(".")), dirs_exist_ok=True)
     _with_needs("npudoctor", place)
-    # Once here: else each of a hundred processes compiles all of it, as users may not write there.
+    # Once here: else each of a hundred processes compiles all of it, as users may not write there. What was
+    # compiled by the same release of Python came along with its times, and holds.
     subprocess.run([PYTHON, "-I", "-m", "compileall", "-q", place], check=False, stdout=subprocess.DEVNULL)
     place.chmod(0o755)
     return place
@@ -79,11 +81,11 @@ def _with_needs(name: str, place: Path) -> None:
     found = metadata.distribution(name)
     # Of ours a checkout's list has all that is in the tree: 70 MB.
     for file in () if name == "npudoctor" else found.files or ():
-        if ".." not in file.parts and "__pycache__" not in file.parts and not file.name.endswith(".pth"):
+        if ".." not in file.parts and not file.name.endswith(".pth"):
             real, copy = Path(str(found.locate_file(file))), place / file
             if real.is_file() and not copy.exists() and "__editable__" not in file.name:
                 copy.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(real, copy)
+                shutil.copy2(real, copy)
     for line in found.requires or ():
         needed = line.partition(";")[0].strip()
         word = needed[: next((at for at, letter in enumerate(needed) if letter in "<>=!~ (["), len(needed))]

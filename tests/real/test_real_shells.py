@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.needs_root, pytest.mark.slow]
 
 CHECK = "npudoctor check cann python --format json --scope job"
 SHOW = (
-    r"""python3 -I -c 'import json, os, sys; print(json.dumps([dict(os.environ), json.load(sys.stdin)]))'"""
+    r"""python3 -I -S -c 'import json, os, sys; print(json.dumps([{**os.environ}, json.load(sys.stdin)]))'"""
 )
 # What is evaluated, whether anything is left to evaluate then, and what the checks say.
 SHELLS = {
@@ -32,12 +32,6 @@ SHELLS = {
 LISTS = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
 # The variables, and the report.
 Seen = tuple[Any, Any]
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """npudoctor, for all to read."""
-    return staged.library(tmp_path_factory.mktemp("library"))
 
 
 @pytest.fixture

@@ -39,12 +39,6 @@ TRIED = [fault for fault in FAULTS if fault.name in BROKEN]
 Reports = list[dict[str, Any]]
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """npudoctor, for all to read."""
-    return staged.library(tmp_path_factory.mktemp("library"))
-
-
 @pytest.fixture
 def stage(tmp_path: Path, library: Path, need: Callable[..., None]) -> Callable[[Machine], Reports]:
     """Asks for root's report and the user's."""

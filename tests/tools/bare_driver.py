@@ -3,17 +3,23 @@ with a plausible value and every choice, each in a child of its own; prints as J
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import os
+import pkgutil
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout, suppress
+from importlib import import_module
 
+import npudoctor
 from npudoctor.__main__ import main
 from npudoctor.cli.app import command_line
 from npudoctor.cli.companions.grammar import Command, Option, all_commands, command_tree
+from npudoctor.core.optional import MissingExtra
+from npudoctor.core.trust import guard
 from npudoctor.registry import registry
 
 PLAUSIBLE = {
@@ -77,11 +83,24 @@ def call(words: list[str], log: str) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-if __name__ == "__main__":
-    # What each child would load again, two hundred times: typer loads the most when it parses first.
+def load() -> None:
+    """What each child would load and judge again, four hundred times: typer loads the most when it parses
+    first. What cannot be loaded here, each child tries again and tells."""
+    guard.secure(())
+    guard.secure = lambda folders: None  # it has judged what is loaded, and judges what will be
     with redirect_stdout(io.StringIO()), suppress(SystemExit):
         command_line(["check"])(["check", "--help"])
     registry.load_all({"NPUDOCTOR_CHECKS_DIR": ""})
+    for module in pkgutil.walk_packages(npudoctor.__path__, "npudoctor."):
+        if not module.name.startswith("npudoctor.probes."):  # they act when they are loaded
+            with suppress(ImportError, MissingExtra):
+                import_module(module.name)
+    gc.collect()
+    gc.freeze()  # children walk through nothing of it
+
+
+if __name__ == "__main__":
+    load()
     rows = []
     for words in calls():
         if os.path.exists("out.tar.gz"):

@@ -23,7 +23,7 @@ def test_every_command_option_and_choice_without_any_extra(
     wheel = build_wheel(tmp_path_factory)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
     (site,) = (tmp_path / "venv/lib").glob("python*/site-packages")
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-compile"]
     subprocess.run([*pip, "--target", site, wheel], check=True)
     (tmp_path / "there").write_text("{}")
     (tmp_path / "script.sh").write_text("export HCCL_CONNECT_TIMEOUT=120\n")

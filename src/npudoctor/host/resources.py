@@ -1,17 +1,20 @@
-"""What the running kernel grants: memory, CPUs, and the limits of a process. psutil says it.
+"""What the running kernel grants: memory, CPUs, and the limits of a process.
 
-Not asked of psutil, as it does not tell it: which swap areas there are (it has their sum), and what of a
-control group is left.
+psutil says the first two. Not asked of it: which swap areas there are (it has their sum), what of a control
+group is left, and limits. Those of another user's process it asks of prlimit(2), which wants
+CAP_SYS_RESOURCE; root of a container lacks that, and may read /proc/PID/limits.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Mapping
 from typing import Optional
 
+from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
-from npudoctor.core.messages import _
+from npudoctor.core.messages import _, strerror
 from npudoctor.host.psutil_door import ask_psutil
 
 # As the kernel calls them in /proc/PID/limits, each at the number that getrlimit(2) has for it.
@@ -53,16 +56,25 @@ class Resources:
         return len(ask_psutil(subject, lambda psutil: psutil.Process(pid or None).cpu_affinity()))
 
     def limits(self, pid: int) -> Mapping[str, Limit]:
-        """The limits of a process by the kernel's names. Our own Python tells, also where psutil cannot."""
-        import resource
-
-        numbers = range(len(LIMITS))
+        """The limits of a process by the kernel's names; our own are known without a /proc."""
         if not pid:
-            pairs = [resource.getrlimit(number) for number in numbers]
-        else:
-            subject = _("the limits of process {pid}", pid=pid)
-            pairs = ask_psutil(
-                subject, lambda psutil: [psutil.Process(pid).rlimit(number) for number in numbers]
-            )
-        finite = [[None if limit == resource.RLIM_INFINITY else limit for limit in pair] for pair in pairs]
-        return {name: Limit(soft, hard) for name, (soft, hard) in zip(LIMITS, finite)}
+            import resource
+
+            pairs = [resource.getrlimit(number) for number in range(len(LIMITS))]
+            finite = [
+                [None if limit == resource.RLIM_INFINITY else limit for limit in pair] for pair in pairs
+            ]
+            return {name: Limit(soft, hard) for name, (soft, hard) in zip(LIMITS, finite)}
+        path = f"/proc/{pid}/limits"
+        try:
+            with open(path, encoding="ascii") as file:
+                # A name of 26 columns, the soft limit, the hard one.
+                rows = {line[:26].rstrip(): line[26:].split() for line in file}
+        except (OSError, ValueError) as error:
+            why = strerror(getattr(error, "errno", None) or errno.EIO)
+            raise CannotTell(_("{path} cannot be read: {why}", path=path, why=why)) from error
+        return {
+            name: Limit(*(int(word) if word.isdigit() else None for word in rows[name][:2]))
+            for name in LIMITS
+            if len(rows.get(name, ())) >= 2
+        }

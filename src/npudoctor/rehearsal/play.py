@@ -23,6 +23,7 @@ from npudoctor.rehearsal.stage import SYSTEM, Stage
 AS_EXPECTED, OTHERWISE = 0, 1
 # Lines that change the shell itself: said again before each program that it starts.
 _OF_THE_SHELL = ("export ", "unset ", "ulimit ", "umask ", "cd ")
+_AS_DATA = ("--format", "json")
 _UNANSWERED = ("unknown", "timeout", "crashed", "broken")
 # npudoctor as we are, wherever it and its checks were found, whatever the variables of the sick shell say.
 _START = """
@@ -94,16 +95,13 @@ class _Play:
 
     def run(self) -> int:
         code = self._fault.code
-        self._show("check", *self._options)
-        finding = self._look()[0]
-        if finding is None:
+        if self._check()[0] is None:
             self._say(_("{code} was not found: the rehearsal failed", code=code))
             return OTHERWISE
         self._show("fix", "--yes", "--risk", "caution")
-        there, answered = self._look()
         mended = FIX
-        lines = ((there or {}).get("fix") or {}).get("commands") or []
-        if there is not None and lines and self._remedy == TYPED:
+        lines = self._lines() if self._remedy == TYPED else []
+        if lines:
             mended = TYPED
             # As somebody would who reads them.
             for line in lines:
@@ -112,9 +110,12 @@ class _Play:
                     self._shell.append(line)
                 else:
                     subprocess.run(self._in_shell([], line), check=False, stdout=2, **self._how())
-            there, answered = self._look()
-        self._show("check", *self._options)
+        there, answered = self._check()
         return self._end(mended if there is None and answered else NOTHING)
+
+    def _lines(self) -> list[str]:
+        """What the check still shows to be typed."""
+        return ((self._look()[0] or {}).get("fix") or {}).get("commands") or []
 
     def _end(self, mended: str) -> int:
         """What the rehearsal showed, and whether that is what it is known for."""
@@ -136,22 +137,30 @@ class _Play:
         fault = self._fault
         return NOTHING if fault.by_root and not self._stage.root else fault.remedy
 
-    def _show(self, command: str, *options: str) -> None:
-        """Run the doctor for people."""
+    def _show(self, command: str, *options: str) -> bytes:
+        """Run the doctor for people; what it printed, where that is not a terminal's."""
         words = self._words(command, options)
         self._say("$ npudoctor " + " ".join(words))
         # A terminal is the doctor's own, for its width and its colours; a program gets all by one door.
         stdout = subprocess.PIPE if self._terminal is None else None
         done = subprocess.run(self._in_shell(words), check=False, stdout=stdout, **self._how())
         self._report((done.stdout or b"").decode("utf-8", "replace"))
+        return done.stdout or b""
+
+    def _check(self) -> tuple[Optional[dict[str, Any]], bool]:
+        """Run the check for people, and look at it: both at once where they want what we read."""
+        shown = self._show("check", *self._options)
+        return self._read(shown) if shown and tuple(self._options) == _AS_DATA else self._look()
 
     def _look(self) -> tuple[Optional[dict[str, Any]], bool]:
         """The finding, None where it is not there; and whether the check could answer."""
-        words = self._words("check", ("--format", "json"))
-        done = subprocess.run(self._in_shell(words), check=False, stdout=subprocess.PIPE,
-                              stderr=subprocess.DEVNULL, **self._how())  # fmt: skip
+        done = subprocess.run(self._in_shell(self._words("check", _AS_DATA)), check=False,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, **self._how())  # fmt: skip
+        return self._read(done.stdout)
+
+    def _read(self, report: bytes) -> tuple[Optional[dict[str, Any]], bool]:
         try:
-            rows = json.loads(done.stdout)["results"]
+            rows = json.loads(report)["results"]
         except ValueError as error:
             raise Lacking(_("npudoctor gave no report in the private machine")) from error
         own = [row for row in rows if row["check"] == self._fault.check]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 import pytest
+from tests.support import pips
 
 pytestmark = [pytest.mark.needs_root, pytest.mark.slow]
 
@@ -53,10 +54,10 @@ def cann(root: Path, product: str, component: str) -> Path:
 def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment with pip, a framework and the old te."""
     folder = tmp_path_factory.mktemp("te") / "env"
-    subprocess.run([os.path.realpath(sys.executable), "-m", "venv", folder], check=True)
+    site = pips.environment(folder)
     pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--no-index", "-q"]
     subprocess.run([*pip, str(wheel(folder.parent, OLD))], check=True)
-    info = next((folder / "lib").glob("python3*/site-packages")) / "torch_npu-2.5.1.dist-info"
+    info = site / "torch_npu-2.5.1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torch-npu\nVersion: 2.5.1\n")
     return folder
@@ -68,7 +69,7 @@ class Machine:
     def __init__(self, folder: Path, first: Path) -> None:
         self.env, self.folder = folder / "env", folder
         self.python = str(self.env / "bin" / "python")
-        shutil.copytree(first, self.env, symlinks=True)
+        subprocess.run(["cp", "-a", first, self.env], check=True)
         self.top = cann(folder, "8.1.RC1", NEW)
         self.home = folder / "home"
         self.home.mkdir()

@@ -2,47 +2,46 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Callable
 
 import pytest
 
+from .firewall_playing import PROGRAMS, lacking, playing
 from .firewall_rulesets import ipt, legacy, nft, table
 
 pytestmark = [pytest.mark.needs_root, pytest.mark.slow]
 
-AT_ONCE = 6
-
-STAGE = str(Path(__file__).with_name("firewall_fix_stage.py"))
 PEER, PEER6 = "10.77.0.2", "fd77::2"
+# More of the rules than the kernel has, of the tools that keep some.
+KEPT = {
+    "firewalld": "firewall-cmd --permanent --zone=public --list-all",
+    "ufw": "echo ufw:; ufw status",
+    "ufw, a rule of its user": "echo ufw:; ufw status",
+}
+Scenes = Mapping[str, tuple[str, Sequence[str]]]
+Play = Callable[[str, Scenes], "dict[str, dict[str, Any]]"]
 
 
-def play(script: str, back: str, *peers: str) -> dict[str, Any]:
-    # With a pid namespace what the scene starts ends with it.
-    spaces = ["unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child"]
-    argv = [*spaces, sys.executable, STAGE, script, "29500", json.dumps(peers), back]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=90)
-    assert done.returncode == 0, done.stderr[-1000:]
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+@pytest.fixture(scope="module")
+def play(need: Callable[..., None], lack: Callable[[str], None]) -> Iterator[Play]:
+    """What was told in each scene, by its name."""
+    need(*PROGRAMS, "ufw", "firewalld", "dbus-daemon")
+    reason = lacking()
+    if reason:
+        lack(reason)
+    with playing("firewall_fix_stage.py") as ask:
 
+        def play(back: str, scenes: Scenes) -> dict[str, dict[str, Any]]:
+            asked = [
+                [script, 29500, peers, back, KEPT.get(name, "")] for name, (script, peers) in scenes.items()
+            ]
+            told = dict(zip(scenes, ask(asked)))
+            assert [(name, one["failed"]) for name, one in told.items() if "failed" in one] == []
+            return told
 
-@pytest.fixture(autouse=True)
-def _tools(need: Callable[..., None], lack: Callable[[str], None]) -> None:
-    need("nft", "iptables", "iptables-legacy", "ufw", "firewalld", "dbus-daemon", "ip", "unshare", "nsenter")
-    tries = (
-        "nft add table inet t && iptables -L && iptables-legacy -L && ip link add a0 type veth peer name b0"
-    )
-    done = subprocess.run(
-        ["unshare", "--net", "sh", "-c", tries], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        lack(f"this kernel has no firewall to try: {done.stderr.strip()}")
+        yield play
 
 
 NEIGHBOURS = "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept"
@@ -82,18 +81,16 @@ SCENES = {
 
 
 @pytest.mark.parametrize("back", ["lines", "undo"])
-def test_sick_mended_well_and_taken_back(back: str) -> None:
+def test_sick_mended_well_and_taken_back(back: str, play: Play) -> None:
     names = SCENES if back == "undo" else ("nftables, both families", "ufw", "three at once")
-    with ThreadPoolExecutor(AT_ONCE) as pool:  # they wait most of the time
-        played = list(pool.map(lambda name: play(SCENES[name][0], back, *SCENES[name][1]), names))
-    for name, told in zip(names, played):
+    for name, told in play(back, {name: SCENES[name] for name in names}).items():
         assert well(told) == [], f"{name}: {told}"
 
 
-def test_a_rule_of_somebody_else_is_neither_doubled_nor_taken_back() -> None:
+def test_a_rule_of_somebody_else_is_neither_doubled_nor_taken_back(play: Play) -> None:
     """It is there and does nothing, as it stands behind another."""
     same = f"-A INPUT -s {PEER} -p tcp --dport 29500 -j ACCEPT"
-    told = play(ipt("-A INPUT -p tcp -j DROP", same), "undo", PEER)
+    (told,) = play("undo", {"behind": (ipt("-A INPUT -p tcp -j DROP", same), (PEER,))}).values()
     (action,) = told["fix"]["actions"]
     assert (action["status"], told["fix"]["changed"]) == ("failed", False)
     assert action["reason"] == "already done, and the check still finds it"
@@ -101,12 +98,13 @@ def test_a_rule_of_somebody_else_is_neither_doubled_nor_taken_back() -> None:
     assert plain(told["back"]["rules"]) == plain(told["sick"]["rules"])
 
 
-@pytest.mark.parametrize("scene", ["iptables", "nftables"])
-def test_after_a_reboot_it_is_gone_already(scene: str) -> None:
-    told = play(SCENES[scene][0], "reboot", PEER)
-    (action,) = told["undo"]["actions"]
-    assert (action["status"], told["undo"]["exit_code"], told["undo"]["changed"]) == ("already", 0, False)
-    assert told["undo again"]["actions"] == []
+def test_after_a_reboot_it_is_gone_already(play: Play) -> None:
+    for name, told in play("reboot", {name: SCENES[name] for name in ("iptables", "nftables")}).items():
+        undone = told["undo"]
+        (action,) = undone["actions"]
+        how = (action["status"], undone["exit_code"], undone["changed"])
+        assert how == ("already", 0, False), f"{name}: {told}"
+        assert told["undo again"]["actions"] == [], name
 
 
 def well(told: dict[str, Any]) -> list[str]:

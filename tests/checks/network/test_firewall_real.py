@@ -2,47 +2,34 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any, Callable
 
 import pytest
 
+from .firewall_playing import PROGRAMS, lacking, playing
 from .firewall_rulesets import IPV6, RULE_SETS, ipt, legacy, nft, old_tools, table
 
 pytestmark = [pytest.mark.needs_root, pytest.mark.slow]
 
-STAGE = str(Path(__file__).with_name("firewall_stage.py"))
 PORTS = {"HCCL_HOST_SOCKET_PORT_RANGE": "29500,60000-60002"}
 PEER, PEER6 = "10.77.0.2", "fd77::2"
-AT_ONCE = 8  # they wait most of the time
+Play = Callable[..., "list[dict[str, Any]]"]
 
 
-def play(script: str, *peers: str) -> dict[str, Any]:
-    argv = [
-        "unshare",
-        "--net",
-        "--mount",
-        sys.executable,
-        STAGE,
-        script,
-        json.dumps(PORTS),
-        json.dumps(peers),
-    ]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=90)
-    if done.returncode:
-        return {"failed": done.stderr[-500:]}
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+@pytest.fixture(scope="module")
+def play(need: Callable[..., None], lack: Callable[[str], None]) -> Iterator[Play]:
+    """What was told with each of some rules."""
+    need(*PROGRAMS)
+    reason = lacking()
+    if reason:
+        lack(reason)
+    with playing("firewall_stage.py") as ask:
+        yield lambda *scripts, peer=PEER: ask([[script, PORTS, [peer]] for script in scripts])
 
 
-def compare(sets: dict[str, str], *peers: str) -> tuple[list[str], list[str], int]:
+def compare(sets: dict[str, str], played: list[dict[str, Any]]) -> tuple[list[str], list[str], int]:
     """What was wrong, which rule sets had an unknown port, how many verdicts there were."""
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        played = list(pool.map(lambda script: play(script, *peers), sets.values()))
     wrong: list[str] = []
     unknown: list[str] = []
     answered = 0
@@ -51,7 +38,7 @@ def compare(sets: dict[str, str], *peers: str) -> tuple[list[str], list[str], in
             wrong.append(f"{name}: {told['failed']}")
             continue
         for port, verdict in told["anybody"].items():
-            if verdict not in ("unknown", told["real"][port]) and not peers[0].startswith("fd"):
+            if verdict not in ("unknown", told["real"][port]) and sets is not IPV6:
                 wrong.append(f"{name}: {port} is said to be {verdict} for anybody")
         for port, verdict in told["facts"].items():
             if verdict == "unknown":
@@ -63,21 +50,8 @@ def compare(sets: dict[str, str], *peers: str) -> tuple[list[str], list[str], in
     return wrong, unknown, answered
 
 
-@pytest.fixture(autouse=True)
-def _tools(need: Callable[..., None], lack: Callable[[str], None]) -> None:
-    need("nft", "iptables", "iptables-legacy", "ip", "unshare", "nsenter")
-    tries = (
-        "nft add table inet t && iptables -L && iptables-legacy -L && ip link add a0 type veth peer name b0"
-    )
-    done = subprocess.run(
-        ["unshare", "--net", "sh", "-c", tries], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        lack(f"this kernel has no firewall to try: {done.stderr.strip()}")
-
-
-def test_verdicts_for_a_peer_are_what_happens(capsys: pytest.CaptureFixture[str]) -> None:
-    wrong, unknown, answered = compare(RULE_SETS, PEER)
+def test_verdicts_for_a_peer_are_what_happens(play: Play, capsys: pytest.CaptureFixture[str]) -> None:
+    wrong, unknown, answered = compare(RULE_SETS, play(*RULE_SETS.values()))
     doubtful = {one.rpartition(": ")[0] for one in unknown}
     whole = len(RULE_SETS) - len(doubtful)
     with capsys.disabled():
@@ -91,28 +65,28 @@ def test_verdicts_for_a_peer_are_what_happens(capsys: pytest.CaptureFixture[str]
     assert whole >= 0.8 * len(RULE_SETS)
 
 
-def test_verdicts_for_an_ipv6_peer_are_what_happens() -> None:
-    wrong, unknown, _answered = compare(IPV6, PEER6)
+def test_verdicts_for_an_ipv6_peer_are_what_happens(play: Play) -> None:
+    wrong, unknown, _answered = compare(IPV6, play(*IPV6.values(), peer=PEER6))
     assert wrong == []
     assert {one.rpartition(": ")[0] for one in unknown} == {"neighbours are not found"}
 
 
-def test_a_dump_that_does_not_say_whose_it_is_never_stands_for_the_older_tables() -> None:
+def test_a_dump_that_does_not_say_whose_it_is_never_stands_for_the_older_tables(play: Play) -> None:
     """As 1.8.7 and before print it, with a kernel that has tables of both kinds."""
     rules = "\n".join(
         (legacy("-P INPUT DROP"), ipt("-A INPUT -p tcp -m comment --comment x -j ACCEPT"), old_tools())
     )
-    told = play(rules, PEER)
+    (told,) = play(rules)
     assert set(told["real"].values()) == {"blocked"}
     assert set(told["facts"].values()) == {"unknown"}
     assert "legacy iptables" in told["reason"]
 
 
 @pytest.mark.parametrize("name", ["iptables: ufw", "iptables: docker", "iptables: multiport"])
-def test_rules_are_read_from_a_dump_that_does_not_say_whose_it_is(name: str) -> None:
-    told = play("\n".join((RULE_SETS[name], old_tools())), PEER)
+def test_rules_are_read_from_a_dump_that_does_not_say_whose_it_is(name: str, play: Play) -> None:
+    tools = (old_tools(), old_tools("rm *tables-save *-nft-save"))
+    told, blind = play(*("\n".join((RULE_SETS[name], old)) for old in tools))
     assert told["facts"] == told["real"]
-    blind = play("\n".join((RULE_SETS[name], old_tools("rm *tables-save *-nft-save"))), PEER)
     assert blind["status"] in ("ok", "unknown")
     assert blind["advisory"] or blind["status"] == "ok"
     assert all(verdict in ("unknown", blind["real"][port]) for port, verdict in blind["facts"].items())
@@ -130,11 +104,11 @@ def test_rules_are_read_from_a_dump_that_does_not_say_whose_it_is(name: str) -> 
         (table(), f"nft insert rule inet f input ip saddr {PEER} tcp dport 29500 accept"),
     ],
 )
-def test_the_lines_that_are_shown_let_the_peer_in(rules: str, words: str) -> None:
-    told = play(rules, PEER)
+def test_the_lines_that_are_shown_let_the_peer_in(rules: str, words: str, play: Play) -> None:
+    (told,) = play(rules)
     assert set(told["facts"].values()) == set(told["real"].values()) == {"blocked"}
     (fix,) = told["fixes"]
     assert any(line.partition(" comment ")[0].endswith(words) for line in fix)
-    mended = play("\n".join((rules, *fix)), PEER)
+    (mended,) = play("\n".join((rules, *fix)))
     assert set(mended["facts"].values()) == {"open"}
     assert mended["facts"] == mended["real"]
