@@ -31,7 +31,8 @@ from npudoctor.trial.trials import Attempt, Trial
 THREADS = 64  # of a rank: its own, those of the collective library, of the data loader, of OpenMP
 DESCRIPTORS = 256
 ALL = 1024  # threads at a time: on a node of more than 16 ranks each tries fewer
-FEW_THREADS, FEW_DESCRIPTORS = 32, 64  # of a rank: below them no framework starts
+# Of a rank: below them two ranks of torch, and of MindSpore, that train on CPUs were seen not to start.
+FEW_THREADS, FEW_OF_MINDSPORE, FEW_DESCRIPTORS = 8, 24, 32
 HOUR, MINUTES = 3600, 600
 # The variables in which launchers count the ranks of a node.
 RANKS = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
@@ -77,9 +78,10 @@ def trial_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     process may run.
 
     - `trial-processes.no-processes`: not every rank gets its process.
-    - `trial-processes.no-threads`: a rank cannot start 64 threads; a warning from 32 on where no accelerator
-      is used, whose runtime needs more. Or a process may not ask for its CPUs, as OpenMP does.
-    - `trial-processes.no-descriptors`: a rank cannot open 256 descriptors (a warning from 64 on), or a pipe,
+    - `trial-processes.no-threads`: a rank cannot start 64 threads; a warning from 8 on (with MindSpore from
+      24 on) where no accelerator is used, whose runtime needs more. Or a process may not ask for its CPUs, as
+      OpenMP does.
+    - `trial-processes.no-descriptors`: a rank cannot open 256 descriptors (a warning from 32 on), or a pipe,
       an epoll or an eventfd is refused.
     - `trial-processes.cpu-time`: `ulimit -t` ends each rank in less than an hour of CPU time; a warning from
       ten minutes on. With 64 threads an hour is gone in a minute.
@@ -154,7 +156,8 @@ def _finding(host: Host, trial: Trial, attempt: Attempt, ranks: int, threads: in
         code, text = "no-processes", _("only {count} of {wanted} processes could be started: {who}")
     elif attempt.what == "threads":
         missing = ranks * threads - int(facts.get("all_ranks", 0))
-        severity = _severity(count >= FEW_THREADS and not _accelerated(host))
+        least = FEW_OF_MINDSPORE if host.interpreter.version_of("mindspore") else FEW_THREADS
+        severity = _severity(count >= least and not _accelerated(host))
         code, text = "no-threads", _("a rank could start only {count} of {wanted} threads: {who}")
     elif attempt.what == "descriptors":
         wanted, severity = DESCRIPTORS, _severity(count >= FEW_DESCRIPTORS)

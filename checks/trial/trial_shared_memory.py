@@ -20,6 +20,7 @@ from npudoctor import (
     Scope,
     SetKernel,
     Severity,
+    Unknown,
     _,
     check,
 )
@@ -71,7 +72,7 @@ def trial_shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     In a child of the job's Python, with the job's variables, limits and control group: makes a segment of
     64 MiB in /dev/shm, as a worker of a data loader does for a batch (all of it where less than 256 MiB are
     free, else 8 MiB of it; where that is refused, one of 1 MiB); a semaphore as sem_open makes it; sends a
-    segment to another socket by a Unix socket, a pair and one that listens; and attaches a System V segment
+    segment over Unix sockets, a pair and one that listens; and attaches a System V segment
     of 1 MiB. Files have no name, or for a moment only; nothing is left. Where the machine or the control
     group has less than 1 GiB of memory left, the large segment is not tried, and the row says so.
 
@@ -80,8 +81,8 @@ def trial_shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `trial-shared-memory.refused`: it is not allowed, or there is no /dev/shm, no Unix socket, no module of
       this Python for it.
 
-    System V segments are an error where MindSpore is installed, whose data sets use them, else a warning. As
-    root the check is skipped, unless `--as-user` or `--env-of` says whose job it is.
+    System V segments, which MindSpore's cache server and some of MPI use, and pairs of sockets are a warning.
+    As root the check is skipped, unless `--as-user` or `--env-of` says whose job it is.
 
     ## Why it matters
 
@@ -123,6 +124,14 @@ def trial_shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
         )
         return
     incomplete(trial)
+    if not large and not refused:
+        raise Unknown(
+            _(
+                "only {left} of memory is left here: {size} of shared memory was not tried",
+                left=size_text(left),
+                size=size_text(BATCH),
+            )
+        )
 
 
 def _left(host: Host) -> int:
@@ -141,10 +150,12 @@ def _finding(host: Host, trial: Trial, attempt: Attempt) -> Finding:
             fix=Fix(_("use a Python that was built with it"), risk=Risk.MANUAL, needs_root=False),
         )
     elif attempt.what in ("socketpair", "listener"):
-        text = _("processes cannot send memory by a Unix socket: {why}", why=attempt.why)
+        # Pairs are for pipes of multiprocessing that go both ways; torch does without.
+        severity = WARNING if attempt.what == "socketpair" else ERROR
+        text = _("processes cannot send memory over a Unix socket: {why}", why=attempt.why)
         why = Remedy(text, fix=_unfiltered(host, attempt))
     elif attempt.what == "sysv":
-        severity = ERROR if host.interpreter.version_of("mindspore") else WARNING
+        severity = WARNING
         why = _sysv(host, attempt)
         code = "no-room" if attempt.number in (errno.ENOSPC, errno.EINVAL, errno.ENOMEM) else "refused"
     else:

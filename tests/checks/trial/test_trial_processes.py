@@ -11,7 +11,7 @@ import pytest
 
 from npudoctor import Severity, Status
 from npudoctor.checks.trial.trial_processes import trial_processes
-from npudoctor.testing import Asked, Content, ask, fake_host
+from npudoctor.testing import Asked, Content, ask, fake_host, package_files
 from npudoctor.trial.trials import Attempt, Trial
 
 GROUP = "/sys/fs/cgroup/pids/user.slice/user-1000.slice"
@@ -65,10 +65,10 @@ def test_as_many_as_ranks(variables: dict[str, str], ranks: int, threads: int) -
 
 
 def test_the_limit_of_the_user_refuses() -> None:
-    asked = judged(attempt("threads", least=20, all_ranks=20, own=4095))
+    asked = judged(attempt("threads", least=2, all_ranks=2, own=4095))
     assert told(asked) == (
         "no-threads",
-        "a rank could start only 20 of 64 threads: ulimit -u allows this user 4096 processes and threads",
+        "a rank could start only 2 of 64 threads: ulimit -u allows this user 4096 processes and threads",
         ("ulimit -Su 9999",),
     )
     (finding,) = asked.findings
@@ -88,9 +88,14 @@ def test_a_hard_limit_that_is_too_low_is_for_somebody_else() -> None:
     )
 
 
-def test_half_of_the_threads_are_enough_for_some() -> None:
-    (finding,) = judged(attempt("threads", least=32, all_ranks=32)).findings
-    assert finding.severity is Severity.WARNING
+@pytest.mark.parametrize(
+    ("count", "mindspore", "severity"),
+    [(7, False, Severity.ERROR), (8, False, Severity.WARNING), (23, True, Severity.ERROR)],
+)
+def test_some_threads_are_enough_for_some(count: int, mindspore: bool, severity: Severity) -> None:
+    packages = package_files("mindspore", "2.7.0") if mindspore else {}
+    (finding,) = judged(attempt("threads", least=count, all_ranks=count), files=packages).findings
+    assert finding.severity is severity
 
 
 def test_the_control_group_refuses() -> None:
@@ -141,7 +146,7 @@ def test_no_room_for_stacks() -> None:
     assert told(judged(refused))[1].endswith("Cannot allocate memory")
 
 
-@pytest.mark.parametrize(("count", "severity"), [(20, Severity.ERROR), (64, Severity.WARNING)])
+@pytest.mark.parametrize(("count", "severity"), [(20, Severity.ERROR), (32, Severity.WARNING)])
 def test_few_descriptors(count: int, severity: Severity) -> None:
     asked = judged(attempt("descriptors", errno.EMFILE, least=count), limits={"-n": [count + 9, 4096]})
     (finding,) = asked.findings
