@@ -17,7 +17,13 @@ from npudoctor.trial.trials import Attempt, Trial
 MIB, GIB = 1 << 20, 1 << 30
 SHM = "/dev/shm"
 MOUNTED = f"25 1 0:24 / {SHM} rw,nosuid,nodev shared:4 - tmpfs tmpfs rw,size=65536k\n"
-ROOM = {"bytes": 64 * MIB, "total": 64 * MIB, "free": 3 * MIB, "inodes": 1000, "inodes_free": 900}
+ROOM: dict[str, Any] = {
+    "bytes": 64 * MIB,
+    "total": 64 * MIB,
+    "free": 3 * MIB,
+    "inodes": 1000,
+    "inodes_free": 900,
+}
 
 
 def attempt(what: str, number: int, why: str = "", **facts: Any) -> Attempt:
