@@ -32,7 +32,7 @@ THREADS = 64  # of a rank: its own, those of the collective library, of the data
 DESCRIPTORS = 256
 ALL = 1024  # threads at a time: on a node of more than 16 ranks each tries fewer
 # Of a rank: below them two ranks of torch, and of MindSpore, that train on CPUs were seen not to start.
-FEW_THREADS, FEW_OF_MINDSPORE, FEW_DESCRIPTORS = 8, 24, 32
+FEW_THREADS, FEW_OF_MINDSPORE, FEW_DESCRIPTORS = 8, 16, 32
 HOUR, MINUTES = 3600, 600
 # The variables in which launchers count the ranks of a node.
 RANKS = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
@@ -45,7 +45,9 @@ CALLS = {
     "pipe2": "no-descriptors",
     "epoll_create1": "no-descriptors",
 }
-ECHOES = ("import-limits.too-low", "import-limits.address-space", "file-limits.unusable", "file-limits.low")
+# An error is no echo of what is at times a warning: it would be lost below it.
+CAUSES = ("import-limits.too-low", "file-limits.unusable")
+CAUSES_OF_WARNINGS = (*CAUSES, "import-limits.address-space", "file-limits.low")
 
 
 class Refusal(NamedTuple):
@@ -78,9 +80,9 @@ def trial_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     process may run.
 
     - `trial-processes.no-processes`: not every rank gets its process.
-    - `trial-processes.no-threads`: a rank cannot start 64 threads; a warning from 8 on (with MindSpore from
-      24 on) where no accelerator is used, whose runtime needs more. Or a process may not ask for its CPUs, as
-      OpenMP does.
+    - `trial-processes.no-threads`: a rank cannot start 64 threads; a warning where it is 8 (with MindSpore 16) for
+      each of at least two ranks, and no accelerator is used, whose runtime needs more. Or a process may not
+      ask for its CPUs, as OpenMP does.
     - `trial-processes.no-descriptors`: a rank cannot open 256 descriptors (a warning from 32 on), or a pipe,
       an epoll or an eventfd is refused.
     - `trial-processes.cpu-time`: `ulimit -t` ends each rank in less than an hour of CPU time; a warning from
@@ -157,7 +159,8 @@ def _finding(host: Host, trial: Trial, attempt: Attempt, ranks: int, threads: in
     elif attempt.what == "threads":
         missing = ranks * threads - int(facts.get("all_ranks", 0))
         least = FEW_OF_MINDSPORE if host.interpreter.version_of("mindspore") else FEW_THREADS
-        severity = _severity(count >= least and not _accelerated(host))
+        enough = int(facts.get("all_ranks", 0)) >= least * max(2, ranks)
+        severity = _severity(enough and not _accelerated(host))
         code, text = "no-threads", _("a rank could start only {count} of {wanted} threads: {who}")
     elif attempt.what == "descriptors":
         wanted, severity = DESCRIPTORS, _severity(count >= FEW_DESCRIPTORS)
@@ -177,7 +180,7 @@ def _finding(host: Host, trial: Trial, attempt: Attempt, ranks: int, threads: in
         evidence=refusal.evidence,
         action=Action.CONFIG,
         fix=refusal.fix,
-        echo_of=ECHOES,
+        echo_of=CAUSES if severity is ERROR else CAUSES_OF_WARNINGS,
     )
 
 

@@ -47,7 +47,8 @@ SYSV = {
     "kernel.shmmni": (4096, 1),
 }
 MOST_SEGMENTS = 32768  # the kernel counts no further
-ECHOES = ("shm-size.missing", "shm-size.small", "shm-size.nearly-full", "trial-memory.cannot-reserve")
+# Warnings all: an error that folds below one of them would be lost.
+CAUSES_OF_WARNINGS = ("shm-size.missing", "shm-size.small", "shm-size.nearly-full")
 
 
 class Remedy(NamedTuple):
@@ -162,6 +163,9 @@ def _finding(host: Host, trial: Trial, attempt: Attempt) -> Finding:
         if attempt.what == "segment" and code == "no-room":
             severity = WARNING
         why = _room(host, trial, attempt) if code == "no-room" else _access(host, attempt)
+    causes = CAUSES_OF_WARNINGS if severity is WARNING else ()
+    if attempt.what == "module":
+        causes = ("trial-python.module-missing",)
     return Finding(
         f"trial-shared-memory.{code}",
         why.why,
@@ -169,7 +173,7 @@ def _finding(host: Host, trial: Trial, attempt: Attempt) -> Finding:
         evidence=why.evidence,
         action=why.action,
         fix=why.fix,
-        echo_of=("trial-python.module-missing",) if attempt.what == "module" else ECHOES,
+        echo_of=causes,
     )
 
 
