@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Optional, Union
 
 from npudoctor import (
@@ -25,7 +26,7 @@ from npudoctor import (
 from npudoctor.checks.trial._limits import ask_for_option, limit_line, lower_stack, raise_limit
 from npudoctor.checks.trial._trying import allowed, incomplete
 from npudoctor.core.errors import CannotTell
-from npudoctor.facts.system.limits import group_folders
+from npudoctor.facts.system.limits import group_folders, limit_of
 from npudoctor.trial.trials import Attempt, Trial
 
 THREADS = 64  # of a rank: its own, those of the collective library, of the data loader, of OpenMP
@@ -38,6 +39,8 @@ HOUR, MINUTES = 3600, 600
 RANKS = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
 RESERVED_PIDS = 300  # the kernel gives these only once
 PID_MAX = 4194304
+# As it is said where a program could not be started.
+NO_PROCESS = os.strerror(errno.EAGAIN)
 # What is asked once, beside the ranks, and what a refusal of it is.
 CALLS = {
     "sched_getaffinity": "no-threads",
@@ -80,9 +83,9 @@ def trial_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     process may run.
 
     - `trial-processes.no-processes`: not every rank gets its process.
-    - `trial-processes.no-threads`: a rank cannot start 64 threads; a warning where it is 8 (with MindSpore 16) for
-      each of at least two ranks, and no accelerator is used, whose runtime needs more. Or a process may not
-      ask for its CPUs, as OpenMP does.
+    - `trial-processes.no-threads`: a rank cannot start 64 threads; a warning where 8 (with MindSpore 16)
+      could be started for each of at least two ranks, and no accelerator is used, whose runtime needs more.
+      Or a process may not ask for its CPUs, as OpenMP does.
     - `trial-processes.no-descriptors`: a rank cannot open 256 descriptors (a warning from 32 on), or a pipe,
       an epoll or an eventfd is refused.
     - `trial-processes.cpu-time`: `ulimit -t` ends each rank in less than an hour of CPU time; a warning from
@@ -111,9 +114,14 @@ def trial_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     ranks = _ranks(host)
     threads = max(1, min(THREADS, ALL // ranks))
     folders = list(dict.fromkeys(folder for folder, _unified in group_folders(host, "pids")))
-    trial = host.trials.tried(
-        "processes", ranks=ranks, threads=threads, descriptors=DESCRIPTORS, groups=folders
-    )
+    try:
+        trial = host.trials.tried(
+            "processes", ranks=ranks, threads=threads, descriptors=DESCRIPTORS, groups=folders
+        )
+    except CannotTell as error:
+        if NO_PROCESS not in error.reason:
+            raise
+        trial = _nothing_started(host, folders)
     facts = trial.facts()
     limits: Mapping[str, list[int]] = facts.get("limits", {})
     yield Facts({"ranks": ranks, "threads": threads, "limits": limits})
@@ -123,6 +131,19 @@ def trial_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
         if finding is not None:
             yield finding
     incomplete(trial)
+
+
+def _nothing_started(host: Host, folders: Sequence[str]) -> Trial:
+    """What is known where not even the first process of the trial could be started."""
+    limit, groups = limit_of(host, "Max processes"), []
+    for folder in folders:
+        names = (f"{folder}/pids.{name}" for name in ("current", "max"))
+        current, most = ((host.running_files.text(name) or "").strip() for name in names)
+        if current.isdigit() and most.isdigit():
+            groups.append((folder, int(current), int(most)))
+    pair = [-1 if value is None else value for value in (limit.soft, limit.hard)]
+    refused = Attempt("processes", errno.EAGAIN, NO_PROCESS, facts={"groups": groups})
+    return Trial((Attempt("limits", facts={"limits": {"-u": pair}}), refused))
 
 
 def _ranks(host: Host) -> int:
@@ -243,10 +264,10 @@ def _count(host: Host, limits: Mapping[str, list[int]], attempt: Attempt, missin
     if pair[0] < 0:
         return None
     who = _("ulimit -u allows this user {count} processes and threads", count=pair[0])
-    seen = _("{count} of this user were seen when it was refused", count=facts.get("own", 0))
-    return Refusal(
-        who, (limit_line("-u", pair), seen), raise_limit(host, "-u", pair, pair[0] + max(1, missing))
-    )
+    evidence = [limit_line("-u", pair)]
+    if "own" in facts:
+        evidence.append(_("{count} of this user were seen when it was refused", count=facts["own"]))
+    return Refusal(who, tuple(evidence), raise_limit(host, "-u", pair, pair[0] + max(1, missing)))
 
 
 def _setting(host: Host, name: str, value: int) -> Optional[Refusal]:

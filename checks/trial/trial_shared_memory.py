@@ -163,7 +163,7 @@ def _finding(host: Host, trial: Trial, attempt: Attempt) -> Finding:
         if attempt.what == "segment" and code == "no-room":
             severity = WARNING
         why = _room(host, trial, attempt) if code == "no-room" else _access(host, attempt)
-    causes = CAUSES_OF_WARNINGS if severity is WARNING else ()
+    causes: tuple[str, ...] = CAUSES_OF_WARNINGS if severity is WARNING else ()
     if attempt.what == "module":
         causes = ("trial-python.module-missing",)
     return Finding(

@@ -140,6 +140,16 @@ def test_nothing_outlives_a_kill() -> None:
     assert alive(mark) == []
 
 
+def test_a_rank_that_is_killed_holds_up_nobody() -> None:
+    killed = "import os; fork = os.fork; os.fork = lambda: fork() or os.kill(os.getpid(), 9)\n"
+    questions = {"ranks": 3, "threads": 4, "descriptors": 4, "groups": [], "seconds": 20, "limits": {}}
+    argv = [sys.executable, "-c", killed + source("processes"), json.dumps(questions)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=10)
+    words = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["why"] for row in words if row.get("what") == "ranks"] == ["3 of 3 processes ended early"]
+    assert words[-1] == {"end": True}
+
+
 def alive(mark: str) -> list[str]:
     found = []
     for line in Path("/proc").glob("[0-9]*/cmdline"):

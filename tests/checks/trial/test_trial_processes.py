@@ -6,14 +6,17 @@ import errno
 import os
 from collections.abc import Mapping
 from typing import Optional
+from unittest.mock import Mock
 
 import pytest
 
 from npudoctor import Severity, Status
 from npudoctor.checks.trial.trial_processes import trial_processes
-from npudoctor.testing import Asked, Content, ask, fake_host, package_files
+from npudoctor.core.errors import CannotTell
+from npudoctor.testing import Asked, Content, Limit, ask, fake_host, package_files
 from npudoctor.trial.trials import Attempt, Trial
 
+JOB = "/sys/fs/cgroup/pids/job"
 GROUP = "/sys/fs/cgroup/pids/user.slice/user-1000.slice"
 FREE = {"-t": [-1, -1], "-u": [4096, 9999], "-n": [1024, 4096], "-v": [-1, -1], "-s": [8 << 20, -1]}
 
@@ -202,6 +205,27 @@ def test_cpu_time(seconds: int, severity: Optional[Severity]) -> None:
 def test_no_answer() -> None:
     assert judged(hung="ranks").reason == "the trial had no answer in time; it waited in ranks"
     assert judged(died="ranks").status is Status.UNKNOWN
+
+
+@pytest.mark.parametrize("most", ["4", "max"])
+def test_not_even_the_first_process_is_started(most: str) -> None:
+    pids = {
+        "/proc/self/cgroup": "8:pids:/job\n",
+        f"{JOB}/pids.current": "4\n",
+        f"{JOB}/pids.max": f"{most}\n",
+    }
+    host = fake_host(
+        {"/proc/self/cgroup": "8:pids:/job
+", **pids}, euid=1000, user="li", limits={"Max processes": Limit(6, 6)}, trials={"processes": Trial()}
+    )
+    reason = "/usr/bin/python3 was not started: [Errno 11] Resource temporarily unavailable"
+    host.trials.tried = Mock(side_effect=CannotTell(reason))  # type: ignore[method-assign]
+    code, message, _lines = told(ask(trial_processes, host))
+    group = f"the control group {JOB} allows 4 processes and threads"
+    who = group if most == "4" else "ulimit -u allows this user 6 processes and threads"
+    assert (code, message) == ("no-processes", f"only 0 of 1 processes could be started: {who}")
+    host.trials.tried = Mock(side_effect=CannotTell("it does not answer"))  # type: ignore[method-assign]
+    assert ask(trial_processes, host).status is Status.UNKNOWN
 
 
 def test_root_and_images() -> None:

@@ -142,6 +142,7 @@ def rank(parent: int, gate: int, answers: int) -> None:
         number = getattr(error, "errno", None) or errno.EAGAIN
         report.update(refused=step, number=number, why=getattr(error, "strerror", None) or str(error))
     os.write(answers, json.dumps(report).encode() + b"\n")
+    os.close(answers)  # when nobody has it open, each has answered or is gone
     os.read(gate, 1)
 
 
@@ -183,7 +184,7 @@ def try_ranks() -> None:
         try_pidfd(ranks[0])
     with attempt("ranks"):
         lines = b""
-        while lines.count(b"\n") < RANKS:
+        while True:
             more = os.read(answers_read, 1 << 16)
             if not more:
                 break
