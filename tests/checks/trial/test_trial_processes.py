@@ -215,8 +215,11 @@ def test_not_even_the_first_process_is_started(most: str) -> None:
         f"{JOB}/pids.max": f"{most}\n",
     }
     host = fake_host(
-        {"/proc/self/cgroup": "8:pids:/job
-", **pids}, euid=1000, user="li", limits={"Max processes": Limit(6, 6)}, trials={"processes": Trial()}
+        {"/proc/self/cgroup": "8:pids:/job\n", **pids},
+        euid=1000,
+        user="li",
+        limits={"Max processes": Limit(6, 6)},
+        trials={"processes": Trial()},
     )
     reason = "/usr/bin/python3 was not started: [Errno 11] Resource temporarily unavailable"
     host.trials.tried = Mock(side_effect=CannotTell(reason))  # type: ignore[method-assign]
