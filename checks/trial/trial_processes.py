@@ -31,7 +31,8 @@ from npudoctor.trial.trials import Attempt, Trial
 
 THREADS = 64  # of a rank: its own, those of the collective library, of the data loader, of OpenMP
 DESCRIPTORS = 256
-ALL = 1024  # threads at a time: on a node of more than 16 ranks each tries fewer
+# Ranks, and threads of all of them: on a node of more than 16 ranks each tries fewer.
+MOST_RANKS, MOST_THREADS = 64, 1024
 # Of a rank: below them two ranks of torch, and of MindSpore, that train on CPUs were seen not to start.
 FEW_THREADS, FEW_OF_MINDSPORE, FEW_DESCRIPTORS = 8, 16, 32
 HOUR, MINUTES = 3600, 600
@@ -77,10 +78,10 @@ def trial_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     ## What it does
 
     Starts as many processes as this node has ranks (as the launcher counts them, else one for each
-    accelerator, else one), in a child of the job's Python with the job's variables, limits and control group.
-    Each opens 256 descriptors and starts 64 threads, at most 1024 in all; they sleep until all are counted,
-    and end at once. A pipe, an epoll and an eventfd are opened, and the kernel is asked on which CPUs the
-    process may run.
+    accelerator, else one; at most 64), in a child of the job's Python with the job's variables, limits and
+    control group. Each starts 64 threads, at most 1024 in all, which sleep until all are counted, and end at
+    once; the first opens 256 descriptors. A pipe, an epoll and an eventfd are opened, and the kernel is asked
+    on which CPUs the process may run.
 
     - `trial-processes.no-processes`: not every rank gets its process.
     - `trial-processes.no-threads`: a rank cannot start 64 threads; a warning where 8 (with MindSpore 16)
@@ -112,7 +113,7 @@ def trial_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     allowed(host)
     ranks = _ranks(host)
-    threads = max(1, min(THREADS, ALL // ranks))
+    threads = max(1, min(THREADS, MOST_THREADS // ranks))
     folders = list(dict.fromkeys(folder for folder, _unified in group_folders(host, "pids")))
     try:
         trial = host.trials.tried(
@@ -151,7 +152,7 @@ def _ranks(host: Host) -> int:
     for name in RANKS:
         value = host.variables.get(name, "")
         if value.isascii() and value.isdigit():
-            return max(1, min(ALL, int(value[:6])))
+            return max(1, min(MOST_RANKS, int(value[:6])))
     return max(1, len(host.npus.nodes) or len(host.gpus.nodes))
 
 

@@ -60,7 +60,7 @@ def test_well() -> None:
 
 @pytest.mark.parametrize(
     ("variables", "ranks", "threads"),
-    [({}, 1, 64), ({"LOCAL_WORLD_SIZE": "8"}, 8, 64), ({"OMPI_COMM_WORLD_LOCAL_SIZE": "64"}, 64, 16)],
+    [({}, 1, 64), ({"LOCAL_WORLD_SIZE": "8"}, 8, 64), ({"OMPI_COMM_WORLD_LOCAL_SIZE": "999"}, 64, 16)],
 )
 def test_as_many_as_ranks(variables: dict[str, str], ranks: int, threads: int) -> None:
     facts = judged(variables=variables).facts

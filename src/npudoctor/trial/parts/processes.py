@@ -8,7 +8,7 @@ import errno
 import json
 import os
 import signal
-from typing import Any, Dict, List
+from typing import Any, Callable, Dict, List
 
 from npudoctor.trial.parts.attempts import QUESTIONS, attempt, end
 
@@ -79,31 +79,26 @@ def library() -> Any:
 LIBC = library()
 
 
-def start_threads(report: Dict[str, Any]) -> None:
-    """As a framework's own code starts them; they sleep, and never run any Python."""
+def thread_starter() -> Callable[[], int]:
+    """What starts a thread as a framework's own code does, and answers an errno; the thread sleeps, and never
+    runs any Python. Made before the ranks are: each would copy the pages that it takes."""
     if LIBC is None:
         import _thread
 
         # Not given back before this process ends.
         gate = _thread.allocate_lock()
         gate.acquire()
-        while report["threads"] < THREADS:
-            _thread.start_new_thread(gate.acquire, ())
-            report["threads"] += 1
-        return
+        return lambda: 0 * _thread.start_new_thread(gate.acquire, ())
     import ctypes
 
     thread = ctypes.c_void_p()
     start = LIBC.pthread_create
     start.argtypes = [ctypes.c_void_p] * 4
     arguments = ctypes.byref(thread), None, ctypes.cast(LIBC.pause, ctypes.c_void_p), None
-    while report["threads"] < THREADS:
-        number = start(*arguments)
-        if number:
-            if number == errno.EAGAIN and not fits_a_stack():
-                number = errno.ENOMEM
-            refuse(number)
-        report["threads"] += 1
+    return lambda: int(start(*arguments))
+
+
+start_thread = thread_starter()
 
 
 def fits_a_stack() -> bool:
@@ -119,9 +114,9 @@ def fits_a_stack() -> bool:
     return True
 
 
-def rank(parent: int, gate: int, answers: int) -> None:
+def rank(parent: int, gate: int, answers: int, first: bool) -> None:
     """One rank: takes what a rank takes, says how far it came, and ends when the gate is closed, be it
-    because the one who holds it was killed."""
+    because the one who holds it was killed. Only the `first` opens files: their limit is that of each."""
     signal.alarm(QUESTIONS["seconds"])  # a fork has none of its parent's
     if LIBC is not None:
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -131,13 +126,17 @@ def rank(parent: int, gate: int, answers: int) -> None:
     step = "descriptors"
     try:
         held = []
-        while report["descriptors"] < DESCRIPTORS:
+        while first and report["descriptors"] < DESCRIPTORS:
             held.append(os.open("/", os.O_PATH | os.O_CLOEXEC))
             report["descriptors"] += 1
         step = "threads"
         for descriptor in held:
             os.close(descriptor)
-        start_threads(report)
+        while report["threads"] < THREADS:
+            number = start_thread()
+            if number:
+                refuse(errno.ENOMEM if number == errno.EAGAIN and not fits_a_stack() else number)
+            report["threads"] += 1
     except Exception as error:
         number = getattr(error, "errno", None) or errno.EAGAIN
         report.update(refused=step, number=number, why=getattr(error, "strerror", None) or str(error))
@@ -166,7 +165,7 @@ def try_ranks() -> None:
                     try:
                         os.close(gate_write)
                         os.close(answers_read)
-                        rank(parent, gate_read, answers_write)
+                        rank(parent, gate_read, answers_write, not ranks)
                     finally:
                         os._exit(0)
                 ranks.append(pid)
@@ -195,8 +194,8 @@ def try_ranks() -> None:
         release()
         if len(reports) < RANKS:
             raise RuntimeError(f"{RANKS - len(reports)} of {RANKS} processes ended early")
-    for step in ("descriptors", "threads"):
-        with attempt(step, least=min([report[step] for report in reports] or [0])) as facts:
+    for step, of_ranks in (("descriptors", max), ("threads", min)):
+        with attempt(step, least=of_ranks([report[step] for report in reports] or [0])) as facts:
             first = next((report for report in reports if report.get("refused") == step), None)
             if first is not None:
                 facts.update(taken)
