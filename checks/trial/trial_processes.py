@@ -226,7 +226,7 @@ def _refusal(host: Host, trial: Trial, attempt: Attempt, missing: int) -> Refusa
         return Refusal(who, (limit_line("-n", pair),), raise_limit(host, "-n", pair, 2 * DESCRIPTORS))
     if attempt.number == errno.ENFILE:
         return _setting(host, "fs.file-max", 9223372036854775807) or Refusal(attempt.why)
-    if attempt.number == errno.ENOMEM:
+    if attempt.number == errno.ENOMEM and attempt.what == "threads":
         return _memory(host, limits, attempt)
     if attempt.number == errno.EAGAIN:
         return _count(host, limits, attempt, missing) or Refusal(attempt.why)
@@ -235,7 +235,7 @@ def _refusal(host: Host, trial: Trial, attempt: Attempt, missing: int) -> Refusa
 
 
 def _memory(host: Host, limits: Mapping[str, list[int]], attempt: Attempt) -> Refusal:
-    """No room for a stack, or for a copy of the process."""
+    """No room for the stack of a thread."""
     lower = lower_stack(limits.get("-s"))
     if lower is not None:
         pair = limits["-s"]

@@ -147,6 +147,8 @@ def test_no_room_for_stacks() -> None:
     _code, message, lines = told(judged(refused, limits={"-v": [1 << 30, -1]}))
     assert message.endswith("in the address space (ulimit -v)") and lines == ("ulimit -Sv unlimited",)
     assert told(judged(refused))[1].endswith("Cannot allocate memory")
+    forked = attempt("processes", errno.ENOMEM, started=0)
+    assert told(judged(forked, limits={"-v": [1 << 30, -1]}))[1].endswith("Cannot allocate memory")
 
 
 @pytest.mark.parametrize(("count", "severity"), [(20, Severity.ERROR), (32, Severity.WARNING)])
