@@ -9,7 +9,6 @@ from typing import NamedTuple, Optional
 from npudoctor import Command, Fix, Host, Risk, _
 from npudoctor.checks.trial._folders import job_identity
 from npudoctor.core.errors import CannotTell
-from npudoctor.core.messages import strerror
 from npudoctor.core.mounts import Mount
 from npudoctor.facts.system.limits import limit_of
 from npudoctor.facts.system.mounts import mount_at
@@ -68,8 +67,8 @@ def refusal(host: Host, attempt: Attempt) -> Refusal:
         owner = user_names(host.files).get(place.entry.uid, f"uid {place.entry.uid}")
         mode = f"{place.entry.permissions:04o}"
         text = _("{why}; {path} belongs to {owner}, mode {mode}")
-        return Refusal(text.format(why=strerror(number), path=place.path, owner=owner, mode=mode), evidence)
-    return Refusal(strerror(number) if number else attempt.why, evidence)
+        return Refusal(text.format(why=attempt.why, path=place.path, owner=owner, mode=mode), evidence)
+    return Refusal(attempt.why, evidence)
 
 
 def _place(host: Host, path: str) -> tuple[Optional[NearestFolder], Optional[Mount]]:

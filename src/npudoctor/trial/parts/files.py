@@ -42,10 +42,14 @@ class Remover:
     def start(self) -> None:
         """OSError where no process may be started: then no name may be made."""
         reading, writing = os.pipe()
+        waiting, ready = os.pipe()
         self.pid = os.fork()
         if self.pid:
             os.close(reading)
-            self.names = writing
+            os.close(ready)
+            # Until then the two could be killed at once.
+            if os.read(waiting, 1):
+                self.names = writing
             return
         try:
             # Not in the process group that is killed as a whole.
@@ -53,8 +57,9 @@ class Remover:
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
             signal.alarm(QUESTIONS["seconds"] + 2)
-            for descriptor in (0, 1, 2, writing):
+            for descriptor in (0, 1, 2, writing, waiting):
                 os.close(descriptor)
+            os.write(ready, b"x")
             text = b""
             while True:
                 more = os.read(reading, 65536)
