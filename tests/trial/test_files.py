@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import errno
 import os
-import random
 import resource
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Optional
 
 import pytest
-from tests.trial.refusing import O_TMPFILE_BIT, refusing
+from tests.trial.killing import left_after_kills
+from tests.trial.refusing import O_TMPFILE_BIT, refused_calls, refusing
 from tests.trial.starting import refusals, tried
 
-from npudoctor.trial.trials import PARTS, Trial
+from npudoctor.trial.trials import Trial
 
 pytestmark = pytest.mark.whole
-REFUSING = f"{os.path.dirname(__file__)}/refusing.py"
 ABSENT = {errno.ENOENT}  # /usr/tmp
 STEPS = ["device"] * 3 + ["terminal", "remover", "large", "temporary", "lock", "execute", "rename", "socket"]
 
@@ -43,10 +40,6 @@ def files(
 def mounted(line: str) -> tuple[str, ...]:
     """Starts a program behind this line, with mounts of its own."""
     return ("unshare", "-m", "sh", "-c", f'{line}; exec "$@"', "sh")
-
-
-def refused_calls(*specs: str) -> tuple[str, ...]:
-    return (sys.executable, "-S", REFUSING, *specs, "--")
 
 
 def test_all_is_given_and_nothing_is_left(tmp_path: Path) -> None:
@@ -181,46 +174,11 @@ def test_a_mode_keeps_the_user_out() -> None:
     assert trial.died is None
 
 
-def test_where_killed_nothing_is_left(tmp_path: Path) -> None:
-    """At any moment of the fastest and of the slowest way: with and without files that have no name."""
-    source = "".join(
-        line
-        for name in ("attempts", "files")
-        for line in Path(PARTS, f"{name}.py").read_text().splitlines(keepends=True)
-        if not line.startswith("from npudoctor.")
-    )
-    chance, marked = random.Random(25), f"TRIAL_OF={tmp_path}"  # noqa: S311
-    environment = {**os.environ, "TMPDIR": str(tmp_path), "HOME": str(tmp_path), "TRIAL_OF": str(tmp_path)}
-    shared = sorted(os.listdir("/dev/shm"))
-    for number in range(20):
-        without = refused_calls(refusing("openat", errno.EOPNOTSUPP, 2, O_TMPFILE_BIT)) if number % 2 else ()
-        asked = '{"seconds": 10, "folders": []}'
-        child = subprocess.Popen(
-            [*without, sys.executable, "-S", "-c", source, asked],
-            env=environment, cwd=tmp_path, stdout=subprocess.PIPE, start_new_session=True,
-        )  # fmt: skip
-        assert child.stdout is not None
-        child.stdout.readline()  # its first word
-        time.sleep(chance.random() * 0.004)
-        os.killpg(child.pid, signal.SIGKILL)
-        child.communicate()
-    deadline = time.monotonic() + 5
-    while (with_mark(marked) or os.listdir(tmp_path)) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert with_mark(marked) == [] and os.listdir(tmp_path) == []
-    assert [name for name in os.listdir("/dev/shm") if "trial" in name and name not in shared] == []
-
-
-def with_mark(marked: str) -> list[str]:
-    """The processes that have this among their variables."""
-    pids = []
-    for pid in filter(str.isdecimal, os.listdir("/proc")):
-        try:
-            if marked.encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-                pids.append(pid)
-        except OSError:
-            continue
-    return pids
+@pytest.mark.parametrize("specs", [(), (refusing("openat", errno.EOPNOTSUPP, 2, O_TMPFILE_BIT),)])
+def test_where_killed_nothing_is_left(tmp_path: Path, specs: tuple[str, ...]) -> None:
+    """With and without files that have no name."""
+    before = refused_calls(*specs) if specs else ()
+    assert left_after_kills("files", tmp_path, seconds=0.004, times=10, before=before) == []
 
 
 def test_what_an_earlier_trial_left_is_removed(tmp_path: Path) -> None:

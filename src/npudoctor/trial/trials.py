@@ -59,7 +59,8 @@ class Trial:
     """What came of one part, in the order of its attempts.
 
     `hung`: the attempt in which it was when its time was over; `died`: the one in which it was ended, and
-    `signal` by which, 0 for an exit. Both are None where it came to its end. `said`: its last line of errors.
+    `signal` by which, 0 for an exit. Both are None where it came to its end. `said`: its last line
+    about an error.
     """
 
     attempts: tuple[Attempt, ...] = ()
@@ -149,7 +150,9 @@ def read(answer: Ended) -> Trial:
             current = None
         elif "what" in words:
             attempts.append(Attempt(**words))
-    said = next((line.strip() for line in reversed(answer.stderr.splitlines()) if line.strip()), "")
+    lines = [line.strip() for line in answer.stderr.splitlines() if line.strip()]
+    # Below the line that matters an interpreter that does not start says where it was.
+    said = next((line for line in reversed(lines) if "Error" in line), "".join(lines[-1:]))
     if current is None:
         return Trial(tuple(attempts), said=said)
     if answer.ended != "exited":
