@@ -10,6 +10,7 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.cann.installations import installs_of
 from npudoctor.facts.job.working_directory import job_user, working_directory
+from npudoctor.host.users.accounts import home_of
 from npudoctor.host.users.identity import Identity
 
 MINDSPORE = ("mindspore", "mindspore-ascend", "mindspore-gpu")
@@ -45,10 +46,11 @@ def writer(host: Host) -> str:
 
 
 def home(host: Host) -> str:
-    """The home of the job: of the user whom root names, or as HOME says; "" without one."""
-    if host.options.as_user is not None and not host.options.env_of:
-        return job_identity(host).home
-    return host.variables.get("HOME", "")
+    """The home of the job, "" without one: HOME, unless that is of root who names another user."""
+    value = host.variables.get("HOME", "")
+    if host.options.as_user is None or host.options.env_of:
+        return value
+    return job_identity(host).home if value in ("", home_of(host.files, host.identity.euid)) else value
 
 
 def output_folders(host: Host) -> Iterator[OutputFolder]:

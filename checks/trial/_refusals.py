@@ -46,7 +46,7 @@ def refusal(host: Host, attempt: Attempt) -> Refusal:
     if number == errno.ENOSPC:
         full = not _has_inodes(host, path)
         text = _("{mount} has no inode left") if full else _("{mount} has no space left")
-        title = _("remove files that nobody needs from {mount}", mount=point)
+        title = _("remove files that are no longer needed from {mount}", mount=point)
         return Refusal(text.format(mount=point), evidence, Fix(title, risk=Risk.MANUAL, needs_root=False))
     if number == errno.EDQUOT:
         title = _("remove files of your own from {mount}, or ask for a larger quota", mount=point)
@@ -115,9 +115,9 @@ def device_fix(host: Host, attempt: Attempt, numbers: tuple[int, int]) -> Fix:
         return Fix(title, risk=Risk.MANUAL)
     make = Command(("mknod", "-m", "666", path, "c", *map(str, numbers)))
     if place is None or not place.there:
-        return Fix(_("make the device"), steps=(make,), risk=Risk.MANUAL)
+        return Fix(_("create the device"), steps=(make,), risk=Risk.MANUAL)
     if not stat.S_ISCHR(place.entry.mode) or attempt.facts.get("device") is False:
-        title = _("put the device in the place of what is there")
+        title = _("replace it with the device")
         return Fix(title, steps=(Command(("rm", "-f", path)), make), risk=Risk.MANUAL)
     if mount is not None and "nodev" in mount.own:
         steps = (Command(("mount", "-o", "remount,dev", mount.point)),)

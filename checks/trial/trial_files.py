@@ -35,6 +35,7 @@ NULL, INDUCTOR = "/dev/null", "TORCHINDUCTOR_CACHE_DIR"
 NUMBERS = {NULL: (1, 3), "/dev/zero": (1, 5), "/dev/urandom": (1, 9)}
 LONGEST = 107  # bytes of a Unix socket's path, besides the null byte at its end
 FULL = ("disk-space.full", "disk-space.no-inodes")
+HERE = "working directory"
 AT_HOME = ("identity.home-missing", "identity.home-not-writable", "identity.home-unset")
 CACHES = (
     *("compile-cache.not-writable", "compile-cache.missing"),
@@ -42,7 +43,7 @@ CACHES = (
 )
 # By the folder's name, the findings of others that would be the cause.
 CAUSES = {
-    "working directory": ("working-directory.not-writable", "working-directory.gone", *FULL),
+    HERE: ("working-directory.not-writable", "working-directory.gone", *FULL),
     "HOME": (*AT_HOME, *FULL),
 }
 # The variable that leads to another folder, where a name of ours is not itself that.
@@ -113,7 +114,7 @@ def trial_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield from _judge(host, trial)
     incomplete(trial)
     if any(attempt.number == errno.ECHILD for attempt in trial.refused()):
-        raise Unknown(_("a name may be left where no second process can be started: not all was tried"))
+        raise Unknown(_("no second process can be started to clean up: what needs a file name was not tried"))
     if unanswered:
         raise Unknown(unanswered)
 
@@ -153,13 +154,24 @@ def _judge(host: Host, trial: Trial) -> Iterator[Finding]:
         if attempt.number == errno.EFBIG:
             yield _file_size(host, attempt, WARNING, size_text(int(attempt.facts["bytes"])))
     yield from _temporary(host, trial, by_step)
-    groups: dict[str, list[Attempt]] = {}
-    for attempt in by_step.get("folder", ()):
-        groups.setdefault(str(attempt.facts.get("at") or attempt.facts["path"]), []).append(attempt)
-    for group in groups.values():
+    for group in _by_place(by_step.get("folder", ())):
         yield _folder(host, group, chosen_folder(trial))
     for attempt in by_step.get("lock", ()):
         yield _lock(host, attempt, chosen_folder(trial))
+
+
+def _by_place(refused: Sequence[Attempt]) -> list[list[Attempt]]:
+    """Those of one folder together, and all that is below a HOME that cannot be written with that."""
+    groups: dict[str, list[Attempt]] = {}
+    own = next((str(attempt.facts["path"]) for attempt in refused if attempt.facts["name"] == "HOME"), None)
+    for attempt in refused:
+        path = str(attempt.facts["path"])
+        below = (
+            own is not None and path.startswith(f"{own}/") and attempt.facts["name"] != "working directory"
+        )
+        place = own if below else str(attempt.facts.get("at") or path)
+        groups.setdefault(str(place), []).append(attempt)
+    return list(groups.values())
 
 
 def _device(host: Host, attempt: Attempt) -> Finding:
@@ -171,7 +183,7 @@ def _device(host: Host, attempt: Attempt) -> Finding:
         fix = device_fix(host, attempt, NUMBERS[path])
         text = _("{user} cannot open {path}: {why}", user=writer(host), path=path, why=why.why)
         if attempt.facts.get("device") is False:
-            text = _("{path} is not the device of the kernel: what is written to it stays there", path=path)
+            text = _("{path} is not the kernel's device: what is written to it stays there", path=path)
     fatal = path == NULL and attempt.facts.get("device") is not False
     return Finding(
         "trial-files.device-unusable",
@@ -291,21 +303,21 @@ def _sockets(host: Host, trial: Trial, refused: Sequence[Attempt]) -> Iterator[F
     title = _("use {path} instead, in the shell that starts the job", path=other)
     fix = change_variable(title, named or "TMPDIR", other, before) if other else None
     if refused[0].number != errno.ENAMETOOLONG:
-        text = _("{user} cannot make a Unix socket in {path}, as data loaders do: {why}")
+        text = _("{user} cannot create a Unix socket in {path}, which data loaders need: {why}")
         yield _in_temporary(host, refused[0], text, ERROR, fix)
         return
     falls_back = bool(trial.facts().get("falls_back"))
     fatal = len(refused) > 1 and not falls_back
     text = _(
-        "{path} is {size} bytes long: no socket of multiprocessing or of a data loader can be made in it "
+        "{path} is {size} bytes long: multiprocessing and data loaders cannot create their sockets in it "
         "(at most {most} bytes)"
     )
     if not fatal:
         if not is_installed(host, "torch"):
             return
         text = _(
-            "{path} is {size} bytes long: torch's manager of shared memory can make no socket in it (at most "
-            "{most} bytes)"
+            "{path} is {size} bytes long: torch's shared memory manager cannot create its socket in it (at "
+            "most {most} bytes)"
         )
     last = refused[-1] if fatal else refused[0]
     path = str(last.facts["path"])
@@ -328,7 +340,7 @@ def _folder(host: Host, group: Sequence[Attempt], chosen: str) -> Finding:
     names = [str(attempt.facts["name"]) for attempt in group]
     why = refusal(host, group[0])
     text = _("{user} cannot write to {path} ({names}): {why}")
-    if names[0] == "working directory":
+    if names[0] == HERE:
         text = _("{user} cannot write to the working directory {path}: {why}")
     variables = [name for name in names if name not in CAUSES]
     causes = CAUSES.get(names[0], (*CACHES, *AT_HOME, *FULL))
@@ -363,7 +375,7 @@ def _elsewhere(host: Host, names: Sequence[str], folder: str) -> Optional[Fix]:
         steps.append(Export(variable, path))
     if not steps or not folder:
         return None
-    title = _("let it go to {path}, in the shell that starts the job", path=folder)
+    title = _("use {path} for it, in the shell that starts the job", path=folder)
     return Fix(title, steps=tuple(steps), risk=Risk.MANUAL, needs_root=False)
 
 

@@ -87,7 +87,7 @@ def trial_python(host: Host) -> Iterator[Union[Finding, Facts]]:
         return
     incomplete(trial)
     if any(attempt.facts.get("step") == "remover" for attempt in trial.refused()):
-        raise Unknown(_("a name may be left where no second process can be started: not all was tried"))
+        raise Unknown(_("no second process can be started to clean up: what needs a file name was not tried"))
 
 
 def _module(host: Host, attempt: Attempt) -> Finding:
@@ -157,13 +157,13 @@ def _version(host: Host) -> tuple[int, ...]:
 def _died(python: str, trial: Trial) -> Finding:
     evidence = (trial.said,) if trial.said else ()
     if trial.died:
-        text = _("{python} is ended by signal {number} in `{step}`")
+        text = _("{python} is killed by signal {number} in `{step}`")
         if not trial.signal:
-            text = _("{python} ends in `{step}`")
+            text = _("{python} exits in `{step}`")
         return _cannot_start(text.format(python=python, number=trial.signal, step=trial.died), evidence)
     text = _("{python} does not start: {why}")
     if trial.signal:
-        text = _("{python} does not start: it is ended by signal {number}")
+        text = _("{python} does not start: it is killed by signal {number}")
     return _cannot_start(text.format(python=python, why=trial.said or "?", number=trial.signal), evidence)
 
 

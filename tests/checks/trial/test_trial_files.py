@@ -67,7 +67,7 @@ def test_well() -> None:
         (attempt("device", "/dev/urandom", errno.ENOENT), "device-unusable", WARNING,
          "li cannot open /dev/urandom: it does not exist", "mknod -m 666 /dev/urandom c 1 9"),
         (attempt("device", "/dev/null", errno.ENODEV, device=False), "device-unusable", WARNING,
-         "/dev/null is not the device of the kernel: what is written to it stays there",
+         "/dev/null is not the kernel's device: what is written to it stays there",
          "mknod -m 666 /dev/null c 1 3"),
         (attempt("terminal", "/dev/ptmx", errno.ENOENT), "device-unusable", WARNING,
          "no pseudo-terminal can be opened: it does not exist",
@@ -97,7 +97,7 @@ def test_well() -> None:
          "files in TRITON_CACHE_DIR=/data/c cannot be locked: No locks available",
          "export TRITON_CACHE_DIR=/tmp/li-triton_cache_dir"),
         (attempt("socket", number=errno.EPERM, length=38, added=34), "cannot-write", ERROR,
-         "li cannot make a Unix socket in /tmp, as data loaders do: ", ""),
+         "li cannot create a Unix socket in /tmp, which data loaders need: ", ""),
     ],
 )  # fmt: skip
 def test_refused(refused: Attempt, code: str, severity: Severity, sentence: str, line: str) -> None:
@@ -161,8 +161,8 @@ def sockets(*lengths: int, falls_back: bool = False) -> list[Attempt]:
     ]
 
 
-OF_PYTHON = "TMPDIR=/long is 78 bytes long: no socket of multiprocessing or of a data loader "
-OF_TORCH = "TMPDIR=/long is 76 bytes long: torch's manager of shared memory can make no socket "
+OF_PYTHON = "TMPDIR=/long is 78 bytes long: multiprocessing and data loaders cannot create their sockets "
+OF_TORCH = "TMPDIR=/long is 76 bytes long: torch's shared memory manager cannot create its socket "
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_a_server_that_does_not_answer_is_left_out(monkeypatch: pytest.MonkeyPat
     [
         (Trial(hung="lock /data"), "the trial had no answer in time; it waited in lock /data"),
         (Trial((attempt("temporary", number=errno.EIO),), hung="write /var/tmp"), "waited in write /var/tmp"),
-        (Trial((attempt("remover", number=errno.ECHILD),)), "not all was tried"),
+        (Trial((attempt("remover", number=errno.ECHILD),)), "what needs a file name was not tried"),
     ],
 )
 def test_no_answer(trial: Trial, reason: str) -> None:

@@ -121,9 +121,9 @@ def test_another_python(attempts: tuple[Attempt, ...], version: str, severity: S
     [
         (Trial(died="", said="ModuleNotFoundError: No module named 'encodings'"),
          "does not start: ModuleNotFoundError: No module named 'encodings'"),
-        (Trial(died="", signal=11), "does not start: it is ended by signal 11"),
-        (Trial(died="import ssl", signal=4), "is ended by signal 4 in `import ssl`"),
-        (Trial(died="import ssl"), "ends in `import ssl`"),
+        (Trial(died="", signal=11), "does not start: it is killed by signal 11"),
+        (Trial(died="import ssl", signal=4), "is killed by signal 4 in `import ssl`"),
+        (Trial(died="import ssl"), "exits in `import ssl`"),
     ],
 )  # fmt: skip
 def test_it_dies(trial: Trial, sentence: str) -> None:
@@ -163,7 +163,7 @@ def test_it_was_not_started(
         (Trial(died="import ssl", signal=9), "was ended by signal 9 in import ssl"),
         (
             Trial((Attempt("start a process", errno.EAGAIN, "no", facts={"step": "remover"}),)),
-            "not all was tried",
+            "what needs a file name was not tried",
         ),
     ],
 )
