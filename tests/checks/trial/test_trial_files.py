@@ -12,6 +12,8 @@ from npudoctor import ERROR, WARNING, Severity, Status
 from npudoctor.checks.trial.trial_files import trial_files
 from npudoctor.core.errors import CannotTell
 from npudoctor.host.fs.files import Entry
+from npudoctor.host.options import Options
+from npudoctor.host.users.identity import Account
 from npudoctor.testing import Asked, Limit, ask, fake_host, folder, link, package_files
 from npudoctor.testing.disk import Content
 from npudoctor.trial.trials import Attempt, Trial
@@ -217,6 +219,26 @@ def test_what_is_tried() -> None:
         "ASCEND_PROCESS_LOG_PATH": ("/data/log", True),
         "ASCEND_CACHE_PATH": ("/data/cache", False),
     }
+
+
+@pytest.mark.parametrize(("value", "wanted"), [("/root", HOME), ("", HOME), ("/scratch", "/scratch")])
+def test_the_home_of_the_user_whom_root_names(value: str, wanted: str) -> None:
+    options = Options(as_user=Account("li", 1000, 1000, HOME))
+    host = fake_host(files=FILES, variables={"HOME": value} if value else {}, options=options)
+    ask(trial_files, host)
+    asked = host.trials.asked["files"]["folders"]  # type: ignore[attr-defined]
+    assert [entry["path"] for entry in asked if entry["name"] == "HOME"] == [wanted]
+
+
+def test_what_is_below_home_is_said_with_it() -> None:
+    below = attempt("folder", f"{HOME}/.triton/cache", errno.EACCES, name="TRITON_CACHE_DIR", at="/home")
+    beside = attempt("folder", f"{HOME}2", errno.EACCES, name="XDG_CACHE_HOME", at="/home")
+    refused = attempt("folder", HOME, errno.ENOENT, name="HOME")
+    asked = judged(attempt("temporary"), refused, below, beside)
+    assert [finding.message.partition(")")[0].partition("(")[2] for finding in asked.findings] == [
+        "HOME, TRITON_CACHE_DIR",
+        "XDG_CACHE_HOME",
+    ]
 
 
 def test_a_server_that_does_not_answer_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
