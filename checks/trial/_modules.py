@@ -65,7 +65,8 @@ def library_fix(host: Host, soname: str, damaged: bool) -> Optional[Fix]:
 
 def is_of_system(host: Host) -> bool:
     """Whether the job's Python is the distribution's, which is never built without a library."""
-    return host.interpreter.path.startswith(OF_SYSTEM)
+    path = host.interpreter.path  # of a virtual environment a link to what it was made of
+    return (host.files.real(path) or path).startswith(OF_SYSTEM)
 
 
 def module_fix(host: Host, absent: str) -> Optional[Fix]:

@@ -28,15 +28,16 @@ class Refusal(NamedTuple):
 
 def refusal(host: Host, attempt: Attempt) -> Refusal:
     """Who refused an attempt at a file or folder."""
+    number = attempt.number
+    if number == errno.EFBIG:  # wherever it lies
+        return _file_size(host)
     path = str(attempt.facts.get("at") or attempt.facts["path"])
     place, mount = _place(host, path)
     evidence = (place.label,) if place else ()
     if mount:
         options = ",".join(dict.fromkeys((*mount.own, *mount.options)))
         evidence = (*evidence, f"{mount.point} {mount.kind} {options}")
-    number, point = attempt.number, mount.point if mount else path
-    if number == errno.EFBIG:
-        return _file_size(host)
+    point = mount.point if mount else path
     if number == errno.EROFS:
         title = _("mount it writable, once `dmesg` shows no error of that file system")
         steps = (Command(("mount", "-o", "remount,rw", point)),)

@@ -88,7 +88,9 @@ def trial_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `trial-files.path-too-long`: the path of a Unix socket has at most 107 bytes, and the temporary folder
       takes too many of them. An error where multiprocessing itself needs the room; a warning where only
       torch's manager of shared memory does (the sharing strategy `file_system`).
-    - `trial-files.device-unusable`: an error for /dev/null; a warning for the others, which few jobs need.
+    - `trial-files.device-unusable`: an error for /dev/null, and for /dev/urandom where torch is installed,
+      whose data loaders read it; a warning for the others, which few jobs need, and for a file in the place
+      of a device.
 
     A folder whose file server does not answer is left out, and the row is unknown. As root it is skipped,
     unless `--as-user` says whose job it is.
@@ -184,7 +186,9 @@ def _device(host: Host, attempt: Attempt) -> Finding:
         text = _("{user} cannot open {path}: {why}", user=writer(host), path=path, why=why.why)
         if attempt.facts.get("device") is False:
             text = _("{path} is not the kernel's device: what is written to it stays there", path=path)
-    fatal = path == NULL and attempt.facts.get("device") is not False
+    # "Unable to open /dev/urandom" is torch's word when it seeds a generator.
+    fatal = path == NULL or (path == "/dev/urandom" and is_installed(host, "torch"))
+    fatal = fatal and attempt.facts.get("device") is not False
     return Finding(
         "trial-files.device-unusable",
         text,

@@ -46,7 +46,8 @@ def test_all_is_given_and_nothing_is_left(tmp_path: Path) -> None:
     trial = files(tmp_path, folders=[folder(tmp_path / "cache/of/torch", makes=True)])
     assert refusals(trial) == {} and (trial.hung, trial.died) == (None, None)
     assert [attempt.facts["step"] for attempt in trial.attempts] == [*STEPS, "folder"]
-    assert trial.attempts[-1].facts["at"] == str(tmp_path) and os.listdir(tmp_path) == []
+    last = {attempt.what: attempt for attempt in trial.attempts}[f"write {tmp_path}/cache/of/torch"]
+    assert last.facts["at"] == str(tmp_path) and os.listdir(tmp_path) == []
 
 
 def test_without_unnamed_files_a_name_is_made_and_removed(tmp_path: Path) -> None:
@@ -94,6 +95,19 @@ def test_the_length_of_a_socket(tmp_path: Path, length: int, refused: list[int],
     if refused:
         instead = [attempt for attempt in trial.attempts if attempt.facts["step"] == "instead"]
         assert instead and not instead[0].refused and "falls_back" in trial.facts()
+
+
+def test_each_place_is_locked_once(tmp_path: Path) -> None:
+    """Also where a folder that is missing would be made there."""
+    (tmp_path / "home").mkdir()
+    folders = [
+        folder(tmp_path / "home", "working directory", locks=False),
+        folder(tmp_path / "home/.cache", "XDG_CACHE_HOME", makes=True),
+        folder(tmp_path / "home/.triton/cache", "TRITON_CACHE_DIR", makes=True),
+    ]
+    trial = files(tmp_path, folders=folders)
+    locked = [attempt.facts["path"] for attempt in trial.attempts if attempt.facts["step"] == "lock"]
+    assert locked == [str(tmp_path), str(tmp_path / "home/.cache")]
 
 
 @pytest.mark.parametrize(("call", "error"), [("flock", errno.ENOLCK), ("bind", errno.EPERM)])

@@ -110,6 +110,12 @@ def test_refused(refused: Attempt, code: str, severity: Severity, sentence: str,
     assert (finding.fix.commands[-1] if finding.fix and finding.fix.commands else "") == line
 
 
+def test_torch_reads_random_numbers() -> None:
+    refused = attempt("device", "/dev/urandom", errno.EACCES)
+    (finding,) = judged(refused, packages=("torch",)).findings
+    assert finding.severity is ERROR
+
+
 def test_no_temporary_folder() -> None:
     asked = judged(
         attempt("temporary", "/gone", errno.ENOENT, name="TMPDIR"), attempt("temporary", number=errno.EROFS)
@@ -144,7 +150,8 @@ def test_no_file_may_be_written(soft: int, hard: Optional[int], line: str) -> No
 
 
 def test_no_large_file() -> None:
-    refused = attempt("large", number=errno.EFBIG, bytes=1 << 30)
+    facts = {"step": "large", "bytes": 1 << 30}
+    refused = Attempt("let a file grow", errno.EFBIG, os.strerror(errno.EFBIG), facts=facts)
     (finding,) = judged(
         refused, attempt("temporary"), limits={"Max file size": Limit(1 << 20, None)}
     ).findings

@@ -29,6 +29,8 @@ WITHOUT_UNNAMED = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL, e
 # By folder: why it could not be written, None where it could; the file systems that wrote to the disk.
 WRITTEN: Dict[str, Optional[Exception]] = {}
 SYNCED: List[int] = []
+LOCKED: List[str] = []
+NEVER = OSError()
 REFUSED: List[str] = []  # names of sockets
 
 
@@ -73,10 +75,14 @@ def write(descriptor: int) -> None:
         SYNCED.append(device)
 
 
-def lock(descriptor: int) -> None:
+def lock(folder: str) -> None:
     import fcntl
 
-    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    descriptor = unnamed(folder)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        os.close(descriptor)
 
 
 def try_device(path: str, flags: int, numbers: Any) -> None:
@@ -112,35 +118,38 @@ def temporary() -> Optional[str]:
         except FileNotFoundError:  # the working directory is gone
             path = value
         try_folder(path, "temporary", name=name, makes=False, locks=True)
-        if path in WRITTEN and WRITTEN[path] is None:
+        if WRITTEN.get(path, NEVER) is None:
             return path
     return None
 
 
 def try_folder(path: str, step: str, **entry: Any) -> None:
-    """A file in a folder, and a lock of it. Each place is asked once."""
-    descriptor = -1
+    """A file in a folder, and a lock of one. Each place is asked once; what is there twice is said twice."""
+    place = ""
     with attempt(f"write {path}", step=step, path=path, **entry) as facts:
-        try:
-            place = facts["at"] = nearest(path, entry["makes"])
-            if place in WRITTEN:
-                error = WRITTEN[place]
-                if error is not None:
-                    raise error
-                return
-            descriptor = unnamed(place)
-            write(descriptor)
-            WRITTEN[place] = None
-        except Exception as error:
-            WRITTEN[facts.get("at", path)] = error
-            raise
+        place = facts["at"] = nearest(path, entry["makes"])
+        if place not in WRITTEN:
+            WRITTEN[place] = write_in(place)
+        error = WRITTEN[place]
+        if error is not None:
+            raise error
+    if entry["locks"] and place not in LOCKED and WRITTEN.get(place, NEVER) is None:
+        LOCKED.append(place)
+        with attempt(f"lock {path}", step="lock", path=path, **entry):
+            lock(place)
+
+
+def write_in(folder: str) -> Optional[Exception]:
+    """Why no file can be written there; None where one can."""
     try:
-        if descriptor >= 0 and path in WRITTEN and WRITTEN[path] is None and entry["locks"]:
-            with attempt(f"lock {path}", step="lock", path=path, **entry):
-                lock(descriptor)
-    finally:
-        if descriptor >= 0:
+        descriptor = unnamed(folder)
+        try:
+            write(descriptor)
+        finally:
             os.close(descriptor)
+    except OSError as error:
+        return error
+    return None
 
 
 def try_execute(folder: str) -> None:
