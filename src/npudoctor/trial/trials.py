@@ -9,13 +9,13 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Optional, Protocol
 
-from npudoctor.core.errors import CannotTell
+from npudoctor.core.errors import CannotTell, DoesNotRun
 from npudoctor.core.frozen import dataclass, field
 from npudoctor.core.messages import _
 from npudoctor.core.parsing import json_of
 
 PARTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "parts")
-OURS = "from npudoctor."  # by which a part names what `attempts` has; in the child it stands before
+OURS = "from npudoctor."  # by which a part names what another has; in the child that stands before
 SECONDS = 8.0  # that a part may take
 LEAST = 0.5  # seconds: with less left nothing is begun
 MARGIN = 0.5  # seconds of the run that are left after the last part
@@ -59,13 +59,15 @@ class Trial:
     """What came of one part, in the order of its attempts.
 
     `hung`: the attempt in which it was when its time was over; `died`: the one in which it was ended, and
-    `signal` by which, 0 for an exit. Both are None where it came to its end.
+    `signal` by which, 0 for an exit. Both are None where it came to its end. `said`: its last line
+    about an error.
     """
 
     attempts: tuple[Attempt, ...] = ()
     hung: Optional[str] = None
     died: Optional[str] = None
     signal: int = 0
+    said: str = ""
 
     def refused(self) -> list[Attempt]:
         """What was not given, the first first."""
@@ -101,22 +103,37 @@ class Trials:
 
     def tried(self, part: str, **questions: object) -> Trial:
         """Try one part. CannotTell where it could not be started."""
-        program = self._program()
-        sources = []
-        for name in ("attempts", part):
-            with open(f"{PARTS}/{name}.py", encoding="utf-8") as file:
-                sources += [line for line in file if not line.startswith(OURS)]
+        program, source = self._program(), source_of(part)
         with _ONE:
             seconds = min(SECONDS, self._until - MARGIN - time.monotonic())
             if seconds < LEAST:
                 raise CannotTell(_("the deadline of the run was reached first"))
             # It ends by itself even where whoever started it was killed.
             known = json.dumps({**questions, "seconds": int(seconds) + 2, "limits": self._limits()})
-            answer = self._start([program, "-c", "".join(sources), known], seconds)
+            answer = self._start([program, "-c", source, known], seconds)
         if answer.ended in ("missing", "untrusted", "not-started"):
             why = answer.stderr or answer.ended
-            raise CannotTell(_("{python} was not started: {why}", python=program, why=why))
+            reason = _("{python} was not started: {why}", python=program, why=why)
+            if answer.ended == "untrusted":
+                raise CannotTell(reason)
+            raise DoesNotRun(reason, answer.status or 127, answer.stderr)
         return read(answer)
+
+
+def source_of(part: str) -> str:
+    """A part as one script: before it what it takes from others, each once."""
+    sources: dict[str, str] = {}
+
+    def add(name: str) -> None:
+        with open(f"{PARTS}/{name}.py", encoding="utf-8") as file:
+            lines = file.readlines()
+        for line in lines:
+            if line.startswith(OURS) and (other := line.split()[1].rpartition(".")[2]) not in sources:
+                add(other)
+        sources[name] = "".join(line for line in lines if not line.startswith(OURS))
+
+    add(part)
+    return "".join(sources.values())
 
 
 def read(answer: Ended) -> Trial:
@@ -136,8 +153,11 @@ def read(answer: Ended) -> Trial:
             current = None
         elif "what" in words:
             attempts.append(Attempt(**words))
+    lines = [line.strip() for line in answer.stderr.splitlines() if line.strip()]
+    # Below the line that matters an interpreter that does not start says where it was.
+    said = next((line for line in reversed(lines) if "Error" in line), "".join(lines[-1:]))
     if current is None:
-        return Trial(tuple(attempts))
+        return Trial(tuple(attempts), said=said)
     if answer.ended != "exited":
-        return Trial(tuple(attempts), hung=current)
-    return Trial(tuple(attempts), died=current, signal=max(0, -(answer.status or 0)))
+        return Trial(tuple(attempts), hung=current, said=said)
+    return Trial(tuple(attempts), died=current, signal=max(0, -(answer.status or 0)), said=said)
