@@ -21,8 +21,12 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.network._hccl_ports_fixes import way_out
-from npudoctor.checks.trial._rendezvous_fixes import loopback, meet_on_loopback
+from npudoctor.checks.trial._rendezvous_fixes import (
+    loopback,
+    meet_on_loopback,
+    other_hccl_ports,
+    other_port,
+)
 from npudoctor.checks.trial._rendezvous_names import own_name, own_unreachable, slow
 from npudoctor.checks.trial._rendezvous_points import (
     PLACES,
@@ -36,14 +40,12 @@ from npudoctor.checks.trial._trying import allowed, incomplete
 from npudoctor.core.ports import runs, spell
 from npudoctor.facts.job.expected_accelerator import meant_for_other_machines
 from npudoctor.facts.job.peers import several_nodes
-from npudoctor.facts.job.ports import Claim
 from npudoctor.facts.leftovers.port_holders import Holders, abbreviate
 from npudoctor.host.network.sockets import TcpSocket
 from npudoctor.trial.trials import Attempt
 
 WAIT = 5.5  # seconds for a name: a resolver asks its second server after 5
 SLOW = 1.0
-TORCHRUN = 29500  # its own port, above which another one is looked for
 PRIVILEGED = "net.ipv4.ip_unprivileged_port_start"
 
 
@@ -162,7 +164,7 @@ def _cannot_bind(host: Host, point: Point, attempt: Attempt, holders: Holders) -
     place = {"port": point.port, "label": point.label, "why": attempt.why}
     first = _first_unprivileged(host)
     evidence: tuple[str, ...] = (f"bind(), listen(): {attempt.why}",)
-    fix = _other_port(host, point.claim) if point.claim else None
+    fix = other_port(host, point.claim, first) if point.claim else None
     if attempt.number == errno.EADDRINUSE:
         held = listeners(host, point.claim, holders) if point.claim else []
         return _held(point.label, {point.port}, held, evidence, fix, holders)
@@ -188,13 +190,6 @@ def _cannot_bind(host: Host, point: Point, attempt: Attempt, holders: Holders) -
         fix=fix,
         echo_of=("hccl-ports.bad-value", "master-address.bad-port"),
     )
-
-
-def _other_port(host: Host, claim: Claim) -> Optional[Fix]:
-    """A free one that everybody may listen on."""
-    if claim.spans[0][0] < _first_unprivileged(host):
-        claim = Claim(claim.variable, claim.value, ((TORCHRUN, TORCHRUN),))
-    return way_out(host, claim, host.sockets.bound())
 
 
 def _first_unprivileged(host: Host) -> int:
@@ -240,7 +235,7 @@ def _hccl(host: Host, hccl: HostPorts, attempt: Attempt, holders: Holders) -> It
         return
     numbers = {refused[port] for port in bad}
     evidence = (f"bind(), listen() on {hccl.address}",)
-    fix = way_out(host, hccl.claim, host.sockets.bound()) if hccl.claim else None
+    fix = other_hccl_ports(host, hccl.claim) if hccl.claim else None
     if errno.EADDRNOTAVAIL in numbers:
         text = _(
             "HCCL cannot listen on {address} ({label}): not an address of this machine",
