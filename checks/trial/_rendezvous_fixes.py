@@ -18,7 +18,6 @@ from npudoctor.core.ports import (
     stretch,
     without,
 )
-from npudoctor.facts.job.peers import several_nodes
 from npudoctor.facts.job.ports import BASE, DEFAULTS, RANGE, Claim
 from npudoctor.host import CannotTell
 
@@ -58,10 +57,8 @@ def _free(host: Host, count: int, lowest: int, avoid: Sequence[Span]) -> Optiona
     return stretch(count, taken, [*open_to_all, *avoid, *((port, port) for port in DEFAULTS)], lowest)
 
 
-def meet_on_loopback(host: Host, variable: str) -> Optional[Fix]:
+def meet_on_loopback(variable: str) -> Fix:
     """A job of one node can meet on an address that needs nobody to look it up."""
-    if several_nodes(host):
-        return None
     title = _("for a job on this node alone, use an address that needs no name server")
     return Fix(title, (Export(variable, LOOPBACK),), risk=Risk.MANUAL, needs_root=False)
 

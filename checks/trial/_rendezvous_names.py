@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from npudoctor import ERROR, WARNING, Action, Finding, Host, Severity, _
 from npudoctor.checks.trial._rendezvous_fixes import loopback, name_interface, write_hosts_line
-from npudoctor.trial.trials import Attempt
+from npudoctor.trial.trials import Attempt, Trial
 
 
-def own_name(host: Host, attempt: Attempt, several: bool) -> Iterator[Finding]:
-    """What the name that `hostname` prints means."""
+def own_name(host: Host, attempt: Attempt, several: bool, masters: bool) -> Iterator[Finding]:
+    """What the name that `hostname` prints means. `masters`: it is the master's too, and could not be looked
+    up, which is then said of the master."""
     name = str(attempt.facts.get("name", ""))
     named = [str(address) for address in attempt.facts.get("addresses", ())]
     own = [str(address) for address in attempt.facts.get("ours", ())]
@@ -34,6 +35,8 @@ def own_name(host: Host, attempt: Attempt, several: bool) -> Iterator[Finding]:
         severity, fix = WARNING, name_interface(host)
     else:
         return
+    echoes = ["trial-rendezvous.cannot-connect"] if masters else []
+    echoes += ["master-address.own-name"] if severity is WARNING else []
     yield Finding(
         "trial-rendezvous.own-name",
         text,
@@ -41,7 +44,7 @@ def own_name(host: Host, attempt: Attempt, several: bool) -> Iterator[Finding]:
         evidence=(f"hostname: {name}",),
         action=Action.CONFIG,
         fix=fix,
-        echo_of=("master-address.own-name",) if severity is WARNING else (),
+        echo_of=tuple(echoes),
     )
 
 
@@ -81,12 +84,17 @@ def own_unreachable(host: Host, facts: Mapping[str, object], attempt: Attempt, s
     )
 
 
-def slow(attempt: Attempt) -> Finding:
-    """Each rank asks, and more than once."""
-    name = str(attempt.facts.get("name") or attempt.facts.get("place", ""))
-    took = float(attempt.facts["took"])
-    if attempt.number == errno.ETIMEDOUT:
-        text = _("no name server said within {seconds:.1f} s what {name} is", name=name, seconds=took)
-    else:
-        text = _("the resolver takes {seconds:.1f} s to look up {name}", name=name, seconds=took)
-    return Finding("trial-rendezvous.slow", text, action=Action.CONFIG)
+def slow(trial: Trial, seconds: float) -> Iterator[Finding]:
+    """The names that took longer: each rank asks for them, and more than once."""
+    told = {
+        str(attempt.facts.get("name") or attempt.facts.get("place", "")): attempt
+        for attempt in trial.attempts
+        if float(attempt.facts.get("took", 0)) > seconds
+    }
+    for name, attempt in told.items():
+        took = float(attempt.facts["took"])
+        if attempt.number == errno.ETIMEDOUT:
+            text = _("no name server said within {seconds:.1f} s what {name} is", name=name, seconds=took)
+        else:
+            text = _("the resolver takes {seconds:.1f} s to look up {name}", name=name, seconds=took)
+        yield Finding("trial-rendezvous.slow", text, action=Action.CONFIG)

@@ -39,10 +39,10 @@ from npudoctor.checks.trial._rendezvous_points import (
 from npudoctor.checks.trial._trying import allowed, incomplete
 from npudoctor.core.ports import runs, spell
 from npudoctor.facts.job.expected_accelerator import meant_for_other_machines
-from npudoctor.facts.job.peers import several_nodes
+from npudoctor.facts.job.nodes import node_count
 from npudoctor.facts.leftovers.port_holders import Holders, abbreviate
 from npudoctor.host.network.sockets import TcpSocket
-from npudoctor.trial.trials import Attempt
+from npudoctor.trial.trials import Attempt, Trial
 
 WAIT = 5.5  # seconds for a name: a resolver asks its second server after 5
 SLOW = 1.0
@@ -121,14 +121,16 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
     if any(attempt.what == "socket" for attempt in refused):
         raise Unknown(_("the trial could not ask for sockets: {why}", why=refused[-1].why))
     by_label = {point.label: point for point in asked}
-    several = several_nodes(host)
-    silent = []
+    several = _several(host, trial)
+    silent, busy = [], []
+    yield from slow(trial, SLOW)
     for attempt in trial.attempts:
         point = by_label.get(str(attempt.facts.get("label")))
-        if float(attempt.facts.get("took", 0)) > SLOW:
-            yield slow(attempt)
         if attempt.what == "own-name":
-            yield from own_name(host, attempt, several)
+            masters = {other.facts.get("place") for other in refused if other.what == "resolve"}
+            yield from own_name(host, attempt, several, attempt.facts.get("name") in masters)
+        elif attempt.number == errno.EADDRINUSE and not attempt.facts.get("alone", True):
+            busy.append(attempt)
         elif attempt.what == "hccl" and hccl:
             yield from _hccl(host, hccl, attempt, holders)
         elif not attempt.refused:
@@ -138,7 +140,7 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
         elif attempt.what == "resolve" and attempt.number == errno.ETIMEDOUT:
             silent.append(str(attempt.facts["place"]))
         elif attempt.what == "resolve" and point:
-            yield _unresolved(host, point, attempt)
+            yield _unresolved(host, point, attempt, several)
         elif attempt.what == "connect" and point:
             yield _cannot_connect(host, point, attempt)
         elif attempt.what == "call" and point:
@@ -146,11 +148,22 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
         elif not any(other.what == "connect" for other in refused):
             yield own_unreachable(host, trial.facts(), attempt, several)
     incomplete(trial)
+    if busy:
+        raise Unknown(_("other trials held TCP port {port} all the time", port=busy[0].facts["port"]))
     if silent:
         names = ", ".join(dict.fromkeys(silent))
         raise Unknown(
             _("no name server said within {seconds:g} s what {names} is", names=names, seconds=WAIT)
         )
+
+
+def _several(host: Host, trial: Trial) -> bool:
+    """Whether the job has other nodes. Where nothing counts them, a master elsewhere tells; the names were
+    looked up by the trial, and are not asked for again."""
+    count = node_count(host)
+    if host.options.peers or count is not None:
+        return bool(host.options.peers) or (count or 0) > 1
+    return any(attempt.what == "call" for attempt in trial.attempts)
 
 
 def _tried(attempt: Attempt) -> dict[str, object]:
@@ -258,7 +271,7 @@ def _hccl(host: Host, hccl: HostPorts, attempt: Attempt, holders: Holders) -> It
     yield _held(hccl.label, bad, held, evidence, fix, holders)
 
 
-def _unresolved(host: Host, point: Point, attempt: Attempt) -> Finding:
+def _unresolved(host: Host, point: Point, attempt: Attempt, several: bool) -> Finding:
     """The place has no address here."""
     variable = PLACES.get(point.label, "")
     text = _(
@@ -272,7 +285,7 @@ def _unresolved(host: Host, point: Point, attempt: Attempt) -> Finding:
         text,
         severity=_at_most(host, ERROR),
         action=Action.CONFIG,
-        fix=meet_on_loopback(host, variable),
+        fix=None if several else meet_on_loopback(variable),
         echo_of=("master-address.bad-value", "master-address.unresolvable"),
     )
 

@@ -94,6 +94,11 @@ def test_a_holder_that_the_kernel_does_not_list() -> None:
     assert asked.findings[0].message.endswith("(MASTER_PORT): a hidden socket holds it")
 
 
+def test_other_trials_are_no_holder() -> None:
+    asked = judged(attempt("bind", errno.EADDRINUSE, label="MASTER_PORT", port=29500, alone=False))
+    assert asked.codes == [] and asked.reason == "other trials held TCP port 29500 all the time"
+
+
 @pytest.mark.parametrize(
     ("number", "end"),
     [
