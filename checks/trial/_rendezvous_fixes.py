@@ -73,9 +73,27 @@ def loopback(host: Host) -> tuple[tuple[str, ...], Optional[Fix]]:
         steps.append(Command(("ip", "link", "set", "dev", interface.name, "up")))
     elif not any(address.text == LOOPBACK for address in interface.addresses):
         steps.append(Command(("ip", "address", "add", f"{LOOPBACK}/8", "dev", interface.name)))
-    title = _("switch {name} on", name=interface.name)
-    fix = Fix(title, tuple(steps), risk=Risk.MANUAL) if steps else None
-    return (interface.described,), fix
+    switch = _("switch {name} on", name=interface.name)
+    firewall = _("let this machine's firewall pass what goes by {name}", name=interface.name)
+    return (interface.described,), Fix(switch if steps else firewall, tuple(steps), risk=Risk.MANUAL)
+
+
+def open_the_way(place: str, port: int) -> Fix:
+    """Nothing that could be typed here."""
+    title = _(
+        "let the network between the nodes, and the firewall of {place}, pass TCP port {port}",
+        place=place,
+        port=port,
+    )
+    return Fix(title, risk=Risk.MANUAL)
+
+
+def own_address(host: Host, variable: str) -> Fix:
+    """Whoever listens on one address needs one of ours."""
+    found = _outward(host)
+    title = _("where the first rank runs here: an address of this machine, the same on every node")
+    step = Export(variable, found[1] if found else LOOPBACK)
+    return Fix(title, (step,), risk=Risk.MANUAL, needs_root=False)
 
 
 def _outward(host: Host) -> Optional[tuple[str, str]]:
@@ -105,5 +123,7 @@ def write_hosts_line(host: Host, name: str, address: str = "") -> Fix:
     """The file is asked before any name server."""
     found = _outward(host)
     line = f"{address or (found[1] if found else LOOPBACK)} {name}"
-    step = Command(("sh", "-c", f"echo '{line}' >> /etc/hosts"))
-    return Fix(_("write the name into /etc/hosts"), (step,), risk=Risk.MANUAL)
+    # The kernel lets a host have any name; nobody is to paste one that a shell would run.
+    plain = name.isascii() and name.replace("-", "").replace(".", "").isalnum()
+    steps = (Command(("sh", "-c", f"echo '{line}' >> /etc/hosts")),) if plain else ()
+    return Fix(_("write the name into /etc/hosts"), steps, risk=Risk.MANUAL)

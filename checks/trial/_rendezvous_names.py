@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator, Mapping, Sequence
 
-from npudoctor import ERROR, WARNING, Action, Finding, Host, Severity, _
+from npudoctor import ERROR, WARNING, Action, Finding, Fix, Host, Risk, Severity, _
 from npudoctor.checks.trial._rendezvous_fixes import loopback, name_interface, write_hosts_line
 from npudoctor.trial.trials import Attempt, Trial
 
@@ -84,7 +84,7 @@ def own_unreachable(host: Host, facts: Mapping[str, object], attempt: Attempt, s
     )
 
 
-def slow(trial: Trial, seconds: float) -> Iterator[Finding]:
+def slow(host: Host, trial: Trial, seconds: float) -> Iterator[Finding]:
     """The names that took longer: each rank asks for them, and more than once."""
     told = {
         str(attempt.facts.get("name") or attempt.facts.get("place", "")): attempt
@@ -94,7 +94,18 @@ def slow(trial: Trial, seconds: float) -> Iterator[Finding]:
     for name, attempt in told.items():
         took = float(attempt.facts["took"])
         if attempt.number == errno.ETIMEDOUT:
-            text = _("no name server said within {seconds:.1f} s what {name} is", name=name, seconds=took)
+            text = _("no name server answered within {seconds:.1f} s for {name}", name=name, seconds=took)
         else:
             text = _("the resolver takes {seconds:.1f} s to look up {name}", name=name, seconds=took)
-        yield Finding("trial-rendezvous.slow", text, action=Action.CONFIG)
+        addresses = attempt.facts.get("addresses") or ()
+        ours = attempt.what == "own-name"
+        servers = (host.running_files.text("/etc/resolv.conf") or "").splitlines()
+        yield Finding(
+            "trial-rendezvous.slow",
+            text,
+            evidence=tuple(line for line in servers if line.startswith(("nameserver", "options")))[:4],
+            action=Action.CONFIG,
+            fix=write_hosts_line(host, name, addresses[0] if addresses else "")
+            if addresses or ours
+            else Fix(_("use an address instead of the name, or name servers that answer"), risk=Risk.MANUAL),
+        )

@@ -24,8 +24,10 @@ from npudoctor import (
 from npudoctor.checks.trial._rendezvous_fixes import (
     loopback,
     meet_on_loopback,
+    open_the_way,
     other_hccl_ports,
     other_port,
+    own_address,
 )
 from npudoctor.checks.trial._rendezvous_names import own_name, own_unreachable, slow
 from npudoctor.checks.trial._rendezvous_points import (
@@ -123,7 +125,7 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
     by_label = {point.label: point for point in asked}
     several = _several(host, trial)
     silent, busy = [], []
-    yield from slow(trial, SLOW)
+    yield from slow(host, trial, SLOW)
     for attempt in trial.attempts:
         point = by_label.get(str(attempt.facts.get("label")))
         if attempt.what == "own-name":
@@ -153,7 +155,7 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
     if silent:
         names = ", ".join(dict.fromkeys(silent))
         raise Unknown(
-            _("no name server said within {seconds:g} s what {names} is", names=names, seconds=WAIT)
+            _("no name server answered within {seconds:g} s for {names}", names=names, seconds=WAIT)
         )
 
 
@@ -187,7 +189,7 @@ def _cannot_bind(host: Host, point: Point, attempt: Attempt, holders: Holders) -
         )
         evidence = (*evidence, f"{PRIVILEGED} = {first}")
     elif attempt.number == errno.EADDRNOTAVAIL:
-        fix = None
+        fix = own_address(host, PLACES[point.label])
         text = _(
             "the job cannot listen on {place}, TCP port {port} ({label}): not an address of this machine",
             place=point.place,
@@ -229,7 +231,10 @@ def _held(
             **place,
         )
     else:
-        text = _("the job cannot listen on TCP port {ports} ({label}): a hidden socket holds it", **place)
+        text = _(
+            "the job cannot listen on TCP port {ports} ({label}): /proc/net/tcp does not show what holds it",
+            **place,
+        )
     return Finding(
         "trial-rendezvous.cannot-bind",
         text,
@@ -320,6 +325,7 @@ def _no_way(host: Host, point: Point, attempt: Attempt) -> Finding:
         text,
         severity=_at_most(host, WARNING if quiet else ERROR),
         action=Action.CONFIG,
+        fix=open_the_way(point.place, point.port),
         echo_of=("master-address.no-way",),
     )
 
