@@ -199,7 +199,7 @@ def command(*points: dict[str, object]) -> list[str]:
         lines.append(list(argv))
         return Ended("exited", 0, "", "")
 
-    trials = Trials(start, lambda: None, lambda: sys.executable, time.monotonic() + 60)
+    trials = Trials(start, lambda: None, dict, lambda: sys.executable, time.monotonic() + 60)
     trials.tried("rendezvous", points=points, own=True, hccl=None, wait=3.0)
     return lines[0]
 
