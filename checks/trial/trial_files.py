@@ -90,7 +90,7 @@ def trial_files(host: Host) -> Iterator[Union[Finding, Facts]]:
       torch's manager of shared memory does (the sharing strategy `file_system`).
     - `trial-files.device-unusable`: an error for /dev/null, and for /dev/urandom where torch is installed,
       whose data loaders read it; a warning for the others, which few jobs need, and for a file in the place
-      of a device.
+      of /dev/null.
 
     A folder whose file server does not answer is left out, and the row is unknown. As root it is skipped,
     unless `--as-user` says whose job it is.
@@ -180,15 +180,15 @@ def _device(host: Host, attempt: Attempt) -> Finding:
     path = str(attempt.facts["path"])
     why = refusal(host, attempt)
     if attempt.facts["step"] == "terminal":
-        text, fix = _("no pseudo-terminal can be opened: {why}", why=why.why), _terminal_fix(attempt)
+        text, fix = _("no pseudo-terminal can be opened: {why}", why=why.why), _terminal_fix(host, attempt)
     else:
         fix = device_fix(host, attempt, NUMBERS[path])
         text = _("{user} cannot open {path}: {why}", user=writer(host), path=path, why=why.why)
         if attempt.facts.get("device") is False:
             text = _("{path} is not the kernel's device: what is written to it stays there", path=path)
-    # "Unable to open /dev/urandom" is torch's word when it seeds a generator.
-    fatal = path == NULL or (path == "/dev/urandom" and is_installed(host, "torch"))
-    fatal = fatal and attempt.facts.get("device") is not False
+    # "Unable to open /dev/urandom", or to read it, is torch's word when it seeds a generator.
+    fatal = path == NULL and attempt.facts.get("device") is not False
+    fatal = fatal or (path == "/dev/urandom" and is_installed(host, "torch"))
     return Finding(
         "trial-files.device-unusable",
         text,
@@ -199,10 +199,13 @@ def _device(host: Host, attempt: Attempt) -> Finding:
     )
 
 
-def _terminal_fix(attempt: Attempt) -> Optional[Fix]:
+def _terminal_fix(host: Host, attempt: Attempt) -> Optional[Fix]:
     if attempt.number == errno.ENOSPC:
         title = _("close terminals that nobody uses, or raise kernel.pty.max")
         return Fix(title, risk=Risk.MANUAL)
+    if attempt.number == errno.EACCES:
+        device: Fix = device_fix(host, attempt, (5, 2))
+        return device
     options = "newinstance,ptmxmode=0666,mode=0620"
     steps = (Command(("mount", "-t", "devpts", "-o", options, "devpts", "/dev/pts")),)
     return Fix(_("mount the file system of the pseudo-terminals"), steps=steps, risk=Risk.MANUAL)

@@ -74,6 +74,9 @@ def test_well() -> None:
         (attempt("terminal", "/dev/ptmx", errno.ENOENT), "device-unusable", WARNING,
          "no pseudo-terminal can be opened: it does not exist",
          "mount -t devpts -o newinstance,ptmxmode=0666,mode=0620 devpts /dev/pts"),
+        (attempt("terminal", "/dev/ptmx", errno.EACCES), "device-unusable", WARNING,
+         "no pseudo-terminal can be opened: Permission denied; /dev belongs to root, mode 0755",
+         "mknod -m 666 /dev/ptmx c 5 2"),
         (attempt("temporary", "/gone", errno.ENOENT, name="TMPDIR"), "cannot-write", WARNING,
          "li cannot write to TMPDIR=/gone: it does not exist; temporary files go to /tmp", "unset TMPDIR"),
         (attempt("folder", "/data/cache", errno.EROFS, name="TRITON_CACHE_DIR", at="/data"), "cannot-write",
@@ -110,8 +113,9 @@ def test_refused(refused: Attempt, code: str, severity: Severity, sentence: str,
     assert (finding.fix.commands[-1] if finding.fix and finding.fix.commands else "") == line
 
 
-def test_torch_reads_random_numbers() -> None:
-    refused = attempt("device", "/dev/urandom", errno.EACCES)
+@pytest.mark.parametrize("device", [True, False])
+def test_torch_reads_random_numbers(device: bool) -> None:
+    refused = attempt("device", "/dev/urandom", errno.EACCES if device else errno.ENODEV, device=device)
     (finding,) = judged(refused, packages=("torch",)).findings
     assert finding.severity is ERROR
 
