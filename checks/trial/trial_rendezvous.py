@@ -268,6 +268,11 @@ def _hccl(host: Host, hccl: HostPorts, attempt: Attempt, holders: Holders) -> It
             echo_of=("rank-table.host-address", "hccl-interface.not-ours"),
         )
         return
+    if errno.EADDRINUSE not in numbers:
+        place = {"port": spell(runs(bad)), "label": hccl.label, "why": attempt.facts.get("why", "")}
+        text = _("the job cannot listen on TCP port {port} ({label}): {why}", **place)
+        yield Finding("trial-rendezvous.cannot-bind", text, evidence=evidence, action=Action.CONFIG)
+        return
     held = [
         socket
         for port in sorted(bad)

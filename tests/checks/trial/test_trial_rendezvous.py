@@ -306,9 +306,11 @@ def test_mindspore_listens_on_the_address() -> None:
     assert (point["bind"], point["place"]) == ("place", "10.0.0.5")
 
 
-def npus(refused: Mapping[str, int], variables: Mapping[str, str], **more: Any) -> Asked:
+def npus(refused: Mapping[str, int], variables: Mapping[str, str], why: str = "") -> Asked:
     return judged(
-        attempt("hccl", address="10.0.0.5", refused=refused), variables=variables, expect="npu", **more
+        Attempt("hccl", facts={"address": "10.0.0.5", "refused": refused, "why": why}),
+        variables=variables,
+        expect="npu",
     )
 
 
@@ -332,6 +334,11 @@ BASE = {"HCCL_IF_BASE_PORT": "61000"}
 )  # fmt: skip
 def test_hccl(variables: Mapping[str, str], refused: Mapping[str, int], codes: list[str]) -> None:
     assert npus(refused, variables).codes == codes
+
+
+def test_hccl_has_no_descriptors_left() -> None:
+    (finding,) = npus({"61003": errno.EMFILE}, BASE, "Too many open files").findings
+    assert finding.message.endswith("TCP port 61003 (HCCL_IF_BASE_PORT=61000): Too many open files")
 
 
 def test_hccl_is_asked_on_its_own_address() -> None:

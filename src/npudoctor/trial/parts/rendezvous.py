@@ -61,16 +61,21 @@ def one_at_a_time() -> Iterator[bool]:
     and that is looked for in the same network namespace as the ports. Whether nobody else has it."""
     import socket
 
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as lock:
-        since, alone = time.monotonic(), False
+    try:
+        lock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    except OSError:  # a sandbox that has no such sockets: then without
+        lock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    with lock:
+        since, alone = time.monotonic(), lock.family != socket.AF_UNIX
         while not alone and time.monotonic() - since < LONGEST_LOCK:
             try:
                 lock.bind(LOCK)
                 alone = True
             except OSError as error:
                 if error.errno != errno.EADDRINUSE:
-                    break
-                time.sleep(0.005)
+                    alone = True
+                else:
+                    time.sleep(0.005)
         yield alone
 
 
@@ -295,7 +300,7 @@ def try_hccl(asked: Dict[str, Any]) -> None:
             try:
                 listeners.append(persistently([(family, (asked["address"], port))]))
             except OSError as error:
-                refused[str(port)] = error.errno
+                refused[str(port)], facts["why"] = error.errno, error.strerror
         for listener in listeners:
             listener.close()
         facts["refused"] = refused
