@@ -1,0 +1,11 @@
+"""All machines of the corpus."""
+
+from __future__ import annotations
+
+from .machine import Machine
+
+MACHINES: tuple[Machine, ...] = (
+    Machine("torchrun-healthy", "torchrun", False, "the healthy machine"),
+    Machine("msrun-healthy", "msrun", False, "the healthy machine"),
+    Machine("multiprocessing-healthy", "multiprocessing", False, "the healthy machine"),
+)

@@ -1,0 +1,163 @@
+"""Sets a machine up in namespaces of its own, and runs one command there as its job would run."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from .machine import JOBS, OTHER, TRAINER, Machine
+
+HERE = Path(__file__).resolve().parent
+UNSHARE = (
+    "unshare --mount --net --ipc --pid --uts --fork --kill-child --mount-proc --propagation private".split()
+)
+NOT_SET_UP = 97
+GROUPS = Path("/sys/fs/cgroup")
+TELLING = re.compile(
+    r"error|exception|refused|denied|cannot|can't|failed|no space|killed|unable", re.IGNORECASE
+)
+
+
+class Unavailable(Exception):
+    """The machine cannot be set up here; says why."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What became of a command on a machine."""
+
+    # None: it was still running when its time was over.
+    status: int | None
+    output: str
+    errors: str
+    seconds: float
+
+    @property
+    def started(self) -> bool:
+        """As a job: did it end well, and did every rank say so?"""
+        return self.status == 0 and all(f"STARTED rank {rank}" in self.output for rank in (0, 1))
+
+    @property
+    def first_error(self) -> str:
+        """The first line that tells of an error, else the last one."""
+        lines = [line.strip() for line in f"{self.errors}\n{self.output}".splitlines() if line.strip()]
+        telling = [line for line in lines if TELLING.search(line)]
+        end = "no end" if self.status is None else f"status {self.status}"
+        return f"{end}: {(telling or lines[-1:] or ['no words'])[0]}"[:160]
+
+
+def run(machine: Machine, cache: Path, words: tuple[str, ...], seconds: float = 60) -> Ended:
+    """Set it up and run this command there; whatever lives then ends with the namespaces."""
+    missing = [program for program in machine.needs if shutil.which(program) is None]
+    if missing:
+        raise Unavailable(f"no {', '.join(missing)} here")
+    with contextlib.ExitStack() as stack:
+        groups = stack.enter_context(_groups(machine))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="npudoctor-starts-")))
+        script = f"trap 'exit {NOT_SET_UP}' EXIT\n. {HERE}/base.sh\n{_script(machine, cache, words, groups)}"
+        with open(folder / "out", "w+") as output, open(folder / "err", "w+") as errors:
+            begun = time.monotonic()
+            process = subprocess.Popen(
+                [*UNSHARE, "/bin/sh", "-c", script], stdin=subprocess.DEVNULL, stdout=output, stderr=errors,
+                env={"CACHE": str(cache), "USER_ID": str(TRAINER), "OTHER_ID": str(OTHER)},
+                start_new_session=True,
+            )  # fmt: skip
+            try:
+                status: int | None = process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                status = None
+            finally:
+                _end(process)
+            spent = time.monotonic() - begun
+            output.seek(0)
+            errors.seek(0)
+            ended = Ended(status, output.read(), errors.read(), spent)
+    if ended.status == NOT_SET_UP:
+        raise Unavailable(f"not set up: {ended.errors.strip()}")
+    return ended
+
+
+def _script(machine: Machine, cache: Path, words: tuple[str, ...], groups: list[Path]) -> str:
+    """What follows the healthy machine: its changes, and the command in place."""
+    changes = "\n".join(machine.setup)
+    entering = "\n".join(f"echo 0 >{shlex.quote(str(group))}/cgroup.procs" for group in groups)
+    return (
+        f"{changes}\n"
+        f"trap - EXIT\nset +e\n({entering}\nexec {shlex.join(_command(machine, cache, words))})\nstatus=$?\n"
+        "tail -qc 20000 msrun_log/*.log worker_*.log scheduler.log 2>/dev/null\nexit $status\n"
+    )
+
+
+def _command(machine: Machine, cache: Path, words: tuple[str, ...]) -> list[str]:
+    """As this user, with these variables, limits and refusals."""
+    job = JOBS[machine.job]
+    paths = [str(cache / job.environment / "bin")] if job.environment else []
+    home, number = ("/root", 0) if machine.user == "root" else ("/home/trainer", TRAINER)
+    variables = {
+        "PATH": ":".join([*paths, str(cache / "bin"), "/usr/bin", "/bin"]), "HOME": home, "LANG": "C.UTF-8",
+        "USER": machine.user, "JOBS": str(cache / "jobs"), "PYTHONDONTWRITEBYTECODE": "1",
+        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500", **machine.variables,
+    }  # fmt: skip
+    command = ["env", "-i", *(f"{name}={value}" for name, value in variables.items())]
+    command += ["setpriv", f"--reuid={number}", f"--regid={number}", "--clear-groups", *machine.privileges]
+    if machine.refused:
+        command += ["/usr/bin/python3", "-I", str(cache / "refuse.py"), *machine.refused, "--"]
+    if machine.limits:
+        command += ["prlimit", *machine.limits]
+    return [*command, *words]
+
+
+@contextlib.contextmanager
+def _groups(machine: Machine) -> Iterator[list[Path]]:
+    """Control groups of its own, below the one that this process is in; gone afterwards."""
+    made: dict[str, Path] = {}
+    try:
+        for setting, value in machine.group.items():
+            controller, _slash, file = setting.partition("/")
+            if controller not in made:
+                group = _own_group(controller) / f"npudoctor-starts-{os.getpid()}"
+                group.mkdir()
+                made[controller] = group
+            (made[controller] / file).write_text(value)
+        yield list(made.values())
+    except OSError as error:
+        raise Unavailable(f"control group: {error}") from error
+    finally:
+        for group in made.values():
+            _remove(group)
+
+
+def _own_group(controller: str) -> Path:
+    """Where this process is, in the hierarchy of this controller (control groups of version 1)."""
+    for line in Path("/proc/self/cgroup").read_text(encoding="ascii").splitlines():
+        _number, controllers, path = line.split(":", 2)
+        if controller in controllers.split(",") and (GROUPS / controller).is_dir():
+            return GROUPS / controller / path.lstrip("/")
+    raise Unavailable(f"no control groups of {controller} here")
+
+
+def _remove(group: Path) -> None:
+    """Once the last process has left it."""
+    for _ in range(100):
+        try:
+            group.rmdir()
+            return
+        except OSError:
+            time.sleep(0.1)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End unshare, with it pid 1 of the namespaces, and with it all."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
