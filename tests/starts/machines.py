@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from . import network
 from .machine import Machine
 
 MACHINES: tuple[Machine, ...] = (
     Machine("torchrun-healthy", "torchrun", False, "the healthy machine"),
     Machine("msrun-healthy", "msrun", False, "the healthy machine"),
     Machine("multiprocessing-healthy", "multiprocessing", False, "the healthy machine"),
+    *network.MACHINES,
 )
