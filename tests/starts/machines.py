@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import network
+from . import limits, names, network
 from .machine import Machine
 
 MACHINES: tuple[Machine, ...] = (
@@ -10,4 +10,6 @@ MACHINES: tuple[Machine, ...] = (
     Machine("msrun-healthy", "msrun", False, "the healthy machine"),
     Machine("multiprocessing-healthy", "multiprocessing", False, "the healthy machine"),
     *network.MACHINES,
+    *names.MACHINES,
+    *limits.MACHINES,
 )

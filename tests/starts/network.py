@@ -31,6 +31,16 @@ def _rules(*lines: str) -> tuple[str, ...]:
     )
 
 
+def _counted(most: int) -> tuple[str, ...]:
+    """Rules for so many connections of one address."""
+    counted = f"add @seen '{{ ip saddr ct count over {most} }}'"
+    return (
+        *_rules()[:2],
+        "nft add set inet site seen '{ type ipv4_addr; flags dynamic; }'",
+        f"nft add rule inet site input tcp flags syn ct state new {counted} drop",
+    )
+
+
 def _on(job: str, name: str, why: str, *setup: str, near: str = "", **variables: str) -> Machine:
     """One where a job starts if there is a broken one near."""
     needs = ("nft",) if any(line.startswith("nft") for line in setup) else ()
@@ -44,12 +54,14 @@ INTERFACES = (
     _on("multiprocessing", "address-gone", "the master's address went to another machine",
         "ip addr del 10.0.0.5/24 dev eth0", "ip addr add 10.0.0.6/24 dev eth0", MASTER_ADDR="10.0.0.5"),
     _on("torchrun", "interface-renamed", "the interface that gloo is told is called otherwise",
-        "ip link set eth0 down", "ip link set eth0 name ens5", "ip link set ens5 up", GLOO_SOCKET_IFNAME="eth0"),
+        "ip link set eth0 down", "ip link set eth0 name ens5", "ip link set ens5 up",
+        GLOO_SOCKET_IFNAME="eth0"),
     _on("torchrun", "interface-down", "the interface that gloo is told is down",
         "ip link set eth0 down", "ip addr flush dev eth0", GLOO_SOCKET_IFNAME="eth0"),
-    _on("torchrun", "lo-shaped", "a shaper on lo drops what is larger than its burst",
-        "tc qdisc add dev lo root tbf rate 8kbit burst 1540 latency 50ms"),
-    _on("multiprocessing", "lo-only", "no interface but lo", "ip link del eth0", near="multiprocessing-lo-down"),
+    _on("torchrun", "lo-shaped", "a shaper on lo lets few bytes through",
+        "tc qdisc add dev lo root tbf rate 64kbit burst 1540 latency 50ms", near="torchrun-lo-down"),
+    _on("multiprocessing", "lo-only", "no interface but lo", "ip link del eth0",
+        near="multiprocessing-lo-without-address"),
     _on("torchrun", "lo-only", "no interface but lo", "ip link del eth0", near="torchrun-interface-down"),
     _on("torchrun", "interface-lo", "gloo is told the loopback interface", GLOO_SOCKET_IFNAME="lo",
         near="torchrun-interface-renamed"),
@@ -60,11 +72,14 @@ INTERFACES = (
 
 PORTS = (
     _on("torchrun", "port-held", "another user listens on the master's port", _ALL),
-    _on("torchrun", "port-held-v6", "another user listens on the master's port, over IPv6 alone", _ALL_V6),
+    _on("torchrun", "port-held-v6", "another user listens on the master's port, over IPv6 alone", _ALL_V6,
+        near="torchrun-port-held"),
     _on("msrun", "port-held", "another user listens on the master's port", _ALL),
     _on("multiprocessing", "port-bound", "the master's port is bound, and nobody listens", _BOUND),
-    _on("multiprocessing", "port-outgoing", "a connection of another program goes out from the master's port",
-        _SERVED, _OUTGOING),
+    _on("multiprocessing", "port-outgoing", "a connection to lo goes out from the master's port",
+        *(line.replace("10.0.0.5", "127.0.0.1") for line in (_SERVED, _OUTGOING))),
+    _on("multiprocessing", "port-outgoing-eth0", "a connection by eth0 goes out from the master's port",
+        _SERVED, _OUTGOING, near="multiprocessing-port-outgoing"),
     _on("multiprocessing", "port-privileged", "the master's port is for root", MASTER_PORT="80"),
     _on("torchrun", "ports-privileged", "ports up to 32000 are for root",
         "sysctl -qw net.ipv4.ip_unprivileged_port_start=32000"),
@@ -101,19 +116,17 @@ RULES = (
         *_rules("input tcp dport 32768-60999 drop")),
     _on("multiprocessing", "firewall-user", "a rule rejects what one user sends over TCP",
         *_rules("output meta skuid 23517 meta l4proto tcp reject")),
-    _on("torchrun", "firewall-count", "a rule allows three connections to one machine at a time",
-        *_rules()[:2],
-        "nft add set inet site seen '{ type ipv4_addr; flags dynamic; }'",
-        "nft add rule inet site input tcp flags syn ct state new add @seen '{ ip saddr ct count over 3 }' drop"),
+    _on("torchrun", "firewall-count", "a rule allows one connection to one machine at a time",
+        *_counted(1)),
     _on("multiprocessing", "rule-prohibits", "a rule of routing prohibits 127.0.0.1",
-        "ip rule add pref 100 lookup local", "ip rule add pref 10 to 127.0.0.1 prohibit", "ip rule del pref 0"),
+        "ip rule add pref 100 lookup local", "ip rule add pref 10 to 127.0.0.1 prohibit",
+        "ip rule del pref 0"),
     _on("torchrun", "firewall-outside", "rules drop all that comes in by eth0",
         *_rules("input iifname eth0 drop", "output oifname eth0 drop"), near="torchrun-firewall-port"),
     _on("multiprocessing", "firewall-other-user", "a rule rejects what another user sends over TCP",
         *_rules("output meta skuid 23518 meta l4proto tcp reject"), near="multiprocessing-firewall-user"),
     _on("msrun", "firewall-count-high", "a rule allows five hundred connections to one machine at a time",
-        *_rules()[:2], "nft add set inet site seen '{ type ipv4_addr; flags dynamic; }'",
-        "nft add rule inet site input tcp flags syn ct state new add @seen '{ ip saddr ct count over 500 }' drop",
+        *_counted(500),
         near="torchrun-firewall-count"),
 )  # fmt: skip
 

@@ -26,6 +26,8 @@ GROUPS = Path("/sys/fs/cgroup")
 TELLING = re.compile(
     r"error|exception|refused|denied|cannot|can't|failed|no space|killed|unable", re.IGNORECASE
 )
+NOISE = "hostname of the client socket"
+RAISED = re.compile(r"^(\[rank\d\]: )?[\w.]*(Error|Exception)\b( \(.*\))?:")
 
 
 class Unavailable(Exception):
@@ -50,8 +52,11 @@ class Ended:
     @property
     def first_error(self) -> str:
         """The first line that tells of an error, else the last one."""
-        lines = [line.strip() for line in f"{self.errors}\n{self.output}".splitlines() if line.strip()]
-        telling = [line for line in lines if TELLING.search(line)]
+        words = f"{self.errors}\n{self.output}".splitlines()
+        lines = [line.strip() for line in words if line.strip() and NOISE not in line]
+        telling = [line for line in lines if RAISED.search(line)] or [
+            line for line in lines if TELLING.search(line)
+        ]
         end = "no end" if self.status is None else f"status {self.status}"
         return f"{end}: {(telling or lines[-1:] or ['no words'])[0]}"[:160]
 

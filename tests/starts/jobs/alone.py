@@ -12,7 +12,7 @@ import time
 from multiprocessing import shared_memory
 from multiprocessing.managers import DictProxy
 
-RANKS, SECONDS = 2, 15
+RANKS, SECONDS = 2, 8
 ADDRESS = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
 
 
@@ -77,7 +77,7 @@ def train(rank: int, told: "DictProxy[int, int]", block: str) -> None:
     with open(os.path.join(tempfile.gettempdir(), "train.lock"), "a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
     told[rank] = loaded
-    print("STARTED rank", rank, flush=True)
+    os.write(1, f"STARTED rank {rank}\n".encode())  # whole, whatever the other rank writes
 
 
 def main() -> int:
