@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import limits, names, network
+from . import folders, kernel, limits, names, network
 from .machine import Machine
 
 MACHINES: tuple[Machine, ...] = (
@@ -12,4 +12,6 @@ MACHINES: tuple[Machine, ...] = (
     *network.MACHINES,
     *names.MACHINES,
     *limits.MACHINES,
+    *folders.MACHINES,
+    *kernel.MACHINES,
 )

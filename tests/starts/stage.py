@@ -113,7 +113,8 @@ def _command(machine: Machine, cache: Path, words: tuple[str, ...]) -> list[str]
         "USER": machine.user, "JOBS": str(cache / "jobs"), "PYTHONDONTWRITEBYTECODE": "1",
         "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500", **machine.variables,
     }  # fmt: skip
-    command = ["env", "-i", *(f"{name}={value}" for name, value in variables.items())]
+    told = (f"{name}={value.replace('$CACHE', str(cache))}" for name, value in variables.items())
+    command = ["env", "-i", *told]
     command += ["setpriv", f"--reuid={number}", f"--regid={number}", "--clear-groups", *machine.privileges]
     if machine.refused:
         command += ["/usr/bin/python3", "-I", str(cache / "refuse.py"), *machine.refused, "--"]
