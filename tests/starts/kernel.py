@@ -16,11 +16,14 @@ def _refusing(job: str, name: str, why: str, *refused: str, near: str = "") -> M
 
 
 DEVICES = (
-    _on("multiprocessing", "null-missing", "there is no /dev/null", "rm /dev/null"),
+    _on("multiprocessing", "null-missing", "there is no /dev/null", "rm /dev/null",
+        near="multiprocessing-no-unix-sockets"),
     _on("torchrun", "null-missing", "there is no /dev/null", "rm /dev/null"),
     _on("msrun", "null-closed", "/dev/null is for root alone", "chmod 600 /dev/null"),
-    _on("multiprocessing", "null-closed", "/dev/null is for root alone", "chmod 600 /dev/null"),
-    _on("multiprocessing", "dev-nodev", "/dev is mounted nodev", "mount -o remount,nodev /dev"),
+    _on("multiprocessing", "null-closed", "/dev/null is for root alone", "chmod 600 /dev/null",
+        near="multiprocessing-no-unix-sockets"),
+    _on("multiprocessing", "dev-nodev", "/dev is mounted nodev", "mount -o remount,nodev /dev",
+        near="multiprocessing-device-refused"),
     _on("torchrun", "urandom-missing", "there is no /dev/urandom and no /dev/random",
         "rm /dev/urandom /dev/random"),
     _on("multiprocessing", "devices-few", "there is no terminal, no /dev/zero, no /dev/full",
@@ -77,9 +80,11 @@ def _without(name: str, why: str, *modules: str, near: str = "") -> Machine:
 PYTHONS = (
     _without("no-ctypes", "a Python built without libffi: no _ctypes", "_ctypes"),
     _without("no-posixshmem", "a Python built without shared memory", "_posixshmem"),
-    _without("no-semaphores", "a Python built where there was no /dev/shm: no semaphores", "_multiprocessing"),
+    _without("no-semaphores", "a Python built where there was no /dev/shm: no semaphores",
+             "_multiprocessing"),
     _without("no-mmap", "a Python built without mmap", "mmap"),
-    _without("no-sqlite", "a Python built without what this job does not need", "_sqlite3", "_curses", "readline",
+    _without("no-sqlite", "a Python built without what this job does not need", "_sqlite3",
+             "_curses", "readline",
              near="multiprocessing-no-ctypes"),
 )  # fmt: skip
 

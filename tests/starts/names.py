@@ -7,16 +7,16 @@ from .machine import Machine
 _NO_V6 = "sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.lo.disable_ipv6=1"
 # Nobody answers, and nobody says so.
 _HANGING = (
-    "nft add table inet site",
-    "nft add chain inet site output '{ type filter hook output priority 0; }'",
-    "nft add rule inet site output udp dport 53 drop",
+    "nsenter --target $switch --net nft add table inet site",
+    "nsenter --target $switch --net nft add chain inet site input '{ type filter hook input priority 0; }'",
+    "nsenter --target $switch --net nft add rule inet site input udp dport 53 drop",
 )
 _NO_NAME = "sed -i /node1/d /etc/hosts"
 
 
 def _on(job: str, name: str, why: str, *setup: str, near: str = "", **variables: str) -> Machine:
     """One where a job starts if there is a broken one near."""
-    needs = ("nft",) if any(line.startswith("nft") for line in setup) else ()
+    needs = ("nft",) if any(" nft " in line for line in setup) else ()
     return Machine(f"{job}-{name}", job, not near, why, setup, variables, needs=needs, near=near)
 
 
