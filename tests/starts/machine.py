@@ -27,6 +27,8 @@ class Machine:
     limits: tuple[str, ...] = ()
     # Words of setpriv(1), for root without its capabilities.
     privileges: tuple[str, ...] = ()
+    # What the job is started by: unshare --user.
+    wrapper: tuple[str, ...] = ()
     # System calls that fail: memfd_create:ENOSYS (see `refuse.py`).
     refused: tuple[str, ...] = ()
     # Settings of a control group of its own: {"pids/pids.max": "20"}.

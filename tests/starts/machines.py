@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import folders, kernel, limits, names, network
+from . import folders, kernel, limits, names, network, spaces
 from .machine import Machine
 
 MACHINES: tuple[Machine, ...] = (
@@ -14,4 +14,5 @@ MACHINES: tuple[Machine, ...] = (
     *limits.MACHINES,
     *folders.MACHINES,
     *kernel.MACHINES,
+    *spaces.MACHINES,
 )

@@ -120,7 +120,7 @@ def _command(machine: Machine, cache: Path, words: tuple[str, ...]) -> list[str]
         command += ["/usr/bin/python3", "-I", str(cache / "refuse.py"), *machine.refused, "--"]
     if machine.limits:
         command += ["prlimit", *machine.limits]
-    return [*command, *words]
+    return [*command, *machine.wrapper, *words]
 
 
 @contextlib.contextmanager
