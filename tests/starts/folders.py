@@ -49,8 +49,10 @@ SPACES = (
         "mount -o remount,nr_inodes=1 /dev/shm"),
     _on("torchrun", "shm-readonly", "/dev/shm is read-only", "mount -o remount,ro /dev/shm"),
     _on("multiprocessing", "proc-missing", "there is no /proc", "mount -t tmpfs -o ro none /proc",
-        near="torchrun-proc-missing"),
-    _on("torchrun", "proc-missing", "there is no /proc", "mount -t tmpfs -o ro none /proc"),
+        near="msrun-proc-missing"),
+    _on("torchrun", "proc-missing", "there is no /proc", "mount -t tmpfs -o ro none /proc",
+        near="msrun-proc-missing"),
+    _on("msrun", "proc-missing", "there is no /proc", "mount -t tmpfs -o ro none /proc"),
     _on("msrun", "job-readonly", "the folder of the job cannot be written", "chown root: .", "chmod 755 ."),
     _on("torchrun", "cwd-gone", "the folder of the job was taken away",
         "mkdir gone", "cd gone", "rmdir ../gone"),
@@ -83,7 +85,7 @@ SPACES = (
     _on("torchrun", "tmp-noexec", "/tmp and /dev/shm are noexec", "mount -o remount,noexec /tmp",
         "mount -o remount,noexec /dev/shm", near="torchrun-libraries-noexec"),
     _on("torchrun", "proc-hidden", "/proc hides the processes of others",
-        "mount -o remount,hidepid=2 /proc", near="torchrun-proc-missing"),
+        "mount -o remount,hidepid=2 /proc", near="msrun-proc-missing"),
 )  # fmt: skip
 
 LEFTOVERS = (

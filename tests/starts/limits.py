@@ -47,18 +47,20 @@ LIMITS = (
 
 GROUPS = (
     _group("multiprocessing", "pids-max", "six processes in the control group", pids_max="6"),
-    _group("torchrun", "pids-max", "thirty processes and threads in the control group", pids_max="30"),
-    _group("msrun", "pids-max", "sixty processes and threads in the control group", pids_max="60"),
+    _group("torchrun", "pids-max", "ten processes and threads in the control group", pids_max="10"),
+    _group("msrun", "pids-max", "thirty processes and threads in the control group", pids_max="30"),
     _group("torchrun", "memory", "200 MiB of memory in the control group", memory_limit_in_bytes="200M"),
     _group("multiprocessing", "memory", "8 MiB of memory in the control group", memory_limit_in_bytes="8M"),
-    _group("multiprocessing", "device-refused", "a control group that refuses /dev/urandom and /dev/null",
+    _group("torchrun", "device-refused", "a control group that refuses /dev/urandom and /dev/null",
            devices_deny="c 1:* rwm"),
+    _group("multiprocessing", "device-refused", "a control group that refuses /dev/urandom and /dev/null",
+           devices_deny="c 1:* rwm", near="torchrun-device-refused"),
     _group("multiprocessing", "pids-enough", "two hundred processes in the control group", pids_max="200",
            near="multiprocessing-pids-max"),
     _group("torchrun", "memory-enough", "4 GiB of memory in the control group", memory_limit_in_bytes="4G",
            near="torchrun-memory"),
     _group("multiprocessing", "device-tty", "a control group that refuses /dev/tty", devices_deny="c 5:0 rwm",
-           near="multiprocessing-device-refused"),
+           near="torchrun-device-refused"),
 )  # fmt: skip
 
 MACHINES = (*LIMITS, *GROUPS)
