@@ -18,7 +18,7 @@ from .machines import MACHINES
 from .stage import Unavailable, run
 
 # These jobs train on CPUs: no accelerator is missed.
-CHECK = ("npudoctor", "check", "--expect", "none", "--format", "json")
+CHECK = ("check", "--expect", "none", "--format", "json")
 
 
 def main(words: list[str]) -> int:
@@ -63,7 +63,7 @@ def checks(machines: list[Machine]) -> int:
     for machine in machines:
         try:
             kept = provide(JOBS[machine.job].environment)
-            ended = run(machine, kept, CHECK)
+            ended = run(machine, kept, (str(kept / "bin" / "npudoctor"), *CHECK))
         except Unavailable as why:
             seen["unavailable"] += 1
             print(f"{machine.name} unavailable: {why}", flush=True)

@@ -52,7 +52,7 @@ _TORCHRUN = 'torchrun --nproc-per-node 2 --master-addr "$MASTER_ADDR" --master-p
 _MSRUN = "msrun --worker_num=2 --local_worker_num=2 --join=True --cluster_time_out=25"
 _MASTER = '--master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT"'
 JOBS = {
-    "torchrun": Job("torch", ("sh", "-c", f'exec {_TORCHRUN} "$JOBS/torch_job.py"')),
-    "msrun": Job("mindspore", ("sh", "-c", f'exec {_MSRUN} {_MASTER} "$JOBS/mindspore_job.py"')),
-    "multiprocessing": Job("", ("sh", "-c", 'exec python3 "$JOBS/alone.py"')),
+    "torchrun": Job("torch", ("/bin/sh", "-c", f'exec {_TORCHRUN} "$JOBS/torch_job.py"')),
+    "msrun": Job("mindspore", ("/bin/sh", "-c", f'exec {_MSRUN} {_MASTER} "$JOBS/mindspore_job.py"')),
+    "multiprocessing": Job("", ("/bin/sh", "-c", 'exec python3 "$JOBS/alone.py"')),
 }

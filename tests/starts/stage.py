@@ -115,11 +115,17 @@ def _command(machine: Machine, cache: Path, words: tuple[str, ...]) -> list[str]
     }  # fmt: skip
     told = (f"{name}={value.replace('$CACHE', str(cache))}" for name, value in variables.items())
     command = ["env", "-i", *told]
-    command += ["setpriv", f"--reuid={number}", f"--regid={number}", "--clear-groups", *machine.privileges]
+    command += [
+        "/usr/bin/setpriv",
+        f"--reuid={number}",
+        f"--regid={number}",
+        "--clear-groups",
+        *machine.privileges,
+    ]
     if machine.refused:
         command += ["/usr/bin/python3", "-I", str(cache / "refuse.py"), *machine.refused, "--"]
     if machine.limits:
-        command += ["prlimit", *machine.limits]
+        command += ["/usr/bin/prlimit", *machine.limits]
     return [*command, *machine.wrapper, *words]
 
 

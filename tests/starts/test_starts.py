@@ -16,7 +16,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.needs_root, pytest.mark.whole]
 JOB = "multiprocessing"
 # Each takes a second or two, and no wheel.
 CHOSEN = """
-    address-gone address-gone-neighbour ports-reserved-half port-elsewhere port-for-all port-waiting lo-only
+    address-gone all-tmp-readonly as device-tty healthy lo-only lock-of-another nofile no-flock no-listen
+    no-pipes no-posixshmem no-sqlite no-unix-sockets pids-enough port-elsewhere port-for-all root-few
+    root-squashed semaphore-of-another shm-closed shm-full shm-missing tmp-readonly tmpdir-long tmpdir-symlink
 """.split()
 TRIED = [machine for machine in MACHINES if machine.name in {f"{JOB}-{name}" for name in CHOSEN}]
 
