@@ -9,7 +9,6 @@ import shlex
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ GROUPS = Path("/sys/fs/cgroup")
 TELLING = re.compile(
     r"error|exception|refused|denied|cannot|can't|failed|no space|killed|unable", re.IGNORECASE
 )
-NOISE = "hostname of the client socket"
+NOISE = re.compile("hostname of the client socket|Distributed job exited")
 RAISED = re.compile(r"^(\[rank\d\]: )?[\w.]*(Error|Exception)\b( \(.*\))?:")
 
 
@@ -53,7 +52,7 @@ class Ended:
     def first_error(self) -> str:
         """The first line that tells of an error, else the last one."""
         words = f"{self.errors}\n{self.output}".splitlines()
-        lines = [line.strip() for line in words if line.strip() and NOISE not in line]
+        lines = [line.strip() for line in words if line.strip() and not NOISE.search(line)]
         telling = [line for line in lines if RAISED.search(line)] or [
             line for line in lines if TELLING.search(line)
         ]
@@ -68,25 +67,30 @@ def run(machine: Machine, cache: Path, words: tuple[str, ...], seconds: float = 
         raise Unavailable(f"no {', '.join(missing)} here")
     with contextlib.ExitStack() as stack:
         groups = stack.enter_context(_groups(machine))
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="npudoctor-starts-")))
         script = f"trap 'exit {NOT_SET_UP}' EXIT\n. {HERE}/base.sh\n{_script(machine, cache, words, groups)}"
-        with open(folder / "out", "w+") as output, open(folder / "err", "w+") as errors:
-            begun = time.monotonic()
-            process = subprocess.Popen(
-                [*UNSHARE, "/bin/sh", "-c", script], stdin=subprocess.DEVNULL, stdout=output, stderr=errors,
+        begun = time.monotonic()
+        # Pipes, which no limit of the machine's files touches; they end with the namespaces.
+        process = stack.enter_context(
+            subprocess.Popen(
+                ["timeout", "--signal=KILL", f"{seconds + 30}", *UNSHARE, "/bin/sh", "-c", script],
                 env={"CACHE": str(cache), "USER_ID": str(TRAINER), "OTHER_ID": str(OTHER)},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
                 start_new_session=True,
-            )  # fmt: skip
-            try:
-                status: int | None = process.wait(seconds)
-            except subprocess.TimeoutExpired:
-                status = None
-            finally:
-                _end(process)
-            spent = time.monotonic() - begun
-            output.seek(0)
-            errors.seek(0)
-            ended = Ended(status, output.read(), errors.read(), spent)
+            )
+        )
+        stack.callback(_end, process)
+        try:
+            output, errors = process.communicate(timeout=seconds)
+            status: int | None = process.returncode
+        except subprocess.TimeoutExpired:
+            _end(process)
+            output, errors = process.communicate()
+            status = None
+        ended = Ended(status, output, errors, time.monotonic() - begun)
     if ended.status == NOT_SET_UP:
         raise Unavailable(f"not set up: {ended.errors.strip()}")
     return ended
@@ -134,16 +138,17 @@ def _groups(machine: Machine) -> Iterator[list[Path]]:
     """Control groups of its own, below the one that this process is in; gone afterwards."""
     made: dict[str, Path] = {}
     try:
-        for setting, value in machine.group.items():
-            controller, _slash, file = setting.partition("/")
-            if controller not in made:
-                group = _own_group(controller) / f"npudoctor-starts-{os.getpid()}"
-                group.mkdir()
-                made[controller] = group
-            (made[controller] / file).write_text(value)
+        try:
+            for setting, value in machine.group.items():
+                controller, _slash, file = setting.partition("/")
+                if controller not in made:
+                    group = _own_group(controller) / f"npudoctor-starts-{os.getpid()}"
+                    group.mkdir()
+                    made[controller] = group
+                (made[controller] / file).write_text(value)
+        except OSError as error:
+            raise Unavailable(f"control group: {error}") from error
         yield list(made.values())
-    except OSError as error:
-        raise Unavailable(f"control group: {error}") from error
     finally:
         for group in made.values():
             _remove(group)
@@ -168,8 +173,8 @@ def _remove(group: Path) -> None:
             time.sleep(0.1)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[str]) -> None:
     """End unshare, with it pid 1 of the namespaces, and with it all."""
-    with contextlib.suppress(ProcessLookupError):
+    if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+        process.wait()
