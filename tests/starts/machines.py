@@ -16,3 +16,5 @@ MACHINES: tuple[Machine, ...] = (
     *kernel.MACHINES,
     *spaces.MACHINES,
 )
+
+__all__ = ["MACHINES", "Machine"]
