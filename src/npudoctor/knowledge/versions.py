@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Optional
 
 from npudoctor.core import cann_version
@@ -18,6 +19,7 @@ _PATCH = re.compile(r"(\d+\.\d+)\.\d+\Z")
 _ANY = re.compile(r"(\d+\.\d+)\.X\Z", re.IGNORECASE)
 
 
+@lru_cache(maxsize=1024)
 def cann_order(version: str) -> Optional[Order]:
     """A key by which product versions of CANN sort by age; None when it is not such a version."""
     return cann_version.sort_key(_COMMUNITY.sub("", version))
@@ -51,6 +53,7 @@ def is_train(name: str, train: str) -> bool:
     return train.startswith(f"{line[1]}.") if line else name == train
 
 
+@lru_cache(maxsize=1024)  # each question compares a release with hundreds of rows
 def public(version: str) -> Optional[Version]:
     """A PEP 440 version without its local part; None when it is none."""
     from packaging.version import InvalidVersion, Version
