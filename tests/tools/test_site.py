@@ -113,13 +113,20 @@ def test_no_page_tells_to_install_from_an_index(pages: dict[Path, Page]) -> None
     assert [path for path in pages if "pip install npudoctor<" in path.read_text(encoding="utf-8")] == []
 
 
-@pytest.fixture
-def browser(tmp_path: Path, lack: Callable[[str], None]) -> Iterator[Browser]:
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory, lack: Callable[[str], None]) -> Iterator[Browser]:
     program = find()
     if program is None:
         lack("no Chromium")
-    with Browser(program or "", tmp_path) as found:
+    with Browser(program or "", tmp_path_factory.mktemp("browser")) as found:
         yield found
+
+
+@pytest.fixture
+def browser(chromium: Browser) -> Browser:
+    """A page of its own for each test."""
+    chromium.anew()
+    return chromium
 
 
 @pytest.mark.parametrize(
