@@ -88,14 +88,16 @@ def test_every_check_has_its_page_in_both_languages(site: Path, pages: dict[Path
 
 
 def test_no_link_is_dead(site: Path, pages: dict[Path, Page]) -> None:
+    files = {str(path) for path in site.rglob("*") if path.is_file()}
+    known = {str(path): page for path, page in pages.items()}
+
     def dead(path: Path, link: str) -> bool:
         parts = urlsplit(link)
         if parts.scheme:
             return parts.scheme not in ("http", "https", "mailto")
-        target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+        target = os.path.normpath(f"{path.parent}/{unquote(parts.path)}") if parts.path else str(path)
         place = unquote(parts.fragment)
-        known = pages.get(target)
-        return not target.is_file() or bool(place and known and place not in known.places)
+        return target not in files or bool(place and target in known and place not in known[target].places)
 
     found = [(str(path.relative_to(site)), link) for path, page in pages.items() if path.name != "404.html"
              for link in page.links if dead(path, link)]  # fmt: skip
