@@ -72,7 +72,7 @@ class CacheServer:
         """What `dataset-cache` prints; it must succeed."""
         command = [str(self.mindspore.dataset_cache), *arguments, "-p", str(self.port)]
         for turn in range(TURNS):
-            # To a file: the daemon keeps its starter's stdout, and a pipe would stay open as long as it lives.
+            # To a file: the daemon keeps its starter's stdout: a pipe would stay open as long as it lives.
             with open(f"/tmp/dataset-cache-{self.port}.txt", "w+", encoding="utf-8") as output:
                 done = subprocess.run(
                     command,
