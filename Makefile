@@ -122,9 +122,10 @@ docs: $(VENV)/.installed-test
 	$(BIN)/python tools/readme.py
 
 # Its tools have a virtual environment of their own: they are large, and nothing else needs them.
-$(VENV)-site/.installed: tools/locked/site.txt | $(VENV)/.installed
-	$(PYTHON) -m venv --without-pip $(VENV)-site
-	$(BIN)/python -m pip --python $(VENV)-site/bin/python install --quiet --no-compile --require-hashes --requirement tools/locked/site.txt
+# By its own pip: another's --python is unknown to pip before 22.3, as Ubuntu 22.04 has it.
+$(VENV)-site/.installed: tools/locked/site.txt
+	$(PYTHON) -m venv $(VENV)-site
+	$(VENV)-site/bin/python -m pip install --quiet --no-compile --require-hashes --requirement tools/locked/site.txt
 	@touch $@
 
 site: $(VENV)/.installed $(VENV)-site/.installed
