@@ -6,9 +6,9 @@ BIN = $(VENV)/bin
 # For what CI varies: a constraints file, a choice of tests.
 PIP_ARGS ?=
 PYTEST_ARGS ?=
-# One more than there are cores, as tests wait now and then: for deadlines, for programs that they started. 0 is one
-# process in which a debugger can stop (tests/support/workers.py says who takes what).
-PROCESSES ?= $(shell expr $$(nproc) + 1)
+# Two more than there are cores, as tests wait a quarter of their time: for deadlines, for programs that they started.
+# 0 is one process in which a debugger can stop (tests/support/workers.py says who takes what).
+PROCESSES ?= $(shell expr $$(nproc) + 2)
 # Byte code is kept: without it each of the thousands of processes that tests start compiles all anew, and so does
 # each worker the tests.
 PYTEST = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest
@@ -123,9 +123,10 @@ docs: $(VENV)/.installed-test
 	$(BIN)/python tools/readme.py
 
 # Its tools have a virtual environment of their own: they are large, and nothing else needs them.
+# By its own pip: another's --python is unknown to pip before 22.3, as Ubuntu 22.04 has it.
 $(VENV)-site/.installed: tools/locked/site.txt
 	$(PYTHON) -m venv $(VENV)-site
-	$(VENV)-site/bin/python -m pip install --quiet --require-hashes --requirement tools/locked/site.txt
+	$(VENV)-site/bin/python -m pip install --quiet --no-compile --require-hashes --requirement tools/locked/site.txt
 	@touch $@
 
 site: $(VENV)/.installed $(VENV)-site/.installed

@@ -63,9 +63,12 @@ def quick(wheel: Path) -> None:
     """
     written = io.BytesIO()
     with zipfile.ZipFile(wheel) as before, zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as after:
-        finder = next(name for name in before.namelist() if name.endswith("_finder.py"))
-        lines = before.read(finder).decode().splitlines()
-        content = FINDER.format(mapping=next(line for line in lines if line.startswith("MAPPING"))).encode()
+        finder = next((name for name in before.namelist() if name.endswith("_finder.py")), "")
+        lines = before.read(finder).decode().splitlines() if finder else []
+        mapping = next((line for line in lines if line.startswith("MAPPING")), None)
+        if mapping is None:
+            return  # `--config-settings editable_mode=strict` links files instead
+        content = FINDER.format(mapping=mapping).encode()
         digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
         for old in before.infolist():
             data = before.read(old)

@@ -57,3 +57,13 @@ def test_an_editable_wheel_gets_a_finder_that_imports_nothing(tmp_path: Path) ->
     files = told[1].split()
     assert files[:2] == [f"{tree}/src/mine/__init__.py", f"{tree}/parts/one.py"]
     assert "__pycache__" in files[2]
+
+
+def test_an_editable_wheel_without_a_finder_stays_as_it_is(tmp_path: Path) -> None:
+    """As with `--config-settings editable_mode=strict`."""
+    wheel = tmp_path / "mine-1-0.editable-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as file:
+        file.writestr("mine-1.dist-info/RECORD", "mine-1.dist-info/RECORD,,\n")
+    before = wheel.read_bytes()
+    quick(wheel)
+    assert wheel.read_bytes() == before

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import gettext
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tarfile
 import zipfile
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable
 
 import polib
 import pytest
 from packaging.requirements import Requirement
-from packaging.version import Version
-from tests.support.pythons import python
+from tests.support.packages import ROOT, Packages, build, copy, provide
+from tests.support.pythons import with_pip
 
 from npudoctor import __version__
 from npudoctor.cli.companions.grammar import all_commands, command_tree
@@ -32,11 +31,6 @@ else:
 
 pytestmark = [pytest.mark.once, pytest.mark.whole]
 
-ROOT = Path(__file__).resolve().parent.parent
-MADE_HERE = (
-    ".git", ".venv*", "build", "dist", "share", "*.egg-info", "__pycache__", ".*_cache", "*.mo", "table.json",
-    "plain.json",
-)  # fmt: skip
 # Completion, and manual pages of npudoctor and of each command, in both languages.
 PAGES = ["-".join(("npudoctor", *command.words)) + ".1" for command in all_commands(command_tree())]
 SHARE = [
@@ -49,35 +43,32 @@ SCRIPTS = f"npudoctor-{__version__}.data/scripts"
 PLACES = {"src/npudoctor": "npudoctor", "checks": "npudoctor/checks"}
 
 
-class Packages(NamedTuple):
-    """Freshly built packages, and the copy of the tree that they were built from."""
-
-    tree: Path
-    sdist: Path
-    wheel: Path
-
-
-def build(tree: Path, out: Path, *options: str) -> None:
-    # Isolated only where it must be, which takes longer: setuptools wants a newer packaging than we do.
-    isolation = [] if Version(version("packaging")) < Version("24.2") else ["--no-isolation"]
-    command = [sys.executable, "-m", "build", *isolation, *options, "--outdir", str(out), str(tree)]
-    done = subprocess.run(
-        command, env={**os.environ, "SOURCE_DATE_EPOCH": "1700000000"},
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout
-
-
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Packages:
     """The sdist of a clean copy of the tree, and the wheel that is built from that sdist."""
+    return provide(tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def again(packages: Packages, tmp_path_factory: pytest.TempPathFactory) -> Packages:
+    """Of a checkout by somebody with another umask, a year later, who built before a check was deleted; here
+    the wheel is not built from the sdist."""
     base = tmp_path_factory.mktemp("packaging")
-    tree = base / "tree"
-    shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(*MADE_HERE))
-    build(tree, base / "out")
-    (sdist,) = (base / "out").glob("*.tar.gz")
-    (wheel,) = (base / "out").glob("*.whl")
-    return Packages(tree, sdist, wheel)
+    tree, out = base / "somewhere" / "else", base / "out"
+    copy(packages.tree, tree)
+    stale = tree / "build" / "lib" / "npudoctor" / "checks" / "host" / "deleted.py"
+    stale.parent.mkdir(parents=True)
+    stale.write_text('"""A check that is gone."""\n')
+    for path in (tree, *tree.rglob("*")):
+        path.chmod(0o700 if path.is_dir() or os.access(path, os.X_OK) else 0o600)
+        os.utime(path, (1731000000, 1731000000))
+    umask = os.umask(0o077)
+    try:
+        build(tree, out, "--wheel")
+        build(tree, out, "--sdist")
+    finally:
+        os.umask(umask)
+    return Packages(tree, out / packages.sdist.name, out / packages.wheel.name)
 
 
 def expected(tree: Path) -> set[str]:
@@ -111,29 +102,13 @@ def test_every_file_is_in_the_wheel(packages: Packages) -> None:
 
 
 @pytest.mark.slow
-def test_a_second_build_elsewhere_is_the_same_bytes(packages: Packages, tmp_path: Path) -> None:
-    """Of a checkout by somebody with another umask, a year later."""
-    tree = tmp_path / "somewhere" / "else"
-    shutil.copytree(packages.tree, tree, ignore=shutil.ignore_patterns(*MADE_HERE))
-    for path in (tree, *tree.rglob("*")):
-        path.chmod(0o700 if path.is_dir() or os.access(path, os.X_OK) else 0o600)
-        os.utime(path, (1731000000, 1731000000))
-    umask = os.umask(0o077)
-    try:
-        build(tree, tmp_path / "out")
-    finally:
-        os.umask(umask)
-    for first in (packages.sdist, packages.wheel):
-        assert (tmp_path / "out" / first.name).read_bytes() == first.read_bytes(), first.name
+def test_a_second_build_elsewhere_is_the_same_bytes(packages: Packages, again: Packages) -> None:
+    for first, second in zip(packages[1:], again[1:]):
+        assert second.read_bytes() == first.read_bytes(), first.name
 
 
-def test_a_deleted_file_is_not_in_the_next_wheel(packages: Packages, tmp_path: Path) -> None:
-    stale = packages.tree / "build" / "lib" / "npudoctor" / "checks" / "host" / "deleted.py"
-    stale.parent.mkdir(parents=True, exist_ok=True)
-    stale.write_text('"""A check that is gone."""\n')
-    build(packages.tree, tmp_path, "--wheel")
-    (wheel,) = tmp_path.glob("*.whl")
-    assert names_in(wheel) == expected(packages.tree)
+def test_a_deleted_file_is_not_in_the_next_wheel(again: Packages) -> None:
+    assert names_in(again.wheel) == expected(again.tree)
 
 
 def test_the_sdist_has_the_sources_the_tests_and_the_catalogues(packages: Packages) -> None:
@@ -217,19 +192,14 @@ def output(*command: str, cwd: Path) -> str:
     return done.stdout
 
 
-def with_pip(which: str, lack: Callable[[str], None]) -> str:
-    """The oldest or the newest Python, whose pip is mostly new enough for today's wheels."""
-    try:
-        interpreter = python(which)
-    except LookupError as error:
-        lack(str(error))
-    if subprocess.run([interpreter, "-m", "pip", "-V"], capture_output=True).returncode:
-        lack(f"{interpreter} has no pip")
-    return interpreter
+@functools.cache
+def of_the_tree(*arguments: str) -> str:
+    """What npudoctor of this tree says."""
+    return output(sys.executable, "-m", "npudoctor", *arguments, cwd=Path("/"))
 
 
-def test_as_many_checks_are_found_as_there_are_files(tmp_path: Path) -> None:
-    listed = json.loads(output(sys.executable, "-m", "npudoctor", "list", "--format", "json", cwd=tmp_path))
+def test_as_many_checks_are_found_as_there_are_files() -> None:
+    listed = json.loads(of_the_tree("list", "--format", "json"))
     found = sorted(f"{check['group']}/{check['id'].replace('-', '_')}" for check in listed["checks"])
     assert found == sorted(
         path.relative_to(ROOT / "checks").with_suffix("").as_posix() for path in check_files()
@@ -244,12 +214,12 @@ def test_the_installed_wheel_answers_as_the_tree_does(
     interpreter, venv = with_pip(which, lack), tmp_path / "a place"
     folder = venv / "bin"
     output(interpreter, "-m", "venv", "--without-pip", str(venv), cwd=tmp_path)
-    pip = [interpreter, "-m", "pip", "--python", str(folder / "python"), "install", "--quiet"]
+    pip = [interpreter, "-m", "pip", "--python", str(folder / "python"), "install", "--quiet", "--no-compile"]
     subprocess.run([*pip, str(packages.wheel)], cwd=tmp_path, env=environment(), check=True)
     assert [path for path in SHARE if not (venv / path).is_file()] == []
     for arguments in (["--version"], ["list", "--format", "json"], ["schema"]):
         installed = output(str(folder / "npudoctor"), *arguments, cwd=tmp_path)
-        assert installed == output(sys.executable, "-m", "npudoctor", *arguments, cwd=tmp_path)
+        assert installed == of_the_tree(*arguments)
         assert installed
 
 
@@ -267,4 +237,4 @@ def test_the_command_starts_however_pip_installs_it(
     command = str(place / "bin" / "npudoctor")
     assert output(command, "--version", cwd=tmp_path) == f"npudoctor {__version__}\n"
     listed = output(command, "list", "--format", "json", cwd=tmp_path)
-    assert listed == output(sys.executable, "-m", "npudoctor", "list", "--format", "json", cwd=tmp_path)
+    assert listed == of_the_tree("list", "--format", "json")

@@ -83,7 +83,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, float, list[s
         npudoctor.drop_in(name.replace("-", "_"), body, top=top)
     npudoctor.drop_in("good", "yield Finding('good.bad', 'found')")
     started = time.monotonic()
-    done = npudoctor("check", "--format", "json", "--timeout", "5", "--deadline", "20", "--expect", "none")
+    done = npudoctor("check", "--format", "json", "--timeout", "8", "--deadline", "30", "--expect", "none")
     took = time.monotonic() - started
     time.sleep(0.5)
     mark = f"NPUDOCTOR_CHECKS_DIR={npudoctor.drop_ins}".encode()
@@ -121,4 +121,4 @@ def test_the_others_are_not_disturbed(report: tuple[Any, float, list[str]]) -> N
 
 
 def test_the_run_is_over_by_its_deadline_and_nobody_is_left(report: tuple[Any, float, list[str]]) -> None:
-    assert report[1] < 20 and report[2] == []
+    assert report[1] < 30 and report[2] == []

@@ -127,8 +127,9 @@ def test_logs_tell_bytes_rate_and_the_time_that_is_left(npudoctor: Npudoctor) ->
     log = npudoctor.folder / "train.log"
     with open(log, "wb") as file:
         # A word that signatures begin with makes it slow: on a busy machine too it is not over before Ctrl-C.
-        lines = b"".join(b"[INFO] step %d of %d: Error: failed\n" % (n, 7 * n) for n in range(200_000))
-        size = sum(file.write(lines) for _time in range(20))
+        words = [b"Error: failed", *[b"words that mean nothing"] * 7]
+        lines = b"".join(b"[INFO] step %d: %s\n" % (n, words[n % 8]) for n in range(200_000))
+        size = sum(file.write(lines) for _time in range(40))
     with terminal(npudoctor, "explain", "train.log", columns=100) as here:
         text = here.until(" s left")
         assert f" of {size / 1e6:.0f} MB read, " in text and " MB/s, " in text

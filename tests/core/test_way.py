@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
-import signal
 import stat
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from npudoctor.cli.arguments.paths import own_file, writable
-from npudoctor.cli.bundle import pack, place
-from npudoctor.cli.config import UsageError
-from npudoctor.cli.terminal import output
 from npudoctor.core import way
-from npudoctor.host.fs.files import Files, LocalDisk
 
 STRANGER = 12345
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,37 +28,6 @@ def opened(path: Path) -> Path:
     return path
 
 
-@contextmanager
-def exchanging(folder: Path, victim: Path) -> Iterator[None]:
-    """Another user exchanges a folder of his with a link to somebody else's, as often as he can."""
-    pid = os.fork()
-    if not pid:
-        os.setgid(STRANGER)
-        os.setuid(STRANGER)
-        os.chdir(folder.parent)
-        os.symlink(victim, "link")
-        while True:
-            with suppress(OSError):
-                os.rename(folder.name, "away")
-                os.rename("link", folder.name)
-                os.rename(folder.name, "link")
-                os.rename("away", folder.name)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-
-
-def attempt(kind: str, path: Path, files: Files) -> None:
-    if kind == "collect":
-        pack(place(str(path), files), {"a": b"a"})
-    else:
-        target = (own_file if kind == "env --write" else writable)(str(path), files, "--output")
-        assert target is not None
-        output.save(target, "text\n")
-
-
 @pytest.mark.needs_root
 @pytest.mark.parametrize("kind", ["output", "env --write", "collect"])
 def test_a_folder_that_is_exchanged_leads_nowhere_else(tmp_path: Path, kind: str) -> None:
@@ -73,15 +37,11 @@ def test_a_folder_that_is_exchanged_leads_nowhere_else(tmp_path: Path, kind: str
     victim.mkdir()
     for path in (theirs, folder):
         os.chown(path, STRANGER, STRANGER)
-    disk = LocalDisk()
-    failures: list[str] = []
-    with exchanging(folder, victim):
-        for number in range(ROUNDS):
-            try:
-                attempt(kind, folder / f"report-{number}", Files(disk))
-            except (UsageError, output.Lost) as error:
-                failures.append(str(error))
-    disk.close()
+    # In a small process: each attempt forks, and to copy a worker of pytest takes ten times as long.
+    tool = [sys.executable, str(Path(__file__).with_name("exchanging.py")), kind, str(folder), str(victim)]
+    done = subprocess.run(tool, capture_output=True, text=True, check=True)
+    failures, rounds = json.loads(done.stdout)
+    assert rounds == ROUNDS
     assert os.listdir(victim) == []
     assert all("\n" not in line and str(folder) in line for line in failures), failures[:3]
     written = [path for path in theirs.rglob("report-*") if path.is_file()]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 from tests.scenarios.faults import cann as cann_faults
 
@@ -10,6 +12,7 @@ from npudoctor.environment import EnvironmentChanges, required_changes, variable
 from npudoctor.environment.rounds import _environment_checks
 from npudoctor.fixing.plan import FixRequest, refusal_of
 from npudoctor.host import CannotTell
+from npudoctor.registry.collector import LoadedChecks
 from npudoctor.runner import runner
 from npudoctor.testing import fake_host
 
@@ -53,10 +56,15 @@ def _with(machine: Machine, found: EnvironmentChanges) -> Machine:
     return after
 
 
+@cache
+def _checks() -> LoadedChecks:
+    return _environment_checks()
+
+
 def _report(machine: Machine) -> Report:
     host = host_of(machine)
     try:
-        return runner.run(_environment_checks(), host, runner.Settings())
+        return runner.run(_checks(), host, runner.Settings())
     finally:
         host.close()
 

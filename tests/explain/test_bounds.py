@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.engines import fresh
+from tests.support.engines import late
 
 from npudoctor.explain.answer import Explanation, explanation
 from npudoctor.explain.reading import gather, pool, reading, sources
@@ -20,7 +20,7 @@ from npudoctor.explain.scanning import scan
 
 pytestmark = pytest.mark.once
 
-ENGINE = fresh()
+ENGINE = late()
 LINE = "ImportError: libhccl.so: cannot open shared object file: No such file or directory\n"
 NEAR = b"ImportError: libhcc.so: cannot open shared object file: No such\n"
 

@@ -4,11 +4,11 @@ interruptions, warnings of what then fails, messages that could not be formatted
 from __future__ import annotations
 
 import pytest
-from tests.support.engines import fresh
+from tests.support.engines import late
 
 from npudoctor.explain.ranking.judge import Judgement
 
-ENGINE = fresh()
+ENGINE = late()
 TRAINS = "epoch: 1, step: 10, loss: 2.31\nepoch: 1, step: 20, loss: 2.11\n"
 TRACEBACK = 'Traceback (most recent call last):\n  File "/home/user/job/train.py", line 7, in <module>\n'
 CANCELLED = "slurmstepd: error: *** JOB 4711 ON node7 CANCELLED AT 2025-06-06T11:58:22 ***\n"

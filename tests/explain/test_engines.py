@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import pytest
+from tests.support.engines import plain, table
 
 from npudoctor.explain.reading.sample import sample_of
 from npudoctor.explain.reading.walk import Log
 from npudoctor.explain.scanning.evidence import Evidence
 from npudoctor.explain.scanning.fast import Fast, fast
 from npudoctor.explain.scanning.gate import gate_for
-from npudoctor.explain.scanning.matching import Matcher, Plain
+from npudoctor.explain.scanning.matching import Matcher
 from npudoctor.explain.scanning.scan import Scan
 from npudoctor.explain.signatures.pieces import Sample
 from npudoctor.explain.signatures.prepared import prepare_table, write
-from npudoctor.explain.signatures.signatures import built_in
-from npudoctor.explain.signatures.table import Table, table_of
+from npudoctor.explain.signatures.table import Table
 from npudoctor.knowledge.site import Knowledge
 
-TABLE = table_of(built_in())
-LOGS = [example.log for signature in TABLE.signatures for example in signature.examples]
+
+@functools.cache
+def logs() -> list[str]:
+    return [example.log for signature in table().signatures for example in signature.examples]
 
 
 @pytest.fixture(scope="module")
 def quick() -> Fast:
     """hyperscan, where its wheel is installed."""
     pytest.importorskip("hyperscan", reason="hyperscan is not installed: there is only one engine")
-    found = fast(TABLE)
+    found = fast(table())
     assert found is not None
     return found
 
@@ -42,7 +45,7 @@ def mixtures(count: int) -> Iterator[bytes]:
     for _number in range(count):
         parts: list[bytes] = []
         for _part in range(chance.randrange(1, 40)):
-            log = chance.choice(LOGS).encode(chance.choice(["utf-8", "utf-8", "gb18030"]), "replace")
+            log = chance.choice(logs()).encode(chance.choice(["utf-8", "utf-8", "gb18030"]), "replace")
             noise = bytes(chance.choices(range(256), k=chance.randrange(80)))
             cut = chance.randrange(len(log) + 1)
             parts += [
@@ -52,13 +55,19 @@ def mixtures(count: int) -> Iterator[bytes]:
         yield b"".join(parts)
 
 
-def said(matcher: Matcher, content: bytes, table: Table = TABLE) -> Any:
-    return plainly(scan(matcher, table).of([content]))
+def said(matcher: Matcher, content: bytes, whole: Optional[Table] = None) -> Any:
+    return plainly(scan(matcher, whole).of([content]))
 
 
-def scan(matcher: Matcher, table: Table = TABLE) -> Scan:
+@functools.cache
+def said_plain(content: bytes) -> Any:
+    """What the engine says that learns nothing: several tests ask for the same mixtures."""
+    return said(plain().matcher, content)
+
+
+def scan(matcher: Matcher, whole: Optional[Table] = None) -> Scan:
     """With all the time that it takes: which engine runs out of it first is no question here."""
-    return Scan(table, matcher, "rank_1.log", 2026, judging=math.inf)
+    return Scan(whole or table(), matcher, "rank_1.log", 2026, judging=math.inf)
 
 
 def plainly(evidence: Evidence) -> Any:
@@ -79,38 +88,44 @@ def plainly(evidence: Evidence) -> Any:
 
 
 def test_hyperscan_and_re_see_the_same(quick: Fast) -> None:
-    plain = Plain(TABLE)
-    for content in ("\n".join(LOGS).encode(), *mixtures(60)):
-        assert said(quick, content) == said(plain, content)
+    for content in ("\n".join(logs()).encode(), *mixtures(60)):
+        assert said(quick, content) == said_plain(content)
+
+
+QUIET = b"[INFO] GE(1,python): nothing to see in this line, really nothing\n" * 3000
+
+
+@functools.cache
+def said_amid_quiet(quick: Fast, content: bytes) -> Any:
+    """For both gates."""
+    return said(quick, QUIET + content + QUIET)
 
 
 @pytest.mark.parametrize("built", [False, True], ids=["worked out", "with the pieces of the build"])
 def test_a_gate_hides_nothing(quick: Fast, tmp_path: Path, built: bool) -> None:
-    table = TABLE
+    whole = table()
     if built:
         write(str(tmp_path / "table.json"))
-        table = prepare_table(Knowledge(""), str(tmp_path / "table.json")).table
-        assert table.pieces
+        whole = prepare_table(Knowledge(""), str(tmp_path / "table.json")).table
+        assert whole.pieces
     sample = tmp_path / "healthy.log"
     sample.write_text(
         "[INFO] HCCL(1,python): error code is 0, memory of device 3, connection to port 29500\n" * 900
     )
-    full = fast(table)
+    full = fast(whole)
     assert full is not None
     seen = sample_of([Log(str(sample), sample.stat().st_size, 2026)])
     full.suit(seen)
-    gate = gate_for(full, table, seen)
-    quiet = b"[INFO] GE(1,python): nothing to see in this line, really nothing\n" * 3000
+    gate = gate_for(full, whole, seen)
     for content in mixtures(60):
-        whole = quiet + content + quiet
-        assert said(gate, whole, table) == said(quick, whole)
+        assert said(gate, QUIET + content + QUIET, whole) == said_amid_quiet(quick, content)
 
 
 def test_every_signature_is_found_by_the_scan_as_by_itself() -> None:
-    plain = Plain(TABLE)
-    for owner, signature in enumerate(TABLE.signatures):
+    whole = table()
+    for owner, signature in enumerate(whole.signatures):
         for example in signature.examples:
-            evidence = Scan(TABLE, plain, "-", 2026).of([example.log.encode()])
+            evidence = Scan(whole, plain().matcher, "-", 2026).of([example.log.encode()])
             aside = {role for one, role in evidence.aside if one == owner}
             lacks = not signature.within and signature.near and 1 not in aside
             found = owner in evidence.matches and not lacks and 2 not in aside
@@ -119,32 +134,31 @@ def test_every_signature_is_found_by_the_scan_as_by_itself() -> None:
 
 
 def test_pieces_may_end_anywhere() -> None:
-    plain = Plain(TABLE)
     chance = random.Random(3)  # noqa: S311  (the same cuts every time)
     for content in mixtures(10):
         cuts = sorted(chance.randrange(len(content) + 1) for _cut in range(20))
         pieces = [content[start:end] for start, end in zip([0, *cuts], [*cuts, len(content)])]
-        assert plainly(scan(plain).of(pieces)) == said(plain, content)
+        assert plainly(scan(plain().matcher).of(pieces)) == said_plain(content)
 
 
 def test_what_is_everywhere_is_looked_for_by_another_part(quick: Fast) -> None:
     line = "[INFO] DRV(1,python): driver version, remote rank, cannot find, failed to load, cuda, gpu\n"
     flood = (line * 9000).encode()
-    adapted, plain = fast(TABLE), Plain(TABLE)
+    adapted = fast(table())
     assert adapted is not None
     often = len(adapted.find(flood))
     adapted.find(flood)
     assert len(adapted.find(flood)) < often / 2
-    for content in ("\n".join(LOGS).encode(), *mixtures(40)):
-        assert said(adapted, content) == said(plain, content)
+    for content in ("\n".join(logs()).encode(), *mixtures(40)):
+        assert said(adapted, content) == said_plain(content)
 
 
 def test_what_was_adapted_between_two_blocks_is_still_judged(quick: Fast) -> None:
-    adapted, plain = fast(TABLE), Plain(TABLE)
+    adapted = fast(table())
     assert adapted is not None
-    adapted.suit(Sample("\n".join(LOGS[::2]).encode()))
+    adapted.suit(Sample("\n".join(logs()[::2]).encode()))
     flood = b"driver error: cannot find torch, failed to load cuda\n" * 5200  # a block of its own
     pieces = [part for content in mixtures(5) for part in (flood, content)]
     before = len(adapted.owners)
-    assert plainly(scan(adapted).of(pieces)) == said(plain, b"".join(pieces))
+    assert plainly(scan(adapted).of(pieces)) == said_plain(b"".join(pieces))
     assert len(adapted.owners) > before

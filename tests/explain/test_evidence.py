@@ -6,14 +6,14 @@ import random
 from collections.abc import Iterator
 
 import pytest
-from tests.support.engines import fresh
+from tests.support.engines import late
 
 from npudoctor.explain.ranking.candidates import Spot
 from npudoctor.explain.ranking.judge import Judgement
 from npudoctor.explain.signatures.recognise import bare
 from npudoctor.explain.signatures.signatures import built_in
 
-ENGINE = fresh()
+ENGINE = late()
 PIECES = [one.log.strip("\n") for signature in built_in() for one in signature.examples if one.match]
 LIFE = ["epoch: 1 step: 125, loss is 1.9", "loading a shard", "", "Training finished", "[WARNING] slow disk"]
 LIFE += ["[INFO] Starting worker group", "request 7 was answered", "Traceback (most recent call last):"]

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from tests.support.engines import fresh
+from tests.support.engines import late
 
 from npudoctor.core.redact.redactor import Redactor
 from npudoctor.explain import excerpts as module
 from npudoctor.explain.excerpts import Excerpt, excerpts
 from npudoctor.explain.reading.walk import Log, Walk
 
-ENGINE = fresh()
+ENGINE = late()
 # One failure for each file, so that the lines of each are asked for.
 FAILURES = {
     "a.log": "ImportError: libhccl.so: cannot open shared object file: No such file or directory",

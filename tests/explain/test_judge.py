@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.engines import fresh
+from tests.support.engines import late
 
 from npudoctor.explain.answer import explanation
 from npudoctor.explain.engine import engine_of
 from npudoctor.explain.ranking.judge import Judgement
 from npudoctor.explain.signatures.signatures import Signature
 
-ENGINE = fresh()
+ENGINE = late()
 TIMEOUT = (
     "EI0002: [PID: {pid}] 2026-11-20-10:30:00.000.000 The wait execution of the Notify register times out. "
     "Reason: The Notify register has not received the Notify record from remote rank [unknown]."

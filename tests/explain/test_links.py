@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Optional
 
 import pytest
-from tests.support.engines import fresh
+from tests.support.engines import late
 
 from npudoctor.core.redact.redactor import Redactor
 from npudoctor.explain.excerpts import excerpts
@@ -22,7 +22,7 @@ from npudoctor.explain.reading import walk as walks
 from npudoctor.explain.reading.opening import Opener, Unreadable, open_named
 from npudoctor.explain.reading.walk import Log, Walk
 
-ENGINE = fresh()
+ENGINE = late()
 HIDDEN = "RuntimeError: what only root may read\n"
 USER = 65534
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be led astray")

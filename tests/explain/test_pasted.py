@@ -6,12 +6,12 @@ import html
 import json
 
 import pytest
-from tests.support.engines import fresh
+from tests.support.engines import late
 
 from npudoctor.explain.ranking.judge import Judgement
 from npudoctor.explain.reading.pasted import Pasted
 
-ENGINE = fresh()
+ENGINE = late()
 LOG = """reading the configuration of the experiment
 Traceback (most recent call last):
   File "/home/user/job/train.py", line 7, in <module>

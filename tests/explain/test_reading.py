@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Optional
 
 import pytest
-from tests.support.engines import fresh
+from tests.support.engines import late
 from tests.support.others import as_user
 
 from npudoctor.explain.answer import explanation
@@ -25,7 +25,7 @@ from npudoctor.explain.signatures.signatures import built_in
 
 pytestmark = pytest.mark.once
 
-ENGINE = fresh()
+ENGINE = late()
 LINE = "ImportError: libhccl.so: cannot open shared object file: No such file or directory"
 ID = "loader-cann-library"
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from tests.render.samples import report
-from tests.support.engines import fresh
+from tests.support.engines import late
 
 from npudoctor.core import messages
 from npudoctor.core.model import Finding, Fix, Report, Result, Severity, Status
 from npudoctor.render.style import Style
 from npudoctor.render.text import decisive_text, report_text
 
-ENGINE = fresh()
+ENGINE = late()
 SAID = "OSError: libhccl.so: cannot open shared object file: No such file or directory"
 FINDING = Finding(
     "torch-npu.import",

@@ -6,7 +6,7 @@ import re
 from typing import Optional
 
 import pytest
-from tests.support.engines import fresh, plain
+from tests.support.engines import late, plain
 
 from npudoctor.explain.engine import Engine, engine_of
 from npudoctor.explain.ranking.judge import Diagnosis
@@ -21,7 +21,7 @@ from npudoctor.explain.signatures.return_numbers import (
 from npudoctor.explain.signatures.signatures import Invalid, built_in, signature_of
 from npudoctor.knowledge.tables import table
 
-ENGINE = fresh()
+ENGINE = late()
 
 SECTIONS = [rows for rows in table("return_numbers").values() if isinstance(rows, list)]
 ALL = {row["number"]: ReturnNumber(**row) for rows in SECTIONS for row in rows}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.engines import fresh
+from tests.support.engines import late
 
 from npudoctor.explain.ranking.judge import Judgement
 
-ENGINE = fresh()
+ENGINE = late()
 TRAINS = "epoch: 1, step: 10, loss: 2.31\nepoch: 1, step: 20, loss: 2.11\n"
 TRACEBACK = """Traceback (most recent call last):
   File "/home/user/job/train.py", line 7, in <module>

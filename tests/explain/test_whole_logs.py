@@ -6,13 +6,13 @@ from __future__ import annotations
 from typing import Optional
 
 import pytest
-from tests.support.engines import fresh
+from tests.support.engines import late
 
 from npudoctor.explain.ranking.judge import Judgement
 
 pytestmark = pytest.mark.once
 
-ENGINE = fresh()
+ENGINE = late()
 TRACEBACK = """Traceback (most recent call last):
   File "/home/user/job/train.py", line 7, in <module>
     main()
@@ -279,10 +279,11 @@ def test_a_broken_byte_does_not_make_chinese_of_a_bar() -> None:
 
 def test_of_a_flood_the_rest_is_counted_and_its_end_is_known() -> None:
     line = f"[rank0]: {SPENT}"
-    judgement = judged(line * 30_000)
-    assert judgement.diagnoses[0].count == 30_000 and judgement.verdict == "environment"
-    assert judged(line * 30_000 + "epoch: 1 step: 125, loss is 1.9\n").verdict == "environment"
-    assert judged(line * 30_000 + "Training finished\n").verdict == "clean"
+    flood = line * 4_000  # more than are judged one by one, and more than a piece that is read at a time
+    judgement = judged(flood)
+    assert judgement.diagnoses[0].count == 4_000 and judgement.verdict == "environment"
+    assert judged(flood + "epoch: 1 step: 125, loss is 1.9\n").verdict == "environment"
+    assert judged(flood + "Training finished\n").verdict == "clean"
     other = judged(line * 30_000 + line.replace("[rank0]", "[rank7]") + "[rank7]: KeyError: 'lr'\n")
     assert {one.signature.id for one in other.diagnoses} >= {"device-oom-torch", "python-key-error"}
     assert other.diagnoses[0].count == 30_001

@@ -185,7 +185,7 @@ def test_another_prologs_error_is_not_ours(slurm: Run) -> None:
         srun hostname
         scontrol update NodeName=localhost State=DRAIN Reason="Prolog error"
         sick
-        SLURMD_NODENAME=localhost slurm/health.sh; reason
+        SLURMD_NODENAME=localhost slurm/health.sh; becomes "drain Prolog error"
         """,
         health=False,
         Prolog="prolog.sh",

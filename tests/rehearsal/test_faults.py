@@ -9,7 +9,8 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Callable
 
@@ -19,7 +20,6 @@ from npudoctor.checking.index import load_index
 from npudoctor.rehearsal.fault import FIX, NOTHING, TYPED, Fault
 from npudoctor.rehearsal.faults import FAULTS
 from npudoctor.rehearsal.namespaces import Lacking, run_apart
-from npudoctor.rehearsal.play import own_command
 
 USER = 12345
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,11 +53,62 @@ def namespaces(lack: Callable[[str], None]) -> None:
         lack(ALLOWED[0])
 
 
-def perform(words: Sequence[str], start: Sequence[str] = ()) -> tuple[int, list[set[str]], str]:
+# What begins every rehearsal is loaded once; each is a process forked from this one.
+STAY = """
+import json, os, sys
+sys.path[:] = {path!r}
+import npudoctor
+npudoctor.__path__ += {checks!r}
+import npudoctor.__main__, npudoctor.cli.main, npudoctor.cli.rehearse, npudoctor.rehearsal.play
+from npudoctor.rehearsal.faults import FAULTS
+for line in sys.stdin:
+    folder, words = json.loads(line)
+    pid = os.fork()
+    if pid == 0:
+        status = 70
+        try:
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            for number, name in ((1, "out"), (2, "err")):
+                os.dup2(os.open(folder + "/" + name, os.O_WRONLY | os.O_CREAT, 0o600), number)
+            sys.argv = ["npudoctor", *words]
+            status = npudoctor.__main__.main()
+        except SystemExit as end:
+            status = end.code
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(status)
+    print(os.waitpid(pid, 0)[1], flush=True)
+"""
+Perform = Callable[[str], "tuple[int, list[set[str]], str]"]
+
+
+@pytest.fixture(scope="session")
+def perform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Perform]:
+    """A fault's rehearsal: what `told` says of it."""
+    import npudoctor
+
+    path = [path for path in sys.path if path.startswith("/")] + [os.path.dirname(npudoctor.__path__[0])]
+    checks = [os.path.dirname(folder) for folder in import_module("npudoctor.checks").__path__]
+    argv = [sys.executable, "-I", "-c", STAY.format(path=path, checks=checks)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as stays:
+        asks, answers = stays.stdin, stays.stdout
+        assert asks is not None and answers is not None
+
+        def perform(name: str) -> tuple[int, list[set[str]], str]:
+            folder = tmp_path_factory.mktemp("rehearsal")
+            words = ["rehearse", name, "--", "--format", "json"]
+            asks.write(json.dumps([str(folder), words]) + "\n")
+            asks.flush()
+            status = os.waitstatus_to_exitcode(int(answers.readline()))
+            return told(status, (folder / "out").read_text(), (folder / "err").read_text())
+
+        yield perform
+
+
+def told(status: int, out: str, err: str) -> tuple[int, list[set[str]], str]:
     """The status, the codes of both reports, and what was said on standard error, its lines unfolded."""
-    command = [*(start or own_command()), "rehearse", *words, "--", "--format", "json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    return done.returncode, list(map(_codes, _reports(done.stdout))), done.stderr.replace("\n  ", " ")
+    return status, list(map(_codes, _reports(out))), err.replace("\n  ", " ")
 
 
 def _reports(text: str) -> list[Any]:
@@ -89,11 +140,11 @@ def test_the_list_is_long_and_true() -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=lambda fault: fault.name)
-def test_it_is_found_and_mended(fault: Fault, need: Callable[..., None]) -> None:
+def test_it_is_found_and_mended(fault: Fault, perform: Perform, need: Callable[..., None]) -> None:
     need(*fault.programs)
     if fault.name == "firewall" and os.geteuid() != 0:
         pytest.skip("only root sees firewall rules")
-    status, (before, after), said = perform([fault.name])
+    status, (before, after), said = perform(fault.name)
     assert status == 0, said
     by_us = fault.remedy if os.geteuid() == 0 or not fault.by_root else NOTHING
     assert fault.code in before
@@ -102,8 +153,8 @@ def test_it_is_found_and_mended(fault: Fault, need: Callable[..., None]) -> None
     assert kind in said and "nothing of this machine is changed" in said
 
 
-def _as_user() -> list[str]:
-    """argv of npudoctor as an ordinary user, to whom a mount namespace opens what only root may enter."""
+def as_user(name: str) -> tuple[int, list[set[str]], str]:
+    """The same by an ordinary user, to whom a mount namespace opens what only root may enter."""
     hidden = {
         path for path in (str(ROOT), sys.prefix, sys.base_prefix) if path.startswith(("/root/", "/tmp/"))
     }
@@ -111,7 +162,9 @@ def _as_user() -> list[str]:
     program = f"{sys.base_prefix}/bin/python{sysconfig.get_python_version()}"
     start = [program, "-I", "-c", START.format(folders=folders, root=str(ROOT))]
     script = OPENED.format(kept=shlex.join(sorted(hidden)), start=shlex.join(start), user=USER)
-    return ["unshare", "-m", "bash", "-c", script, "bash"]
+    command = ["unshare", "-m", "bash", "-c", script, "bash", "rehearse", name, "--", "--format", "json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return told(done.returncode, done.stdout, done.stderr)
 
 
 @pytest.mark.needs_root
@@ -127,7 +180,7 @@ def _as_user() -> list[str]:
 )
 def test_ordinary_users_may_rehearse(name: str, gone: bool, line: str, need: Callable[..., None]) -> None:
     need("setpriv", *FAULTS[name].programs)
-    status, (before, after), said = perform([name], _as_user())
+    status, (before, after), said = as_user(name)
     code = FAULTS[name].code
     assert (status, code in before, code in after) == (0, True, not gone), said
     assert line in said
@@ -136,7 +189,7 @@ def test_ordinary_users_may_rehearse(name: str, gone: bool, line: str, need: Cal
 @pytest.mark.needs_root
 def test_a_firewall_is_only_for_root(need: Callable[..., None]) -> None:
     need("setpriv", "nft", "ip")
-    status, reports, said = perform(["firewall"], _as_user())
+    status, reports, said = as_user("firewall")
     assert (status, reports) == (2, [])
     assert said.splitlines()[-1].startswith("npudoctor: cannot rehearse firewall: only root")
 

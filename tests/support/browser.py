@@ -19,7 +19,7 @@ def find() -> Optional[str]:
 
 
 class Browser:
-    """One page of it. A context."""
+    """One page of it at a time. A context."""
 
     def __init__(self, program: str, folder: Path) -> None:
         ours_in, theirs_out = os.pipe()
@@ -41,6 +41,11 @@ class Browser:
         os.close(theirs_out)
         self._in, self._out = os.fdopen(ours_in, "rb"), os.fdopen(ours_out, "wb")
         self._rest, self._count, self._session = b"", 0, ""
+        self.anew()
+
+    def anew(self) -> None:
+        """Another page, of which nothing was asked yet."""
+        self._session = ""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
         self._session = attached["sessionId"]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import Optional
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing takes longer to load than a server of ours takes to start
+    from typing import Optional
 
 CREATE, EXCLUSIVE, REMOVE = 0o1000, 0o2000, 0
 NEW_NAMESPACE = {"ipc": 0x08000000, "pid": 0x20000000, "mnt": 0x00020000, "net": 0x40000000}

@@ -6,6 +6,7 @@ import functools
 import subprocess
 import sys
 from pathlib import Path
+from typing import Callable
 
 TOOL = Path(__file__).parents[2] / "tools/pythons.py"
 
@@ -17,3 +18,14 @@ def python(which: str) -> str:
     if done.returncode:
         raise LookupError(done.stderr.strip())
     return done.stdout.strip()
+
+
+def with_pip(which: str, lack: Callable[[str], None]) -> str:
+    """The oldest or the newest Python, whose pip is mostly new enough for today's wheels."""
+    try:
+        interpreter = python(which)
+    except LookupError as error:
+        lack(str(error))
+    if subprocess.run([interpreter, "-m", "pip", "-V"], capture_output=True).returncode:
+        lack(f"{interpreter} has no pip")
+    return interpreter

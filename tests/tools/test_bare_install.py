@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.support.one_file import build_wheel
+from tests.support import packages
 
 DRIVER = Path(__file__).with_name("bare_driver.py")
 FLEET = ("check", "fix", "pairs", "report")
@@ -20,7 +20,7 @@ def test_every_command_option_and_choice_without_any_extra(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Once, on the newest Python: the two fleet lines and the absence of tracebacks hang on no version."""
-    wheel = build_wheel(tmp_path_factory)
+    wheel = packages.provide(tmp_path_factory).wheel
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
     (site,) = (tmp_path / "venv/lib").glob("python*/site-packages")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-compile"]

@@ -13,22 +13,21 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Callable
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from tests.support.one_file import build_wheel
-from tests.support.pythons import python
+from tests.support import one_file
+from tests.support.packages import MOMENT, ROOT, provide
+from tests.support.pythons import with_pip
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-ROOT = Path(__file__).parents[2]
 MACHINES = ("x86_64", "aarch64")
-MOMENT = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +39,7 @@ def carried() -> Iterator[ModuleType]:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_wheel(tmp_path_factory)
+    return provide(tmp_path_factory).wheel
 
 
 def versions(pins: list[str]) -> dict[str, str]:
@@ -85,21 +84,27 @@ def test_another_file_than_the_pinned_one_is_not_carried(
 
 def run(*words: Any, **options: Any) -> str:
     done: subprocess.CompletedProcess[str] = subprocess.run(
-        list(map(str, words)), capture_output=True, text=True, check=False, **{"env": MOMENT, **options}
+        list(map(str, words)),
+        capture_output=True,
+        text=True,
+        check=False,
+        **{"env": MOMENT, **options},
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
 @pytest.mark.slow
-def test_the_one_file_twice_is_one_and_its_bill_names_what_is_in_it(wheel: Path, tmp_path: Path) -> None:
-    for name in ("first", "second"):
-        run(sys.executable, ROOT / "tools/one_file.py", wheel, tmp_path / name, tmp_path / f"{name}.json")
-    assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
-    assert (tmp_path / "first.json").read_bytes() == (tmp_path / "second.json").read_bytes()
-    bill = json.loads((tmp_path / "first.json").read_text())
-    valid(tmp_path / "first.json")
-    with zipfile.ZipFile(tmp_path / "first") as archive:
+def test_the_one_file_twice_is_one_and_its_bill_names_what_is_in_it(
+    wheel: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    first, its_bill = one_file.packed(tmp_path_factory)
+    one_file.pack(wheel, tmp_path / "second", tmp_path / "second.json")
+    assert first.read_bytes() == (tmp_path / "second").read_bytes()
+    assert its_bill.read_bytes() == (tmp_path / "second.json").read_bytes()
+    bill = json.loads(its_bill.read_text())
+    valid(its_bill)
+    with zipfile.ZipFile(first) as archive:
         heads = {name for name in archive.namelist() if name.endswith(".dist-info/METADATA")}
     rows = [bill["metadata"]["component"], *bill["components"]]
     inside = {tuple(name.split("/")[1][: -len(".dist-info")].lower().rsplit("-", 1)) for name in heads}
@@ -147,13 +152,20 @@ def test_what_a_wheel_of_the_wheelhouse_requires_is_in_it(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("which", ["oldest", "newest"])
-def test_pip_installs_from_the_wheelhouse_alone(wheelhouse: Path, which: str, tmp_path: Path) -> None:
+def test_the_wheelhouse_has_the_sums_and_the_bill_of_its_wheels(wheelhouse: Path) -> None:
     run("sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS", cwd=wheelhouse)
     valid(wheelhouse / "sbom.cdx.json")
-    run(python(which), "-m", "venv", tmp_path / "venv")
-    pip = (tmp_path / "venv/bin/python", "-m", "pip", "install", "--quiet", "--no-compile", "--no-index")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("which", ["oldest", "newest"])
+def test_pip_installs_from_the_wheelhouse_alone(
+    wheelhouse: Path, which: str, tmp_path: Path, lack: Callable[[str], None]
+) -> None:
+    interpreter, inside = with_pip(which, lack), tmp_path / "venv/bin/python"
+    run(interpreter, "-m", "venv", "--without-pip", tmp_path / "venv")
+    pip = (interpreter, "-m", "pip", "--python", inside, "install", "--quiet", "--no-compile", "--no-index")
     alone = {"PATH": os.environ["PATH"], "PIP_CONFIG_FILE": os.devnull}
     run(*pip, "--find-links", wheelhouse, "npudoctor[fast,fleet,gpu,secrets]", env=alone)
     assert run(tmp_path / "venv/bin/npudoctor", "--version").startswith("npudoctor ")
-    run(tmp_path / "venv/bin/python", "-c", "import hyperscan, ClusterShell, detect_secrets, pynvml")
+    run(inside, "-c", "import hyperscan, ClusterShell, detect_secrets, pynvml")

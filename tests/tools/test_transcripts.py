@@ -88,11 +88,16 @@ def test_blocks_of_other_things_and_help_are_left_alone(tool: ModuleType) -> Non
 
 
 def test_a_document_with_drift_ends_with_1(
-    tool: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tool: ModuleType,
+    spoken: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     text = "```console\n$ npudoctor check\nREADY: all is jolly good here\n```\n"
     (tmp_path / "README.md").write_text(text, encoding="utf-8")
     monkeypatch.setattr(tool, "ROOT", tmp_path)
+    monkeypatch.setattr(tool, "speeches", lambda: spoken)  # it takes a second to collect them again
     monkeypatch.setattr(sys, "argv", ["transcripts.py", "--check"])
     assert tool.main() == 1
     assert (

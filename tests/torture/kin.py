@@ -89,7 +89,7 @@ def served(words: list[str], uid: int = 0) -> Child:
     one would be known by its program."""
 
     def work() -> dict[str, Any]:
-        listener, made = server.serve(server.options(words))
+        listener, made = server.serve(server.Options(words))
         globals()["_kept"] = listener  # until the process ends
         return made
 

@@ -53,7 +53,7 @@ def is_train(name: str, train: str) -> bool:
     return train.startswith(f"{line[1]}.") if line else name == train
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024)  # each question compares a release with hundreds of rows
 def public(version: str) -> Optional[Version]:
     """A PEP 440 version without its local part; None when it is none."""
     from packaging.version import InvalidVersion, Version

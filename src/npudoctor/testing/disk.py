@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Optional, Union
 
 from npudoctor.core.frozen import dataclass
@@ -55,6 +56,11 @@ def unreadable(number: int = errno.EACCES) -> Node:
 
 Content = Union[str, bytes, Node]
 
+_FOLDER = folder()
+_SHORT = 4096
+# Machines have hundreds of files alike, and nobody changes a node.
+_file = lru_cache(maxsize=4096)(Node)
+
 
 class MemoryDisk:
     """The Disk protocol over a mapping of absolute paths; parents exist by themselves.
@@ -64,7 +70,7 @@ class MemoryDisk:
 
     def __init__(self, files: Mapping[str, Content], euid: int = 0) -> None:
         self._euid = euid
-        self._nodes: dict[str, Node] = {"/": folder()}
+        self._nodes: dict[str, Node] = {"/": _FOLDER}
         self._inodes = {"/": 2}
         self._names: dict[str, set[str]] = {}  # by folder
         self.spaces: dict[str, Space] = {}
@@ -74,17 +80,16 @@ class MemoryDisk:
     def put(self, path: str, content: Content) -> None:
         """Add or replace a file, with its parents."""
         if isinstance(content, str):
-            content = Node(content.encode("utf-8", "surrogateescape"))
-        elif isinstance(content, bytes):
-            content = Node(content)
+            content = content.encode("utf-8", "surrogateescape")
+        if isinstance(content, bytes):
+            content = _file(content) if len(content) < _SHORT else Node(content)
         self._nodes[path] = content
         while path not in self._inodes:
             self._inodes[path] = len(self._inodes) + 2
             path, name = path.rsplit("/", 1)
             path = path or "/"
             self._names.setdefault(path, set()).add(name)
-            if path not in self._nodes:  # a node costs more than the question, and machines have thousands
-                self._nodes[path] = folder()
+            self._nodes.setdefault(path, _FOLDER)
 
     def has(self, path: str) -> bool:
         """Whether it was given, readable or not."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import os
@@ -31,6 +32,19 @@ def package(site: Path, name: str, source: str, version: str = "2.13.0", module:
     (folder / "__init__.py").write_text(f"__version__ = {version!r}\n{source}\n")
 
 
+@functools.cache
+def _of_the_interpreter() -> dict[tuple[str, str], Optional[str]]:
+    """What root finds in its folders: they stay as they are, and one look takes longer than a probe."""
+    host = Host(
+        Options("none", python=sys.executable), disk=LocalDisk(), variables={"PATH": os.environ["PATH"]}
+    )
+    trust = host.commands.trust
+    for folder in host.interpreter.layout().search_path:
+        trust.why_not_modules(folder)
+    own = (f"{sys.prefix}/", f"{sys.base_prefix}/")
+    return {key: why for key, why in trust.known.items() if key[1].startswith(own)}
+
+
 def machine(
     site: Path,
     until: float = math.inf,
@@ -41,7 +55,9 @@ def machine(
     own = {"PATH": os.environ["PATH"], "HOME": str(site.parent / "home"), "PYTHONPATH": str(site)}
     identity = current_identity(frozenset())
     options = Options("none", python=python, until=until)
-    return Host(options, disk=LocalDisk(), variables={**own, **(variables or {})}, identity=identity)
+    host = Host(options, disk=LocalDisk(), variables={**own, **(variables or {})}, identity=identity)
+    host.commands.trust.known.update(_of_the_interpreter())
+    return host
 
 
 class Probes(FakeCommands):

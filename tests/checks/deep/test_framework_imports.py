@@ -107,7 +107,7 @@ def test_one_that_hangs_costs_its_own_time_and_the_others_are_tried(site: Path) 
     host = machine(site)
     started = time.monotonic()
     probed = probe(host, "imports.py", ("torch",), 1.0)
-    assert probed.told is None and probed.ending == "no answer within 1 s"
+    assert probed.told is None and probed.ending.startswith("no answer within ")
     assert time.monotonic() - started < 20
     host.close()
     told = asked(framework_imports, ends(ended="timeout", seconds=120.0), "torch", "mindspore")

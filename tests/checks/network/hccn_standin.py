@@ -28,7 +28,7 @@ echo "+ $2 $3" >> {log}
 {seconds:+sleep}
 f={folder}/$2.${{3#-}}
 [ -e "$f" ] || exit 9
-sh "$f"
+(. "$f")
 s=$?
 echo "- $2 $3" >> {log}
 exit $s

@@ -31,13 +31,20 @@ def page(reports: list[Any], expected: tuple[str, ...] = ()) -> str:
     return fleet_html(merger.fleet())
 
 
-@pytest.fixture
-def browser(tmp_path: Path, lack: Callable[[str], None]) -> Iterator[Browser]:
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory, lack: Callable[[str], None]) -> Iterator[Browser]:
     program = find()
     if program is None:
         lack("no Chromium")
-    with Browser(program or "", tmp_path) as found:
+    with Browser(program or "", tmp_path_factory.mktemp("browser")) as found:
         yield found
+
+
+@pytest.fixture
+def browser(chromium: Browser) -> Browser:
+    """A page of its own for each test."""
+    chromium.anew()
+    return chromium
 
 
 def test_a_thousand_nodes_open_and_are_filtered(browser: Browser, tmp_path: Path) -> None:

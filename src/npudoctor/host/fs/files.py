@@ -46,6 +46,7 @@ class Files:
         self.root = root
         self._entries: dict[str, Optional[Entry]] = {}
         self._folders: dict[str, _Folder] = {}
+        self._walked: dict[str, tuple[str, Optional[Entry]]] = {}  # links followed
         self._base = "" if root == "/" else root
 
     def lstat(self, path: str) -> Optional[Entry]:
@@ -54,11 +55,11 @@ class Files:
 
     def stat(self, path: str) -> Optional[Entry]:
         """What the path names in the end; None when it is missing or a dangling link."""
-        return self._walk(path, follow=True)[1]
+        return self._end(path)[1]
 
     def real(self, path: str) -> Optional[str]:
         """The path without links, as seen inside the root; None when it is missing."""
-        real, entry = self._walk(path, follow=True)
+        real, entry = self._end(path)
         return real if entry else None
 
     def on_disk(self, real: str) -> str:
@@ -91,7 +92,7 @@ class Files:
 
         With `most`, only so many are read, in the order of the disk: a directory may hold millions.
         """
-        real, entry = self._walk(path, follow=True)
+        real, entry = self._end(path)
         if entry is None or not entry.is_dir:
             return []
         return _unless_absent(path, lambda: sorted(self.disk.names(self.on_disk(real), most)), [])
@@ -110,7 +111,7 @@ class Files:
 
     def read(self, path: str, limit: int = READ_LIMIT, start: int = 0) -> Optional[bytes]:
         """The first `limit` bytes of a regular file, from `start` on; None when it is missing."""
-        real, entry = self._walk(path, follow=True)
+        real, entry = self._end(path)
         if entry is None:
             return None
         if not entry.is_file:
@@ -133,7 +134,7 @@ class Files:
     @contextmanager
     def opened(self, path: str) -> Iterator[Opened]:
         """A regular file of which many small parts are read; FileNotFoundError when it is missing."""
-        real, entry = self._walk(path, follow=True)
+        real, entry = self._end(path)
         if entry is not None and not entry.is_file:
             raise CannotTell(_("{path} is not a regular file", path=path))
         try:
@@ -171,10 +172,17 @@ class Files:
 
     def owners(self, path: str) -> list[tuple[str, int, int]]:
         """Name, uid and mode of each entry of a directory; empty when it is missing or no directory."""
-        real, entry = self._walk(path, follow=True)
+        real, entry = self._end(path)
         if entry is None or not entry.is_dir:
             return []
         return _unless_absent(path, lambda: self.disk.owners(self.on_disk(real)), [])
+
+    def _end(self, path: str) -> tuple[str, Optional[Entry]]:
+        """Where a path leads, links followed: many checks ask about the same ones."""
+        found = self._walked.get(path)
+        if found is None:
+            found = self._walked[path] = self._walk(path, follow=True)
+        return found
 
     def _walk(
         self, path: str, follow: bool, passed: Optional[list[tuple[str, Entry]]] = None
