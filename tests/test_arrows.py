@@ -58,6 +58,8 @@ LENT = (
     # Who holds a device, and who may open its node, of either kind.
     "npudoctor.checks.device._busy_findings",
     "npudoctor.checks.device._node_access.",
+    # Other ports, for whoever finds that a job's port is held.
+    "npudoctor.checks.network._hccl_ports_fixes.",
 )
 FORBIDDEN_MODULES = {"subprocess", "socket", "psutil", "ctypes", "multiprocessing", "shutil", "io"}
 FORBIDDEN_NAMES = {"print", "open", "exec", "eval", "input", "exit", "quit", "__import__"}

@@ -194,6 +194,8 @@ def _not_writable(host: Host, place: JobFolder, severity: Severity, variable: st
         evidence=evidence,
         action=Action.CONFIG,
         fix=_fix(host, place, variable),
+        # Where the trial asked the kernel itself, it knows.
+        echo_of=("trial-shared-memory.refused" if place.path == SHM else "trial-files.cannot-write",),
     )
 
 

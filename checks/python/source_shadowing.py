@@ -181,6 +181,7 @@ def _compared(host: Host, front: Front, path: str, name: str, behind: Sequence[s
                     evidence=(_("found first: {path}", path=path), _("hidden: {path}", path=installed)),
                     action=Action.CONFIG,
                     fix=_without(host, front) or _moved(host, name, path),
+                    echo_of=() if _imported(host, name) else ("trial-python.cannot-start",),
                 )
             return
 

@@ -1,13 +1,18 @@
-"""What the two checks of processes and of shared memory share: the limit of a shell, and who raises it."""
+"""Limits of a shell, of a control group and of a container: what is left, and who raises them."""
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from typing import Optional
 
 from npudoctor import Command, Fix, Host, Risk, _
+from npudoctor.facts.system.limits import memory_group
+from npudoctor.trial.trials import Attempt
 
-UNITS = {"-v": 1024, "-s": 1024, "-f": 1024}  # bytes of one unit of ulimit; of the others it counts
+UNITS = dict.fromkeys(
+    ("-v", "-d", "-l", "-s", "-f"), 1024
+)  # bytes of one unit of ulimit; of the others it counts
 # What `docker run --ulimit` takes.
 OPTIONS = {"-t": "cpu=-1:-1", "-u": "nproc=-1:-1", "-n": "nofile=512000:512000"}
 UNLIMITED = -1
@@ -47,6 +52,21 @@ def ask_for_option(*words: str) -> Fix:
         needs_root=False,
         container=words,
     )
+
+
+def unfiltered(host: Host, attempt: Attempt) -> Optional[Fix]:
+    """What lets through a call that a container's profile of system calls refuses."""
+    refused = attempt.number in (errno.EPERM, errno.ENOSYS, errno.EACCES)
+    if not refused or not host.system.container():
+        return None
+    return ask_for_option("--security-opt", "seccomp=unconfined")
+
+
+def memory_left(host: Host) -> int:
+    """Bytes that can be taken before somebody is killed for it."""
+    group = memory_group(host)
+    available = host.resources.memory().available
+    return min(available, group.left) if group else available
 
 
 def lower_stack(limits: Optional[Sequence[int]]) -> Optional[Fix]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import stat
 from typing import NamedTuple, Optional
 
 from npudoctor import Command, Fix, Host, Risk, _
@@ -32,7 +31,7 @@ def refusal(host: Host, attempt: Attempt) -> Refusal:
     if number == errno.EFBIG:  # wherever it lies
         return _file_size(host)
     path = str(attempt.facts.get("at") or attempt.facts["path"])
-    place, mount = _place(host, path)
+    place, mount = place_and_mount(host, path)
     evidence = (place.label,) if place else ()
     if mount:
         options = ",".join(dict.fromkeys((*mount.own, *mount.options)))
@@ -72,7 +71,7 @@ def refusal(host: Host, attempt: Attempt) -> Refusal:
     return Refusal(attempt.why, evidence)
 
 
-def _place(host: Host, path: str) -> tuple[Optional[NearestFolder], Optional[Mount]]:
+def place_and_mount(host: Host, path: str) -> tuple[Optional[NearestFolder], Optional[Mount]]:
     """What is there and its mount, for evidence: whatever this user may not look at is left out."""
     try:
         place = nearest(host.running_files, path)
@@ -105,23 +104,3 @@ def _file_size(host: Host) -> Refusal:
         )
         fix = Fix(title, risk=Risk.MANUAL, needs_root=False)
     return Refusal(why, (f"ulimit -Sf {soft}, ulimit -Hf {'unlimited' if hard is None else hard}",), fix)
-
-
-def device_fix(host: Host, attempt: Attempt, numbers: tuple[int, int]) -> Fix:
-    """What makes a device of the kernel usable again."""
-    path = str(attempt.facts["path"])
-    place, mount = _place(host, path)
-    if attempt.number == errno.EPERM:
-        title = _("ask whoever starts the container to let it use {path}: --device {path}", path=path)
-        return Fix(title, risk=Risk.MANUAL)
-    make = Command(("mknod", "-m", "666", path, "c", *map(str, numbers)))
-    if place is None or not place.there:
-        return Fix(_("create the device"), steps=(make,), risk=Risk.MANUAL)
-    if not stat.S_ISCHR(place.entry.mode) or attempt.facts.get("device") is False:
-        title = _("replace it with the device")
-        return Fix(title, steps=(Command(("rm", "-f", path)), make), risk=Risk.MANUAL)
-    if mount is not None and "nodev" in mount.own:
-        steps = (Command(("mount", "-o", "remount,dev", mount.point)),)
-        return Fix(_("mount it without nodev"), steps=steps, risk=Risk.MANUAL)
-    steps = (Command(("chmod", "666", path)),)
-    return Fix(_("let everyone use the device"), steps=steps, risk=Risk.MANUAL)

@@ -2,59 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Optional
 
 from npudoctor import Command, Export, Fix, Host, Risk, _
 from npudoctor.checks.trial._rendezvous_points import LOOPBACK
-from npudoctor.core.ports import (
-    HCCL_BASE,
-    HCCL_WIDTH,
-    Span,
-    parse_kernel_list,
-    parse_kernel_range,
-    runs,
-    spell,
-    stretch,
-    without,
-)
-from npudoctor.facts.job.ports import BASE, DEFAULTS, RANGE, Claim
-from npudoctor.host import CannotTell
-
-TORCHRUN = 29500  # its own port, above which another one is looked for
-
-
-def other_port(host: Host, claim: Claim, first: int) -> Optional[Fix]:
-    """A free port that everybody may listen on: those from `first` on."""
-    lowest = max(TORCHRUN if claim.spans[0][0] < first else claim.spans[0][0], first)
-    free = _free(host, 1, lowest, [*claim.spans, (HCCL_BASE, HCCL_BASE + HCCL_WIDTH - 1)])
-    if free is None:
-        return None
-    title = _("Let the job meet on a free port, the same on every node")
-    return Fix(title, (Export(claim.variable, str(free[0])),), risk=Risk.MANUAL, needs_root=False)
-
-
-def other_hccl_ports(host: Host, claim: Claim) -> Optional[Fix]:
-    """As many free ports in a row as HCCL uses."""
-    free = _free(host, HCCL_WIDTH, HCCL_BASE, claim.spans)
-    if free is None:
-        return None
-    name, value = (RANGE, spell([free])) if claim.variable == RANGE else (BASE, str(free[0]))
-    title = _("Let HCCL use ports that are free, the same on every node of the job")
-    return Fix(title, (Export(name, value),), risk=Risk.MANUAL, needs_root=False)
-
-
-def _free(host: Host, count: int, lowest: int, avoid: Sequence[Span]) -> Optional[Span]:
-    """Not what a job takes by default, nor, where possible, what any outgoing connection may take."""
-    names = ("ip_local_port_range", "ip_local_reserved_ports")
-    try:
-        told, kept = (host.running_files.text(f"/proc/sys/net/ipv4/{name}", 1 << 20) for name in names)
-    except CannotTell:
-        told = kept = None
-    outgoing = parse_kernel_range(told)
-    open_to_all = without([outgoing], parse_kernel_list(kept)) if outgoing else ()
-    taken = runs(socket.port for socket in host.sockets.bound())
-    return stretch(count, taken, [*open_to_all, *avoid, *((port, port) for port in DEFAULTS)], lowest)
 
 
 def meet_on_loopback(variable: str) -> Fix:

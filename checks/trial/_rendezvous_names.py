@@ -35,8 +35,6 @@ def own_name(host: Host, attempt: Attempt, several: bool, masters: bool) -> Iter
         severity, fix = WARNING, name_interface(host)
     else:
         return
-    echoes = ["trial-rendezvous.cannot-connect"] if masters else []
-    echoes += ["master-address.own-name"] if severity is WARNING else []
     yield Finding(
         "trial-rendezvous.own-name",
         text,
@@ -44,7 +42,7 @@ def own_name(host: Host, attempt: Attempt, several: bool, masters: bool) -> Iter
         evidence=(f"hostname: {name}",),
         action=Action.CONFIG,
         fix=fix,
-        echo_of=tuple(echoes),
+        echo_of=("trial-rendezvous.cannot-connect",) if masters else (),
     )
 
 

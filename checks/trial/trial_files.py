@@ -24,15 +24,15 @@ from npudoctor import (
     change_variable,
     check,
 )
+from npudoctor.checks.trial._devices import device
 from npudoctor.checks.trial._folders import OutputFolder, is_installed, output_folders, writer
-from npudoctor.checks.trial._refusals import device_fix, refusal
+from npudoctor.checks.trial._refusals import refusal
 from npudoctor.checks.trial._trying import allowed, incomplete
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.sizes import size_text
 from npudoctor.trial.trials import Attempt, Trial
 
-NULL, INDUCTOR = "/dev/null", "TORCHINDUCTOR_CACHE_DIR"
-NUMBERS = {NULL: (1, 3), "/dev/zero": (1, 5), "/dev/urandom": (1, 9)}
+INDUCTOR = "TORCHINDUCTOR_CACHE_DIR"
 LONGEST = 107  # bytes of a Unix socket's path, besides the null byte at its end
 FULL = ("disk-space.full", "disk-space.no-inodes")
 HERE = "working directory"
@@ -57,6 +57,7 @@ VARIABLES = {
 @check(
     "trial-files",
     scope=Scope.JOB,
+    quick=False,
     tags={"files"},
     codes={
         "trial-files.cannot-write": ERROR,
@@ -146,7 +147,7 @@ def _judge(host: Host, trial: Trial) -> Iterator[Finding]:
         if attempt.number != errno.ECHILD:
             by_step.setdefault(str(attempt.facts.get("step", "")), []).append(attempt)
     for attempt in (*by_step.get("device", ()), *by_step.get("terminal", ())):
-        yield _device(host, attempt)
+        yield device(host, attempt)
     writing = [attempt for step in ("temporary", "folder") for attempt in by_step.get(step, ())]
     too_large = [attempt for attempt in writing if attempt.number == errno.EFBIG]
     if too_large:  # of every folder, by one limit
@@ -174,41 +175,6 @@ def _by_place(refused: Sequence[Attempt]) -> list[list[Attempt]]:
         place = own if below else str(attempt.facts.get("at") or path)
         groups.setdefault(str(place), []).append(attempt)
     return list(groups.values())
-
-
-def _device(host: Host, attempt: Attempt) -> Finding:
-    path = str(attempt.facts["path"])
-    why = refusal(host, attempt)
-    if attempt.facts["step"] == "terminal":
-        text, fix = _("no pseudo-terminal can be opened: {why}", why=why.why), _terminal_fix(host, attempt)
-    else:
-        fix = device_fix(host, attempt, NUMBERS[path])
-        text = _("{user} cannot open {path}: {why}", user=writer(host), path=path, why=why.why)
-        if attempt.facts.get("device") is False:
-            text = _("{path} is not the kernel's device: what is written to it stays there", path=path)
-    # "Unable to open /dev/urandom", or to read it, is torch's word when it seeds a generator.
-    fatal = path == NULL and attempt.facts.get("device") is not False
-    fatal = fatal or (path == "/dev/urandom" and is_installed(host, "torch"))
-    return Finding(
-        "trial-files.device-unusable",
-        text,
-        severity=ERROR if fatal else WARNING,
-        evidence=why.evidence,
-        action=Action.CONFIG,
-        fix=fix,
-    )
-
-
-def _terminal_fix(host: Host, attempt: Attempt) -> Optional[Fix]:
-    if attempt.number == errno.ENOSPC:
-        title = _("close terminals that nobody uses, or raise kernel.pty.max")
-        return Fix(title, risk=Risk.MANUAL)
-    if attempt.number == errno.EACCES:
-        device: Fix = device_fix(host, attempt, (5, 2))
-        return device
-    options = "newinstance,ptmxmode=0666,mode=0620"
-    steps = (Command(("mount", "-t", "devpts", "-o", options, "devpts", "/dev/pts")),)
-    return Fix(_("mount the file system of the pseudo-terminals"), steps=steps, risk=Risk.MANUAL)
 
 
 def _file_size(host: Host, attempt: Attempt, severity: Severity, size: str) -> Finding:
@@ -270,7 +236,7 @@ def _unusable(host: Host, refused: Sequence[Attempt], chosen: str) -> Finding:
         ),
         action=Action.CONFIG,
         fix=fix,
-        echo_of=("temporary-folders.not-writable", *FULL),
+        echo_of=FULL,
     )
 
 

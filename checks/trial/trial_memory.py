@@ -9,21 +9,19 @@ from npudoctor import (
     ERROR,
     WARNING,
     Action,
-    Command,
     Facts,
     Finding,
-    Fix,
     Host,
-    Risk,
     Scope,
     Unknown,
     _,
     check,
 )
+from npudoctor.checks.trial._limits import limit_line, memory_left, raise_limit
 from npudoctor.checks.trial._trying import allowed, incomplete
 from npudoctor.core.sizes import size_text
 from npudoctor.facts.job.process import frameworks
-from npudoctor.facts.system.limits import limit_of, memory_group
+from npudoctor.facts.system.limits import limit_of
 from npudoctor.trial.trials import Attempt
 
 MIB, GIB = 1 << 20, 1 << 30
@@ -37,11 +35,13 @@ LIMITS = {
     "touch": ("Max address space", "-v"),
     "lock": ("Max locked memory", "-l"),
 }
+CAUSES = ("memory.address-space", "import-limits.address-space", "import-limits.data")
 
 
 @check(
     "trial-memory",
     scope=Scope.JOB,
+    quick=False,
     codes={
         "trial-memory.cannot-reserve": ERROR,
         "trial-memory.cannot-allocate": ERROR,
@@ -82,7 +82,7 @@ def trial_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     allowed(host)
     accelerated = host.npu_wanted() or bool(host.gpus.usable)
     large = accelerated and bool(frameworks(host, "torch", "mindspore"))
-    left = _left(host)
+    left = memory_left(host)
     trial = host.trials.tried(
         "memory",
         reserve=RESERVED if large else RESERVED_WITHOUT,
@@ -107,13 +107,6 @@ def trial_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
         )
 
 
-def _left(host: Host) -> int:
-    """Bytes that can be taken before somebody is killed for it."""
-    group = memory_group(host)
-    available = host.resources.memory().available
-    return min(available, group.left) if group else available
-
-
 def _finding(host: Host, attempt: Attempt) -> Finding:
     size = size_text(int(attempt.facts.get("bytes", 0)))
     if attempt.what == "execute":
@@ -135,24 +128,14 @@ def _finding(host: Host, attempt: Attempt) -> Finding:
     }[attempt.what]
     name, flag = LIMITS[attempt.what]
     limit = limit_of(host, name)
-    evidence, fix = [], None
-    if limit.soft is not None:
-        hard = "unlimited" if limit.hard is None else str(limit.hard >> 10)
-        evidence.append(f"ulimit -S{flag[1]} {limit.soft >> 10}, ulimit -H{flag[1]} {hard}")
-        may = limit.hard is None or limit.hard > limit.soft
-        title = _("raise the limit in the shell that starts the job")
-        later = _(
-            "ask whoever sets the limits of this session to raise ulimit {flag}: the hard limit is too low",
-            flag=flag,
-        )
-        steps = (Command(("ulimit", f"-S{flag[1]}", hard)),) if may else ()
-        fix = Fix(title if may else later, steps=steps, risk=Risk.MANUAL, needs_root=False)
+    pair = [-1 if value is None else value for value in (limit.soft, limit.hard)]
+    limited = limit.soft is not None
     return Finding(
         f"trial-memory.{code}",
         text.format(size=size, why=attempt.why),
         severity=severity,
-        evidence=tuple(evidence),
+        evidence=(limit_line(flag, pair),) if limited else (),
         action=Action.CONFIG,
-        fix=fix,
-        echo_of=("memory.address-space", "import-limits.address-space", "import-limits.data"),
+        fix=raise_limit(host, flag, pair, pair[0] + 1) if limited else None,
+        echo_of=CAUSES if attempt.what != "lock" else (),
     )

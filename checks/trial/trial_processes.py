@@ -23,7 +23,7 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.trial._limits import ask_for_option, limit_line, lower_stack, raise_limit
+from npudoctor.checks.trial._limits import ask_for_option, limit_line, lower_stack, raise_limit, unfiltered
 from npudoctor.checks.trial._trying import allowed, incomplete
 from npudoctor.core.errors import CannotTell
 from npudoctor.facts.system.limits import group_folders, limit_of
@@ -49,9 +49,7 @@ CALLS = {
     "pipe2": "no-descriptors",
     "epoll_create1": "no-descriptors",
 }
-# An error is no echo of what is at times a warning: it would be lost below it.
-CAUSES = ("import-limits.too-low", "file-limits.unusable")
-CAUSES_OF_WARNINGS = (*CAUSES, "import-limits.address-space", "file-limits.low")
+CAUSES = ("import-limits.too-low", "import-limits.address-space", "file-limits.unusable")
 
 
 class Refusal(NamedTuple):
@@ -65,6 +63,7 @@ class Refusal(NamedTuple):
 @check(
     "trial-processes",
     scope=Scope.JOB,
+    quick=False,
     codes={
         "trial-processes.no-processes": ERROR,
         "trial-processes.no-threads": ERROR,
@@ -202,7 +201,7 @@ def _finding(host: Host, trial: Trial, attempt: Attempt, ranks: int, threads: in
         evidence=refusal.evidence,
         action=Action.CONFIG,
         fix=refusal.fix,
-        echo_of=CAUSES if severity is ERROR else CAUSES_OF_WARNINGS,
+        echo_of=CAUSES,
     )
 
 
@@ -230,8 +229,7 @@ def _refusal(host: Host, trial: Trial, attempt: Attempt, missing: int) -> Refusa
         return _memory(host, limits, attempt)
     if attempt.number == errno.EAGAIN:
         return _count(host, limits, attempt, missing) or Refusal(attempt.why)
-    refused = attempt.number in (errno.EPERM, errno.ENOSYS)
-    return Refusal(attempt.why, fix=_unfiltered(host) if refused else None)
+    return Refusal(attempt.why, fix=unfiltered(host, attempt))
 
 
 def _memory(host: Host, limits: Mapping[str, list[int]], attempt: Attempt) -> Refusal:
@@ -292,9 +290,3 @@ def _wider_group(host: Host, path: str) -> Fix:
     if unit.endswith((".slice", ".service", ".scope")):
         step = Command(("systemctl", "set-property", unit, "TasksMax=infinity"))
     return Fix(title, steps=(step,), risk=Risk.MANUAL)
-
-
-def _unfiltered(host: Host) -> Optional[Fix]:
-    """What lets through a call that a profile of system calls refuses."""
-    option: Fix = ask_for_option("--security-opt", "seccomp=unconfined")
-    return option if host.system.container() else None

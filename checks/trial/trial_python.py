@@ -27,13 +27,14 @@ FORKSERVER_FIRST = (3, 14)  # from here on it is how multiprocessing starts chil
 CAUSES = (
     *("interpreter.does-not-run", "virtual-environment.base-missing"),
     *("python-variables.no-standard-library", "python-variables.bad-value"),
-    *("source-shadowing.standard-library", "libpython.not-found", "import-limits.not-executable"),
+    *("source-shadowing.standard-library", "import-limits.not-executable"),
 )
 
 
 @check(
     "trial-python",
     scope=Scope.JOB,
+    quick=False,
     codes={"trial-python.cannot-start": ERROR, "trial-python.module-missing": ERROR},
 )
 def trial_python(host: Host) -> Iterator[Union[Finding, Facts]]:

@@ -21,12 +21,11 @@ from npudoctor import (
     _,
     check,
 )
+from npudoctor.checks.network._hccl_ports_fixes import way_out
 from npudoctor.checks.trial._rendezvous_fixes import (
     loopback,
     meet_on_loopback,
     open_the_way,
-    other_hccl_ports,
-    other_port,
     own_address,
 )
 from npudoctor.checks.trial._rendezvous_names import own_name, own_unreachable, slow
@@ -54,6 +53,7 @@ PRIVILEGED = "net.ipv4.ip_unprivileged_port_start"
 @check(
     "trial-rendezvous",
     scope=Scope.JOB,
+    quick=False,
     tags={"rendezvous", "ports"},
     codes={
         "trial-rendezvous.cannot-bind": ERROR,
@@ -179,7 +179,7 @@ def _cannot_bind(host: Host, point: Point, attempt: Attempt, holders: Holders) -
     place = {"port": point.port, "label": point.label, "why": attempt.why}
     first = _first_unprivileged(host)
     evidence: tuple[str, ...] = (f"bind(), listen(): {attempt.why}",)
-    fix = other_port(host, point.claim, first) if point.claim else None
+    fix = way_out(host, point.claim, host.sockets.bound(), first) if point.claim else None
     if attempt.number == errno.EADDRINUSE:
         held = listeners(host, point.claim, holders) if point.claim else []
         return _held(point.label, {point.port}, held, evidence, fix, holders)
@@ -253,7 +253,7 @@ def _hccl(host: Host, hccl: HostPorts, attempt: Attempt, holders: Holders) -> It
         return
     numbers = {refused[port] for port in bad}
     evidence = (f"bind(), listen() on {hccl.address}",)
-    fix = other_hccl_ports(host, hccl.claim) if hccl.claim else None
+    fix = way_out(host, hccl.claim, host.sockets.bound()) if hccl.claim else None
     if errno.EADDRNOTAVAIL in numbers:
         text = _(
             "HCCL cannot listen on {address} ({label}): not an address of this machine",

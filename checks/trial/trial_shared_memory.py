@@ -24,12 +24,11 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.trial._limits import ask_for_option, limit_line, raise_limit
+from npudoctor.checks.trial._limits import ask_for_option, limit_line, memory_left, raise_limit, unfiltered
 from npudoctor.checks.trial._trying import allowed, incomplete
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.mounts import MOUNTINFO, parse_mountinfo
 from npudoctor.core.sizes import size_text
-from npudoctor.facts.system.limits import memory_group
 from npudoctor.trial.trials import Attempt, Trial
 
 SHM = "/dev/shm"  # noqa: S108
@@ -47,8 +46,6 @@ SYSV = {
     "kernel.shmmni": (4096, 1),
 }
 MOST_SEGMENTS = 32768  # the kernel counts no further
-# Warnings all: an error that folds below one of them would be lost.
-CAUSES_OF_WARNINGS = ("shm-size.missing", "shm-size.small", "shm-size.nearly-full")
 
 
 class Remedy(NamedTuple):
@@ -63,6 +60,7 @@ class Remedy(NamedTuple):
 @check(
     "trial-shared-memory",
     scope=Scope.JOB,
+    quick=False,
     codes={"trial-shared-memory.no-room": ERROR, "trial-shared-memory.refused": ERROR},
 )
 def trial_shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
@@ -102,7 +100,7 @@ def trial_shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     strategies; Python, multiprocessing.
     """
     allowed(host)
-    left = _left(host)
+    left = memory_left(host)
     large = BATCH if left >= HEADROOM else 0
     trial = host.trials.tried("shared_memory", large=large)
     yield Facts({"left": left, "tried": [attempt.what for attempt in trial.attempts]})
@@ -135,13 +133,6 @@ def trial_shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
         )
 
 
-def _left(host: Host) -> int:
-    """Bytes that can be taken before somebody is killed for it."""
-    group = memory_group(host)
-    available = host.resources.memory().available
-    return min(available, group.left) if group else available
-
-
 def _finding(host: Host, trial: Trial, attempt: Attempt) -> Finding:
     code = "no-room" if attempt.number in NO_ROOM else "refused"
     severity: Severity = ERROR
@@ -154,7 +145,7 @@ def _finding(host: Host, trial: Trial, attempt: Attempt) -> Finding:
         # Pairs are for pipes of multiprocessing that go both ways; torch does without.
         severity = WARNING if attempt.what == "socketpair" else ERROR
         text = _("processes cannot send memory over a Unix socket: {why}", why=attempt.why)
-        why = Remedy(text, fix=_unfiltered(host, attempt))
+        why = Remedy(text, fix=unfiltered(host, attempt))
     elif attempt.what == "sysv":
         severity = WARNING
         why = _sysv(host, attempt)
@@ -163,9 +154,6 @@ def _finding(host: Host, trial: Trial, attempt: Attempt) -> Finding:
         if attempt.what == "segment" and code == "no-room":
             severity = WARNING
         why = _room(host, trial, attempt) if code == "no-room" else _access(host, attempt)
-    causes: tuple[str, ...] = CAUSES_OF_WARNINGS if severity is WARNING else ()
-    if attempt.what == "module":
-        causes = ("trial-python.module-missing",)
     return Finding(
         f"trial-shared-memory.{code}",
         why.why,
@@ -173,7 +161,7 @@ def _finding(host: Host, trial: Trial, attempt: Attempt) -> Finding:
         evidence=why.evidence,
         action=why.action,
         fix=why.fix,
-        echo_of=causes,
+        echo_of=("trial-python.module-missing",) if attempt.what == "module" else (),
     )
 
 
@@ -254,7 +242,7 @@ def _access(host: Host, attempt: Attempt) -> Remedy:
         fix = Fix(_("let everybody make files there"), (Command(("chmod", "1777", SHM)),), risk=Risk.MANUAL)
         return Remedy(text, (f"stat {SHM}: mode {mode:04o}, uid {attempt.facts.get('owner')}",), fix)
     text = _("the kernel refuses shared memory in /dev/shm: {why}", why=attempt.why)
-    return Remedy(text, fix=_unfiltered(host, attempt))
+    return Remedy(text, fix=unfiltered(host, attempt))
 
 
 def _sysv(host: Host, attempt: Attempt) -> Remedy:
@@ -270,7 +258,7 @@ def _sysv(host: Host, attempt: Attempt) -> Remedy:
             # All are taken, as nothing else is too small.
             steps.extend([SetKernel(name, str(MOST_SEGMENTS), was)] if int(was) < MOST_SEGMENTS else [])
     if not steps:
-        return Remedy(text, fix=_unfiltered(host, attempt))
+        return Remedy(text, fix=unfiltered(host, attempt))
     evidence = tuple(f"{step.name} = {step.was}" for step in steps)
     if host.system.container():
         words = [word for step in steps for word in ("--sysctl", f"{step.name}={step.value}")]
@@ -278,10 +266,3 @@ def _sysv(host: Host, attempt: Attempt) -> Remedy:
         return Remedy(text, evidence, option)
     fix = Fix(_("give them the kernel's own values until the next boot"), tuple(steps), risk=Risk.MANUAL)
     return Remedy(text, evidence, fix)
-
-
-def _unfiltered(host: Host, attempt: Attempt) -> Optional[Fix]:
-    """What lets through a call that a profile of system calls refuses."""
-    option: Fix = ask_for_option("--security-opt", "seccomp=unconfined")
-    refused = attempt.number in (errno.EPERM, errno.ENOSYS, errno.EACCES)
-    return option if refused and host.system.container() else None

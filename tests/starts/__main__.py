@@ -63,7 +63,8 @@ def checks(machines: list[Machine]) -> int:
     for machine in machines:
         try:
             kept = provide(JOBS[machine.job].environment)
-            ended = run(machine, kept, (str(kept / "bin" / "npudoctor"), *CHECK))
+            whose = ("--as-user", "root") if machine.user == "root" else ()
+            ended = run(machine, kept, (str(kept / "bin" / "npudoctor"), *CHECK, *whose))
         except Unavailable as why:
             seen["unavailable"] += 1
             print(f"{machine.name} unavailable: {why}", flush=True)
