@@ -66,8 +66,10 @@ def cannot_be_told() -> dict[str, Any]:
 @pytest.mark.parametrize("work", [exits, kills_itself, raises, is_no_object, cannot_be_told])
 def test_an_end_without_an_answer_is_none_at_once(work: Callable[[], dict[str, Any]]) -> None:
     started = time.monotonic()
-    assert start_child(work).answer(soon()) is None
-    assert time.monotonic() - started < 1
+    assert start_child(work).answer(soon(60)) is None
+    assert (
+        time.monotonic() - started < 20
+    )  # a busy machine takes its time, and still nobody waits for the end of it
 
 
 def family(folder: Path) -> Callable[[], dict[str, Any]]:
@@ -113,7 +115,7 @@ def test_all_that_it_started_is_gone_when_the_time_is_over(tmp_path: Path) -> No
     started = time.monotonic()
     with pytest.raises(Ended):
         child.answer(soon(0.1))
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 20
     assert not any(alive(int(pid)) for pid in (tmp_path / "pids").read_text().split())
 
 
@@ -136,10 +138,10 @@ def test_a_sibling_does_not_keep_a_pipe_open() -> None:
 
     children: list[GuardedChild] = [start_child(exits), start_child(sleeping), start_child(exits)]
     started = time.monotonic()
-    assert children[0].answer(soon()) is None and children[2].answer(soon()) is None
+    assert children[0].answer(soon(60)) is None and children[2].answer(soon(60)) is None
     with pytest.raises(Ended):
         children[1].answer(soon(0.1))
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 20
 
 
 def test_it_has_signals_and_a_session_of_its_own() -> None:

@@ -158,7 +158,7 @@ def test_devices_are_asked_side_by_side(tool: Callable[[str], Path], host: Host,
     tool(f"sleep 0.5; cat '{SCREENS}/health_alarm.txt'")
     started = time.monotonic()
     told = host.npu_smi.health([(number, 0) for number in range(8)])
-    assert time.monotonic() - started < 2.0
+    assert time.monotonic() - started < 3.5
     assert [one and one.status for one in told] == ["Alarm"] * 8
     host.npu_smi.health([(0, 0), (1, 0)])
     asked = (tmp_path / "asked").read_text().splitlines()

@@ -78,7 +78,7 @@ def test_a_full_backlog(listener: socket.socket, path: str) -> None:
             client.connect_ex(path)
         began = time.monotonic()
         assert probe(path) is Listener.ALIVE
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 5
     finally:
         for client in waiting:
             client.close()
