@@ -242,9 +242,7 @@ def test_one_place_forks_for_an_answer() -> None:
         and (node.attr if isinstance(node, ast.Attribute) else node.name) in {"fork", "forkpty"}
         and not (isinstance(node, ast.Attribute) and ast.unparse(node.value) == "forked")
     }
-    assert forking == {
-        *("core/forked.py", "launch/witness.py", "rehearsal/namespaces.py", "trial/parts/processes.py"),
-    }
+    assert forking == {"core/forked.py", "launch/witness.py", "rehearsal/namespaces.py"}
     for name in forking - {"core/forked.py"}:
         tree = ast.parse((SOURCE / name).read_text(encoding="utf-8"))
         assert "`core.forked`" in (ast.get_docstring(tree) or ""), name

@@ -25,7 +25,7 @@ def was_tried(output: Output) -> str:
 PROMISE = Promise(
     ours=Command(
         CHECKOUT,
-        # As root it needs a user whose job it is; root is one too, and may enter the folders of this measurement.
+        # As root it asks whose job it is: root may enter the folders of this measurement.
         (
             *("npudoctor", "check", *CHECKS, "--expect", "none", "--format", "json"),
             *(("--as-user", "root") if os.geteuid() == 0 else ()),

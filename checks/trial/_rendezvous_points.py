@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Optional
 
 from npudoctor import Host
+from npudoctor.checks.trial._folders import is_installed
 from npudoctor.core.frozen import dataclass, field
 from npudoctor.facts.job.interface_names import HCCL, addresses, default_order, read_names
 from npudoctor.facts.job.nodes import is_rank_zero, number
@@ -25,7 +26,8 @@ WIDEST = 64  # of a range that is tried
 class Point:
     """Where ranks meet. `label`: the variable of the port, "" for the loopback address, of which no variable
     speaks. `launcher`: this job's own launcher listens there already, or will. `here`: False where it is
-    known to be another machine. `listens`: whether somebody on this machine will listen there."""
+    known to be another machine. `listens`: whether somebody on this machine will listen there. `surely`: it
+    is torch that does, on all addresses."""
 
     label: str
     place: str
@@ -34,6 +36,7 @@ class Point:
     here: Optional[bool] = None
     listens: bool = True
     claim: Optional[Claim] = None
+    surely: bool = True
 
     @property
     def far(self) -> bool:
@@ -42,7 +45,7 @@ class Point:
 
     def question(self) -> dict[str, object]:
         """For the child."""
-        how = "place" if self.label == "MS_SCHED_PORT" else "any"
+        how = "place" if self.label == "MS_SCHED_PORT" else "any" if self.surely else "either"
         return {
             "label": self.label,
             "place": self.place,
@@ -73,6 +76,7 @@ def points(host: Host, holders: Holders) -> list[Point]:
     """Those that the variables name; where none is on this machine, the loopback address too."""
     first = is_rank_zero(host)
     agent = host.variables.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    torch = is_installed(host, "torch")
     named: list[Point] = []
     for ports in named_ports(host):
         label = ports.variable
@@ -80,13 +84,15 @@ def points(host: Host, holders: Holders) -> list[Point]:
             port, place = ports.spans[0][0], host.variables[PLACES[label]]
             ours = _of_this_job(host, ports, holders)
             launcher = ours or (agent and label == "MASTER_PORT")
-            named.append(Point(label, place, port, launcher, claim=ports))
+            named.append(Point(label, place, port, launcher, claim=ports, surely=torch))
         elif isinstance(ports, RemotePort) and ports.known and ports.port:
             label = next(name for name, place in PLACES.items() if place == ports.variable)
-            torch = label == "MASTER_PORT"
+            store = label == "MASTER_PORT"
             # The first rank listens on all addresses, whatever its own is called from outside.
-            listens = first and torch
-            named.append(Point(label, ports.value, ports.port, agent and torch, listens, listens))
+            listens = first and store
+            named.append(
+                Point(label, ports.value, ports.port, agent and store, listens, listens, surely=torch)
+            )
     if all(point.far for point in named):
         named.append(Point("", LOOPBACK, 0, here=True))
     return named

@@ -59,7 +59,8 @@ def trial_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     executed. All of it is given back at once. Where the machine or the control group has less than 1 GiB left
     nothing is touched, and the row says so.
 
-    - `trial-memory.cannot-reserve`: the address space or the data segment cannot grow.
+    - `trial-memory.cannot-reserve`: the address space or the data segment cannot grow; a warning where it
+      is the 4 GiB of address space, as small jobs start with less.
     - `trial-memory.cannot-allocate`: 256 MiB cannot be touched; or 64 KiB cannot be locked, which only some
       jobs need: a warning.
     - `trial-memory.cannot-execute`: a library cannot be mapped as the loader maps it.
@@ -81,6 +82,7 @@ def trial_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     allowed(host)
     accelerated = host.npu_wanted() or bool(host.gpus.usable)
+    # What is reserved at once for a device; without one less is enough for some jobs.
     large = accelerated and bool(frameworks(host, "torch", "mindspore"))
     left = memory_left(host)
     trial = host.trials.tried(
@@ -92,7 +94,7 @@ def trial_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     for attempt in trial.refused():
         if attempt.what == "ctypes":
             raise Unknown(_("this Python cannot ask for memory: {why}", why=attempt.why))
-        yield _finding(host, attempt)
+        yield _finding(host, attempt, large)
     if trial.died == "touch" and trial.signal == 9:
         yield Finding(
             "trial-memory.cannot-allocate",
@@ -107,7 +109,7 @@ def trial_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
         )
 
 
-def _finding(host: Host, attempt: Attempt) -> Finding:
+def _finding(host: Host, attempt: Attempt, large: bool) -> Finding:
     size = size_text(int(attempt.facts.get("bytes", 0)))
     if attempt.what == "execute":
         return Finding(
@@ -120,8 +122,9 @@ def _finding(host: Host, attempt: Attempt) -> Finding:
             action=Action.CONFIG,
             echo_of=("import-limits.not-executable",),
         )
+    needed = ERROR if large else WARNING
     code, text, severity = {
-        "reserve": ("cannot-reserve", _("a process cannot reserve {size} of address space: {why}"), ERROR),
+        "reserve": ("cannot-reserve", _("a process cannot reserve {size} of address space: {why}"), needed),
         "grow": ("cannot-reserve", _("the data segment of a process cannot grow by {size}: {why}"), ERROR),
         "touch": ("cannot-allocate", _("a process cannot take {size} of memory: {why}"), ERROR),
         "lock": ("cannot-allocate", _("a process cannot lock {size} of memory: {why}"), WARNING),

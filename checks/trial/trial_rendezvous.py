@@ -15,7 +15,9 @@ from npudoctor import (
     Finding,
     Fix,
     Host,
+    Risk,
     Scope,
+    SetKernel,
     Severity,
     Unknown,
     _,
@@ -38,6 +40,7 @@ from npudoctor.checks.trial._rendezvous_points import (
     points,
 )
 from npudoctor.checks.trial._trying import allowed, incomplete
+from npudoctor.core.frozen import replace
 from npudoctor.core.ports import runs, spell
 from npudoctor.facts.job.expected_accelerator import meant_for_other_machines
 from npudoctor.facts.job.nodes import node_count
@@ -45,9 +48,12 @@ from npudoctor.facts.leftovers.port_holders import Holders, abbreviate
 from npudoctor.host.network.sockets import TcpSocket
 from npudoctor.trial.trials import Attempt, Trial
 
-WAIT = 5.5  # seconds for a name: a resolver asks its second server after 5
+WAIT = 5.5  # seconds for a name: a resolver asks its next server after 5
+SERVERS = 2  # that were asked by then
 SLOW = 1.0
 PRIVILEGED = "net.ipv4.ip_unprivileged_port_start"
+OUTGOING = "/proc/sys/net/ipv4/ip_local_port_range"
+USUAL_PORTS, FEW_PORTS = "32768 60999", 1000  # of the kernel; of which a few jobs leave nothing
 
 
 @check(
@@ -88,7 +94,8 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
       finds the master by itself (PET_STANDALONE, PET_RDZV_BACKEND); else a warning, as Gloo then takes
       127.0.0.1. In a job of several nodes a loopback address is a warning.
     - `trial-rendezvous.slow`: a name takes more than a second to look up. After 5.5 seconds it is given up;
-      where it is the master's, the row then cannot tell.
+      where it is the master's, and there are more than the two name servers that were asked by then, the row
+      cannot tell.
 
     Nothing is tried on a port on which this job's own launcher listens: an ancestor such as torchrun's agent
     (TORCHELASTIC_USE_AGENT_STORE), the process of `--env-of` and its kin, or rank 0 where this is another
@@ -123,7 +130,7 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
     if any(attempt.what == "socket" for attempt in refused):
         raise Unknown(_("the trial could not ask for sockets: {why}", why=refused[-1].why))
     by_label = {point.label: point for point in asked}
-    several = _several(host, trial)
+    several, more_servers = _several(host, trial), _name_servers(host) > SERVERS
     silent, busy = [], []
     yield from slow(host, trial, SLOW)
     for attempt in trial.attempts:
@@ -139,7 +146,7 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
             continue
         elif attempt.what == "bind" and point:
             yield _cannot_bind(host, point, attempt, holders)
-        elif attempt.what == "resolve" and attempt.number == errno.ETIMEDOUT:
+        elif attempt.what == "resolve" and attempt.number == errno.ETIMEDOUT and more_servers:
             silent.append(str(attempt.facts["place"]))
         elif attempt.what == "resolve" and point:
             yield _unresolved(host, point, attempt, several)
@@ -168,6 +175,11 @@ def _several(host: Host, trial: Trial) -> bool:
     return any(attempt.what == "call" for attempt in trial.attempts)
 
 
+def _name_servers(host: Host) -> int:
+    lines = (host.running_files.text("/etc/resolv.conf") or "").splitlines()
+    return sum(line.split()[:1] == ["nameserver"] for line in lines)
+
+
 def _tried(attempt: Attempt) -> dict[str, object]:
     return {"what": attempt.what, "errno": attempt.number, **attempt.facts}
 
@@ -182,7 +194,12 @@ def _cannot_bind(host: Host, point: Point, attempt: Attempt, holders: Holders) -
     fix = way_out(host, point.claim, host.sockets.bound(), first) if point.claim else None
     if attempt.number == errno.EADDRINUSE:
         held = listeners(host, point.claim, holders) if point.claim else []
-        return _held(point.label, {point.port}, held, evidence, fix, holders)
+        found = _held(point.label, {point.port}, held, evidence, fix, holders)
+        if not attempt.facts.get("only_by_place"):
+            return found
+        # No torch is here, which listens on all addresses; another program may take the one that is meant.
+        note = _("on {place} alone it can be listened on", place=point.place)
+        return replace(found, severity=WARNING, evidence=(*evidence, note))
     if attempt.number == errno.EACCES and point.port < first:
         text = _(
             "only root may listen on TCP port {port} ({label}), as on all below {first}", first=first, **place
@@ -302,6 +319,8 @@ def _unresolved(host: Host, point: Point, attempt: Attempt, several: bool) -> Fi
 
 def _cannot_connect(host: Host, point: Point, attempt: Attempt) -> Finding:
     place = {"place": point.place, "why": attempt.why, "variable": PLACES.get(point.label, "")}
+    if attempt.number == errno.EADDRNOTAVAIL:
+        return _no_port(host)
     if point.label:
         text = _("nothing on this machine can connect to {place} ({variable}): {why}", **place)
     else:
@@ -310,6 +329,21 @@ def _cannot_connect(host: Host, point: Point, attempt: Attempt) -> Finding:
         )
     evidence, fix = loopback(host)
     return Finding("trial-rendezvous.cannot-connect", text, evidence=evidence, action=Action.CONFIG, fix=fix)
+
+
+def _no_port(host: Host) -> Finding:
+    """Each connection has a port of its own on the side that opens it."""
+    told = (host.running_files.text(OUTGOING, 1 << 10) or "").split()
+    low, high = told if len(told) == 2 else ("", "")
+    narrow = low.isdecimal() and high.isdecimal() and int(high) - int(low) < FEW_PORTS
+    step = SetKernel("net.ipv4.ip_local_port_range", USUAL_PORTS, f"{low} {high}")
+    return Finding(
+        "trial-rendezvous.cannot-connect",
+        _("the ranks cannot connect to each other: no port is left for connections that this machine opens"),
+        evidence=(f"net.ipv4.ip_local_port_range = {low} {high}",),
+        action=Action.CONFIG,
+        fix=Fix(_("allow more until the next boot"), steps=(step,), risk=Risk.MANUAL) if narrow else None,
+    )
 
 
 def _no_way(host: Host, point: Point, attempt: Attempt) -> Finding:

@@ -252,14 +252,43 @@ def test_without_the_loopback_interface_nothing_connects() -> None:
     assert refusals(met(point(), before=in_namespace("ip link set lo up"))) == {}
 
 
+ORDINARY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+
+
 @pytest.mark.needs_root
 def test_packets_that_are_dropped_take_a_second() -> None:
     if not Path("/usr/sbin/nft").exists():
         pytest.skip("no nft")
     rules = "nft add table t; nft 'add chain t c { type filter hook input priority 0; }'"
     deaf = in_namespace(f"ip link set lo up; {rules}; nft add rule t c tcp dport 29544 drop")
-    assert refusals(met(point(port=29544), before=deaf)) == {"connect": errno.ETIMEDOUT}
-    assert refusals(met(point(port=29545), before=deaf)) == {}
+    for before in (deaf, (*deaf, *ORDINARY)):
+        assert refusals(met(point(port=29544), before=before)) == {"connect": errno.ETIMEDOUT}
+        assert refusals(met(point(port=29545), before=before)) == {}
+
+
+@pytest.mark.needs_root
+def test_as_many_connections_as_two_ranks_have() -> None:
+    if not Path("/usr/sbin/nft").exists():
+        pytest.skip("no nft")
+    rules = "nft add table t; nft 'add chain t c { type filter hook input priority 0; }'"
+    rules += "; nft 'add set t seen { type ipv4_addr; flags dynamic; }'"
+    counted = "nft 'add rule t c tcp flags syn ct state new add @seen { ip saddr ct count over %s } drop'"
+    for most, refused in ((1, {"connect": errno.ETIMEDOUT}), (100, {})):
+        counting = in_namespace(f"ip link set lo up; {rules}; {counted % most}")
+        assert refusals(met(point(port=29544), before=counting)) == refused
+
+
+@pytest.mark.needs_root
+@pytest.mark.parametrize(("ports", "refused"), [("1", {"connect": errno.EADDRNOTAVAIL}), ("99", {})])
+def test_ports_of_outgoing_connections(ports: str, refused: dict[str, int]) -> None:
+    few = f"ip link set lo up; echo 40000 400{ports:>02} > /proc/sys/net/ipv4/ip_local_port_range"
+    assert refusals(met(point(port=29544), before=in_namespace(few))) == refused
+
+
+@pytest.mark.needs_root
+def test_a_loopback_address_that_no_interface_has_is_here_all_the_same() -> None:
+    bare = in_namespace("ip link set lo up; ip address flush dev lo")
+    assert "connect" in refusals(met(point(), before=bare))
 
 
 @pytest.mark.needs_root
@@ -329,3 +358,25 @@ def test_the_master_is_another_machine(more: str, refused: dict[str, int]) -> No
     """That nobody listens there yet is well: the refusal came back."""
     trial = met(point("10.9.9.2", 29544), before=in_namespace(FAR + more))
     assert refusals(trial) == refused and "bind" not in steps(trial)
+
+
+LOOKER = """
+import socket, time
+until = time.monotonic() + 3
+while time.monotonic() < until:
+    with socket.socket() as client:
+        client.settimeout(0.005)
+        if client.connect_ex(("10.9.9.1", 29544)) == 0:
+            print("reached", flush=True)
+"""
+
+
+@pytest.mark.needs_root
+def test_who_may_not_filter_is_not_reached_from_another_machine(tmp_path: Path) -> None:
+    """Where filters are for root, the listener is the loopback interface's, also for our own address."""
+    (tmp_path / "look.py").write_text(LOOKER)
+    look = f"nsenter -t $far -n {sys.executable} {tmp_path}/look.py >{tmp_path}/said 2>&1 & sleep 0.3\n"
+    often = ("sh", "-c", 'for time in 1 2 3 4 5 6 7 8; do "$@"; done', "sh")
+    before = (*in_namespace(FAR + look), *often, *ORDINARY)
+    assert refusals(met(point("10.9.9.1", 29544), before=before)) == {}
+    assert (tmp_path / "said").read_text() == ""

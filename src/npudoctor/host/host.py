@@ -181,10 +181,15 @@ class Host:
                 folder=self._examined_folder(),
             ),
             limits=self._examined_limits,
-            why_not=lambda: why_not_tried(self.options, self.identity.is_root),
+            why_not=lambda: why_not_tried(self.options, self.identity.is_root, self._is_mapped()),
             program=lambda: self.interpreter.program,
             until=self.options.until,
         )
+
+    def _is_mapped(self) -> bool:
+        """Whether root of this user namespace is somebody else outside."""
+        rows = [line.split() for line in (self.running_files.text("/proc/self/uid_map") or "").splitlines()]
+        return any(row[:1] == ["0"] and row[1:2] != ["0"] for row in rows)
 
     def _examined_folder(self) -> Optional[str]:
         """The working directory of the process of --env-of, None without it."""
@@ -343,10 +348,11 @@ class Host:
         )
 
 
-def why_not_tried(options: Options, as_root: bool) -> Optional[str]:
-    """Why the trial would not be the job's: its limits and rights are those of its user."""
+def why_not_tried(options: Options, as_root: bool, mapped: bool = False) -> Optional[str]:
+    """Why the trial would not be the job's: its limits and rights are those of its user. `mapped`: root is
+    another user outside of this user namespace, as in a container of Podman's without root."""
     if options.foreign_variables and options.as_user is None:
         return _("the examined variables belong to another user: run this check as that user")
-    if as_root and options.as_user is None:
+    if as_root and options.as_user is None and not mapped:
         return _("root's limits are not the job's: name the job's user with --as-user")
     return None

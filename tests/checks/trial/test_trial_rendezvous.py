@@ -12,7 +12,7 @@ import pytest
 from npudoctor import Host, Severity, Status
 from npudoctor.checks.trial.trial_rendezvous import trial_rendezvous
 from npudoctor.host.network.interfaces import Address, Interface
-from npudoctor.testing import Asked, FakeNetwork, ask, fake_host
+from npudoctor.testing import Asked, FakeNetwork, ask, fake_host, package_files
 from npudoctor.trial.trials import Attempt, Trial
 
 JOB = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
@@ -167,9 +167,30 @@ def test_no_way_to_the_master(number: int, severity: Severity, end: str) -> None
 def test_the_master_never_answers_the_question_for_its_name() -> None:
     job = {**JOB, "MASTER_ADDR": "master", "NNODES": "1"}
     silent = attempt("resolve", errno.ETIMEDOUT, label="MASTER_PORT", place="master", took=5.5)
-    asked = judged(silent, variables=job)
+    asked = judged(silent, variables=job, files={"/etc/resolv.conf": 3 * "nameserver 10.0.0.53\n"})
     assert asked.codes == ["trial-rendezvous.slow"]
     assert asked.reason == "no name server answered within 5.5 s for master"
+    asked = judged(silent, variables=job, files={"/etc/resolv.conf": 2 * "nameserver 10.0.0.53\n"})
+    assert asked.codes == ["trial-rendezvous.slow", "trial-rendezvous.cannot-connect"]
+
+
+def test_the_address_alone_is_free() -> None:
+    """Without torch nobody knows whether the job would listen on all of them."""
+    held = attempt("bind", errno.EADDRINUSE, label="MASTER_PORT", port=29500, only_by_place=True)
+    (finding,) = judged(held).findings
+    assert (finding.code, finding.weight) == ("trial-rendezvous.cannot-bind", Severity.WARNING)
+    assert finding.evidence[-1] == "on 127.0.0.1 alone it can be listened on"
+
+
+@pytest.mark.parametrize(
+    ("ports", "lines"),
+    [("40000\t40001\n", ("sysctl -w 'net.ipv4.ip_local_port_range=32768 60999'",)), ("32768\t60999\n", None)],
+)
+def test_no_port_is_left_for_connections(ports: str, lines: Optional[tuple[str, ...]]) -> None:
+    refused = attempt("connect", errno.EADDRNOTAVAIL, label="MASTER_PORT", port=29500)
+    (finding,) = judged(refused, files={"/proc/sys/net/ipv4/ip_local_port_range": ports}).findings
+    assert finding.code == "trial-rendezvous.cannot-connect" and "no port is left" in finding.message
+    assert (finding.fix and finding.fix.commands) == lines
 
 
 def test_a_slow_resolver() -> None:
@@ -274,12 +295,13 @@ RANKS = "RANK={}\0MASTER_ADDR=127.0.0.1\0MASTER_PORT=29500\0"
 @pytest.mark.parametrize(
     ("variables", "processes", "bind"),
     [
-        (JOB, {}, "any"),
+        (JOB, {}, "either"),
         ({**JOB, **AGENT}, {}, ""),
         ({**JOB, "RANK": "3"}, process(77, 1, "socket:[777]", RANKS.format(0)), ""),
-        ({**JOB, "RANK": "3"}, process(77, 1, "socket:[777]", RANKS.format(1)), "any"),
-        ({**JOB, "RANK": "0"}, process(77, 1, "socket:[777]", RANKS.format(0)), "any"),
-        (JOB, process(77, 1, "socket:[777]", RANKS.format(0)), "any"),
+        ({**JOB, "RANK": "3"}, process(77, 1, "socket:[777]", RANKS.format(1)), "either"),
+        ({**JOB, "RANK": "0"}, process(77, 1, "socket:[777]", RANKS.format(0)), "either"),
+        (JOB, process(77, 1, "socket:[777]", RANKS.format(0)), "either"),
+        (JOB, package_files("torch", "2.7.0"), "any"),
     ],
 )
 def test_a_port_of_this_job_is_left_alone(
@@ -294,7 +316,7 @@ def test_what_is_asked_where_no_variable_says_anything() -> None:
     assert (point["place"], point["port"], point["bind"]) == ("127.0.0.1", 0, "any")
 
 
-@pytest.mark.parametrize(("rank", "bind"), [("8", ""), ("0", "any")])
+@pytest.mark.parametrize(("rank", "bind"), [("8", ""), ("0", "either")])
 def test_the_master_is_another_machine(rank: str, bind: str) -> None:
     """Where the first rank is here nevertheless, it listens here: a container's host passes the port on."""
     asked = questions(machine(Trial(), {**TWO, "RANK": rank}))

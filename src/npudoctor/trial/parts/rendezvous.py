@@ -1,8 +1,9 @@
 """The meeting of a job's ranks: names, the master's port, a connection to it, HCCL's ports on the host.
 
 `points`: where ranks meet, each with `label` (the variable of its port), `place` (a name or an address),
-`port`, `bind` ("any" as torch's TCPStore does, "place" as MindSpore's scheduler does, "" for nobody here) and
-`here` (False where the place is known to be another machine, None where the kernel is to say).
+`port`, `bind` ("any" as torch's TCPStore does, "place" as MindSpore's scheduler does, "either" where nobody
+knows which it will be, "" for nobody here) and `here` (False where the place is known to be another machine,
+None where the kernel is to say).
 `hccl`: `address` and `ports`, or null. `own`: whether this host's own name is tried. `wait`: seconds for an
 answer of the resolver.
 """
@@ -18,11 +19,11 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 from npudoctor.trial.parts.attempts import QUESTIONS, attempt, end
 
 FILTER = 26  # SO_ATTACH_FILTER
+LOOPBACK = b"lo\0"
 WORD = b"npudoctor"
-NEAR, FAR = (
-    1.0,
-    2.5,
-)  # seconds for a connection: within this machine; elsewhere a lost SYN is sent again after 1
+CONNECTIONS = 8  # at once: two ranks of torch and their agent were seen to have seven
+NEAR = 1.0  # seconds for a connection within this machine
+FAR = 2.5  # seconds for one to another: a lost SYN is sent again after one
 LOCK = "\0npudoctor-trial-rendezvous"
 LONGEST_LOCK = 3.0  # seconds: eight ranks on a busy machine; whoever holds the name longer is no trial
 SLOW = 1.0  # seconds
@@ -45,6 +46,24 @@ def only_from(listener: Any, port: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def guarded(listener: Any, near: bool) -> bool:
+    """Let no stranger reach the listener; False where that cannot be had.
+
+    Some kernels give filters to root alone. From Linux 5.7 on everybody may bind a socket to an interface,
+    which is enough for a loopback address (`near`): nobody comes from elsewhere, and who comes from here is
+    reset. What this machine sends to another address of its own does not count as coming by lo.
+    """
+    import socket
+
+    if only_from(listener, 0):
+        return True
+    with contextlib.suppress(OSError):
+        if near:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, LOOPBACK)
+            return True
+    return False
 
 
 def by_reset(sock: Any) -> Any:
@@ -79,9 +98,9 @@ def one_at_a_time() -> Iterator[bool]:
         yield alone
 
 
-def listening(addresses: List[Tuple[int, Any]]) -> Any:
+def listening(addresses: List[Tuple[int, Any]], near: bool = False) -> Any:
     """A listener on the first of these addresses that can be had, as TCPStore tries them; nobody reaches it.
-    With SO_REUSEADDR, so that only listen() says whether somebody else listens."""
+    With SO_REUSEADDR: what is in TIME_WAIT, or only bound, is in nobody's way."""
     import socket
 
     refusals = []
@@ -96,8 +115,9 @@ def listening(addresses: List[Tuple[int, Any]]) -> Any:
             if family == socket.AF_INET6:
                 listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
             listener.bind(address)
-            only_from(by_reset(listener), 0)
-            listener.listen(1)
+            # Unguarded only on a port that nobody looks for: bind() too says whether somebody listens there.
+            if guarded(by_reset(listener), near) or not address[1]:
+                listener.listen(CONNECTIONS)
             return listener
         except OSError as error:
             refusals.append(error)
@@ -109,42 +129,58 @@ def listening(addresses: List[Tuple[int, Any]]) -> Any:
     raise telling[-1]
 
 
-def persistently(addresses: List[Tuple[int, Any]]) -> Any:
+def persistently(addresses: List[Tuple[int, Any]], near: bool = False) -> Any:
     """Whoever is about to go may hold a port for a moment longer."""
     for pause in (0.02, 0.06):
         try:
-            return listening(addresses)
+            return listening(addresses, near)
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise
         time.sleep(pause)
-    return listening(addresses)
+    return listening(addresses, near)
 
 
 class Elsewhere(OSError):
     """Connected, but not to us."""
 
 
-def exchange(listener: Any, family: int, address: Any) -> None:
-    """Connect to the listener, send a few bytes there and back, and reset."""
+def exchange(listener: Any, family: int, address: Any, count: int) -> None:
+    """Connect to the listener so many times at once, send a few bytes there and back, and reset."""
     import socket
 
-    with by_reset(socket.socket(family, socket.SOCK_STREAM)) as client:
-        client.settimeout(NEAR)
-        client.bind(("", 0))
-        only_from(listener, client.getsockname()[1])
-        client.connect(address)
-        listener.settimeout(NEAR)
-        try:
-            server, _peer = listener.accept()
-        except OSError:
-            raise Elsewhere(errno.EADDRINUSE, "another program answers there") from None
-        with by_reset(server):
+    with contextlib.ExitStack() as stack:
+        for _number in range(count):
+            client = stack.enter_context(by_reset(socket.socket(family, socket.SOCK_STREAM)))
+            client.settimeout(NEAR)
+            try:
+                client.bind(("", 0))
+            except OSError as error:  # as connect() says it, which would look for a port by itself
+                if error.errno == errno.EADDRINUSE:
+                    raise OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL)) from None
+                raise
+            port = client.getsockname()[1]
+            only_from(listener, port)
+            client.connect(address)
+            server = stack.enter_context(accepted(listener, port))
             server.settimeout(NEAR)
             for one, other in ((client, server), (server, client)):
                 one.sendall(WORD)
                 if other.recv(64) != WORD:
                     raise OSError(errno.EPROTO, "other bytes came than were sent")
+
+
+def accepted(listener: Any, port: int) -> Any:
+    """The other end of what comes from this port; whoever else came is reset."""
+    listener.settimeout(NEAR)
+    try:
+        while True:
+            server, peer = listener.accept()
+            if peer[1] == port:
+                return by_reset(server)
+            by_reset(server).close()
+    except OSError:
+        raise Elsewhere(errno.EADDRINUSE, "another program answers there") from None
 
 
 def reach(listener: Any, found: List[Tuple[int, Any]]) -> None:
@@ -153,7 +189,7 @@ def reach(listener: Any, found: List[Tuple[int, Any]]) -> None:
     refusal: Optional[OSError] = None
     for family, address in found:
         try:
-            exchange(listener, family, (address[0], port, *address[2:]))
+            exchange(listener, family, (address[0], port, *address[2:]), CONNECTIONS)
             return
         except Elsewhere:
             raise  # a client asks no further once it is connected
@@ -231,6 +267,10 @@ def ours(found: List[Tuple[int, Any]]) -> List[Tuple[int, Any]]:
     return bound
 
 
+def is_loopback(address: str) -> bool:
+    return address.startswith("127.") or address == "::1"
+
+
 def everywhere(port: int) -> List[Tuple[int, Any]]:
     """As torch's TCPStore listens: all addresses by IPv6, and where that is refused, by IPv4."""
     import socket
@@ -238,26 +278,35 @@ def everywhere(port: int) -> List[Tuple[int, Any]]:
     return [(family, ("", port)) for family in (socket.AF_INET6, socket.AF_INET)]
 
 
-def filters() -> bool:
-    """Whether this kernel, or what stands for it, has socket filters."""
+def guards(near: bool) -> bool:
+    """Whether strangers can be kept from a listener here."""
     import socket
 
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
-        return only_from(sock, 0)
+        return guarded(sock, near)
 
 
 def meet(point: Dict[str, Any], found: List[Tuple[int, Any]], own: List[Tuple[int, Any]]) -> None:
     """Listen where the ranks will meet, and come there as they will: by the place's name, and by our own."""
     port, label = point["port"], point["label"]
-    ways = found if point["bind"] == "place" else everywhere(port)
+    by_place = [(family, (address[0], port, *address[2:])) for family, address in found]
+    near = all(is_loopback(address[0]) for _family, address in found)
     with one_at_a_time() as alone:
         listener = None
-        with attempt("bind", label=label, port=port, place=point["place"], alone=alone):
-            listener = persistently([(way[0], (way[1][0], port, *way[1][2:])) for way in ways])
+        with attempt("bind", label=label, port=port, place=point["place"], alone=alone) as facts:
+            try:
+                listener = persistently(by_place if point["bind"] == "place" else everywhere(port), near)
+            except OSError:
+                if point["bind"] == "either":
+                    with contextlib.suppress(OSError):
+                        listener = listening(by_place, near)
+                        facts["only_by_place"] = True
+                raise
         if listener is None:
             return
-        if port and not filters():
-            # Others could reach it: then it is enough to have listened, and another port is connected to.
+        # Where others could reach it, it was bound only, and another port is connected to.
+        filtered = not port or guards(False)
+        if not filtered and not (near and guards(True)):
             listener.close()
             listener = listening(everywhere(0))
         with listener:
@@ -266,7 +315,7 @@ def meet(point: Dict[str, Any], found: List[Tuple[int, Any]], own: List[Tuple[in
                     reach(listener, found)
             if own and point["bind"] != "place":
                 with attempt("connect-own", port=port):
-                    reach(listener, own)
+                    reach(listener if filtered else listening(everywhere(0)), own)
 
 
 def call(point: Dict[str, Any], found: List[Tuple[int, Any]]) -> None:
@@ -323,6 +372,8 @@ def try_rendezvous() -> None:
         with attempt("resolve", label=point["label"], place=point["place"]) as facts:
             found = lookups.found(point["place"], facts)
         here = ours(found)
+        if not here and found and all(is_loopback(address[0]) for _family, address in found):
+            here = found  # this machine's by definition, also where no interface has it
         if point["bind"] and (here or point["here"]):
             meet(point, here, own)
         elif found and not here and point["call"]:
