@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Optional, Union
 
 from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
-from npudoctor.core.errors import CannotTell
+from npudoctor.core.errors import CannotTell, has_ended
 from npudoctor.core.sizes import size_text
 from npudoctor.facts.job.working_directory import working_directory
 from npudoctor.host.fs.files import Entry, Space
@@ -75,7 +75,14 @@ def disk_space(host: Host) -> Iterator[Union[Finding, Facts]]:
             evidence = (f"bytes {space.free} of {space.total}, inodes {space.inodes_free} of {space.inodes}",)
             code, text = _room(space)
             if code:
-                yield Finding(code, text.format(**words), evidence=evidence, action=Action.CLEANUP)
+                yield Finding(
+                    code,
+                    text.format(**words),
+                    evidence=evidence,
+                    action=Action.CLEANUP,
+                    # Whether another folder is taken instead, the trial knows.
+                    echo_of=("trial-files.cannot-write",) if others == [TMP] else (),
+                )
             if space.inodes and space.inodes_free < FEW:
                 none = space.inodes_free < NO_INODES
                 yield Finding(
@@ -111,8 +118,8 @@ def _spaces(host: Host) -> tuple[dict[str, Space], list[str]]:
         try:
             space = host.running_files.space(path)
         except CannotTell as error:
-            # One that is closed to this user is for others to tell: temporary-folders, identity.
-            if not isinstance(error.__cause__, PermissionError):
+            # One that is closed to this user, or gone, is for others to tell: temporary-folders, identity.
+            if not (isinstance(error.__cause__, PermissionError) or has_ended(error)):
                 silent.append(error.reason)
             continue
         # One that nobody writes to is always full: an image, a CD, what an administrator closed.

@@ -101,6 +101,11 @@ def _first_set(host: Host, *names: str) -> str:
     return next((name for name in names if host.variables.get(name)), "")
 
 
+def launches_by_msrun(host: Host) -> bool:
+    """Whether MindSpore is the only framework: its launcher writes logs to the working directory."""
+    return is_installed(host, *MINDSPORE) and not is_installed(host, "torch", "paddlepaddle")
+
+
 def is_installed(host: Host, *names: str) -> bool:
     """Whether the job's Python has one of these; not where it cannot be asked."""
     try:

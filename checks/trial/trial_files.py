@@ -25,10 +25,16 @@ from npudoctor import (
     check,
 )
 from npudoctor.checks.trial._devices import device
-from npudoctor.checks.trial._folders import OutputFolder, is_installed, output_folders, writer
+from npudoctor.checks.trial._folders import (
+    OutputFolder,
+    is_installed,
+    launches_by_msrun,
+    output_folders,
+    writer,
+)
 from npudoctor.checks.trial._refusals import refusal
 from npudoctor.checks.trial._trying import allowed, incomplete
-from npudoctor.core.errors import CannotTell
+from npudoctor.core.errors import CannotTell, has_ended
 from npudoctor.core.sizes import size_text
 from npudoctor.trial.trials import Attempt, Trial
 
@@ -36,6 +42,7 @@ INDUCTOR = "TORCHINDUCTOR_CACHE_DIR"
 LONGEST = 107  # bytes of a Unix socket's path, besides the null byte at its end
 FULL = ("disk-space.full", "disk-space.no-inodes")
 HERE = "working directory"
+LOGS_OF_MSRUN = ("scheduler.log", "worker_0.log")
 AT_HOME = ("identity.home-missing", "identity.home-not-writable", "identity.home-unset")
 CACHES = (
     *("compile-cache.not-writable", "compile-cache.missing"),
@@ -43,7 +50,7 @@ CACHES = (
 )
 # By the folder's name, the findings of others that would be the cause.
 CAUSES = {
-    HERE: ("working-directory.not-writable", "working-directory.gone", *FULL),
+    HERE: ("working-directory.gone", *FULL),
     "HOME": (*AT_HOME, *FULL),
 }
 # The variable that leads to another folder, where a name of ours is not itself that.
@@ -84,7 +91,8 @@ def trial_files(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - `trial-files.cannot-write`: a folder cannot be written, or files in it cannot be renamed, executed, or
       grow to 1 GiB; or a socket cannot be made there. An error where no temporary folder can be used, no
-      socket can be made in it, or `ulimit -f` allows no file; else a warning.
+      socket can be made in it, `ulimit -f` allows no file, or MindSpore alone is installed and msrun cannot
+      write its logs to the working directory; else a warning.
     - `trial-files.cannot-lock`: files in a folder cannot be locked, as on NFS without its lock service.
     - `trial-files.path-too-long`: the path of a Unix socket has at most 107 bytes, and the temporary folder
       takes too many of them. An error where multiprocessing itself needs the room; a warning where only
@@ -112,7 +120,9 @@ def trial_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     allowed(host)
     folders, unanswered = _answering(host)
-    trial = host.trials.tried("files", folders=[_as_question(folder) for folder in folders])
+    here = next((folder.path for folder in folders if folder.name == HERE), "")
+    logs = [f"{here}/{name}" for name in LOGS_OF_MSRUN] if here and launches_by_msrun(host) else []
+    trial = host.trials.tried("files", folders=[_as_question(folder) for folder in folders], existing=logs)
     yield Facts({"tried": [attempt.what for attempt in trial.attempts]})
     yield from _judge(host, trial)
     incomplete(trial)
@@ -134,7 +144,8 @@ def _answering(host: Host) -> tuple[list[OutputFolder], str]:
             if folder.path.startswith("/"):
                 host.running_files.stat(folder.path)
         except CannotTell as error:
-            if not isinstance(error.__cause__, PermissionError):  # that the child is to be told, too
+            # What is refused at once the child is to be told, too.
+            if not (isinstance(error.__cause__, PermissionError) or has_ended(error)):
                 reason = reason or error.reason
                 continue
         answering.append(folder)
@@ -159,6 +170,10 @@ def _judge(host: Host, trial: Trial) -> Iterator[Finding]:
     yield from _temporary(host, trial, by_step)
     for group in _by_place(by_step.get("folder", ())):
         yield _folder(host, group, chosen_folder(trial))
+    for attempt in by_step.get("existing", ()):
+        text = _("{user} cannot write to {path}, a log of msrun: {why}")
+        title = _("start the job in a folder of its own, or give msrun one with --log_dir")
+        yield _in_temporary(host, attempt, text, ERROR, Fix(title, risk=Risk.MANUAL, needs_root=False))
     for attempt in by_step.get("lock", ()):
         yield _lock(host, attempt, chosen_folder(trial))
 
@@ -236,7 +251,7 @@ def _unusable(host: Host, refused: Sequence[Attempt], chosen: str) -> Finding:
         ),
         action=Action.CONFIG,
         fix=fix,
-        echo_of=FULL,
+        echo_of=() if chosen else FULL,
     )
 
 
@@ -320,7 +335,7 @@ def _folder(host: Host, group: Sequence[Attempt], chosen: str) -> Finding:
     return Finding(
         "trial-files.cannot-write",
         text.format(user=writer(host), path=group[0].facts["path"], names=", ".join(names), why=why.why),
-        severity=WARNING,
+        severity=ERROR if names[0] == HERE and launches_by_msrun(host) else WARNING,
         evidence=why.evidence,
         action=Action.CONFIG,
         fix=why.fix or _elsewhere(host, variables, chosen) or _give(host, group[0], names[0]),

@@ -33,8 +33,11 @@ def files(
     limits: Optional[dict[int, int]] = None,
     folders: Sequence[dict[str, object]] = (),
     python: str = sys.executable,
+    existing: Sequence[str] = (),
 ) -> Trial:
-    return tried("files", limits, (*before, "env", f"TMPDIR={temporary}"), python, folders=folders)
+    return tried(
+        "files", limits, (*before, "env", f"TMPDIR={temporary}"), python, folders=folders, existing=existing
+    )
 
 
 def mounted(line: str) -> tuple[str, ...]:
@@ -211,3 +214,16 @@ def test_what_an_earlier_trial_left_is_removed(tmp_path: Path) -> None:
         os.utime(path, (0, 0))
     assert refusals(files(tmp_path)) == {}
     assert sorted(tmp_path.iterdir()) == sorted([young, living, other])
+
+
+@pytest.mark.needs_root
+def test_what_is_there_already_is_opened_and_left_as_it_is() -> None:
+    made = "mount -t tmpfs t /mnt; chmod 777 /mnt; echo one > /mnt/closed; echo two > /mnt/open; chmod 666 /mnt/open"
+    as_nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+    logs = [f"/mnt/{name}" for name in ("closed", "open", "missing")]
+    check = ("sh", "-c", '"$@"; cat /mnt/closed /mnt/open >&2; ls /mnt >&2', "sh")
+    python = "/usr/bin/python3"
+    trial = files(Path("/mnt"), *mounted(made), *check, *as_nobody, python=python, existing=logs)
+    assert refusals(trial) == {"open /mnt/closed": errno.EACCES, "open a pseudo-terminal": 0} or (
+        refusals(trial) == {"open /mnt/closed": errno.EACCES}
+    )

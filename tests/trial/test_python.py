@@ -106,5 +106,5 @@ def test_other_pythons(version: str) -> None:
     if not pythons:
         pytest.skip(f"no Python {version} here")
     for part in ("python", "files"):
-        trial = tried(part, python=str(pythons[0]), folders=[])
+        trial = tried(part, python=str(pythons[0]), folders=[], existing=[])
         assert (refusals(trial), trial.died, trial.hung) == ({}, None, None)

@@ -287,3 +287,22 @@ def test_root_is_not_the_job() -> None:
 
 def test_an_image_is_not_running() -> None:
     assert ask(trial_files, fake_host(root="/image", euid=1000)).status is Status.SKIPPED
+
+
+@pytest.mark.parametrize(
+    ("packages", "severity"), [(("mindspore",), ERROR), (("mindspore", "torch"), WARNING), ((), WARNING)]
+)
+def test_msrun_writes_its_logs_where_the_job_starts(packages: tuple[str, ...], severity: Severity) -> None:
+    here = attempt("folder", "/job", errno.EACCES, name="working directory")
+    (finding,) = judged(attempt("temporary"), here, packages=packages).findings
+    assert finding.weight is severity and "the working directory /job" in finding.message
+
+
+def test_a_log_of_another_users_msrun() -> None:
+    asked = judged(attempt("temporary"), attempt("existing", "/job/worker_0.log", errno.EACCES))
+    (finding,) = asked.findings
+    assert finding.weight is ERROR and "/job/worker_0.log, a log of msrun: " in finding.message
+    host = fake_host(euid=1000, user="li", files={**FILES, **package_files("mindspore", "2.7.0")})
+    ask(trial_files, host)
+    asked_of = host.trials.asked["files"]["existing"]  # type: ignore[attr-defined]
+    assert asked_of == [f"{HOME}/scheduler.log", f"{HOME}/worker_0.log"]

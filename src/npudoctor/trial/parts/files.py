@@ -152,6 +152,12 @@ def write_in(folder: str) -> Optional[Exception]:
     return None
 
 
+def try_existing(path: str) -> None:
+    """What is written again, where it is there already: opened, and left as it is."""
+    with attempt(f"open {path}", step="existing", path=path), contextlib.suppress(FileNotFoundError):
+        os.close(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC))
+
+
 def try_execute(folder: str) -> None:
     """As the loader maps a library that was compiled there."""
     with attempt(f"execute from {folder}", step="execute", path=folder):
@@ -237,5 +243,7 @@ for folder in QUESTIONS["folders"]:
     if path.startswith("/") or chosen is not None:
         entry = {name: value for name, value in folder.items() if name != "path"}
         try_folder(os.path.join(chosen or "", path), "folder", **entry)
+for path in QUESTIONS["existing"]:
+    try_existing(path)
 REMOVER.stop()
 end()
