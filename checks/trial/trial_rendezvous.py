@@ -76,9 +76,11 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
     In a child of the job's Python, as the job's user: looks up MASTER_ADDR, MS_SCHED_HOST and this machine's
     own name; listens on MASTER_PORT as torch's TCPStore does (IPv6 and IPv4 in one, else IPv4, SO_REUSEADDR),
     on MS_SCHED_PORT as MindSpore's scheduler does (on the address alone); connects to it by the address and
-    by the own name, sends a few bytes, and closes by reset. A socket filter lets nobody but the trial reach
-    the listener, and nothing stays in TIME_WAIT. Where no variable names a place on this machine, the ranks
-    are taken to meet on 127.0.0.1, on a port that the system chooses.
+    by the own name, eight times at once, sends a few bytes, and closes by reset. Nobody else reaches the
+    listener: a socket filter keeps others away, or for a loopback address the interface; where the kernel
+    grants neither the port is bound only, and another one is connected to. Nothing stays in TIME_WAIT. Where
+    no variable names a place on this machine, the ranks are taken to meet on 127.0.0.1, on a port that the
+    system chooses.
 
     Where the address is another machine's, one connection is tried: that nobody listens there yet is well.
     Where NPUs are used, HCCL's ports on this host are listened on all at once, as its variables or the rank
@@ -86,9 +88,11 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - `trial-rendezvous.cannot-bind`: a port that the job needs cannot be listened on: somebody else holds it,
       it is kept for root, or the address is not one of this machine. Of a range of HCCL any free port will
-      do; of a base port those of the job's NPUs must be free.
+      do; of a base port those of the job's NPUs must be free. A warning where torch, which listens on all
+      addresses, is not installed, and the port of this address alone is free.
     - `trial-rendezvous.cannot-connect`: the address is not known here, or nothing on this machine can connect
-      to it; of another machine, that there is no way to it, and a warning where it does not answer at all.
+      to it, or not often enough; of another machine, that there is no way to it, and a warning where it does
+      not answer at all.
     - `trial-rendezvous.own-name`: the name that `hostname` prints has no address, or none of this machine. An
       error for a job of several nodes, unless GLOO_SOCKET_IFNAME tells Gloo its address, and where torchrun
       finds the master by itself (PET_STANDALONE, PET_RDZV_BACKEND); else a warning, as Gloo then takes

@@ -218,12 +218,12 @@ def test_what_an_earlier_trial_left_is_removed(tmp_path: Path) -> None:
 
 @pytest.mark.needs_root
 def test_what_is_there_already_is_opened_and_left_as_it_is() -> None:
-    made = "mount -t tmpfs t /mnt; chmod 777 /mnt; echo one > /mnt/closed; echo two > /mnt/open; chmod 666 /mnt/open"
+    made = "mount -t tmpfs t /mnt; chmod 777 /mnt; cd /mnt; echo one >closed; echo two >open; chmod 666 open"
+    seen = '[ "$(cat /mnt/closed /mnt/open; ls /mnt)" = "$(printf \'one\\ntwo\\nclosed\\nopen\')" ]'
+    changed = """echo '{"what": "changed", "number": 1}'"""
+    watched = ("sh", "-c", f'"$@"; {seen} || {changed}', "sh")
     as_nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
     logs = [f"/mnt/{name}" for name in ("closed", "open", "missing")]
-    check = ("sh", "-c", '"$@"; cat /mnt/closed /mnt/open >&2; ls /mnt >&2', "sh")
-    python = "/usr/bin/python3"
-    trial = files(Path("/mnt"), *mounted(made), *check, *as_nobody, python=python, existing=logs)
-    assert refusals(trial) == {"open /mnt/closed": errno.EACCES, "open a pseudo-terminal": 0} or (
-        refusals(trial) == {"open /mnt/closed": errno.EACCES}
-    )
+    before = (*mounted(made), *watched, *as_nobody)
+    trial = files(Path("/mnt"), *before, python="/usr/bin/python3", existing=logs)
+    assert (refusals(trial), trial.died) == ({"open /mnt/closed": errno.EACCES}, None)
