@@ -67,8 +67,8 @@ def refusal(host: Host, attempt: Attempt) -> Refusal:
         owner = user_names(host.files).get(place.entry.uid, f"uid {place.entry.uid}")
         mode = f"{place.entry.permissions:04o}"
         text = _("{why}; {path} belongs to {owner}, mode {mode}")
-        return Refusal(text.format(why=attempt.why, path=place.path, owner=owner, mode=mode), evidence)
-    return Refusal(attempt.why, evidence)
+        return Refusal(text.format(why=attempt.reason, path=place.path, owner=owner, mode=mode), evidence)
+    return Refusal(attempt.reason, evidence)
 
 
 def place_and_mount(host: Host, path: str) -> tuple[Optional[NearestFolder], Optional[Mount]]:

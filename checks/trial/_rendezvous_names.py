@@ -18,7 +18,7 @@ def own_name(host: Host, attempt: Attempt, several: bool, masters: bool) -> Iter
     own = [str(address) for address in attempt.facts.get("ours", ())]
     severity, fix = _severity(host, several), write_hosts_line(host, name)
     if attempt.refused and attempt.number != errno.ETIMEDOUT:
-        text = _("this machine's own name, {name}, has no address: {why}", name=name, why=attempt.why)
+        text = _("this machine's own name, {name}, has no address: {why}", name=name, why=attempt.reason)
     elif named and not own:
         text = _(
             "this machine's own name, {name}, means {addresses}, which is not an address of this machine",
@@ -68,7 +68,7 @@ def own_unreachable(host: Host, facts: Mapping[str, object], attempt: Attempt, s
     text = _(
         "nothing on this machine can connect to its own name, {name}: {why}",
         name=facts.get("name", ""),
-        why=attempt.why,
+        why=attempt.reason,
     )
     evidence, fix = loopback(host)
     severity = _severity(host, several)

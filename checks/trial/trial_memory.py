@@ -93,7 +93,7 @@ def trial_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts({"left": left, "tried": [attempt.what for attempt in trial.attempts]})
     for attempt in trial.refused():
         if attempt.what == "ctypes":
-            raise Unknown(_("this Python cannot ask for memory: {why}", why=attempt.why))
+            raise Unknown(_("this Python cannot ask for memory: {why}", why=attempt.reason))
         yield _finding(host, attempt, large)
     if trial.died == "touch" and trial.signal == 9:
         yield Finding(
@@ -117,7 +117,7 @@ def _finding(host: Host, attempt: Attempt, large: bool) -> Finding:
             _(
                 "{path} cannot be mapped so that it can be executed: {why}",
                 path=attempt.facts["path"],
-                why=attempt.why,
+                why=attempt.reason,
             ),
             action=Action.CONFIG,
             echo_of=("import-limits.not-executable",),
@@ -135,7 +135,7 @@ def _finding(host: Host, attempt: Attempt, large: bool) -> Finding:
     limited = limit.soft is not None
     return Finding(
         f"trial-memory.{code}",
-        text.format(size=size, why=attempt.why),
+        text.format(size=size, why=attempt.reason),
         severity=severity,
         evidence=(limit_line(flag, pair),) if limited else (),
         action=Action.CONFIG,

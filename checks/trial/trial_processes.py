@@ -34,7 +34,7 @@ DESCRIPTORS = 256
 # Ranks, and threads of all of them: on a node of more than 16 ranks each tries fewer.
 MOST_RANKS, MOST_THREADS = 64, 1024
 # Of a rank: below them two ranks of torch, and of MindSpore, that train on CPUs were seen not to start.
-FEW_THREADS, FEW_OF_MINDSPORE, FEW_DESCRIPTORS = 8, 16, 32
+FEW_THREADS, FEW_OF_MINDSPORE, FEW_DESCRIPTORS = 8, 24, 32
 HOUR, MINUTES = 3600, 600
 # The variables in which launchers count the ranks of a node.
 RANKS = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
@@ -83,7 +83,7 @@ def trial_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     on which CPUs the process may run.
 
     - `trial-processes.no-processes`: not every rank gets its process.
-    - `trial-processes.no-threads`: a rank cannot start 64 threads; a warning where 8 (with MindSpore 16)
+    - `trial-processes.no-threads`: a rank cannot start 64 threads; a warning where 8 (with MindSpore 24)
       could be started for each of at least two ranks, and no accelerator is used, whose runtime needs more.
       Or a process may not ask for its CPUs, as OpenMP does.
     - `trial-processes.no-descriptors`: a rank cannot open 256 descriptors (a warning from 32 on), or a pipe,
@@ -224,12 +224,12 @@ def _refusal(host: Host, trial: Trial, attempt: Attempt, missing: int) -> Refusa
         who = _("ulimit -n allows {count} open files", count=pair[0])
         return Refusal(who, (limit_line("-n", pair),), raise_limit(host, "-n", pair, 2 * DESCRIPTORS))
     if attempt.number == errno.ENFILE:
-        return _setting(host, "fs.file-max", 9223372036854775807) or Refusal(attempt.why)
+        return _setting(host, "fs.file-max", 9223372036854775807) or Refusal(attempt.reason)
     if attempt.number == errno.ENOMEM and attempt.what == "threads":
         return _memory(host, limits, attempt)
     if attempt.number == errno.EAGAIN:
-        return _count(host, limits, attempt, missing) or Refusal(attempt.why)
-    return Refusal(attempt.why, fix=unfiltered(host, attempt))
+        return _count(host, limits, attempt, missing) or Refusal(attempt.reason)
+    return Refusal(attempt.reason, fix=unfiltered(host, attempt))
 
 
 def _memory(host: Host, limits: Mapping[str, list[int]], attempt: Attempt) -> Refusal:
@@ -240,7 +240,7 @@ def _memory(host: Host, limits: Mapping[str, list[int]], attempt: Attempt) -> Re
         return Refusal(_("no room for its stack (ulimit -s)"), (limit_line("-s", pair),), lower)
     pair = limits.get("-v", [-1, -1])
     if pair[0] < 0:
-        return Refusal(attempt.why)
+        return Refusal(attempt.reason)
     who = _("no room for its stack in the address space (ulimit -v)")
     return Refusal(who, (limit_line("-v", pair),), raise_limit(host, "-v", pair, pair[0] + 1))
 

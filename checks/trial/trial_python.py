@@ -74,7 +74,7 @@ def trial_python(host: Host) -> Iterator[Union[Finding, Facts]]:
     try:
         trial = host.trials.tried("python")
     except DoesNotRun as error:
-        yield _cannot_start(error.reason, tuple(line for line in (error.said,) if line))
+        yield _cannot_start(error.reason, (f"`{error.said}`",) if error.said else ())
         return
     yield Facts({"tried": [attempt.what for attempt in trial.attempts]})
     reported: set[str] = set()
@@ -94,7 +94,7 @@ def trial_python(host: Host) -> Iterator[Union[Finding, Facts]]:
 def _module(host: Host, attempt: Attempt) -> Finding:
     module, python = str(attempt.facts["module"]), host.interpreter.label
     absent, (soname, is_missing) = absent_module(attempt.why), failing_library(attempt.why)
-    words = {"python": python, "module": module, "why": attempt.why, "library": soname}
+    words = {"python": python, "module": module, "why": attempt.reason, "library": soname}
     if soname:
         fix = library_fix(host, soname, not is_missing)
         text = _("{python} cannot import {module}: {why}")
@@ -113,7 +113,7 @@ def _module(host: Host, attempt: Attempt) -> Finding:
         "trial-python.module-missing",
         text.format(**words),
         severity=ERROR if module in BASIC else WARNING,
-        evidence=(f"import {module}: {attempt.why}",),
+        evidence=(f"import {module}: `{attempt.why}`",),
         action=Action.CONFIG,
         fix=fix,
         echo_of=CAUSES,
@@ -130,7 +130,7 @@ def _starts(host: Host, trial: Trial) -> Iterator[Finding]:
     for method in ("spawn", "forkserver"):
         if method not in refused:
             continue
-        why = refused[method].why
+        why = refused[method].reason
         yield Finding(
             "trial-python.cannot-start",
             _(
@@ -140,7 +140,7 @@ def _starts(host: Host, trial: Trial) -> Iterator[Finding]:
                 why=why,
             ),
             severity=ERROR if method == "spawn" or _version(host) >= FORKSERVER_FIRST else WARNING,
-            evidence=(trial.said,) if trial.said else (),
+            evidence=(f"`{trial.said}`",) if trial.said else (),
             action=Action.CONFIG,
             echo_of=CAUSES,
         )
@@ -156,7 +156,7 @@ def _version(host: Host) -> tuple[int, ...]:
 
 
 def _died(python: str, trial: Trial) -> Finding:
-    evidence = (trial.said,) if trial.said else ()
+    evidence = (f"`{trial.said}`",) if trial.said else ()
     if trial.died:
         text = _("{python} is killed by signal {number} in `{step}`")
         if not trial.signal:
@@ -165,7 +165,7 @@ def _died(python: str, trial: Trial) -> Finding:
     text = _("{python} does not start: {why}")
     if trial.signal:
         text = _("{python} does not start: it is killed by signal {number}")
-    return _cannot_start(text.format(python=python, why=trial.said or "?", number=trial.signal), evidence)
+    return _cannot_start(text.format(python=python, why=f"`{trial.said}`", number=trial.signal), evidence)
 
 
 def _cannot_start(message: str, evidence: tuple[str, ...]) -> Finding:

@@ -132,7 +132,7 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts({"tried": [_tried(attempt) for attempt in trial.attempts if attempt.what != "socket"]})
     refused = trial.refused()
     if any(attempt.what == "socket" for attempt in refused):
-        raise Unknown(_("the trial could not ask for sockets: {why}", why=refused[-1].why))
+        raise Unknown(_("the trial could not ask for sockets: {why}", why=refused[-1].reason))
     by_label = {point.label: point for point in asked}
     several, more_servers = _several(host, trial), _name_servers(host) > SERVERS
     silent, busy = [], []
@@ -190,11 +190,11 @@ def _tried(attempt: Attempt) -> dict[str, object]:
 
 def _cannot_bind(host: Host, point: Point, attempt: Attempt, holders: Holders) -> Finding:
     if not point.label:
-        text = _("no process can listen on a TCP port here: {why}", why=attempt.why)
+        text = _("no process can listen on a TCP port here: {why}", why=attempt.reason)
         return Finding("trial-rendezvous.cannot-bind", text, action=Action.CONFIG)
-    place = {"port": point.port, "label": point.label, "why": attempt.why}
+    place = {"port": point.port, "label": point.label, "why": attempt.reason}
     first = _first_unprivileged(host)
-    evidence: tuple[str, ...] = (f"bind(), listen(): {attempt.why}",)
+    evidence: tuple[str, ...] = (f"bind(), listen(): {attempt.reason}",)
     fix = way_out(host, point.claim, host.sockets.bound(), first) if point.claim else None
     if attempt.number == errno.EADDRINUSE:
         held = listeners(host, point.claim, holders) if point.claim else []
@@ -290,7 +290,7 @@ def _hccl(host: Host, hccl: HostPorts, attempt: Attempt, holders: Holders) -> It
         )
         return
     if errno.EADDRINUSE not in numbers:
-        place = {"port": spell(runs(bad)), "label": hccl.label, "why": attempt.facts.get("why", "")}
+        place = {"port": spell(runs(bad)), "label": hccl.label, "why": Attempt("hccl", min(numbers)).reason}
         text = _("the job cannot listen on TCP port {port} ({label}): {why}", **place)
         yield Finding("trial-rendezvous.cannot-bind", text, evidence=evidence, action=Action.CONFIG)
         return
@@ -309,7 +309,7 @@ def _unresolved(host: Host, point: Point, attempt: Attempt, several: bool) -> Fi
         "{variable} is {place}, a name whose address this machine cannot look up: {why}",
         variable=variable,
         place=point.place,
-        why=attempt.why,
+        why=attempt.reason,
     )
     return Finding(
         "trial-rendezvous.cannot-connect",
@@ -322,7 +322,7 @@ def _unresolved(host: Host, point: Point, attempt: Attempt, several: bool) -> Fi
 
 
 def _cannot_connect(host: Host, point: Point, attempt: Attempt) -> Finding:
-    place = {"place": point.place, "why": attempt.why, "variable": PLACES.get(point.label, "")}
+    place = {"place": point.place, "why": attempt.reason, "variable": PLACES.get(point.label, "")}
     if attempt.number == errno.EADDRNOTAVAIL:
         return _no_port(host)
     if point.label:
@@ -356,7 +356,7 @@ def _no_way(host: Host, point: Point, attempt: Attempt) -> Finding:
         "place": point.place,
         "port": point.port,
         "variable": PLACES.get(point.label, ""),
-        "why": attempt.why,
+        "why": attempt.reason,
     }
     quiet = attempt.number == errno.ETIMEDOUT
     if quiet:

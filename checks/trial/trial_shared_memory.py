@@ -138,13 +138,13 @@ def _finding(host: Host, trial: Trial, attempt: Attempt) -> Finding:
     severity: Severity = ERROR
     if attempt.what == "module":
         why = Remedy(
-            _("this Python cannot load {module}: {why}", module=attempt.facts["module"], why=attempt.why),
+            _("this Python cannot load {module}: {why}", module=attempt.facts["module"], why=attempt.reason),
             fix=Fix(_("use a Python that was built with it"), risk=Risk.MANUAL, needs_root=False),
         )
     elif attempt.what in ("socketpair", "listener"):
         # Pairs are for pipes of multiprocessing that go both ways; torch does without.
         severity = WARNING if attempt.what == "socketpair" else ERROR
-        text = _("processes cannot send memory over a Unix socket: {why}", why=attempt.why)
+        text = _("processes cannot send memory over a Unix socket: {why}", why=attempt.reason)
         why = Remedy(text, fix=unfiltered(host, attempt))
     elif attempt.what == "sysv":
         severity = WARNING
@@ -181,7 +181,7 @@ def _room(host: Host, trial: Trial, attempt: Attempt) -> Remedy:
         )
         return Remedy(text, (f"df -i {SHM}",), _more_inodes(host), Action.CLEANUP)
     if attempt.number not in (errno.ENOSPC, errno.EDQUOT) or "total" not in facts:
-        words = {"size": size_text(size or MIB), "why": attempt.why}
+        words = {"size": size_text(size or MIB), "why": attempt.reason}
         return Remedy(_("{size} of shared memory cannot be allocated: {why}", **words))
     total, free = int(facts["total"]), int(facts["free"])
     text = _(
@@ -241,13 +241,13 @@ def _access(host: Host, attempt: Attempt) -> Remedy:
         text = _("this user may not write to /dev/shm, which has the mode {mode}", mode=f"{mode:04o}")
         fix = Fix(_("let everybody make files there"), (Command(("chmod", "1777", SHM)),), risk=Risk.MANUAL)
         return Remedy(text, (f"stat {SHM}: mode {mode:04o}, uid {attempt.facts.get('owner')}",), fix)
-    text = _("the kernel refuses shared memory in /dev/shm: {why}", why=attempt.why)
+    text = _("the kernel refuses shared memory in /dev/shm: {why}", why=attempt.reason)
     return Remedy(text, fix=unfiltered(host, attempt))
 
 
 def _sysv(host: Host, attempt: Attempt) -> Remedy:
     """A System V segment: which setting of the kernel is too small for it."""
-    text = _("a System V segment of {size} is refused: {why}", size=size_text(MIB), why=attempt.why)
+    text = _("a System V segment of {size} is refused: {why}", size=size_text(MIB), why=attempt.reason)
     steps: list[SetKernel] = []
     for name, (usual, least) in SYSV.items():
         # Few bytes: of 4 MiB and more the kernel refuses to read anything of /proc/sys.

@@ -113,7 +113,8 @@ class Host:
     commands = _Part(
         lambda host: Commands(
             host.files,
-            as_root=host.identity.is_root,
+            # Root of a user namespace with nobody else is an ordinary user, and "/" is a stranger's there.
+            as_root=host.identity.is_root and not host._is_mapped(alone=True),
             may_block=host.disk.may_block,
             variables=host._caller,
         )
@@ -186,10 +187,11 @@ class Host:
             until=self.options.until,
         )
 
-    def _is_mapped(self) -> bool:
-        """Whether root of this user namespace is somebody else outside."""
+    def _is_mapped(self, alone: bool = False) -> bool:
+        """Whether root of this user namespace is somebody else outside; `alone`: and nobody else is here."""
         rows = [line.split() for line in (self.running_files.text("/proc/self/uid_map") or "").splitlines()]
-        return any(row[:1] == ["0"] and row[1:2] != ["0"] for row in rows)
+        mapped = any(row[:1] == ["0"] and row[1:2] != ["0"] for row in rows)
+        return mapped and (not alone or [row[2:] for row in rows] == [["1"]])
 
     def _examined_folder(self) -> Optional[str]:
         """The working directory of the process of --env-of, None without it."""

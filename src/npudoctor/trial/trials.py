@@ -11,7 +11,7 @@ from typing import Any, Callable, Optional, Protocol
 
 from npudoctor.core.errors import CannotTell, DoesNotRun
 from npudoctor.core.frozen import dataclass, field
-from npudoctor.core.messages import _
+from npudoctor.core.messages import _, strerror
 from npudoctor.core.parsing import json_of
 
 PARTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "parts")
@@ -47,6 +47,13 @@ class Attempt:
     why: str = ""
     seconds: float = 0.0
     facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def reason(self) -> str:
+        """Why, for a sentence: the system's words in the language spoken now, a library's as it says them."""
+        if self.number > 0 and self.why in ("", os.strerror(self.number)):
+            return strerror(self.number)
+        return f"`{self.why}`"
 
     @property
     def refused(self) -> bool:

@@ -86,8 +86,8 @@ def test_killed_while_it_touched_memory() -> None:
         (Trial(hung="touch"), "the trial had no answer in time; it waited in touch"),
         (Trial(died="lock", signal=31), "the trial was ended by signal 31 in lock"),
         (
-            Trial((Attempt("ctypes", 0, "No module named `_ctypes`"),)),
-            "this Python cannot ask for memory: No module named `_ctypes`",
+            Trial((Attempt("ctypes", 0, "No module named _ctypes"),)),
+            "this Python cannot ask for memory: `No module named _ctypes`",
         ),
     ],
 )

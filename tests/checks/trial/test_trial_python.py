@@ -77,9 +77,9 @@ def test_well() -> None:
         ("ctypes", TINY, BUILT, "dnf", ERROR, "cannot import ctypes: libtiny.so.1 is missing",
          "dnf install 'libtiny.so.1()(64bit)'"),
         ("ssl", "/lib64/libssl.so.3: file too short", BUILT, "dnf", WARNING,
-         "cannot import ssl: /lib64/libssl.so.3: file too short", "dnf reinstall 'libssl.so.3()(64bit)'"),
+         "cannot import ssl: `/lib64/libssl.so.3: file too short`", "dnf reinstall 'libssl.so.3()(64bit)'"),
         ("multiprocessing.synchronize", "This platform lacks a functioning sem_open implementation", BUILT,
-         "dnf", ERROR, "cannot import multiprocessing.synchronize: This platform lacks", ""),
+         "dnf", ERROR, "cannot import multiprocessing.synchronize: `This platform lacks", ""),
     ],
 )  # fmt: skip
 def test_a_module(
@@ -89,7 +89,7 @@ def test_a_module(
     assert asked.codes == ["trial-python.module-missing"]
     (finding,) = asked.findings
     assert finding.severity is severity and finding.message.startswith(f"{python} {sentence}")
-    assert finding.evidence == (f"import {name}: {why}",)
+    assert finding.evidence == (f"import {name}: `{why}`",)
     assert (finding.fix.commands[-1] if finding.fix and finding.fix.commands else "") == line
 
 
@@ -120,7 +120,7 @@ def test_another_python(attempts: tuple[Attempt, ...], version: str, severity: S
     ("trial", "sentence"),
     [
         (Trial(died="", said="ModuleNotFoundError: No module named 'encodings'"),
-         "does not start: ModuleNotFoundError: No module named 'encodings'"),
+         "does not start: `ModuleNotFoundError: No module named 'encodings'`"),
         (Trial(died="", signal=11), "does not start: it is killed by signal 11"),
         (Trial(died="import ssl", signal=4), "is killed by signal 4 in `import ssl`"),
         (Trial(died="import ssl"), "exits in `import ssl`"),

@@ -145,7 +145,7 @@ def test_the_master_has_no_address(several: str, line: Optional[tuple[str, ...]]
     )
     (finding,) = judged(failed, variables=job).findings
     assert finding.code == "trial-rendezvous.cannot-connect" and finding.weight is Severity.ERROR
-    assert finding.message.endswith("cannot look up: Temporary failure in name resolution")
+    assert finding.message.endswith("cannot look up: `Temporary failure in name resolution`")
     assert (finding.fix and finding.fix.commands) == line
     (finding,) = judged(failed, variables=job, expect="auto").findings
     assert finding.weight is Severity.INFO
@@ -223,7 +223,7 @@ def test_our_name_has_no_address(
 ) -> None:
     (finding,) = judged(own(number=-2), variables=variables, packages=packages).findings
     assert finding.code == "trial-rendezvous.own-name" and finding.weight is severity
-    assert finding.message == "this machine's own name, node, has no address: Name or service not known"
+    assert finding.message == "this machine's own name, node, has no address: `Name or service not known`"
     assert finding.fix and finding.fix.commands == ("sh -c 'echo '\"'\"'10.0.0.5 node'\"'\"' >> /etc/hosts'",)
 
 
@@ -259,7 +259,7 @@ def test_our_name_leads_nowhere() -> None:
         (Trial(hung="own-name"), "the trial had no answer in time; it waited in own-name"),
         (Trial(died="bind", signal=31), "the trial was ended by signal 31 in bind"),
         (Trial((attempt("socket", 0, "No module named _socket"),)),
-         "the trial could not ask for sockets: No module named _socket"),
+         "the trial could not ask for sockets: `No module named _socket`"),
     ],
 )  # fmt: skip
 def test_no_answer(trial: Trial, reason: str) -> None:

@@ -164,7 +164,7 @@ def test_a_python_without_semaphores() -> None:
     asked = judged(attempt("module", 0, "No module named '_multiprocessing'", module="_multiprocessing"))
     code, message, _lines = told(asked)
     assert code == "refused"
-    assert message == "this Python cannot load _multiprocessing: No module named '_multiprocessing'"
+    assert message == "this Python cannot load _multiprocessing: `No module named '_multiprocessing'`"
     assert asked.findings[0].echo_of == ("trial-python.module-missing",)
 
 

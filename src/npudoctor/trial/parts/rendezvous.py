@@ -282,8 +282,9 @@ def guards(near: bool) -> bool:
     """Whether strangers can be kept from a listener here."""
     import socket
 
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
         return guarded(sock, near)
+    return False
 
 
 def meet(point: Dict[str, Any], found: List[Tuple[int, Any]], own: List[Tuple[int, Any]]) -> None:
