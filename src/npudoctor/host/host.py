@@ -319,8 +319,10 @@ class Host:
         for path in paths:
             try:
                 entry = self.files.stat(path)
-            except CannotTell:
-                continue
+            except CannotTell as error:
+                if isinstance(error.__cause__, PermissionError):
+                    continue
+                break  # nobody can tell whether the job's Python is in there: its server is gone, or silent
             if entry is not None and entry.is_program:
                 break
         else:
