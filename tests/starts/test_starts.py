@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+from pathlib import Path
 from typing import Callable
 
 import pytest
@@ -31,3 +34,32 @@ def test_the_job_starts_where_it_should(machine: Machine, need: Callable[..., No
     except Unavailable as why:
         pytest.skip(str(why))
     assert ended.started != machine.broken, ended
+
+
+# With ten descriptors no shell reads its script, and without pipes none runs; the name of a job's lock is
+# known to it alone; where nothing can be locked a warning says so.
+BEYOND = {
+    f"{JOB}-{name}" for name in ("nofile", "no-pipes", "lock-of-another", "semaphore-of-another", "no-flock")
+}
+ASKED = [machine for machine in TRIED if machine.name not in BEYOND]
+
+
+@pytest.mark.parametrize("machine", ASKED, ids=[machine.name for machine in ASKED])
+def test_check_says_whether_it_starts(machine: Machine, one_file: Path, need: Callable[..., None]) -> None:
+    need("unshare", "mount", "ip", "setpriv", "prlimit", "nsenter")
+    kept = provide("")
+    doctor = kept / "bin" / "npudoctor.pyz"
+    doctor.parent.mkdir(exist_ok=True)
+    half = doctor.with_suffix(f".{os.getpid()}")
+    half.write_bytes(one_file.read_bytes())
+    half.replace(doctor)
+    whose = ("--as-user", "root") if machine.user == "root" else ()
+    asked = ("/usr/bin/python3", str(doctor), "check", "--expect", "none", "--format", "json", *whose)
+    try:
+        ended = run(machine, kept, asked)
+    except Unavailable as why:
+        pytest.skip(str(why))
+    report = json.loads(ended.output)
+    assert (report["verdict"], ended.status) == (("not_ready", 1) if machine.broken else ("ready", 0)), [
+        finding["message"] for row in report["results"] for finding in row["findings"]
+    ] + [row["reason"] for row in report["results"] if row["status"] == "unknown"]
