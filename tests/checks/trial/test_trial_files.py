@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Optional
 
 import pytest
@@ -306,3 +308,38 @@ def test_a_log_of_another_users_msrun() -> None:
     ask(trial_files, host)
     asked_of = host.trials.asked["files"]["existing"]  # type: ignore[attr-defined]
     assert asked_of == [f"{HOME}/scheduler.log", f"{HOME}/worker_0.log"]
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, and each way of putting it."""
+    yield judged(attempt("device", "/dev/null", errno.ENOENT), attempt("device", "/dev/zero", errno.EACCES))
+    yield judged(attempt("device", "/dev/null", errno.ENODEV, device=False))
+    yield judged(attempt("terminal", "/dev/ptmx", errno.ENOSPC), attempt("terminal", "/dev/ptmx", errno.EIO))
+    for number in (
+        errno.EROFS,
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.ENOENT,
+        errno.ENOTDIR,
+        errno.EACCES,
+        errno.EIO,
+    ):
+        yield judged(attempt("temporary", "/tmp", number, name=""))
+        refused = attempt("temporary", "/scratch", number, name="TMPDIR")
+        yield judged(refused, attempt("temporary"), attempt("rename", "/tmp", number))
+        yield judged(attempt("temporary"), attempt("folder", HOME, number, name="HOME"))
+    everything = attempt("temporary", "/tmp", errno.EFBIG, name="")
+    for hard in (0, None):
+        yield judged(everything, limits={"Max file size": Limit(0, hard)})
+    yield judged(attempt("temporary"), attempt("large", "/dev/shm", errno.EFBIG, bytes=1 << 30))
+    yield judged(*sockets(34, 32), packages=("torch",))
+    yield judged(*sockets(34), packages=("torch",))
+    yield judged(attempt("temporary", name=""), attempt("socket", "/tmp", errno.EPERM))
+    yield judged(attempt("temporary"), attempt("execute", "/scratch", errno.EACCES), packages=("torch",))
+    for name in ("working directory", "XDG_CACHE_HOME", "CANN log"):
+        yield judged(attempt("temporary"), attempt("folder", "/job", errno.EACCES, name=name))
+        yield judged(attempt("temporary"), attempt("lock", "/job", errno.ENOLCK, name=name))
+    yield judged(attempt("temporary"), attempt("existing", "/job/worker_0.log", errno.EACCES))
+    yield judged(attempt("remover", "", errno.ECHILD))
+    yield judged(trial=Trial(hung="write /tmp"))
+    yield ask(trial_files, fake_host())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Optional
 
 import pytest
@@ -52,7 +54,7 @@ def test_refused(what: str, code: str, severity: Severity, sentence: str) -> Non
     assert asked.codes == [f"trial-memory.{code}"]
     (finding,) = asked.findings
     assert finding.severity is severity and finding.message == f"{sentence}{os.strerror(errno.ENOMEM)}"
-    assert finding.fix is None
+    assert finding.fix is None or finding.fix.commands == ()
 
 
 @pytest.mark.parametrize(("hard", "line"), [(None, "ulimit -Sv unlimited"), (2 * GIB, "ulimit -Sv 2097152")])
@@ -108,3 +110,17 @@ def test_root_is_not_the_job() -> None:
 
 def test_an_image_is_not_running() -> None:
     assert ask(trial_memory, fake_host(root="/image", euid=1000)).status is Status.SKIPPED
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, and each way of putting it."""
+    for what in ("reserve", "grow", "touch", "lock"):
+        yield judged(Trial((attempt(what),)))
+    for hard in (None, GIB):
+        yield judged(Trial((attempt("reserve"),)), limits={"Max address space": Limit(GIB, hard)})
+    yield judged(Trial((attempt("execute", errno.EPERM, path="/opt/lib/libc.so"),)))
+    yield judged(Trial((), died="touch", signal=9))
+    yield judged(Trial((Attempt("ctypes", 0, "No module named _ctypes"),)))
+    yield judged(Trial((attempt("reserve", 0),)), available=GIB - 1)
+    yield judged(Trial(hung="touch"))
+    yield judged(Trial(died="", signal=11))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Optional
 from unittest.mock import Mock
 
 import pytest
 
 from npudoctor import Severity, Status
+from npudoctor.checking.by_hand import SENTENCES
 from npudoctor.checks.trial.trial_processes import trial_processes
 from npudoctor.core.errors import CannotTell
 from npudoctor.testing import Asked, Content, Limit, ask, fake_host, package_files
@@ -47,9 +49,10 @@ def judged(
 
 
 def told(asked: Asked) -> tuple[str, str, tuple[str, ...]]:
-    """The code, the sentence, and what heals it: lines, else the title."""
+    """The code, the sentence, and what heals it: lines, else the title that the check itself gives."""
     (finding,) = asked.findings
-    lines = finding.fix.commands or (finding.fix.title,) if finding.fix else ()
+    own = finding.fix is not None and finding.fix.title not in SENTENCES.values()
+    lines = finding.fix.commands or (finding.fix.title,) if finding.fix and own else ()
     return finding.code.partition(".")[2], finding.message, lines
 
 
@@ -236,3 +239,23 @@ def test_not_even_the_first_process_is_started(most: str) -> None:
 def test_root_and_images() -> None:
     assert ask(trial_processes, fake_host()).status is Status.SKIPPED
     assert ask(trial_processes, fake_host(root="/image", euid=1000)).status is Status.SKIPPED
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, and each way of putting it."""
+    for what in ("processes", "threads", "descriptors", "pipe2", "sched_getaffinity"):
+        yield judged(attempt(what, errno.EPERM), container=True)
+        yield judged(attempt(what, errno.EMFILE), limits={"-n": [300, 400]})
+        yield judged(attempt(what, errno.ENFILE), files={"/proc/sys/fs/file-max": "1000\n"})
+        yield judged(attempt(what, own=4000), limits={"-u": [6, 60]})
+        yield judged(attempt(what, own=4000), limits={"-u": [6, -1]})
+        yield judged(attempt(what, groups=[[GROUP, 33, 33]]))
+    yield judged(attempt("threads", groups=[[GROUP, 33, 33]]), container=True)
+    yield judged(attempt("threads", errno.ENOMEM), limits={"-s": [1 << 40, -1]})
+    yield judged(attempt("threads", errno.ENOMEM), limits={"-v": [1 << 30, -1]})
+    yield judged(attempt("ranks", 0, why="1 of 2 processes ended early"))
+    yield judged(limits={"-t": [300, -1]})
+    yield judged(limits={"-t": [300, 300]})
+    yield judged(limits={"-t": [300, 300]}, container=True)
+    yield judged(hung="threads")
+    yield judged(died="threads")

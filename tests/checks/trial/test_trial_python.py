@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Optional
 
 import pytest
@@ -179,3 +181,26 @@ def test_root_is_not_the_job() -> None:
 
 def test_an_image_is_not_running() -> None:
     assert ask(trial_python, fake_host(root="/image", euid=1000)).status is Status.SKIPPED
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, and each way of putting it."""
+    whys = (
+        "No module named '_ctypes'", "No module named 'uuid'", "libz.so.1: cannot open shared object file",
+        "/lib64/libssl.so.3: file too short", "This platform lacks a functioning sem_open implementation",
+    )  # fmt: skip
+    for why in whys:
+        for python, installer in (
+            (BUILT, "apt-get"),
+            (BUILT, "dnf"),
+            (BUILT, ""),
+            (SYSTEM, "apt-get"),
+            (SYSTEM, "dnf"),
+        ):
+            yield judged(module("ctypes", why), python=python, installer=installer)
+    yield judged(start("spawn"))
+    yield judged(trial=Trial(died="", said="ModuleNotFoundError: No module named 'encodings'"))
+    yield judged(trial=Trial(died="", signal=11))
+    yield judged(trial=Trial(died="import ssl", signal=4))
+    yield judged(trial=Trial(died="import ssl"))
+    yield judged(trial=Trial(hung="import ssl"))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Optional
 
 import pytest
 
 from npudoctor import Action, Severity, Status
+from npudoctor.checking.by_hand import SENTENCES
 from npudoctor.checks.trial.trial_shared_memory import trial_shared_memory
 from npudoctor.testing import Asked, Content, Memory, ask, fake_host
 from npudoctor.trial.trials import Attempt, Trial
@@ -51,9 +53,10 @@ def judged(
 
 
 def told(asked: Asked) -> tuple[str, str, tuple[str, ...]]:
-    """The code, the sentence, and what heals it: lines, else the title."""
+    """The code, the sentence, and what heals it: lines, else the title that the check itself gives."""
     (finding,) = asked.findings
-    lines = finding.fix.commands or (finding.fix.title,) if finding.fix else ()
+    own = finding.fix is not None and finding.fix.title not in SENTENCES.values()
+    lines = finding.fix.commands or (finding.fix.title,) if finding.fix and own else ()
     return finding.code.partition(".")[2], finding.message, lines
 
 
@@ -232,3 +235,24 @@ def test_little_memory_is_not_taken() -> None:
 def test_root_and_images() -> None:
     assert ask(trial_shared_memory, fake_host()).status is Status.SKIPPED
     assert ask(trial_shared_memory, fake_host(root="/image", euid=1000)).status is Status.SKIPPED
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, and each way of putting it."""
+    for container in (False, True):
+        for total in (MIB, 64 * MIB, 64 * GIB):
+            yield judged(attempt("segment", errno.ENOSPC, **{**ROOM, "total": total}), container=container)
+            yield judged(attempt("small", errno.ENOSPC, **{**ROOM, "total": total}), container=container)
+        yield judged(attempt("small", errno.ENOSPC, **{**ROOM, "inodes_free": 0}), container=container)
+        for what in ("small", "semaphore", "socketpair", "listener", "sysv"):
+            for number in (errno.ENOENT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOSPC, errno.ENOMEM):
+                yield judged(attempt(what, number, mode=0o755, owner=0), container=container)
+        yield judged(
+            attempt("sysv", errno.EINVAL), files={"/proc/sys/kernel/shmmax": "1\n"}, container=container
+        )
+    for number, flag in ((errno.EFBIG, "-f"), (errno.ENOMEM, "-v")):
+        yield judged(attempt("segment", number, **ROOM), limits={flag: [MIB, -1]})
+    yield judged(attempt("module", 0, "No module named '_multiprocessing'", module="_multiprocessing"))
+    yield judged(died="small", signal=7)
+    yield judged(hung="small")
+    yield judged(attempt("sysv", 0), available=GIB - 1)
