@@ -36,8 +36,8 @@ def test_the_job_starts_where_it_should(machine: Machine, need: Callable[..., No
     assert ended.started != machine.broken, ended
 
 
-# With ten descriptors no shell reads its script, without pipes or in 30 MB of addresses nothing runs; the name of
-# a job's lock is known to it alone; where nothing can be locked a warning says so.
+# With ten descriptors no shell reads its script, without pipes or in 30 MB of addresses nothing runs; a
+# lock's name is the job's own; where nothing can be locked a warning says so.
 BEYOND = {
     f"{JOB}-{name}"
     for name in ("nofile", "as", "no-pipes", "lock-of-another", "semaphore-of-another", "no-flock")
