@@ -75,14 +75,7 @@ def disk_space(host: Host) -> Iterator[Union[Finding, Facts]]:
             evidence = (f"bytes {space.free} of {space.total}, inodes {space.inodes_free} of {space.inodes}",)
             code, text = _room(space)
             if code:
-                yield Finding(
-                    code,
-                    text.format(**words),
-                    evidence=evidence,
-                    action=Action.CLEANUP,
-                    # Whether another folder is taken instead, the trial knows.
-                    echo_of=("trial-files.cannot-write",) if others == [TMP] else (),
-                )
+                yield Finding(code, text.format(**words), evidence=evidence, action=Action.CLEANUP)
             if space.inodes and space.inodes_free < FEW:
                 none = space.inodes_free < NO_INODES
                 yield Finding(

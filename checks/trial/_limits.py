@@ -56,7 +56,7 @@ def ask_for_option(*words: str) -> Fix:
 
 def unfiltered(host: Host, attempt: Attempt) -> Optional[Fix]:
     """What lets through a call that a container's profile of system calls refuses."""
-    refused = attempt.number in (errno.EPERM, errno.ENOSYS, errno.EACCES)
+    refused = attempt.number in (errno.EPERM, errno.ENOSYS)
     if not refused or not host.system.container():
         return None
     return ask_for_option("--security-opt", "seccomp=unconfined")
@@ -71,7 +71,7 @@ def memory_left(host: Host) -> int:
 
 def lower_stack(limits: Optional[Sequence[int]]) -> Optional[Fix]:
     """Stacks of the usual size, where a shell asks for so large ones that no thread gets one."""
-    if limits is None or 0 <= limits[0] <= 64 << 20:
+    if limits is None or limits[0] <= 64 << 20:  # without a limit (-1) the C library takes 2 MiB
         return None
     return Fix(
         _("give threads a stack of the usual size in the shell that starts the job"),

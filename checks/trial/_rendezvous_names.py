@@ -6,6 +6,7 @@ import errno
 from collections.abc import Iterator, Mapping, Sequence
 
 from npudoctor import ERROR, WARNING, Action, Finding, Fix, Host, Risk, Severity, _
+from npudoctor.checks.trial._folders import is_installed
 from npudoctor.checks.trial._rendezvous_fixes import loopback, name_interface, write_hosts_line
 from npudoctor.trial.trials import Attempt, Trial
 
@@ -58,6 +59,12 @@ def _severity(host: Host, several: bool) -> Severity:
     return ERROR if several and not variables.get("GLOO_SOCKET_IFNAME") else WARNING
 
 
+def _gloo_decides(host: Host) -> bool:
+    """Whether the ranks will meet by Gloo alone, on the address that our name means."""
+    named = host.variables.get("GLOO_SOCKET_IFNAME")
+    return not named and is_installed(host, "torch") and not (host.npus.nodes or host.gpus.nodes)
+
+
 def _only_inner(addresses: Sequence[str]) -> bool:
     """Whether all of them are loopback addresses."""
     return bool(addresses) and all(text.startswith("127.") or text == "::1" for text in addresses)
@@ -71,7 +78,7 @@ def own_unreachable(host: Host, facts: Mapping[str, object], attempt: Attempt, s
         why=attempt.reason,
     )
     evidence, fix = loopback(host)
-    severity = _severity(host, several)
+    severity = ERROR if _gloo_decides(host) else _severity(host, several)
     return Finding(
         "trial-rendezvous.cannot-connect",
         text,

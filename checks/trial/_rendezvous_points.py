@@ -84,7 +84,9 @@ def points(host: Host, holders: Holders) -> list[Point]:
             port, place = ports.spans[0][0], host.variables[PLACES[label]]
             ours = _of_this_job(host, ports, holders)
             launcher = ours or (agent and label == "MASTER_PORT")
-            named.append(Point(label, place, port, launcher, claim=ports, surely=torch))
+            # Only the first rank ever listens there: another one would take the port from it for a moment.
+            listens = label != "MASTER_PORT" or not number(host, "RANK")
+            named.append(Point(label, place, port, launcher, listens=listens, claim=ports, surely=torch))
         elif isinstance(ports, RemotePort) and ports.known and ports.port:
             label = next(name for name, place in PLACES.items() if place == ports.variable)
             store = label == "MASTER_PORT"

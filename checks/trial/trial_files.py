@@ -332,14 +332,18 @@ def _folder(host: Host, group: Sequence[Attempt], chosen: str) -> Finding:
         text = _("{user} cannot write to the working directory {path}: {why}")
     variables = [name for name in names if name not in CAUSES]
     causes = CAUSES.get(names[0], (*CACHES, *AT_HOME, *FULL))
+    severity = ERROR if names[0] == HERE and launches_by_msrun(host) else WARNING
     return Finding(
         "trial-files.cannot-write",
         text.format(user=writer(host), path=group[0].facts["path"], names=", ".join(names), why=why.why),
-        severity=ERROR if names[0] == HERE and launches_by_msrun(host) else WARNING,
+        severity=severity,
         evidence=why.evidence,
         action=Action.CONFIG,
-        fix=why.fix or _elsewhere(host, variables, chosen) or _give(host, group[0], names[0]),
-        echo_of=(*causes, *(CACHES if len(names) > 1 else ())),
+        # No variable leads the logs of msrun elsewhere.
+        fix=why.fix
+        or (_elsewhere(host, variables, chosen) if severity is WARNING else None)
+        or _give(host, group[0], names[0]),
+        echo_of=(*causes, *(CACHES if len(names) > 1 and severity is WARNING else ())),
     )
 
 

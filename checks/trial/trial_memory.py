@@ -123,9 +123,11 @@ def _finding(host: Host, attempt: Attempt, large: bool) -> Finding:
             echo_of=("import-limits.not-executable",),
         )
     needed = ERROR if large else WARNING
+    # The C library of Alpine grows no data segment, and takes memory otherwise.
+    grown = ERROR if limit_of(host, "Max data size").soft is not None else WARNING
     code, text, severity = {
         "reserve": ("cannot-reserve", _("a process cannot reserve {size} of address space: {why}"), needed),
-        "grow": ("cannot-reserve", _("the data segment of a process cannot grow by {size}: {why}"), ERROR),
+        "grow": ("cannot-reserve", _("the data segment of a process cannot grow by {size}: {why}"), grown),
         "touch": ("cannot-allocate", _("a process cannot take {size} of memory: {why}"), ERROR),
         "lock": ("cannot-allocate", _("a process cannot lock {size} of memory: {why}"), WARNING),
     }[attempt.what]

@@ -27,7 +27,7 @@ FORKSERVER_FIRST = (3, 14)  # from here on it is how multiprocessing starts chil
 CAUSES = (
     *("interpreter.does-not-run", "virtual-environment.base-missing"),
     *("python-variables.no-standard-library", "python-variables.bad-value"),
-    *("source-shadowing.standard-library", "import-limits.not-executable"),
+    "import-limits.not-executable",
 )
 
 

@@ -49,9 +49,9 @@ from npudoctor.host.network.sockets import TcpSocket
 from npudoctor.trial.trials import Attempt, Trial
 
 WAIT = 5.5  # seconds for a name: a resolver asks its next server after 5
-SERVERS = 2  # that were asked by then
 SLOW = 1.0
 PRIVILEGED = "net.ipv4.ip_unprivileged_port_start"
+NO_PORT = "no port is left"  # as the child says it
 OUTGOING = "/proc/sys/net/ipv4/ip_local_port_range"
 USUAL_PORTS, FEW_PORTS = "32768 60999", 1000  # of the kernel; of which a few jobs leave nothing
 
@@ -98,8 +98,7 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
       finds the master by itself (PET_STANDALONE, PET_RDZV_BACKEND); else a warning, as Gloo then takes
       127.0.0.1. In a job of several nodes a loopback address is a warning.
     - `trial-rendezvous.slow`: a name takes more than a second to look up. After 5.5 seconds it is given up;
-      where it is the master's, and there are more than the two name servers that were asked by then, the row
-      cannot tell.
+      where it is the master's, and another name server or domain might still answer, the row cannot tell.
 
     Nothing is tried on a port on which this job's own launcher listens: an ancestor such as torchrun's agent
     (TORCHELASTIC_USE_AGENT_STORE), the process of `--env-of` and its kin, or rank 0 where this is another
@@ -134,7 +133,7 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
     if any(attempt.what == "socket" for attempt in refused):
         raise Unknown(_("the trial could not ask for sockets: {why}", why=refused[-1].reason))
     by_label = {point.label: point for point in asked}
-    several, more_servers = _several(host, trial), _name_servers(host) > SERVERS
+    several, one_server = _several(host, trial), _has_one_server(host)
     silent, busy = [], []
     yield from slow(host, trial, SLOW)
     for attempt in trial.attempts:
@@ -142,7 +141,7 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
         if attempt.what == "own-name":
             masters = {other.facts.get("place") for other in refused if other.what == "resolve"}
             yield from own_name(host, attempt, several, attempt.facts.get("name") in masters)
-        elif attempt.number == errno.EADDRINUSE and not attempt.facts.get("alone", True):
+        elif _of_other_trials(host, point, attempt, holders):
             busy.append(attempt)
         elif attempt.what == "hccl" and hccl:
             yield from _hccl(host, hccl, attempt, holders)
@@ -150,7 +149,7 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
             continue
         elif attempt.what == "bind" and point:
             yield _cannot_bind(host, point, attempt, holders)
-        elif attempt.what == "resolve" and attempt.number == errno.ETIMEDOUT and more_servers:
+        elif attempt.what == "resolve" and attempt.number == errno.ETIMEDOUT and not one_server:
             silent.append(str(attempt.facts["place"]))
         elif attempt.what == "resolve" and point:
             yield _unresolved(host, point, attempt, several)
@@ -170,6 +169,13 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
         )
 
 
+def _of_other_trials(host: Host, point: Optional[Point], attempt: Attempt, holders: Holders) -> bool:
+    """Whether it may have been another trial's: nobody was seen to listen there before this one waited."""
+    if attempt.number != errno.EADDRINUSE or attempt.facts.get("alone", True):
+        return False
+    return not (point and point.claim and listeners(host, point.claim, holders))
+
+
 def _several(host: Host, trial: Trial) -> bool:
     """Whether the job has other nodes. Where nothing counts them, a master elsewhere tells; the names were
     looked up by the trial, and are not asked for again."""
@@ -179,9 +185,12 @@ def _several(host: Host, trial: Trial) -> bool:
     return any(attempt.what == "call" for attempt in trial.attempts)
 
 
-def _name_servers(host: Host) -> int:
+def _has_one_server(host: Host) -> bool:
+    """Whether there is a single name server, asked as usual: one that is silent for 5 s answers nobody. Of
+    several a later one may, and of domains to search in the next."""
     lines = (host.running_files.text("/etc/resolv.conf") or "").splitlines()
-    return sum(line.split()[:1] == ["nameserver"] for line in lines)
+    words = [line.split()[0] for line in lines if line.strip()]
+    return [word for word in words if word in ("nameserver", "options", "search")] == ["nameserver"]
 
 
 def _tried(attempt: Attempt) -> dict[str, object]:
@@ -286,7 +295,7 @@ def _hccl(host: Host, hccl: HostPorts, attempt: Attempt, holders: Holders) -> It
             text,
             evidence=evidence,
             action=Action.CONFIG,
-            echo_of=("rank-table.host-address", "hccl-interface.not-ours"),
+            echo_of=("hccl-interface.not-ours",),
         )
         return
     if errno.EADDRINUSE not in numbers:
@@ -323,7 +332,7 @@ def _unresolved(host: Host, point: Point, attempt: Attempt, several: bool) -> Fi
 
 def _cannot_connect(host: Host, point: Point, attempt: Attempt) -> Finding:
     place = {"place": point.place, "why": attempt.reason, "variable": PLACES.get(point.label, "")}
-    if attempt.number == errno.EADDRNOTAVAIL:
+    if attempt.why == NO_PORT:
         return _no_port(host)
     if point.label:
         text = _("nothing on this machine can connect to {place} ({variable}): {why}", **place)

@@ -107,14 +107,11 @@ def trial_shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     refused = trial.refused()
     # What is refused at 1 MiB was at 64 too: one thing is said once.
     small = [attempt for attempt in refused if attempt.what == "small"]
-    reported: set[tuple[str, str]] = set()
-    for attempt in refused:
-        if attempt.what == "segment" and small:
-            continue
-        finding = _finding(host, trial, attempt)
-        if (finding.code, finding.message) not in reported:
-            reported.add((finding.code, finding.message))
-            yield finding
+    findings = [
+        _finding(host, trial, attempt) for attempt in refused if attempt.what != "segment" or not small
+    ]
+    # Of several that say the same, the one that weighs most.
+    yield from {one.message: one for one in sorted(findings, key=lambda one: one.weight)}.values()
     if trial.died in ("segment", "small") and trial.signal in (7, 9):
         yield Finding(
             "trial-shared-memory.no-room",

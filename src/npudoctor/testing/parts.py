@@ -10,6 +10,7 @@ from npudoctor.core.messages import _
 from npudoctor.host.clock import Clock
 from npudoctor.host.fs.files import Files
 from npudoctor.host.process.commands import Answer, Commands
+from npudoctor.host.process.rights import Limits
 from npudoctor.host.resources import Limit, Memory, Resources
 from npudoctor.host.users.identity import Account
 from npudoctor.testing.disk import Content, MemoryDisk, folder, link
@@ -65,7 +66,7 @@ class FakeCommands(Commands):
         group: bool = False,
         farewell: Optional[int] = None,
         user: Optional[Account] = None,
-        folder: Optional[str] = None,
+        limits: Optional[Limits] = None,
     ) -> Answer:
         words = tuple(argv)
         self.asked.append(words)

@@ -100,8 +100,9 @@ class Trials:
         limits: Callable[[], Mapping[str, tuple[Optional[int], Optional[int]]]],
         program: Callable[[], str],
         until: float,
+        folder: Callable[[], Optional[str]] = lambda: None,
     ) -> None:
-        self._start, self._why_not, self._limits = start, why_not, limits
+        self._start, self._why_not, self._limits, self._folder = start, why_not, limits, folder
         self._program, self._until = program, until
 
     def why_not(self) -> Optional[str]:
@@ -116,7 +117,12 @@ class Trials:
             if seconds < LEAST:
                 raise CannotTell(_("the deadline of the run was reached first"))
             # It ends by itself even where whoever started it was killed.
-            known = json.dumps({**questions, "seconds": int(seconds) + 2, "limits": self._limits()})
+            known = json.dumps({
+                **questions,
+                "seconds": int(seconds) + 2,
+                "limits": self._limits(),
+                "folder": self._folder(),
+            })  # fmt: skip
             answer = self._start([program, "-c", source, known], seconds)
         if answer.ended in ("missing", "untrusted", "not-started"):
             why = answer.stderr or answer.ended
@@ -143,6 +149,18 @@ def source_of(part: str) -> str:
     return "".join(sources.values())
 
 
+def _attempt(words: Mapping[str, Any]) -> Attempt:
+    """From a line; the job's variables may start anything in the child that prints lines of its own."""
+    number, facts, seconds = words.get("number"), words.get("facts"), words.get("seconds")
+    return Attempt(
+        str(words["what"]),
+        number if isinstance(number, int) else 0,
+        str(words.get("why") or ""),
+        seconds if isinstance(seconds, float) else 0.0,
+        facts if isinstance(facts, dict) else {},
+    )
+
+
 def read(answer: Ended) -> Trial:
     """The lines of the child: {"try": ...} before each attempt, then what came of it, then {"end": true}."""
     attempts: list[Attempt] = []
@@ -159,7 +177,7 @@ def read(answer: Ended) -> Trial:
         elif "end" in words:
             current = None
         elif "what" in words:
-            attempts.append(Attempt(**words))
+            attempts.append(_attempt(words))
     lines = [line.strip() for line in answer.stderr.splitlines() if line.strip()]
     # Below the line that matters an interpreter that does not start says where it was.
     said = next((line for line in reversed(lines) if "Error" in line), "".join(lines[-1:]))

@@ -16,6 +16,7 @@ from npudoctor.core.frozen import replace
 from npudoctor.host import Host, Options
 from npudoctor.host.fs.files import LocalDisk
 from npudoctor.host.process.commands import Answer
+from npudoctor.host.process.rights import Limits
 from npudoctor.host.users.identity import Account, current_identity
 from npudoctor.testing import Asked, FakeCommands, ask, fake_host, package_files
 
@@ -78,7 +79,7 @@ class Probes(FakeCommands):
         group: bool = False,
         farewell: Optional[int] = None,
         user: Optional[Account] = None,
-        folder: Optional[str] = None,
+        limits: Optional[Limits] = None,
     ) -> Answer:
         answer = self._says(argv[5:])
         if isinstance(answer, Answer):

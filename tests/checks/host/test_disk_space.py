@@ -137,10 +137,3 @@ def scene(tmp: Path) -> Iterator[Asked]:
 
 def test_a_folder_whose_server_is_gone_is_for_others_to_tell() -> None:
     assert told(PLENTY, files={"/home/ada": unreadable(errno.ENOTCONN)}).status is Status.OK
-
-
-def test_whether_another_folder_is_taken_the_trial_knows() -> None:
-    """Of /tmp alone; where other folders lie on the same disk, nothing else takes their place."""
-    full = Space(100 * GIB, MIB, 0, 0, 7)
-    assert told(full).findings[0].echo_of == ("trial-files.cannot-write",)
-    assert told(full, full).findings[0].echo_of == ()

@@ -44,7 +44,7 @@ def test_well() -> None:
     ("what", "code", "severity", "sentence"),
     [
         ("reserve", "cannot-reserve", Severity.WARNING, "a process cannot reserve 1 GiB of address space: "),
-        ("grow", "cannot-reserve", Severity.ERROR, "the data segment of a process cannot grow by 1 GiB: "),
+        ("grow", "cannot-reserve", Severity.WARNING, "the data segment of a process cannot grow by 1 GiB: "),
         ("touch", "cannot-allocate", Severity.ERROR, "a process cannot take 1 GiB of memory: "),
         ("lock", "cannot-allocate", Severity.WARNING, "a process cannot lock 1 GiB of memory: "),
     ],

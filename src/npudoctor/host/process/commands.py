@@ -17,6 +17,7 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.core.threads import share_work
 from npudoctor.host.fs.files import Files
 from npudoctor.host.process.child_output import collect, end, kill_group
+from npudoctor.host.process.rights import Limits, leave_session_keyring, limit_process
 
 if TYPE_CHECKING:
     from npudoctor.core.trust.trees import RootTrust
@@ -196,7 +197,7 @@ class Commands:
         group: bool = False,
         farewell: Optional[int] = None,
         user: Optional[Account] = None,
-        folder: Optional[str] = None,
+        limits: Optional[Limits] = None,
     ) -> Answer:
         """Run a program given by absolute path, or by a name that is looked up in the system's folders.
 
@@ -204,7 +205,7 @@ class Commands:
         directory instead of "/", where that cannot block. `group`: nothing of its group outlives it, and of
         too much output the middle is dropped. `farewell`: the signal at which it says where it is, before it
         is killed at its deadline. `user`: root starts it as this user, with his rights alone, so that it does
-        not matter whose it is. `folder`: the working directory in place of these, where that cannot block.
+        not matter whose it is. `limits`: its own, by the kernel's names, soft and hard.
         """
         as_asked = tuple(argv)
         path = argv[0] if argv[0].startswith("/") else self.find(argv[0])
@@ -218,11 +219,13 @@ class Commands:
         if self._may_block(path):
             # execve of a file on a dead mount would hang this process before the child is free of it.
             command.insert(0, "/usr/bin/env")
-        where: Optional[str] = "/" if folder is None or self._may_block(folder) else folder
+        folder: Optional[str] = "/"
         # None: the child stays where we are, which this user may not be allowed to enter again.
         with suppress(OSError):
-            where = None if here and not self._may_block(os.getcwd()) else where
-        return self._run(as_asked, command, timeout, limit, environment, where, group, farewell, user)
+            folder = None if here and not self._may_block(os.getcwd()) else "/"
+        return self._run(
+            as_asked, command, timeout, limit, environment, folder, group, farewell, user, limits
+        )
 
     def _environment(self) -> dict[str, str]:
         clean = {"PATH": self.path_of(FOLDERS), "LC_ALL": "C"}
@@ -245,8 +248,11 @@ class Commands:
         group: bool = False,
         farewell: Optional[int] = None,
         user: Optional[Account] = None,
+        limits: Optional[Limits] = None,
     ) -> Answer:
         started = time.monotonic()
+        if user and user.uid:
+            leave_session_keyring()
         try:
             with self._starting:  # so that close() knows of it
                 if self._closed:
@@ -261,11 +267,14 @@ class Commands:
                         env=environment,
                         cwd=folder,
                         start_new_session=True,
-                        user=user.uid if user else None,
-                        group=user.gid if user else None,
-                        extra_groups=user.groups if user else None,
+                        # Root is who it is already; in a user namespace it may set no groups.
+                        user=user.uid if user and user.uid else None,
+                        group=user.gid if user and user.uid else None,
+                        extra_groups=user.groups if user and user.uid else None,
                     )
                 self._running[child.pid] = (os.path.basename(as_asked[0]), time.monotonic())
+                if limits:
+                    limit_process(child.pid, limits)
         except (OSError, ValueError) as error:
             missing = isinstance(error, FileNotFoundError)
             return Answer(

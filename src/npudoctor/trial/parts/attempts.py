@@ -1,22 +1,31 @@
 """Asks one thing after the other, and says what came of it, a line of JSON each."""
 
-import contextlib
-import errno
-import json
-import os
-import signal
 import sys
-import time
-from typing import Any, Dict, Iterator
 
-# With -c the working directory comes first: what lies there is not the standard library.
+# Before anything else is imported: with -c the working directory comes first, which may be anybody's.
 sys.path[:] = [folder for folder in sys.path if folder]
+
+import contextlib  # noqa: E402
+import errno  # noqa: E402
+import json  # noqa: E402
+import os  # noqa: E402
+import signal  # noqa: E402
+import time  # noqa: E402
+from typing import Any, Dict, Iterator  # noqa: E402
+
 QUESTIONS = json.loads(sys.argv[1])
 # Whatever becomes of the process that started this, nobody stays: SIGALRM ends who does not heed it.
 signal.signal(signal.SIGALRM, signal.SIG_DFL)
 signal.alarm(QUESTIONS["seconds"])
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, signal.SIG_DFL)
+# Where root started this, it is entered with the rights of the job's user alone, or not at all.
+if QUESTIONS.get("folder"):
+    with contextlib.suppress(OSError):
+        os.chdir(QUESTIONS["folder"])
+# Who is killed for memory is this child, before everybody else.
+with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
+    score.write("1000")
 
 
 LIMITS = {
@@ -82,3 +91,32 @@ def end() -> None:
     """All was tried. Nothing of Python's own end runs."""
     say({"end": True})
     os._exit(0)
+
+
+LOCK = "\0npudoctor-trial-{part}-{user}"
+LONGEST_LOCK = 3.0  # seconds: eight ranks on a busy machine; whoever holds the name longer is no trial
+
+
+@contextlib.contextmanager
+def one_at_a_time(part: str) -> Iterator[bool]:
+    """The trials of a user's ranks must not refuse each other what one job gets. A name that goes with its
+    holder, and that is looked for in the same network namespace. Whether nobody else has it."""
+    import socket
+
+    try:
+        lock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    except OSError:  # a sandbox that has no such sockets: then without
+        yield True
+        return
+    with lock:
+        since, alone = time.monotonic(), False
+        while not alone and time.monotonic() - since < LONGEST_LOCK:
+            try:
+                lock.bind(LOCK.format(part=part, user=os.getuid()))
+                alone = True
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    alone = True
+                else:
+                    time.sleep(0.005)
+        yield alone

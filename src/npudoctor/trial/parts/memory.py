@@ -1,10 +1,9 @@
 """Memory as a framework takes it in its first minute: address space, pages, locked pages, executable ones."""
 
-import contextlib
 import os
 import sys
 
-from npudoctor.trial.parts.attempts import QUESTIONS, attempt, end
+from npudoctor.trial.parts.attempts import QUESTIONS, attempt, end, one_at_a_time
 
 MIB = 1 << 20
 LARGEST = 256 * MIB
@@ -14,9 +13,6 @@ PAGE = 4096
 
 
 def try_memory() -> None:
-    # Who is killed for memory is this child, before everybody else.
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-        file.write("1000")
     import ctypes
 
     libc = ctypes.CDLL(None, use_errno=True)
@@ -60,9 +56,12 @@ def try_memory() -> None:
         libc.munmap(place, 64 * 1024)
     # As the loader maps a library.
     with open("/proc/self/maps") as file:
-        library = next(
-            (line.split()[-1] for line in file if "x" in line.split()[1] and "/lib" in line), sys.executable
-        )
+        executable = [line.rstrip("\n").split(None, 5)[5:] for line in file if "x" in line.split()[1]]
+    # A path may hold blanks, and be gone since.
+    libraries = [
+        words[0] for words in executable if words and "/lib" in words[0] and os.path.exists(words[0])
+    ]
+    library = (libraries or [sys.executable])[0]
     with attempt("execute", path=library):
         descriptor = os.open(library, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -71,6 +70,6 @@ def try_memory() -> None:
             os.close(descriptor)
 
 
-with attempt("ctypes"):
+with one_at_a_time("memory"), attempt("ctypes"):
     try_memory()
 end()

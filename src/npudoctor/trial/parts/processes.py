@@ -3,14 +3,13 @@
 They are forked here, as `core.forked` is not in the job's interpreter, and that they live is the answer.
 """
 
-import contextlib
 import errno
 import json
 import os
 import signal
 from typing import Any, Callable, Dict, List
 
-from npudoctor.trial.parts.attempts import QUESTIONS, attempt, end
+from npudoctor.trial.parts.attempts import QUESTIONS, attempt, end, one_at_a_time
 
 RANKS, THREADS, DESCRIPTORS = QUESTIONS["ranks"], QUESTIONS["threads"], QUESTIONS["descriptors"]
 # Python 3.8 has no pidfd_open. The number is the same on all machines of this century.
@@ -240,9 +239,6 @@ def try_eventfd() -> None:
         os.close(descriptor)
 
 
-# Who is killed for memory is this child and its own, before everybody else.
-with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as adjustment:
-    adjustment.write("1000")
 with attempt("limits") as known:
     known["limits"] = limits()
 with attempt("sched_getaffinity"):
@@ -257,5 +253,6 @@ with attempt("pipe2") as opened:
 if opened:
     with attempt("epoll_create1"):
         try_epoll()
-    try_ranks()
+    with one_at_a_time("processes"):
+        try_ranks()
 end()

@@ -81,6 +81,8 @@ def try_server(folder: str) -> bool:
 def try_starts() -> None:
     """The server is started as spawn starts a child, and forks one that reads what to do as that child does:
     spawn by itself is tried only where there is no such server."""
+    # What multiprocessing starts looks into the working directory first, which may be anybody's.
+    os.chdir("/")
     with attempt("multiprocessing", step="start", method="spawn"):
         without_tracker()
     folder = temporary()

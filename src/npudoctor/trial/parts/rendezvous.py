@@ -14,18 +14,17 @@ import errno
 import os
 import struct
 import time
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
-from npudoctor.trial.parts.attempts import QUESTIONS, attempt, end
+from npudoctor.trial.parts.attempts import QUESTIONS, attempt, end, one_at_a_time
 
 FILTER = 26  # SO_ATTACH_FILTER
 LOOPBACK = b"lo\0"
 WORD = b"npudoctor"
 CONNECTIONS = 8  # at once: two ranks of torch and their agent were seen to have seven
+NO_PORT = "no port is left"  # for the end that connects
 NEAR = 1.0  # seconds for a connection within this machine
 FAR = 2.5  # seconds for one to another: a lost SYN is sent again after one
-LOCK = "\0npudoctor-trial-rendezvous"
-LONGEST_LOCK = 3.0  # seconds: eight ranks on a busy machine; whoever holds the name longer is no trial
 SLOW = 1.0  # seconds
 
 
@@ -72,30 +71,6 @@ def by_reset(sock: Any) -> Any:
 
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     return sock
-
-
-@contextlib.contextmanager
-def one_at_a_time() -> Iterator[bool]:
-    """The trials of the ranks of a node must not refuse each other a port. A name that goes with its holder,
-    and that is looked for in the same network namespace as the ports. Whether nobody else has it."""
-    import socket
-
-    try:
-        lock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    except OSError:  # a sandbox that has no such sockets: then without
-        lock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    with lock:
-        since, alone = time.monotonic(), lock.family != socket.AF_UNIX
-        while not alone and time.monotonic() - since < LONGEST_LOCK:
-            try:
-                lock.bind(LOCK)
-                alone = True
-            except OSError as error:
-                if error.errno != errno.EADDRINUSE:
-                    alone = True
-                else:
-                    time.sleep(0.005)
-        yield alone
 
 
 def listening(addresses: List[Tuple[int, Any]], near: bool = False) -> Any:
@@ -155,9 +130,9 @@ def exchange(listener: Any, family: int, address: Any, count: int) -> None:
             client.settimeout(NEAR)
             try:
                 client.bind(("", 0))
-            except OSError as error:  # as connect() says it, which would look for a port by itself
+            except OSError as error:
                 if error.errno == errno.EADDRINUSE:
-                    raise OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL)) from None
+                    raise OSError(errno.EADDRNOTAVAIL, NO_PORT) from None
                 raise
             port = client.getsockname()[1]
             only_from(listener, port)
@@ -179,7 +154,9 @@ def accepted(listener: Any, port: int) -> Any:
             if peer[1] == port:
                 return by_reset(server)
             by_reset(server).close()
-    except OSError:
+    except OSError as error:
+        if error.errno not in (None, errno.EAGAIN):  # refused, not only silent
+            raise
         raise Elsewhere(errno.EADDRINUSE, "another program answers there") from None
 
 
@@ -292,7 +269,7 @@ def meet(point: Dict[str, Any], found: List[Tuple[int, Any]], own: List[Tuple[in
     port, label = point["port"], point["label"]
     by_place = [(family, (address[0], port, *address[2:])) for family, address in found]
     near = all(is_loopback(address[0]) for _family, address in found)
-    with one_at_a_time() as alone:
+    with one_at_a_time("rendezvous") as alone:
         listener = None
         with attempt("bind", label=label, port=port, place=point["place"], alone=alone) as facts:
             try:
@@ -314,9 +291,10 @@ def meet(point: Dict[str, Any], found: List[Tuple[int, Any]], own: List[Tuple[in
             if found:
                 with attempt("connect", label=label, port=port, place=point["place"]):
                     reach(listener, found)
-            if own and point["bind"] != "place":
-                with attempt("connect-own", port=port):
-                    reach(listener if filtered else listening(everywhere(0)), own)
+        # On another port: what leads nowhere takes its second, and the job may want its port by then.
+        if own and point["bind"] != "place":
+            with attempt("connect-own", port=port), listening(everywhere(0)) as listener:
+                reach(listener, own)
 
 
 def call(point: Dict[str, Any], found: List[Tuple[int, Any]]) -> None:
@@ -345,10 +323,11 @@ def try_hccl(asked: Dict[str, Any]) -> None:
 
     family = socket.AF_INET6 if ":" in asked["address"] else socket.AF_INET
     listeners, refused = [], {}
-    with one_at_a_time() as alone, attempt("hccl", address=asked["address"], alone=alone) as facts:
+    address = asked["address"]
+    with one_at_a_time("rendezvous") as alone, attempt("hccl", address=address, alone=alone) as facts:
         for port in asked["ports"]:
             try:
-                listeners.append(persistently([(family, (asked["address"], port))]))
+                listeners.append(persistently([(family, (address, port))]))
             except OSError as error:
                 refused[str(port)], facts["why"] = error.errno, error.strerror
         for listener in listeners:

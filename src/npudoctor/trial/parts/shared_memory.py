@@ -72,6 +72,7 @@ def remove_left_behind() -> None:
             # A maker whom this namespace of pids does not see has the pid 0: no trial lives for a minute.
             age = 2 if row["cpid"] == maker else 60
             ours = 0 < maker < 1 << 24 and row["uid"] == os.getuid() and row["size"] == SEGMENT
+            ours = ours and row["cpid"] in (maker, 0)
             if ours and not row["nattch"] and gone(maker) and abs(time.time() - row["ctime"]) > age:
                 LIBC.shmctl(row["shmid"], IPC_RMID, None)
 
@@ -222,9 +223,6 @@ def try_sysv() -> None:
     LIBC.shmdt(place)
 
 
-# Who is killed for memory is this child, before everybody else.
-with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as adjustment:
-    adjustment.write("1000")
 remove_left_behind()
 with attempt("limits") as known:
     known["limits"] = limits()
