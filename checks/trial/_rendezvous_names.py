@@ -40,7 +40,7 @@ def own_name(host: Host, attempt: Attempt, several: bool, masters: bool) -> Iter
         "trial-rendezvous.own-name",
         text,
         severity=severity,
-        evidence=(f"hostname: {name}",),
+        evidence=(f"`hostname`: {name}",),
         action=Action.CONFIG,
         fix=fix,
         echo_of=("trial-rendezvous.cannot-connect",) if masters else (),

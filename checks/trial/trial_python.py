@@ -113,7 +113,7 @@ def _module(host: Host, attempt: Attempt) -> Finding:
         "trial-python.module-missing",
         text.format(**words),
         severity=ERROR if module in BASIC else WARNING,
-        evidence=(f"import {module}: `{attempt.why}`",),
+        evidence=(f"`import {module}: {attempt.why}`",),
         action=Action.CONFIG,
         fix=fix,
         echo_of=CAUSES,

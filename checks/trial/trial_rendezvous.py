@@ -203,7 +203,7 @@ def _cannot_bind(host: Host, point: Point, attempt: Attempt, holders: Holders) -
         return Finding("trial-rendezvous.cannot-bind", text, action=Action.CONFIG)
     place = {"port": point.port, "label": point.label, "why": attempt.reason}
     first = _first_unprivileged(host)
-    evidence: tuple[str, ...] = (f"bind(), listen(): {attempt.reason}",)
+    evidence: tuple[str, ...] = (f"`bind(), listen(): {attempt.why}`",)
     fix = way_out(host, point.claim, host.sockets.bound(), first) if point.claim else None
     if attempt.number == errno.EADDRINUSE:
         held = listeners(host, point.claim, holders) if point.claim else []
@@ -282,7 +282,7 @@ def _hccl(host: Host, hccl: HostPorts, attempt: Attempt, holders: Holders) -> It
     if not bad or (not hccl.needed and len(bad) < len(hccl.ports)):
         return
     numbers = {refused[port] for port in bad}
-    evidence = (f"bind(), listen() on {hccl.address}",)
+    evidence = (f"`bind(), listen() on {hccl.address}`",)
     fix = way_out(host, hccl.claim, host.sockets.bound()) if hccl.claim else None
     if errno.EADDRNOTAVAIL in numbers:
         text = _(

@@ -91,7 +91,7 @@ def test_a_module(
     assert asked.codes == ["trial-python.module-missing"]
     (finding,) = asked.findings
     assert finding.severity is severity and finding.message.startswith(f"{python} {sentence}")
-    assert finding.evidence == (f"import {name}: `{why}`",)
+    assert finding.evidence == (f"`import {name}: {why}`",)
     assert (finding.fix.commands[-1] if finding.fix and finding.fix.commands else "") == line
 
 
