@@ -27,7 +27,7 @@ COMMANDS := $(wildcard src/npudoctor/cli/*.py src/npudoctor/cli/fleet/*.py) src/
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .PHONY: help run test test-quick lint format bench docs site messages package wheelhouse locked clean test-deps scenarios torture explain-score \
-	explain-signatures environments new-check release-check
+	explain-signatures environments new-check release-check starts
 
 help:
 	@echo "make run        check this machine and say the exit status"
@@ -37,6 +37,7 @@ help:
 	@echo "make format     let ruff format the sources"
 	@echo "make bench      measure the promises about speed"
 	@echo "make scenarios  whole machines, healthy and with one fault each: the table and both rates"
+	@echo "make starts     real jobs on broken and on odd machines, then npudoctor check on the same (as root, half an hour)"
 	@echo "make torture    a thousand rounds of hostile users and kills against fix --cache-server (as root)"
 	@echo "make explain-score FILE=x.jsonl   the scores of explain on a file of cases, or a folder of whole logs"
 	@echo "make explain-signatures FILE=...  the signatures that fire on healthy logs of these, or on none"
@@ -170,6 +171,11 @@ clean:
 
 scenarios: $(VENV)/.installed-test
 	$(BIN)/python -m tests.scenarios
+
+# Does each job start where it should; and what is said there. STARTS_CACHE keeps PyTorch and MindSpore (4 GB).
+starts: $(VENV)/.installed-test
+	$(BIN)/python -m tests.starts truth
+	$(BIN)/python -m tests.starts check
 
 # NPUDOCTOR_SEED repeats a run, NPUDOCTOR_FIRST and NPUDOCTOR_ROUNDS choose its rounds.
 torture: $(VENV)/.installed-test

@@ -19,6 +19,7 @@ CHECKS = sorted((ROOT / "checks").rglob("*.py"))
 ORDER = (
     ("core",),
     ("knowledge",),
+    ("trial",),
     ("host",),
     ("facts", "firewall"),
     ("proof",),
@@ -42,13 +43,13 @@ ROOMS = {
     "host": ("fs", "users", "libraries", "startup", "process", "network", "python", "devices"),
 }
 # What runs in the job's own interpreter can import nothing of ours; a fake host is a host, and is asked.
-ASIDE = {"probes": set[str](), "testing": {"core", "knowledge", "host", "checking"}}
+ASIDE = {"probes": set[str](), "testing": {"core", "knowledge", "trial", "host", "checking"}}
 # What a check may import of the core besides the public names: values in the host's answers.
 CORE_FOR_CHECKS = {
     *("addresses", "cann_version", "driver_version", "errors", "frozen", "lazy", "marks", "mounts", "ports"),
     "sizes",
 }
-PUBLIC = {"core", "knowledge", "host", "facts", "firewall", "proof", "checks"}
+PUBLIC = {"core", "knowledge", "trial", "host", "facts", "firewall", "proof", "checks"}
 # The one helper for pip's lines.
 LENT = (
     "npudoctor.checks.python._pip.",
@@ -57,6 +58,8 @@ LENT = (
     # Who holds a device, and who may open its node, of either kind.
     "npudoctor.checks.device._busy_findings",
     "npudoctor.checks.device._node_access.",
+    # Other ports, for whoever finds that a job's port is held.
+    "npudoctor.checks.network._hccl_ports_fixes.",
 )
 FORBIDDEN_MODULES = {"subprocess", "socket", "psutil", "ctypes", "multiprocessing", "shutil", "io"}
 FORBIDDEN_NAMES = {"print", "open", "exec", "eval", "input", "exit", "quit", "__import__"}
@@ -228,11 +231,12 @@ def test_psutil_is_asked_at_one_door_only() -> None:
 
 
 def test_one_place_forks_for_an_answer() -> None:
-    """The others stand for a process of the caller as long as it lives, and say so in their first lines."""
+    """The others stand for a process of the caller as long as it lives, and say so in their first lines. The
+    trial's parts run in the job's Python, which has none of ours."""
     forking = {
         path.relative_to(SOURCE).as_posix()
         for path in (*SOURCE.rglob("*.py"), *CHECKS)
-        if "fork" in path.read_text(encoding="utf-8")
+        if "fork" in path.read_text(encoding="utf-8") and path.parent != SOURCE / "trial/parts"
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, (ast.Attribute, ast.alias))
         and (node.attr if isinstance(node, ast.Attribute) else node.name) in {"fork", "forkpty"}

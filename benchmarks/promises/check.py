@@ -38,6 +38,7 @@ def is_a_precheck(output: Output) -> str:
     return f"{reports} reports; of {', '.join(HELPERS)} it could start {', '.join(present) or 'none'}"
 
 
+# As root the trial is left out, unless somebody says whose job it is: its price is a promise of its own.
 CHECK = ("npudoctor", "check", "--format", "json")
 PRECHECK = ("msprechecker", "precheck")
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Optional, Union
 
 from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
-from npudoctor.core.errors import CannotTell
+from npudoctor.core.errors import CannotTell, has_ended
 from npudoctor.core.sizes import size_text
 from npudoctor.facts.job.working_directory import working_directory
 from npudoctor.host.fs.files import Entry, Space
@@ -111,8 +111,8 @@ def _spaces(host: Host) -> tuple[dict[str, Space], list[str]]:
         try:
             space = host.running_files.space(path)
         except CannotTell as error:
-            # One that is closed to this user is for others to tell: temporary-folders, identity.
-            if not isinstance(error.__cause__, PermissionError):
+            # One that is closed to this user, or gone, is for others to tell: temporary-folders, identity.
+            if not (isinstance(error.__cause__, PermissionError) or has_ended(error)):
                 silent.append(error.reason)
             continue
         # One that nobody writes to is always full: an image, a CD, what an administrator closed.

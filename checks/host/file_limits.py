@@ -120,6 +120,7 @@ def file_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
         evidence=_evidence(limit),
         action=Action.CONFIG if low else Action.NONE,
         fix=_remedy(host, limit),
+        echo_of=() if code == "file-limits.unusable" else ("trial-processes.no-descriptors",),
     )
 
 

@@ -14,6 +14,8 @@ SHM = "/dev/shm"  # noqa: S108
 MIB, GIB = 1 << 20, 1 << 30
 MOST = 16 * GIB
 NEARLY = 0.1  # of it free
+# What the trial of shared memory says where it was refused.
+TRIED = ("trial-shared-memory.no-room", "trial-shared-memory.refused")
 
 
 @check(
@@ -60,21 +62,25 @@ def shm_size(host: Host) -> Iterator[Union[Finding, Facts]]:
     space = host.running_files.space(SHM)
     if space is None:
         text = _("there is no /dev/shm: workers of data loaders cannot share memory")
-        yield Finding("shm-size.missing", text, action=Action.CONFIG)
+        yield Finding("shm-size.missing", text, action=Action.CONFIG, echo_of=TRIED)
         return
     yield Facts({"bytes": space.total, "free": space.free})
     words = {"size": size_text(space.total), "free": size_text(space.free)}
     if space.total <= 64 * MIB:
         text = _("the shared memory in /dev/shm is only {size} large")
         yield Finding(
-            "shm-size.small", text.format(**words), action=Action.CONFIG, fix=_larger(host, space.total)
+            "shm-size.small",
+            text.format(**words),
+            action=Action.CONFIG,
+            fix=_larger(host, space.total),
+            echo_of=TRIED,
         )
     elif space.total < GIB:
         text = _("the shared memory in /dev/shm is {size} large; many data loaders need more")
         yield Finding("shm-size.below-usual", text.format(**words), fix=_larger(host, space.total))
     if space.free < min(NEARLY * space.total, GIB):
         text = _("the shared memory in /dev/shm is nearly full: {free} of {size} are free")
-        yield Finding("shm-size.nearly-full", text.format(**words), action=Action.CLEANUP)
+        yield Finding("shm-size.nearly-full", text.format(**words), action=Action.CLEANUP, echo_of=TRIED)
 
 
 def _larger(host: Host, now: int) -> Optional[Fix]:

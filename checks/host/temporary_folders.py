@@ -23,7 +23,7 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.core.errors import CannotTell
+from npudoctor.core.errors import CannotTell, has_ended
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.mounts import Mount
 from npudoctor.facts.job.working_directory import foreign_user, job_user
@@ -113,7 +113,8 @@ def temporary_folders(host: Host) -> Iterator[Union[Finding, Facts]]:
 @dataclass(frozen=True)
 class JobFolder:
     """A folder. `entry`: what is there, None where nothing is or it cannot be looked at. `closed`: the folder
-    above it that this user may not enter. `writable`: None where that cannot be told."""
+    above it that this user may not enter. `gone`: why nothing of it can be used. `writable`: None where that
+    cannot be told."""
 
     path: str
     there: bool
@@ -121,6 +122,7 @@ class JobFolder:
     entry: Optional[Entry] = None
     mount: Optional[Mount] = None
     closed: str = ""
+    gone: str = ""
 
 
 def _look(host: Host, path: str) -> JobFolder:
@@ -130,6 +132,8 @@ def _look(host: Host, path: str) -> JobFolder:
         place = nearest(host.running_files, path)
         shut = first_barrier(host.files, place.path, foreign) if foreign else None
     except CannotTell as error:
+        if has_ended(error):
+            return JobFolder(path, True, False, gone=error.reason)
         if not isinstance(error.__cause__, PermissionError):
             raise
         return JobFolder(path, True, False, closed=path.rpartition("/")[0] or "/")
@@ -165,11 +169,14 @@ def _not_writable(host: Host, place: JobFolder, severity: Severity, variable: st
         "user": job_user(host).user,
         "mount": place.mount.point if place.mount else "",
         "closed": place.closed,
+        "why": place.gone,
     }
     if place.entry is not None:
         words["owner"] = _name(host, place.entry.uid)
         words["mode"] = f"{place.entry.permissions:04o}"
-    if place.closed:
+    if place.gone:
+        why = _("{user} may not write to {path}: {why}")
+    elif place.closed:
         why = _("{user} may not write to {path}: this user may not enter {closed}")
     elif place.entry is None:
         why = _("{user} may not write to {path}: it does not exist")
@@ -194,6 +201,8 @@ def _not_writable(host: Host, place: JobFolder, severity: Severity, variable: st
         evidence=evidence,
         action=Action.CONFIG,
         fix=_fix(host, place, variable),
+        # Where the trial asked the kernel itself, it knows.
+        echo_of=("trial-shared-memory.refused" if place.path == SHM else "trial-files.cannot-write",),
     )
 
 
@@ -203,6 +212,8 @@ def _fix(host: Host, place: JobFolder, variable: str) -> Optional[Fix]:
         steps = (Command(("unset", variable)),)
         title = _("use /tmp instead, in the shell that starts the job")
         return Fix(title, steps=steps, risk=Risk.MANUAL, needs_root=False)
+    if place.gone:
+        return None
     if place.mount is not None and place.mount.read_only:
         if host.system.container():
             return Fix(

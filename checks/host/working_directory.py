@@ -56,4 +56,5 @@ def working_directory_check(host: Host) -> Iterator[Union[Finding, Facts]]:
                 *((f"{mount.point} {mount.kind} ro",) if mount and mount.read_only else ()),
             ),
             action=Action.CONFIG,
+            echo_of=("trial-files.cannot-write",),
         )

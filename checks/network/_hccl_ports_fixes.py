@@ -23,6 +23,7 @@ from npudoctor.host import CannotTell
 from npudoctor.host.network.sockets import TcpSocket
 
 WIDEST = 1024  # of a range that is proposed
+TORCHRUN = 29500
 BOOT = ("/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d")
 KEPT = "/etc/sysctl.d/90-npudoctor-ports.conf"
 OUTGOING, RESERVED = "net.ipv4.ip_local_port_range", "net.ipv4.ip_local_reserved_ports"
@@ -61,8 +62,11 @@ def _said_elsewhere(host: Host) -> Optional[str]:
     return None if folder is not None and folder.is_dir else BOOT[0]
 
 
-def way_out(host: Host, claim: Claim, bound: Sequence[TcpSocket]) -> Optional[Fix]:
-    """Other ports: free, not what else the job takes by default, not open to outgoing connections."""
+def way_out(host: Host, claim: Claim, bound: Sequence[TcpSocket], first: int = 0) -> Optional[Fix]:
+    """Other ports: free, not what else the job takes by default, not open to outgoing connections.
+
+    `first`: the lowest on which this user may listen; what is below it gives way to torchrun's own port.
+    """
     try:
         outgoing, reserved = kernel_ports(host)
     except CannotTell:
@@ -71,7 +75,8 @@ def way_out(host: Host, claim: Claim, bound: Sequence[TcpSocket]) -> Optional[Fi
     avoid += [*claim.spans, *((port, port) for port in DEFAULTS)]
     taken = runs(socket.port for socket in bound)
     if not claim.hccl:
-        free = stretch(1, taken, [*avoid, (HCCL_BASE, HCCL_BASE + HCCL_WIDTH - 1)], claim.spans[0][0])
+        lowest = claim.spans[0][0] if claim.spans[0][0] >= first else max(TORCHRUN, first)
+        free = stretch(1, taken, [*avoid, (HCCL_BASE, HCCL_BASE + HCCL_WIDTH - 1)], lowest)
         title, name = _("Let the job meet on a free port, the same on every node"), claim.variable
     else:
         wide = min(max(claim.count, HCCL_WIDTH), WIDEST) if claim.variable == RANGE else HCCL_WIDTH

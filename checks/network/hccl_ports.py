@@ -122,6 +122,7 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
                 text.format(variable=ports.variable, value=ports.value[:80], why=ports.why),
                 severity=Severity.WARNING if ports.lenient else None,
                 action=Action.CONFIG,
+                echo_of=("trial-rendezvous.cannot-bind",) if ports.lenient else (),
             )
         elif isinstance(ports, RemotePort):
             place = {"variable": ports.variable, "value": ports.value[:80] or None}
@@ -181,6 +182,7 @@ def _judge(host: Host, claim: Claim, sockets: Sequence[TcpSocket], holders: Hold
             evidence=(*_evidence(living, holders), *left),
             action=Action.CONFIG,
             fix=way_out(host, claim, host.sockets.bound()),
+            echo_of=("trial-rendezvous.cannot-bind",),
         )
     reserve = _ephemeral(host, claim) if claim.hccl else None
     if reserve:

@@ -276,6 +276,8 @@ def _weight(host: Host, severity: Severity) -> Severity:
 
 
 LONGEST = 80  # of a value that is shown
+# What the trial of the rendezvous calls it; all else is `cannot-connect` there.
+TRIED = {"own-name": "own-name"}
 
 
 def _bad_value(variable: str, value: str, meant: str, severity: Severity) -> Finding:
@@ -339,4 +341,11 @@ def _finding(code: str, message: str, severity: Severity, variable: str = "", be
     if better and variable and variable != "PADDLE_MASTER":
         title = _("Set the master's address, the same on every node")
         fix = Fix(title, (Export(variable, better),), risk=Risk.MANUAL, needs_root=False)
-    return Finding(f"master-address.{code}", message, severity=severity, action=Action.CONFIG, fix=fix)
+    return Finding(
+        f"master-address.{code}",
+        message,
+        severity=severity,
+        action=Action.CONFIG,
+        fix=fix,
+        echo_of=() if severity is ERROR else (f"trial-rendezvous.{TRIED.get(code, 'cannot-connect')}",),
+    )

@@ -80,7 +80,7 @@ def socket_interfaces(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `socket-interfaces.pasted-punctuation`: blanks, quotes or full-width characters about a name.
     - `socket-interfaces.missing`, `socket-interfaces.down`, `socket-interfaces.no-address`: none of the
       interfaces is there, up, or has an address. Of Gloo's list each must be. An error for HCCL and Gloo, a
-      warning for the others and, when it is only down, for a job on one node.
+      warning for the others and, when it is down and has an address, for a job on one node.
     - `socket-interfaces.inner`: lo, docker, veth, cali, flannel and their like, which other nodes cannot
       reach. Information for a job on one node, where lo is fine.
     - `socket-interfaces.ambiguous`: a whole name that HCCL or NCCL reads as the beginning of others too.
@@ -207,7 +207,9 @@ def _judge(host: Host, variable: str, chosen: Optional[NamePattern], several: bo
     alive = [interface for interface in named if interface.alive]
     silent = [interface for interface in named if interface not in alive]
     if silent and (chosen.each or not alive):
-        yield _down(variable, value, silent, worst if several else WARNING)
+        # On one node the address of a switched off interface is as good as any, and none is none.
+        well = not several and all(addresses(interface) for interface in silent)
+        yield _down(variable, value, silent, WARNING if well else worst)
         return
     bare = [interface for interface in alive if not addresses(interface)]
     if bare and (chosen.each or len(bare) == len(alive)):

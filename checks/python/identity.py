@@ -20,6 +20,7 @@ from npudoctor import (
     _,
     check,
 )
+from npudoctor.core.errors import CannotTell, has_ended
 from npudoctor.facts.job.working_directory import job_user
 from npudoctor.host.users.accounts import home_of, user_names
 from npudoctor.host.users.identity import Identity
@@ -101,7 +102,14 @@ def _home(host: Host, who: Identity, home: str, own: Optional[str]) -> Iterator[
             text = _("HOME is not set; programs that ask the machine get {home}")
         yield _said("identity.home-unset", INFO if own else WARNING, text.format(home=own), home, own)
         return
-    entry = host.files.stat(home) if home.startswith("/") else None
+    try:
+        entry = host.files.stat(home) if home.startswith("/") else None
+    except CannotTell as error:
+        if not has_ended(error):
+            raise
+        text = _("HOME is {home}, which cannot be used: {why}", home=home, why=error.reason)
+        yield _said("identity.home-not-writable", WARNING, text, home, own if own != home else None)
+        return
     better = None
     if own and own != home:
         place = host.files.stat(own)

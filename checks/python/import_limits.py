@@ -162,6 +162,7 @@ def _judge(kind: str, soft: int, hard: Optional[int], needs: dict[str, int]) -> 
         severity=ERROR if soft < need else WARNING,
         action=Action.CONFIG,
         fix=_raise(flag, hard) if enough else _ask(flag),
+        echo_of=() if soft < need else ("trial-memory.cannot-reserve", "trial-processes.no-threads"),
     )
 
 

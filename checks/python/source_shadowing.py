@@ -56,6 +56,10 @@ class Front:
         return self.entry is not None
 
 
+# As the trial says it, which has no folder of the job before the standard library.
+TRIED = ("trial-python.cannot-start", "trial-python.module-missing")
+
+
 @check(
     "source-shadowing",
     scope=Scope.JOB,
@@ -181,6 +185,7 @@ def _compared(host: Host, front: Front, path: str, name: str, behind: Sequence[s
                     evidence=(_("found first: {path}", path=path), _("hidden: {path}", path=installed)),
                     action=Action.CONFIG,
                     fix=_without(host, front) or _moved(host, name, path),
+                    echo_of=() if _imported(host, name) else TRIED,
                 )
             return
 

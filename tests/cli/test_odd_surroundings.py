@@ -194,7 +194,9 @@ def test_a_user_without_a_name_and_without_home(npudoctor: Npudoctor) -> None:
 @pytest.mark.needs_root
 def test_no_process_and_no_thread_can_be_started(npudoctor: Npudoctor) -> None:
     done = stranger(npudoctor, "prlimit --nproc=0", "check", "--format", "json")
-    assert set(rows(done).values()) == {"unknown"}
+    told = rows(done)
+    assert told["trial-processes"] == "problem"
+    assert {status for name, status in told.items() if not name.startswith("trial-")} == {"unknown"}
     job = stranger(npudoctor, "prlimit --nproc=0", "run", "--", "true")
     assert (job.status, TRACEBACK.search(job.err)) == (125, None), job.err
     assert "could not be started" in job.err

@@ -108,6 +108,7 @@ ALLOWED = {
 ELSEWHERE = (
     "src/npudoctor/probes/",
     "src/npudoctor/rehearsal/",
+    "src/npudoctor/trial/parts/",
 )  # the job's interpreter; machines of their own
 MODULES = {
     "tomllib",

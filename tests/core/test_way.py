@@ -132,6 +132,7 @@ ALLOWED = {
 ELSEWHERE = (
     "src/npudoctor/probes/",
     "src/npudoctor/rehearsal/",
+    "src/npudoctor/trial/parts/",
 )  # the job's interpreter; machines of their own
 CALLS = {
     "os": {

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Asked = subprocess.Popen[bytes]
 
 COVERED = ("dev", "etc", "home", "root", "tmp", "proc", "sys")
-NODES = ("null", "zero", "full", "random", "urandom", "tty", "pts")
+NODES = ("null", "zero", "full", "random", "urandom", "tty")
 LIBRARY = "/usr/local/lib/npudoctor"
 DOCTOR = f"import sys; sys.path.insert(0, {LIBRARY!r}); from npudoctor.__main__ import main; sys.exit(main())"
 PCI = "/sys/bus/pci"
@@ -73,13 +73,11 @@ def root_at(stage: str, library: str) -> None:
         fresh(f"{stage}{PCI}")
     fresh(f"{stage}/tmp", "1777")
     for name in NODES:
-        old, new = f"/dev/{name}", f"{stage}/dev/{name}"
-        if os.path.isdir(old):
-            os.mkdir(new)
-            mount(old, new, BIND | RECURSIVE)
-        elif os.path.exists(old):
-            open(new, "w").close()
-            mount(old, new, BIND)
+        open(f"{stage}/dev/{name}", "w").close()
+        mount(f"/dev/{name}", f"{stage}/dev/{name}", BIND)
+    os.mkdir(f"{stage}/dev/pts")
+    mount("devpts", f"{stage}/dev/pts", 0, "devpts", "newinstance,ptmxmode=0666,mode=0620")
+    os.symlink("pts/ptmx", f"{stage}/dev/ptmx")
     os.symlink("/proc/self/fd", f"{stage}/dev/fd")
     fresh(f"{stage}/dev/shm", "1777")
 

@@ -61,17 +61,21 @@ def _healthy(framework: str, lack: Callable[[str], None]) -> Machine:
 
 
 def _counting(report: dict[str, Any], check: str = "") -> set[str]:
-    """The codes that count and are more than information."""
+    """The codes that count and are more than information; what the trial proved has its own name here."""
+    found = [(row["check"], finding) for row in report["results"] for finding in row["findings"]]
+    causes = {finding["caused_by"] for _check, finding in found if finding["caused_by"]}
+    proofs = {code for code in causes if code.startswith("trial-")}
     return {
         finding["code"]
-        for row in report["results"]
-        for finding in row["findings"]
-        if finding["severity"] != "info" and not finding["caused_by"] and check in ("", row["check"])
+        for name, finding in found
+        if finding["severity"] != "info" and check in ("", name)
+        if (finding["caused_by"] or "trial-").startswith("trial-") and finding["code"] not in proofs
     }
 
 
 def _is_blind(row: dict[str, Any]) -> bool:
-    return row["status"] == "unknown" and not row["needed"]
+    """What the user cannot see; and the trial, which is his, and skipped as root."""
+    return (row["status"] == "unknown" and not row["needed"]) or row["group"] == "trial"
 
 
 def _no_crash(reports: Reports) -> None:

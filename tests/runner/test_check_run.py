@@ -19,6 +19,7 @@ from npudoctor.core.threads import GRACE
 from npudoctor.host import CannotTell
 from npudoctor.host.host import _Part
 from npudoctor.registry.collector import LoadedChecks
+from npudoctor.runner import check_run
 from npudoctor.runner.runner import Settings, run
 from npudoctor.testing import fake_host
 
@@ -175,3 +176,15 @@ def test_an_interpreter_that_hangs_is_asked_once_for_all() -> None:
         with pytest.raises(CannotTell, match="does not answer: timeout"):
             python.distributions(name)
     assert len(commands.asked) == 1
+
+
+def test_where_no_thread_starts_the_trial_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It needs none itself, and its time is bounded; all other rows cannot tell."""
+
+    def refused(work: object) -> threading.Event:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(check_run, "start_thread", refused)
+    found, _took = rows(replace(made("b"), group="trial"), made("a"))
+    assert found["b"].status is Status.OK
+    assert found["a"].status is Status.UNKNOWN and "can't start new thread" in (found["a"].reason or "")

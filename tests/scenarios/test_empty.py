@@ -20,7 +20,8 @@ KINDS = [("8.3.RC1", "torch"), ("8.3.RC1", "mindspore"), ("8.5.0", "vllm"), ("8.
 # What any machine has: a clock, memory, folders, processes, a user.
 MACHINE = frozenset(
     "clock disk-space file-limits memory shm-size temporary-folders working-directory cache-server "
-    "shared-memory stale-processes temp-files identity source-shadowing".split()
+    "shared-memory stale-processes temp-files identity source-shadowing "
+    "trial-files trial-memory trial-processes trial-python trial-rendezvous trial-shared-memory".split()
 )
 # What is looked at where there is an NPU, whatever is installed.
 NPU = frozenset(

@@ -92,7 +92,8 @@ def load() -> None:
         command_line(["check"])(["check", "--help"])
     registry.load_all({"NPUDOCTOR_CHECKS_DIR": ""})
     for module in pkgutil.walk_packages(npudoctor.__path__, "npudoctor."):
-        if not module.name.startswith("npudoctor.probes."):  # they act when they are loaded
+        # What runs in the job's own interpreter acts when it is loaded.
+        if not module.name.startswith(("npudoctor.probes.", "npudoctor.trial.parts.")):
             with suppress(ImportError, MissingExtra):
                 import_module(module.name)
     gc.collect()

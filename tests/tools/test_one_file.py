@@ -241,11 +241,12 @@ def test_it_runs_on_a_machine_that_has_only_python(
     one_file: Path, tmp_path: Path, need: Callable[..., None]
 ) -> None:
     """Debian's own Python and its library, an empty /tmp, no network, no site-packages, an ordinary user."""
-    need("unshare", "/usr/bin/python3", "setpriv")
+    need("unshare", "/usr/bin/python3", "setpriv", "ip")
     (tmp_path / "root").mkdir()
     (tmp_path / "npudoctor.pyz").write_bytes(one_file.read_bytes())
     stage = f"""
         set -e
+        ip link set lo up
         cd {tmp_path}/root
         mount -t tmpfs tmpfs .
         mkdir usr lib lib64 bin sbin etc proc sys dev tmp

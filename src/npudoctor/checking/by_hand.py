@@ -33,6 +33,7 @@ _NEW_GPU_DRIVER = N_(
 )
 _FREE = N_("free space there, or point TMPDIR and the job's folders to a file system that has some")
 
+_LIMITS = N_("ask whoever sets limits here (the login, the container, the scheduler) to allow more")
 _VARIABLE = N_("correct the variable in the job's script, or take it out there")
 _PIP = N_("install it with pip of the interpreter that runs the job")
 _PIP_AGAIN = N_("install the package again with pip of the interpreter that runs the job")
@@ -318,6 +319,41 @@ SENTENCES = {
     "torch-npu.torch-mismatch": _PIP,
     "torch-npu.torch-missing": _PIP,
     "training-env.bad-value": _VARIABLE,
+    "trial-files.cannot-write": N_("give the job a TMPDIR and a folder that it can write to"),
+    "trial-files.device-unusable": N_(
+        "ask the administrator to make the device again, mode 666; in a container, whoever starts it"
+    ),
+    "trial-files.path-too-long": N_("give the job a TMPDIR with a short path, such as /tmp"),
+    "trial-memory.cannot-allocate": N_(
+        "free memory, or ask whoever starts the container or sets limits here to allow more"
+    ),
+    "trial-memory.cannot-execute": N_(
+        "install Python and its libraries on a file system that is mounted without noexec"
+    ),
+    "trial-memory.cannot-reserve": _LIMITS,
+    "trial-processes.cpu-time": _LIMITS,
+    "trial-processes.no-descriptors": _LIMITS,
+    "trial-processes.no-processes": _LIMITS,
+    "trial-processes.no-threads": _LIMITS,
+    "trial-python.cannot-start": N_("install this Python again, or start the job with another one"),
+    "trial-python.module-missing": N_(
+        "build or install this Python again with what it lacks, or start the job with another one"
+    ),
+    "trial-rendezvous.cannot-bind": N_(
+        "end what holds the port, if it is yours, or give the job another port, the same on every node"
+    ),
+    "trial-rendezvous.cannot-connect": N_(
+        "let the network and the firewall pass what the ranks send each other, on this machine too"
+    ),
+    "trial-rendezvous.own-name": N_(
+        "ask the administrator to give this machine's name its address, in /etc/hosts or the name service"
+    ),
+    "trial-shared-memory.no-room": N_(
+        "free space in /dev/shm, or ask whoever starts the container to make it larger"
+    ),
+    "trial-shared-memory.refused": N_(
+        "ask the administrator to mount /dev/shm for everybody, mode 1777; in a container, whoever starts it"
+    ),
     "virtual-environment.base-missing": N_(
         "create a new environment beside it, and install the packages there"
     ),

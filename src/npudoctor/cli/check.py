@@ -32,6 +32,7 @@ def check(
     python: o.Python = None,
     root: o.Root = None,
     env_of: o.EnvOf = None,
+    as_user: o.AsUser = None,
     source: o.Source = None,
     peers: o.Peers = None,
     wait: o.Wait = None,

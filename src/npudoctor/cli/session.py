@@ -152,12 +152,12 @@ def _variables_and_options(
 ) -> tuple[Mapping[str, str], Options]:
     """Variables and options of the host that is asked; what reads an option is loaded for it alone."""
     python = user = job = None
-    variables, pid, foreign = caller.variables, 0, False
+    variables, pid, foreign, as_user = caller.variables, 0, False, None
     if any(flags.get(name) is not None for name in ("env_of", "source", "root")):
         from npudoctor.cli.arguments.examined import examined_variables
 
         seconds = min(config["timeout"], config["deadline"] / 2)
-        variables, pid, foreign = examined_variables(
+        variables, pid, foreign, as_user = examined_variables(
             flags, variables, files, as_root=current_identity().is_root, seconds=seconds
         )
     like, first_folder = flags.get("like"), flags.get("first_folder")
@@ -174,6 +174,14 @@ def _variables_and_options(
         from npudoctor.cli.arguments.examined import job_named, user_named
 
         user, job = user_named(flags.get("user")), job_named(flags.get("job"))
+    if flags.get("as_user") is not None:
+        from npudoctor.cli.arguments.examined import account_named
+
+        if pid:
+            raise UsageError(
+                _("{one} and {other} cannot be used together", one="--env-of", other="--as-user")
+            )
+        as_user = account_named(flags["as_user"])
     kind, _equal, count = config["expect"].partition("=")
     options = Options(
         kind,
@@ -194,5 +202,6 @@ def _variables_and_options(
         vendor_tools=config["profile"] != "quick",
         first_folder=first_folder if isinstance(first_folder, str) else None,
         own_python=flags.get("own_python") is not False,
+        as_user=as_user,
     )
     return variables, options

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 
 class CannotTell(Exception):
     """The question applies, but the machine did not let us look: the row ends as unknown.
@@ -14,6 +16,12 @@ class CannotTell(Exception):
         super().__init__(reason)
         self.reason = reason
         self.advisory = advisory
+
+
+def has_ended(error: CannotTell) -> bool:
+    """Whether what serves a file system is gone: then every use of it fails at once, a job's too. One that
+    hangs is silent, which tells nothing."""
+    return isinstance(error.__cause__, OSError) and error.__cause__.errno in (errno.ENOTCONN, errno.ESTALE)
 
 
 class DoesNotRun(CannotTell):

@@ -132,8 +132,9 @@ class Ignored:
 class Finding:
     """One thing worth saying. `severity` left out means: as the check declares the code.
 
-    `echo_of` names codes of other findings that would be the cause of this one; only one that weighs as
-    much takes its place. The runner fills `caused_by` and `ignored`.
+    `echo_of` names codes of other findings that would be the cause of this one: where one is in the report,
+    this one no more decides. An error must not name what may be a mere warning, unless that names it in turn.
+    The runner fills `caused_by` and `ignored`.
     """
 
     code: str

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from npudoctor.host.process.sysvipc import SysVIPC
     from npudoctor.host.resources import Resources
     from npudoctor.knowledge.site import Knowledge
+    from npudoctor.trial.trials import Trials
 
 T = TypeVar("T")
 # What the variables under examination do not change.
@@ -111,7 +112,8 @@ class Host:
     commands = _Part(
         lambda host: Commands(
             host.files,
-            as_root=host.identity.is_root,
+            # Root of a user namespace with nobody else is an ordinary user, and "/" is a stranger's there.
+            as_root=host.identity.is_root and not _is_alone(host),
             may_block=host.disk.may_block,
             variables=host._caller,
         )
@@ -161,6 +163,47 @@ class Host:
         places = (*self.options.peers, *(self.variables.get(name, "") for name in RENDEZVOUS))
         together = (place for place in places if place and not ip_address(place))
         return Names(lambda names: ask_system(names, seconds), together)
+
+    @_Part
+    def trials(self) -> Trials:
+        """What the kernel says when it is asked as the job would ask it."""
+        from npudoctor.host.process.job_start import job_variables, why_not_tried
+        from npudoctor.trial.trials import OUTPUT_LIMIT, Trials
+
+        return Trials(
+            start=lambda argv, seconds: self.commands.run(
+                argv,
+                timeout=seconds,
+                limit=OUTPUT_LIMIT,
+                variables=job_variables(self.variables, self.options),
+                here=self.options.as_user is None and not self.options.env_of,
+                group=True,
+                user=self.options.as_user,
+                limits=self._examined_limits(),
+            ),
+            folder=self._job_folder,
+            limits=self._examined_limits,
+            why_not=lambda: why_not_tried(self.options, self.identity.is_root, self.disk),
+            program=lambda: self.interpreter.program,
+            until=self.options.until,
+        )
+
+    def _job_folder(self) -> Optional[str]:
+        """Where the job starts, for a child that is not started there: root enters no folder for another
+        user, and itself none that may be a stranger's."""
+        user, pid = self.options.as_user, self.options.env_of
+        if user is None and not pid:
+            return None
+        if user is not None and not user.uid:
+            return None
+        return self.running_files.real(f"/proc/{pid or 'self'}/cwd")
+
+    def _examined_limits(self) -> Mapping[str, tuple[Optional[int], Optional[int]]]:
+        """The limits of the process of --env-of, soft and hard; none without it: those are inherited."""
+        if not self.options.env_of:
+            return {}
+        limits = self.resources.limits(self.options.env_of)
+        return {name: (limit.soft, limit.hard) for name, limit in limits.items()}
 
     records = _Part(lambda host: Records.of(host.identity, host._caller))
     """What earlier runs of `fix` wrote down before they acted."""
@@ -276,8 +319,10 @@ class Host:
         for path in paths:
             try:
                 entry = self.files.stat(path)
-            except CannotTell:
-                continue
+            except CannotTell as error:
+                if isinstance(error.__cause__, PermissionError):
+                    continue
+                break  # nobody can tell whether the job's Python is in there: its server is gone, or silent
             if entry is not None and entry.is_program:
                 break
         else:
@@ -305,3 +350,12 @@ class Host:
             timeout=0.6 * self.options.timeout,
             here=lambda: self.running_files.real(f"/proc/{self.options.env_of or 'self'}/cwd"),
         )
+
+
+def _is_alone(host: Host) -> bool:
+    """Whether root is the only user of its user namespace."""
+    if not host.identity.is_root:
+        return False
+    from npudoctor.host.process.job_start import is_mapped
+
+    return is_mapped(host.disk, alone=True)

@@ -6,6 +6,7 @@ import math
 from typing import Optional
 
 from npudoctor.core.frozen import dataclass
+from npudoctor.host.users.identity import Account
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Options:
     `vendor_tools`: whether the profile lets a check start npu-smi, hccn_tool or nvidia-smi.
     `own_python`: whether our own Python is examined where python3 of PATH has no framework and ours has one.
     `first_folder`: where the job's Python looks for modules first; None for the working directory, as far as
-    anybody knows, "" for nowhere.
+    anybody knows, "" for nowhere. `as_user`: whose job it is, where root asks; None where nobody said.
     """
 
     expect: str = "auto"
@@ -45,3 +46,4 @@ class Options:
     vendor_tools: bool = True
     own_python: bool = True
     first_folder: Optional[str] = None
+    as_user: Optional[Account] = None

@@ -21,6 +21,7 @@ from npudoctor.host import CannotTell, Host, NotRunning
 
 AskUntil = Callable[[float], Iterator[CheckOutput]]
 
+TRIAL = "trial"
 UNBORN = 4  # started threads that have not reported: starting more would not help
 BIRTH = 5.0  # seconds within which the first must have reported
 STILL = 0.01  # seconds: a thread that takes no next check for so long is waiting for something
@@ -127,10 +128,16 @@ class Workers:
         """No thread will ever ask what is left."""
         while self._left:
             with suppress(IndexError):  # one was late, and took it
-                self._left.popleft().end(
-                    Status.UNKNOWN,
-                    _("no thread can be started (the limit is ulimit -u or -v): {why}", why=why),
-                )
+                run = self._left.popleft()
+                if (
+                    run.check.group == TRIAL
+                ):  # it keeps its time by itself, and says who refuses the job threads
+                    run.take_turn(self._host)
+                if not run.done.is_set() or run.status is Status.CRASHED:
+                    run.end(
+                        Status.UNKNOWN,
+                        _("no thread can be started (the limit is ulimit -u or -v): {why}", why=why),
+                    )
 
     def _work(self) -> None:
         while True:

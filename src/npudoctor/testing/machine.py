@@ -17,6 +17,7 @@ from npudoctor.host.network.names import Names, Resolution
 from npudoctor.host.network.network import Network
 from npudoctor.host.network.sockets import Listener, Sockets
 from npudoctor.host.process.commands import Answer
+from npudoctor.host.process.job_start import why_not_tried
 from npudoctor.host.process.processes import Processes
 from npudoctor.host.python.interpreter import Interpreter, Layout
 from npudoctor.host.records import Record, Records
@@ -34,8 +35,10 @@ from npudoctor.testing.parts import (
     FakeClock,
     FakeCommands,
     FakeResources,
+    FakeTrials,
     package_files,
 )
+from npudoctor.trial.trials import Trial
 
 
 def fake_host(
@@ -68,6 +71,7 @@ def fake_host(
     memory: Optional[Memory] = None,
     cpus: int = 0,
     limits: Optional[Mapping[str, Limit]] = None,
+    trials: Optional[Mapping[str, Trial]] = None,
 ) -> Host:
     """A machine on which only the given things exist.
 
@@ -79,7 +83,7 @@ def fake_host(
     `spaces`: what statvfs says of the file system that begins at a path. `synchronised`: what the kernel
     says of its clock. `uptime`: seconds since it booted, at `now`.
     `memory`: the machine's; `cpus`: how many a process may run on; `limits`: of a process, by the kernel's
-    names.
+    names. `trials`: what came of each part of the trial; of others nothing was refused.
     """
     files_given = files or {}
     disk = MemoryDisk({**dict.fromkeys(("/proc", "/dev", "/sys"), folder()), **files_given}, euid)
@@ -115,6 +119,7 @@ def fake_host(
         clock=FakeClock(now, synchronised, uptime),
         records=kept,
         resources=FakeResources(memory, cpus, limits),
+        trials=FakeTrials(trials or {}, lambda: why_not_tried(options or Options(), euid == 0, disk)),
         knowledge=Knowledge(knowledge),
         interpreter=Interpreter(
             python,

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Optional, Union
+from typing import Callable, Optional, Union
 
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.messages import _
 from npudoctor.host.clock import Clock
 from npudoctor.host.fs.files import Files
 from npudoctor.host.process.commands import Answer, Commands
+from npudoctor.host.process.rights import Limits
 from npudoctor.host.resources import Limit, Memory, Resources
+from npudoctor.host.users.identity import Account
 from npudoctor.testing.disk import Content, MemoryDisk, folder, link
+from npudoctor.trial.trials import Trial, Trials
 
 SITE = "/usr/lib/python3.11/site-packages"
 # Ours on a fake machine: pid_max is never above it, so that no process of theirs is ever ourselves.
@@ -62,6 +65,8 @@ class FakeCommands(Commands):
         here: bool = False,
         group: bool = False,
         farewell: Optional[int] = None,
+        user: Optional[Account] = None,
+        limits: Optional[Limits] = None,
     ) -> Answer:
         words = tuple(argv)
         self.asked.append(words)
@@ -162,3 +167,17 @@ def package_files(name: str, version: str, *headers: str, site: str = SITE) -> d
     """The metadata of a distribution; `headers` are whole lines such as "Requires-Dist: numpy"."""
     lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}", *headers]
     return {f"{site}/{name.replace('-', '_')}-{version}.dist-info/METADATA": "\n".join(lines) + "\n"}
+
+
+class FakeTrials(Trials):
+    """What was tried, by part; of the others nothing was refused. `asked`: the questions of each part."""
+
+    def __init__(
+        self, results: Mapping[str, Trial], why_not: Callable[[], Optional[str]] = lambda: None
+    ) -> None:
+        self._results, self._why_not = results, why_not
+        self.asked: dict[str, dict[str, object]] = {}
+
+    def tried(self, part: str, **questions: object) -> Trial:
+        self.asked[part] = questions
+        return self._results.get(part, Trial())

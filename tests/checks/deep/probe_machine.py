@@ -16,7 +16,8 @@ from npudoctor.core.frozen import replace
 from npudoctor.host import Host, Options
 from npudoctor.host.fs.files import LocalDisk
 from npudoctor.host.process.commands import Answer
-from npudoctor.host.users.identity import current_identity
+from npudoctor.host.process.rights import Limits
+from npudoctor.host.users.identity import Account, current_identity
 from npudoctor.testing import Asked, FakeCommands, ask, fake_host, package_files
 
 Says = Callable[[Sequence[str]], Union[Answer, dict[str, object]]]
@@ -77,6 +78,8 @@ class Probes(FakeCommands):
         here: bool = False,
         group: bool = False,
         farewell: Optional[int] = None,
+        user: Optional[Account] = None,
+        limits: Optional[Limits] = None,
     ) -> Answer:
         answer = self._says(argv[5:])
         if isinstance(answer, Answer):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shlex
 import subprocess
@@ -132,3 +133,7 @@ def scene(tmp: Path) -> Iterator[Asked]:
     yield told(Space(100 * GIB, MIB, 1 << 20, 3, 2))
     yield told(Space(100 * GIB, 50 * GIB, 1 << 20, 300, 2))
     yield told(PLENTY, files={"/tmp": unreadable(5)})
+
+
+def test_a_folder_whose_server_is_gone_is_for_others_to_tell() -> None:
+    assert told(PLENTY, files={"/home/ada": unreadable(errno.ENOTCONN)}).status is Status.OK

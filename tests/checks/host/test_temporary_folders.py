@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -164,3 +165,9 @@ def scene(tmp: Path) -> Iterator[Asked]:
     yield told({TMP: ""})
     yield told({"/scratch": unreadable(13)}, variables={"TMPDIR": OWN})
     yield told({**CACHES, "/tmp/mindspore": folder(0o700, 1001)})
+
+
+def test_a_tmpdir_whose_server_is_gone() -> None:
+    asked = told({"/scratch": unreadable(errno.ENOTCONN)}, variables={"TMPDIR": OWN})
+    assert (asked.status, asked.codes) == (Status.PROBLEM, ["temporary-folders.not-writable"])
+    assert "Transport endpoint is not connected" in asked.findings[0].message

@@ -175,3 +175,10 @@ def scene(tmp: Path) -> Iterator[Asked]:
         host = fake_host(SCENE_MACHINE, variables=variables)
         host.identity = Identity(uid, "ann" if uid == 1000 else str(uid), "/")
         yield ask(check, host)
+
+
+def test_a_home_whose_server_is_gone() -> None:
+    asked = told(1000, "ann", files={"/far": unreadable(errno.ENOTCONN)}, HOME="/far")
+    assert (asked.status, asked.codes) == (Status.PROBLEM, ["identity.home-not-writable"])
+    assert "Transport endpoint is not connected" in asked.findings[0].message
+    assert asked.findings[0].weight is WARNING

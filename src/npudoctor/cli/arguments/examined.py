@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from typing import NamedTuple, Optional
+from typing import TYPE_CHECKING, NamedTuple, Optional
 
 from npudoctor.cli.arguments.paths import script
 from npudoctor.cli.config import UsageError
@@ -12,18 +13,22 @@ from npudoctor.core.messages import _
 from npudoctor.host import CannotTell
 from npudoctor.host.fs.files import Files
 from npudoctor.host.process.commands import Commands
-from npudoctor.host.process.examined_variables import after_script, is_roots, of_process
+from npudoctor.host.process.examined_variables import account_of_process, after_script, is_roots, of_process
+
+if TYPE_CHECKING:
+    from npudoctor.host.users.identity import Account
 
 LONGEST_PID = 10  # digits
 
 
 class Examined(NamedTuple):
     """The variables to judge. `pid`: whose they are, 0 for nobody's. `foreign`: set by somebody whom the
-    user of this run need not trust, so that nothing is run with them."""
+    user of this run need not trust, so that nothing is run with them but as this `account`, which is his."""
 
     variables: Mapping[str, str]
     pid: int = 0
     foreign: bool = False
+    account: Optional[Account] = None
 
 
 def examined_variables(
@@ -45,7 +50,11 @@ def examined_variables(
             if not pid:
                 raise UsageError(_("{option}: {value!r} is not a process id", option="--env-of", value=value))
             foreign = as_root and not is_roots(files.disk, pid)
-            return Examined(of_process(files.disk, pid), pid, foreign)
+            account = account_of_process(files.disk, pid)
+            variables = of_process(files.disk, pid)
+            # No other process that got this pid meanwhile lends its variables to this user.
+            same = account == account_of_process(files.disk, pid)
+            return Examined(variables, pid, foreign, account if as_root and same else None)
         if "--source" in named:
             path = script(flags["source"], files)
             commands = Commands(files, as_root=as_root, may_block=files.disk.may_block, variables=variables)
@@ -71,6 +80,22 @@ def user_named(value: object) -> Optional[str]:
     if "\0" in name or user_id(name) is None:
         raise UsageError(_("{option}: there is no user {name}", option="--user", name=name or "''"))
     return name
+
+
+def account_named(value: object) -> Optional[Account]:
+    """The user of --as-user; UsageError for an unknown one, and where another is not root's to be."""
+    if value is None:
+        return None
+    from npudoctor.host.users.identity import account_of, current_identity
+
+    account = account_of(str(value))
+    if account is None:
+        raise UsageError(_("{option}: there is no user {name}", option="--as-user", name=str(value) or "''"))
+    if current_identity().is_root:
+        return account
+    if account.uid != os.geteuid():
+        raise UsageError(_("{option}: only root starts anything as another user", option="--as-user"))
+    return None  # what is started is his already
 
 
 def job_named(value: object) -> Optional[str]:

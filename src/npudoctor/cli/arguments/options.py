@@ -89,6 +89,9 @@ Knowledge = Annotated[
 EnvOf = Annotated[
     Text, value("--env-of", "PID", _("Check the variables with which this process was started."))
 ]
+AsUser = Annotated[
+    Text, value("--as-user", "NAME", _("As root: whose job it is; what a job does is tried as this user."))
+]
 Source = Annotated[
     Text, value("--source", "SCRIPT", _("Check the variables that a shell has after sourcing this script."))
 ]

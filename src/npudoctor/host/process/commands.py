@@ -17,10 +17,12 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.core.threads import share_work
 from npudoctor.host.fs.files import Files
 from npudoctor.host.process.child_output import collect, end, kill_group
+from npudoctor.host.process.rights import Limits, leave_session_keyring, limit_process
 
 if TYPE_CHECKING:
     from npudoctor.core.trust.trees import RootTrust
     from npudoctor.host.startup.program_start import ProgramStart
+    from npudoctor.host.users.identity import Account
 
 FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 OUTPUT_LIMIT = 4 << 20
@@ -194,20 +196,23 @@ class Commands:
         here: bool = False,
         group: bool = False,
         farewell: Optional[int] = None,
+        user: Optional[Account] = None,
+        limits: Optional[Limits] = None,
     ) -> Answer:
         """Run a program given by absolute path, or by a name that is looked up in the system's folders.
 
         `variables` replace the small clean environment; `here` runs it in the caller's working
         directory instead of "/", where that cannot block. `group`: nothing of its group outlives it, and of
         too much output the middle is dropped. `farewell`: the signal at which it says where it is, before it
-        is killed at its deadline.
+        is killed at its deadline. `user`: root starts it as this user, with his rights alone, so that it does
+        not matter whose it is. `limits`: its own, by the kernel's names, soft and hard.
         """
         as_asked = tuple(argv)
         path = argv[0] if argv[0].startswith("/") else self.find(argv[0])
         if path is None or (self._as_root and self._files.real(path) is None):
             return Answer(as_asked, "missing", 127)
         environment = self._environment() if variables is None else dict(variables)
-        why = self.why_not([path, *argv[1:]], environment)
+        why = None if user and user.uid else self.why_not([path, *argv[1:]], environment)
         if why:
             return Answer(as_asked, "untrusted", stderr=why)
         command: list[str] = [path, *argv[1:]]
@@ -218,7 +223,9 @@ class Commands:
         # None: the child stays where we are, which this user may not be allowed to enter again.
         with suppress(OSError):
             folder = None if here and not self._may_block(os.getcwd()) else "/"
-        return self._run(as_asked, command, timeout, limit, environment, folder, group, farewell)
+        return self._run(
+            as_asked, command, timeout, limit, environment, folder, group, farewell, user, limits
+        )
 
     def _environment(self) -> dict[str, str]:
         clean = {"PATH": self.path_of(FOLDERS), "LC_ALL": "C"}
@@ -240,8 +247,12 @@ class Commands:
         folder: Optional[str],
         group: bool = False,
         farewell: Optional[int] = None,
+        user: Optional[Account] = None,
+        limits: Optional[Limits] = None,
     ) -> Answer:
         started = time.monotonic()
+        if user and user.uid:
+            leave_session_keyring()
         try:
             with self._starting:  # so that close() knows of it
                 if self._closed:
@@ -256,8 +267,14 @@ class Commands:
                         env=environment,
                         cwd=folder,
                         start_new_session=True,
+                        # Root is who it is already; in a user namespace it may set no groups.
+                        user=user.uid if user and user.uid else None,
+                        group=user.gid if user and user.uid else None,
+                        extra_groups=user.groups if user and user.uid else None,
                     )
                 self._running[child.pid] = (os.path.basename(as_asked[0]), time.monotonic())
+                if limits:
+                    limit_process(child.pid, limits)
         except (OSError, ValueError) as error:
             missing = isinstance(error, FileNotFoundError)
             return Answer(

@@ -13,6 +13,7 @@ from npudoctor.core.messages import _, strerror
 from npudoctor.host.fs.files import Disk
 from npudoctor.host.process.commands import Answer, Commands
 from npudoctor.host.process.processes import parse_uids
+from npudoctor.host.users.identity import Account
 
 BASH = "/bin/bash"
 ENVIRON_LIMIT = 4 << 20
@@ -68,13 +69,27 @@ def of_process(disk: Disk, pid: int) -> dict[str, str]:
     return parse_environ(content)
 
 
-def is_roots(disk: Disk, pid: int) -> bool:
-    """Whether all its user ids are root's. The owner of its folder does not tell: /proc gives what may not
-    be dumped to root."""
+def account_of_process(disk: Disk, pid: int) -> Optional[Account]:
+    """Whose process it is, with its groups; None where its ids differ or it has ended.
+
+    The owner of its folder does not tell: /proc gives what may not be dumped to root.
+    """
     try:
-        return parse_uids(disk.read(f"/proc/{pid}/status", 1 << 16)) == {0}
+        status = disk.read(f"/proc/{pid}/status", 1 << 16)
     except OSError:
-        return False
+        return None
+    uids, gids = parse_uids(status), parse_uids(status, b"Gid:")
+    if len(uids) != 1 or len(gids) != 1:
+        return None
+    uid, gid = min(uids), min(gids)
+    groups = tuple(sorted({gid, *parse_uids(status, b"Groups:")}))
+    return Account(str(uid), uid, gid, "/", groups)
+
+
+def is_roots(disk: Disk, pid: int) -> bool:
+    """Whether all its user ids are root's."""
+    account = account_of_process(disk, pid)
+    return account is not None and not account.uid
 
 
 def after_script(

@@ -69,12 +69,13 @@ def parse_stat(pid: int, text: str, uid: int) -> Process:
     return Process(pid, name, fields[0], parent, session, started, uid, cpu, threads, group, exiting)
 
 
-def parse_uids(status: bytes) -> frozenset[int]:
-    """The real, effective, saved and file system uid in a /proc/PID/status; empty where it has none.
+def parse_uids(status: bytes, row: bytes = b"Uid:") -> frozenset[int]:
+    """The real, effective, saved and file system uid in a /proc/PID/status, or what else a row lists; empty
+    where it has none.
 
     Split at "\\n" alone, as the name before it may hold a "\\r" and a forged line.
     """
-    line = next((line for line in status.split(b"\n") if line.startswith(b"Uid:")), b"")
+    line = next((line for line in status.split(b"\n") if line.startswith(row)), b"")
     return frozenset(map(int, line.split()[1:]))
 
 

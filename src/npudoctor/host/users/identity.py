@@ -51,6 +51,17 @@ class Identity:
         return 6 if entry.uid == self.euid else 3 if entry.gid in self.groups else 0
 
 
+@dataclass(frozen=True)
+class Account:
+    """A user as a process becomes him. `groups`: all groups that he is in."""
+
+    name: str
+    uid: int
+    gid: int
+    home: str
+    groups: tuple[int, ...] = ()
+
+
 def current_identity(owners: frozenset[int] = frozenset()) -> Identity:
     """The effective user of this process; "/" is the home where neither HOME nor the machine names one."""
     euid = os.geteuid()
@@ -67,6 +78,18 @@ def user_name(uid: int) -> str:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return str(uid)
+
+
+def account_of(user: str) -> Optional[Account]:
+    """The account of a user, by name or as a number; None when the machine knows no such user."""
+    import pwd
+
+    try:
+        entry = pwd.getpwuid(int(user)) if user.isascii() and user.isdecimal() else pwd.getpwnam(user)
+    except (KeyError, OverflowError, ValueError):  # a null byte is no part of a name
+        return None
+    groups = tuple(os.getgrouplist(entry.pw_name, entry.pw_gid))
+    return Account(entry.pw_name, entry.pw_uid, entry.pw_gid, entry.pw_dir, groups)
 
 
 def user_id(name: str) -> Optional[int]:

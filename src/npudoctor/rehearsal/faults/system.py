@@ -56,6 +56,17 @@ def _address_space(stage: Stage) -> None:
     stage.limits.append((resource.RLIMIT_AS, 900 * MIB))
 
 
+@fault(
+    "little-cpu-time",
+    "trial-processes.cpu-time",
+    _("ulimit -t ends each process after five minutes of CPU time"),
+    remedy=TYPED,
+    options=("--as-user", "root") if os.geteuid() == 0 else (),
+)
+def _cpu_time(stage: Stage) -> None:
+    stage.limits.append((resource.RLIMIT_CPU, 300))
+
+
 @fault("working-directory-gone", "working-directory.gone", _("the folder of the job was removed"))
 def _gone(stage: Stage) -> None:
     stage.folder = f"{stage.home}/gone"

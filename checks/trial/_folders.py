@@ -1,0 +1,114 @@
+"""The folders in which a job makes files in its first minute, besides the temporary one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from npudoctor import Host
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
+from npudoctor.facts.cann.installations import installs_of
+from npudoctor.facts.job.working_directory import job_user, working_directory
+from npudoctor.host.users.accounts import home_of
+from npudoctor.host.users.identity import Identity
+
+MINDSPORE = ("mindspore", "mindspore-ascend", "mindspore-gpu")
+# Where getpass.getuser() looks, which names the folder of torch's compiled code.
+NAMES = ("LOGNAME", "USER", "LNAME", "USERNAME")
+_NO_FILE_NAME = re.compile(r'[\\/:*?"<>|]')
+
+
+@dataclass(frozen=True)
+class OutputFolder:
+    """A folder to which a job writes. `name`: what is written there, or the variable that names it; `path`: a
+    relative one is below the temporary folder; `makes`: whether the job makes it where it is missing."""
+
+    name: str
+    path: str
+    makes: bool = True
+    locks: bool = False
+
+
+def job_identity(host: Host) -> Identity:
+    """Who runs the job: as root the user who is named."""
+    account = host.options.as_user
+    if account is None or host.options.env_of:
+        return job_user(host)
+    return Identity(
+        account.uid, account.name, account.home, frozenset(), frozenset((account.gid, *account.groups))
+    )
+
+
+def writer(host: Host) -> str:
+    """The name of the user who runs the job."""
+    return job_identity(host).user
+
+
+def home(host: Host) -> str:
+    """The home of the job, "" without one: HOME, unless that is of root who names another user."""
+    value = host.variables.get("HOME", "")
+    if host.options.as_user is None or host.options.env_of:
+        return value
+    return job_identity(host).home if value in ("", home_of(host.files, host.identity.euid)) else value
+
+
+def output_folders(host: Host) -> Iterator[OutputFolder]:
+    """Those that the installed frameworks and the variables lead to, the most general first."""
+    here = working_directory(host)
+    if here is not None:
+        yield OutputFolder("working directory", here, makes=False)
+    own = home(host).rstrip("/")
+    if own.startswith("/"):
+        yield OutputFolder("HOME", own, makes=False, locks=True)
+    for folder in (*_of_torch(host, own), *_of_ascend(host, own, here)):
+        if folder.path.startswith("/") or folder.name == "TORCHINDUCTOR_CACHE_DIR":
+            yield folder
+
+
+def _of_torch(host: Host, own: str) -> Iterator[OutputFolder]:
+    variables = host.variables
+    if is_installed(host, "torch"):
+        name = "TORCHINDUCTOR_CACHE_DIR"
+        user = next((variables[other] for other in NAMES if variables.get(other)), writer(host))
+        usual = f"torchinductor_{_NO_FILE_NAME.sub('_', user)}"
+        yield OutputFolder(name, variables.get(name) or usual, locks=True)
+        yield OutputFolder("XDG_CACHE_HOME", variables.get("XDG_CACHE_HOME") or f"{own}/.cache", locks=True)
+    if is_installed(host, "triton", "triton-ascend"):
+        name = "TRITON_CACHE_DIR"
+        usual = f"{variables.get('TRITON_HOME') or own}/.triton/cache"
+        yield OutputFolder(name, variables.get(name) or usual, locks=True)
+
+
+def _of_ascend(host: Host, own: str, here: object) -> Iterator[OutputFolder]:
+    variables, mindspore = host.variables, is_installed(host, *MINDSPORE)
+    cann = bool(installs_of(host))
+    name = "MS_COMPILER_CACHE_PATH"
+    if mindspore and variables.get(name):
+        yield OutputFolder(name, variables[name], locks=True)
+    elif (mindspore or cann) and here is not None:
+        yield OutputFolder("kernel_meta", f"{str(here).rstrip('/')}/kernel_meta", locks=True)
+    log = _first_set(host, "ASCEND_PROCESS_LOG_PATH", "ASCEND_WORK_PATH")
+    if log or cann:
+        yield OutputFolder(log or "CANN log", variables[log] if log else f"{own}/ascend/log")
+    cache = _first_set(host, "ACL_OP_COMPILER_CACHE_DIR", "ASCEND_CACHE_PATH")
+    if cache or cann:
+        path = variables[cache] if cache else f"{own}/atc_data"
+        yield OutputFolder(cache or "atc_data", path, makes=cache != "ASCEND_CACHE_PATH", locks=True)
+
+
+def _first_set(host: Host, *names: str) -> str:
+    return next((name for name in names if host.variables.get(name)), "")
+
+
+def launches_by_msrun(host: Host) -> bool:
+    """Whether MindSpore is the only framework: its launcher writes logs to the working directory."""
+    return is_installed(host, *MINDSPORE) and not is_installed(host, "torch", "paddlepaddle")
+
+
+def is_installed(host: Host, *names: str) -> bool:
+    """Whether the job's Python has one of these; not where it cannot be asked."""
+    try:
+        return any(host.interpreter.installed(name) for name in names)
+    except CannotTell:
+        return False

@@ -1,0 +1,105 @@
+"""Modules of the standard library that a build of Python may lack, and the packages that bring them."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, Optional
+
+from npudoctor import Command, Fix, Host, Risk, _
+from npudoctor.core.errors import CannotTell
+
+
+class SystemLibrary(NamedTuple):
+    """What a module is built with: its name, and the packages of Debian and of RPM with its headers."""
+
+    name: str
+    debian: str
+    rpm: str
+
+
+LIBRARIES = {
+    "zlib": SystemLibrary("zlib", "zlib1g-dev", "zlib-devel"),
+    "_ctypes": SystemLibrary("libffi", "libffi-dev", "libffi-devel"),
+    "_ssl": SystemLibrary("OpenSSL", "libssl-dev", "openssl-devel"),
+    "_hashlib": SystemLibrary("OpenSSL", "libssl-dev", "openssl-devel"),
+    "_lzma": SystemLibrary("liblzma", "liblzma-dev", "xz-devel"),
+    "_bz2": SystemLibrary("bzip2", "libbz2-dev", "bzip2-devel"),
+    "_sqlite3": SystemLibrary("SQLite", "libsqlite3-dev", "sqlite-devel"),
+}
+OF_SYSTEM = ("/usr/bin/", "/bin/")  # where a distribution has its Python
+_NO_MODULE = re.compile(r"No module named '?([\w.]+)'?")
+_LIBRARY = re.compile(r"(\S*lib\S+\.so[\w.]*): (cannot open shared object file)?")
+_SONAME = re.compile(r"(lib[\w+-]+)\.so\.([\d.]+)")
+# Packages of Debian whose names do not follow from that of the library.
+_DEBIAN = {"libz.so.1": "zlib1g", "libcrypto.so.3": "libssl3", "libcrypto.so.1.1": "libssl1.1"}
+
+
+def absent_module(why: str) -> str:
+    """The module that an ImportError misses; "" where it says something else."""
+    match = _NO_MODULE.search(why)
+    return match[1] if match else ""
+
+
+def failing_library(why: str) -> tuple[str, bool]:
+    """The name of the shared library of which an ImportError speaks, "" for none; whether it is missing."""
+    match = _LIBRARY.search(why)
+    return (match[1].rpartition("/")[2], bool(match[2])) if match else ("", False)
+
+
+def library_fix(host: Host, soname: str, damaged: bool) -> Optional[Fix]:
+    """Install a shared library; None where no installer is known here."""
+    installer = _installer(host)
+    match = _SONAME.fullmatch(soname)
+    if installer == "apt-get" and (soname in _DEBIAN or match):
+        stem, version = match.groups() if match else ("", "")
+        dash = "-" if stem[-1:].isdecimal() else ""
+        package = _DEBIAN.get(soname, f"{stem}{dash}{version}".lower())
+    elif installer in ("dnf", "yum"):
+        package = f"{soname}()(64bit)"  # what packages provide is a name for them
+    else:
+        return None
+    again = ("install", "--reinstall") if installer == "apt-get" else ("reinstall" if damaged else "install",)
+    steps = (Command((installer, *again, package)),)
+    return Fix(_("install {package}", package=package), steps=steps, risk=Risk.MANUAL)
+
+
+def is_of_system(host: Host) -> bool:
+    """Whether the job's Python is the distribution's, which is never built without a library."""
+    path = host.interpreter.path  # of a virtual environment a link to what it was made of
+    return (host.files.real(path) or path).startswith(OF_SYSTEM)
+
+
+def module_fix(host: Host, absent: str) -> Optional[Fix]:
+    """Complete the distribution's Python, or build another one with what it lacks."""
+    installer, path, of_system = _installer(host), host.interpreter.path, is_of_system(host)
+    version = ".".join(_version(host).split(".")[:2])
+    if of_system and installer == "apt-get" and version:
+        package = f"libpython{version}-stdlib"
+        steps = (Command(("apt-get", "install", "--reinstall", package)),)
+        return Fix(_("install {package}", package=package), steps=steps, risk=Risk.MANUAL)
+    if of_system and installer:
+        steps = (Command((installer, "reinstall", "python3-libs")),)
+        return Fix(_("install {package}", package="python3-libs"), steps=steps, risk=Risk.MANUAL)
+    library = LIBRARIES.get(absent)
+    if library is None:
+        title = _("install {python} again: its standard library is incomplete", python=path)
+        return Fix(title, risk=Risk.MANUAL, needs_root=False)
+    package = library.debian if installer in ("apt-get", "") else library.rpm
+    title = _("build {python} again after {package} is installed", python=path, package=package)
+    line = Command((installer, "install", package))
+    return Fix(title, steps=(line,) if installer else (), risk=Risk.MANUAL)
+
+
+def _version(host: Host) -> str:
+    try:
+        return host.interpreter.layout().version or ""
+    except CannotTell:
+        return ""
+
+
+def _installer(host: Host) -> str:
+    """The program by which this machine installs packages; "" where none is known."""
+    for name in ("apt-get", "dnf", "yum"):
+        if host.files.stat(f"/usr/bin/{name}") is not None:
+            return name
+    return ""

@@ -1,0 +1,106 @@
+"""Who refused a file, and what heals it."""
+
+from __future__ import annotations
+
+import errno
+from typing import NamedTuple, Optional
+
+from npudoctor import Command, Fix, Host, Risk, _
+from npudoctor.checks.trial._folders import job_identity
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.mounts import Mount
+from npudoctor.facts.system.limits import limit_of
+from npudoctor.facts.system.mounts import mount_at
+from npudoctor.host.users.access import NearestFolder, may_make, nearest
+from npudoctor.host.users.accounts import user_names
+from npudoctor.trial.trials import Attempt
+
+
+class Refusal(NamedTuple):
+    """Why something cannot be done at a path, the lines that show it, and what heals it, None where it is
+    not known."""
+
+    why: str
+    evidence: tuple[str, ...] = ()
+    fix: Optional[Fix] = None
+
+
+def refusal(host: Host, attempt: Attempt) -> Refusal:
+    """Who refused an attempt at a file or folder."""
+    number = attempt.number
+    if number == errno.EFBIG:  # wherever it lies
+        return _file_size(host)
+    path = str(attempt.facts.get("at") or attempt.facts["path"])
+    place, mount = place_and_mount(host, path)
+    evidence = (place.label,) if place else ()
+    if mount:
+        options = ",".join(dict.fromkeys((*mount.own, *mount.options)))
+        evidence = (*evidence, f"{mount.point} {mount.kind} {options}")
+    point = mount.point if mount else path
+    if number == errno.EROFS:
+        title = _("mount it writable, once `dmesg` shows no error of that file system")
+        steps = (Command(("mount", "-o", "remount,rw", point)),)
+        return Refusal(
+            _("{mount} is mounted read-only", mount=point), evidence, Fix(title, steps, risk=Risk.MANUAL)
+        )
+    if number == errno.ENOSPC:
+        full = not _has_inodes(host, path)
+        text = _("{mount} has no inode left") if full else _("{mount} has no space left")
+        title = _("remove files that are no longer needed from {mount}", mount=point)
+        return Refusal(text.format(mount=point), evidence, Fix(title, risk=Risk.MANUAL, needs_root=False))
+    if number == errno.EDQUOT:
+        title = _("remove files of your own from {mount}, or ask for a larger quota", mount=point)
+        return Refusal(
+            _("the quota on {mount} is used up", mount=point),
+            evidence,
+            Fix(title, risk=Risk.MANUAL, needs_root=False),
+        )
+    if number == errno.ENOENT:
+        who = job_identity(host)
+        own = place is not None and may_make(place.entry, who, mount) is True
+        line = ("mkdir", "-p", path) if own else ("install", "-d", "-o", who.user, path)
+        fix = Fix(_("create the folder"), (Command(line),), risk=Risk.MANUAL, needs_root=not own)
+        return Refusal(_("it does not exist"), evidence, fix)
+    if number == errno.ENOTDIR:
+        return Refusal(_("{path} is not a folder", path=path), evidence)
+    if number in (errno.EACCES, errno.EPERM) and place is not None:
+        owner = user_names(host.files).get(place.entry.uid, f"uid {place.entry.uid}")
+        mode = f"{place.entry.permissions:04o}"
+        text = _("{why}; {path} belongs to {owner}, mode {mode}")
+        return Refusal(text.format(why=attempt.reason, path=place.path, owner=owner, mode=mode), evidence)
+    return Refusal(attempt.reason, evidence)
+
+
+def place_and_mount(host: Host, path: str) -> tuple[Optional[NearestFolder], Optional[Mount]]:
+    """What is there and its mount, for evidence: whatever this user may not look at is left out."""
+    try:
+        place = nearest(host.running_files, path)
+        return place, mount_at(host, place)
+    except CannotTell:
+        return None, None
+
+
+def _has_inodes(host: Host, path: str) -> bool:
+    try:
+        space = host.running_files.space(path)
+    except CannotTell:
+        return True
+    return space is None or not space.inodes or space.inodes_free > 0
+
+
+def _file_size(host: Host) -> Refusal:
+    limit = limit_of(host, "Max file size")
+    soft, hard = (None if value is None else value >> 10 for value in (limit.soft, limit.hard))
+    why = _("ulimit -f allows files of {size} KiB only", size=soft or 0)
+    if limit.hard is None or limit.hard > (limit.soft or 0):
+        steps = (Command(("ulimit", "-Sf", "unlimited" if hard is None else str(hard))),)
+        fix = Fix(
+            _("raise the limit in the shell that starts the job"), steps, risk=Risk.MANUAL, needs_root=False
+        )
+    else:
+        title = _(
+            "ask whoever sets the limits of this session to raise ulimit {flag}: the hard limit is too low",
+            flag="-f",
+        )
+        fix = Fix(title, risk=Risk.MANUAL, needs_root=False)
+    return Refusal(why, (f"ulimit -Sf {soft}, ulimit -Hf {'unlimited' if hard is None else hard}",), fix)

@@ -1,0 +1,30 @@
+"""What the checks of this group share: whether anything is tried, and what is said where no answer came."""
+
+from __future__ import annotations
+
+from npudoctor import Host, Skip, Unknown, _
+from npudoctor.trial.trials import Trial
+
+
+def allowed(host: Host) -> None:
+    """Skip where nothing is tried here."""
+    why = host.trials.why_not()
+    if why is not None:
+        raise Skip(why)
+
+
+def incomplete(trial: Trial) -> None:
+    """Unknown where it did not come to its end; what it had found until then was said before."""
+    if trial.hung is not None:
+        raise Unknown(_("the trial had no answer in time; it waited in {step}", step=trial.hung or "start"))
+    if trial.died is not None and not trial.signal:
+        step = trial.died or "start"
+        raise Unknown(_("the trial exited in {step}: {why}", step=step, why=f"`{trial.said}`"))
+    if trial.died is not None:
+        raise Unknown(
+            _(
+                "the trial was ended by signal {number} in {step}",
+                number=trial.signal,
+                step=trial.died or "start",
+            )
+        )

@@ -1,0 +1,395 @@
+"""Can a job open the devices and make the files that its first minute needs?"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator, Sequence
+from typing import Optional, Union
+
+from npudoctor import (
+    ERROR,
+    WARNING,
+    Action,
+    Command,
+    Export,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Severity,
+    Unknown,
+    _,
+    change_variable,
+    check,
+)
+from npudoctor.checks.trial._devices import device
+from npudoctor.checks.trial._folders import (
+    OutputFolder,
+    is_installed,
+    launches_by_msrun,
+    output_folders,
+    writer,
+)
+from npudoctor.checks.trial._refusals import refusal
+from npudoctor.checks.trial._trying import allowed, incomplete
+from npudoctor.core.errors import CannotTell, has_ended
+from npudoctor.core.sizes import size_text
+from npudoctor.trial.trials import Attempt, Trial
+
+INDUCTOR = "TORCHINDUCTOR_CACHE_DIR"
+LONGEST = 107  # bytes of a Unix socket's path, besides the null byte at its end
+FULL = ("disk-space.full", "disk-space.no-inodes")
+HERE = "working directory"
+LOGS_OF_MSRUN = ("scheduler.log", "worker_0.log")
+AT_HOME = ("identity.home-missing", "identity.home-not-writable", "identity.home-unset")
+CACHES = (
+    *("compile-cache.not-writable", "compile-cache.missing"),
+    *("log-directory.not-writable", "log-directory.no-directory"),
+)
+# By the folder's name, the findings of others that would be the cause.
+CAUSES = {
+    HERE: ("working-directory.gone", *FULL),
+    "HOME": (*AT_HOME, *FULL),
+}
+# The variable that leads to another folder, where a name of ours is not itself that.
+VARIABLES = {
+    "CANN log": "ASCEND_PROCESS_LOG_PATH",
+    "atc_data": "ACL_OP_COMPILER_CACHE_DIR",
+    "kernel_meta": "MS_COMPILER_CACHE_PATH",
+}
+
+
+@check(
+    "trial-files",
+    scope=Scope.JOB,
+    quick=False,
+    tags={"files"},
+    codes={
+        "trial-files.cannot-write": ERROR,
+        "trial-files.cannot-lock": WARNING,
+        "trial-files.path-too-long": ERROR,
+        "trial-files.device-unusable": ERROR,
+    },
+)
+def trial_files(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """A job can open the devices and make the files that it needs.
+
+    ## What it does
+
+    In a child of the job's Python, with the job's variables, limits and working directory: opens /dev/null,
+    /dev/zero, /dev/urandom and a pseudo-terminal. Looks for the temporary folder as Python's tempfile does
+    (TMPDIR, TEMP, TMP, /tmp, /var/tmp, /usr/tmp, the working directory), writes a block there and to the
+    disk, locks it (flock), maps it so that it can be executed, renames a file, and binds a Unix socket whose
+    path is as long as torch's. Writes a block to the working directory, to HOME and to the caches and logs
+    of the frameworks that are installed (torch, Triton, MindSpore, CANN), or to the folder above in which
+    they would be made, and locks it.
+
+    All of it has no name where the file system can do that (O_TMPFILE). What needs a name begins with
+    `.npudoctor-trial-` and is removed at once, also where the child is killed.
+
+    - `trial-files.cannot-write`: a folder cannot be written, or files in it cannot be renamed, executed, or
+      grow to 1 GiB; or a socket cannot be made there. An error where no temporary folder can be used, no
+      socket can be made in it, `ulimit -f` allows no file, or MindSpore alone is installed and msrun cannot
+      write its logs to the working directory; else a warning.
+    - `trial-files.cannot-lock`: files in a folder cannot be locked, as on NFS without its lock service.
+    - `trial-files.path-too-long`: the path of a Unix socket has at most 107 bytes, and the temporary folder
+      takes too many of them. An error where multiprocessing itself needs the room; a warning where only
+      torch's manager of shared memory does (the sharing strategy `file_system`).
+    - `trial-files.device-unusable`: an error for /dev/null, and for /dev/urandom where torch is installed,
+      whose data loaders read it; a warning for the others, which few jobs need, and for a file in the place
+      of /dev/null.
+
+    A folder whose file server does not answer is left out, and the row is unknown. As root it is skipped,
+    unless `--as-user` says whose job it is.
+
+    ## Why it matters
+
+    `FileNotFoundError: No usable temporary directory found`, `OSError: AF_UNIX path too long` from the first
+    data loader with workers, `Permission denied: '/dev/null'` from every launcher: a mode, a quota or a mount
+    option refused, and the message does not say which.
+
+    ## Fix safety
+
+    Shown only. Other jobs use the same devices, mounts and folders.
+
+    ## References
+
+    open(2), O_TMPFILE; unix(7); flock(2); Python, tempfile.gettempdir(); PyTorch, torch_shm_manager.
+    """
+    allowed(host)
+    folders, unanswered = _answering(host)
+    here = next((folder.path for folder in folders if folder.name == HERE), "")
+    logs = [f"{here}/{name}" for name in LOGS_OF_MSRUN] if here and launches_by_msrun(host) else []
+    trial = host.trials.tried("files", folders=[_as_question(folder) for folder in folders], existing=logs)
+    yield Facts({"tried": [attempt.what for attempt in trial.attempts]})
+    yield from _judge(host, trial)
+    incomplete(trial)
+    if any(attempt.number == errno.ECHILD for attempt in trial.refused()):
+        raise Unknown(_("no second process can be started to clean up: what needs a file name was not tried"))
+    if unanswered:
+        raise Unknown(unanswered)
+
+
+def _as_question(folder: OutputFolder) -> dict[str, object]:
+    return {"name": folder.name, "path": folder.path, "makes": folder.makes, "locks": folder.locks}
+
+
+def _answering(host: Host) -> tuple[list[OutputFolder], str]:
+    """The folders that the child can be sent to without hanging there; why another is left out."""
+    answering, reason = [], ""
+    for folder in output_folders(host):
+        try:
+            if folder.path.startswith("/"):
+                host.running_files.stat(folder.path)
+        except CannotTell as error:
+            # What is refused at once the child is to be told, too.
+            if not (isinstance(error.__cause__, PermissionError) or has_ended(error)):
+                reason = reason or error.reason
+                continue
+        answering.append(folder)
+    return answering, reason
+
+
+def _judge(host: Host, trial: Trial) -> Iterator[Finding]:
+    by_step: dict[str, list[Attempt]] = {}
+    for attempt in trial.refused():
+        if attempt.number != errno.ECHILD:
+            by_step.setdefault(str(attempt.facts.get("step", "")), []).append(attempt)
+    for attempt in (*by_step.get("device", ()), *by_step.get("terminal", ())):
+        yield device(host, attempt)
+    writing = [attempt for step in ("temporary", "folder") for attempt in by_step.get(step, ())]
+    too_large = [attempt for attempt in writing if attempt.number == errno.EFBIG]
+    if too_large:  # of every folder, by one limit
+        yield _file_size(host, too_large[0], ERROR, size_text(4096))
+        return
+    for attempt in by_step.get("large", ()):
+        if attempt.number == errno.EFBIG:
+            yield _file_size(host, attempt, WARNING, size_text(int(attempt.facts["bytes"])))
+    yield from _temporary(host, trial, by_step)
+    for group in _by_place(by_step.get("folder", ())):
+        yield _folder(host, group, chosen_folder(trial))
+    for attempt in by_step.get("existing", ()):
+        text = _("{user} cannot write to {path}, a log of msrun: {why}")
+        title = _("start the job in a folder of its own, or give msrun one with --log_dir")
+        yield _in_temporary(host, attempt, text, ERROR, Fix(title, risk=Risk.MANUAL, needs_root=False))
+    for attempt in by_step.get("lock", ()):
+        yield _lock(host, attempt, chosen_folder(trial))
+
+
+def _by_place(refused: Sequence[Attempt]) -> list[list[Attempt]]:
+    """Those of one folder together, and all that is below a HOME that cannot be written with that."""
+    groups: dict[str, list[Attempt]] = {}
+    own = next((str(attempt.facts["path"]) for attempt in refused if attempt.facts["name"] == "HOME"), None)
+    for attempt in refused:
+        path = str(attempt.facts["path"])
+        below = (
+            own is not None and path.startswith(f"{own}/") and attempt.facts["name"] != "working directory"
+        )
+        place = own if below else str(attempt.facts.get("at") or path)
+        groups.setdefault(str(place), []).append(attempt)
+    return list(groups.values())
+
+
+def _file_size(host: Host, attempt: Attempt, severity: Severity, size: str) -> Finding:
+    why = refusal(host, attempt)
+    return Finding(
+        "trial-files.cannot-write",
+        _("{user} cannot write a file of {size}: {why}", user=writer(host), size=size, why=why.why),
+        severity=severity,
+        evidence=why.evidence,
+        action=Action.CONFIG,
+        fix=why.fix,
+        echo_of=("import-limits.too-low",),
+    )
+
+
+def chosen_folder(trial: Trial) -> str:
+    """The temporary folder that the job's programs take; "" where there is none."""
+    for attempt in trial.attempts:
+        if attempt.facts.get("step") == "temporary" and not attempt.refused:
+            return str(attempt.facts["path"])
+    return ""
+
+
+def _temporary(host: Host, trial: Trial, by_step: dict[str, list[Attempt]]) -> Iterator[Finding]:
+    """What is wrong with the temporary folder: the first refusal is that of the folder that was wanted."""
+    chosen, refused = chosen_folder(trial), by_step.get("temporary", [])
+    if refused and (chosen or (trial.hung, trial.died) == (None, None)):
+        yield _unusable(host, refused, chosen)
+    for attempt in by_step.get("rename", ()):
+        text = _("{user} cannot rename files in {path}: {why}")
+        yield _in_temporary(host, attempt, text, WARNING, None)
+    for attempt in by_step.get("execute", ()):
+        if is_installed(host, "torch") and not host.variables.get(INDUCTOR):
+            text = _("{user} cannot load what torch.compile builds in {path}: {why}")
+            yield _in_temporary(host, attempt, text, WARNING, _elsewhere(host, [INDUCTOR], _home(trial)))
+    yield from _sockets(host, trial, by_step.get("socket", []))
+
+
+def _unusable(host: Host, refused: Sequence[Attempt], chosen: str) -> Finding:
+    attempt = refused[0]
+    name, path = str(attempt.facts["name"]), str(attempt.facts["path"])
+    why = refusal(host, attempt)
+    words = {"user": writer(host), "path": f"{name}={path}" if name else path, "why": why.why}
+    fix = why.fix
+    if chosen:
+        text = _("{user} cannot write to {path}: {why}; temporary files go to {chosen}")
+        if name:
+            title = _("use {path} instead, in the shell that starts the job", path=chosen)
+            fix = change_variable(title, name, None, path)
+    else:
+        text = _("{user} has no temporary folder: {path} cannot be written: {why}")
+    return Finding(
+        "trial-files.cannot-write",
+        text.format(chosen=chosen, **words),
+        severity=WARNING if chosen else ERROR,
+        evidence=(
+            *why.evidence,
+            *(f"{other.facts['path']}: {refusal(host, other).why}" for other in refused[1:]),
+        ),
+        action=Action.CONFIG,
+        fix=fix,
+        echo_of=() if chosen else FULL,
+    )
+
+
+def _in_temporary(host: Host, attempt: Attempt, text: str, severity: Severity, fix: Optional[Fix]) -> Finding:
+    path, why = str(attempt.facts["path"]), refusal(host, attempt)
+    reason = why.why
+    if attempt.facts["step"] == "execute" and any("noexec" in line for line in why.evidence):
+        reason = _("it is mounted with noexec")
+    return Finding(
+        "trial-files.cannot-write",
+        text.format(user=writer(host), path=path, why=reason),
+        severity=severity,
+        evidence=why.evidence,
+        action=Action.CONFIG,
+        fix=fix or why.fix,
+    )
+
+
+def _sockets(host: Host, trial: Trial, refused: Sequence[Attempt]) -> Iterator[Finding]:
+    """By the last one that was tried: the shorter name, where torch's own was refused."""
+    if not refused:
+        return
+    other = next(
+        (
+            str(attempt.facts["path"])
+            for attempt in trial.attempts
+            if attempt.facts.get("step") == "instead" and not attempt.refused
+        ),
+        "",
+    )
+    named = next(
+        str(attempt.facts["name"])
+        for attempt in trial.attempts
+        if attempt.facts.get("step") == "temporary" and not attempt.refused
+    )
+    before = host.variables.get(named or "TMPDIR")
+    title = _("use {path} instead, in the shell that starts the job", path=other)
+    fix = change_variable(title, named or "TMPDIR", other, before) if other else None
+    if refused[0].number != errno.ENAMETOOLONG:
+        text = _("{user} cannot create a Unix socket in {path}, which data loaders need: {why}")
+        yield _in_temporary(host, refused[0], text, ERROR, fix)
+        return
+    falls_back = bool(trial.facts().get("falls_back"))
+    fatal = len(refused) > 1 and not falls_back
+    text = _(
+        "{path} is {size} bytes long: multiprocessing and data loaders cannot create their sockets in it "
+        "(at most {most} bytes)"
+    )
+    if not fatal:
+        if not is_installed(host, "torch"):
+            return
+        text = _(
+            "{path} is {size} bytes long: torch's shared memory manager cannot create its socket in it (at "
+            "most {most} bytes)"
+        )
+    last = refused[-1] if fatal else refused[0]
+    path = str(last.facts["path"])
+    yield Finding(
+        "trial-files.path-too-long",
+        text.format(
+            path=f"{named}={path}" if named else path,
+            size=int(last.facts["length"]) - int(last.facts["added"]),
+            most=LONGEST - int(last.facts["added"]),
+        ),
+        severity=ERROR if fatal else WARNING,
+        evidence=(f"{last.facts['length']} > {LONGEST}",),
+        action=Action.CONFIG,
+        fix=fix,
+    )
+
+
+def _folder(host: Host, group: Sequence[Attempt], chosen: str) -> Finding:
+    """What goes to one place that cannot be written; the first is the most general."""
+    names = [str(attempt.facts["name"]) for attempt in group]
+    why = refusal(host, group[0])
+    text = _("{user} cannot write to {path} ({names}): {why}")
+    if names[0] == HERE:
+        text = _("{user} cannot write to the working directory {path}: {why}")
+    variables = [name for name in names if name not in CAUSES]
+    causes = CAUSES.get(names[0], (*CACHES, *AT_HOME, *FULL))
+    severity = ERROR if names[0] == HERE and launches_by_msrun(host) else WARNING
+    return Finding(
+        "trial-files.cannot-write",
+        text.format(user=writer(host), path=group[0].facts["path"], names=", ".join(names), why=why.why),
+        severity=severity,
+        evidence=why.evidence,
+        action=Action.CONFIG,
+        # No variable leads the logs of msrun elsewhere.
+        fix=why.fix
+        or (_elsewhere(host, variables, chosen) if severity is WARNING else None)
+        or _give(host, group[0], names[0]),
+        echo_of=(*causes, *(CACHES if len(names) > 1 and severity is WARNING else ())),
+    )
+
+
+def _give(host: Host, attempt: Attempt, name: str) -> Optional[Fix]:
+    """To be typed by root, where it is the home of the job's user; else it may be another's on purpose."""
+    if name != "HOME" or attempt.number not in (errno.EACCES, errno.EPERM):
+        return None
+    path = str(attempt.facts["path"])
+    title = _("give {place} back to {user}", place=path, user=writer(host))
+    return Fix(title, steps=(Command(("chown", writer(host), path)),), risk=Risk.MANUAL)
+
+
+def _elsewhere(host: Host, names: Sequence[str], folder: str) -> Optional[Fix]:
+    """Let what goes there go to a folder that the trial could write."""
+    steps: list[Union[Command, Export]] = []
+    for name in names:
+        variable = VARIABLES.get(name, name)
+        path = f"{folder.rstrip('/')}/{writer(host)}-{variable.lower()}"
+        if variable == "ASCEND_CACHE_PATH":  # CANN does not make it
+            steps.append(Command(("mkdir", "-p", path)))
+        steps.append(Export(variable, path))
+    if not steps or not folder:
+        return None
+    title = _("use {path} for it, in the shell that starts the job", path=folder)
+    return Fix(title, steps=tuple(steps), risk=Risk.MANUAL, needs_root=False)
+
+
+def _home(trial: Trial) -> str:
+    """HOME, where it can be written."""
+    for attempt in trial.attempts:
+        if attempt.facts.get("name") == "HOME" and not attempt.refused:
+            return str(attempt.facts["path"])
+    return ""
+
+
+def _lock(host: Host, attempt: Attempt, chosen: str) -> Finding:
+    name, path, why = str(attempt.facts["name"]), str(attempt.facts["path"]), refusal(host, attempt)
+    title = _("mount it with locks: on NFS without the option nolock, and with rpc.statd running")
+    fix = Fix(title, risk=Risk.MANUAL)
+    if name not in CAUSES and name in (INDUCTOR, "TRITON_CACHE_DIR", "XDG_CACHE_HOME") and chosen != path:
+        fix = _elsewhere(host, [name], chosen) or fix
+    return Finding(
+        "trial-files.cannot-lock",
+        _("files in {path} cannot be locked: {why}", path=f"{name}={path}" if name else path, why=why.why),
+        evidence=why.evidence,
+        action=Action.CONFIG,
+        fix=fix,
+        echo_of=("compile-cache.no-file-locks",),
+    )

@@ -1,0 +1,292 @@
+"""Does the kernel give the ranks of this node their processes, threads and descriptors?"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Optional, Union
+
+from npudoctor import (
+    ERROR,
+    WARNING,
+    Action,
+    Command,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    SetKernel,
+    Severity,
+    _,
+    check,
+)
+from npudoctor.checks.trial._limits import ask_for_option, limit_line, lower_stack, raise_limit, unfiltered
+from npudoctor.checks.trial._trying import allowed, incomplete
+from npudoctor.core.errors import CannotTell
+from npudoctor.facts.system.limits import group_folders, limit_of
+from npudoctor.trial.trials import Attempt, Trial
+
+THREADS = 64  # of a rank: its own, those of the collective library, of the data loader, of OpenMP
+DESCRIPTORS = 256
+# Ranks, and threads of all of them: on a node of more than 16 ranks each tries fewer.
+MOST_RANKS, MOST_THREADS = 64, 1024
+# Of a rank: below them two ranks of torch, and of MindSpore, that train on CPUs were seen not to start.
+FEW_THREADS, FEW_OF_MINDSPORE, FEW_DESCRIPTORS = 8, 24, 32
+HOUR, MINUTES = 3600, 600
+# The variables in which launchers count the ranks of a node.
+RANKS = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
+RESERVED_PIDS = 300  # the kernel gives these only once
+PID_MAX = 4194304
+# As it is said where a program could not be started.
+NO_PROCESS = os.strerror(errno.EAGAIN)
+# What is asked once, beside the ranks, and what a refusal of it is.
+CALLS = {
+    "sched_getaffinity": "no-threads",
+    "eventfd2": "no-descriptors",
+    "pipe2": "no-descriptors",
+    "epoll_create1": "no-descriptors",
+}
+CAUSES = ("import-limits.too-low", "import-limits.address-space", "file-limits.unusable")
+
+
+class Refusal(NamedTuple):
+    """Who refused, in a sentence's own words; what shows it, and what heals it."""
+
+    who: str
+    evidence: tuple[str, ...] = ()
+    fix: Optional[Fix] = None
+
+
+@check(
+    "trial-processes",
+    scope=Scope.JOB,
+    quick=False,
+    codes={
+        "trial-processes.no-processes": ERROR,
+        "trial-processes.no-threads": ERROR,
+        "trial-processes.no-descriptors": ERROR,
+        "trial-processes.cpu-time": ERROR,
+    },
+)
+def trial_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """A job gets the processes and threads of its ranks.
+
+    ## What it does
+
+    Starts as many processes as this node has ranks (as the launcher counts them, else one for each
+    accelerator, else one; at most 64), in a child of the job's Python with the job's variables, limits and
+    control group. Each starts 64 threads, at most 1024 in all, which sleep until all are counted, and end at
+    once; the first opens 256 descriptors. A pipe, an epoll and an eventfd are opened, and the kernel is asked
+    on which CPUs the process may run.
+
+    - `trial-processes.no-processes`: not every rank gets its process.
+    - `trial-processes.no-threads`: a rank cannot start 64 threads; a warning where 8 (with MindSpore 24)
+      could be started for each of at least two ranks, and no accelerator is used, whose runtime needs more.
+      Or a process may not ask for its CPUs, as OpenMP does.
+    - `trial-processes.no-descriptors`: a rank cannot open 256 descriptors (a warning from 32 on), or a pipe,
+      an epoll or an eventfd is refused.
+    - `trial-processes.cpu-time`: `ulimit -t` ends each rank in less than an hour of CPU time; a warning from
+      ten minutes on. With 64 threads an hour is gone in a minute.
+
+    Each says who refused: a limit of the shell, the control group whose `pids.max` is reached, a setting of
+    the kernel. As root it is skipped, unless `--as-user` or `--env-of` says whose job it is.
+
+    ## Why it matters
+
+    Without this a job dies with "Resource temporarily unavailable", "can't start new thread", "OpenBLAS
+    blas_thread_init: pthread_create failed", "Too many open files" or "CPU time limit exceeded", in the
+    middle of its start or some minutes later, and which limit it was nobody says.
+
+    ## Fix safety
+
+    Shown only: a line for the shell that starts the job, where its hard limit allows it, or for root.
+    What a control group or the kernel allows is somebody's decision.
+
+    ## References
+
+    getrlimit(2), RLIMIT_NPROC, RLIMIT_NOFILE, RLIMIT_CPU; pthread_create(3); Linux, Process Number Controller
+    (`pids.max`); proc_sys_kernel(5), pid_max, threads-max.
+    """
+    allowed(host)
+    ranks = _ranks(host)
+    threads = max(1, min(THREADS, MOST_THREADS // ranks))
+    folders = list(dict.fromkeys(folder for folder, _unified in group_folders(host, "pids")))
+    try:
+        trial = host.trials.tried(
+            "processes", ranks=ranks, threads=threads, descriptors=DESCRIPTORS, groups=folders
+        )
+    except CannotTell as error:
+        if NO_PROCESS not in error.reason:
+            raise
+        trial = _nothing_started(host, folders)
+    facts = trial.facts()
+    limits: Mapping[str, list[int]] = facts.get("limits", {})
+    yield Facts({"ranks": ranks, "threads": threads, "limits": limits})
+    yield from _cpu_time(host, limits)
+    for attempt in trial.refused():
+        finding = _finding(host, trial, attempt, ranks, threads)
+        if finding is not None:
+            yield finding
+    incomplete(trial)
+
+
+def _nothing_started(host: Host, folders: Sequence[str]) -> Trial:
+    """What is known where not even the first process of the trial could be started."""
+    limit, groups = limit_of(host, "Max processes"), []
+    for folder in folders:
+        names = (f"{folder}/pids.{name}" for name in ("current", "max"))
+        current, most = ((host.running_files.text(name) or "").strip() for name in names)
+        if current.isdigit() and most.isdigit():
+            groups.append((folder, int(current), int(most)))
+    pair = [-1 if value is None else value for value in (limit.soft, limit.hard)]
+    refused = Attempt("processes", errno.EAGAIN, NO_PROCESS, facts={"groups": groups})
+    return Trial((Attempt("limits", facts={"limits": {"-u": pair}}), refused))
+
+
+def _ranks(host: Host) -> int:
+    """Those of this node, at least one."""
+    for name in RANKS:
+        value = host.variables.get(name, "")
+        if value.isascii() and value.isdigit():
+            return max(1, min(MOST_RANKS, int(value[:6])))
+    return max(1, len(host.npus.nodes) or len(host.gpus.nodes))
+
+
+def _cpu_time(host: Host, limits: Mapping[str, list[int]]) -> Iterator[Finding]:
+    pair = limits.get("-t")
+    if pair and 0 <= pair[0] < HOUR:
+        yield Finding(
+            "trial-processes.cpu-time",
+            _("a process is ended after {seconds} s of CPU time (ulimit -t)", seconds=pair[0]),
+            severity=ERROR if pair[0] < MINUTES else WARNING,
+            evidence=(limit_line("-t", pair),),
+            action=Action.CONFIG,
+            fix=raise_limit(host, "-t", pair, HOUR),
+        )
+
+
+def _finding(host: Host, trial: Trial, attempt: Attempt, ranks: int, threads: int) -> Optional[Finding]:
+    """What a refusal means; None for a pidfd, and for what this Python cannot tell of itself: frameworks do
+    without."""
+    facts, severity, missing = attempt.facts, ERROR, 0
+    count, wanted = int(facts.get("least", 0)), threads
+    if attempt.what == "processes":
+        count, wanted = int(facts.get("started", 0)), ranks
+        missing = (ranks - count) * (threads + 1)
+        code, text = "no-processes", _("only {count} of {wanted} processes could be started: {who}")
+    elif attempt.what == "threads":
+        missing = ranks * threads - int(facts.get("all_ranks", 0))
+        least = FEW_OF_MINDSPORE if host.interpreter.version_of("mindspore") else FEW_THREADS
+        enough = int(facts.get("all_ranks", 0)) >= least * max(2, ranks)
+        severity = _severity(enough and not _accelerated(host))
+        code, text = "no-threads", _("a rank could start only {count} of {wanted} threads: {who}")
+    elif attempt.what == "descriptors":
+        wanted, severity = DESCRIPTORS, _severity(count >= FEW_DESCRIPTORS)
+        code, text = "no-descriptors", _("a rank could open only {count} of {wanted} files: {who}")
+    elif attempt.what == "ranks":
+        code, text = "no-processes", _("processes of the trial ended before they had answered: {who}")
+    elif attempt.what in CALLS:
+        code = CALLS[attempt.what]
+        text = _("the kernel refuses {call}: {who}")
+    else:
+        return None
+    refusal = _refusal(host, trial, attempt, missing)
+    return Finding(
+        f"trial-processes.{code}",
+        text.format(call=attempt.what, count=count, wanted=wanted, who=refusal.who),
+        severity=severity,
+        evidence=refusal.evidence,
+        action=Action.CONFIG,
+        fix=refusal.fix,
+        echo_of=CAUSES,
+    )
+
+
+def _severity(enough_for_some: bool) -> Severity:
+    return WARNING if enough_for_some else ERROR
+
+
+def _accelerated(host: Host) -> bool:
+    try:
+        return host.npu_wanted() or host.gpus.usable
+    except CannotTell:
+        return False
+
+
+def _refusal(host: Host, trial: Trial, attempt: Attempt, missing: int) -> Refusal:
+    """Who refused, the nearest first. `missing`: how many processes and threads there should be more."""
+    limits: Mapping[str, list[int]] = trial.facts().get("limits", {})
+    if attempt.number == errno.EMFILE and "-n" in limits:
+        pair = limits["-n"]
+        who = _("ulimit -n allows {count} open files", count=pair[0])
+        return Refusal(who, (limit_line("-n", pair),), raise_limit(host, "-n", pair, 2 * DESCRIPTORS))
+    if attempt.number == errno.ENFILE:
+        return _setting(host, "fs.file-max", 9223372036854775807) or Refusal(attempt.reason)
+    if attempt.number == errno.ENOMEM and attempt.what == "threads":
+        return _memory(host, limits, attempt)
+    if attempt.number == errno.EAGAIN:
+        return _count(host, limits, attempt, missing) or Refusal(attempt.reason)
+    return Refusal(attempt.reason, fix=unfiltered(host, attempt))
+
+
+def _memory(host: Host, limits: Mapping[str, list[int]], attempt: Attempt) -> Refusal:
+    """No room for the stack of a thread."""
+    lower = lower_stack(limits.get("-s"))
+    if lower is not None:
+        pair = limits["-s"]
+        return Refusal(_("no room for its stack (ulimit -s)"), (limit_line("-s", pair),), lower)
+    pair = limits.get("-v", [-1, -1])
+    if pair[0] < 0:
+        return Refusal(attempt.reason)
+    who = _("no room for its stack in the address space (ulimit -v)")
+    return Refusal(who, (limit_line("-v", pair),), raise_limit(host, "-v", pair, pair[0] + 1))
+
+
+def _count(host: Host, limits: Mapping[str, list[int]], attempt: Attempt, missing: int) -> Optional[Refusal]:
+    """The limit of processes and threads that was reached when it was refused: of the control group, of the
+    kernel, of the user."""
+    facts: Mapping[str, Any] = attempt.facts
+    for path, current, most in facts.get("groups", ()):
+        if current >= most:
+            who = _("the control group {path} allows {count} processes and threads", path=path, count=most)
+            return Refusal(
+                who, (f"{path}/pids.max {most}, pids.current {current}",), _wider_group(host, path)
+            )
+    if facts.get("all", 0) >= facts.get("threads-max", PID_MAX):
+        return _setting(host, "kernel.threads-max", 2 * int(facts["threads-max"]))
+    if facts.get("seen", 0) >= facts.get("pid_max", PID_MAX) - RESERVED_PIDS - 16:
+        return _setting(host, "kernel.pid_max", PID_MAX)
+    pair = limits.get("-u", [-1, -1])
+    if pair[0] < 0:
+        return None
+    who = _("ulimit -u allows this user {count} processes and threads", count=pair[0])
+    evidence = [limit_line("-u", pair)]
+    if "own" in facts:
+        evidence.append(_("{count} of this user were seen when it was refused", count=facts["own"]))
+    return Refusal(who, tuple(evidence), raise_limit(host, "-u", pair, pair[0] + max(1, missing)))
+
+
+def _setting(host: Host, name: str, value: int) -> Optional[Refusal]:
+    path = f"/proc/sys/{name.replace('.', '/')}"
+    # Few bytes: of 4 MiB and more the kernel refuses to read anything of /proc/sys.
+    was = (host.running_files.text(path, 1 << 10) or "").strip()
+    if not was:
+        return None
+    title = _("allow more until the next boot")
+    fix = Fix(title, steps=(SetKernel(name, str(value), was),), risk=Risk.MANUAL)
+    return Refusal(_("{name} is {value}", name=name, value=was), (path,), fix)
+
+
+def _wider_group(host: Host, path: str) -> Fix:
+    if host.system.container():
+        option: Fix = ask_for_option("--pids-limit", "-1")
+        return option
+    unit = path.rpartition("/")[2]
+    title = _("allow the control group more processes and threads")
+    step = Command(("sh", "-c", f"echo max > {path}/pids.max"))
+    if unit.endswith((".slice", ".service", ".scope")):
+        step = Command(("systemctl", "set-property", unit, "TasksMax=infinity"))
+    return Fix(title, steps=(step,), risk=Risk.MANUAL)

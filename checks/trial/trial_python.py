@@ -1,0 +1,174 @@
+"""Does the job's Python start, with the modules that every framework imports, and another one from it?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Union
+
+from npudoctor import ERROR, WARNING, Action, Facts, Finding, Host, Scope, Unknown, _, check
+from npudoctor.checks.trial._modules import (
+    LIBRARIES,
+    absent_module,
+    failing_library,
+    is_of_system,
+    library_fix,
+    module_fix,
+)
+from npudoctor.checks.trial._trying import allowed, incomplete
+from npudoctor.core.errors import CannotTell, DoesNotRun
+from npudoctor.trial.trials import Attempt, Trial
+
+# Without these torch and MindSpore cannot be imported; the others are for what only some jobs do.
+BASIC = frozenset(
+    ("zlib", "ctypes", "socket", "subprocess", "hashlib", "uuid", "multiprocessing.synchronize")
+)
+KILLED = (9, 14, 15)  # by somebody else, or at the end of its time: nothing of Python's own
+FORKSERVER_FIRST = (3, 14)  # from here on it is how multiprocessing starts children unless told otherwise
+CAUSES = (
+    *("interpreter.does-not-run", "virtual-environment.base-missing"),
+    *("python-variables.no-standard-library", "python-variables.bad-value"),
+    "import-limits.not-executable",
+)
+
+
+@check(
+    "trial-python",
+    scope=Scope.JOB,
+    quick=False,
+    codes={"trial-python.cannot-start": ERROR, "trial-python.module-missing": ERROR},
+)
+def trial_python(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """The job's Python starts, and has the modules that all frameworks import.
+
+    ## What it does
+
+    Starts the job's own interpreter with the job's variables, and imports there what frameworks import of
+    the standard library: zlib, ctypes, socket, subprocess, hashlib, uuid and multiprocessing.synchronize,
+    then ssl, lzma, bz2, sqlite3, decimal and zoneinfo. Starts another Python from it by multiprocessing's
+    forkserver, whose server starts as a child of `spawn` does; by `spawn` itself where there is no such
+    server. The socket of the server is removed at once, also where the child is killed.
+
+    - `trial-python.cannot-start`: the interpreter ends before the first line, dies while it imports a module,
+      or cannot start another one.
+    - `trial-python.module-missing`: a module is missing, with the library or the package that it was built
+      without; or a shared library that it needs is gone. A warning for the second half of the list, which
+      only some jobs need: downloads (ssl), torchvision (lzma, bz2).
+
+    As root it is skipped, unless `--as-user` says whose job it is.
+
+    ## Why it matters
+
+    `ModuleNotFoundError: No module named '_ctypes'` from the first import of a framework: the Python was
+    built on a machine without the headers of libffi, which its build mentions in one line among thousands.
+
+    ## Fix safety
+
+    Shown only: packages of the system are for its administrator to install.
+
+    ## References
+
+    Python, "Python Setup and Usage: Build requirements"; multiprocessing, "Contexts and start methods".
+    """
+    allowed(host)
+    python = host.interpreter.label
+    try:
+        trial = host.trials.tried("python")
+    except DoesNotRun as error:
+        yield _cannot_start(error.reason, (f"`{error.said}`",) if error.said else ())
+        return
+    yield Facts({"tried": [attempt.what for attempt in trial.attempts]})
+    reported: set[str] = set()
+    for attempt in trial.refused():
+        if attempt.facts.get("step") == "import" and attempt.why not in reported:
+            reported.add(attempt.why)  # what one library lacks, several modules say
+            yield _module(host, attempt)
+    yield from _starts(host, trial)
+    if trial.died is not None and trial.signal not in KILLED:
+        yield _died(python, trial)
+        return
+    incomplete(trial)
+    if any(attempt.facts.get("step") == "remover" for attempt in trial.refused()):
+        raise Unknown(_("no second process can be started to clean up: what needs a file name was not tried"))
+
+
+def _module(host: Host, attempt: Attempt) -> Finding:
+    module, python = str(attempt.facts["module"]), host.interpreter.label
+    absent, (soname, is_missing) = absent_module(attempt.why), failing_library(attempt.why)
+    words = {"python": python, "module": module, "why": attempt.reason, "library": soname}
+    if soname:
+        fix = library_fix(host, soname, not is_missing)
+        text = _("{python} cannot import {module}: {why}")
+        if is_missing:
+            text = _("{python} cannot import {module}: {library} is missing")
+    elif absent in LIBRARIES and not is_of_system(host):
+        words["library"] = LIBRARIES[absent].name
+        text = _("{python} has no module {module}: it was built without {library}")
+        fix = module_fix(host, absent)
+    elif absent:
+        text = _("{python} has no module {module}: its standard library is incomplete")
+        fix = module_fix(host, absent)
+    else:
+        text, fix = _("{python} cannot import {module}: {why}"), None
+    return Finding(
+        "trial-python.module-missing",
+        text.format(**words),
+        severity=ERROR if module in BASIC else WARNING,
+        evidence=(f"`import {module}: {attempt.why}`",),
+        action=Action.CONFIG,
+        fix=fix,
+        echo_of=CAUSES,
+    )
+
+
+def _starts(host: Host, trial: Trial) -> Iterator[Finding]:
+    """A server that does not start is nothing to a job that starts its children otherwise."""
+    refused = {
+        str(attempt.facts["method"]): attempt
+        for attempt in trial.refused()
+        if attempt.facts.get("step") == "start"
+    }
+    for method in ("spawn", "forkserver"):
+        if method not in refused:
+            continue
+        why = refused[method].reason
+        yield Finding(
+            "trial-python.cannot-start",
+            _(
+                "{python} cannot start another Python by multiprocessing ({method}): {why}",
+                python=host.interpreter.label,
+                method=method,
+                why=why,
+            ),
+            severity=ERROR if method == "spawn" or _version(host) >= FORKSERVER_FIRST else WARNING,
+            evidence=(f"`{trial.said}`",) if trial.said else (),
+            action=Action.CONFIG,
+            echo_of=CAUSES,
+        )
+        return
+
+
+def _version(host: Host) -> tuple[int, ...]:
+    try:
+        text = host.interpreter.layout().version or ""
+    except CannotTell:
+        text = ""
+    return tuple(int(part) for part in text.split(".")[:2] if part.isdigit())
+
+
+def _died(python: str, trial: Trial) -> Finding:
+    evidence = (f"`{trial.said}`",) if trial.said else ()
+    if trial.died:
+        text = _("{python} is killed by signal {number} in `{step}`")
+        if not trial.signal:
+            text = _("{python} exits in `{step}`")
+        return _cannot_start(text.format(python=python, number=trial.signal, step=trial.died), evidence)
+    text = _("{python} does not start: {why}")
+    if trial.signal:
+        text = _("{python} does not start: it is killed by signal {number}")
+    return _cannot_start(text.format(python=python, why=f"`{trial.said}`", number=trial.signal), evidence)
+
+
+def _cannot_start(message: str, evidence: tuple[str, ...]) -> Finding:
+    return Finding(
+        "trial-python.cannot-start", message, evidence=evidence, action=Action.CONFIG, echo_of=CAUSES
+    )

@@ -1,0 +1,265 @@
+"""Can the processes of a job share memory?"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from typing import NamedTuple, Optional, Union
+
+from npudoctor import (
+    ERROR,
+    WARNING,
+    Action,
+    Command,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Remount,
+    Risk,
+    Scope,
+    SetKernel,
+    Severity,
+    Unknown,
+    _,
+    check,
+)
+from npudoctor.checks.trial._limits import ask_for_option, limit_line, memory_left, raise_limit, unfiltered
+from npudoctor.checks.trial._trying import allowed, incomplete
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.mounts import MOUNTINFO, parse_mountinfo
+from npudoctor.core.sizes import size_text
+from npudoctor.trial.trials import Attempt, Trial
+
+SHM = "/dev/shm"  # noqa: S108
+MIB, GIB = 1 << 20, 1 << 30
+BATCH = 64 * MIB  # what a data loader passes on at a time
+MOST = 16 * GIB  # for /dev/shm
+HEADROOM = GIB  # below this little is taken: the first to be killed should not be somebody else
+INODES = 1_000_000
+# Where the kernel refuses for want of room. EFBIG: a limit of the shell.
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EFBIG, errno.E2BIG)
+# The kernel's own values of what refuses a System V segment, and what an attempt needs of each.
+SYSV = {
+    "kernel.shmmax": (18446744073692774399, MIB),
+    "kernel.shmall": (18446744073692774399, MIB // 4096),
+    "kernel.shmmni": (4096, 1),
+}
+MOST_SEGMENTS = 32768  # the kernel counts no further
+
+
+class Remedy(NamedTuple):
+    """Why it was refused, as a sentence says it; what shows it, what heals it, and the kind of that deed."""
+
+    why: str
+    evidence: tuple[str, ...] = ()
+    fix: Optional[Fix] = None
+    action: Action = Action.CONFIG
+
+
+@check(
+    "trial-shared-memory",
+    scope=Scope.JOB,
+    quick=False,
+    codes={"trial-shared-memory.no-room": ERROR, "trial-shared-memory.refused": ERROR},
+)
+def trial_shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
+    """The processes of a job can share memory.
+
+    ## What it does
+
+    In a child of the job's Python, with the job's variables, limits and control group: makes a segment of
+    64 MiB in /dev/shm, as a worker of a data loader does for a batch (all of it where less than 256 MiB are
+    free, else 8 MiB of it; where that is refused, one of 1 MiB); a semaphore as sem_open makes it; sends a
+    segment over Unix sockets, a pair and one that listens; and attaches a System V segment
+    of 1 MiB. Files have no name, or for a moment only; nothing is left. Where the machine or the control
+    group has less than 1 GiB of memory left, the large segment is not tried, and the row says so.
+
+    - `trial-shared-memory.no-room`: there is no room, by the size of /dev/shm, its inodes, or a limit. A
+      warning where 1 MiB can be had, which is enough for all but data loaders.
+    - `trial-shared-memory.refused`: it is not allowed, or there is no /dev/shm, no Unix socket, no module of
+      this Python for it.
+
+    System V segments, which MindSpore's cache server and some of MPI use, and pairs of sockets are a warning.
+    As root the check is skipped, unless `--as-user` or `--env-of` says whose job it is.
+
+    ## Why it matters
+
+    Without this a data loader ends with "Bus error", "unable to open shared memory object" or "No space left
+    on device", and `multiprocessing` with "Function not implemented" or "Permission denied".
+
+    ## Fix safety
+
+    A larger /dev/shm loses nothing of what is there, and is back as it was after a reboot; `npudoctor undo`
+    takes it back too. It is CAUTION because what fills /dev/shm takes memory from everybody. All else is
+    shown only.
+
+    ## References
+
+    shm_overview(7), sem_overview(7), tmpfs(5), unix(7), shmget(2); PyTorch, torch.multiprocessing, sharing
+    strategies; Python, multiprocessing.
+    """
+    allowed(host)
+    left = memory_left(host)
+    large = BATCH if left >= HEADROOM else 0
+    trial = host.trials.tried("shared_memory", large=large)
+    yield Facts({"left": left, "tried": [attempt.what for attempt in trial.attempts]})
+    refused = trial.refused()
+    # What is refused at 1 MiB was at 64 too: one thing is said once.
+    small = [attempt for attempt in refused if attempt.what == "small"]
+    findings = [
+        _finding(host, trial, attempt) for attempt in refused if attempt.what != "segment" or not small
+    ]
+    # Of several that say the same, the one that weighs most.
+    yield from {one.message: one for one in sorted(findings, key=lambda one: one.weight)}.values()
+    if trial.died in ("segment", "small") and trial.signal in (7, 9):
+        yield Finding(
+            "trial-shared-memory.no-room",
+            _("the kernel ended the trial when it took {size} of shared memory", size=size_text(BATCH)),
+            action=Action.CONFIG,
+        )
+        return
+    incomplete(trial)
+    if not large and not refused:
+        raise Unknown(
+            _(
+                "only {left} of memory is left here: {size} of shared memory was not tried",
+                left=size_text(left),
+                size=size_text(BATCH),
+            )
+        )
+
+
+def _finding(host: Host, trial: Trial, attempt: Attempt) -> Finding:
+    code = "no-room" if attempt.number in NO_ROOM else "refused"
+    severity: Severity = ERROR
+    if attempt.what == "module":
+        why = Remedy(
+            _("this Python cannot load {module}: {why}", module=attempt.facts["module"], why=attempt.reason),
+            fix=Fix(_("use a Python that was built with it"), risk=Risk.MANUAL, needs_root=False),
+        )
+    elif attempt.what in ("socketpair", "listener"):
+        # Pairs are for pipes of multiprocessing that go both ways; torch does without.
+        severity = WARNING if attempt.what == "socketpair" else ERROR
+        text = _("processes cannot send memory over a Unix socket: {why}", why=attempt.reason)
+        why = Remedy(text, fix=unfiltered(host, attempt))
+    elif attempt.what == "sysv":
+        severity = WARNING
+        why = _sysv(host, attempt)
+        code = "no-room" if attempt.number in (errno.ENOSPC, errno.EINVAL, errno.ENOMEM) else "refused"
+    else:
+        if attempt.what == "segment" and code == "no-room":
+            severity = WARNING
+        why = _room(host, trial, attempt) if code == "no-room" else _access(host, attempt)
+    return Finding(
+        f"trial-shared-memory.{code}",
+        why.why,
+        severity=severity,
+        evidence=why.evidence,
+        action=why.action,
+        fix=why.fix,
+        echo_of=("trial-python.module-missing",) if attempt.what == "module" else (),
+    )
+
+
+def _room(host: Host, trial: Trial, attempt: Attempt) -> Remedy:
+    """Want of room: a limit of the shell, no inode, or no bytes."""
+    facts, limits = attempt.facts, trial.facts().get("limits", {})
+    size = int(facts.get("bytes", 0))
+    for number, flag in ((errno.EFBIG, "-f"), (errno.ENOMEM, "-v")):
+        pair = limits.get(flag, [-1, -1])
+        if attempt.number == number and pair[0] >= 0:
+            text = _("ulimit {flag} does not allow {size} of shared memory", flag=flag, size=size_text(size))
+            fix: Fix = raise_limit(host, flag, pair, pair[0] + size)
+            return Remedy(text, (limit_line(flag, pair),), fix)
+    if facts.get("inodes") and not facts.get("inodes_free", 1):
+        text = _(
+            "no file can be added to /dev/shm: all of its {count} inodes are taken", count=facts["inodes"]
+        )
+        return Remedy(text, (f"df -i {SHM}",), _more_inodes(host), Action.CLEANUP)
+    if attempt.number not in (errno.ENOSPC, errno.EDQUOT) or "total" not in facts:
+        words = {"size": size_text(size or MIB), "why": attempt.reason}
+        return Remedy(_("{size} of shared memory cannot be allocated: {why}", **words))
+    total, free = int(facts["total"]), int(facts["free"])
+    text = _(
+        "no room for {size} of shared memory in /dev/shm: {free} of {total} are free",
+        size=size_text(size or MIB),
+        free=size_text(free),
+        total=size_text(total),
+    )
+    full = total >= BATCH > free
+    return Remedy(text, (), _larger(host, total), Action.CLEANUP if full else Action.CONFIG)
+
+
+def _larger(host: Host, now: int) -> Optional[Fix]:
+    """A larger /dev/shm, half of the memory as the kernel's own; else what could go."""
+    try:
+        size = min(host.resources.memory().total // 2 // MIB * MIB, MOST)
+    except CannotTell:
+        size = 0
+    if host.system.container():
+        option: Fix = ask_for_option("--shm-size", f"{max(size, GIB) // GIB}g")
+        return option
+    if size <= now:
+        title = _("remove what nobody uses: `npudoctor check shared-memory` lists what lies in /dev/shm")
+        return Fix(title, risk=Risk.MANUAL, needs_root=False)
+    if not _is_tmpfs(host):
+        return None
+    return Fix(_("make it larger until the next boot"), (Remount(SHM, size, now),), risk=Risk.CAUTION)
+
+
+def _more_inodes(host: Host) -> Optional[Fix]:
+    if host.system.container() or not _is_tmpfs(host):
+        return None
+    step = Command(("mount", "-o", f"remount,nr_inodes={INODES}", SHM))
+    return Fix(_("allow more files in it until the next boot"), (step,), risk=Risk.MANUAL)
+
+
+def _is_tmpfs(host: Host) -> bool:
+    mounts = parse_mountinfo(host.running_files.text(MOUNTINFO) or "")
+    return SHM in mounts and mounts[SHM].kind == "tmpfs"
+
+
+def _access(host: Host, attempt: Attempt) -> Remedy:
+    """Not allowed, or not there."""
+    mode = attempt.facts.get("mode")
+    if attempt.number in (errno.ENOENT, errno.ENOTDIR):
+        text = _("processes cannot share memory: there is no /dev/shm")
+        steps = (
+            Command(("mkdir", "-p", SHM)),
+            Command(("mount", "-t", "tmpfs", "-o", "mode=1777,nosuid,nodev", "tmpfs", SHM)),
+        )
+        return Remedy(text, fix=Fix(_("mount a tmpfs there until the next boot"), steps, risk=Risk.MANUAL))
+    if attempt.number == errno.EROFS:
+        text = _("processes cannot share memory: /dev/shm is read-only")
+        step = Command(("mount", "-o", "remount,rw", SHM))
+        return Remedy(text, fix=Fix(_("mount it so that it can be written"), (step,), risk=Risk.MANUAL))
+    if attempt.number == errno.EACCES and isinstance(mode, int) and mode != 0o1777:
+        text = _("this user may not write to /dev/shm, which has the mode {mode}", mode=f"{mode:04o}")
+        fix = Fix(_("let everybody make files there"), (Command(("chmod", "1777", SHM)),), risk=Risk.MANUAL)
+        return Remedy(text, (f"stat {SHM}: mode {mode:04o}, uid {attempt.facts.get('owner')}",), fix)
+    text = _("the kernel refuses shared memory in /dev/shm: {why}", why=attempt.reason)
+    return Remedy(text, fix=unfiltered(host, attempt))
+
+
+def _sysv(host: Host, attempt: Attempt) -> Remedy:
+    """A System V segment: which setting of the kernel is too small for it."""
+    text = _("a System V segment of {size} is refused: {why}", size=size_text(MIB), why=attempt.reason)
+    steps: list[SetKernel] = []
+    for name, (usual, least) in SYSV.items():
+        # Few bytes: of 4 MiB and more the kernel refuses to read anything of /proc/sys.
+        was = (host.running_files.text(f"/proc/sys/{name.replace('.', '/')}", 1 << 10) or "").strip()
+        if was.isdigit() and int(was) < least:
+            steps.append(SetKernel(name, str(usual), was))
+        elif name == "kernel.shmmni" and attempt.number == errno.ENOSPC and not steps and was.isdigit():
+            # All are taken, as nothing else is too small.
+            steps.extend([SetKernel(name, str(MOST_SEGMENTS), was)] if int(was) < MOST_SEGMENTS else [])
+    if not steps:
+        return Remedy(text, fix=unfiltered(host, attempt))
+    evidence = tuple(f"{step.name} = {step.was}" for step in steps)
+    if host.system.container():
+        words = [word for step in steps for word in ("--sysctl", f"{step.name}={step.value}")]
+        option: Fix = ask_for_option(*words)
+        return Remedy(text, evidence, option)
+    fix = Fix(_("give them the kernel's own values until the next boot"), tuple(steps), risk=Risk.MANUAL)
+    return Remedy(text, evidence, fix)

@@ -1,0 +1,122 @@
+"""Asks one thing after the other, and says what came of it, a line of JSON each."""
+
+import sys
+
+# Before anything else is imported: with -c the working directory comes first, which may be anybody's.
+sys.path[:] = [folder for folder in sys.path if folder]
+
+import contextlib  # noqa: E402
+import errno  # noqa: E402
+import json  # noqa: E402
+import os  # noqa: E402
+import signal  # noqa: E402
+import time  # noqa: E402
+from typing import Any, Dict, Iterator  # noqa: E402
+
+QUESTIONS = json.loads(sys.argv[1])
+# Whatever becomes of the process that started this, nobody stays: SIGALRM ends who does not heed it.
+signal.signal(signal.SIGALRM, signal.SIG_DFL)
+signal.alarm(QUESTIONS["seconds"])
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_DFL)
+# Where root started this, it is entered with the rights of the job's user alone, or not at all.
+if QUESTIONS.get("folder"):
+    with contextlib.suppress(OSError):
+        os.chdir(QUESTIONS["folder"])
+# Who is killed for memory is this child, before everybody else.
+with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
+    score.write("1000")
+
+
+LIMITS = {
+    "Max address space": "AS",
+    "Max core file size": "CORE",
+    "Max cpu time": "CPU",
+    "Max data size": "DATA",
+    "Max file locks": "LOCKS",
+    "Max file size": "FSIZE",
+    "Max locked memory": "MEMLOCK",
+    "Max msgqueue size": "MSGQUEUE",
+    "Max nice priority": "NICE",
+    "Max open files": "NOFILE",
+    "Max pending signals": "SIGPENDING",
+    "Max processes": "NPROC",
+    "Max realtime priority": "RTPRIO",
+    "Max realtime timeout": "RTTIME",
+    "Max resident set": "RSS",
+    "Max stack size": "STACK",
+}
+# Those of the job, where another process has them; what is above ours stays out of reach.
+for limit, (soft, hard) in QUESTIONS["limits"].items():
+    with contextlib.suppress(ImportError, AttributeError, OSError, ValueError):
+        import resource
+
+        kind = getattr(resource, "RLIMIT_" + LIMITS.get(limit, ""))
+        pair = [resource.RLIM_INFINITY if value is None else value for value in (soft, hard)]
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(kind, (pair[0], resource.getrlimit(kind)[1]))
+        resource.setrlimit(kind, (pair[0], pair[1]))
+
+
+def say(words: Dict[str, Any]) -> None:
+    """One line, at once."""
+    os.write(1, json.dumps(words).encode() + b"\n")
+
+
+def refusal(error: Exception) -> Dict[str, Any]:
+    """An exception as data: its errno, and what the system or the library says."""
+    number = getattr(error, "errno", None)
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    if isinstance(error, MemoryError):
+        number, text = number or errno.ENOMEM, text if str(error) else os.strerror(errno.ENOMEM)
+    return {"number": number if isinstance(number, int) else 0, "why": str(text)}
+
+
+@contextlib.contextmanager
+def attempt(what: str, **facts: Any) -> Iterator[Dict[str, Any]]:
+    """Try something: whatever it raises is said, and the next attempt is made. What the attempt finds out is
+    put into the dict that it is given."""
+    say({"try": what})
+    since = time.monotonic()
+    answer: Dict[str, Any] = {"what": what, "facts": facts}
+    try:
+        yield facts
+    except Exception as error:
+        answer.update(refusal(error))
+    answer["seconds"] = round(time.monotonic() - since, 6)
+    say(answer)
+
+
+def end() -> None:
+    """All was tried. Nothing of Python's own end runs."""
+    say({"end": True})
+    os._exit(0)
+
+
+LOCK = "\0npudoctor-trial-{part}-{user}"
+LONGEST_LOCK = 3.0  # seconds: eight ranks on a busy machine; whoever holds the name longer is no trial
+
+
+@contextlib.contextmanager
+def one_at_a_time(part: str) -> Iterator[bool]:
+    """The trials of a user's ranks must not refuse each other what one job gets. A name that goes with its
+    holder, and that is looked for in the same network namespace. Whether nobody else has it."""
+    import socket
+
+    try:
+        lock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    except OSError:  # a sandbox that has no such sockets: then without
+        yield True
+        return
+    with lock:
+        since, alone = time.monotonic(), False
+        while not alone and time.monotonic() - since < LONGEST_LOCK:
+            try:
+                lock.bind(LOCK.format(part=part, user=os.getuid()))
+                alone = True
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    alone = True
+                else:
+                    time.sleep(0.005)
+        yield alone

@@ -1,0 +1,249 @@
+"""Files as a job makes them in its first minute: devices, the temporary folder, the folders of caches.
+
+Where the file system has files without a name (O_TMPFILE) no other is made. What needs a name (a rename, a
+socket) has one that nobody else takes, and a child that removes it should this process be killed.
+"""
+
+import contextlib
+import errno
+import os
+import stat
+from typing import Any, Dict, List, Optional
+
+from npudoctor.trial.parts.attempts import QUESTIONS, attempt, end
+from npudoctor.trial.parts.names import NAME, REMOVER, named, sweep
+
+BLOCK = 4096  # the least that a file takes
+LARGE = 1 << 30  # bytes of a checkpoint
+TEMPORARY = ("/tmp", "/var/tmp", "/usr/tmp", ".")  # noqa: S108  (as tempfile has them)
+# What follows TMPDIR in the names of sockets: of torch's manager of shared memory, of multiprocessing.
+TORCH, PYTHON = len("/torch-shm-dir-XXXXXX/manager.sock"), len("/pymp-XXXXXXXX/listener-XXXXXXXX")
+DEVICES = (
+    ("/dev/null", os.O_RDWR, (1, 3)),
+    ("/dev/zero", os.O_RDONLY, (1, 5)),
+    ("/dev/urandom", os.O_RDONLY, (1, 9)),
+)
+WITHOUT_UNNAMED = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL, errno.ENOSYS)
+
+
+# By folder: why it could not be written, None where it could; the file systems that wrote to the disk.
+WRITTEN: Dict[str, Optional[Exception]] = {}
+SYNCED: List[int] = []
+LOCKED: List[str] = []
+NEVER = OSError()
+REFUSED: List[str] = []  # names of sockets
+
+
+def nearest(path: str, makes: bool) -> str:
+    """The folder itself, or where it is made when it is missing, the nearest one above it."""
+    here = path
+    while True:
+        try:
+            mode = os.stat(here).st_mode
+        except FileNotFoundError:
+            if not makes or os.path.islink(here):
+                raise
+            here = os.path.dirname(here)
+            continue
+        if not stat.S_ISDIR(mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        return here
+
+
+def unnamed(folder: str) -> int:
+    """An open file in a folder that has no name, or has it no longer."""
+    try:
+        return os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o700)
+    except OSError as error:
+        if error.errno not in WITHOUT_UNNAMED:
+            raise
+    path = f"{folder.rstrip('/')}/{NAME}"
+    REMOVER.will_remove(path)
+    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o700)
+    os.unlink(path)
+    return descriptor
+
+
+def write(descriptor: int) -> None:
+    """A block of zeros, and once on each file system to the disk: a quota or a server answers only then."""
+    left = BLOCK
+    while left:
+        left -= os.write(descriptor, bytes(left))
+    device = os.fstat(descriptor).st_dev
+    if device not in SYNCED:
+        os.fsync(descriptor)
+        SYNCED.append(device)
+
+
+def lock(folder: str) -> None:
+    import fcntl
+
+    descriptor = unnamed(folder)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        os.close(descriptor)
+
+
+def try_device(path: str, flags: int, numbers: Any) -> None:
+    with attempt(f"open {path}", step="device", path=path) as facts:
+        descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            known = os.fstat(descriptor)
+            facts["device"] = stat.S_ISCHR(known.st_mode) and numbers == (
+                os.major(known.st_rdev),
+                os.minor(known.st_rdev),
+            )
+            if not facts["device"]:  # nothing is written to a file that has its name
+                raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))
+            if flags == os.O_RDWR:
+                os.write(descriptor, b"x")
+            os.read(descriptor, 16)
+        finally:
+            os.close(descriptor)
+
+
+def try_terminal() -> None:
+    with attempt("open a pseudo-terminal", step="terminal", path="/dev/ptmx"):
+        for descriptor in os.openpty():
+            os.close(descriptor)
+
+
+def temporary() -> Optional[str]:
+    """The first folder in which a file can be made, as tempfile looks for one."""
+    variables = [(name, os.environ[name]) for name in ("TMPDIR", "TEMP", "TMP") if os.environ.get(name)]
+    for name, value in (*variables, *(("", folder) for folder in TEMPORARY)):
+        try:
+            path = os.path.abspath(value)
+        except FileNotFoundError:  # the working directory is gone
+            path = value
+        try_folder(path, "temporary", name=name, makes=False, locks=True)
+        if WRITTEN.get(path, NEVER) is None:
+            return path
+    return None
+
+
+def try_folder(path: str, step: str, **entry: Any) -> None:
+    """A file in a folder, and a lock of one. Each place is asked once; what is there twice is said twice."""
+    place = ""
+    with attempt(f"write {path}", step=step, path=path, **entry) as facts:
+        place = facts["at"] = nearest(path, entry["makes"])
+        if place not in WRITTEN:
+            WRITTEN[place] = write_in(place)
+        error = WRITTEN[place]
+        if error is not None:
+            raise error
+    if entry["locks"] and place not in LOCKED and WRITTEN.get(place, NEVER) is None:
+        LOCKED.append(place)
+        with attempt(f"lock {path}", step="lock", path=path, **entry):
+            lock(place)
+
+
+def write_in(folder: str) -> Optional[Exception]:
+    """Why no file can be written there; None where one can."""
+    try:
+        descriptor = unnamed(folder)
+        try:
+            write(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        return error
+    return None
+
+
+def try_existing(path: str) -> None:
+    """What is written again, where it is there already: opened, and left as it is."""
+    with attempt(f"open {path}", step="existing", path=path), contextlib.suppress(FileNotFoundError):
+        os.close(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC))
+
+
+def try_execute(folder: str) -> None:
+    """As the loader maps a library that was compiled there."""
+    with attempt(f"execute from {folder}", step="execute", path=folder):
+        import mmap
+
+        descriptor = unnamed(folder)
+        try:
+            os.write(descriptor, bytes(BLOCK))
+            mmap.mmap(descriptor, BLOCK, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_EXEC).close()
+        finally:
+            os.close(descriptor)
+
+
+def try_rename(folder: str) -> None:
+    before, after = (f"{folder.rstrip('/')}/{NAME[:-1]}{letter}" for letter in "xy")
+    with attempt(f"rename in {folder}", step="rename", path=folder), named(before, after):
+        os.close(os.open(before, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+        os.rename(before, after)
+
+
+def try_socket(folder: str, length: int) -> None:
+    """A Unix socket whose name adds so many bytes to the folder."""
+    path = f"{folder.rstrip('/')}/{NAME[: length - 1]}"
+    size = len(os.fsencode(path))
+    with attempt(f"bind a socket in {folder}", step="socket", path=folder, length=size, added=length):
+        import _socket
+
+        with named(path), contextlib.closing(_socket.socket(_socket.AF_UNIX)) as listener:
+            try:
+                listener.bind(path)
+            except OSError as error:
+                REFUSED.append(path)
+                if error.errno is None:  # Python's own word for it
+                    raise OSError(errno.ENAMETOOLONG, str(error)) from None
+                raise
+            listener.listen(1)
+            with contextlib.closing(_socket.socket(_socket.AF_UNIX)) as caller:
+                caller.connect(path)
+
+
+def try_sockets(folder: str) -> None:
+    """By the longest name; where that one is refused by Python's own, and where else there would be room."""
+    try_socket(folder, TORCH)
+    if not REFUSED:
+        return
+    try_socket(folder, PYTHON)
+    with attempt("multiprocessing", step="multiprocessing") as facts:
+        from multiprocessing import util
+
+        facts["falls_back"] = hasattr(util, "_SUN_PATH_MAX")  # to /tmp, where TMPDIR is too long
+    for other in TEMPORARY[:2]:
+        if other != folder:
+            try_folder(other, "instead", makes=False, locks=False)
+
+
+def try_large() -> None:
+    create = getattr(os, "memfd_create", None)  # of Python 3.8
+    if create is None:
+        return
+    with attempt("let a file grow", step="large", bytes=LARGE):
+        descriptor = create("npudoctor-trial")
+        try:
+            os.ftruncate(descriptor, LARGE)
+        finally:
+            os.close(descriptor)
+
+
+for device in DEVICES:
+    try_device(*device)
+try_terminal()
+with attempt("start a process", step="remover"):
+    REMOVER.start()
+try_large()
+chosen = temporary()
+if chosen is not None:
+    sweep(chosen)
+    try_execute(chosen)
+    if REMOVER.names is not None:
+        try_rename(chosen)
+        try_sockets(chosen)
+for folder in QUESTIONS["folders"]:
+    path = folder["path"]
+    if path.startswith("/") or chosen is not None:
+        entry = {name: value for name, value in folder.items() if name != "path"}
+        try_folder(os.path.join(chosen or "", path), "folder", **entry)
+for path in QUESTIONS["existing"]:
+    try_existing(path)
+REMOVER.stop()
+end()

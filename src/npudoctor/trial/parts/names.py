@@ -1,0 +1,101 @@
+"""Names that a part cannot avoid: nobody else takes them, and whoever is killed, they are removed."""
+
+import contextlib
+import errno
+import os
+import signal
+import stat
+import time
+from typing import Iterator, Optional
+
+from npudoctor.trial.parts.attempts import QUESTIONS
+
+PREFIX = ".npudoctor-trial-"
+LONGEST = 33  # of these names, in bytes
+LEFT = 20  # seconds: no trial lives as long, also one of a pid namespace that shares the folder
+MANY = 10000  # names of a folder in which those of earlier trials are looked for
+START = f"{PREFIX}{os.getpid()}-"
+NAME = START + os.urandom(16).hex()[: LONGEST - len(START)]
+
+
+class Remover:
+    """A child that removes names when the last writer of its pipe is gone, whatever ended this process."""
+
+    def __init__(self) -> None:
+        self.names: Optional[int] = None
+        self.pid = 0
+
+    def start(self) -> None:
+        """OSError where no process may be started: then no name may be made."""
+        reading, writing = os.pipe()
+        waiting, ready = os.pipe()
+        self.pid = os.fork()
+        if self.pid:
+            os.close(reading)
+            os.close(ready)
+            # Until then the two could be killed at once.
+            if os.read(waiting, 1):
+                self.names = writing
+            return
+        try:
+            # Not in the process group that is killed as a whole.
+            os.setsid()
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
+            signal.alarm(QUESTIONS["seconds"] + 2)
+            for descriptor in (0, 1, 2, writing, waiting):
+                os.close(descriptor)
+            os.write(ready, b"x")
+            text = b""
+            while True:
+                more = os.read(reading, 65536)
+                if not more:
+                    break
+                text += more
+            for name in text.split(b"\0"):
+                with contextlib.suppress(OSError):
+                    os.unlink(name)
+        finally:
+            os._exit(0)
+
+    def will_remove(self, *paths: str) -> None:
+        """To be said before they are made."""
+        if self.names is None:
+            raise OSError(errno.ECHILD, os.strerror(errno.ECHILD))
+        os.write(self.names, b"".join(os.fsencode(path) + b"\0" for path in paths))
+
+    def stop(self) -> None:
+        if self.names is not None:
+            os.close(self.names)
+            os.waitpid(self.pid, 0)
+
+
+REMOVER = Remover()
+
+
+def sweep(folder: str) -> None:
+    """Remove what a killed trial of this user left in a folder where its remover was killed, too."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for _number, entry in zip(range(MANY), entries):
+            if not entry.name.startswith(PREFIX):
+                continue
+            pid, known = entry.name[len(PREFIX) :].split("-")[0], entry.stat(follow_symlinks=False)
+            if known.st_uid != os.geteuid() or not pid.isdigit() or time.time() - known.st_mtime < LEFT:
+                continue
+            try:
+                os.kill(int(pid), 0)
+            except ProcessLookupError:
+                if not stat.S_ISDIR(known.st_mode):
+                    os.unlink(entry.path)
+
+
+@contextlib.contextmanager
+def named(*paths: str) -> Iterator[None]:
+    """These names may be made; after that there are none."""
+    REMOVER.will_remove(*paths)
+    try:
+        yield
+    finally:
+        for path in paths:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)

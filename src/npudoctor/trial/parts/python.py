@@ -1,0 +1,105 @@
+"""The job's Python: what every framework imports of the standard library, and starting another Python."""
+
+import contextlib
+import os
+import signal
+import sys
+from typing import Any, Optional, Tuple
+
+from npudoctor.trial.parts.attempts import QUESTIONS, attempt, end
+from npudoctor.trial.parts.names import NAME, REMOVER, named, sweep
+
+# Those first that the others take: what fails is told by the most basic name.
+BASIC = ("zlib", "ctypes", "socket", "subprocess", "hashlib", "uuid", "multiprocessing.synchronize")
+OTHERS = ("ssl", "lzma", "bz2", "sqlite3", "decimal", *(("zoneinfo",) if sys.version_info >= (3, 9) else ()))
+# As long as the name that multiprocessing would take: `/pymp-XXXXXXXX/listener-XXXXXXXX`.
+LENGTH = 31
+TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108  (as tempfile has them)
+
+
+def try_modules(names: Tuple[str, ...]) -> None:
+    for name in names:
+        with attempt(f"import {name}", step="import", module=name):
+            __import__(name)
+
+
+def without_tracker() -> None:
+    """Nothing that is tried needs the process that multiprocessing starts beside every other."""
+    reading, writing = os.pipe()
+    os.set_inheritable(reading, False)
+    try:
+        from multiprocessing import resource_tracker as module
+    except ImportError:  # before Python 3.8
+        from multiprocessing import semaphore_tracker as module  # type: ignore[attr-defined, no-redef]
+    tracker: Any = getattr(module, "_resource_tracker", None) or module._semaphore_tracker  # type: ignore[attr-defined]
+    tracker._fd = writing
+
+
+def start(method: str) -> None:
+    """A child that does nothing but end."""
+    import multiprocessing
+
+    context: Any = multiprocessing.get_context(method)
+    process = context.Process(target=signal.alarm, args=(QUESTIONS["seconds"],))
+    process.start()
+    process.join()
+    if process.exitcode:
+        raise ChildProcessError(None, f"it ended with {process.exitcode}")
+
+
+def temporary() -> Optional[str]:
+    """A folder in which the socket of the server has room."""
+    for value in (*(os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP")), *TEMPORARY):
+        if value and os.path.isabs(value) and os.access(value, os.W_OK | os.X_OK):
+            return value.rstrip("/") if len(os.fsencode(value.rstrip("/"))) + LENGTH + 1 < 108 else None
+    return None
+
+
+def try_server(folder: str) -> bool:
+    """Its socket has a name of ours; else there would be a folder that a killed trial leaves."""
+    path = f"{folder}/{NAME[:LENGTH]}"
+    started = []
+    with attempt("start forkserver", step="start", method="forkserver"):
+        from multiprocessing import connection, forkserver
+
+        server: Any = getattr(forkserver, "_forkserver")  # noqa: B009
+        setattr(connection, "arbitrary_address", lambda family: path)  # noqa: B010
+        os.umask(0o077)
+        with named(path):
+            try:
+                start("forkserver")
+                started.append(path)
+            finally:
+                alive, pid = server._forkserver_alive_fd, server._forkserver_pid
+                if pid:
+                    os.close(alive)
+                    with contextlib.suppress(ChildProcessError):
+                        os.waitpid(pid, 0)
+    return bool(started)
+
+
+def try_starts() -> None:
+    """The server is started as spawn starts a child, and forks one that reads what to do as that child does:
+    spawn by itself is tried only where there is no such server."""
+    # What multiprocessing starts looks into the working directory first, which may be anybody's.
+    os.chdir("/")
+    with attempt("multiprocessing", step="start", method="spawn"):
+        without_tracker()
+    folder = temporary()
+    if folder is not None:
+        with attempt("start a process", step="remover"):
+            REMOVER.start()
+        if REMOVER.names is not None:
+            sweep(folder)
+            if try_server(folder):
+                return
+    with attempt("start spawn", step="start", method="spawn"):
+        start("spawn")
+
+
+try_modules(BASIC)
+if all(name in sys.modules for name in BASIC):
+    try_starts()
+try_modules(OTHERS)
+REMOVER.stop()
+end()

@@ -1,0 +1,188 @@
+"""Starts a part of the trial in a child of the job's interpreter, and reads what it says."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Callable, Optional, Protocol
+
+from npudoctor.core.errors import CannotTell, DoesNotRun
+from npudoctor.core.frozen import dataclass, field
+from npudoctor.core.messages import _, strerror
+from npudoctor.core.parsing import json_of
+
+PARTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "parts")
+OURS = "from npudoctor."  # by which a part names what another has; in the child that stands before
+SECONDS = 8.0  # that a part may take
+LEAST = 0.5  # seconds: with less left nothing is begun
+MARGIN = 0.5  # seconds of the run that are left after the last part
+OUTPUT_LIMIT = 1 << 20
+# At most 256 MiB are taken at any moment: one part at a time.
+_ONE = threading.Lock()
+
+
+class Ended(Protocol):
+    """How a program ended (host.process.commands.Answer)."""
+
+    @property
+    def ended(self) -> str: ...
+    @property
+    def status(self) -> Optional[int]: ...
+    @property
+    def stdout(self) -> str: ...
+    @property
+    def stderr(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One thing that was asked of the kernel. `number`: the errno of what refused it, 0 where it was given;
+    `why`: what the system or a library says; `facts`: what else is known of it."""
+
+    what: str
+    number: int = 0
+    why: str = ""
+    seconds: float = 0.0
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def reason(self) -> str:
+        """Why, for a sentence: the system's words in the language spoken now, a library's as it says them."""
+        if self.number > 0 and self.why in ("", os.strerror(self.number)):
+            return strerror(self.number)
+        return f"`{self.why}`"
+
+    @property
+    def refused(self) -> bool:
+        """Whether the kernel, or a library, said no."""
+        return bool(self.number or self.why)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What came of one part, in the order of its attempts.
+
+    `hung`: the attempt in which it was when its time was over; `died`: the one in which it was ended, and
+    `signal` by which, 0 for an exit. Both are None where it came to its end. `said`: its last line
+    about an error.
+    """
+
+    attempts: tuple[Attempt, ...] = ()
+    hung: Optional[str] = None
+    died: Optional[str] = None
+    signal: int = 0
+    said: str = ""
+
+    def refused(self) -> list[Attempt]:
+        """What was not given, the first first."""
+        return [attempt for attempt in self.attempts if attempt.refused]
+
+    def facts(self) -> dict[str, Any]:
+        """All that the attempts found out by the way."""
+        return {name: value for attempt in self.attempts for name, value in attempt.facts.items()}
+
+
+class Trials:
+    """The parts of the trial on one machine.
+
+    `start`: starts a program as the job would be started; `why_not`: why nothing is tried here, None where it
+    may be; `limits`: of the job by the kernel's names, where they are not ours; `program`: the job's Python;
+    `until`: when the run is over, on the steady clock.
+    """
+
+    def __init__(
+        self,
+        start: Callable[[Sequence[str], float], Ended],
+        why_not: Callable[[], Optional[str]],
+        limits: Callable[[], Mapping[str, tuple[Optional[int], Optional[int]]]],
+        program: Callable[[], str],
+        until: float,
+        folder: Callable[[], Optional[str]] = lambda: None,
+    ) -> None:
+        self._start, self._why_not, self._limits, self._folder = start, why_not, limits, folder
+        self._program, self._until = program, until
+
+    def why_not(self) -> Optional[str]:
+        """Why nothing is tried here; None where it may be."""
+        return self._why_not()
+
+    def tried(self, part: str, **questions: object) -> Trial:
+        """Try one part. CannotTell where it could not be started."""
+        program, source = self._program(), source_of(part)
+        with _ONE:
+            seconds = min(SECONDS, self._until - MARGIN - time.monotonic())
+            if seconds < LEAST:
+                raise CannotTell(_("the deadline of the run was reached first"))
+            # It ends by itself even where whoever started it was killed.
+            known = json.dumps({
+                **questions,
+                "seconds": int(seconds) + 2,
+                "limits": self._limits(),
+                "folder": self._folder(),
+            })  # fmt: skip
+            answer = self._start([program, "-c", source, known], seconds)
+        if answer.ended in ("missing", "untrusted", "not-started"):
+            why = answer.stderr or answer.ended
+            reason = _("{python} was not started: {why}", python=program, why=why)
+            if answer.ended == "untrusted":
+                raise CannotTell(reason)
+            raise DoesNotRun(reason, answer.status or 127, answer.stderr)
+        return read(answer)
+
+
+def source_of(part: str) -> str:
+    """A part as one script: before it what it takes from others, each once."""
+    sources: dict[str, str] = {}
+
+    def add(name: str) -> None:
+        with open(f"{PARTS}/{name}.py", encoding="utf-8") as file:
+            lines = file.readlines()
+        for line in lines:
+            if line.startswith(OURS) and (other := line.split()[1].rpartition(".")[2]) not in sources:
+                add(other)
+        sources[name] = "".join(line for line in lines if not line.startswith(OURS))
+
+    add(part)
+    return "".join(sources.values())
+
+
+def _attempt(words: Mapping[str, Any]) -> Attempt:
+    """From a line; the job's variables may start anything in the child that prints lines of its own."""
+    number, facts, seconds = words.get("number"), words.get("facts"), words.get("seconds")
+    return Attempt(
+        str(words["what"]),
+        number if isinstance(number, int) else 0,
+        str(words.get("why") or ""),
+        seconds if isinstance(seconds, float) else 0.0,
+        facts if isinstance(facts, dict) else {},
+    )
+
+
+def read(answer: Ended) -> Trial:
+    """The lines of the child: {"try": ...} before each attempt, then what came of it, then {"end": true}."""
+    attempts: list[Attempt] = []
+    current: Optional[str] = ""
+    for line in answer.stdout.splitlines():
+        try:
+            words = json_of(line)
+        except ValueError:
+            continue  # the last one of a child that was killed; a library's own word
+        if not isinstance(words, dict):
+            continue
+        if "try" in words:
+            current = str(words["try"])
+        elif "end" in words:
+            current = None
+        elif "what" in words:
+            attempts.append(_attempt(words))
+    lines = [line.strip() for line in answer.stderr.splitlines() if line.strip()]
+    # Below the line that matters an interpreter that does not start says where it was.
+    said = next((line for line in reversed(lines) if "Error" in line), "".join(lines[-1:]))
+    if current is None:
+        return Trial(tuple(attempts), said=said)
+    if answer.ended != "exited":
+        return Trial(tuple(attempts), hung=current, said=said)
+    return Trial(tuple(attempts), died=current, signal=max(0, -(answer.status or 0)), said=said)

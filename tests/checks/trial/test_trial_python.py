@@ -1,0 +1,206 @@
+"""trial-python: quiet when all is there, a finding for each module and start that is not, else unknown."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Optional
+
+import pytest
+
+from npudoctor import ERROR, WARNING, Severity, Status
+from npudoctor.checks.trial.trial_python import trial_python
+from npudoctor.core.errors import CannotTell, DoesNotRun
+from npudoctor.testing import Asked, ask, fake_host
+from npudoctor.testing.parts import FakeTrials
+from npudoctor.trial.trials import Attempt, Trial
+
+SYSTEM, BUILT = "/usr/bin/python3", "/opt/python/bin/python3"
+INSTALLERS = {"apt-get": "/usr/bin/apt-get", "dnf": "/usr/bin/dnf"}
+TINY = "libtiny.so.1: cannot open shared object file: No such file or directory"
+
+
+def module(name: str, why: str = "") -> Attempt:
+    return Attempt(f"import {name}", 0, why, facts={"step": "import", "module": name})
+
+
+def start(method: str, why: str = "Resource temporarily unavailable") -> Attempt:
+    return Attempt(
+        f"start {method}", errno.EAGAIN if why else 0, why, facts={"step": "start", "method": method}
+    )
+
+
+def judged(
+    *attempts: Attempt,
+    trial: Optional[Trial] = None,
+    python: str = BUILT,
+    installer: str = "apt-get",
+    version: str = "3.11.2",
+) -> Asked:
+    files = {INSTALLERS[installer]: ""} if installer else {}
+    host = fake_host(
+        euid=1000, user="li", python=python, python_version=version, files=files,
+        trials={"python": trial or Trial(attempts)},
+    )  # fmt: skip
+    return ask(trial_python, host)
+
+
+def test_well() -> None:
+    asked = judged(module("ctypes"), start("forkserver", ""), module("ssl"))
+    assert asked.status is Status.OK and asked.codes == []
+
+
+@pytest.mark.parametrize(
+    ("name", "why", "python", "installer", "severity", "sentence", "line"),
+    [
+        ("ctypes", "No module named '_ctypes'", BUILT, "apt-get", ERROR,
+         "has no module ctypes: it was built without libffi", "apt-get install libffi-dev"),
+        ("ctypes", "No module named '_ctypes'", BUILT, "dnf", ERROR,
+         "has no module ctypes: it was built without libffi", "dnf install libffi-devel"),
+        ("ctypes", "No module named '_ctypes'", BUILT, "", ERROR,
+         "has no module ctypes: it was built without libffi", ""),
+        ("ssl", "No module named '_ssl'", BUILT, "apt-get", WARNING,
+         "has no module ssl: it was built without OpenSSL", "apt-get install libssl-dev"),
+        ("lzma", "No module named '_lzma'", SYSTEM, "apt-get", WARNING,
+         "has no module lzma: its standard library is incomplete",
+         "apt-get install --reinstall libpython3.11-stdlib"),
+        ("uuid", "No module named 'uuid'", SYSTEM, "dnf", ERROR,
+         "has no module uuid: its standard library is incomplete", "dnf reinstall python3-libs"),
+        ("uuid", "No module named 'uuid'", BUILT, "dnf", ERROR,
+         "has no module uuid: its standard library is incomplete", ""),
+        ("ctypes", TINY, BUILT, "apt-get", ERROR, "cannot import ctypes: libtiny.so.1 is missing",
+         "apt-get install --reinstall libtiny1"),
+        ("bz2", TINY.replace("tiny.so.1", "bz2.so.1.0"), BUILT, "apt-get", WARNING,
+         "cannot import bz2: libbz2.so.1.0 is missing", "apt-get install --reinstall libbz2-1.0"),
+        ("zlib", TINY.replace("tiny", "z"), BUILT, "apt-get", ERROR,
+         "cannot import zlib: libz.so.1 is missing", "apt-get install --reinstall zlib1g"),
+        ("ctypes", TINY, BUILT, "dnf", ERROR, "cannot import ctypes: libtiny.so.1 is missing",
+         "dnf install 'libtiny.so.1()(64bit)'"),
+        ("ssl", "/lib64/libssl.so.3: file too short", BUILT, "dnf", WARNING,
+         "cannot import ssl: `/lib64/libssl.so.3: file too short`", "dnf reinstall 'libssl.so.3()(64bit)'"),
+        ("multiprocessing.synchronize", "This platform lacks a functioning sem_open implementation", BUILT,
+         "dnf", ERROR, "cannot import multiprocessing.synchronize: `This platform lacks", ""),
+    ],
+)  # fmt: skip
+def test_a_module(
+    name: str, why: str, python: str, installer: str, severity: Severity, sentence: str, line: str
+) -> None:
+    asked = judged(module(name, why), python=python, installer=installer)
+    assert asked.codes == ["trial-python.module-missing"]
+    (finding,) = asked.findings
+    assert finding.severity is severity and finding.message.startswith(f"{python} {sentence}")
+    assert finding.evidence == (f"`import {name}: {why}`",)
+    assert (finding.fix.commands[-1] if finding.fix and finding.fix.commands else "") == line
+
+
+def test_one_library_is_said_once() -> None:
+    why = "No module named '_posixsubprocess'"
+    assert len(judged(module("subprocess", why), module("multiprocessing.synchronize", why)).findings) == 1
+
+
+@pytest.mark.parametrize(
+    ("attempts", "version", "severity", "method"),
+    [
+        ((start("forkserver"), start("spawn", "")), "3.11.2", WARNING, "forkserver"),
+        ((start("forkserver"), start("spawn", "")), "3.14.0", ERROR, "forkserver"),
+        ((start("forkserver"), start("spawn")), "3.11.2", ERROR, "spawn"),
+    ],
+)
+def test_another_python(attempts: tuple[Attempt, ...], version: str, severity: Severity, method: str) -> None:
+    asked = judged(*attempts, version=version)
+    assert asked.codes == ["trial-python.cannot-start"]
+    (finding,) = asked.findings
+    assert finding.severity is severity
+    assert finding.message == (
+        f"{BUILT} cannot start another Python by multiprocessing ({method}): {os.strerror(errno.EAGAIN)}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("trial", "sentence"),
+    [
+        (Trial(died="", said="ModuleNotFoundError: No module named 'encodings'"),
+         "does not start: `ModuleNotFoundError: No module named 'encodings'`"),
+        (Trial(died="", signal=11), "does not start: it is killed by signal 11"),
+        (Trial(died="import ssl", signal=4), "is killed by signal 4 in `import ssl`"),
+        (Trial(died="import ssl"), "exits in `import ssl`"),
+    ],
+)  # fmt: skip
+def test_it_dies(trial: Trial, sentence: str) -> None:
+    asked = judged(trial=trial)
+    assert asked.codes == ["trial-python.cannot-start"]
+    (finding,) = asked.findings
+    assert finding.severity is ERROR and finding.message == f"{BUILT} {sentence}"
+    assert "interpreter.does-not-run" in finding.echo_of
+
+
+@pytest.mark.parametrize(
+    ("error", "codes", "status"),
+    [
+        (
+            DoesNotRun("/opt/python was not started: missing", 127, ""),
+            ["trial-python.cannot-start"],
+            Status.PROBLEM,
+        ),
+        (CannotTell("the deadline of the run was reached first"), [], Status.UNKNOWN),
+    ],
+)
+def test_it_was_not_started(
+    monkeypatch: pytest.MonkeyPatch, error: CannotTell, codes: list[str], status: Status
+) -> None:
+    def refuse(self: FakeTrials, part: str, **questions: object) -> Trial:
+        raise error
+
+    monkeypatch.setattr(FakeTrials, "tried", refuse)
+    asked = judged()
+    assert asked.codes == codes and asked.status is status
+
+
+@pytest.mark.parametrize(
+    ("trial", "reason"),
+    [
+        (Trial(hung="start spawn"), "it waited in start spawn"),
+        (Trial(died="import ssl", signal=9), "was ended by signal 9 in import ssl"),
+        (
+            Trial((Attempt("start a process", errno.EAGAIN, "no", facts={"step": "remover"}),)),
+            "what needs a file name was not tried",
+        ),
+    ],
+)
+def test_no_answer(trial: Trial, reason: str) -> None:
+    asked = judged(trial=trial)
+    assert asked.status is Status.UNKNOWN and reason in (asked.reason or "") and asked.codes == []
+
+
+def test_root_is_not_the_job() -> None:
+    asked = ask(trial_python, fake_host())
+    assert asked.status is Status.SKIPPED and "--as-user" in (asked.reason or "")
+
+
+def test_an_image_is_not_running() -> None:
+    assert ask(trial_python, fake_host(root="/image", euid=1000)).status is Status.SKIPPED
+
+
+def scene(tmp: Path) -> Iterator[Asked]:
+    """Each code, and each way of putting it."""
+    whys = (
+        "No module named '_ctypes'", "No module named 'uuid'", "libz.so.1: cannot open shared object file",
+        "/lib64/libssl.so.3: file too short", "This platform lacks a functioning sem_open implementation",
+    )  # fmt: skip
+    for why in whys:
+        for python, installer in (
+            (BUILT, "apt-get"),
+            (BUILT, "dnf"),
+            (BUILT, ""),
+            (SYSTEM, "apt-get"),
+            (SYSTEM, "dnf"),
+        ):
+            yield judged(module("ctypes", why), python=python, installer=installer)
+    yield judged(start("spawn"))
+    yield judged(trial=Trial(died="", said="ModuleNotFoundError: No module named 'encodings'"))
+    yield judged(trial=Trial(died="", signal=11))
+    yield judged(trial=Trial(died="import ssl", signal=4))
+    yield judged(trial=Trial(died="import ssl"))
+    yield judged(trial=Trial(hung="import ssl"))

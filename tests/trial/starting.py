@@ -1,0 +1,59 @@
+"""Starts parts of the trial for real, under limits and in namespaces."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Optional
+
+from npudoctor.core.frozen import dataclass
+from npudoctor.trial.trials import Trial, Trials
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the child of a part ended."""
+
+    ended: str
+    status: Optional[int]
+    stdout: str
+    stderr: str
+
+
+def tried(
+    part: str,
+    limits: Optional[Mapping[int, int]] = None,
+    before: Sequence[str] = (),
+    python: str = sys.executable,
+    **questions: object,
+) -> Trial:
+    """A part in a child with these limits, started by `before`, as `unshare --net`."""
+
+    def limited() -> None:
+        for kind, value in (limits or {}).items():
+            resource.setrlimit(kind, (value, value))
+
+    def start(argv: Sequence[str], seconds: float) -> Ended:
+        try:
+            done = subprocess.run(
+                [*before, *argv],
+                capture_output=True,
+                text=True,
+                timeout=seconds,
+                preexec_fn=limited,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            return Ended("timeout", None, (error.stdout or b"").decode(), "")
+        return Ended("exited", done.returncode, done.stdout, done.stderr)
+
+    trials = Trials(start, lambda: None, dict, lambda: python, time.monotonic() + 60)
+    return trials.tried(part, **questions)
+
+
+def refusals(trial: Trial) -> dict[str, int]:
+    """What was refused, and by which errno."""
+    return {attempt.what: attempt.number for attempt in trial.refused()}

@@ -1,0 +1,110 @@
+"""The job's Python and its modules, started for real: with modules hidden, and calls refused."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from tests.trial.killing import left_after_kills
+from tests.trial.refusing import refused_calls, refusing
+from tests.trial.starting import refusals, tried
+
+pytestmark = pytest.mark.whole
+PYTHON = "/usr/bin/python3"
+
+
+def modules(folder: Path, **sources: str) -> tuple[str, ...]:
+    """Starts a program with these modules in the place of the standard library's."""
+    for name, source in sources.items():
+        (folder / f"{name}.py").write_text(source)
+    return ("env", f"PYTHONPATH={folder}")
+
+
+def test_all_is_there_and_nothing_is_left(tmp_path: Path) -> None:
+    trial = tried("python", before=("env", f"TMPDIR={tmp_path}"))
+    assert refusals(trial) == {} and (trial.hung, trial.died) == (None, None)
+    tried_by_name = [attempt.what for attempt in trial.attempts]
+    assert "import ctypes" in tried_by_name and "import zoneinfo" in tried_by_name
+    assert "start forkserver" in tried_by_name and "start spawn" not in tried_by_name
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("absent", "refused"),
+    [
+        ("_ssl", ["ssl"]),
+        ("_sqlite3", ["sqlite3"]),
+        ("_ctypes", ["ctypes"]),
+        ("_multiprocessing", ["multiprocessing.synchronize"]),
+        ("_posixsubprocess", ["subprocess", "multiprocessing.synchronize"]),
+    ],
+)
+def test_a_module_that_is_missing(tmp_path: Path, absent: str, refused: list[str]) -> None:
+    why = f"No module named {absent!r}"
+    trial = tried("python", before=modules(tmp_path, **{absent: f"raise ModuleNotFoundError({why!r})"}))
+    assert [attempt.facts["module"] for attempt in trial.refused()] == refused
+    assert {attempt.why for attempt in trial.refused()} == {why}
+    started = any(attempt.facts["step"] == "start" for attempt in trial.attempts)
+    assert started is (absent in ("_ssl", "_sqlite3"))
+
+
+@pytest.mark.needs_root
+def test_a_library_that_is_spoiled() -> None:
+    found = "import _ctypes; print(next(l.split()[-1] for l in open('/proc/self/maps') if 'libffi' in l))"
+    hide = f'mount --bind /dev/null $({PYTHON} -c "{found}") && exec "$@"'
+    trial = tried("python", before=("unshare", "-m", "sh", "-c", hide, "sh"), python=PYTHON)
+    (refused,) = trial.refused()
+    assert refused.facts["module"] == "ctypes" and "libffi.so" in refused.why
+
+
+def test_no_process_can_be_started() -> None:
+    trial = tried(
+        "python", before=refused_calls(*(refusing(call, errno.EAGAIN) for call in ("clone", "vfork")))
+    )
+    assert refusals(trial) == {"start a process": errno.EAGAIN, "start spawn": errno.EAGAIN}
+
+
+def test_no_server_can_be_started(tmp_path: Path) -> None:
+    before = (*refused_calls(refusing("bind", errno.EPERM)), "env", f"TMPDIR={tmp_path}")
+    trial = tried("python", before=before)
+    assert refusals(trial) == {"start forkserver": errno.EPERM} and os.listdir(tmp_path) == []
+    assert trial.attempts[-1].facts["step"] == "import"
+
+
+def test_the_other_python_does_not_start(tmp_path: Path) -> None:
+    """It is asked for by the name under which this one was started, and that is gone by then."""
+    link = tmp_path / "python"
+    link.symlink_to(sys.executable)
+    before = modules(tmp_path, ssl="", uuid=f"import os; os.unlink({str(link)!r})")
+    assert {"start forkserver", "start spawn"} <= set(
+        refusals(tried("python", before=before, python=str(link)))
+    )
+
+
+def test_it_dies_in_a_module(tmp_path: Path) -> None:
+    trial = tried("python", before=modules(tmp_path, sqlite3="import os; os.kill(os.getpid(), 11)"))
+    assert (trial.died, trial.signal) == ("import sqlite3", 11)
+
+
+def test_it_does_not_start() -> None:
+    trial = tried("python", before=("env", "PYTHONHOME=/nowhere"))
+    assert trial.attempts == () and trial.died == "" and "encodings" in trial.said
+
+
+@pytest.mark.parametrize("group", [True, False])
+def test_where_killed_nothing_is_left(tmp_path: Path, group: bool) -> None:
+    assert left_after_kills("python", tmp_path, seconds=0.15, times=10, group=group) == []
+
+
+@pytest.mark.parametrize("version", ["3.6", "3.7", "3.8", "3.9", "3.10", "3.12", "3.13", "3.14"])
+def test_other_pythons(version: str) -> None:
+    """Beside ours, as a manager of versions has them."""
+    pythons = sorted(Path(sys.base_prefix).parent.glob(f"{version}.*/bin/python{version}"))
+    if not pythons:
+        pytest.skip(f"no Python {version} here")
+    for part in ("python", "files"):
+        trial = tried(part, python=str(pythons[0]), folders=[], existing=[])
+        assert (refusals(trial), trial.died, trial.hung) == ({}, None, None)
