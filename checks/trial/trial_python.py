@@ -46,7 +46,8 @@ def trial_python(host: Host) -> Iterator[Union[Finding, Facts]]:
     the standard library: zlib, ctypes, socket, subprocess, hashlib, uuid and multiprocessing.synchronize,
     then ssl, lzma, bz2, sqlite3, decimal and zoneinfo. Starts another Python from it by multiprocessing's
     forkserver, whose server starts as a child of `spawn` does; by `spawn` itself where there is no such
-    server. The socket of the server is removed at once, also where the child is killed.
+    server. The socket of the server lies in no folder; before Python 3.9 it is in the temporary one, and is
+    removed at once, also where the child is killed.
 
     - `trial-python.cannot-start`: the interpreter ends before the first line, dies while it imports a module,
       or cannot start another one.

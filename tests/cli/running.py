@@ -88,7 +88,6 @@ def job_of(pid: int) -> int:
 def quiet_machine(npudoctor: Npudoctor, **more: Any) -> Npudoctor:
     """The command on a machine that is ready: nobody expects an accelerator."""
     npudoctor.variables["NPUDOCTOR_EXPECT"] = "none"
-    npudoctor.variables["TMPDIR"] = str(npudoctor.folder)
     npudoctor.variables.update(more)
     os.makedirs(npudoctor.folder, exist_ok=True)
     return npudoctor

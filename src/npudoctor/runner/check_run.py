@@ -7,7 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Callable, Optional
 
 from npudoctor.checking.check import Check, CheckOutput, Ended, Skip
@@ -22,6 +22,7 @@ from npudoctor.host import CannotTell, Host, NotRunning
 AskUntil = Callable[[float], Iterator[CheckOutput]]
 
 TRIAL = "trial"
+_TRIALS = threading.Lock()
 UNBORN = 4  # started threads that have not reported: starting more would not help
 BIRTH = 5.0  # seconds within which the first must have reported
 STILL = 0.01  # seconds: a thread that takes no next check for so long is waiting for something
@@ -58,6 +59,11 @@ class CheckRun:
 
     def take_turn(self, host: Host) -> None:
         """Run it now, in this thread: its time begins. Nothing happens once the whole run is over."""
+        # What is tried is tried one at a time, and the time of each begins with its own turn.
+        with _TRIALS if self.check.group == TRIAL else nullcontext():
+            self._take_turn(host)
+
+    def _take_turn(self, host: Host) -> None:
         now = time.monotonic()
         if now >= self.until:
             return

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Optional, Protocol
@@ -20,8 +19,6 @@ SECONDS = 8.0  # that a part may take
 LEAST = 0.5  # seconds: with less left nothing is begun
 MARGIN = 0.5  # seconds of the run that are left after the last part
 OUTPUT_LIMIT = 1 << 20
-# At most 256 MiB are taken at any moment: one part at a time.
-_ONE = threading.Lock()
 
 
 class Ended(Protocol):
@@ -110,20 +107,20 @@ class Trials:
         return self._why_not()
 
     def tried(self, part: str, **questions: object) -> Trial:
-        """Try one part. CannotTell where it could not be started."""
+        """Try one part, of which the runner lets one be tried at a time. CannotTell where it could not be
+        started."""
         program, source = self._program(), source_of(part)
-        with _ONE:
-            seconds = min(SECONDS, self._until - MARGIN - time.monotonic())
-            if seconds < LEAST:
-                raise CannotTell(_("the deadline of the run was reached first"))
-            # It ends by itself even where whoever started it was killed.
-            known = json.dumps({
-                **questions,
-                "seconds": int(seconds) + 2,
-                "limits": self._limits(),
-                "folder": self._folder(),
-            })  # fmt: skip
-            answer = self._start([program, "-c", source, known], seconds)
+        seconds = min(SECONDS, self._until - MARGIN - time.monotonic())
+        if seconds < LEAST:
+            raise CannotTell(_("the deadline of the run was reached first"))
+        # It ends by itself even where whoever started it was killed.
+        known = json.dumps({
+            **questions,
+            "seconds": int(seconds) + 2,
+            "limits": self._limits(),
+            "folder": self._folder(),
+        })  # fmt: skip
+        answer = self._start([program, "-c", source, known], seconds)
         if answer.ended in ("missing", "untrusted", "not-started"):
             why = answer.stderr or answer.ended
             reason = _("{python} was not started: {why}", python=program, why=why)

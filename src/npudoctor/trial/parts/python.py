@@ -14,6 +14,7 @@ BASIC = ("zlib", "ctypes", "socket", "subprocess", "hashlib", "uuid", "multiproc
 OTHERS = ("ssl", "lzma", "bz2", "sqlite3", "decimal", *(("zoneinfo",) if sys.version_info >= (3, 9) else ()))
 # As long as the name that multiprocessing would take: `/pymp-XXXXXXXX/listener-XXXXXXXX`.
 LENGTH = 31
+ABSTRACT = sys.version_info >= (3, 9)  # from here on the name need not lie in a folder
 TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108  (as tempfile has them)
 
 
@@ -55,9 +56,8 @@ def temporary() -> Optional[str]:
     return None
 
 
-def try_server(folder: str) -> bool:
+def try_server(path: str) -> bool:
     """Its socket has a name of ours; else there would be a folder that a killed trial leaves."""
-    path = f"{folder}/{NAME[:LENGTH]}"
     started = []
     with attempt("start forkserver", step="start", method="forkserver"):
         from multiprocessing import connection, forkserver
@@ -65,7 +65,7 @@ def try_server(folder: str) -> bool:
         server: Any = getattr(forkserver, "_forkserver")  # noqa: B009
         setattr(connection, "arbitrary_address", lambda family: path)  # noqa: B010
         os.umask(0o077)
-        with named(path):
+        with contextlib.ExitStack() if path[0] == "\0" else named(path):
             try:
                 start("forkserver")
                 started.append(path)
@@ -85,14 +85,18 @@ def try_starts() -> None:
     os.chdir("/")
     with attempt("multiprocessing", step="start", method="spawn"):
         without_tracker()
-    folder = temporary()
-    if folder is not None:
-        with attempt("start a process", step="remover"):
-            REMOVER.start()
-        if REMOVER.names is not None:
-            sweep(folder)
-            if try_server(folder):
-                return
+    if ABSTRACT:
+        if try_server("\0" + NAME):
+            return
+    else:
+        folder = temporary()
+        if folder is not None:
+            with attempt("start a process", step="remover"):
+                REMOVER.start()
+            if REMOVER.names is not None:
+                sweep(folder)
+                if try_server(f"{folder}/{NAME[:LENGTH]}"):
+                    return
     with attempt("start spawn", step="start", method="spawn"):
         start("spawn")
 
