@@ -79,7 +79,7 @@ def test_a_process_in_namespaces_of_its_own_is_not_tried_from_outside() -> None:
 @pytest.mark.whole
 def test_another_users_python_gets_nothing_of_roots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It sees neither the folder in which root stands, nor its variables, nor the keys of its session."""
-    for folder in (tmp_path, *tmp_path.parents[:3]):
+    for folder in (tmp_path, *list(tmp_path.parents)[:3]):
         subprocess.run(["chmod", "a+x", folder], check=True)
     subprocess.run(["chmod", "a+w", tmp_path], check=True)
     spy, said = tmp_path / "python3", tmp_path / "said"
