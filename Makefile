@@ -176,6 +176,7 @@ scenarios: $(VENV)/.installed-test
 starts: $(VENV)/.installed-test
 	$(BIN)/python -m tests.starts truth
 	$(BIN)/python -m tests.starts check
+	$(BIN)/python -m tests.starts remedies
 
 # NPUDOCTOR_SEED repeats a run, NPUDOCTOR_FIRST and NPUDOCTOR_ROUNDS choose its rounds.
 torture: $(VENV)/.installed-test

@@ -52,7 +52,9 @@ WAIT = 5.5  # seconds for a name: a resolver asks its next server after 5
 SLOW = 1.0
 PRIVILEGED = "net.ipv4.ip_unprivileged_port_start"
 NO_PORT = "no port is left"  # as the child says it
-OUTGOING = "/proc/sys/net/ipv4/ip_local_port_range"
+OUTGOING, RESERVED_PORTS = (
+    f"/proc/sys/net/ipv4/ip_local_{name}" for name in ("port_range", "reserved_ports")
+)
 USUAL_PORTS, FEW_PORTS = "32768 60999", 1000  # of the kernel; of which a few jobs leave nothing
 
 
@@ -348,12 +350,16 @@ def _no_port(host: Host) -> Finding:
     """Each connection has a port of its own on the side that opens it."""
     told = (host.running_files.text(OUTGOING, 1 << 10) or "").split()
     low, high = told if len(told) == 2 else ("", "")
+    kept = (host.running_files.text(RESERVED_PORTS, 1 << 20) or "").strip()
     narrow = low.isdecimal() and high.isdecimal() and int(high) - int(low) < FEW_PORTS
     step = SetKernel("net.ipv4.ip_local_port_range", USUAL_PORTS, f"{low} {high}")
     return Finding(
         "trial-rendezvous.cannot-connect",
         _("the ranks cannot connect to each other: no port is left for connections that this machine opens"),
-        evidence=(f"net.ipv4.ip_local_port_range = {low} {high}",),
+        evidence=(
+            f"net.ipv4.ip_local_port_range = {low} {high}",
+            *([f"net.ipv4.ip_local_reserved_ports = {kept[:80]}"] if kept else []),
+        ),
         action=Action.CONFIG,
         fix=Fix(_("allow more until the next boot"), steps=(step,), risk=Risk.MANUAL) if narrow else None,
     )

@@ -170,7 +170,7 @@ def _room(host: Host, trial: Trial, attempt: Attempt) -> Remedy:
         pair = limits.get(flag, [-1, -1])
         if attempt.number == number and pair[0] >= 0:
             text = _("ulimit {flag} does not allow {size} of shared memory", flag=flag, size=size_text(size))
-            fix: Fix = raise_limit(host, flag, pair, pair[0] + size)
+            fix: Fix = raise_limit(host, flag, pair, pair[0] + max(size, 1))
             return Remedy(text, (limit_line(flag, pair),), fix)
     if facts.get("inodes") and not facts.get("inodes_free", 1):
         text = _(
@@ -225,7 +225,10 @@ def _access(host: Host, attempt: Attempt) -> Remedy:
     mode = attempt.facts.get("mode")
     if attempt.number in (errno.ENOENT, errno.ENOTDIR):
         text = _("processes cannot share memory: there is no /dev/shm")
+        # A link that leads nowhere is in the way of the folder.
+        link = (Command(("rm", SHM)),) if host.running_files.lstat(SHM) is not None else ()
         steps = (
+            *link,
             Command(("mkdir", "-p", SHM)),
             Command(("mount", "-t", "tmpfs", "-o", "mode=1777,nosuid,nodev", "tmpfs", SHM)),
         )

@@ -1,7 +1,8 @@
 """Starts jobs on machines of the corpus, or asks npudoctor there.
 
-python -m tests.starts truth [NAME...]    does each job start where it should, and only there?
-python -m tests.starts check [NAME...]    what does `npudoctor check` say on the same machines?
+python -m tests.starts truth [NAME...]      does each job start where it should, and only there?
+python -m tests.starts check [NAME...]      what does `npudoctor check` say on the same machines?
+python -m tests.starts remedies [NAME...]   does the job start once the lines that `check` showed are typed?
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import os
 import sys
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 from .environments import cache, provide, provide_doctor
@@ -23,7 +25,8 @@ CHECK = ("check", "--expect", "none", "--format", "json")
 
 def main(words: list[str]) -> int:
     """As root: the machines need namespaces, and devices of their own."""
-    if not words or words[0] not in ("truth", "check"):
+    tasks = {"truth": truths, "check": checks, "remedies": remedies}
+    if not words or words[0] not in tasks:
         sys.exit(__doc__)
     if os.geteuid():
         sys.exit("python -m tests.starts: needs root")
@@ -31,7 +34,7 @@ def main(words: list[str]) -> int:
     unknown = set(words[1:]) - {machine.name for machine in chosen}
     if unknown:
         sys.exit(f"no machine {', '.join(sorted(unknown))}")
-    return truths(chosen) if words[0] == "truth" else checks(chosen)
+    return tasks[words[0]](chosen)
 
 
 def truths(machines: list[Machine]) -> int:
@@ -89,6 +92,38 @@ def checks(machines: list[Machine]) -> int:
     return 0
 
 
+def remedies(machines: list[Machine]) -> int:
+    """Type the lines in the reports that `check` kept, and start the job; 1 where that is of no use."""
+    seen: Counter[str] = Counter()
+    for machine in machines:
+        kept = cache() / "reports" / f"{machine.name}.json"
+        report = _report(kept.read_text(encoding="utf-8")) if kept.exists() else {}
+        if not machine.broken or report.get("verdict") != "not_ready":
+            continue
+        lines = [line for finding in _deciding(report) for line in (finding["fix"] or {}).get("commands", ())]
+        if not lines:
+            seen["no line to type"] += 1
+            continue
+        ended = run(_typed(machine, lines), provide(JOBS[machine.job].environment), JOBS[machine.job].words)
+        seen["the job starts" if ended.started else "of no use"] += 1
+        words = "" if ended.started else f": {ended.first_error}"
+        print(
+            f"{machine.name} {'starts' if ended.started else 'does not start'} after {lines}{words}",
+            flush=True,
+        )
+    print(", ".join(f"{count} {what}" for what, count in sorted(seen.items())))
+    return int(bool(seen["of no use"]))
+
+
+def _typed(machine: Machine, lines: list[str]) -> Machine:
+    """The machine once root has typed what is root's, and the job's shell what is its own."""
+    own = ("export ", "unset ", "ulimit ")
+    shell = [line for line in lines if line.startswith(own)]
+    root = [line for line in lines if not line.startswith(own)]
+    wrapper = ("/bin/bash", "-c", "; ".join([*shell, 'exec "$@"']), "bash") if shell else ()
+    return replace(machine, setup=(*machine.setup, *root), wrapper=(*machine.wrapper, *wrapper))
+
+
 def _report(output: str) -> dict[str, Any]:
     """The report, empty where there is none."""
     try:
@@ -98,15 +133,19 @@ def _report(output: str) -> dict[str, Any]:
     return report if isinstance(report, dict) else {}
 
 
-def _errors(report: dict[str, Any]) -> list[str]:
-    """The codes of findings that decide."""
+def _deciding(report: dict[str, Any]) -> list[dict[str, Any]]:
+    """The findings that decide."""
     found = [finding for result in report.get("results", ()) for finding in result.get("findings", ())]
-    deciding = (
+    return [
         one
         for one in found
         if one["severity"] == "error" and not one.get("ignored") and not one.get("caused_by")
-    )
-    return sorted({str(finding["code"]) for finding in deciding})
+    ]
+
+
+def _errors(report: dict[str, Any]) -> list[str]:
+    """Their codes."""
+    return sorted({str(finding["code"]) for finding in _deciding(report)})
 
 
 if __name__ == "__main__":

@@ -189,7 +189,10 @@ def test_the_address_alone_is_free() -> None:
 )
 def test_no_port_is_left_for_connections(ports: str, lines: Optional[tuple[str, ...]]) -> None:
     refused = attempt("connect", errno.EADDRNOTAVAIL, "no port is left", label="MASTER_PORT", port=29500)
-    (finding,) = judged(refused, files={"/proc/sys/net/ipv4/ip_local_port_range": ports}).findings
+    kernel = {"/proc/sys/net/ipv4/ip_local_port_range": ports}
+    kernel["/proc/sys/net/ipv4/ip_local_reserved_ports"] = "40000-60999\n"
+    (finding,) = judged(refused, files=kernel).findings
+    assert finding.evidence[1] == "net.ipv4.ip_local_reserved_ports = 40000-60999"
     assert finding.code == "trial-rendezvous.cannot-connect" and "no port is left" in finding.message
     assert ((finding.fix and finding.fix.commands) or None) == lines
 

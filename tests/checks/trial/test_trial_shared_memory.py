@@ -13,7 +13,7 @@ import pytest
 from npudoctor import Action, Severity, Status
 from npudoctor.checking.by_hand import SENTENCES
 from npudoctor.checks.trial.trial_shared_memory import trial_shared_memory
-from npudoctor.testing import Asked, Content, Memory, ask, fake_host
+from npudoctor.testing import Asked, Content, Memory, ask, fake_host, link
 from npudoctor.trial.trials import Attempt, Trial
 
 MIB, GIB = 1 << 20, 1 << 30
@@ -156,6 +156,20 @@ def test_refused(number: int, facts: dict[str, int], message: str, lines: tuple[
     asked = judged(*attempts)
     assert told(asked) == ("refused", message, lines)
     assert asked.findings[0].severity is Severity.ERROR
+
+
+def test_a_link_that_leads_nowhere_is_in_the_way() -> None:
+    missing = Attempt("small", errno.ENOENT, os.strerror(errno.ENOENT))
+    assert told(judged(missing, files={"/dev/shm": link("/run/shm")}))[2][:2] == (
+        "rm /dev/shm",
+        "mkdir -p /dev/shm",
+    )
+
+
+def test_no_file_may_have_a_byte() -> None:
+    """No line that gives nothing."""
+    asked = judged(attempt("semaphore", errno.EFBIG), limits={"-f": [0, 0]})
+    assert asked.findings[0].fix is not None and asked.findings[0].fix.commands == ()
 
 
 def test_a_profile_of_system_calls() -> None:
