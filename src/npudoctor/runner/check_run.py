@@ -7,7 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from typing import Callable, Optional
 
 from npudoctor.checking.check import Check, CheckOutput, Ended, Skip
@@ -22,7 +22,6 @@ from npudoctor.host import CannotTell, Host, NotRunning
 AskUntil = Callable[[float], Iterator[CheckOutput]]
 
 TRIAL = "trial"
-_TRIALS = threading.Lock()
 UNBORN = 4  # started threads that have not reported: starting more would not help
 BIRTH = 5.0  # seconds within which the first must have reported
 STILL = 0.01  # seconds: a thread that takes no next check for so long is waiting for something
@@ -59,11 +58,6 @@ class CheckRun:
 
     def take_turn(self, host: Host) -> None:
         """Run it now, in this thread: its time begins. Nothing happens once the whole run is over."""
-        # What is tried is tried one at a time, and the time of each begins with its own turn.
-        with _TRIALS if self.check.group == TRIAL else nullcontext():
-            self._take_turn(host)
-
-    def _take_turn(self, host: Host) -> None:
         now = time.monotonic()
         if now >= self.until:
             return
@@ -98,7 +92,8 @@ class Workers:
     """Threads that ask one check after the other.
 
     Most checks take no time, and a thread for each costs more than they do: one thread asks them all, and
-    whenever it stands still, another goes on with the rest. What asks the interpreter comes last.
+    whenever it stands still, another goes on with the rest. What asks the interpreter comes last. What is
+    tried is tried one at a time: its time begins with its turn, and no thread waits for that.
     """
 
     def __init__(self, begun: Sequence[CheckRun], host: Host) -> None:
@@ -107,6 +102,7 @@ class Workers:
         self._left = deque(sorted(begun, key=lambda run: order[run.check.id]))
         self._host = host
         self._taken = 0
+        self._trying = threading.Lock()
         self._threads: list[threading.Event] = []  # each is set once its thread has begun
         self._since = time.monotonic()
         self._more()
@@ -116,8 +112,13 @@ class Workers:
         while self._left and time.monotonic() < until:
             before = self._taken
             time.sleep(STILL)
-            if self._left and self._taken == before:
+            if self._taken == before and self._can_go_on():
                 self._more()
+
+    def _can_go_on(self) -> bool:
+        """Whether another thread would find something to do."""
+        left = tuple(self._left)
+        return bool(left) and (not self._trying.locked() or any(run.check.group != TRIAL for run in left))
 
     def _more(self) -> None:
         unborn = sum(not begun.is_set() for begun in self._threads)
@@ -135,9 +136,8 @@ class Workers:
         while self._left:
             with suppress(IndexError):  # one was late, and took it
                 run = self._left.popleft()
-                if (
-                    run.check.group == TRIAL
-                ):  # it keeps its time by itself, and says who refuses the job threads
+                # It keeps its time by itself, and says who refuses the job threads.
+                if run.check.group == TRIAL:
                     run.take_turn(self._host)
                 if not run.done.is_set() or run.status is Status.CRASHED:
                     run.end(
@@ -151,8 +151,18 @@ class Workers:
                 run = self._left.popleft()
             except IndexError:
                 return
+            tried = run.check.group == TRIAL
+            if tried and not self._trying.acquire(blocking=False):
+                self._left.append(run)
+                if self._can_go_on():
+                    continue
+                return  # whoever tries another one takes it next
             self._taken += 1
-            run.take_turn(self._host)
+            try:
+                run.take_turn(self._host)
+            finally:
+                if tried:
+                    self._trying.release()
 
 
 def _text(error: BaseException) -> str:
