@@ -38,7 +38,7 @@ PROMISE = Promise(
         shown="npudoctor check trial-...",
     ),
     theirs=Command("msprechecker==0.4.0", PRECHECK, frozenset({0}), is_a_precheck),
-    # 0.4 s, and 0.1 for npudoctor's own start, where a precheck takes 0.144; and the first touch of memory, on
+    # 0.4 s, and 0.1 for npudoctor's own start, where a precheck takes 0.144; and the first touch of memory on
     # a virtual machine that has it from its host only then: up to 0.2 s more were seen.
     at_most=5.0,
     aim=2.5,
