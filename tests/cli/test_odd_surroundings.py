@@ -131,8 +131,8 @@ SURROUNDINGS = {
     "umask": 'umask 777; exec "$@"',
     "few descriptors": 'ulimit -n 20; exec "$@"',
     "no file may grow": 'ulimit -f 0; exec "$@"',
-    # With less, Python itself may end with a fatal error where a thread cannot be started: seen with 200,000, since
-    # one waits for the trial while others go on.
+    # With less, Python itself may end with a fatal error where a thread cannot be started: seen with 200,000,
+    # since one waits for the trial while others go on.
     "little memory": 'ulimit -v 300000; HOME=/nonexistent exec "$@"',
     "small stack": 'ulimit -s 512; exec "$@"',
     "Python's variables": variables(PYTHONS),
