@@ -34,7 +34,7 @@ DESCRIPTORS = 256
 # Ranks, and threads of all of them: on a node of more than 16 ranks each tries fewer.
 MOST_RANKS, MOST_THREADS = 64, 1024
 # Of a rank: below them two ranks of torch, and of MindSpore, that train on CPUs were seen not to start.
-FEW_THREADS, FEW_OF_MINDSPORE, FEW_DESCRIPTORS = 8, 24, 32
+FEW_THREADS, FEW_OF_MINDSPORE, FEW_DESCRIPTORS = 10, 24, 32
 HOUR, MINUTES = 3600, 600
 # The variables in which launchers count the ranks of a node.
 RANKS = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
@@ -83,7 +83,7 @@ def trial_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     on which CPUs the process may run.
 
     - `trial-processes.no-processes`: not every rank gets its process.
-    - `trial-processes.no-threads`: a rank cannot start 64 threads; a warning where 8 (with MindSpore 24)
+    - `trial-processes.no-threads`: a rank cannot start 64 threads; a warning where 10 (with MindSpore 24)
       could be started for each of at least two ranks, and no accelerator is used, whose runtime needs more.
       Or a process may not ask for its CPUs, as OpenMP does.
     - `trial-processes.no-descriptors`: a rank cannot open 256 descriptors (a warning from 32 on), or a pipe,

@@ -96,7 +96,7 @@ def test_a_hard_limit_that_is_too_low_is_for_somebody_else() -> None:
 
 @pytest.mark.parametrize(
     ("count", "mindspore", "severity"),
-    [(15, False, Severity.ERROR), (16, False, Severity.WARNING), (47, True, Severity.ERROR)],
+    [(19, False, Severity.ERROR), (20, False, Severity.WARNING), (47, True, Severity.ERROR)],
 )
 def test_some_threads_are_enough_for_some(count: int, mindspore: bool, severity: Severity) -> None:
     packages = package_files("mindspore", "2.7.0") if mindspore else {}
