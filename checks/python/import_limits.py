@@ -44,6 +44,9 @@ LEAST = {
     "processes": ("Max processes", "-u", {"mindspore": 4}),
 }
 
+# What the trial says where such a limit refused it.
+TRIED = ("trial-memory.cannot-reserve", "trial-memory.cannot-allocate", "trial-processes.no-threads")
+
 
 @check(
     "import-limits",
@@ -162,7 +165,7 @@ def _judge(kind: str, soft: int, hard: Optional[int], needs: dict[str, int]) -> 
         severity=ERROR if soft < need else WARNING,
         action=Action.CONFIG,
         fix=_raise(flag, hard) if enough else _ask(flag),
-        echo_of=() if soft < need else ("trial-memory.cannot-reserve", "trial-processes.no-threads"),
+        echo_of=() if soft < need else TRIED,
     )
 
 

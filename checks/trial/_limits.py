@@ -10,9 +10,8 @@ from npudoctor import Command, Fix, Host, Risk, _
 from npudoctor.facts.system.limits import memory_group
 from npudoctor.trial.trials import Attempt
 
-UNITS = dict.fromkeys(
-    ("-v", "-d", "-l", "-s", "-f"), 1024
-)  # bytes of one unit of ulimit; of the others it counts
+# Bytes of one unit of ulimit; of the others it counts.
+UNITS = dict.fromkeys(("-v", "-d", "-l", "-s", "-f"), 1024)
 # What `docker run --ulimit` takes.
 OPTIONS = {"-t": "cpu=-1:-1", "-u": "nproc=-1:-1", "-n": "nofile=512000:512000"}
 UNLIMITED = -1

@@ -43,7 +43,7 @@ LONGEST = 107  # bytes of a Unix socket's path, besides the null byte at its end
 FULL = ("disk-space.full", "disk-space.no-inodes")
 HERE = "working directory"
 LOGS_OF_MSRUN = ("scheduler.log", "worker_0.log")
-AT_HOME = ("identity.home-missing", "identity.home-not-writable", "identity.home-unset")
+AT_HOME = ("identity.home-missing", "identity.home-not-writable")
 CACHES = (
     *("compile-cache.not-writable", "compile-cache.missing"),
     *("log-directory.not-writable", "log-directory.no-directory"),

@@ -49,7 +49,7 @@ CALLS = {
     "pipe2": "no-descriptors",
     "epoll_create1": "no-descriptors",
 }
-CAUSES = ("import-limits.too-low", "import-limits.address-space", "file-limits.unusable")
+CAUSES = ("import-limits.too-low", "file-limits.unusable")
 
 
 class Refusal(NamedTuple):
@@ -201,7 +201,7 @@ def _finding(host: Host, trial: Trial, attempt: Attempt, ranks: int, threads: in
         evidence=refusal.evidence,
         action=Action.CONFIG,
         fix=refusal.fix,
-        echo_of=CAUSES,
+        echo_of=(*CAUSES, "import-limits.address-space") if code == "no-threads" else CAUSES,
     )
 
 

@@ -206,7 +206,9 @@ def _cannot_bind(host: Host, point: Point, attempt: Attempt, holders: Holders) -
     place = {"port": point.port, "label": point.label, "why": attempt.reason}
     first = _first_unprivileged(host)
     evidence: tuple[str, ...] = (f"`bind(), listen(): {attempt.why}`",)
-    fix = way_out(host, point.claim, host.sockets.bound(), first) if point.claim else None
+    # Another port is of use where this one is held, or kept for root.
+    of_port = attempt.number == errno.EADDRINUSE or (attempt.number == errno.EACCES and point.port < first)
+    fix = way_out(host, point.claim, host.sockets.bound(), first) if point.claim and of_port else None
     if attempt.number == errno.EADDRINUSE:
         held = listeners(host, point.claim, holders) if point.claim else []
         found = _held(point.label, {point.port}, held, evidence, fix, holders)

@@ -35,7 +35,8 @@ def left_after_kills(
     after that. `folder` is its HOME, its TMPDIR and where it is started; `group`: as `run` kills."""
     chance, shm = random.Random(part), set(os.listdir(SHM))  # noqa: S311
     variables = {**os.environ, "TMPDIR": str(folder), "HOME": str(folder), "TRIAL_OF": str(folder)}
-    asked, left = '{"seconds": 10, "folders": []}', []
+    asked = '{"seconds": 10, "folders": [], "existing": [], "limits": [], "prefix": ""}'
+    left: list[str] = []
     for _number in range(times):
         child = subprocess.Popen(
             [*before, sys.executable, "-S", "-c", source_of(part), asked],
@@ -43,7 +44,7 @@ def left_after_kills(
             start_new_session=True,
         )  # fmt: skip
         assert child.stdout is not None
-        child.stdout.readline()
+        assert b'"try"' in child.stdout.readline(), "it never began"
         time.sleep(chance.random() * seconds)
         (os.killpg if group else os.kill)(child.pid, signal.SIGKILL)
         child.communicate()

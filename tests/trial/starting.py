@@ -12,6 +12,9 @@ from typing import Optional
 from npudoctor.core.frozen import dataclass
 from npudoctor.trial.trials import Trial, Trials
 
+# What a part is told that is started without Trials.
+ALONE = {"seconds": 20, "limits": [], "prefix": ""}
+
 
 @dataclass(frozen=True)
 class Ended:
@@ -52,7 +55,7 @@ def tried(
             return Ended("timeout", None, (error.stdout or b"").decode(), "")
         return Ended("exited", done.returncode, done.stdout, done.stderr)
 
-    trials = Trials(start, lambda: None, dict, lambda: python, time.monotonic() + 60)
+    trials = Trials(start, lambda: None, list, lambda: python, time.monotonic() + 60)
     return trials.tried(part, **questions)
 
 

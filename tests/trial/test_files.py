@@ -227,3 +227,11 @@ def test_what_is_there_already_is_opened_and_left_as_it_is() -> None:
     before = (*mounted(made), *watched, *as_nobody)
     trial = files(Path("/mnt"), *before, python="/usr/bin/python3", existing=logs)
     assert (refusals(trial), trial.died) == ({"open /mnt/closed": errno.EACCES}, None)
+
+
+def test_only_a_file_is_opened_again(tmp_path: Path) -> None:
+    """Somebody's pipe would make it wait, and a device may take it for an order."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "device").symlink_to("/dev/null")
+    trial = files(tmp_path, existing=[str(tmp_path / name) for name in ("pipe", "device", "missing")])
+    assert refusals(trial) == {f"open {tmp_path}/{name}": errno.EINVAL for name in ("pipe", "device")}

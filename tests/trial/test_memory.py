@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import resource
+from pathlib import Path
 
 import pytest
 from tests.trial.starting import refusals, tried
@@ -44,3 +45,11 @@ def test_locked_memory_is_refused() -> None:
 def test_nothing_is_tried_where_the_child_does_not_get_that_far() -> None:
     trial = tried("memory", python="/bin/false", reserve=1, touch=False)
     assert trial.attempts == () and trial.died == "" and trial.signal == 0
+
+
+def test_what_another_prints_is_no_answer(tmp_path: Path) -> None:
+    """The job's variables may start something in the child that prints lines like ours."""
+    lines = r'{"what": "reserve", "facts": 5}\n{"end": true}\n'
+    (tmp_path / "sitecustomize.py").write_text(f"import os\nos.write(1, b'{lines}')\nos._exit(0)\n")
+    trial = tried("memory", before=("env", f"PYTHONPATH={tmp_path}"), reserve=1, touch=False)
+    assert (trial.attempts, trial.died) == ((), "")

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.trial.starting import refusals, tried
+from tests.trial.starting import ALONE, refusals, tried
 
 from npudoctor.trial.trials import PARTS, Trial
 
@@ -126,7 +126,7 @@ def source(part: str) -> str:
 def test_nothing_outlives_a_kill() -> None:
     """Whenever the child is killed, its ranks end at once: by the signal that they asked for, and because
     the gate is closed."""
-    questions = {"ranks": 4, "threads": 16, "descriptors": 64, "groups": [], "seconds": 20, "limits": {}}
+    questions = {"ranks": 4, "threads": 16, "descriptors": 64, "groups": [], **ALONE}
     mark = f"npudoctor-kill-{os.getpid()}"
     argv = [sys.executable, "-c", source("processes"), json.dumps({**questions, "mark": mark})]
     moments = random.Random(25)  # noqa: S311
@@ -144,7 +144,7 @@ def test_nothing_outlives_a_kill() -> None:
 
 def test_a_rank_that_is_killed_holds_up_nobody() -> None:
     killed = "import os; fork = os.fork; os.fork = lambda: fork() or os.kill(os.getpid(), 9)\n"
-    questions = {"ranks": 3, "threads": 4, "descriptors": 4, "groups": [], "seconds": 20, "limits": {}}
+    questions = {"ranks": 3, "threads": 4, "descriptors": 4, "groups": [], **ALONE}
     argv = [sys.executable, "-c", killed + source("processes"), json.dumps(questions)]
     done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=10)
     words = [json.loads(line) for line in done.stdout.splitlines()]
@@ -164,7 +164,7 @@ def alive(mark: str) -> list[str]:
 def test_without_ctypes_python_starts_the_threads(tmp_path: Path) -> None:
     """A Python that was built without libffi."""
     hidden = "import sys; sys.modules['_ctypes'] = None\n"
-    questions = {"ranks": 2, "threads": 64, "descriptors": 256, "groups": [], "seconds": 20, "limits": {}}
+    questions = {"ranks": 2, "threads": 64, "descriptors": 256, "groups": [], **ALONE}
     argv = [sys.executable, "-c", hidden + source("processes"), json.dumps(questions)]
     done = subprocess.run(argv, capture_output=True, text=True, check=True, cwd=tmp_path)
     words = [json.loads(line) for line in done.stdout.splitlines()]

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.trial.starting import refusals, tried
+from tests.trial.starting import ALONE, refusals, tried
 
 from npudoctor.trial.trials import PARTS, Trial
 
@@ -134,7 +134,7 @@ def source() -> str:
 
 
 def questions() -> str:
-    return json.dumps({"large": 8 * MIB, "seconds": 20, "limits": {}})
+    return json.dumps({"large": 8 * MIB, **ALONE})
 
 
 def left() -> tuple[list[str], list[str]]:

@@ -168,6 +168,7 @@ class Host:
     def trials(self) -> Trials:
         """What the kernel says when it is asked as the job would ask it."""
         from npudoctor.host.process.job_start import job_variables, why_not_tried
+        from npudoctor.host.process.rights import numbered
         from npudoctor.trial.trials import OUTPUT_LIMIT, Trials
 
         return Trials(
@@ -182,7 +183,7 @@ class Host:
                 limits=self._examined_limits(),
             ),
             folder=self._job_folder,
-            limits=self._examined_limits,
+            limits=lambda: numbered(self._examined_limits()),
             why_not=lambda: why_not_tried(self.options, self.identity.is_root, self.disk),
             program=lambda: self.interpreter.program,
             until=self.options.until,

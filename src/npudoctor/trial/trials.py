@@ -86,15 +86,16 @@ class Trials:
     """The parts of the trial on one machine.
 
     `start`: starts a program as the job would be started; `why_not`: why nothing is tried here, None where it
-    may be; `limits`: of the job by the kernel's names, where they are not ours; `program`: the job's Python;
-    `until`: when the run is over, on the steady clock.
+    may be; `limits`: the job's where they are not ours, as kind, soft, hard; `program`: the job's Python;
+    `until`: when the run is over, on the steady clock; `folder`: where the child goes by its own rights, None
+    where it is started there.
     """
 
     def __init__(
         self,
         start: Callable[[Sequence[str], float], Ended],
         why_not: Callable[[], Optional[str]],
-        limits: Callable[[], Mapping[str, tuple[Optional[int], Optional[int]]]],
+        limits: Callable[[], Sequence[tuple[int, int, int]]],
         program: Callable[[], str],
         until: float,
         folder: Callable[[], Optional[str]] = lambda: None,
@@ -113,9 +114,11 @@ class Trials:
         seconds = min(SECONDS, self._until - MARGIN - time.monotonic())
         if seconds < LEAST:
             raise CannotTell(_("the deadline of the run was reached first"))
-        # It ends by itself even where whoever started it was killed.
+        prefix = os.urandom(8).hex()
         known = json.dumps({
             **questions,
+            "prefix": prefix,
+            # It ends by itself even where whoever started it was killed.
             "seconds": int(seconds) + 2,
             "limits": self._limits(),
             "folder": self._folder(),
@@ -127,7 +130,7 @@ class Trials:
             if answer.ended == "untrusted":
                 raise CannotTell(reason)
             raise DoesNotRun(reason, answer.status or 127, answer.stderr)
-        return read(answer)
+        return read(answer, prefix)
 
 
 def source_of(part: str) -> str:
@@ -146,27 +149,20 @@ def source_of(part: str) -> str:
     return "".join(sources.values())
 
 
-def _attempt(words: Mapping[str, Any]) -> Attempt:
-    """From a line; the job's variables may start anything in the child that prints lines of its own."""
-    number, facts, seconds = words.get("number"), words.get("facts"), words.get("seconds")
-    return Attempt(
-        str(words["what"]),
-        number if isinstance(number, int) else 0,
-        str(words.get("why") or ""),
-        seconds if isinstance(seconds, float) else 0.0,
-        facts if isinstance(facts, dict) else {},
-    )
+def read(answer: Ended, prefix: str = "") -> Trial:
+    """The lines of the child: {"try": ...} before each attempt, then what came of it, then {"end": true}.
 
-
-def read(answer: Ended) -> Trial:
-    """The lines of the child: {"try": ...} before each attempt, then what came of it, then {"end": true}."""
+    What does not begin with the prefix is somebody else's.
+    """
     attempts: list[Attempt] = []
     current: Optional[str] = ""
     for line in answer.stdout.splitlines():
+        if not line.startswith(prefix):
+            continue
         try:
-            words = json_of(line)
+            words = json_of(line[len(prefix) :])
         except ValueError:
-            continue  # the last one of a child that was killed; a library's own word
+            continue  # the last one of a child that was killed
         if not isinstance(words, dict):
             continue
         if "try" in words:
@@ -174,7 +170,7 @@ def read(answer: Ended) -> Trial:
         elif "end" in words:
             current = None
         elif "what" in words:
-            attempts.append(_attempt(words))
+            attempts.append(Attempt(**words))
     lines = [line.strip() for line in answer.stderr.splitlines() if line.strip()]
     # Below the line that matters an interpreter that does not start says where it was.
     said = next((line for line in reversed(lines) if "Error" in line), "".join(lines[-1:]))

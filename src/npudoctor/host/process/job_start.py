@@ -8,13 +8,13 @@ from typing import Optional
 
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.messages import _
+from npudoctor.core.redact.names import Weight, weight
 from npudoctor.host.fs.files import Disk
 from npudoctor.host.options import Options
 
 NAMESPACES = ("net", "mnt", "ipc", "pid", "user")
-# What of root's own variables another user's Python gets: what jobs read, and nothing that names a secret.
+# What of root's own variables another user's Python gets: what jobs read, unless its name announces a secret.
 JOB_VARIABLES = re.compile(
-    "(?!.*(SECRET|TOKEN|PASSW|CREDENTIAL|PRIVATE|_KEY))"
     "(ASCEND|HCCL|GLOO|NCCL|TP_|MASTER_|MS_|RANK|LOCAL_|WORLD_|NODE_|GROUP_|ROLE_|PET_|TORCH|TRITON|OMP|KMP|MKL"
     "|GOTO|OPENBLAS|OMPI_COMM|MPI_|PMI|SLURM_|LD_|PATH$|PYTHON|TMP|TEMP|LANG|LC_|TZ|XDG_CACHE|ACL_|CUDA|NVIDIA"
     "|PADDLE|CONDA_PREFIX|VIRTUAL_ENV|DEVICE_ID|NPU|ATB_|VLLM|MALLOC_|GLIBC_|FLAGS_|CANN|TOOLCHAIN|OPP|AICPU)"
@@ -27,7 +27,11 @@ def job_variables(variables: Mapping[str, str], options: Options) -> dict[str, s
     user = options.as_user
     if user is None or not user.uid or options.env_of:
         return dict(variables)
-    own = {name: value for name, value in variables.items() if JOB_VARIABLES.match(name)}
+    own = {
+        name: value
+        for name, value in variables.items()
+        if JOB_VARIABLES.match(name) and weight(name) is Weight.NONE
+    }
     return {**own, "HOME": user.home, "USER": user.name, "LOGNAME": user.name}
 
 

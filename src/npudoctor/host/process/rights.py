@@ -30,17 +30,27 @@ JOIN_SESSION_KEYRING = 1
 KEYCTL = {"x86_64": 250, "aarch64": 219}
 
 
-def limit_process(pid: int, limits: Limits) -> None:
-    """Give a process these limits, where this user may; None is no limit. It has just been started, and its
-    interpreter takes ten times as long to come up."""
+def numbered(limits: Limits) -> list[tuple[int, int, int]]:
+    """Limits as setrlimit(2) takes them: kind, soft, hard."""
     import resource
 
+    found = []
     for name, pair in limits.items():
         kind = getattr(resource, f"RLIMIT_{NAMES.get(name, '')}", None)
         if kind is not None:
             soft, hard = (resource.RLIM_INFINITY if value is None else value for value in pair)
-            with suppress(OSError, ValueError):
-                resource.prlimit(pid, kind, (soft, hard))
+            found.append((kind, soft, hard))
+    return found
+
+
+def limit_process(pid: int, limits: Limits) -> None:
+    """Give a process these limits, where this user may; None is no limit. For what only root may raise: as it
+    has just been started, it takes them itself too, lest it be quicker."""
+    import resource
+
+    for kind, soft, hard in numbered(limits):
+        with suppress(OSError, ValueError):
+            resource.prlimit(pid, kind, (soft, hard))
 
 
 def leave_session_keyring() -> None:

@@ -153,9 +153,12 @@ def write_in(folder: str) -> Optional[Exception]:
 
 
 def try_existing(path: str) -> None:
-    """What is written again, where it is there already: opened, and left as it is."""
+    """What is written again, where it is there already: opened, and left as it is. Only a file: to open some
+    devices is an order to them, and a pipe waits for its reader."""
     with attempt(f"open {path}", step="existing", path=path), contextlib.suppress(FileNotFoundError):
-        os.close(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC))
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        os.close(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC))
 
 
 def try_execute(folder: str) -> None:
