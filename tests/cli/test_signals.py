@@ -15,13 +15,7 @@ from tests.support.roots import NOTE, python_that
 from npudoctor.cli.terminal import signals
 
 from .command import Npudoctor
-
-
-def wait_for(path: Path) -> None:
-    until = time.monotonic() + 20
-    while not path.exists():
-        assert time.monotonic() < until, f"{path} never came"
-        time.sleep(0.01)
+from .running import wait_for
 
 
 def gone(pid: int) -> bool:
@@ -82,7 +76,7 @@ def test_the_interpreter_being_asked_is_ended_too(npudoctor: Npudoctor, trusted:
     npudoctor.drop_in("slow", "time.sleep(300)\nyield")
     npudoctor.variables["NPUDOCTOR_PYTHON"] = str(python)
     running = npudoctor.start(command, "slow")
-    wait_for(trusted / "pid")
+    wait_for(trusted / "pid", "\n")
     running.terminate()
     assert running.wait(20) == 143
     running.communicate()

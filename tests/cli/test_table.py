@@ -232,7 +232,8 @@ def _loaded(words: tuple[str, ...], names: tuple[str, ...]) -> list[str]:
         f"os.write(2, repr([n for n in {names!r} if n in sys.modules]).encode()); os._exit(0)"
     )
     done = subprocess.run([sys.executable, "-I", "-S", "-c", _with_path(script)], capture_output=True)
-    assert done.returncode == 0, done
+    if done.returncode != 0:
+        pytest.fail((done.stdout + done.stderr).decode(), pytrace=False)  # whole: it says what had no result
     loaded: list[str] = json.loads(done.stderr[done.stderr.rindex(b"[") :].replace(b"'", b'"'))
     return loaded
 

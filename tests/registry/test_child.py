@@ -89,7 +89,8 @@ def family(folder: Path) -> Callable[[], dict[str, Any]]:
         while not (folder / "daemon").exists():
             time.sleep(0.01)
         pids = [os.getpid(), int((folder / "daemon").read_text()), *(one.pid for one in sleepers)]
-        (folder / "pids").write_text(" ".join(map(str, pids)))
+        (folder / "pids.new").write_text(" ".join(map(str, pids)))
+        (folder / "pids.new").rename(folder / "pids")
         return {"pids": pids}
 
     return work
