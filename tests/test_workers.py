@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any, Callable
 
 import pytest
-from tests.support.workers import FIRST_NAMESPACE, MACHINE, Sharing, apart, set_apart
+from tests.support.workers import FILES, FIRST_NAMESPACE, MACHINE, Sharing, apart, longest_first, set_apart
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FIRST = f"{FIRST_NAMESPACE[0]}::test_a"
@@ -75,6 +75,18 @@ def test_without_namespaces_what_judges_the_machine_stays_in_one_process() -> No
     assert sorted({*LEFTOVERS, FIRST}) in [
         sorted(name for name in names if name not in OTHER) for names in taken
     ]
+
+
+def test_a_long_file_begins_first_with_all_its_tests() -> None:
+    short = [f"tests/core/test_model.py::test_{number}" for number in range(30)]
+    long = ["tests/tools/test_bare_install.py::test_a"]
+    items: Any = [SimpleNamespace(nodeid=name) for name in short + long]
+    longest_first(items, workers_apart=False)
+    assert [item.nodeid for item in items] == long + short
+
+
+def test_the_long_files_are_there() -> None:
+    assert [name for name in FILES if name != "machine" and not os.path.exists(f"{ROOT}/{name}")] == []
 
 
 @pytest.mark.parametrize("specs", [["popen"], ["popen", "ssh=there"], []])

@@ -28,19 +28,40 @@ FIRST_NAMESPACE = (
     ),
     "tests/proof/test_stale.py",
 )
-# Seconds that a test takes at most times, by what its path begins with; others take a tenth of one.
-SECONDS = {
-    "tests/test_packaging.py": 6.0,
-    "tests/real/": 20.0,
-    "tests/rehearsal/": 1.5,
-    "tests/fleet/test_slurm": 4.0,
-    "tests/integrations/test_slurm": 4.0,
-    "tests/checks/network/test_firewall": 8.0,
-    "tests/cli/": 1.5,
-    "tests/checks/deep/": 1.5,
-    "tests/environment/": 0.8,
-    "tests/scenarios/": 0.1,
+# Seconds that whole files take on two cores; of those which are not here, a test in the folders below.
+FILES = {
+    "machine": 130,
+    "tests/fleet/test_cluster.py": 70,
+    "tests/test_packaging.py": 53,
+    "tests/tools/test_one_file.py": 50,
+    "tests/cli/test_explain_frozen.py": 47,
+    "tests/cli/test_snapshot.py": 47,
+    "tests/fleet/test_slurm.py": 42,
+    "tests/scenarios/test_faults.py": 42,
+    "tests/cli/test_run_ranks.py": 40,
+    "tests/starts/test_starts.py": 37,
+    "tests/real/test_real_users.py": 37,
+    "tests/integrations/test_slurm.py": 37,
+    "tests/cli/test_frozen.py": 36,
+    "tests/cli/test_usage.py": 36,
+    "tests/tools/test_packages.py": 35,
+    "tests/checks/deep/test_framework_imports.py": 34,
+    "tests/cli/test_odd_surroundings.py": 33,
+    "tests/environment/test_scenarios.py": 32,
+    "tests/checks/network/test_firewall_real.py": 27,
+    "tests/explain/test_engines.py": 27,
+    "tests/tools/test_bare_install.py": 26,
+    "tests/cli/test_deep.py": 26,
+    "tests/tools/test_site.py": 24,
+    "tests/checks/network/test_firewall_mended.py": 23,
+    "tests/real/test_real_shells.py": 21,
+    "tests/checks/cann/test_te_mended.py": 18,
+    "tests/core/test_redact.py": 18,
+    "tests/core/test_messages.py": 16,
+    "tests/explain/test_bounds.py": 15,
 }
+FOLDERS = {"tests/real/": 20.0, "tests/rehearsal/": 1.5, "tests/cli/": 0.5}
+OTHERS = 0.05
 NAMESPACES = (
     *("unshare", "--ipc", "--pid", "--fork", "--kill-child"),
     *("--mount", "--propagation", "private", "--mount-proc"),
@@ -147,9 +168,9 @@ def longest_first(items: list[pytest.Item], workers_apart: bool) -> None:
     """What takes longest begins first: else one process works alone in the end."""
     seconds: dict[str, float] = {}
     for item in items:
-        known = (value for begin, value in SECONDS.items() if item.nodeid.startswith(begin))
         scope = scope_of(item.nodeid, workers_apart)
-        seconds[scope] = seconds.get(scope, 0.0) + next(known, 0.1)
+        a_test = next((value for begin, value in FOLDERS.items() if scope.startswith(begin)), OTHERS)
+        seconds[scope] = FILES[scope] if scope in FILES else seconds.get(scope, 0.0) + a_test
     # By name where two are alike: all processes must have the same order.
     items.sort(
         key=lambda item: (
