@@ -46,7 +46,7 @@ def measure_all(chosen: dict[str, Promise], runs: int | None) -> int:
     print(f"CPU: user and system, with all children; {os.cpu_count()} cores, load {load}", flush=True)
     adopt_orphans()
     with tempfile.TemporaryDirectory(dir=cache()) as scratch:
-        workshop = Workshop(Path(scratch))
+        workshop = Workshop(Path(scratch), full=any(promise.in_packages for promise in chosen.values()))
         for name, promise in chosen.items():
             try:
                 kept = measure(name, promise, runs or promise.runs, workshop)

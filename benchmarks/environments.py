@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -161,12 +162,15 @@ def _locked(file: Path) -> Iterator[None]:
 class Workshop:
     """Everything that is made for one invocation, in one folder that is thrown away."""
 
-    def __init__(self, scratch: Path) -> None:
+    def __init__(self, scratch: Path, *, full: bool) -> None:
+        """`full`: one full of packages is wanted too; its 44,000 files are written while pip works."""
         self.scratch = scratch
-        self.job = of_job(scratch)
-        self.known = {CHECKOUT: of_checkout(scratch)}
         self._npus: NpuMachine | None = None
-        self._full: Path | None = None
+        with ThreadPoolExecutor() as beside:
+            filled = beside.submit(of_packages, scratch) if full else None
+            self.job = of_job(scratch)
+            self.known = {CHECKOUT: of_checkout(scratch)}
+            self._full = filled.result() if filled else self.job
 
     def environment(self, install: str) -> Environment:
         """The environment that a command asks for, made once, with the pip of the checkout's."""
@@ -175,10 +179,8 @@ class Workshop:
         return self.known[install]
 
     def job_of(self, promise: Promise) -> Path:
-        """Where the job's interpreter lies; the full environment is made once."""
-        if promise.in_packages and self._full is None:
-            self._full = of_packages(self.scratch)
-        return self._full if promise.in_packages and self._full else self.job
+        """Where the job's interpreter lies."""
+        return self._full if promise.in_packages else self.job
 
     def npu_machine(self) -> NpuMachine:
         """The machine of stand-ins, set up once."""

@@ -48,7 +48,7 @@ PROMISE = Promise(
     ),
     theirs=Command(CHECKOUT, (CHAIN,), frozenset({0}), asked_one_device),
     at_most=1.3,
-    runs=5,
+    runs=3,  # they wait for stand-ins, and differ by a hundredth
     warm_ups=1,
     on_npus=True,
 )

@@ -38,7 +38,7 @@ PROMISE = Promise(
     ),
     theirs=Command(CHECKOUT, (NPU_SMI, "info"), frozenset({0}), asked_once),
     at_most=0.33,
-    runs=5,
+    runs=3,  # they wait for stand-ins, and differ by a hundredth
     warm_ups=1,
     on_npus=True,
 )
