@@ -71,14 +71,14 @@ def framework_imports(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - `npudoctor explain --help`.
     """
-    todo = _installed(host)
+    todo = _choose_imports(host)
     seconds: dict[str, float] = {}
     memory: dict[str, int] = {}
     versions: dict[str, object] = {}
     failures: dict[str, list[tuple[str, Failure]]] = {}
     untried: list[str] = []
     for modules in todo:
-        probed = _probed(host, modules, todo)
+        probed = _probe_import(host, modules, todo)
         if probed is None or probed.single:
             untried.append(modules[-1])
         if probed is not None and (probed.died or probed.single):
@@ -105,7 +105,7 @@ def framework_imports(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Unknown(_("no result before the deadline of the run: {names}", names=", ".join(untried)))
 
 
-def _installed(host: Host) -> list[tuple[str, ...]]:
+def _choose_imports(host: Host) -> list[tuple[str, ...]]:
     """What is to be imported; Skip where nothing is."""
     todo = [modules for name, modules in MODULES.items() if host.interpreter.installed(name) is not None]
     if not todo:
@@ -114,7 +114,7 @@ def _installed(host: Host) -> list[tuple[str, ...]]:
     return list(dict.fromkeys(todo))
 
 
-def _probed(host: Host, modules: tuple[str, ...], todo: list[tuple[str, ...]]) -> Optional[ProbeResult]:
+def _probe_import(host: Host, modules: tuple[str, ...], todo: list[tuple[str, ...]]) -> Optional[ProbeResult]:
     """How the import ended, or that with which it begins where that did not end: to wait for it again tells
     no more. None where no time was left."""
     first = (BEGINS_WITH.get(modules[-1], ""),)
