@@ -78,7 +78,7 @@ def gpu_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
                 action=Action.CONFIG,
             )
     if host.system.container():
-        yield from _missing([path for path in entries if path not in there])
+        yield from _report_missing([path for path in entries if path not in there])
     closed = {path: entry for path, entry in there.items() if _is_node(entry) and not allowed(host, entry)}
     if host.identity.is_root:
         if any(entry.uid == NOBODY for entry in closed.values()):
@@ -94,7 +94,7 @@ def _is_node(entry: Entry) -> bool:
     return stat.S_ISCHR(entry.mode)
 
 
-def _missing(paths: list[str]) -> Iterator[Finding]:
+def _report_missing(paths: list[str]) -> Iterator[Finding]:
     from npudoctor.checks.device._container_options import to_add
 
     if paths:

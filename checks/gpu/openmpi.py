@@ -112,7 +112,7 @@ def openmpi(host: Host) -> Iterator[Union[Finding, Facts]]:
             action=Action.CONFIG,
         )
     elif _is_old(mpi.version, mpi.exact):
-        yield _too_old(mpi, LEAST)
+        yield _report_too_old(mpi, LEAST)
     if not image and not host.variables.get(INSIDE):
         yield from _launcher(host, name, mpi.version if mpi and mpi.exact else None)
 
@@ -148,7 +148,7 @@ def _is_old(version: Optional[str], exact: bool) -> bool:
     return order(version) < (least if exact else least[:2])
 
 
-def _too_old(mpi: Mpi, least: str) -> Finding:
+def _report_too_old(mpi: Mpi, least: str) -> Finding:
     return Finding(
         "openmpi.too-old",
         _(
