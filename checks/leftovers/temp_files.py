@@ -194,7 +194,7 @@ def _left_over(host: Host, folders: Sequence[TempFolder]) -> Iterator[Finding]:
         owned = [folder for folder in left if folder.entry.uid == owner and folder.path in steps]
         title = _("remove the folders and the sockets in them, on which nobody listens")
         needs_root = owner != host.identity.euid
-        yield _left(
+        yield _report_left_over(
             host,
             owned,
             Fix(
@@ -206,10 +206,10 @@ def _left_over(host: Host, folders: Sequence[TempFolder]) -> Iterator[Finding]:
         )
     rest = [folder for folder in left if folder.path not in steps]
     if rest:
-        yield _left(host, rest, _emptied(host, rest[:SHOWN]))
+        yield _report_left_over(host, rest, _remove_folders(host, rest[:SHOWN]))
 
 
-def _left(host: Host, left: Sequence[TempFolder], fix: Fix) -> Finding:
+def _report_left_over(host: Host, left: Sequence[TempFolder], fix: Fix) -> Finding:
 
     names = user_names(host.files)
     lines = [_line(host, folder, names) for folder in left[:SHOWN]]
@@ -270,7 +270,7 @@ def _removal(host: Host, owner: int, steps: Sequence[Command], *, unproven: bool
     return _manual(host, owner, title, steps, unproven=unproven)
 
 
-def _emptied(host: Host, folders: Sequence[TempFolder]) -> Fix:
+def _remove_folders(host: Host, folders: Sequence[TempFolder]) -> Fix:
     """By rm -r, which goes through no link: a folder may hold thousands of names, and folders."""
     heading = _("remove the folders with everything in them; first check that nothing in them is needed")
     commands = [Command(("rm", "-r", "--", folder.path)) for folder in folders]
