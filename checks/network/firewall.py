@@ -88,7 +88,7 @@ def firewall(host: Host) -> Iterator[Union[Finding, Facts]]:
     worst = answers.worst()
     yield Facts({f"tcp/{port}": worst[port] for port in sorted(worst)})
     for claim in claims:
-        yield from _blocked(host, claim, answers)
+        yield from _judge_claim(host, claim, answers)
     doubt = answers.doubt()
     if doubt:
         raise Unknown(doubt, advisory=not answers.must_know)
@@ -239,7 +239,7 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def _blocked(host: Host, claim: Claim, answers: Answers) -> Iterator[Finding]:
+def _judge_claim(host: Host, claim: Claim, answers: Answers) -> Iterator[Finding]:
     """The finding about the ports of one claim."""
     blocked = answers.blocked(claim.spans)
     if not blocked:

@@ -174,7 +174,7 @@ def _of_the_file(host: Host, variable: str, path: str, look: RankTableFile) -> I
     elif look.more:
         yield _finding("not-json", _("text follows the rank table in {path}", **place), WARNING)
     if look.initializing:
-        yield _initializing(host, path)
+        yield _report_initializing(host, path)
     if look.link and host.interpreter.version_of("torch-npu"):
         text = _("the rank table {path} is a symbolic link, which torch_npu refuses")
         real = host.files.real(path)
@@ -187,7 +187,7 @@ def _of_the_file(host: Host, variable: str, path: str, look: RankTableFile) -> I
         yield _finding("not-named-json", text.format(**place))
 
 
-def _initializing(host: Host, path: str) -> Finding:
+def _report_initializing(host: Host, path: str) -> Finding:
     waited = host.options.wait
     if waited:
         return _finding(
@@ -236,10 +236,10 @@ def _of_the_table(host: Host, path: str, look: RankTableFile) -> Iterator[Union[
         }
     )
     faults += [*inner_faults(table, host.variables), *(here.faults() if table.devices else ())]
-    yield from _told(path, faults)
+    yield from _report_faults(path, faults)
 
 
-def _told(path: str, faults: Iterable[Fault]) -> Iterator[Finding]:
+def _report_faults(path: str, faults: Iterable[Fault]) -> Iterator[Finding]:
     """One finding for each kind of fault: a table that was written by a wrong script has it on every line."""
     by_code: dict[str, list[Fault]] = {}
     for fault in faults:
