@@ -78,7 +78,7 @@ class MatchKey:
 
     def same(self, values: Sequence[Value], wanted: Sequence[Wanted]) -> Truth:
         """Whether the packet's values are those of one element."""
-        return all_true(map(_same, self.fields, values, wanted))
+        return all_true(map(_compare, self.fields, values, wanted))
 
 
 def _read(field: Field, raw: Any) -> Wanted:
@@ -93,7 +93,7 @@ def _read(field: Field, raw: Any) -> Wanted:
         return None
 
 
-def _same(field: Field, value: Value, wanted: Wanted) -> Truth:
+def _compare(field: Field, value: Value, wanted: Wanted) -> Truth:
     if wanted is None:
         return None
     if field.name:
@@ -220,11 +220,11 @@ def special_question(left: Any, right: Any, op: str) -> Optional[Test]:
         surely_not = op in ("in", "==") and set(map(str, words)) <= _NOT_STATUS
         return lambda packet: False if surely_not and packet.translated is False else None
     if kind == "fib":
-        return lambda packet: _routing(body, right, op, packet)
+        return lambda packet: _judge_route(body, right, op, packet)
     return None
 
 
-def _routing(body: Mapping[str, Any], right: Any, op: str, packet: Packet) -> Truth:
+def _judge_route(body: Mapping[str, Any], right: Any, op: str, packet: Packet) -> Truth:
     """What the kernel's routes say: the destination is ours, and the sender lies where it comes from."""
     flags = body.get("flags", ())
     flags = {flags} if isinstance(flags, str) else set(flags)
