@@ -106,13 +106,13 @@ def _work(work: Callable[[], dict[str, Any]], writing: int, holding: int, prctl:
     os.setsid()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # Not RLIMIT_AS: much is only reserved, by runtimes that the work may start.
-    _bound(resource.RLIMIT_DATA, MEMORY_LIMIT)
+    _lower_limit(resource.RLIMIT_DATA, MEMORY_LIMIT)
     answer = json.dumps(work()).encode() + b"\n"
     if os.getpid() == me:  # a fork made by the work says nothing
         forked.write(writing, answer)
 
 
-def _bound(resource_: int, most: int) -> None:
+def _lower_limit(resource_: int, most: int) -> None:
     """Lower a limit; one that is lower already stays. Apart, as a test asks it about limits of its own."""
     soft, hard = resource.getrlimit(resource_)
     infinity = resource.RLIM_INFINITY
