@@ -29,8 +29,8 @@ def diff_text(names: tuple[str, str], sides: tuple[Snapshot, Snapshot], comparis
     lines = [
         *(line for which in (0, 1) for line in _side("AB"[which], names[which], sides[which])),
         *_differences(comparison.differences),
-        *_uncompared(comparison.uncompared),
-        *_own(comparison.own),
+        *_list_uncompared(comparison.uncompared),
+        *_list_own(comparison.own),
         "",
         *paragraph(one_line(comparison), "", INDENT),
     ]
@@ -127,7 +127,7 @@ def value_text(value: Value) -> str:
     return (", ".join(value) if isinstance(value, tuple) else str(value) or '""')[:SHOWN]
 
 
-def _uncompared(uncompared: Sequence[Uncompared]) -> Iterator[str]:
+def _list_uncompared(uncompared: Sequence[Uncompared]) -> Iterator[str]:
     if not uncompared:
         return
     yield ""
@@ -137,7 +137,7 @@ def _uncompared(uncompared: Sequence[Uncompared]) -> Iterator[str]:
         yield from paragraph(f"{place} ({'AB'[gap.which - 1]}: {gap.reason})", INDENT, INDENT + INDENT)
 
 
-def _own(own: Sequence[tuple[str, str]]) -> Iterator[str]:
+def _list_own(own: Sequence[tuple[str, str]]) -> Iterator[str]:
     if not own:
         return
     # Those of a job first: the others are whatever else the shell has.

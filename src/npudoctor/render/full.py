@@ -118,7 +118,7 @@ class Rows:
         colour = COLOURS.get(row.status, OPEN) if row.status is not Status.PROBLEM or errors else OPEN
         yield first.replace(word, self._style.paint(word, colour), 1).rstrip()
         yield from rest
-        yield from self._seen(row)
+        yield from self._list_seen(row)
         if row.reason:
             yield from paragraph(row.reason, INDENT, INDENT)
         if row.status in (Status.UNKNOWN, Status.TIMEOUT, Status.CRASHED) and not row.needed:
@@ -126,7 +126,7 @@ class Rows:
         for finding in row.findings:
             yield from self._finding(finding)
 
-    def _seen(self, row: Result) -> Iterator[str]:
+    def _list_seen(self, row: Result) -> Iterator[str]:
         """What the check looked at and what it saw, a line each, or the whole of it."""
         facts = _("saw: {facts}", facts=facts_text(redact_value(dict(row.facts)))) if row.facts else ""
         for text in (self._subjects.get(row.check, ""), facts):

@@ -52,15 +52,15 @@ PLAIN = Style()
 
 def signed(kind: str, text: str, style: Style) -> Iterator[str]:
     """A paragraph with its severity before it."""
-    return _headed(style.sign(kind), kind, text, style)
+    return _head_paragraph(style.sign(kind), kind, text, style)
 
 
 def summed(kind: str, text: str, style: Style) -> Iterator[str]:
     """The same for one that sums up many."""
-    return _headed(style.heading(kind), kind, text, style)
+    return _head_paragraph(style.heading(kind), kind, text, style)
 
 
-def _headed(sign: str, kind: str, text: str, style: Style) -> Iterator[str]:
+def _head_paragraph(sign: str, kind: str, text: str, style: Style) -> Iterator[str]:
     first, *rest = paragraph(text, beside(sign, ""), " " * 4)
     yield style.painted(kind, sign) + first[len(sign) :]
     yield from rest
