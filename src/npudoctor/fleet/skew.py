@@ -103,14 +103,14 @@ def facts_of(report: Mapping[str, Any]) -> tuple[dict[str, Told], Looked]:
     for check, declared in built_in().items():
         for compared in declared if check in tables else ():
             facts.pop(compared.name, None)  # of two checks that tell it the last decides
-            facts.update(_told(check, compared, tables[check]))
+            facts.update(_read_facts(check, compared, tables[check]))
     for row in rows:
-        for compared in _declared(row) if row["check"] not in built_in() else ():
-            for fact, told in _told(row["check"], compared, row.get("facts")):
+        for compared in _read_compared(row) if row["check"] not in built_in() else ():
+            for fact, told in _read_facts(row["check"], compared, row.get("facts")):
                 facts.setdefault(fact, told._replace(named=True))
     if len(facts) > MOST:
         facts = {name: facts[name] for name in list(facts)[:MOST]}
-    return facts, _looked(report, rows)
+    return facts, _read_looked(report, rows)
 
 
 def clock_text(ahead: float) -> str:
@@ -118,7 +118,7 @@ def clock_text(ahead: float) -> str:
     return "in step" if abs(ahead) <= IN_STEP else f"{ahead:+.0f} s"
 
 
-def _looked(report: Mapping[str, Any], rows: Iterable[dict[str, Any]]) -> Looked:
+def _read_looked(report: Mapping[str, Any], rows: Iterable[dict[str, Any]]) -> Looked:
     """Which checks came to an end. One that profile or scope left out was skipped too, and did not look."""
     quick, scope = report.get("profile") == "quick", report.get("scope")
     answered, skipped = [], []
@@ -132,7 +132,7 @@ def _looked(report: Mapping[str, Any], rows: Iterable[dict[str, Any]]) -> Looked
     return Looked(frozenset(answered), frozenset(skipped))
 
 
-def _declared(row: Mapping[str, Any]) -> list[Compared]:
+def _read_compared(row: Mapping[str, Any]) -> list[Compared]:
     """What a check that is not built in declares in its row; nothing where that is not well formed."""
     declared = row["compares"]
     try:
@@ -141,7 +141,7 @@ def _declared(row: Mapping[str, Any]) -> list[Compared]:
         return []
 
 
-def _told(check: str, compared: Compared, facts: object) -> Iterator[tuple[str, Told]]:
+def _read_facts(check: str, compared: Compared, facts: object) -> Iterator[tuple[str, Told]]:
     """The fact that a check declares; of a table each entry."""
     value = _at(facts, compared.path.split(".") if compared.path else ())
     if compared.name:
