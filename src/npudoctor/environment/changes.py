@@ -53,7 +53,7 @@ def required_changes(host: Host) -> EnvironmentChanges:
         if value is not None and len(os.fsencode(f"{name}={value}")) >= most:
             raise CannotTell(_("{name} would be too long: no program could be started with it", name=name))
     whole = dict(sorted({**rounds.cann_variables(), **changes}.items()))
-    return EnvironmentChanges(changes, (*_which_was_chosen(host, installs), *rounds.notes), whole)
+    return EnvironmentChanges(changes, (*_describe_choice(host, installs), *rounds.notes), whole)
 
 
 def _without_cann(host: Host) -> EnvironmentChanges:
@@ -68,7 +68,7 @@ def _without_cann(host: Host) -> EnvironmentChanges:
     return EnvironmentChanges(notes=(_("this machine has neither an NPU nor CANN: nothing needs to be set"),))
 
 
-def _which_was_chosen(host: Host, installs: list[Install]) -> tuple[str, ...]:
+def _describe_choice(host: Host, installs: list[Install]) -> tuple[str, ...]:
     """Which one was taken, where others are there and no variable says. Beside `latest`, or the link `cann`,
     the releases that it does not name are none to choose from."""
     mine = installs[0]
