@@ -75,10 +75,10 @@ def judge_segment(snapshot: Snapshot, segment: Segment, sockets: Sequence[Socket
         young = len(doubts) == len(unclear) and all(state.ready_in for state in unclear)
         ready_in = max(state.ready_in for state in unclear) if young else 0.0
         return SegmentState(segment, SegmentKind.UNPROVEN, why=_("; ").join(doubts), ready_in=ready_in)
-    return _proven(snapshot, segment, mine)
+    return _prove_orphan(snapshot, segment, mine)
 
 
-def _proven(snapshot: Snapshot, segment: Segment, mine: Sequence[SocketState]) -> SegmentState:
+def _prove_orphan(snapshot: Snapshot, segment: Segment, mine: Sequence[SocketState]) -> SegmentState:
     kind = SegmentKind.ATTACHED if segment.nattch else SegmentKind.ORPHAN
     reasons: list[str] = []
     for state in mine:

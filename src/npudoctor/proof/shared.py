@@ -49,10 +49,12 @@ def judge_shared_files(host: Host, files: Sequence[SharedFile]) -> list[SharedFi
     usage = Usage(host, {file.entry.dev for file in files})
     why_blind = blind(host)
     concealed = why_blind if next(hidden(host), None) is not None else ""
-    return [_judged(host, file, usage, why_blind, concealed) for file in files]
+    return [_judge_file(host, file, usage, why_blind, concealed) for file in files]
 
 
-def _judged(host: Host, file: SharedFile, usage: Usage, why_blind: str, concealed: str) -> SharedFileState:
+def _judge_file(
+    host: Host, file: SharedFile, usage: Usage, why_blind: str, concealed: str
+) -> SharedFileState:
     pids = usage.of(file)
     if pids:
         return SharedFileState(file, pids)

@@ -78,7 +78,7 @@ def take_snapshot(host: Host) -> Snapshot:
     tmp = host.files.real(host.options.tmp) or host.options.tmp
     where = find_places(tmp)
     for folder in (*(path for path, _old in where.directories), *log_places(tmp, where)):
-        if any(host.disk.may_block(path) for path in {folder, _real(host, folder) or folder}):
+        if any(host.disk.may_block(path) for path in {folder, _resolve_folder(host, folder) or folder}):
             raise CannotTell(_("{path} is on a file system that may block and is not read", path=folder))
     segments = tuple(host.sysvipc.segments())
     sockets = socket_files(tmp, where, {segment.key for segment in segments})
@@ -148,10 +148,12 @@ def _by_name(paths: Iterable[str]) -> dict[str, list[str]]:
 
 def _leads_to(host: Host, path: str, others: Iterable[str]) -> bool:
     folder = path.rpartition("/")[0]
-    return any(other == path or _real(host, other.rpartition("/")[0]) in (folder, None) for other in others)
+    return any(
+        other == path or _resolve_folder(host, other.rpartition("/")[0]) in (folder, None) for other in others
+    )
 
 
-def _real(host: Host, folder: str) -> Optional[str]:
+def _resolve_folder(host: Host, folder: str) -> Optional[str]:
     """A folder without links; None when it cannot be said, "" when there is none."""
     try:
         return host.files.real(folder) or "" if folder.startswith("/") else None
