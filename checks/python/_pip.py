@@ -47,7 +47,7 @@ def pip_fix(host: Host, title: str, *lines: Line) -> Fix:
     Where a package that they are about is seen through PYTHONPATH, the entry is to be taken out instead.
     Where nothing can be installed, the title says so and there is no line.
     """
-    uncovering = _uncovering(host, lines)
+    uncovering = _uncover_packages(host, lines)
     if uncovering is not None:
         return uncovering
     if installs_nothing(host):
@@ -60,7 +60,7 @@ def pip_fix(host: Host, title: str, *lines: Line) -> Fix:
             risk=Risk.MANUAL,
             needs_root=needs_root(host),
         )
-    nowhere = [match[0] for line in lines for match in _fetched(host, line) if _index_of(match) is None]
+    nowhere = [match[0] for line in lines for match in _list_fetched(host, line) if _index_of(match) is None]
     if nowhere:
         title = _(
             "{title}; no public index has {builds}: take it from where it was installed from",
@@ -72,13 +72,13 @@ def pip_fix(host: Host, title: str, *lines: Line) -> Fix:
         indexes: list[str] = []
         # The indexes that its local versions need; a line that asks no index needs none.
         if line[0] in ("install", "download") and "--no-index" not in line:
-            indexes = [index for index in map(_index_of, _fetched(host, line)) if index]
+            indexes = [index for index in map(_index_of, _list_fetched(host, line)) if index]
         extra = [word for index in dict.fromkeys(indexes) for word in ("--extra-index-url", index)]
         steps.append(pip_argv(host, *line, *extra))
     return Fix(title, steps=tuple(map(Command, steps)), risk=Risk.MANUAL, needs_root=needs_root(host))
 
 
-def _fetched(host: Host, line: Line) -> list[re.Match[str]]:
+def _list_fetched(host: Host, line: Line) -> list[re.Match[str]]:
     """Those that an index must have: pip leaves alone what is there in this very build, unless it is told
     to install it once more, or something that goes with it."""
     exact = [(word, *word.partition("==")) for word in line]
@@ -165,7 +165,7 @@ def pip_replace(host: Host, title: str, names: Sequence[str], requirement: str, 
     return pip_fix(host, text, first, *(("uninstall", *names),) * times, last)
 
 
-def _uncovering(host: Host, lines: Sequence[Line]) -> Optional[Fix]:
+def _uncover_packages(host: Host, lines: Sequence[Line]) -> Optional[Fix]:
     for name in (name for line in lines for name in _names(line)):
         for copy in host.interpreter.distributions(name)[:1]:
             entry = entry_of(host, copy)

@@ -142,7 +142,7 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield from _look_into(host, copy, harm)
     yield Facts({"distributions": len(copies), "files": seen})
     for site, name in half_removed:
-        yield _interrupted(host, site, name)
+        yield _report_interrupted(host, site, name)
 
 
 def _two_versions(host: Host, copy: Distribution) -> Iterator[Finding]:
@@ -193,7 +193,7 @@ def _not_elsewhere(host: Host, copy: Distribution, missing: Sequence[str]) -> li
     for place in host.interpreter.layout().search_path:
         if place.startswith("/") and not modules_of(host).names(place):
             inside |= members(host.files, place)
-    looking, site = _looking(host, copy), site_of(copy)
+    looking, site = _look_at(host, copy), site_of(copy)
     return [
         path
         for path in missing
@@ -208,7 +208,7 @@ def _not_elsewhere(host: Host, copy: Distribution, missing: Sequence[str]) -> li
 
 def _look_into(host: Host, copy: Distribution, harm: Damage) -> Iterator[Finding]:
     deep = normal(copy.name) in FRAMEWORKS
-    listed, looking = recorded_once(host, copy), _looking(host, copy)
+    listed, looking = recorded_once(host, copy), _look_at(host, copy)
     spoiled = [
         path
         for path in looking.spoiled(listed, harm.sizes, deep)
@@ -281,7 +281,7 @@ def _stale(host: Host, copy: Distribution, stale: Sequence[str], harm: Damage) -
     )
 
 
-def _looking(host: Host, copy: Distribution) -> SpoiledFiles:
+def _look_at(host: Host, copy: Distribution) -> SpoiledFiles:
     elsewhere = ("PYTHONPYCACHEPREFIX", "PYTHONOPTIMIZE")  # other byte code is read
     cached = not any(map(host.variables.get, elsewhere))
     written = host.files.stat(f"{copy.folder}/RECORD")
@@ -323,7 +323,7 @@ def _whose(name: str) -> Optional[str]:
     return next((name for name in known if len(tail) > 2 and normal(name).endswith(tail)), None)
 
 
-def _interrupted(host: Host, site: str, name: str) -> Finding:
+def _report_interrupted(host: Host, site: str, name: str) -> Finding:
     package = _whose(name) or name
     there = host.files.stat(f"{site}/{package.replace('-', '_')}/__init__.py") is not None
     text = _("{path} was left by an interrupted pip, and {package} itself is not there")

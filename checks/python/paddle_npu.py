@@ -116,7 +116,7 @@ def _beside_paddle(host: Host, plugin: Distribution, paddle: Optional[Distributi
             _("paddle-custom-npu {plugin} is installed without paddlepaddle", plugin=plugin.version),
             evidence=(plugin.evidence,),
             action=Action.CONFIG,
-            fix=pip_install(host, title, _wanted(release)),
+            fix=pip_install(host, title, _requirement_of(release)),
         )
         return
     if paddle.name.lower().endswith("gpu"):
@@ -130,7 +130,7 @@ def _beside_paddle(host: Host, plugin: Distribution, paddle: Optional[Distributi
             ),
             evidence=(plugin.evidence, paddle.evidence),
             action=Action.CONFIG,
-            fix=pip_replace(host, title, (paddle.name,), _wanted(release)),
+            fix=pip_replace(host, title, (paddle.name,), _requirement_of(release)),
         )
     theirs = version_number(paddle)
     # 0.0.0 is what builds from the development branch say.
@@ -147,7 +147,7 @@ def _beside_paddle(host: Host, plugin: Distribution, paddle: Optional[Distributi
         )
 
 
-def _wanted(plugin: Version) -> str:
+def _requirement_of(plugin: Version) -> str:
     """The Paddle of the plug-in's release; of a build between releases, of its series."""
     if not any(plugin.release):
         return "paddlepaddle"

@@ -105,7 +105,7 @@ def torch_family(host: Host) -> Iterator[Union[Finding, Facts]]:
         if finding is not None:
             yield finding
     if len(tritons) == 2:
-        yield _mixed(host, *tritons)
+        yield _report_mixed(host, *tritons)
     elif not judged:
         raise Skip(
             _(
@@ -147,7 +147,7 @@ def _judge(host: Host, member: Distribution, torch: Optional[Distribution]) -> O
         severity=WARNING if near else ERROR,
         evidence=(member.evidence, torch.evidence),
         action=Action.CONFIG,
-        fix=_matching(host, member, torch),
+        fix=_install_matching(host, member, torch),
         echo_of=("torch-npu.torch-mismatch",),
     )
 
@@ -200,7 +200,7 @@ def _same_build(host: Host, title: str, member: Distribution, torch: Distributio
     return fix
 
 
-def _matching(host: Host, member: Distribution, torch: Distribution) -> Optional[Fix]:
+def _install_matching(host: Host, member: Distribution, torch: Distribution) -> Optional[Fix]:
     """The line that installs the release which goes with the torch that stays, where one is known."""
     title = _("install the {name} that goes with the installed torch", name=member.name)
     if not overwritten_by_torch(host):
@@ -219,7 +219,7 @@ def _matching(host: Host, member: Distribution, torch: Distribution) -> Optional
     return None
 
 
-def _mixed(host: Host, triton: Distribution, ascend: Distribution) -> Finding:
+def _report_mixed(host: Host, triton: Distribution, ascend: Distribution) -> Finding:
     folder = f"{ascend.folder.rpartition('/')[0]}/triton"
     came_last = _came_last(host, ascend, triton)
     text = _("triton {triton} and triton-ascend {ascend} both fill the folder {folder}")
@@ -249,7 +249,7 @@ def _came_last(host: Host, copy: Distribution, other: Distribution) -> Optional[
     import hashlib
 
     try:
-        own, theirs = _recorded(host, copy), _recorded(host, other)
+        own, theirs = _read_record(host, copy), _read_record(host, other)
         # triton-ascend is a fork: most files, the first among them, are triton's own and tell nothing.
         theirs = theirs or dict.fromkeys(own, "")
         name = next((name for name in own if theirs.get(name, own[name]) != own[name]), None)
@@ -262,7 +262,7 @@ def _came_last(host: Host, copy: Distribution, other: Distribution) -> Optional[
     return here == own[name]
 
 
-def _recorded(host: Host, copy: Distribution) -> dict[str, str]:
+def _read_record(host: Host, copy: Distribution) -> dict[str, str]:
     """The sources of the package by its list of files, each with its digest; the first file first."""
     record = host.files.text(f"{copy.folder}/RECORD") or ""
     rows = re.findall(r"^(triton/[^,\n]*\.py),sha256=([^,\n]+),", record, re.MULTILINE)

@@ -131,7 +131,7 @@ def torch_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _beside_torch(host: Host, adapter: Distribution, torch: Optional[Distribution]) -> Optional[Finding]:
-    specifier, source, own = _wanted(host, adapter)
+    specifier, source, own = _find_torch(host, adapter)
     fix, or_else = _fixes(host, specifier, torch)
     if torch is None:
         return Finding(
@@ -172,7 +172,7 @@ def _is_wrong_adapter(host: Host, adapter: Distribution, torch: Distribution) ->
     return False
 
 
-def _wanted(host: Host, adapter: Distribution) -> tuple[SpecifierSet, str, bool]:
+def _find_torch(host: Host, adapter: Distribution) -> tuple[SpecifierSet, str, bool]:
     """The torch that it was made for, who says so, and whether that is its own metadata.
 
     Where neither that nor the table names one, its own release does: they are numbered alike.
