@@ -91,10 +91,10 @@ def explain_code(word: str, variables: Mapping[str, str]) -> Optional[Explanatio
     """What the code of a log stands for; None where it is none."""
     signatures = _table(variables).signatures
     request = ExplainRequest((word,), variables, time.monotonic())
-    return _about_code(word, signatures, request) if _known(word, signatures) else None
+    return _about_code(word, signatures, request) if _find_by_code(word, signatures) else None
 
 
-def _known(word: str, signatures: Sequence[Signature]) -> list[Signature]:
+def _find_by_code(word: str, signatures: Sequence[Signature]) -> list[Signature]:
     """The signatures that answer to the code of a log, or to the id of one."""
     from npudoctor.explain.signatures.codes import find_by_code
     from npudoctor.explain.signatures.return_numbers import number_of, of_number
@@ -126,7 +126,7 @@ def _about_code(word: str, signatures: tuple[Signature, ...], request: ExplainRe
     from npudoctor.explain.signatures.return_numbers import number_of
 
     number = number_of(word)
-    matches = _known(word, signatures) or _of_finding(word, signatures, request)
+    matches = _find_by_code(word, signatures) or _find_by_finding(word, signatures, request)
     verdict = "environment" if matches[0].environment else "not_environment"
     # A number of so few digits may be of anything; HCCL's results are all that is known here.
     vague = number.isdigit() and len(number) < _TOLD_APART
@@ -139,7 +139,9 @@ def _about_code(word: str, signatures: tuple[Signature, ...], request: ExplainRe
     return Explanation(__version__, seconds, (), verdict, diagnoses, code=word)
 
 
-def _of_finding(word: str, signatures: tuple[Signature, ...], request: ExplainRequest) -> list[Signature]:
+def _find_by_finding(
+    word: str, signatures: tuple[Signature, ...], request: ExplainRequest
+) -> list[Signature]:
     """What the code of a finding stands for; UsageError, with what may be meant, where it is none."""
     from npudoctor.explain.signatures.codes import codes_of, of_check
     from npudoctor.explain.signatures.torch_npu_codes import codes
@@ -175,7 +177,7 @@ def _about_logs(inputs: Inputs, engine: Engine, request: ExplainRequest) -> Expl
     evidence += [_read_once(engine, path, inputs, request) for path in inputs.pipes]
     unread = [
         *walk.problems,
-        *_uncounted(walk),
+        *_list_unread(walk),
         *((one.path, one.problem) for one in evidence if one.problem),
     ]
     _report_unread(walk, evidence, unread)
@@ -185,7 +187,7 @@ def _about_logs(inputs: Inputs, engine: Engine, request: ExplainRequest) -> Expl
     return replace(answer, logs={log.path: log for log in walk.logs}, late=inputs.seconds if late else None)
 
 
-def _uncounted(walk: Walk) -> Iterator[tuple[str, str]]:
+def _list_unread(walk: Walk) -> Iterator[tuple[str, str]]:
     """What was too much to be looked at or read."""
     if walk.older:
         yield (

@@ -44,7 +44,7 @@ def preflight(
             def ask() -> Preflight:  # a rank that waited in vain for another's answer still has all its time
                 return _check(session, caller, python, verbose, time.monotonic() + budget)
 
-            sharing = _sharing(session, job_flags, caller, pid)
+            sharing = _start_sharing(session, job_flags, caller, pid)
             answer = ask() if sharing is None else sharing.answer(ask, session.deadline)
             if answer.borrowed and not answer.suits(caller.variables):
                 answer = ask()
@@ -111,7 +111,7 @@ def _text(report: Report, verbose: int) -> str:
     return decisive_text(report)
 
 
-def _sharing(session: Session, flags: Mapping[str, Any], caller: Caller, pid: int) -> Optional[Sharing]:
+def _start_sharing(session: Session, flags: Mapping[str, Any], caller: Caller, pid: int) -> Optional[Sharing]:
     """How this rank shares with the others of its node; None for a job that is alone."""
     host = session.host
     launch = launch_of(host, caller.variables, pid)

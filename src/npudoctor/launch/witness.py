@@ -61,7 +61,7 @@ class Witness:
                     fcntl.fcntl(
                         its, fcntl.F_SETFL, fcntl.fcntl(its, fcntl.F_GETFL) | os.O_ASYNC | os.O_NONBLOCK
                     )
-                    while not _ended(its):
+                    while not _is_closed(its):
                         info = signal.sigwaitinfo(EVERY)
                         with suppress(BlockingIOError):
                             its.send(
@@ -111,7 +111,7 @@ class Witness:
         return reports
 
 
-def _ended(line: socket.socket) -> bool:
+def _is_closed(line: socket.socket) -> bool:
     """Whether the other end is closed: the witness asks at each turn."""
     with suppress(BlockingIOError):
         return not line.recv(1, socket.MSG_PEEK)

@@ -79,7 +79,7 @@ def _walk(command: Command) -> Iterator[str]:
 def _lines(command: Command, words: Words) -> Iterator[str]:
     condition = f"""complete -c npudoctor -n "__npudoctor_at '{_at(command)}'\""""
     for below in command.commands:
-        yield f"{condition} -a {below.name} -d {_quoted(below.help)}"
+        yield f"{condition} -a {below.name} -d {_quote(below.help)}"
     for option in command.options:
         names = " ".join(
             f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.names
@@ -93,7 +93,7 @@ def _lines(command: Command, words: Words) -> Iterator[str]:
             value = f' -x -a "(__fish_complete_{completes})"'
         else:
             value = f" -x -a {_values(option.value, words)}"
-        yield f"{condition} {names}{value} -d {_quoted(option.help)}"
+        yield f"{condition} {names}{value} -d {_quote(option.help)}"
     argument = command.argument
     if argument is not None and argument.kind == "command":
         yield f"{condition} -x -a '(__npudoctor_command)'"
@@ -105,9 +105,9 @@ def _lines(command: Command, words: Words) -> Iterator[str]:
 def _values(value: Value, words: Words) -> str:
     """What may stand there, as one word of fish; the variable is expanded when Tab is pressed."""
     if value.choices or not words.of(value.kind):
-        return _quoted(" ".join(value.choices))
+        return _quote(" ".join(value.choices))
     return f"'$__npudoctor_{value.kind}'"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -39,7 +39,7 @@ class Source:
         self._descriptor = descriptor
         self._patience = patience
         self._until = until
-        self._left = _left(descriptor)  # None: not known, as of a pipe
+        self._left = _remaining_size(descriptor)  # None: not known, as of a pipe
         self.head = self._raw(4096)
 
     @property
@@ -199,7 +199,7 @@ def shorter() -> str:
     return _("became shorter while it was read")
 
 
-def _left(descriptor: int) -> Optional[int]:
+def _remaining_size(descriptor: int) -> Optional[int]:
     """How much of a regular file there is to be read."""
     try:
         status = os.fstat(descriptor)

@@ -233,9 +233,9 @@ def parse_log(text: str, path: str, pid: int, entry: Entry, parents: tuple[Paren
     """What a log says of the process whose pid is in its name; lines of other pids do not count."""
     machine = _MACHINE.search(text[:4096])
     said = [(line["text"].rstrip(), line["when"]) for line in _LINE.finditer(text) if int(line["pid"]) == pid]
-    keys = [(match.group(1), local_seconds(when)) for match, when in _said(_KEY, said)]
-    folders = [match.group(1).rstrip("/") for match, _when in _said(_FOLDER, said)]
-    ports = [int(match.group(1)) for match, _when in _said(_PORT, said)]
+    keys = [(match.group(1), local_seconds(when)) for match, when in _match_lines(_KEY, said)]
+    folders = [match.group(1).rstrip("/") for match, _when in _match_lines(_FOLDER, said)]
+    ports = [int(match.group(1)) for match, _when in _match_lines(_PORT, said)]
     return ServerLog(
         path=path,
         pid=pid,
@@ -252,7 +252,9 @@ def parse_log(text: str, path: str, pid: int, entry: Entry, parents: tuple[Paren
     )
 
 
-def _said(pattern: re.Pattern[str], lines: Sequence[tuple[str, str]]) -> Iterator[tuple[re.Match[str], str]]:
+def _match_lines(
+    pattern: re.Pattern[str], lines: Sequence[tuple[str, str]]
+) -> Iterator[tuple[re.Match[str], str]]:
     for words, when in lines:
         match = pattern.match(words)
         if match:

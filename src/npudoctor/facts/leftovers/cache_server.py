@@ -195,7 +195,7 @@ def socket_files(
             unseen[str(error.filename or directory)] = (
                 _("it is a symbolic link, and links are not followed") if link else strerror(error.errno)
             )
-    sockets, left_out = _judged(candidates, keys)
+    sockets, left_out = _choose_sockets(candidates, keys)
     return FoundSockets(sockets, tuple(hidden), tuple(unseen.items()), +(passed + Counter(left_out)))
 
 
@@ -212,7 +212,7 @@ def _of_each_owner(descriptor: int, names: Mapping[str, int]) -> tuple[dict[str,
     return kept, {uid: number - NAMES for uid, number in count.items() if number > NAMES}
 
 
-def _judged(
+def _choose_sockets(
     candidates: Sequence[SocketFile], keys: Collection[int]
 ) -> tuple[tuple[SocketFile, ...], dict[int, int]]:
     """So many of each owner, the newest first, in the order of their places; and how many are left out."""

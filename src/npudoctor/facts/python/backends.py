@@ -42,10 +42,10 @@ def loads_backends(host: Host, torch: Distribution) -> bool:
 
 def announced(host: Host) -> list[Backend]:
     """What torch loads when it is imported; nothing where it does not."""
-    return host.once("back ends of torch", lambda: list(_announced(host)))
+    return host.once("back ends of torch", lambda: list(_search_backends(host)))
 
 
-def _announced(host: Host) -> Iterator[Backend]:
+def _search_backends(host: Host) -> Iterator[Backend]:
     torch = host.interpreter.installed("torch")
     try:
         if torch is None or not loads_backends(host, torch):

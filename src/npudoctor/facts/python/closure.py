@@ -177,7 +177,7 @@ class _Walk:
         from packaging.specifiers import SpecifierSet
 
         try:
-            distribution, alike = self._installed(wanted.name)
+            distribution, alike = self._find_installed(wanted.name)
         except CannotTell as error:
             self.unclear.append(error)
             return
@@ -190,7 +190,7 @@ class _Walk:
         if distribution is not None:
             self.enter(distribution, way, ("", *wanted.extras), lenient)
 
-    def _installed(self, name: str) -> tuple[Optional[Distribution], bool]:
+    def _find_installed(self, name: str) -> tuple[Optional[Distribution], bool]:
         """What is there, and whether its version can be compared with what is asked for."""
         for other, alike in {**self._stand_ins.get(name, {}), name: True}.items():
             distribution = self._interpreter.installed(other)

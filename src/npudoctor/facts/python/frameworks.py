@@ -55,7 +55,7 @@ def _walk(host: Host) -> Closure:
             for need, row in rows.unstated_requirements(knowledge, normal(user.name), user.version)
         ],
         stand_ins=rows.stand_ins(knowledge),
-        overruled=_overruled(host),
+        overruled=_find_overruled(host),
         failing=lambda user, copy: failure_beside(host, user, copy),
     )
 
@@ -81,7 +81,7 @@ def _breaks(row: Row) -> str:
     return _("{what} fails: {error}", what=row["breaks"], error=row["error"])
 
 
-def _overruled(host: Host) -> Overruled:
+def _find_overruled(host: Host) -> Overruled:
     """Whether a plug-in that is installed names the version, and not what it extends: vllm-ascend needs the
     torch that it pins, and vLLM, which pins another one, works with that."""
     layout = host.interpreter.layout()

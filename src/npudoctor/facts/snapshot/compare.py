@@ -153,7 +153,7 @@ def compare(one_side: Snapshot, other_side: Snapshot) -> Comparison:
             else:
                 own.append((section, fact))
     uncompared += list(_still_unread(first, second, uncompared))
-    return Comparison(tuple(differences), _folded(uncompared), tuple(own), alike)
+    return Comparison(tuple(differences), _fold_uncompared(uncompared), tuple(own), alike)
 
 
 def _sections(first: _Side, second: _Side) -> Iterator[str]:
@@ -209,7 +209,7 @@ def _still_unread(first: _Side, second: _Side, known: list[Uncompared]) -> Itera
                 yield Uncompared(one.section, one.fact, which, one.reason, decides)
 
 
-def _folded(uncompared: list[Uncompared]) -> tuple[Uncompared, ...]:
+def _fold_uncompared(uncompared: list[Uncompared]) -> tuple[Uncompared, ...]:
     """Many facts of a section for one reason are one: a report holds no packages."""
     groups: dict[tuple[str, int, str, bool], list[Uncompared]] = {}
     for one in uncompared:
