@@ -169,7 +169,7 @@ def _name(probed: ProbeResult) -> str:
         return probed.ending
 
 
-def failed(code: str, message: str, failure: Failure, echo_of: tuple[str, ...] = ()) -> Finding:
+def report_failure(code: str, message: str, failure: Failure, echo_of: tuple[str, ...] = ()) -> Finding:
     """The finding. The cause comes first, then where it was met, then what else was said."""
     return Finding(
         code,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Optional, Union
 
 from npudoctor import ERROR, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
-from npudoctor.checks.deep._probing import Failure, died_once, failed, failure_of, import_of
+from npudoctor.checks.deep._probing import Failure, died_once, failure_of, import_of, report_failure
 from npudoctor.facts.job.probes import NoTimeLeft, ProbeResult
 
 # What is imported for a distribution: plug-ins after what they extend.
@@ -96,7 +96,7 @@ def framework_imports(host: Host) -> Iterator[Union[Finding, Facts]]:
     for sentence, alike in failures.items():
         names = ", ".join(name for name, _failure in alike)
         message = _("import {module} fails: {ending}", module=names, ending=sentence)
-        yield failed("framework-imports.failed", message, alike[0][1])
+        yield report_failure("framework-imports.failed", message, alike[0][1])
     facts: dict[str, object] = {"seconds": seconds, "bytes": memory, "versions": versions}
     if failures:
         facts["causes"] = {name: failure.facts for alike in failures.values() for name, failure in alike}

@@ -122,7 +122,7 @@ def _fix_container(host: Host, kind: str) -> Fix:
     if kind == "gpu":
         options: Fix = asked_for([("--gpus", "all")])
         return options
-    from npudoctor.checks.device.container_mounts import LIBRARIES, missing
+    from npudoctor.checks.device.container_mounts import LIBRARIES, find_missing
     from npudoctor.checks.device.device_nodes import NEEDED
 
     shared = [
@@ -133,7 +133,7 @@ def _fix_container(host: Host, kind: str) -> Fix:
     except CannotTell:
         seen = True
     library = [] if seen else [LIBRARIES]
-    fix: Fix = to_add(["/dev/davinci0", *shared, *library, *missing(host)])
+    fix: Fix = to_add(["/dev/davinci0", *shared, *library, *find_missing(host)])
     return fix
 
 

@@ -80,13 +80,13 @@ def cache_server(host: Host) -> Iterator[Finding]:
 
     MindSpore documentation, "Single-Node Data Cache"; MindSpore FAQ on the cache server's leftovers.
     """
-    from npudoctor.checks.leftovers._limits import limited, of_owner
+    from npudoctor.checks.leftovers._limits import of_owner, select_owner
     from npudoctor.facts.leftovers.cache_traces import any_trace
     from npudoctor.proof import leftovers
 
     if not any_trace(host):
         return
-    selected = limited(host)
+    selected = select_owner(host)
     # Loaded only where there is something to judge: most machines never saw a cache server.
     from npudoctor.proof.snapshot import take_snapshot
 

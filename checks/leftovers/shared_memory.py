@@ -23,7 +23,7 @@ from npudoctor import (
     check,
     ngettext,
 )
-from npudoctor.checks.leftovers._limits import limited
+from npudoctor.checks.leftovers._limits import select_owner
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import replace
 from npudoctor.host.users.accounts import user_names
@@ -102,7 +102,7 @@ def shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     from npudoctor.facts.leftovers.shm_files import shared_files
 
-    selected = limited(host)
+    selected = select_owner(host)
     segments = [segment for segment in _foreign_segments(host) if selected(segment.uid, segment.cuid)]
     others = [other for other in host.sysvipc.others() if selected(other.uid, other.cuid)]
     queues = [other for other in others if other.kind == "msg"]

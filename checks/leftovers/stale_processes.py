@@ -111,7 +111,7 @@ def stale_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     living = [process for process in host.processes.all().values() if selection(process) and not process.gone]
     judge = StaleJudge(host)
     proofs = {
-        process.pid: judge.staleness(process.pid) for process in living if selection.grouped(process.pid)
+        process.pid: judge.staleness(process.pid) for process in living if selection.is_grouped(process.pid)
     }
     stale = {pid: proof.why for pid, proof in proofs.items() if proof.proven and not session_of(host, pid)}
     yield from _left_behind(host, stale, judge)

@@ -23,7 +23,7 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.leftovers._limits import limited
+from npudoctor.checks.leftovers._limits import select_owner
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.mounts import mount_of, parse_mountinfo
 from npudoctor.facts.job.working_directory import job_user
@@ -88,7 +88,7 @@ def temp_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     - PyTorch, torch/utils/file_baton.py and cpp_extension.py.
     - CPython, multiprocessing/util.py: get_temp_dir.
     """
-    selected = limited(host)
+    selected = select_owner(host)
     # Loaded only where somebody may have left something.
     folders, unread = _folders(host)
     owned = [folder for folder in folders if selected(folder.entry.uid)]

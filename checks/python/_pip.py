@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Optional
 from npudoctor import Command, Export, FileMark, Fix, Host, Risk, _
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.lazy import pattern
-from npudoctor.facts.python.closure import Need, excluding, joined
+from npudoctor.facts.python.closure import Need, find_excluding, join_specifiers
 from npudoctor.facts.python.frameworks import closure_of
 from npudoctor.facts.python.pip import (
     by_uv,
@@ -217,7 +217,7 @@ def install_accepted(
     """
     name = normal(name)
     needs = [*closure_of(host).of(name), *(_need(user, name, specifier) for user, specifier in also)]
-    pair = excluding(needs)
+    pair = find_excluding(needs)
     if pair is not None:
         first, second = (f"{need.user.label} ({name}{need.specifier})" for need in pair)
         title = _(
@@ -229,7 +229,7 @@ def install_accepted(
         return Fix(title, steps=(), risk=Risk.MANUAL, needs_root=False)
     needs += _needs_of_others(host, name, needs)
     title = title or _("install a {name} that all of them accept", name=name)
-    fix: Fix = pip_fix(host, title, ("install", *pins(host, name), f"{name}{tidy(joined(needs))}"))
+    fix: Fix = pip_fix(host, title, ("install", *pins(host, name), f"{name}{tidy(join_specifiers(needs))}"))
     return fix
 
 
@@ -239,7 +239,7 @@ def _need(user: Distribution, name: str, specifier: SpecifierSet) -> Need:
 
 def _needs_of_others(host: Host, name: str, needs: list[Need]) -> list[Need]:
     """What the rest of the environment wants of it, as far as that goes with what the frameworks want."""
-    layout, both, more = host.interpreter.layout(), joined(needs), []
+    layout, both, more = host.interpreter.layout(), join_specifiers(needs), []
     users = {need.user.folder for need in needs}
     for user in host.interpreter.all_installed():
         if user.folder in users:
@@ -266,7 +266,7 @@ def pins(host: Host, *changed: str) -> tuple[str, ...]:
         if need.name not in gone and normal(need.user.name) not in gone:
             staying.setdefault(need.name, []).append(need)
     apart = any(not need.met for name in kept for need in staying.get(name, ()))
-    if apart or overwritten_by_torch(host) or any(map(excluding, staying.values())):
+    if apart or overwritten_by_torch(host) or any(map(find_excluding, staying.values())):
         return ("--no-deps",)
     # Those whose table names versions of which pip does not know.
     unsaid = {
@@ -274,7 +274,7 @@ def pins(host: Host, *changed: str) -> tuple[str, ...]:
         for name, needs in staying.items()
         if name not in kept and any(need.reason and need.specifier for need in needs)
     }
-    bounds = (f"{name}{tidy(joined(needs))}" for name, needs in sorted(unsaid.items()))
+    bounds = (f"{name}{tidy(join_specifiers(needs))}" for name, needs in sorted(unsaid.items()))
     return (*(word for name, word in kept.items() if name not in gone), *bounds)
 
 

@@ -27,7 +27,7 @@ from npudoctor.facts.python.backends import (
     GROUP,
     SWITCH,
     Backend,
-    announced,
+    find_backends,
     missing_import,
     missing_part,
     unusable_plugins,
@@ -45,7 +45,7 @@ from npudoctor.facts.python.installed_modules import (
     recorded_once,
     tops,
 )
-from npudoctor.facts.python.start_up_code import start_up_code, undetermined
+from npudoctor.facts.python.start_up_code import find_undetermined, start_up_code
 from npudoctor.host.python.installed_files import InstalledFile, site_of
 from npudoctor.host.python.interpreter import Distribution, normal
 from npudoctor.host.python.modules import Module
@@ -118,10 +118,10 @@ def framework_modules(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts({"distributions": len(copies)})
     yield from strays
     yield from filter(None, (_judge(host, copy) for copy in copies.values()))
-    yield from filter(None, (_judge_backend(host, backend) for backend in announced(host)))
+    yield from filter(None, (_judge_backend(host, backend) for backend in find_backends(host)))
     yield from (_plugin_unusable(framework, path) for framework, path in unusable_plugins(host))
     yield from filter(None, (_start_up_code(place, statement) for place, statement in start_up_code(host)))
-    unclear = undetermined(host)
+    unclear = find_undetermined(host)
     if unclear is not None:  # most are of a site that works, so that it decides nothing
         raise Unknown(unclear, advisory=True)
 

@@ -24,7 +24,7 @@ from npudoctor import (
 )
 from npudoctor.facts.cann.installations import installs_of
 from npudoctor.facts.job import process as job
-from npudoctor.facts.python.backends import announced, libraries_of
+from npudoctor.facts.python.backends import find_backends, libraries_of
 from npudoctor.facts.python.installed_modules import is_altered
 from npudoctor.facts.python.replaced_libraries import (
     LED_BY,
@@ -124,7 +124,7 @@ def _processes(host: Host, installed: list[job.Framework]) -> Iterator[tuple[str
     torch = next((framework for framework in installed if framework.name == "torch"), None)
     if torch is None:
         return
-    for backend in announced(host):
+    for backend in find_backends(host):
         libraries = libraries_of(host, backend)
         # What torch-npu needs is CANN's, which library-path knows.
         if libraries and backend.module != "torch_npu":

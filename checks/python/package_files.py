@@ -23,7 +23,7 @@ from npudoctor import (
     check,
 )
 from npudoctor.checks.python._pip import install_one_of, pip_reinstall
-from npudoctor.facts.python.backends import announced
+from npudoctor.facts.python.backends import find_backends
 from npudoctor.facts.python.frameworks import FRAMEWORKS, closure_of
 from npudoctor.facts.python.installed_modules import modules_of, recorded_once
 from npudoctor.facts.python.spoiled import SpoiledFiles
@@ -178,7 +178,7 @@ def _distributions(host: Host) -> list[Distribution]:
     copies += [host.interpreter.installed(name) for name in BESIDE]
     if host.interpreter.installed("torch"):
         # Who announces a back end to torch is loaded with torch.
-        for backend in announced(host):
+        for backend in find_backends(host):
             name = backend.folder.rpartition("/")[2].partition("-")[0]
             named = host.interpreter.distributions(name)
             copies += [copy for copy in named if copy.folder == backend.folder][:1]
@@ -211,10 +211,10 @@ def _look_into(host: Host, copy: Distribution, harm: Damage) -> Iterator[Finding
     listed, looking = recorded_once(host, copy), _look_at(host, copy)
     spoiled = [
         path
-        for path in looking.spoiled(listed, harm.sizes, deep)
+        for path in looking.find_spoiled(listed, harm.sizes, deep)
         if path not in harm.short and path not in harm.missing
     ]
-    changed = [] if deep or spoiled else looking.changed(listed, harm.sizes)
+    changed = [] if deep or spoiled else looking.find_changed(listed, harm.sizes)
     changed = [path for path in changed if path not in harm.short]
     if changed:
         text = _("{name}: {path} is not the file that was installed: its size differs")

@@ -109,7 +109,7 @@ def python_variables(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _value(host: Host, name: str, version: tuple[int, ...], free: bool) -> Iterator[Finding]:
     value = host.variables.get(name, "")
-    valid = expected(name, value, version, free) if value else None
+    valid = value_instead(name, value, version, free) if value else None
     if valid:
         words = {"name": name, "value": value, "wanted": valid}
         yield _finding(
@@ -237,7 +237,7 @@ def _finding(code: str, name: str, message: str) -> Finding:
     )
 
 
-def expected(name: str, value: str, version: tuple[int, ...], free: bool) -> Optional[str]:
+def value_instead(name: str, value: str, version: tuple[int, ...], free: bool) -> Optional[str]:
     """What Python wants instead of a value that is not empty; None where it starts with it.
 
     `free`: it is the build without the global lock.

@@ -30,7 +30,7 @@ from npudoctor.checks.python._pip import (
     torch_install,
     with_source_of_triton,
 )
-from npudoctor.facts.python.specifiers import accepts, built_alike, exact, plain
+from npudoctor.facts.python.specifiers import accepts, add_build, drop_build, exact
 from npudoctor.facts.python.torch_builds import companions, needed_by, other_build
 from npudoctor.host import CannotTell
 from npudoctor.host.python.interpreter import Distribution
@@ -119,7 +119,7 @@ def _judge(host: Host, member: Distribution, torch: Optional[Distribution]) -> O
     specifier = required(member, "torch", host.interpreter.layout())
     if specifier is None:
         return None
-    words = {"name": member.name, "version": member.version, "required": str(plain(specifier))}
+    words = {"name": member.name, "version": member.version, "required": str(drop_build(specifier))}
     if torch is None:
         return Finding(
             "torch-family.torch-missing",
@@ -127,7 +127,7 @@ def _judge(host: Host, member: Distribution, torch: Optional[Distribution]) -> O
             evidence=(member.evidence,),
             action=Action.CONFIG,
             fix=torch_install(
-                host, _("install the torch that it requires"), f"torch{built_alike(specifier, member)}"
+                host, _("install the torch that it requires"), f"torch{add_build(specifier, member)}"
             ),
             echo_of=("torch-npu.torch-missing",),
         )

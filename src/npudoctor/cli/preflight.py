@@ -31,7 +31,7 @@ def preflight(
         **flags,
         "python": flags.get("python") or python.path,
         "first_folder": python.first,
-        "job_variables": sorted(python.examined({}).items()),
+        "job_variables": sorted(python.adapt({}).items()),
         "profile": "deep" if flags.get("deep") else flags.get("profile"),
         "scope": flags.get("scope") or "job",
         "format": "text",
@@ -58,7 +58,7 @@ def _check(session: Session, caller: Caller, python: JobPython, verbose: int, un
     from npudoctor.runner import runner
 
     host, changes, notes = _with_environment(session.host)
-    examined = python.examined(host.variables)
+    examined = python.adapt(host.variables)
     if (
         examined != host.variables
     ):  # what a wrapper sets and what Python ignores are the job's, not ours to change
@@ -115,7 +115,7 @@ def _start_sharing(session: Session, flags: Mapping[str, Any], caller: Caller, p
     """How this rank shares with the others of its node; None for a job that is alone."""
     host = session.host
     launch = launch_of(host, caller.variables, pid)
-    rendezvous = Rendezvous.opened(host.identity.euid, caller.variables) if launch else None
+    rendezvous = Rendezvous.open_first(host.identity.euid, caller.variables) if launch else None
     if launch is None or rendezvous is None:
         return None
     # The command may name the rank; what of it decides is its interpreter, one of the options by now.

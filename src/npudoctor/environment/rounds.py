@@ -93,11 +93,11 @@ class Rounds:
         variables, owners = dict(self.variables), self._owners
         codes = {finding.code for finding in findings}
         if codes & variable_checks.MIXED:
-            variables = drop_entries(variables, owners.foreign)
+            variables = drop_entries(variables, owners.is_foreign)
         if codes & variable_checks.UNSOURCED:
-            gone = tuple(f"{folder}/" for folder in owners.gone(variables))
+            gone = tuple(f"{folder}/" for folder in owners.find_gone(variables))
             variables = drop_entries(
-                variables, lambda entry: entry.startswith(gone) and owners.real(entry) is None
+                variables, lambda entry: entry.startswith(gone) and owners.resolve(entry) is None
             )
             variables = owners.without_wrong(apply_diff(variables, self._scripts.of_cann(), owners))
             if variables == self.variables:  # it set all that it sets, and something is still missing

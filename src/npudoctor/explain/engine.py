@@ -52,7 +52,7 @@ class Engine:
                 matcher = gate_for(matcher, self.table, sample)
             else:
                 matcher.suit(sample)
-                matcher.ready()
+                matcher.compile()
         return scan_logs(self.table, matcher, logs, processes, progress, until)
 
     def source(self, source: Source, until: float = math.inf) -> Evidence:

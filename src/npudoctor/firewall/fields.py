@@ -118,7 +118,7 @@ def _nowhere(packet: Packet) -> Value:
     raise NoSuchField
 
 
-def unknown(packet: Packet) -> Value:
+def read_nothing(packet: Packet) -> Value:
     """A field that nobody knows."""
     return None
 
@@ -168,7 +168,7 @@ CONNECTION: dict[str, Field] = {
 def field_of(expression: Any) -> Field:
     """What the left side of a comparison reads; one that reads None where we do not know it."""
     if not isinstance(expression, dict) or len(expression) != 1:
-        return Field(unknown)
+        return Field(read_nothing)
     ((kind, body),) = expression.items()
     if kind == "payload":
         protocol, name = body.get("protocol"), body.get("field")
@@ -178,17 +178,17 @@ def field_of(expression: Any) -> Field:
         if known is not None:
             return known
         if protocol in ("tcp", "icmpv6"):
-            return Field(_of(TCP if protocol == "tcp" else ICMPV6, unknown))
+            return Field(_of(TCP if protocol == "tcp" else ICMPV6, read_nothing))
         if protocol in ("ip", "ip6"):
-            return Field(_family(protocol == "ip6", unknown))
-        return Field(unknown)
+            return Field(_family(protocol == "ip6", read_nothing))
+        return Field(read_nothing)
     if kind == "meta":
-        return META.get(body.get("key"), Field(unknown))
+        return META.get(body.get("key"), Field(read_nothing))
     if kind == "ct" and "dir" not in body:
-        return CONNECTION.get(body.get("key"), Field(unknown))
+        return CONNECTION.get(body.get("key"), Field(read_nothing))
     if kind in ("&", "|", "^"):
         return _bitwise(kind, body)
-    return Field(unknown)
+    return Field(read_nothing)
 
 
 def _bitwise(kind: str, body: list[Any]) -> Field:
@@ -197,7 +197,7 @@ def _bitwise(kind: str, body: list[Any]) -> Field:
     try:
         (other,) = {low for text in constant for low, _high in inner.parse(text)}
     except ValueError:
-        return Field(unknown)
+        return Field(read_nothing)
 
     def read(packet: Packet) -> Value:
         value = inner.read(packet)

@@ -45,7 +45,7 @@ class Answers(EventHandler):  # type: ignore[misc]
     def _tell(self) -> None:
         if not self._gathering.converses:
             return
-        told = self._gathering.told()
+        told = self._gathering.next_message()
         if told:
             self.worker.write(told)
         elif told is not None:

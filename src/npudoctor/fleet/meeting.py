@@ -73,7 +73,7 @@ class Meeting(Gathering):
                 failed[target] = ports & frozenset(known.ports), str(row.get("reason"))[:LONGEST]
             self._failed[node] = failed
 
-    def told(self) -> Optional[bytes]:
+    def next_message(self) -> Optional[bytes]:
         """The peers, once everybody listens or nobody new came for as long as a connection may take.
 
         The end, once everybody has tried.

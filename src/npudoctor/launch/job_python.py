@@ -44,7 +44,7 @@ class JobPython:
     variables: Mapping[str, str] = field(default_factory=dict)
     moved: bool = False
 
-    def examined(self, variables: Mapping[str, str]) -> dict[str, str]:
+    def adapt(self, variables: Mapping[str, str]) -> dict[str, str]:
         """These variables as that Python will see them."""
         followed = {name: self.variables[name] for name in _KEPT[1:] if name in self.variables}
         seen = {**variables, **followed}

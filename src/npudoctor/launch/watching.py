@@ -96,7 +96,7 @@ class JobWatch:
             return info.si_signo not in _TO_THE_GROUP
         if self._from_job(info.si_pid):
             return False
-        return not self._witness.received(info.si_signo, info.si_pid)
+        return not self._witness.has_received(info.si_signo, info.si_pid)
 
     def _shell_waits(self) -> bool:
         """Whether somebody of our session started our group, and can continue it."""

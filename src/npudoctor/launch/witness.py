@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Optional
 
-from npudoctor.core.descriptors import inherited_descriptors, open_null, ready
+from npudoctor.core.descriptors import inherited_descriptors, open_null, wait_until_ready
 from npudoctor.launch.inherited import EVERY
 
 PATIENCE = 0.05  # seconds that a sender that signals process by process (slurmstepd) may need
@@ -73,7 +73,7 @@ class Witness:
             self._line = ours
         its.close()
 
-    def received(self, number: int, sender: int) -> bool:
+    def has_received(self, number: int, sender: int) -> bool:
         """Whether the witness got this signal too, or does within a moment."""
         until = time.monotonic() + PATIENCE
         while self._line is not None:
@@ -85,7 +85,7 @@ class Witness:
                     self._seen.remove(report)
                     return True
             left = until - time.monotonic()
-            if left <= 0 or not ready(self._line.fileno(), left):
+            if left <= 0 or not wait_until_ready(self._line.fileno(), left):
                 break
         return False
 

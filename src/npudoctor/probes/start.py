@@ -19,14 +19,14 @@ os.chdir(PRIVATE)
 unreadable = {}  # type: "dict[int, str | None]"  # of an exception, by its id, the file of a module that could not be read
 
 
-def encoded(value: object) -> str:
+def encode(value: object) -> str:
     """JSON in ASCII."""
     if value is None:
         return "null"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{encoded(str(key))}: {encoded(one)}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{encode(str(key))}: {encode(one)}" for key, one in value.items()) + "}"
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(encoded, value)) + "]"
+        return "[" + ", ".join(map(encode, value)) + "]"
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return repr(value)
     return '"' + "".join(map(letter, str(value))) + '"'
@@ -51,10 +51,10 @@ def answer(words: "dict[str, object]") -> None:
     if os.getpid() != OWN:
         return
     with open(os.path.join(PRIVATE, ANSWER), "w", encoding="ascii") as file:
-        file.write(encoded(words) + "\n")
+        file.write(encode(words) + "\n")
 
 
-def watched(work: object) -> None:
+def watch(work: object) -> None:
     """Do it; what it raises is told, and raised."""
     try:
         work()  # type: ignore[operator]
@@ -69,7 +69,7 @@ def chain(error: "BaseException | None") -> "list[dict[str, object]]":
     how = ""
     while error is not None and id(error) not in seen and len(links) < LINKS:
         seen.add(id(error))
-        links.append(dict(described(error), how=how))
+        links.append(dict(describe(error), how=how))
         how = "cause" if error.__cause__ is not None else "context"
         if error.__cause__ is not None or error.__suppress_context__:
             error = error.__cause__
@@ -78,7 +78,7 @@ def chain(error: "BaseException | None") -> "list[dict[str, object]]":
     return links
 
 
-def described(error: BaseException) -> "dict[str, object]":
+def describe(error: BaseException) -> "dict[str, object]":
     """What one exception says of itself."""
     kind = type(error)
     try:

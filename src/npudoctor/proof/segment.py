@@ -66,7 +66,7 @@ def judge_segment(snapshot: Snapshot, segment: Segment, sockets: Sequence[Socket
     doubts = [made_by.why] if made_by.life is Life.UNKNOWN else []
     unclear = [state for state in mine if state.state in (State.UNKNOWN, State.ALIVE)]
     doubts += [state.why for state in unclear]
-    crowded = snapshot.crowded(segment.cuid)
+    crowded = snapshot.why_crowded(segment.cuid)
     if crowded:
         doubts.append(crowded)
     if segment.destroyed:

@@ -19,7 +19,7 @@ from npudoctor.host import CannotTell, Host
 from npudoctor.host.fs.walk import open_directory
 from npudoctor.host.network.sockets import Listener
 from npudoctor.host.process.sysvipc import Segment
-from npudoctor.proof.users import hidden, users
+from npudoctor.proof.users import find_hidden, users
 
 TWICE_APART = 2.0  # seconds between two looks: a server that is starting is bound before it listens
 YOUNG = 10.0  # seconds below which a socket file may be that of a server that is starting
@@ -63,7 +63,7 @@ class Snapshot:
     passed_sockets: Mapping[int, int] = field(default_factory=dict)
     passed_folders: Mapping[int, int] = field(default_factory=dict)
 
-    def crowded(self, uid: int) -> str:
+    def why_crowded(self, uid: int) -> str:
         """Why nothing of this owner is proven by what is not there: not all of it was looked at; else empty.
         What root's own folders hold too much of may be anybody's."""
         if any(
@@ -163,7 +163,7 @@ def _resolve_folder(host: Host, folder: str) -> Optional[str]:
 
 def living_servers(host: Host) -> LivingServers:
     """The cache servers among the processes, and those processes that could be ones for all we can see."""
-    servers, opaque = [], list(hidden(host))
+    servers, opaque = [], list(find_hidden(host))
     for pid, process in host.processes.all().items():
         if process.gone:
             continue

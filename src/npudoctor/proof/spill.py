@@ -161,7 +161,7 @@ def _death(
         return writer.why
     if any(_may_be_its(state, log) for state in sockets):
         return _("a server may still answer at its socket")
-    return snapshot.crowded(log.entry.uid) or Death(log.entry.mtime_ns // 1_000_000_000, "log")
+    return snapshot.why_crowded(log.entry.uid) or Death(log.entry.mtime_ns // 1_000_000_000, "log")
 
 
 def _death_of(judged: SegmentState) -> Union[Death, str, None]:

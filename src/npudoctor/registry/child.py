@@ -17,7 +17,7 @@ from typing import Any, Callable, Optional
 
 from npudoctor.checking.check import Ended
 from npudoctor.core import forked
-from npudoctor.core.descriptors import inherited_descriptors, open_null, ready
+from npudoctor.core.descriptors import inherited_descriptors, open_null, wait_until_ready
 from npudoctor.core.messages import _
 from npudoctor.core.model import Status
 from npudoctor.core.parsing import json_of
@@ -83,7 +83,7 @@ def _guard(work: Callable[[], dict[str, Any]], writing: int, holding: int, prctl
     worker = forked.fork(lambda: _work(work, writing, holding, prctl))
     os.close(writing)
     ended = 0
-    while not ended and not ready(holding, 0.02):
+    while not ended and not wait_until_ready(holding, 0.02):
         ended = os.waitpid(worker, os.WNOHANG)[0]
     _end_all()
 

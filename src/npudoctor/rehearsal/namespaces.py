@@ -141,6 +141,6 @@ def _tell(told: int, error: BaseException) -> None:
         os.write(told, text.encode()[:_REASON] or b"?")
 
 
-def described(names: Sequence[str] = INNER) -> str:
+def name_kinds(names: Sequence[str] = INNER) -> str:
     """The kinds, for the line that says how a machine is made."""
     return ", ".join(("user", *names))

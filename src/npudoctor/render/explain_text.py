@@ -37,7 +37,7 @@ def _lines(explanation: Explanation, style: Style) -> Iterator[str]:
     known = explanation.verdict in ("environment", "not_environment")
     first, *rest = paragraph(_verdict(explanation), "", INDENT)
     word = first.partition(_(":"))[0]
-    yield first.replace(word, style.painted(_KINDS.get(explanation.verdict, "open"), word, bold=True), 1)
+    yield first.replace(word, style.paint_kind(_KINDS.get(explanation.verdict, "open"), word, bold=True), 1)
     yield from rest
     if known:
         yield from _best(explanation.diagnoses[0])

@@ -10,7 +10,7 @@ from npudoctor.core.messages import _, ngettext
 from npudoctor.core.model import Finding, Report, Result, Severity, Status
 from npudoctor.core.redact.redact import redact, redact_value
 from npudoctor.core.sizes import size_text
-from npudoctor.render.columns import pad, paragraph, shortened, width
+from npudoctor.render.columns import pad, paragraph, shorten, width
 from npudoctor.render.machine import machine_text, python_text
 from npudoctor.render.printable import printable
 from npudoctor.render.problems import fix_lines
@@ -133,7 +133,7 @@ class Rows:
             if text and self._whole:
                 yield from paragraph(text, INDENT, DEEPER)
             elif text:
-                yield shortened(f"{INDENT}{printable(text)}")
+                yield shorten(f"{INDENT}{printable(text)}")
 
     def _finding(self, finding: Finding) -> Iterator[str]:
         severity = self._severities[finding.weight]

@@ -13,7 +13,7 @@ from npudoctor.cli.arguments import options as o
 from npudoctor.cli.caller import Caller, call
 from npudoctor.cli.config import UsageError, is_usage_error, suggestion
 from npudoctor.core.messages import _
-from npudoctor.render.columns import pad, width, wrapped
+from npudoctor.render.columns import pad, width, wrap
 
 
 class _Common:
@@ -95,7 +95,7 @@ class _Columns:
             super().write_text(text)  # type: ignore[misc]
             return
         indent = " " * self.current_indent
-        for line in wrapped(text, self.width - self.current_indent):
+        for line in wrap(text, self.width - self.current_indent):
             self.write(f"{indent}{line}\n")
 
     def write_dl(self: Any, rows: Any, col_max: int = 30, col_spacing: int = 2) -> None:
@@ -107,7 +107,7 @@ class _Columns:
         column = min(max(width(first) for first, _second in rows), col_max) + col_spacing
         indent = " " * self.current_indent
         for first, second in rows:
-            lines = list(wrapped(second, self.width - column - self.current_indent)) if second else [""]
+            lines = list(wrap(second, self.width - column - self.current_indent)) if second else [""]
             if width(first) > column - col_spacing:
                 self.write(f"{indent}{first}\n")
                 first = ""

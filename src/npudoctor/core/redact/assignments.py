@@ -77,7 +77,7 @@ def _search_values(text: str, values: Values) -> Iterator[Span]:
         # The verdict of a test is none, as in "PASS: tests/matmul.sh".
         if match[0].startswith("PASS: ") and match.start() == text.rfind("\n", 0, match.start()) + 1:
             continue
-        span = values.hidden(at, known, _begins_line(text, match, known))
+        span = values.find_hidden(at, known, _begins_line(text, match, known))
         if span:
             yield span
             at = max(at, span[1])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Optional
 
 from npudoctor.core.redact.names import Weight, looks_secret, weight
-from npudoctor.core.redact.nearby import chosen
+from npudoctor.core.redact.nearby import looks_chosen
 
 Span = tuple[int, int]
 
@@ -196,7 +196,7 @@ class Context:
         quoted = value[:1] in "\"'" and value[-1:] == value[:1] and len(value) > 2
         if quoted or (deeper and known is Weight.SECRET):
             return quoted or " " not in value
-        return chosen(value, 6, numbered=known is Weight.SECRET)
+        return looks_chosen(value, 6, numbered=known is Weight.SECRET)
 
     def _in_pair(self, line: str) -> list[Span]:
         if not self._pair:
@@ -259,7 +259,7 @@ class Context:
         for number, known in telling.items():
             begin, end = cells[number]
             cell = line[begin:end].strip()
-            sure = (known is Weight.SECRET and looks_secret(cell, known)) or chosen(cell, 6)
+            sure = (known is Weight.SECRET and looks_secret(cell, known)) or looks_chosen(cell, 6)
             if cell and sure:
                 begin = line.index(cell, begin)
                 secrets.append((begin, begin + len(cell)))

@@ -34,12 +34,12 @@ class Values:
         """The values at these places that are to be hidden; a place inside the one before is passed over."""
         last = (0, 0)
         for at, known in places:
-            span = None if last[0] <= at < last[1] else self.hidden(at, known)
+            span = None if last[0] <= at < last[1] else self.find_hidden(at, known)
             if span:
                 last = span
                 yield span
 
-    def hidden(self, at: int, known: Weight, whole_line: bool = False) -> Optional[tuple[int, int]]:
+    def find_hidden(self, at: int, known: Weight, whole_line: bool = False) -> Optional[tuple[int, int]]:
         """First and last+1 of the value at a place, without its quotes, if it is to be hidden there."""
         opening = _OPENING.match(self._text, at)
         listed = _LIST.match(self._text, at)

@@ -70,7 +70,7 @@ class Below:
 
     def _look(self, here: list[str], part: str) -> Optional[tuple[int, str]]:
         """Mode and target of an entry; None for what is a file system of its own, which may not answer."""
-        folder = opening.beneath(self.descriptor, here)
+        folder = opening.open_beneath(self.descriptor, here)
         try:
             if part in mounts_in(_path_of(folder)):
                 return None
@@ -89,7 +89,7 @@ class Here:
 
     def __init__(self, below: Below, parts: tuple[str, ...]) -> None:
         self.below, self.parts = below, parts
-        place = opening.beneath(below.descriptor, list(parts))
+        place = opening.open_beneath(below.descriptor, list(parts))
         try:
             self.status = os.fstat(place)
             self.mounts = mounts_in(_path_of(place))

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from typing import Optional
 
-from npudoctor.core.descriptors import ready
+from npudoctor.core.descriptors import wait_until_ready
 from npudoctor.core.messages import _, strerror
 from npudoctor.explain.reading.opening import Opener, Unreadable
 
@@ -105,7 +105,7 @@ class Source:
             try:
                 return os.read(self._descriptor, most)
             except BlockingIOError:  # somebody made the pipe non-blocking
-                ready(self._descriptor, min(self._until - time.monotonic(), 1e6))
+                wait_until_ready(self._descriptor, min(self._until - time.monotonic(), 1e6))
                 if time.monotonic() > self._until:
                     self.problem = over()
                     return b""

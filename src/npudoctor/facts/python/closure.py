@@ -200,7 +200,7 @@ class _Walk:
         return None, True
 
 
-def joined(needs: Sequence[Need]) -> SpecifierSet:
+def join_specifiers(needs: Sequence[Need]) -> SpecifierSet:
     """What suits everybody."""
     from packaging.specifiers import SpecifierSet
 
@@ -210,10 +210,10 @@ def joined(needs: Sequence[Need]) -> SpecifierSet:
     return both
 
 
-def excluding(needs: Sequence[Need]) -> Optional[tuple[Need, Need]]:
+def find_excluding(needs: Sequence[Need]) -> Optional[tuple[Need, Need]]:
     """Two that no version suits; of three that exclude each other only together, the first and the last."""
     for index, first in enumerate(needs):
         for second in needs[index + 1 :]:
             if is_empty(first.specifier & second.specifier):
                 return first, second
-    return (needs[0], needs[-1]) if len(needs) > 1 and is_empty(joined(needs)) else None
+    return (needs[0], needs[-1]) if len(needs) > 1 and is_empty(join_specifiers(needs)) else None

@@ -86,7 +86,7 @@ def _find_overruled(host: Host) -> Overruled:
     torch that it pins, and vLLM, which pins another one, works with that."""
     layout = host.interpreter.layout()
     pinned: dict[str, set[str]] = {}
-    for name, user in rows.overruling(host.knowledge):
+    for name, user in rows.list_overruling(host.knowledge):
         plugin = host.interpreter.installed(name)
         pinned.setdefault(user, set()).update(all_required(plugin, layout) if plugin is not None else ())
     return lambda user, name: name in pinned.get(normal(user.name), ())

@@ -24,7 +24,7 @@ def line_of(argv: Iterable[str]) -> str:
     return " ".join(quote(word) for word in argv)
 
 
-def printing(text: str) -> str:
+def print_command(text: str) -> str:
     """The command that prints exactly this text, in any POSIX shell."""
     if not text:
         return ":"

@@ -237,7 +237,7 @@ class Elf:
                 wanted.add(text)
         return defined, wanted
 
-    def wanted(self) -> set[str]:
+    def read_wanted(self) -> set[str]:
         """The names that it wants of others. A linker puts them before all symbols that the hash table of GNU
         holds, so of a library the rest is not read. In a program a function of others may stand behind."""
         start, size, texts, _texts_size = self._symbol_table() or (0, 0, 0, 0)

@@ -34,7 +34,7 @@ def _list_names(node: ast.AST) -> Iterator[str]:
             yield from _list_names(inner)
 
 
-def parts_wanted(text: str) -> frozenset[str]:
+def read_parts(text: str) -> frozenset[str]:
     """The modules beside it that the source of a package imports without a condition: `from . import x`,
     `from .x import y`. What stands in `try`, or depends on more than one plain name, is left out."""
     tree = parse_source(text)
@@ -55,7 +55,7 @@ def _parts(node: ast.AST) -> Iterator[str]:
             yield from (alias.name for alias in node.names if alias.name != "*")
 
 
-def imports_wanted(text: str) -> frozenset[str]:
+def read_imports(text: str) -> frozenset[str]:
     """The packages and modules elsewhere that a source imports without a condition, at its top level."""
     tree = parse_source(text)
     names: list[str] = []

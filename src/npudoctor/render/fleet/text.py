@@ -33,7 +33,7 @@ def fleet_text(fleet: Fleet, style: Style = PLAIN) -> str:
     lines = [_("{code}: {message}", code=title, message=nodes), ""]
     lines += [*_findings(fleet, style), *_skew(fleet), *_open(fleet), *_states(fleet)]
     kind = {0: "ok", 1: "error"}.get(fleet.exit_code, "open")
-    verdict = style.painted(kind, printable(one_line(fleet)), bold=True)
+    verdict = style.paint_kind(kind, printable(one_line(fleet)), bold=True)
     return "\n".join([*lines, "", verdict, *(f"  {line}" for line in next_lines(fleet))]) + "\n"
 
 
@@ -99,7 +99,7 @@ def _findings(fleet: Fleet, style: Style) -> Iterator[str]:
     for finding in serious:
         sign = style.sign(finding.severity)
         first, *rest = paragraph(f"{fold(finding.nodes)}: {finding.code}", f"{sign} ", INDENT)
-        yield style.painted(finding.severity, sign) + first[len(sign) :]
+        yield style.paint_kind(finding.severity, sign) + first[len(sign) :]
         yield from rest
         count = ngettext("{n} node", "{n} nodes", len(finding.nodes), n=len(finding.nodes))
         text = _("{count}: {message}", count=count, message=finding.message)
