@@ -160,7 +160,7 @@ def _judge_path(
 def _other_install(
     host: Host, value: str, named: Mapping[str, str], usable: Optional[Install]
 ) -> Optional[Finding]:
-    mine = install_at(host.files, value)
+    named_install = install_at(host.files, value)
     others = {name: install_at(host.files, named_root(name, path), name) for name, path in named.items()}
     foreign = [
         other
@@ -169,16 +169,16 @@ def _other_install(
         and operators(host.files, other.path)
         and not _is_same_install(host, other.path, value)
     ]
-    if not foreign or mine is None:
+    if not foreign or named_install is None:
         return None
-    differ = any(mine.differs_from(other) for other in foreign)
+    differ = any(named_install.differs_from(other) for other in foreign)
     # Where the first of the others agrees with it, it is another variable that is wrong.
     better = None if usable is None or _is_same_install(host, usable.path, value) else usable
     return Finding(
         "aicpu-path.other-install",
         _(
             "ASCEND_AICPU_PATH names {mine}, but {name} names {other}",
-            mine=mine.label,
+            mine=named_install.label,
             name=foreign[0].named_by,
             other=foreign[0].label,
         ),

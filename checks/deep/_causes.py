@@ -75,12 +75,12 @@ def _judge(host: Host, raised: Raised) -> Cause:
         if cause is not None:
             return cause
     # Its own words, and whose code it was.
-    user, found = user_of(host, raised)
+    user, owner = user_of(host, raised)
     spot = spot_of(host, raised)
     text = _("{error} (in {place})") if spot else "{error}"
     sentence = text.format(error=" ".join(raised.text.split())[:300], place=spot)
-    words = distinct(place_of(raised).rpartition(":")[0], found.name if found else "")
-    return Cause(sentence, raised, words, understood=False, owner=user if found else None)
+    words = distinct(place_of(raised).rpartition(":")[0], owner.name if owner else "")
+    return Cause(sentence, raised, words, understood=False, owner=user if owner else None)
 
 
 def _explain_missing_module(host: Host, raised: Raised) -> Optional[Cause]:
@@ -96,8 +96,8 @@ def _explain_missing_module(host: Host, raised: Raised) -> Optional[Cause]:
     if gone is not None:
         return gone
     near = distribution_below(host, top) if module != top else None
-    user, found = user_of(host, raised)
-    if near is not None and found is not None and near.folder == found.folder:
+    user, owner = user_of(host, raised)
+    if near is not None and owner is not None and near.folder == owner.folder:
         label = near.label
         text = _("the files of {package} are inconsistent: it has no module {module}, which {place} imports")
         text = text.format(package=label, module=module, place=place_of(raised))
@@ -105,11 +105,11 @@ def _explain_missing_module(host: Host, raised: Raised) -> Optional[Cause]:
     if near is not None:
         text = _("{package} has no module {module}, which {user} imports")
         label = near.label
-        fix = remedies.install_suiting(host, near, found)
+        fix = remedies.install_suiting(host, near, owner)
         words = distinct(module, near.name)
         return Cause(text.format(package=label, module=module, user=user), raised, words, fix, owner=label)
     text = _("the module {module} is not installed; {user} imports it", module=module, user=user)
-    return Cause(text, raised, distinct(module, top), remedies.install_provider(host, top, found))
+    return Cause(text, raised, distinct(module, top), remedies.install_provider(host, top, owner))
 
 
 def _explain_missing_file(host: Host, raised: Raised, module: str) -> Optional[Cause]:
@@ -285,10 +285,10 @@ def _explain_no_numpy(host: Host, raised: Raised) -> Optional[Cause]:
         return None
     numpy = host.interpreter.installed("numpy")
     path = f"{site_of(numpy)}/numpy/__init__.py" if numpy is not None else ""
-    user, found = user_of(host, raised)
+    user, owner = user_of(host, raised)
     if numpy is None:
         text = _("the module {module} is not installed; {user} imports it", module="numpy", user=user)
-        return Cause(text, raised, distinct("numpy"), remedies.install_provider(host, "numpy", found))
+        return Cause(text, raised, distinct("numpy"), remedies.install_provider(host, "numpy", owner))
     if numpy.folder.endswith("/numpy") or host.files.stat(path) is not None:
         return None
     label = numpy.label
@@ -300,14 +300,14 @@ def _explain_other_numpy(host: Host, raised: Raised) -> Optional[Cause]:
     if not _OTHER_NUMPY.search(raised.message):
         return None
     numpy = host.interpreter.installed("numpy")
-    user, found = user_of(host, raised)
-    if numpy is None or (found is not None and found.folder == numpy.folder):
+    user, owner = user_of(host, raised)
+    if numpy is None or (owner is not None and owner.folder == numpy.folder):
         return None
     label = numpy.label
     if not raised.frames or not deepest(raised.frames):
         user = _("an extension module")
     error = raised.message.splitlines()[0]
-    fix = remedies.install_suiting(host, numpy, found)
+    fix = remedies.install_suiting(host, numpy, owner)
     return Cause(
         _(
             "{user} was built for another release than the {numpy} that is installed: {error}",

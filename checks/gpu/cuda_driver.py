@@ -165,8 +165,8 @@ def _no_library(host: Host, frameworks: Sequence[Runtime]) -> Finding:
 
 
 def _mismatch(host: Host, module: str, library: DriverLibrary) -> Finding:
-    theirs = library.version or ""
-    older = order(theirs) < order(module) and order(theirs)[0] == order(module)[0]
+    version = library.version or ""
+    older = order(version) < order(module) and order(version)[0] == order(module)[0]
     text = _(
         "the loaded NVIDIA module is {module}, its libraries are {library}: reboot, or reload the module"
     )
@@ -179,7 +179,7 @@ def _mismatch(host: Host, module: str, library: DriverLibrary) -> Finding:
         action = Action.CONFIG
     return Finding(
         "cuda-driver.mismatch",
-        text.format(module=module, library=theirs),
+        text.format(module=module, library=version),
         severity=WARNING if older else ERROR,
         evidence=(library.path,),
         action=action,

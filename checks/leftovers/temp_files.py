@@ -106,16 +106,16 @@ def _folders(host: Host) -> tuple[list[TempFolder], str]:
     """Those in all temporary folders, and why one could not be looked into."""
     from npudoctor.facts.leftovers.temporary import temp_folders
 
-    found: dict[str, TempFolder] = {}
+    folders: dict[str, TempFolder] = {}
     unread = ""
     for place in dict.fromkeys((TMP, host.variables.get("TMPDIR", ""))):
         if not place.startswith("/"):
             continue
         try:
-            found.update({folder.path: folder for folder in temp_folders(host.running_files, place)})
+            folders.update({folder.path: folder for folder in temp_folders(host.running_files, place)})
         except CannotTell as error:
             unread = error.reason
-    return list(found.values()), unread
+    return list(folders.values()), unread
 
 
 def _locks(host: Host) -> list[str]:

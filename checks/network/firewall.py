@@ -165,15 +165,17 @@ class Answers:
     def worst(self) -> dict[int, str]:
         """The verdict for each port, the worst of all callers; anybody must be let in or kept out in
         every family."""
-        found: dict[int, list[str]] = {port: [] for port in self._ports}
+        answers_of: dict[int, list[str]] = {port: [] for port in self._ports}
         for _caller, (low, high), verdict in self._judged:
             for port in range(low, high + 1):
-                found[port].append(verdict.answer)
+                answers_of[port].append(verdict.answer)
         if self._lost:
-            return {port: worst([*answers, "unknown"]) for port, answers in found.items()}
+            return {port: worst([*answers, "unknown"]) for port, answers in answers_of.items()}
         if self.for_peers:
-            return {port: worst(answers) for port, answers in found.items()}
-        return {port: answers[0] if len(set(answers)) == 1 else "unknown" for port, answers in found.items()}
+            return {port: worst(answers) for port, answers in answers_of.items()}
+        return {
+            port: answers[0] if len(set(answers)) == 1 else "unknown" for port, answers in answers_of.items()
+        }
 
     def blocked(self, spans: Sequence[Span]) -> list[Blocked]:
         """Who is surely kept out of which of these ports."""

@@ -325,7 +325,7 @@ def _finding(
 ) -> Finding:
     """The finding; its fix sets `better`, or unsets the variable where that is empty; `steps`: other ones."""
     shown = value if len(value) <= SHOWN else value[:SHOWN] + "..."
-    told = (
+    evidence = (
         (_("built-in table of {as_of}: {source}", as_of=row["as_of"], source=row["source"]),) if row else ()
     )
     title = _("set {name} to {value}") if better else _("unset {name}")
@@ -337,7 +337,7 @@ def _finding(
         f"hccl-env.{code}",
         text.format(name=name, value=shown, **words),
         severity=severity,
-        evidence=(f"{name}={shown}", *told),
+        evidence=(f"{name}={shown}", *evidence),
         action=Action.CONFIG,
         fix=fix if steps else None,
     )

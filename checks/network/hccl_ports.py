@@ -130,10 +130,10 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
                 {f"tcp/{ports.port}": {"state": "elsewhere" if ports.known else "not-judged", **place}}
             )
         else:
-            found = occupants(ports, host.sockets.bound(), holders)
-            yield Facts(_facts(host, ports, found, holders))
+            occupied = occupants(ports, host.sockets.bound(), holders)
+            yield Facts(_facts(host, ports, occupied, holders))
             if not ports.unsure:
-                yield from _judge(host, ports, found.held, holders)
+                yield from _judge(host, ports, occupied.held, holders)
     if not (named or npu_here(host) or gpu_here(host)):
         raise Skip(_("no variable names a port of this machine, and no NPU is used"))
     defaults = _defaults(host, named, holders)
@@ -189,10 +189,10 @@ def _judge(host: Host, claim: Claim, sockets: Sequence[TcpSocket], holders: Hold
         yield reserve
 
 
-def _facts(host: Host, claim: Claim, found: Occupants, holders: Holders) -> dict[str, object]:
+def _facts(host: Host, claim: Claim, occupied: Occupants, holders: Holders) -> dict[str, object]:
     """Free ports as ranges, others each with its holders; `state` is free, partly-free, ancestor or held."""
     taken: dict[int, tuple[str, list[TcpSocket]]] = {}
-    kinds = {"held": found.held, "ancestor": found.ancestors, "partly-free": found.apart}
+    kinds = {"held": occupied.held, "ancestor": occupied.ancestors, "partly-free": occupied.apart}
     for state, sockets in kinds.items():  # the worst that is said of a port counts
         for socket in sockets:
             taken.setdefault(socket.port, (state, []))[1].append(socket)

@@ -162,9 +162,9 @@ def _of_the_file(host: Host, variable: str, path: str, look: RankTableFile) -> I
         negotiates = bool(host.interpreter.version_of("torch-npu")) and not any(
             host.interpreter.version_of(name) for name in ("mindspore", "mindspore-ascend")
         )
-        told = (_("torch_npu silently lets HCCL negotiate without it"),) if negotiates else ()
+        evidence = (_("torch_npu silently lets HCCL negotiate without it"),) if negotiates else ()
         text = _("{variable} names {path}, which does not exist", **place)
-        yield _finding(fault, text, WARNING if negotiates else None, told)
+        yield _finding(fault, text, WARNING if negotiates else None, evidence)
     elif fault == "unreadable":
         yield _finding(fault, _("the rank table {path} cannot be opened: {why}", **place))
     elif fault == "too-large":
@@ -194,12 +194,12 @@ def _report_initializing(host: Host, path: str) -> Finding:
             "initializing",
             _("the rank table {path} still says initializing after {seconds:g} s", path=path, seconds=waited),
         )
-    told = _("--wait SECONDS reads it again until it is completed")
+    hint = _("--wait SECONDS reads it again until it is completed")
     return _finding(
         "initializing",
         _("the rank table {path} says initializing: it is still being written", path=path),
         WARNING,
-        (told,),
+        (hint,),
     )
 
 

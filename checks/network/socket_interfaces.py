@@ -31,7 +31,7 @@ from npudoctor.host.network.interfaces import Interface
 if TYPE_CHECKING:
     from npudoctor.facts.job.interface_names import NamePattern
 
-HCCL, GLOO, TENSORPIPE, NCCL = (f"{one}_SOCKET_IFNAME" for one in ("HCCL", "GLOO", "TP", "NCCL"))
+HCCL, GLOO, TENSORPIPE, NCCL = (f"{prefix}_SOCKET_IFNAME" for prefix in ("HCCL", "GLOO", "TP", "NCCL"))
 # What a name that leads nowhere does: HCCL and Gloo stop; TensorPipe warns and takes the host's name; how
 # NCCL reads names is general knowledge, not read in its source.
 WORST = {HCCL: ERROR, GLOO: ERROR, TENSORPIPE: WARNING, NCCL: WARNING}

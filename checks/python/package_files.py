@@ -155,8 +155,8 @@ def _two_versions(host: Host, copy: Distribution) -> Iterator[Finding]:
                 "{name} is installed twice in one folder, as {first} and as {other}: an upgrade was "
                 "interrupted"
             )
-            own, theirs = share_there(host.files, copy), share_there(host.files, other)
-            if theirs > own:
+            own_share, other_share = share_there(host.files, copy), share_there(host.files, other)
+            if other_share > own_share:
                 message = _(
                     "{name} claims to be {first}, but its files are those of {other}: an upgrade was "
                     "interrupted"
@@ -164,7 +164,7 @@ def _two_versions(host: Host, copy: Distribution) -> Iterator[Finding]:
             yield Finding(
                 "package-files.two-versions",
                 message.format(name=copy.name, first=copy.version, other=other.version),
-                severity=ERROR if theirs > own else WARNING,
+                severity=ERROR if other_share > own_share else WARNING,
                 evidence=(copy.folder, other.folder),
                 action=Action.CONFIG,
                 fix=install_one_of(host, copy, other),

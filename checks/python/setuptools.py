@@ -62,7 +62,9 @@ def setuptools(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     # By the name that was asked for: the metadata may spell it another way.
     installed = {
-        file: found for name, file in READERS.items() for found in host.interpreter.distributions(name)[:1]
+        file: distribution
+        for name, file in READERS.items()
+        for distribution in host.interpreter.distributions(name)[:1]
     }
     if not installed:
         raise Skip(_("neither tensorboard nor torch is installed in {python}", python=host.interpreter.label))

@@ -249,17 +249,20 @@ def _came_last(host: Host, copy: Distribution, other: Distribution) -> Optional[
     import hashlib
 
     try:
-        own, theirs = _read_record(host, copy), _read_record(host, other)
+        own_digests, other_digests = _read_record(host, copy), _read_record(host, other)
         # triton-ascend is a fork: most files, the first among them, are triton's own and tell nothing.
-        theirs = theirs or dict.fromkeys(own, "")
-        name = next((name for name in own if theirs.get(name, own[name]) != own[name]), None)
+        other_digests = other_digests or dict.fromkeys(own_digests, "")
+        name = next(
+            (name for name in own_digests if other_digests.get(name, own_digests[name]) != own_digests[name]),
+            None,
+        )
         content = host.files.read(f"{copy.folder.rpartition('/')[0]}/{name}") if name else None
     except CannotTell:
         return None
     if name is None or content is None:
         return None
     here = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
-    return here == own[name]
+    return here == own_digests[name]
 
 
 def _read_record(host: Host, copy: Distribution) -> dict[str, str]:

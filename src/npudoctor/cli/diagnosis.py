@@ -101,9 +101,9 @@ def _find_by_code(word: str, signatures: Sequence[Signature]) -> list[Signature]
     from npudoctor.explain.signatures.torch_npu_codes import of_torch_npu
 
     number = number_of(word)
-    theirs = of_torch_npu(word)
+    by_torch_npu = of_torch_npu(word)
     known = [of_number(signature, number) for signature in find_by_code(number, signatures)]
-    return known or ([] if theirs is None else [theirs])
+    return known or ([] if by_torch_npu is None else [by_torch_npu])
 
 
 def _about_codes(
@@ -114,9 +114,9 @@ def _about_codes(
     if len(answers) == 1:
         return answers[0]
     diagnoses = tuple(diagnosis for answer in answers for diagnosis in answer.diagnoses)
-    worst = next((one for one in answers if one.verdict == "environment"), answers[0])
+    worst = next((candidate for candidate in answers if candidate.verdict == "environment"), answers[0])
     first = worst.diagnoses[0]
-    rest = tuple(one for one in diagnoses if one is not first)
+    rest = tuple(candidate for candidate in diagnoses if candidate is not first)
     return replace(worst, code=None, diagnoses=(first, *rest), answers=answers)
 
 
@@ -155,8 +155,8 @@ def _find_by_finding(
     if broken is not None:
         raise UsageError(f"{broken.check}: {broken.title}: {broken.reason}")
     ours = {name for check in loaded.checks for name in (check.id, *check.codes)}
-    theirs = codes_of(signatures) | set(codes())
-    near = loaded.unread() + (suggestion(word, theirs) or suggestion(word, ours))
+    log_codes = codes_of(signatures) | set(codes())
+    near = loaded.unread() + (suggestion(word, log_codes) or suggestion(word, ours))
     if any(word == check.id for check in loaded.checks):
         near = _("; it is a check: npudoctor show {name}", name=word)
     raise UsageError(
@@ -178,7 +178,7 @@ def _about_logs(inputs: Inputs, engine: Engine, request: ExplainRequest) -> Expl
     unread = [
         *walk.problems,
         *_list_unread(walk),
-        *((one.path, one.problem) for one in evidence if one.problem),
+        *((file.path, file.problem) for file in evidence if file.problem),
     ]
     _report_unread(walk, evidence, unread)
     seconds = time.monotonic() - request.started

@@ -135,8 +135,8 @@ class _Reader:
             return _PROGRAMS[program]
         if "-nft-" in tool or "-legacy-" in tool:
             return "nft" if "-nft-" in tool else "legacy"
-        said = self._ask(tool[: -len("-save")], "--version")
-        return _told_variant(said.stdout) if said.ok else ""
+        version = self._ask(tool[: -len("-save")], "--version")
+        return _told_variant(version.stdout) if version.ok else ""
 
     def _ask(self, *argv: str) -> Answer:
         if argv not in self._answers:
@@ -158,8 +158,8 @@ def _why_not(tool: str, answer: Answer) -> str:
     if answer.ended == "missing":
         return _("{tool} is not installed", tool=tool)
     if answer.ended == "exited":
-        said = (answer.stderr or answer.stdout).strip().splitlines()
-        return _("{tool} does not answer: {why}", tool=tool, why=said[0][:120] if said else "")
+        lines = (answer.stderr or answer.stdout).strip().splitlines()
+        return _("{tool} does not answer: {why}", tool=tool, why=lines[0][:120] if lines else "")
     return _("{tool} does not answer: {why}", tool=tool, why=answer.ended)
 
 

@@ -217,10 +217,10 @@ class Merger:
             details=tuple(details),
             seconds=_seconds(report.get("seconds")),
         )
-        told, looked = facts_of(report)
+        report_facts, looked = facts_of(report)
         if found.ahead is not None:
-            told["clock"] = Told(clock_text(found.ahead))
-        facts = {self._share(fact): self._share(value) for fact, value in told.items()}
+            report_facts["clock"] = Told(clock_text(found.ahead))
+        facts = {self._share(fact): self._share(value) for fact, value in report_facts.items()}
         return _Draft(node, findings, facts, self._share(looked))
 
     def _note(self, check: str, finding: dict[str, Any], findings: dict[str, tuple[Any, ...]]) -> None:

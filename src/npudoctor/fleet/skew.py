@@ -106,8 +106,8 @@ def facts_of(report: Mapping[str, Any]) -> tuple[dict[str, Told], Looked]:
             facts.update(_read_facts(check, compared, tables[check]))
     for row in rows:
         for compared in _read_compared(row) if row["check"] not in built_in() else ():
-            for fact, told in _read_facts(row["check"], compared, row.get("facts")):
-                facts.setdefault(fact, told._replace(named=True))
+            for fact, entry in _read_facts(row["check"], compared, row.get("facts")):
+                facts.setdefault(fact, entry._replace(named=True))
     if len(facts) > MOST:
         facts = {name: facts[name] for name in list(facts)[:MOST]}
     return facts, _read_looked(report, rows)
@@ -210,23 +210,23 @@ class Comparison:
 
         And what could not be compared, by the nodes that do not tell it.
         """
-        found: list[Skew] = []
+        skews: list[Skew] = []
         open_facts: dict[str, list[str]] = {}
         for fact in self._nodes:
             none, unknown = self._without(fact)
-            found += self._skew(fact, none)
+            skews += self._skew(fact, none)
             for node in unknown:
                 open_facts.setdefault(node, []).append(fact)
         for node in self._left_out:
             open_facts.setdefault(node, []).append(
                 _("all that came after the first {n} names of variables and packages", n=MOST_NAMES)
             )
-        found.sort(key=lambda skew: (sum(len(other.nodes) for other in skew.others), skew.fact))
+        skews.sort(key=lambda skew: (sum(len(other.nodes) for other in skew.others), skew.fact))
         alike: dict[tuple[str, ...], list[str]] = {}
         for node, facts in open_facts.items():
             alike.setdefault(tuple(facts), []).append(node)
         ranked = sorted(alike.items(), key=lambda item: (-len(item[1]), item[1]))
-        return tuple(found), tuple(Gap(facts, tuple(nodes)) for facts, nodes in ranked)
+        return tuple(skews), tuple(Gap(facts, tuple(nodes)) for facts, nodes in ranked)
 
     def _skew(self, fact: str, none: list[str]) -> Iterator[Skew]:
         values: dict[Optional[str], list[str]] = dict(self._nodes[fact].items())

@@ -24,7 +24,7 @@ def encode(value: object) -> str:
     if value is None:
         return "null"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{encode(str(key))}: {encode(one)}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{encode(str(key))}: {encode(item)}" for key, item in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(encode, value)) + "]"
     if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -32,11 +32,11 @@ def encode(value: object) -> str:
     return '"' + "".join(map(letter, str(value))) + '"'
 
 
-def letter(one: str) -> str:
+def letter(character: str) -> str:
     """A character in a JSON string."""
-    number = ord(one)
-    if 32 <= number < 127 and one not in '"\\':
-        return one
+    number = ord(character)
+    if 32 <= number < 127 and character not in '"\\':
+        return character
     if number > 0xFFFF:
         number -= 0x10000
         return f"\\u{0xD800 + (number >> 10):04x}\\u{0xDC00 + (number & 0x3FF):04x}"
@@ -96,7 +96,7 @@ def describe(error: BaseException) -> "dict[str, object]":
     own = kind.__module__ in ("builtins", "__main__")
     return {
         "type": kind.__qualname__ if own else f"{kind.__module__}.{kind.__qualname__}",
-        "bases": [one.__name__ for one in kind.__mro__[:-2]],
+        "bases": [base.__name__ for base in kind.__mro__[:-2]],
         "message": (message or "")[:LONGEST],
         "name": text_of(getattr(error, "name", None)),
         "path": text_of(path),

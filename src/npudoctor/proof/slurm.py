@@ -32,8 +32,8 @@ def jobs_over(host: Host, jobs: list[str]) -> dict[str, str]:
         partial(host.commands.run, ("scontrol", "show", "job", job), timeout=timeout) for job in asked
     ]
     answers = side_by_side(questions) if asked else []
-    said = {job: why_over(job, answer) for job, answer in zip(asked, answers) if answer is not None}
-    return {job: why for job, why in said.items() if why}
+    reasons = {job: why_over(job, answer) for job, answer in zip(asked, answers) if answer is not None}
+    return {job: why for job, why in reasons.items() if why}
 
 
 def why_lives(host: Host, job: str) -> str:

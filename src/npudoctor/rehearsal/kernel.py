@@ -99,13 +99,13 @@ def _set_attributes(target: str, wanted: int, unwanted: int) -> None:
             if path != target and not path.startswith(f"{target}/"):
                 continue
             # The flags of a mount, which must stay: in a user namespace they are locked.
-            found = os.statvfs(path).f_flag
+            flags = os.statvfs(path).f_flag
             mount(
                 "none",
                 path,
                 flags=REMOUNT
                 | BIND
-                | (found & _SAME_FLAGS | (_RELATIVE_TIMES if found & os.ST_RELATIME else 0)) & ~unwanted
+                | (flags & _SAME_FLAGS | (_RELATIVE_TIMES if flags & os.ST_RELATIME else 0)) & ~unwanted
                 | wanted,
             )
 

@@ -50,7 +50,7 @@ def _lines(explanation: Explanation, style: Style) -> Iterator[str]:
             yield from paragraph(safe_text(spot)[:_LONG], INDENT * 2, INDENT * 2)
     others = explanation.diagnoses
     if known:
-        others = tuple(one for one in others[1:] if not _repeats(one, others[0]))
+        others = tuple(diagnosis for diagnosis in others[1:] if not _repeats(diagnosis, others[0]))
     if others:
         yield ""
         yield _("also found:")

@@ -47,10 +47,10 @@ class Subject:
 
 def subjects(fleet: Fleet) -> list[Subject]:
     """The nodes of a fleet; of each finding the message of the first node that has it."""
-    found: dict[str, list[tuple[str, str, str, str]]] = {}
+    findings: dict[str, list[tuple[str, str, str, str]]] = {}
     for finding in fleet.findings:
         for name in finding.nodes:
-            found.setdefault(name, []).append(
+            findings.setdefault(name, []).append(
                 (finding.check, finding.code, finding.severity, finding.message)
             )
     return [
@@ -59,7 +59,7 @@ def subjects(fleet: Fleet) -> list[Subject]:
             node.state,
             node.error or node.msg,
             tuple(Row(*row, *more) for row, more in zip(node.rows, node.details or repeat(("", 0.0)))),
-            tuple(found.get(node.name, ())),
+            tuple(findings.get(node.name, ())),
             node.started,
             node.seconds,
         )

@@ -156,15 +156,17 @@ def command_function(function: Callable[..., int]) -> Callable[..., int]:
         return call(function, told, ctx.obj)
 
     parameters = [
-        one.replace(annotation=hints[one.name], kind=inspect.Parameter.KEYWORD_ONLY)
-        for one in list(inspect.signature(function).parameters.values())[1:]
+        parameter.replace(annotation=hints[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY)
+        for parameter in list(inspect.signature(function).parameters.values())[1:]
     ]
-    place = next((number for number, one in enumerate(parameters) if one.name == "lang"), len(parameters))
+    place = next(
+        (number for number, parameter in enumerate(parameters) if parameter.name == "lang"), len(parameters)
+    )
     color = inspect.Parameter("color", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=o.Color)
     parameters.insert(place, color)
     context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     command.__name__, command.__doc__ = function.__name__, function.__doc__
-    command.__annotations__ = {one.name: one.annotation for one in (context, *parameters)}
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in (context, *parameters)}
     command.__signature__ = inspect.Signature([context, *parameters])  # type: ignore[attr-defined]
     return command
 

@@ -58,7 +58,9 @@ def fish_completion(root: Command, words: Words) -> str:
         f"set -g __npudoctor_{kind} {' '.join(words.of(kind))}" for kind in ("names", "codes", "logs")
     )
     lines = [line for command in commands for line in _lines(command, words)]
-    (run,) = (one for one in commands if one.argument and one.argument.kind == "command")
+    (run,) = (
+        candidate for candidate in commands if candidate.argument and candidate.argument.kind == "command"
+    )
     taking = " ".join(name for option in run.options if option.value for name in option.names)
     return _HEAD.format(walk=walk, words=lists, taking=taking) + "\n".join(lines) + "\n"
 

@@ -61,7 +61,7 @@ def zsh_completion(root: Command, words: Words) -> str:
     lists = {"names": words.of("names"), "codes": words.of("codes"), "log_codes": words.of("logs")}
     parts = [
         _HEAD,
-        *(_WORDS.format(kind=kind, words=" ".join(found)) for kind, found in lists.items()),
+        *(_WORDS.format(kind=kind, words=" ".join(values)) for kind, values in lists.items()),
         _LOGS,
     ]
     return "".join([*parts, *map(_function, all_commands(root)), _TAIL])

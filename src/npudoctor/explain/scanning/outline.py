@@ -212,8 +212,8 @@ def _head(begin: bytes, least: int = _LETTERS) -> Optional[_Head]:
     """The first line of a log, when it can be known again by its letters."""
     first = next((line for line in begin.split(b"\n")[:5] if line.strip()), b"")
     telling = not _FAILS.search(first[:300]) and not first[:1].isspace()
-    said = bare(decode(first[:300])).split('\\n","')[0]  # what docker puts after a line is no part of it
-    letters = sum(map(str.isalpha, said))
+    text = bare(decode(first[:300])).split('\\n","')[0]  # what docker puts after a line is no part of it
+    letters = sum(map(str.isalpha, text))
     return _Head(first, 1.0 if letters >= _LETTERS else _SHORT) if telling and letters >= least else None
 
 

@@ -126,15 +126,15 @@ def within(owners: Mapping[Key, int], most: int) -> tuple[list[Key], dict[int, i
     """The things in their order, ours and root's first, of each other owner so many; and how many of whom
     were left out. Whoever fills a folder with junk leaves out nothing but his own."""
     own = trusted_owners()
-    kept = [thing for thing, uid in owners.items() if uid in own]
+    kept = [path for path, uid in owners.items() if uid in own]
     ours = len(kept)
     count: Counter[int] = Counter()
-    for thing, uid in owners.items():
+    for path, uid in owners.items():
         if uid not in own:
             count[uid] += 1
             if count[uid] <= most and len(kept) - ours < OTHERS * most:
-                kept.append(thing)
-    taken = Counter(owners[thing] for thing in kept[ours:])
+                kept.append(path)
+    taken = Counter(owners[path] for path in kept[ours:])
     return kept, dict(count - taken)
 
 

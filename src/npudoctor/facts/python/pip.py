@@ -77,8 +77,10 @@ def entry_of(host: Host, distribution: Distribution) -> Optional[str]:
         return None
     own = host.files.real(host.interpreter.path.rsplit("/", 2)[0])
     real = host.files.real(folder) or folder
-    mine = own is not None and real.startswith(f"{own.rstrip('/')}/lib") and real.endswith("-packages")
-    return None if mine else folder
+    in_own_python = (
+        own is not None and real.startswith(f"{own.rstrip('/')}/lib") and real.endswith("-packages")
+    )
+    return None if in_own_python else folder
 
 
 def installer(host: Host, inputs: Sequence[str]) -> Optional[int]:

@@ -29,7 +29,7 @@ class Here:
         # The rank that the variables name.
         number = next((_number(self._host, name) for name in RANKS if name in self._host.variables), None)
         self.rank = next(
-            (one for one in self._table.devices if number is not None and one.rank == number), None
+            (device for device in self._table.devices if number is not None and device.rank == number), None
         )
         self.server = self._own_server()
 
@@ -58,7 +58,9 @@ class Here:
         """That of our rank; else the one with addresses of this machine; else the only one."""
         servers = self._table.servers
         if self.rank is not None:
-            return next(server for server in servers if any(one is self.rank for one in server.devices))
+            return next(
+                server for server in servers if any(candidate is self.rank for candidate in server.devices)
+            )
         if self._conf is not None:
             own = set(self._conf.addresses().values())
             for server in servers:
@@ -134,11 +136,11 @@ class Here:
         if not nodes:
             return
         wanted = [self.rank] if self.rank else list(server.devices)
-        missing = sorted({one.id for one in wanted if one.id is not None and one.id not in nodes})
+        missing = sorted({device.id for device in wanted if device.id is not None and device.id not in nodes})
         if not missing:
             return
         elsewhere = self.rank is None and self._host.system.container()
-        if elsewhere and any(one.id in nodes for one in wanted):
+        if elsewhere and any(device.id in nodes for device in wanted):
             return  # the others may be of other containers
         text = _("server {server} is this machine, but device_id {ids} has no {node}: there are only {nodes}")
         text = text.format(

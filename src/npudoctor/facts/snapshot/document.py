@@ -173,8 +173,13 @@ def _rows(document: Mapping[str, Any]) -> tuple[dict[str, Mapping[str, Any]], li
         if isinstance(row, dict) and isinstance(row.get("check"), str):
             checks[row["check"]] = _table(row, "facts")
             if row.get("status") not in LOOKED:
-                told = {**row, "section": CHECK + row["check"], "fact": "", "advisory": not row.get("needed")}
-                unread.append(_unread(told))
+                entry = {
+                    **row,
+                    "section": CHECK + row["check"],
+                    "fact": "",
+                    "advisory": not row.get("needed"),
+                }
+                unread.append(_unread(entry))
     return checks, unread
 
 

@@ -151,13 +151,13 @@ def value_text(fact: str, deviation: Deviation) -> str:
 
 def reasons(fleet: Fleet) -> list[tuple[str, list[str]]]:
     """Why there is no verdict, and of whom: nodes, or files. What most have comes first."""
-    found: dict[str, list[str]] = {}
+    nodes_by_reason: dict[str, list[str]] = {}
     for node in fleet.nodes:
         if node.state in (UNDETERMINED, SILENT):
-            found.setdefault(node.error or node.msg or _("no reason given"), []).append(node.name)
+            nodes_by_reason.setdefault(node.error or node.msg or _("no reason given"), []).append(node.name)
     for failure in _unread(fleet):
-        found.setdefault(failure.error, []).append(failure.node or failure.source)
-    return sorted(found.items(), key=lambda item: -len(item[1]))
+        nodes_by_reason.setdefault(failure.error, []).append(failure.node or failure.source)
+    return sorted(nodes_by_reason.items(), key=lambda item: -len(item[1]))
 
 
 def _open(fleet: Fleet) -> Iterator[str]:
