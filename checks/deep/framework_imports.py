@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Optional, Union
 
 from npudoctor import ERROR, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
-from npudoctor.checks.deep._probing import Failure, died_once, failure_of, import_of, report_failure
+from npudoctor.checks.deep._probe_failures import Failure, died_once, failure_of, import_of, report_failure
 from npudoctor.facts.job.probes import NoTimeLeft, ProbeResult
 
 # What is imported for a distribution: plug-ins after what they extend.

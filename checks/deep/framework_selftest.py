@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Union
 
 from npudoctor import ERROR, WARNING, Facts, Finding, Host, Scope, Skip, Unknown, _, check
-from npudoctor.checks.deep._probing import SECONDS, died_once, failure_of, import_of, report_failure
+from npudoctor.checks.deep._probe_failures import SECONDS, died_once, failure_of, import_of, report_failure
 from npudoctor.facts.job.probes import NoTimeLeft, ProbeResult, probe
 
 # The distributions of which any brings the framework, and what makes it use an NPU.

@@ -61,7 +61,7 @@ def npu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
     - Captures of npu-smi 1.8.21 to 26.1.0, idle and busy.
     - MindSpore FAQ and Ascend guides: processes left over from a job that ended badly.
     """
-    from npudoctor.checks.device._screen import screen_of
+    from npudoctor.checks.device._npu_smi_screen import screen_of
     from npudoctor.facts.npu.visible import chips_of_job
 
     screen = screen_of(host)

@@ -113,7 +113,7 @@ def npu_tool(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     if not host.npus.usable:
         raise Skip(_("this machine has no NPU device node"))
-    from npudoctor.checks.device._screen import is_elsewhere
+    from npudoctor.checks.device._npu_smi_screen import is_elsewhere
 
     smi = host.npu_smi
     path = smi.program()

@@ -21,7 +21,7 @@ from npudoctor import (
     change_variable,
     check,
 )
-from npudoctor.checks.gpu._job import weight
+from npudoctor.checks.gpu._communication import weight
 from npudoctor.checks.python._pip import pip_install
 from npudoctor.core.errors import CannotTell
 from npudoctor.facts.gpu.nccl import Build, NcclUse, build_of, nccl_uses

@@ -79,7 +79,7 @@ def openmpi(host: Host) -> Iterator[Union[Finding, Facts]]:
     - MindSpore, installation for GPUs and starting with mpirun.
     - Open MPI FAQ: running as root.
     """
-    from npudoctor.checks.gpu._job import without_mpi
+    from npudoctor.checks.gpu._communication import without_mpi
 
     if not gpu_expected(host):
         raise Skip(_("this machine has no GPU, and none is expected"))
@@ -99,7 +99,7 @@ def openmpi(host: Host) -> Iterator[Union[Finding, Facts]]:
     facts = {"library": mpi.path, "version": mpi.version} if mpi else {"library": None}
     yield Facts(facts)
     if mpi is None:
-        from npudoctor.checks.gpu._job import weight
+        from npudoctor.checks.gpu._communication import weight
 
         yield Finding(
             "openmpi.missing",

@@ -80,7 +80,7 @@ def cache_server(host: Host) -> Iterator[Finding]:
 
     MindSpore documentation, "Single-Node Data Cache"; MindSpore FAQ on the cache server's leftovers.
     """
-    from npudoctor.checks.leftovers._limits import of_owner, select_owner
+    from npudoctor.checks.leftovers._owner_selection import of_owner, select_owner
     from npudoctor.facts.leftovers.cache_traces import any_trace
     from npudoctor.proof import leftovers
 
@@ -223,7 +223,7 @@ def _orphan_spill(host: Host, spill: ProvenSpill) -> Finding:
 def _report_proven(host: Host, judged: Leftovers) -> Iterator[Finding]:
     """What is proven a dead server's, and what clients of one hold."""
     from npudoctor.checks.leftovers import _cache_server_steps as steps
-    from npudoctor.checks.leftovers._folded import by_owner
+    from npudoctor.checks.leftovers._owner_summaries import by_owner
 
     text = _("dead cache servers left {count} shared memory segments of user {owner}, {size} in all: {names}")
     yield from by_owner(host, judged.orphans, _creator, partial(_orphan_segment, host), text, _shmid, _size)
@@ -257,7 +257,7 @@ def _report_proven(host: Host, judged: Leftovers) -> Iterator[Finding]:
 
 def _report_unproven(host: Host, judged: Leftovers) -> Iterator[Finding]:
     """What looks like a cache server's leftover and is not proven one: shown, never removed."""
-    from npudoctor.checks.leftovers._folded import by_owner
+    from npudoctor.checks.leftovers._owner_summaries import by_owner
 
     # What nobody uses first: that is what a person may have to act on.
     # One that is only too young is told apart: in a moment it can be proven.
@@ -356,7 +356,7 @@ def _unproven_socket(state: SocketState) -> Finding:
 
 def _report_passed(judged: Leftovers) -> Iterator[Finding]:
     """What is so much that it is counted only, and proves nothing."""
-    from npudoctor.checks.leftovers._folded import FEW
+    from npudoctor.checks.leftovers._owner_summaries import FEW
 
     for passed in judged.passed[:FEW]:
         message = _(

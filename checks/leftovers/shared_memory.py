@@ -23,7 +23,7 @@ from npudoctor import (
     check,
     ngettext,
 )
-from npudoctor.checks.leftovers._limits import select_owner
+from npudoctor.checks.leftovers._owner_selection import select_owner
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import replace
 from npudoctor.host.users.accounts import user_names
@@ -31,7 +31,7 @@ from npudoctor.host.users.accounts import user_names
 if TYPE_CHECKING:
     from npudoctor.facts.leftovers.shm_files import SharedFile
     from npudoctor.host.process.sysvipc import IpcObject, Segment
-    from npudoctor.proof.shared import SharedFileState
+    from npudoctor.proof.shared_file import SharedFileState
 
 
 SHOWN = 20  # evidence lines of one finding; a database or a leaking job may have hundreds of segments
@@ -241,7 +241,7 @@ LITTLE, FEW = 1 << 20, 100  # bytes and files below which what is not even prove
 
 def _findings(host: Host, files: Sequence[SharedFile]) -> Iterator[Union[Finding, Facts]]:
     """What is left over, and what may be."""
-    from npudoctor.proof.shared import judge_shared_files
+    from npudoctor.proof.shared_file import judge_shared_files
 
     biggest = sorted(files, key=lambda file: (-file.entry.held, file.path))
     judged, rest = judge_shared_files(host, biggest[:MOST]), biggest[MOST:]

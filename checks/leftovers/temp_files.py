@@ -23,7 +23,7 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.leftovers._limits import select_owner
+from npudoctor.checks.leftovers._owner_selection import select_owner
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.mounts import mount_of, parse_mountinfo
 from npudoctor.facts.job.working_directory import job_user
@@ -31,7 +31,7 @@ from npudoctor.facts.leftovers.owners import selected_owner
 from npudoctor.host.users.accounts import home_of, user_names
 
 if TYPE_CHECKING:
-    from npudoctor.facts.leftovers.temporary import TempFolder
+    from npudoctor.facts.leftovers.temporary_folders import TempFolder
     from npudoctor.host.fs.files import Entry
 
 
@@ -104,7 +104,7 @@ def temp_files(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _folders(host: Host) -> tuple[list[TempFolder], str]:
     """Those in all temporary folders, and why one could not be looked into."""
-    from npudoctor.facts.leftovers.temporary import temp_folders
+    from npudoctor.facts.leftovers.temporary_folders import temp_folders
 
     folders: dict[str, TempFolder] = {}
     unread = ""
@@ -120,7 +120,7 @@ def _folders(host: Host) -> tuple[list[TempFolder], str]:
 
 def _locks(host: Host) -> list[str]:
     """The locks of the job's user, or of --user; nothing where that user's home is closed to us."""
-    from npudoctor.facts.leftovers.temporary import build_locks
+    from npudoctor.facts.leftovers.temporary_folders import build_locks
 
     root: Optional[str] = host.variables.get(EXTENSIONS) or None
     owner = selected_owner(host)
@@ -183,7 +183,7 @@ def _lock(host: Host, path: str) -> Iterator[Finding]:
 
 def _left_over(host: Host, folders: Sequence[TempFolder]) -> Iterator[Finding]:
     """The folders whose processes are proven gone."""
-    from npudoctor.proof.temporary import FolderMakers
+    from npudoctor.proof.temporary_folder import FolderMakers
 
     owners = FolderMakers(host)
     left = [

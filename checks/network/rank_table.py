@@ -204,9 +204,9 @@ def _report_initializing(host: Host, path: str) -> Finding:
 
 
 def _of_the_table(host: Host, path: str, look: RankTableFile) -> Iterator[Union[Finding, Facts]]:
-    from npudoctor.facts.rank_table.here import Here
     from npudoctor.facts.rank_table.model import SERVERS, VERSIONS, RankTableReader, template_of
     from npudoctor.facts.rank_table.rules import Fault, inner_faults
+    from npudoctor.facts.rank_table.this_machine import Here
 
     version = look.table.get("version")
     if template_of(look.table) == SERVERS and isinstance(version, str) and version not in ("", *VERSIONS):

@@ -26,7 +26,7 @@ from npudoctor.checks.python._pip import install_one_of, pip_reinstall
 from npudoctor.facts.python.backends import find_backends
 from npudoctor.facts.python.frameworks import FRAMEWORKS, closure_of
 from npudoctor.facts.python.installed_modules import modules_of, recorded_once
-from npudoctor.facts.python.spoiled import SpoiledFiles
+from npudoctor.facts.python.spoiled_files import SpoiledFiles
 from npudoctor.host.fs.archives import members
 from npudoctor.host.python.installed_files import Damage, find_damage, is_whole, share_there, site_of
 from npudoctor.host.python.interpreter import Distribution, normal

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Union
 
 from npudoctor import INFO, Command, Facts, Finding, Host, Scope, Skip, _, check
-from npudoctor.checks.tuning._links import NET, Link, fast_links
+from npudoctor.checks.tuning._fast_links import NET, Link, fast_links
 from npudoctor.checks.tuning._settings import NODES, advise, expand, numa_nodes, read_or_empty
 
 IRQ = "/proc/irq"

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Optional
 
-from npudoctor.cli.arguments.named import DESCRIPTORS, READING, read_named
+from npudoctor.cli.arguments.named_files import DESCRIPTORS, READING, read_named
 from npudoctor.cli.caller import Caller
 from npudoctor.cli.config import UsageError, not_one_of
 from npudoctor.core.frozen import dataclass, replace

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Optional
 
-from npudoctor.explain.signatures.own import of_a_package, of_the_job
+from npudoctor.explain.signatures.own_modules import of_a_package, of_the_job
 from npudoctor.explain.signatures.quoted import is_quotation, source
 from npudoctor.explain.signatures.signatures import Signature
 

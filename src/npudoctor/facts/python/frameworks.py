@@ -9,7 +9,7 @@ from npudoctor.core.messages import _
 from npudoctor.facts.python.closure import Closure, Failure, Need, Overruled, UnstatedNeed, closure
 from npudoctor.host.host import Host
 from npudoctor.host.python.interpreter import Distribution, normal
-from npudoctor.host.python.own import FRAMEWORKS as FRAMEWORKS
+from npudoctor.host.python.own_python import FRAMEWORKS as FRAMEWORKS
 from npudoctor.host.python.requirements import all_required
 from npudoctor.knowledge import requirements as rows
 from npudoctor.knowledge.tables import Row

@@ -8,8 +8,8 @@ from typing import Callable, Optional
 
 from npudoctor import Fix, Host, _
 from npudoctor.checks.deep import _remedies as remedies
-from npudoctor.checks.deep._cause import Cause, deepest, distinct, place_of, spot_of, user_of
-from npudoctor.checks.deep._libraries import of_library
+from npudoctor.checks.deep._cause_words import Cause, deepest, distinct, place_of, spot_of, user_of
+from npudoctor.checks.deep._loader_errors import of_library
 from npudoctor.core.frozen import replace
 from npudoctor.facts.job.tracebacks import Raised
 from npudoctor.facts.python.owners import (

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.elves import library
 
-from npudoctor.facts.python.spoiled import SpoiledFiles
+from npudoctor.facts.python.spoiled_files import SpoiledFiles
 from npudoctor.host.fs.disk import NO_FILE
 from npudoctor.host.fs.files import Files, LocalDisk
 from npudoctor.host.python.byte_code import ByteCode

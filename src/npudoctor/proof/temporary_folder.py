@@ -6,7 +6,7 @@ from typing import Optional
 
 from npudoctor.core.messages import _
 from npudoctor.facts.leftovers.sessions import of_the_kernel
-from npudoctor.facts.leftovers.temporary import TempFolder
+from npudoctor.facts.leftovers.temporary_folders import TempFolder
 from npudoctor.host import CannotTell, Host
 from npudoctor.host.process.processes import Process
 from npudoctor.proof.creator import CLOCK_SLACK

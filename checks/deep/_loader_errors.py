@@ -8,7 +8,7 @@ from typing import Callable, Optional
 
 from npudoctor import Fix, Host, _
 from npudoctor.checks.deep import _remedies as remedies
-from npudoctor.checks.deep._cause import Cause, distinct, user_of
+from npudoctor.checks.deep._cause_words import Cause, distinct, user_of
 from npudoctor.facts.job.tracebacks import Raised
 from npudoctor.facts.python.owners import Owner, owner_of, owner_of_library, path_of
 from npudoctor.host import CannotTell

@@ -9,8 +9,8 @@ from typing import Optional
 
 from npudoctor import Action, Finding, Fix, Host, _
 from npudoctor.checks.deep import _remedies as remedies
-from npudoctor.checks.deep._cause import Cause, deepest, distinct, place_of, spot_of
-from npudoctor.checks.deep._causes import cause_of, is_no_room, within_limits
+from npudoctor.checks.deep._cause_words import Cause, deepest, distinct, place_of, spot_of
+from npudoctor.checks.deep._import_errors import cause_of, is_no_room, within_limits
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.job.probes import ProbeResult, probe
 from npudoctor.facts.job.tracebacks import Raised, stack_of
