@@ -39,7 +39,7 @@ def _required(text: str) -> object:
 
 PARSERS: dict[str, Callable[[str], object]] = {
     "settings": cann_info.settings,
-    "running": cann_info.running,
+    "running": cann_info.read_running,
     "told_version": cann_python.told_version,
     "told_release": nnal.told_release,
     "order": cann_version.sort_key,
@@ -65,8 +65,8 @@ PARSERS: dict[str, Callable[[str], object]] = {
     "parse_segments": sysvipc.parse_segments,
     "entry points": entrypoints.parse,
     "own_list": mindspore_cann.own_list,
-    "tagged": paddle_cpu.tagged,
-    "imported": setuptools_check.imported,
+    "read_machine": paddle_cpu.read_machine,
+    "find_import": setuptools_check.find_import,
 }
 PLAIN = ("\n", " ", "[", "=")
 UNITS = (

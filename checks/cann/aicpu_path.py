@@ -94,14 +94,14 @@ def aicpu_path(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not value:
         finding = _unset(host, named, usable)
     else:
-        finding = _missing(host, value, named, usable) or _other_install(host, value, named, usable)
+        finding = _judge_path(host, value, named, usable) or _other_install(host, value, named, usable)
     if finding is not None:
         # As cann-env: where no NPU is to be used, nothing of it makes a job fail.
         yield finding if npu_expected(host) else replace(finding, severity=INFO)
 
 
 def _unset(host: Host, named: Mapping[str, str], usable: Optional[Install]) -> Optional[Finding]:
-    if usable is not None and _same(host, usable.path, ASCEND):
+    if usable is not None and _is_same_install(host, usable.path, ASCEND):
         return None
     text = _("ASCEND_AICPU_PATH is not set, but {names} is")
     echo_of: tuple[str, ...] = ()
@@ -134,7 +134,7 @@ def _pytorch_1(host: Host) -> bool:
     return any(version is not None and version.startswith("1.") for version in versions)
 
 
-def _missing(
+def _judge_path(
     host: Host, value: str, named: Mapping[str, str], usable: Optional[Install]
 ) -> Optional[Finding]:
     if operators(host.files, value):
@@ -160,23 +160,25 @@ def _missing(
 def _other_install(
     host: Host, value: str, named: Mapping[str, str], usable: Optional[Install]
 ) -> Optional[Finding]:
-    mine = install_at(host.files, value)
+    named_install = install_at(host.files, value)
     others = {name: install_at(host.files, named_root(name, path), name) for name, path in named.items()}
     foreign = [
         other
         for other in others.values()
-        if other is not None and operators(host.files, other.path) and not _same(host, other.path, value)
+        if other is not None
+        and operators(host.files, other.path)
+        and not _is_same_install(host, other.path, value)
     ]
-    if not foreign or mine is None:
+    if not foreign or named_install is None:
         return None
-    differ = any(mine.differs_from(other) for other in foreign)
+    differ = any(named_install.differs_from(other) for other in foreign)
     # Where the first of the others agrees with it, it is another variable that is wrong.
-    better = None if usable is None or _same(host, usable.path, value) else usable
+    better = None if usable is None or _is_same_install(host, usable.path, value) else usable
     return Finding(
         "aicpu-path.other-install",
         _(
             "ASCEND_AICPU_PATH names {mine}, but {name} names {other}",
-            mine=mine.label,
+            mine=named_install.label,
             name=foreign[0].named_by,
             other=foreign[0].label,
         ),
@@ -188,7 +190,7 @@ def _other_install(
     )
 
 
-def _same(host: Host, first: str, second: str) -> bool:
+def _is_same_install(host: Host, first: str, second: str) -> bool:
     """Whether two paths name one installation: their operators are the same folder."""
     return operators(host.files, first) == operators(host.files, second)
 

@@ -107,7 +107,7 @@ def _judge(host: Host, named: Mapping[str, str], active: Optional[Install]) -> I
     if active is not None and not named and not host.variables.get(AICPU) and not by_hand:
         yield _not_sourced(host, active, ERROR if _frameworks(host) else WARNING)
         return
-    wrong = _wrong(host, named)
+    wrong = _find_wrong(host, named)
     if wrong:
         yield _no_such_path(host, active, wrong)
     if active is None:
@@ -141,7 +141,7 @@ def _frameworks(host: Host) -> list[str]:
         return []
 
 
-def _wrong(host: Host, named: Mapping[str, str]) -> dict[str, str]:
+def _find_wrong(host: Host, named: Mapping[str, str]) -> dict[str, str]:
     """The variables that name no CANN; operators alone may lie anywhere."""
     good = set_env.named_installs(host.files, named)
     wrong = {name: value for name, value in named.items() if name not in good}

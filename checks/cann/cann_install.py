@@ -99,9 +99,9 @@ def cann_install(host: Host) -> Answers:
         return
     active = installs[0] if installs else None
     yield _facts(installs)
-    yield from _dangling(host, variables, active)
+    yield from _find_dangling(host, variables, active)
     if active is None:
-        missing = _missing(host)
+        missing = _find_missing(host)
         if missing is None:
             raise Skip(_("CANN is not installed on this machine"))
         yield missing
@@ -120,7 +120,7 @@ def cann_install(host: Host) -> Answers:
     yield from _machine(host, active)
 
 
-def _missing(host: Host) -> Optional[Finding]:
+def _find_missing(host: Host) -> Optional[Finding]:
     try:
         frameworks = frameworks_on_cann(host)
     except CannotTell:
@@ -159,7 +159,7 @@ def _facts(installs: Sequence[Install]) -> Facts:
     return Facts({"installs": rows, "active": installs[0].path if installs else None, "why": why})
 
 
-def _dangling(host: Host, variables: Mapping[str, str], active: Optional[Install]) -> Iterator[Finding]:
+def _find_dangling(host: Host, variables: Mapping[str, str], active: Optional[Install]) -> Iterator[Finding]:
     named = {named_root(name, variables[name]) for name in ENDINGS if variables.get(name)}
     home = job_user(host).home if host.options.root is None else "/root"
     usual = [f"{root}/{later}" for root in parents(host.files, variables, home) for later in LATER]

@@ -85,7 +85,7 @@ def cann_python_deps(host: Host) -> Iterator[Union[Finding, Facts]]:
     needs = needs_of(host, installs[0])
     have = {need.name: _version(host, need.name) for need in needs}
     yield Facts({"cann": installs[0].path, "required": {need.name: str(need.specifier) for need in needs}})
-    yield from _missing(host, installs[0], [need for need in needs if have[need.name] is None])
+    yield from _report_missing(host, installs[0], [need for need in needs if have[need.name] is None])
     limit = _numpy(host, installs[0], have.get("numpy") or _version(host, "numpy"))
     if limit is not None:
         yield limit
@@ -115,7 +115,7 @@ def _version(host: Host, name: str) -> Optional[str]:
     return host.interpreter.version_of(name)
 
 
-def _missing(host: Host, active: Install, gone: Sequence[Need]) -> Iterator[Finding]:
+def _report_missing(host: Host, active: Install, gone: Sequence[Need]) -> Iterator[Finding]:
     groups: dict[tuple[tuple[str, ...], Severity], list[Need]] = {}
     for need in gone:
         # What would bring it: CANN's own folder where that holds it; NumPy and SciPy have own checks.

@@ -98,7 +98,7 @@ def compile_cache(host: Host) -> Iterator[Union[Finding, Facts]]:
     for cache in caches:
         if not cache.path.startswith("/"):
             text = _("the compile cache {path} ({name}) is below the folder in which the job is started")
-            yield _said("relative", text, cache)
+            yield _finding("relative", text, cache)
             continue
         try:
             undetermined = yield from _of(host, cache)
@@ -129,7 +129,7 @@ def _of(host: Host, cache: Cache) -> Generator[Finding, None, str]:
         if mount.kind == "nfs" or (mount.kind == "nfs4" and without):
             text = _("the compile cache {path} is on {mount} ({kind}), which has no reliable file locks")
             evidence = (f"{mount.point} {mount.kind} {','.join(mount.options)}",)
-            yield _said("no-file-locks", text, cache, evidence, mount=mount.point, kind=mount.kind)
+            yield _finding("no-file-locks", text, cache, evidence, mount=mount.point, kind=mount.kind)
     for path in _locks(host, cache) if cache.builds else ():
         yield _lock(host, path, mount)
     return undetermined
@@ -137,7 +137,7 @@ def _of(host: Host, cache: Cache) -> Generator[Finding, None, str]:
 
 def _not_entered(host: Host, cache: Cache, reason: str) -> Finding:
     text = _("{user} may not enter the compile cache {path}")
-    return _said("not-writable", text, cache, (reason,), user=job_user(host).user)
+    return _finding("not-writable", text, cache, (reason,), user=job_user(host).user)
 
 
 def _folder(
@@ -146,7 +146,7 @@ def _folder(
 
     who = job_user(host)
     if cache.named_by == ASCEND and not place.there:
-        yield _said("missing", _("{name} is {path}, which does not exist: CANN does not create it"), cache)
+        yield _finding("missing", _("{name} is {path}, which does not exist: CANN does not create it"), cache)
         return ""
     may = may_make(place.entry, who, mount)
     if may is None and who.is_root:
@@ -157,7 +157,7 @@ def _folder(
         if mount is not None and mount.read_only:
             text = _("the compile cache {path} cannot be written: {mount} is mounted read-only")
         words = {"user": who.user, "place": place.path, "mount": mount.point if mount else ""}
-        yield _said("not-writable", text, cache, (place.label,), **words)
+        yield _finding("not-writable", text, cache, (place.label,), **words)
     return ""
 
 
@@ -202,7 +202,7 @@ def _lock(host: Host, path: str, mount: Optional[Mount]) -> Finding:
     )
 
 
-def _said(code: str, text: str, cache: Cache, evidence: tuple[str, ...] = (), **words: str) -> Finding:
+def _finding(code: str, text: str, cache: Cache, evidence: tuple[str, ...] = (), **words: str) -> Finding:
     name = cache.named_by or "HOME"
     return Finding(
         f"compile-cache.{code}",

@@ -203,7 +203,7 @@ class LibraryJudge:
             named = {named_root(name, self.host.variables.get(name, "")) for name in VITAL}
             gone = [root for root in named if root.startswith("/") and self.host.files.stat(root) is None]
             lost = any(entry.startswith(f"{root}/") for root in gone for entry in self.entries)
-            yield self._missing(
+            yield self._report_missing(
                 code,
                 text,
                 cann,
@@ -213,7 +213,7 @@ class LibraryJudge:
         if driver:
             text = _("the loader does not find {names} of the driver: its folders are not on LD_LIBRARY_PATH")
             echo_of = ("library-path.not-found",) if cann and self._one_line_brings_both() else ()
-            yield self._missing("library-path.driver-not-found", text, driver, self._fix(), echo_of)
+            yield self._report_missing("library-path.driver-not-found", text, driver, self._fix(), echo_of)
         if self.wanted:
             yield from self._nowhere(rest)
 
@@ -232,7 +232,7 @@ class LibraryJudge:
                 text = _(
                     "{names} of the driver is not on this machine: the driver is not installed or not mounted"
                 )
-            yield self._missing("library-path.driver-not-found", text, driver, None, echo_of)
+            yield self._report_missing("library-path.driver-not-found", text, driver, None, echo_of)
         if others:
             text = _("the loader does not find {names}, and neither CANN nor the driver has it")
             causes: tuple[str, ...]
@@ -245,7 +245,7 @@ class LibraryJudge:
             else:
                 elsewhere = all(map(self.libraries.is_for_other_machine, names))
                 causes = ("cann-install.wrong-machine",) if elsewhere else ()
-            yield self._missing("library-path.not-found", text, others, None, causes)
+            yield self._report_missing("library-path.not-found", text, others, None, causes)
 
     def _stub_first(self) -> Iterator[Finding]:
         shadowing = [stub for stub in self.job.stubs if self.libraries.folder_of(stub.name)]
@@ -294,7 +294,7 @@ class LibraryJudge:
         except CannotTell:
             return False
 
-    def _missing(
+    def _report_missing(
         self, code: str, text: str, missing: list[Missing], fix: Optional[Fix], echo_of: tuple[str, ...]
     ) -> Finding:
         message = text.format(names=_names(missing), install=self.active.label)

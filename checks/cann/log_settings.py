@@ -109,7 +109,7 @@ def log_settings(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield from _left_on(valid)
     yield from _screen(host, variables, valid)
     if variables.get(DETAIL) and DUMP not in variables:
-        yield _said(
+        yield _finding(
             "no-effect", _("{name} has no effect without DUMP_GE_GRAPH"), DETAIL, variables[DETAIL], ""
         )
 
@@ -118,7 +118,7 @@ def _not_understood(row: Row, value: str) -> Finding:
     cleaned = cleaned_up(value)
     if _valid(row, cleaned):
         text = _("{name} is {value}, with punctuation that CANN cannot parse: the default is used")
-        return _said("pasted-punctuation", text, row["name"], value, cleaned)
+        return _finding("pasted-punctuation", text, row["name"], value, cleaned)
     if row.get("modules"):
         known = "TBE=3:RUNTIME=3"
     elif "least" in row:
@@ -126,7 +126,7 @@ def _not_understood(row: Row, value: str) -> Finding:
     else:
         known = ", ".join(row.get("values", ("1-4",)))
     text = _("{name} is {value}, which is not valid ({known}): the default is used")
-    return _said("bad-value", text, row["name"], value, row["default"], known=known)
+    return _finding("bad-value", text, row["name"], value, row["default"], known=known)
 
 
 def _valid(row: Row, value: str) -> bool:
@@ -150,37 +150,37 @@ def _modules(row: Row, value: str) -> Iterator[Finding]:
     unknown = [name for name, _level in _pairs(value) if name not in MODULES]
     if unknown:
         text = _("{name} contains unknown modules ({unknown}): one bad name invalidates the whole list")
-        yield _said("unknown-module", text, row["name"], value, "", unknown=", ".join(unknown))
+        yield _finding("unknown-module", text, row["name"], value, "", unknown=", ".join(unknown))
 
 
 def _left_on(valid: Mapping[str, str]) -> Iterator[Finding]:
     level = LEVELS.get(valid.get("ASCEND_GLOBAL_LOG_LEVEL", ""))
     if level:
         text = _("{name} is {value} ({level}): so much logging slows training down")
-        yield _said(
+        yield _finding(
             "verbose", text, "ASCEND_GLOBAL_LOG_LEVEL", valid["ASCEND_GLOBAL_LOG_LEVEL"], "3", level=level
         )
     modules = valid.get("ASCEND_MODULE_LOG_LEVEL", "")
     if any(number in LEVELS for _name, number in _pairs(modules)):
         text = _("{name} is {value}: levels 0 and 1 slow training down")
-        yield _said("verbose", text, "ASCEND_MODULE_LOG_LEVEL", modules, "")
+        yield _finding("verbose", text, "ASCEND_MODULE_LOG_LEVEL", modules, "")
     if valid.get(DUMP, "0") != "0":
         text = _("{name} is {value}: every graph is dumped, which is slow and fills the disk")
-        yield _said("graph-dump", text, DUMP, valid[DUMP], "")
+        yield _finding("graph-dump", text, DUMP, valid[DUMP], "")
 
 
 def _screen(host: Host, variables: Mapping[str, str], valid: Mapping[str, str]) -> Iterator[Finding]:
     """Which of the two variables holds, and what it does."""
     if OLD in variables and NEW in variables:
         text = _("{name} is overridden by ASCEND_LOG_PRINT_TO_STDOUT")
-        yield _said("set-twice", text, OLD, variables[OLD], "")
+        yield _finding("set-twice", text, OLD, variables[OLD], "")
     elif OLD in valid and _since_9_2(host):
         text = _("{name} is deprecated from CANN 9.2.0 on; ASCEND_LOG_PRINT_TO_STDOUT is its successor")
-        yield _said("deprecated", text, OLD, valid[OLD], "")
+        yield _finding("deprecated", text, OLD, valid[OLD], "")
     decides = NEW if NEW in variables else OLD
     if valid.get(decides) == "1":
         text = _("{name} is 1: logs go to the screen, and no log file is written")
-        yield _said("no-log-file", text, decides, "1", "0")
+        yield _finding("no-log-file", text, decides, "1", "0")
 
 
 def _since_9_2(host: Host) -> bool:
@@ -192,7 +192,7 @@ def _since_9_2(host: Host) -> bool:
     return bool(installs) and at_least(installs[0].version, "9.2") is True
 
 
-def _said(code: str, text: str, name: str, value: str, better: str, **words: str) -> Finding:
+def _finding(code: str, text: str, name: str, value: str, better: str, **words: str) -> Finding:
     """The finding; its fix sets `better`, or unsets the variable where that is empty."""
     title = _("set {name} to {value}") if better else _("unset {name}")
     return Finding(

@@ -81,7 +81,7 @@ def nnal_atb(host: Host) -> Iterator[Union[Finding, Facts]]:
     - torch_npu, op_plugin/atb: what it says when libatb.so or a symbol is missing.
     """
     entries = host.variables.path_list("LD_LIBRARY_PATH")
-    wanting = list(_wanting(host))
+    wanting = list(_find_users(host))
     if not wanting:
         raise Skip(_("nothing in {python} needs ATB", python=host.interpreter.label))
     used = host.interpreter.version_of("vllm-ascend") is not None
@@ -110,7 +110,7 @@ def nnal_atb(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("CANN is not installed on this machine, so ATB was not compared with it"))
 
 
-def _wanting(host: Host) -> Iterator[tuple[Framework, str]]:
+def _find_users(host: Host) -> Iterator[tuple[Framework, str]]:
     """For each framework, the first library of it that needs libatb.so."""
     for framework in job.frameworks(host, "torch_npu", "paddle_custom_device"):
         last = framework.modules[-1]
@@ -170,7 +170,7 @@ class AtbJudge:
                     fix=False,
                 )
         yield from self._version(self.atb)
-        yield from self._undefined(self.atb)
+        yield from self._find_undefined(self.atb)
 
     def _not_found(self) -> Finding:
         text = _("the loader does not find libatb.so, which {by} needs: {script} was not sourced")
@@ -199,7 +199,7 @@ class AtbJudge:
                 fix=False,
             )
 
-    def _undefined(self, atb: Loaded) -> Iterator[Finding]:
+    def _find_undefined(self, atb: Loaded) -> Iterator[Finding]:
         libraries = self.host.libraries
         symbols = {name for name in libraries.wanted(self.wanter) if name.startswith(MARKS)}
         for library in (atb, *self.loader.loaded) if symbols else ():

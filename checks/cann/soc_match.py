@@ -105,11 +105,11 @@ def _chips(files: Files, install: Install) -> list[str]:
     for place in folders(files, (install.path, install.real)):
         for name in files.names(place):
             if _RECORD.match(name):
-                chips |= _packaged(files, f"{place}/{name}")
+                chips |= _read_package(files, f"{place}/{name}")
     return sorted(chips)
 
 
-def _packaged(files: Files, path: str) -> set[str]:
+def _read_package(files: Files, path: str) -> set[str]:
     """The chip in the name of an ops package."""
     try:
         record = settings(files.text(path, 1 << 16) or "")

@@ -130,7 +130,7 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
     for name, path in closed.items():
         yield _not_readable(host, active, name, path)
     if not copies_of["te"] and "te" not in closed and ships(host.files, active, "te"):
-        yield _missing(host, active)
+        yield _report_missing(host, active)
     elif not closed and not any(copies_of.values()):
         raise Skip(_("the CANN at {install} has neither te nor hccl", install=active.label))  # fmt: skip
     for searched in filter(None, copies_of.values()):
@@ -140,19 +140,19 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
 def _compare(host: Host, active: Install, searched: Sequence[Copy]) -> Iterator[Finding]:
     """The copies of one module beside the CANN in use, in the order in which Python looks."""
     first = searched[0]
-    if _other(active, first):
+    if _is_other_train(active, first):
         yield _other_version(host, active, searched)
         return
     if first.version and first.version != active.component:
         text = _("{name} is build {version}, but the CANN at {install} is build {component}")
         yield Finding("te-topi.other-build", _say(text, active, first), evidence=_evidence(searched))
-    behind = [copy for copy in searched[1:] if _other(active, copy)]
+    behind = [copy for copy in searched[1:] if _is_other_train(active, copy)]
     if behind:
         text = _("a second {name}, from CANN {version}, is in {folder} behind the right one")
         yield Finding("te-topi.shadowed-copy", _say(text, active, behind[0]), evidence=_evidence(searched))
 
 
-def _other(active: Install, copy: Copy) -> bool:
+def _is_other_train(active: Install, copy: Copy) -> bool:
     return copy.version is not None and train(copy.version) != train(active.component)
 
 
@@ -209,7 +209,7 @@ def _readable(host: Host, path: str) -> Fix:
     )
 
 
-def _missing(host: Host, active: Install) -> Finding:
+def _report_missing(host: Host, active: Install) -> Finding:
     site = own_site(host.files, active, "te")
     return Finding(
         "te-topi.missing",

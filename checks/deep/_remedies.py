@@ -46,7 +46,7 @@ def install_suiting(host: Host, copy: Distribution, user: Optional[Distribution]
     from packaging.version import InvalidVersion
 
     name = copy.label
-    specifier = _wanted(host, user, copy.name) if user else None
+    specifier = _read_requirement(host, user, copy.name) if user else None
     try:
         if user and specifier and not specifier.contains(copy.version, prereleases=True):
             title = _("install the {name} that {user} requires", name=copy.name, user=user.name)
@@ -63,7 +63,7 @@ def suits(host: Host, copy: Distribution, user: Optional[Distribution]) -> bool:
     """Whether its user asks for releases, and it is one of them."""
     from packaging.version import InvalidVersion
 
-    specifier = _wanted(host, user, copy.name) if user else None
+    specifier = _read_requirement(host, user, copy.name) if user else None
     try:
         return specifier is not None and specifier.contains(copy.version, prereleases=True)
     except InvalidVersion:
@@ -73,7 +73,7 @@ def suits(host: Host, copy: Distribution, user: Optional[Distribution]) -> bool:
 def install_provider(host: Host, module: str, user: Optional[Distribution]) -> Fix:
     """What brings a module that is not there, in the release that its user asks for."""
     name = _BRINGS.get(module, module)
-    specifier = _wanted(host, user, name) if user else None
+    specifier = _read_requirement(host, user, name) if user else None
     if specifier is None and name == module:
         return by_hand(
             _(
@@ -86,7 +86,7 @@ def install_provider(host: Host, module: str, user: Optional[Distribution]) -> F
     return fix
 
 
-def _wanted(host: Host, user: Distribution, name: str) -> Optional[SpecifierSet]:
+def _read_requirement(host: Host, user: Distribution, name: str) -> Optional[SpecifierSet]:
     try:
         return required(user, name, host.interpreter.layout())
     except CannotTell:

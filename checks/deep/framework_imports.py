@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Optional, Union
 
 from npudoctor import ERROR, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
-from npudoctor.checks.deep._probing import Failure, died_once, failed, failure_of, import_of
+from npudoctor.checks.deep._probe_failures import Failure, died_once, failure_of, import_of, report_failure
 from npudoctor.facts.job.probes import NoTimeLeft, ProbeResult
 
 # What is imported for a distribution: plug-ins after what they extend.
@@ -71,14 +71,14 @@ def framework_imports(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - `npudoctor explain --help`.
     """
-    todo = _installed(host)
+    todo = _choose_imports(host)
     seconds: dict[str, float] = {}
     memory: dict[str, int] = {}
     versions: dict[str, object] = {}
     failures: dict[str, list[tuple[str, Failure]]] = {}
     untried: list[str] = []
     for modules in todo:
-        probed = _probed(host, modules, todo)
+        probed = _probe_import(host, modules, todo)
         if probed is None or probed.single:
             untried.append(modules[-1])
         if probed is not None and (probed.died or probed.single):
@@ -96,7 +96,7 @@ def framework_imports(host: Host) -> Iterator[Union[Finding, Facts]]:
     for sentence, alike in failures.items():
         names = ", ".join(name for name, _failure in alike)
         message = _("import {module} fails: {ending}", module=names, ending=sentence)
-        yield failed("framework-imports.failed", message, alike[0][1])
+        yield report_failure("framework-imports.failed", message, alike[0][1])
     facts: dict[str, object] = {"seconds": seconds, "bytes": memory, "versions": versions}
     if failures:
         facts["causes"] = {name: failure.facts for alike in failures.values() for name, failure in alike}
@@ -105,7 +105,7 @@ def framework_imports(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Unknown(_("no result before the deadline of the run: {names}", names=", ".join(untried)))
 
 
-def _installed(host: Host) -> list[tuple[str, ...]]:
+def _choose_imports(host: Host) -> list[tuple[str, ...]]:
     """What is to be imported; Skip where nothing is."""
     todo = [modules for name, modules in MODULES.items() if host.interpreter.installed(name) is not None]
     if not todo:
@@ -114,7 +114,7 @@ def _installed(host: Host) -> list[tuple[str, ...]]:
     return list(dict.fromkeys(todo))
 
 
-def _probed(host: Host, modules: tuple[str, ...], todo: list[tuple[str, ...]]) -> Optional[ProbeResult]:
+def _probe_import(host: Host, modules: tuple[str, ...], todo: list[tuple[str, ...]]) -> Optional[ProbeResult]:
     """How the import ended, or that with which it begins where that did not end: to wait for it again tells
     no more. None where no time was left."""
     first = (BEGINS_WITH.get(modules[-1], ""),)

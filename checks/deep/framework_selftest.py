@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Union
 
 from npudoctor import ERROR, WARNING, Facts, Finding, Host, Scope, Skip, Unknown, _, check
-from npudoctor.checks.deep._probing import SECONDS, died_once, failed, failure_of, import_of
+from npudoctor.checks.deep._probe_failures import SECONDS, died_once, failure_of, import_of, report_failure
 from npudoctor.facts.job.probes import NoTimeLeft, ProbeResult, probe
 
 # The distributions of which any brings the framework, and what makes it use an NPU.
@@ -81,7 +81,7 @@ def framework_selftest(host: Host) -> Iterator[Union[Finding, Facts]]:
                 ending=failure.sentence,
             )
             echo_of = () if imported else ("framework-imports.failed",)
-            finding: Finding = failed("framework-selftest.failed", message, failure, echo_of)
+            finding: Finding = report_failure("framework-selftest.failed", message, failure, echo_of)
             yield finding
     yield Facts({"seconds": seconds, "causes": causes} if causes else {"seconds": seconds})
     if untried:

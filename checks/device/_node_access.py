@@ -14,7 +14,7 @@ from npudoctor.host.fs.files import Entry
 from npudoctor.host.users.accounts import group_of
 
 
-def denied(host: Host, closed: dict[str, Entry]) -> dict[str, Entry]:
+def find_denied(host: Host, closed: dict[str, Entry]) -> dict[str, Entry]:
     """Those that the system itself does not let us open either: it sees access lists, which a mode hides."""
     kept = {}
     for path, entry in closed.items():

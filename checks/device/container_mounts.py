@@ -62,7 +62,7 @@ def container_mounts(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("this machine has no NPU device node"))
 
     library = has_library(host.files, host.variables.path_list("LD_LIBRARY_PATH"))
-    absent = missing(host)
+    absent = find_missing(host)
     yield Facts({"library": library, "missing": absent})
     if not library:
         text = _("the driver's libraries are not mounted into this container")
@@ -77,7 +77,7 @@ def container_mounts(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield _incomplete(absent)
 
 
-def missing(host: Host) -> list[str]:
+def find_missing(host: Host) -> list[str]:
     """What is mounted besides the libraries, and is not there."""
     absent = [paths[0] for paths in OTHERS if not any(_there(host, path) for path in paths)]
     if host.npu_smi.program() is not None:

@@ -75,14 +75,14 @@ def device_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
         {path: f"{stat.filemode(entry.mode)} {entry.uid}:{entry.gid}" for path, entry in there.items()}
     )
     yield from _unusable(host, there)
-    closed = {path: entry for path, entry in nodes.items() if not allowed(host, entry)}
+    closed = {path: entry for path, entry in nodes.items() if not may_use(host, entry)}
     if host.identity.is_root:
         if any(entry.uid == NOBODY for entry in closed.values()):
             raise Unknown(_("the device nodes belong to nobody in this user namespace"), advisory=True)
         return
-    from npudoctor.checks.device._node_access import denied, no_access
+    from npudoctor.checks.device._node_access import find_denied, no_access
 
-    yield from no_access(host, denied(host, closed), "device-nodes.no-access")
+    yield from no_access(host, find_denied(host, closed), "device-nodes.no-access")
 
 
 def _unusable(host: Host, there: dict[str, Entry]) -> Iterator[Finding]:
@@ -114,7 +114,7 @@ def _unusable(host: Host, there: dict[str, Entry]) -> Iterator[Finding]:
             )
 
 
-def allowed(host: Host, entry: Entry) -> bool:
+def may_use(host: Host, entry: Entry) -> bool:
     """Whether the mode lets this user read and write it."""
     identity = host.identity
     if identity.is_root and entry.uid != NOBODY:

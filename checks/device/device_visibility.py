@@ -115,7 +115,7 @@ def _judge_runtime(host: Host) -> Iterator[Finding]:
         yield _finding("device-visibility.empty", _("{name} is set but empty"), value, _unset(value))
         return
     if len(value) > LONGEST:
-        yield _too_long(RUNTIME, value, _unset(value))
+        yield _report_too_long(RUNTIME, value, _unset(value))
         return
     count = len(host.npus.nodes)
     seen = runtime_ids(value, count)
@@ -126,11 +126,11 @@ def _judge_runtime(host: Host) -> Iterator[Finding]:
         yield _finding("device-visibility.none-left", text, value, fix, count=count)
     elif seen.stopped and seen.strange:
         text = _("{name}={value} is read as {ids}: the rest is not a list of ids ({rest})")
-        rest = _shown(seen.stopped, repr(seen.stopped))
-        yield _finding("device-visibility.cut", text, value, fix, ids=_joined(seen.ids), rest=rest)
+        rest = _shorten(seen.stopped, repr(seen.stopped))
+        yield _finding("device-visibility.cut", text, value, fix, ids=_join_ids(seen.ids), rest=rest)
     elif seen.stopped:
         text = _("{name}={value} is read as {ids}: there are {count} devices, counted from 0")
-        ids = _joined(seen.ids)
+        ids = _join_ids(seen.ids)
         yield _finding("device-visibility.no-such-device", text, value, fix, ids=ids, count=count)
     if any(first >= second for first, second in zip(seen.ids, seen.ids[1:])):
         text = _("{name}={value}: the ids must be ascending and unique")
@@ -138,7 +138,7 @@ def _judge_runtime(host: Host) -> Iterator[Finding]:
         yield _finding("device-visibility.not-ascending", text, value, ascending)
 
 
-def _too_long(name: str, value: str, fix: Optional[Fix]) -> Finding:
+def _report_too_long(name: str, value: str, fix: Optional[Fix]) -> Finding:
     text = _("{name} has {count} characters and begins with {value}: it is not a device list")
     return _finding("device-visibility.bad-value", text, value, fix, name=name, count=len(value))
 
@@ -154,7 +154,7 @@ def _judge_container(host: Host) -> Iterator[Finding]:
             yield _finding("device-visibility.container-only", text, value, None, name=CONTAINER)
         return
     if len(value) > LONGEST:
-        yield _too_long(CONTAINER, value, None)
+        yield _report_too_long(CONTAINER, value, None)
         return
     ids = listed_ids(value)
     kind = "vdavinci" if "VIRTUAL" in host.variables.get("ASCEND_RUNTIME_OPTIONS", "") else "davinci"
@@ -182,23 +182,23 @@ def _judge_slurm(host: Host) -> Iterator[Finding]:
             text,
             value,
             _export(sorted(allocated), value),
-            given=_joined(sorted(allocated)),
+            given=_join_ids(sorted(allocated)),
             variable=name,
-            beyond=_joined(beyond),
+            beyond=_join_ids(beyond),
         )
 
 
-def _joined(ids: Sequence[int]) -> str:
+def _join_ids(ids: Sequence[int]) -> str:
     return ",".join(map(str, ids))
 
 
-def _shown(value: str, spelled: str) -> str:
+def _shorten(value: str, spelled: str) -> str:
     return spelled if len(value) <= SHOWN_CHARACTERS else f"{spelled[:SHOWN_CHARACTERS]}..."
 
 
 def _export(ids: Sequence[int], before: Optional[str]) -> Fix:
-    title = _("choose the NPUs {ids}", ids=_joined(ids))
-    return change_variable(title, RUNTIME, _joined(ids), before)
+    title = _("choose the NPUs {ids}", ids=_join_ids(ids))
+    return change_variable(title, RUNTIME, _join_ids(ids), before)
 
 
 def _unset(before: str) -> Fix:
@@ -210,8 +210,8 @@ def _finding(
 ) -> Finding:
     return Finding(
         code,
-        text.format(name=name, value=_shown(value or "", repr(value or "")[1:-1]), **words),
-        evidence=() if value is None else (f"{name}={_shown(value, repr(value))}",),
+        text.format(name=name, value=_shorten(value or "", repr(value or "")[1:-1]), **words),
+        evidence=() if value is None else (f"{name}={_shorten(value, repr(value))}",),
         action=Action.CONFIG,
         fix=fix,
     )

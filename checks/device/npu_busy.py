@@ -61,7 +61,7 @@ def npu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
     - Captures of npu-smi 1.8.21 to 26.1.0, idle and busy.
     - MindSpore FAQ and Ascend guides: processes left over from a job that ended badly.
     """
-    from npudoctor.checks.device._screen import screen_of
+    from npudoctor.checks.device._npu_smi_screen import screen_of
     from npudoctor.facts.npu.visible import chips_of_job
 
     screen = screen_of(host)
@@ -85,7 +85,7 @@ def npu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
         if neighbours:
             yield say.held_by_session("npu-busy", use.chip.label, use.total, neighbours, holders)
     if inside:
-        yield from _unseen(uses, holders)
+        yield from _report_unseen(uses, holders)
     else:
         for use in uses:
             if use.unexplained:
@@ -158,7 +158,7 @@ class ChipUse:
         return {**memory, "core": self.chip.core}
 
 
-def _unseen(uses: Sequence[ChipUse], holders: DeviceHolders) -> Iterator[Finding]:
+def _report_unseen(uses: Sequence[ChipUse], holders: DeviceHolders) -> Iterator[Finding]:
     """What a container does not see the holder of: a warning whoever that is, as two jobs do not fit."""
     undetermined = []
     for use in uses:

@@ -55,7 +55,7 @@ def npu_health(host: Host) -> Iterator[Union[Finding, Facts]]:
     - npu-smi, public source: the words of the column and of `-t health`.
     - Captured answers of 910A with Warning and with Alarm.
     """
-    from npudoctor.checks.device._screen import screen_of
+    from npudoctor.checks.device._npu_smi_screen import screen_of
 
     chips: Sequence[Chip] = screen_of(host).chips
     if host.system.container():

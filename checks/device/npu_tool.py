@@ -113,7 +113,7 @@ def npu_tool(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     if not host.npus.usable:
         raise Skip(_("this machine has no NPU device node"))
-    from npudoctor.checks.device._screen import is_elsewhere
+    from npudoctor.checks.device._npu_smi_screen import is_elsewhere
 
     smi = host.npu_smi
     path = smi.program()
@@ -138,14 +138,14 @@ def npu_tool(host: Host) -> Iterator[Union[Finding, Facts]]:
     if look.answer.ended == "exited":
         yield from _judge_answer(host, path, look)
         if look.screen is None and look.failure is None:
-            raise Unknown(_unknown(path, look), advisory=is_elsewhere(host, look))
+            raise Unknown(_describe_failure(path, look), advisory=is_elsewhere(host, look))
     elif look.stuck:
-        yield _hung(path, look)
+        yield _report_hang(path, look)
     else:
-        raise Unknown(_unknown(path, look), advisory=is_elsewhere(host, look))
+        raise Unknown(_describe_failure(path, look), advisory=is_elsewhere(host, look))
 
 
-def _unknown(path: str, look: NpuSmiInfo) -> str:
+def _describe_failure(path: str, look: NpuSmiInfo) -> str:
     answer = look.answer
     if answer.ended == "timeout":
         text = _("{path} did not answer in time; it was asked {count} times")
@@ -165,7 +165,7 @@ def _unknown(path: str, look: NpuSmiInfo) -> str:
     return text.format(path=path, count=look.asked, why=answer.stderr, signal=signal, status=answer.status)
 
 
-def _hung(path: str, look: NpuSmiInfo) -> Finding:
+def _report_hang(path: str, look: NpuSmiInfo) -> Finding:
     processes = [f"pid {process.pid} ({process.name})" for process in look.stuck]
     return Finding(
         "npu-tool.hung",
@@ -194,7 +194,7 @@ def _judge_answer(host: Host, path: str, look: NpuSmiInfo) -> Iterator[Finding]:
             CODES[look.failure.kind],
             _text(look.failure, inside).format(**words),
             severity=WARNING if inside and look.failure.kind == "no-driver" else None,
-            evidence=_kept(look.answer.stdout.splitlines() + look.answer.stderr.splitlines()),
+            evidence=_quote_lines(look.answer.stdout.splitlines() + look.answer.stderr.splitlines()),
             action=Action.REBOOT if look.failure.kind == "no-driver" and not inside else Action.CONFIG,
             echo_of=CAUSES.get(look.failure.kind, ()),
         )
@@ -204,7 +204,7 @@ def _judge_answer(host: Host, path: str, look: NpuSmiInfo) -> Iterator[Finding]:
             yield Finding(
                 "npu-tool.unknown-answer",
                 _("npudoctor does not recognise the output of {path}", path=path),
-                evidence=_kept(lines),
+                evidence=_quote_lines(lines),
             )
     else:
         yield from _fewer(host, look)
@@ -218,7 +218,7 @@ def _judge_answer(host: Host, path: str, look: NpuSmiInfo) -> Iterator[Finding]:
         )
 
 
-def _kept(lines: list[str]) -> tuple[str, ...]:
+def _quote_lines(lines: list[str]) -> tuple[str, ...]:
     kept = [line[:200] for line in lines if line.strip()][:LINES]
     return tuple(_("npu-smi printed: {line}", line=line) for line in kept)
 

@@ -90,16 +90,16 @@ def cuda_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
             ),
             advisory=True,
         )
-    for library in _apart(module, cuda, nvml):
+    for library in _find_mismatched(module, cuda, nvml):
         yield _mismatch(host, module, library)
     if cuda is not None and cuda.compat and cuda.version and frameworks:
         yield from _compat(host, module, cuda)
-    yield from _too_old(host, module, frameworks, cuda)
+    yield from _judge_driver_age(host, module, frameworks, cuda)
     if not frameworks:
         raise Skip(_("no framework for CUDA is in {python}", python=host.interpreter.label))
 
 
-def _apart(
+def _find_mismatched(
     module: str, cuda: Optional[DriverLibrary], nvml: Optional[DriverLibrary]
 ) -> Iterator[DriverLibrary]:
     """The first library whose version differs from the module's; those for forward compatibility may."""
@@ -109,7 +109,7 @@ def _apart(
             return
 
 
-def _too_old(
+def _judge_driver_age(
     host: Host, module: str, frameworks: list[Runtime], cuda: Optional[DriverLibrary]
 ) -> Iterator[Finding]:
     served = cuda.version if cuda and cuda.compat and cuda.version else module
@@ -165,8 +165,8 @@ def _no_library(host: Host, frameworks: Sequence[Runtime]) -> Finding:
 
 
 def _mismatch(host: Host, module: str, library: DriverLibrary) -> Finding:
-    theirs = library.version or ""
-    older = order(theirs) < order(module) and order(theirs)[0] == order(module)[0]
+    version = library.version or ""
+    older = order(version) < order(module) and order(version)[0] == order(module)[0]
     text = _(
         "the loaded NVIDIA module is {module}, its libraries are {library}: reboot, or reload the module"
     )
@@ -179,7 +179,7 @@ def _mismatch(host: Host, module: str, library: DriverLibrary) -> Finding:
         action = Action.CONFIG
     return Finding(
         "cuda-driver.mismatch",
-        text.format(module=module, library=theirs),
+        text.format(module=module, library=version),
         severity=WARNING if older else ERROR,
         evidence=(library.path,),
         action=action,

@@ -146,12 +146,14 @@ def _judge(host: Host, gpus: Sequence[Gpu], named: bool) -> Generator[Finding, N
     returns what could not be determined."""
     holders = DeviceHolders(host)
     inside = host.system.container()
-    listed = {gpu: _listed(host, gpu, inside) for gpu in gpus}
+    listed = {gpu: _list_processes(host, gpu, inside) for gpu in gpus}
     strangers = {
         gpu: [process for process in held if holders.is_strange(process) and not _is_service(host, process)]
         for gpu, held in listed.items()
     }
-    hidden = [gpu for gpu, held in listed.items() if _unexplained(gpu) or any(map(holders.is_hidden, held))]
+    hidden = [
+        gpu for gpu, held in listed.items() if _is_unexplained(gpu) or any(map(holders.is_hidden, held))
+    ]
     unnamed = [gpu for gpu in gpus if any(process.compute and not process.pid for process in gpu.processes)]
     free = [gpu for gpu in gpus if not strangers[gpu] and gpu not in hidden and gpu not in unnamed]
     shared = not named and bool(free)
@@ -166,7 +168,7 @@ def _judge(host: Host, gpus: Sequence[Gpu], named: bool) -> Generator[Finding, N
         if neighbours:
             yield say.held_by_session("gpu-busy", gpu.label, gpu.total, neighbours, holders)
     if inside:
-        return (yield from _unseen(host, {gpu: listed[gpu] for gpu in hidden}, holders))
+        return (yield from _report_unseen(host, {gpu: listed[gpu] for gpu in hidden}, holders))
     for gpu in hidden:
         yield say.memory_held("gpu-busy", gpu.label, gpu.used, gpu.total, _left_over(gpu), None)
     if unnamed:
@@ -179,13 +181,13 @@ def _judge(host: Host, gpus: Sequence[Gpu], named: bool) -> Generator[Finding, N
     return None
 
 
-def _unseen(
+def _report_unseen(
     host: Host, hidden: Mapping[Gpu, Sequence[Listed]], holders: DeviceHolders
 ) -> Generator[Finding, None, Optional[Unknown]]:
     """What a container does not see the holder of: a warning whoever that is, as two jobs do not fit."""
     undetermined, nodes = [], host.gpus.nodes
     for gpu, held in hidden.items():
-        memory = max(_left_over(gpu), 0) if _unexplained(gpu) else 0
+        memory = max(_left_over(gpu), 0) if _is_unexplained(gpu) else 0
         memory += sum(process.memory for process in held if holders.is_hidden(process))
         node = nodes[gpu.index] if gpu.index < len(nodes) else ""
         if memory > MARGIN and not holders.is_open_beside_us(node):
@@ -202,7 +204,7 @@ def _unseen(
     )
 
 
-def _listed(host: Host, gpu: Gpu, inside: bool) -> list[Listed]:
+def _list_processes(host: Host, gpu: Gpu, inside: bool) -> list[Listed]:
     """Its computing processes, as the answers about holders want them."""
     here = host.processes.all() if inside and gpu.processes else {}
     return [
@@ -221,7 +223,7 @@ def _left_over(gpu: Gpu) -> int:
     return gpu.used - sum(process.memory for process in gpu.processes)
 
 
-def _unexplained(gpu: Gpu) -> bool:
+def _is_unexplained(gpu: Gpu) -> bool:
     """Whether so much is in use that somebody must hold it; not where a process keeps its memory secret."""
     silent = any(process.memory == 0 for process in gpu.processes)
     return gpu.whole and not silent and _left_over(gpu) > MARGIN

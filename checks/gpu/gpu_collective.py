@@ -48,7 +48,7 @@ def gpu_collective(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     if not gpu_expected(host):
         raise Skip(_("this machine has no GPU, and none is expected"))
-    from npudoctor.checks.gpu._job import without_mpi
+    from npudoctor.checks.gpu._communication import without_mpi
     from npudoctor.facts.gpu.nccl import collectives
     from npudoctor.facts.job import process as job
 
@@ -79,7 +79,7 @@ def gpu_collective(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _finding(host: Host, path: str, missing: Sequence[Missing]) -> Finding:
-    from npudoctor.checks.gpu._job import weight
+    from npudoctor.checks.gpu._communication import weight
 
     names = list(dict.fromkeys(library.name for library in missing))
     causes = [("libnccl", "nccl-version.missing"), ("libmpi", "openmpi.missing")]

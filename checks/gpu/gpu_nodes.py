@@ -55,8 +55,8 @@ def gpu_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
     - NVIDIA driver README: device files, NVreg_DeviceFileMode, nvidia-modprobe.
     - What happens without each was measured with driver 580.159 on an H100.
     """
-    from npudoctor.checks.device._node_access import denied, no_access
-    from npudoctor.checks.device.device_nodes import NOBODY, allowed
+    from npudoctor.checks.device._node_access import find_denied, no_access
+    from npudoctor.checks.device.device_nodes import NOBODY, may_use
 
     paths = list(host.gpus.nodes)
     if not paths:
@@ -78,13 +78,13 @@ def gpu_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
                 action=Action.CONFIG,
             )
     if host.system.container():
-        yield from _missing([path for path in entries if path not in there])
-    closed = {path: entry for path, entry in there.items() if _is_node(entry) and not allowed(host, entry)}
+        yield from _report_missing([path for path in entries if path not in there])
+    closed = {path: entry for path, entry in there.items() if _is_node(entry) and not may_use(host, entry)}
     if host.identity.is_root:
         if any(entry.uid == NOBODY for entry in closed.values()):
             raise Unknown(_("the device nodes belong to nobody in this user namespace"), advisory=True)
         return
-    barred = denied(host, closed)
+    barred = find_denied(host, closed)
     if not all(path in barred for path in paths):
         barred = {path: entry for path, entry in barred.items() if path not in paths}
     yield from no_access(host, barred, "gpu-nodes.no-access")
@@ -94,7 +94,7 @@ def _is_node(entry: Entry) -> bool:
     return stat.S_ISCHR(entry.mode)
 
 
-def _missing(paths: list[str]) -> Iterator[Finding]:
+def _report_missing(paths: list[str]) -> Iterator[Finding]:
     from npudoctor.checks.device._container_options import to_add
 
     if paths:

@@ -80,7 +80,7 @@ def gpu_visibility(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not count:
         raise Skip(_("this machine has no GPU device node"))
     if value.strip() in HIDING:
-        yield _hidden(host, value)
+        yield _report_hidden(host, value)
         return
     visible = _read_value(host, value)
     # What CUDA reads differently from what was intended.
@@ -120,7 +120,7 @@ def _read_value(host: Host, value: str) -> VisibleGpus:
     return cuda_visible(value[:LONGEST], len(gpus), [gpu.uuid for gpu in gpus])
 
 
-def _hidden(host: Host, value: str) -> Finding:
+def _report_hidden(host: Host, value: str) -> Finding:
     """All GPUs are hidden on purpose: whose purpose, is the question."""
     return Finding(
         "gpu-visibility.hidden",

@@ -137,14 +137,14 @@ def _judge(host: Host, row: Row, value: str) -> Iterator[Finding]:
         text = _(
             "{name} is {value}, with blanks or characters pasted from a document; probably {meant} was meant"
         )
-        yield _said(
+        yield _finding(
             "pasted-punctuation", text, row, value, meant=cleaned, steps=(Export(row["name"], cleaned),)
         )
     elif why and is_word(row, value) and not row.get("refused"):
         on = value.strip().lower() in ON
         step: Step = Export(row["name"], "1") if on else Command(("unset", row["name"]))
         message = _("{name} is {value}, which NCCL reads as the number 0")
-        yield _said("read-otherwise", message, row, value, WARNING if on else INFO, steps=(step,))
+        yield _finding("read-otherwise", message, row, value, WARNING if on else INFO, steps=(step,))
     elif why:
         yield _bad_value(row, value, why)
     elif row["kind"] == "flag" and "leaves" in row and is_on(value):
@@ -154,22 +154,22 @@ def _judge(host: Host, row: Row, value: str) -> Iterator[Finding]:
             "shm": _("{name} is {value}: processes of a node do not use shared memory"),
             "ib": _("{name} is {value}: InfiniBand and RoCE are not used"),
         }
-        yield _said("left-on", ways[row["leaves"]], row, value)
+        yield _finding("left-on", ways[row["leaves"]], row, value)
     elif value.upper() in row.get("debug", ()):
-        yield _said("debug", _("{name} is {value}, which is a debugging setting"), row, value)
+        yield _finding("debug", _("{name} is {value}, which is a debugging setting"), row, value)
     if "instead" in row and _since(version, row.get("since", "")):
-        yield _outdated(host, row, value)
+        yield _report_outdated(host, row, value)
 
 
-def _outdated(host: Host, row: Row, value: str) -> Finding:
+def _report_outdated(host: Host, row: Row, value: str) -> Finding:
     new = row["instead"]
     if row["kind"] == "old":
         text = _("{name} is no longer read; {new} replaces it") if new else _("{name} is no longer read")
-        return _said("outdated", text, row, value, new=new)
+        return _finding("outdated", text, row, value, new=new)
     text = _("{name} is called {new} now; the old name is read with a warning")
     steps: tuple[Step, ...] = (Command(("unset", row["name"])),)
     steps += () if new in host.variables else (Export(new, value),)
-    return _said("outdated", text, row, value, steps=steps, new=new)
+    return _finding("outdated", text, row, value, steps=steps, new=new)
 
 
 def _since(version: str, since: str) -> bool:
@@ -187,7 +187,7 @@ def _bad_value(row: Row, value: str, why: str) -> Finding:
         text, severity = _("{name} is {value}: {why}, and torch ends the job"), ERROR
     elif row["kind"] == "list":
         text, severity = _("{name} is {value}: {why}, and newer releases of NCCL do not start"), WARNING
-    return _said("bad-value", text, row, value, severity, why=why)
+    return _finding("bad-value", text, row, value, severity, why=why)
 
 
 def _misspelt(names: Sequence[str], known: Sequence[str], variables: Mapping[str, str]) -> Iterator[Finding]:
@@ -200,10 +200,10 @@ def _misspelt(names: Sequence[str], known: Sequence[str], variables: Mapping[str
             text = _("{name} is not a known variable; NCCL reads {known}")
             steps = (Command(("unset", name)), Export(close[0], variables[name]))
             row = {"name": name}
-            yield _said("misspelt", text, row, variables[name], steps=steps, known=close[0])
+            yield _finding("misspelt", text, row, variables[name], steps=steps, known=close[0])
 
 
-def _said(
+def _finding(
     code: str,
     text: str,
     row: Row,

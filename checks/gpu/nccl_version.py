@@ -21,7 +21,7 @@ from npudoctor import (
     change_variable,
     check,
 )
-from npudoctor.checks.gpu._job import weight
+from npudoctor.checks.gpu._communication import weight
 from npudoctor.checks.python._pip import pip_install
 from npudoctor.core.errors import CannotTell
 from npudoctor.facts.gpu.nccl import Build, NcclUse, build_of, nccl_uses
@@ -105,7 +105,7 @@ def nccl_version(host: Host) -> Iterator[Union[Finding, Facts]]:
             for use, build in uses
         }
     )
-    yield from _overwritten(host, uses)
+    yield from _find_overwritten(host, uses)
     for use, build in uses:
         yield from _judge(host, use, build)
     silent = [use for use, build in uses if build and not build.version]
@@ -141,7 +141,7 @@ def _judge(host: Host, use: NcclUse, build: Optional[Build]) -> Iterator[Finding
         return
     needed = _least(host, use)
     old = bool(needed and build.version and _order(build.version) < _order(needed))
-    lacking = _lacking(host, use) if old or not build.version else []
+    lacking = _find_lacking(host, use) if old or not build.version else []
     if lacking:
         more = f" (+{len(lacking) - SHOWN})" if len(lacking) > SHOWN else ""
         names = ", ".join(lacking[:SHOWN]) + more
@@ -155,9 +155,9 @@ def _judge(host: Host, use: NcclUse, build: Optional[Build]) -> Iterator[Finding
             fix=_own_first(host, use),
         )
     elif old and needed:
-        yield _too_old(host, use, build, needed)
+        yield _report_too_old(host, use, build, needed)
     else:
-        yield from _other(host, use, build, needed)
+        yield from _find_other_copy(host, use, build, needed)
 
 
 def _least(host: Host, use: NcclUse) -> Optional[str]:
@@ -171,7 +171,7 @@ def _least(host: Host, use: NcclUse) -> Optional[str]:
     return None
 
 
-def _overwritten(host: Host, uses: Sequence[tuple[NcclUse, Optional[Build]]]) -> Iterator[Finding]:
+def _find_overwritten(host: Host, uses: Sequence[tuple[NcclUse, Optional[Build]]]) -> Iterator[Finding]:
     """Distributions that put their library in the same place, where that is the one that is loaded."""
     installed = [distribution for name in WHEELS for distribution in host.interpreter.distributions(name)[:1]]
     places = {distribution.folder.rpartition("/")[0] for distribution in installed}
@@ -202,7 +202,7 @@ def _overwritten(host: Host, uses: Sequence[tuple[NcclUse, Optional[Build]]]) ->
             )
 
 
-def _too_old(host: Host, use: NcclUse, build: Build, needed: str) -> Finding:
+def _report_too_old(host: Host, use: NcclUse, build: Build, needed: str) -> Finding:
     words = {"framework": use.framework, "version": use.version, "needed": needed}
     return Finding(
         "nccl-version.too-old",
@@ -219,7 +219,7 @@ def _too_old(host: Host, use: NcclUse, build: Build, needed: str) -> Finding:
     )
 
 
-def _other(host: Host, use: NcclUse, build: Build, needed: Optional[str]) -> Iterator[Finding]:
+def _find_other_copy(host: Host, use: NcclUse, build: Build, needed: Optional[str]) -> Iterator[Finding]:
     """A newer copy that somebody may have put in front on purpose."""
     if use.own is None or use.path == use.own or build.version in (None, needed):
         return
@@ -270,7 +270,7 @@ def _requirement(host: Host, use: NcclUse) -> Optional[str]:
     return None
 
 
-def _lacking(host: Host, use: NcclUse) -> list[str]:
+def _find_lacking(host: Host, use: NcclUse) -> list[str]:
     """Functions of NCCL that the framework calls and the library lacks, where both can be read."""
     if not use.by or use.path is None:
         return []

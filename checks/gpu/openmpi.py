@@ -79,7 +79,7 @@ def openmpi(host: Host) -> Iterator[Union[Finding, Facts]]:
     - MindSpore, installation for GPUs and starting with mpirun.
     - Open MPI FAQ: running as root.
     """
-    from npudoctor.checks.gpu._job import without_mpi
+    from npudoctor.checks.gpu._communication import without_mpi
 
     if not gpu_expected(host):
         raise Skip(_("this machine has no GPU, and none is expected"))
@@ -99,7 +99,7 @@ def openmpi(host: Host) -> Iterator[Union[Finding, Facts]]:
     facts = {"library": mpi.path, "version": mpi.version} if mpi else {"library": None}
     yield Facts(facts)
     if mpi is None:
-        from npudoctor.checks.gpu._job import weight
+        from npudoctor.checks.gpu._communication import weight
 
         yield Finding(
             "openmpi.missing",
@@ -112,7 +112,7 @@ def openmpi(host: Host) -> Iterator[Union[Finding, Facts]]:
             action=Action.CONFIG,
         )
     elif _is_old(mpi.version, mpi.exact):
-        yield _too_old(mpi, LEAST)
+        yield _report_too_old(mpi, LEAST)
     if not image and not host.variables.get(INSIDE):
         yield from _launcher(host, name, mpi.version if mpi and mpi.exact else None)
 
@@ -148,7 +148,7 @@ def _is_old(version: Optional[str], exact: bool) -> bool:
     return order(version) < (least if exact else least[:2])
 
 
-def _too_old(mpi: Mpi, least: str) -> Finding:
+def _report_too_old(mpi: Mpi, least: str) -> Finding:
     return Finding(
         "openmpi.too-old",
         _(

@@ -104,9 +104,9 @@ def _judge(host: Host, row: Row, value: str) -> Iterator[Finding]:
         text = _(
             "{name} is {value}, with blanks or characters pasted from a document; probably {meant} was meant"
         )
-        yield _said("pasted-punctuation", text, row, value, cleaned, meant=cleaned)
+        yield _finding("pasted-punctuation", text, row, value, cleaned, meant=cleaned)
     else:
-        yield _said("bad-value", _("{name} is {value}: {why}"), row, value, why=why)
+        yield _finding("bad-value", _("{name} is {value}: {why}"), row, value, why=why)
 
 
 def _effects(host: Host, row: Row, value: str) -> Iterator[Finding]:
@@ -121,7 +121,7 @@ def _effects(host: Host, row: Row, value: str) -> Iterator[Finding]:
             count = 0
         beyond = [device for device in devices(value) if count and device >= count]
         if beyond:
-            yield _said(
+            yield _finding(
                 "no-such-device",
                 _("{name} is {value}, but there are only {count} devices: {beyond} is not one of them"),
                 row,
@@ -130,7 +130,7 @@ def _effects(host: Host, row: Row, value: str) -> Iterator[Finding]:
                 beyond=", ".join(map(str, beyond)),
             )
     if name == COLLECTION and double(value) < 0:
-        yield _said(
+        yield _finding(
             "collection-off",
             _("{name} is {value}: below 0, memory that is no longer used is kept"),
             row,
@@ -140,10 +140,10 @@ def _effects(host: Host, row: Row, value: str) -> Iterator[Finding]:
         other = row.get(key, "")
         if double(variables.get(other, "")) * wins > 0:
             text = _("{name} is set but has no effect with {other}={theirs}")
-            yield _said("no-effect", text, row, value, other=other, theirs=variables[other])
+            yield _finding("no-effect", text, row, value, other=other, theirs=variables[other])
 
 
-def _said(code: str, text: str, row: Row, value: str, better: str = "", **words: str) -> Finding:
+def _finding(code: str, text: str, row: Row, value: str, better: str = "", **words: str) -> Finding:
     """The finding; its fix sets `better`, or unsets the variable."""
     name = row["name"]
     shown = value if len(value) <= SHOWN else value[:SHOWN] + "..."

@@ -56,7 +56,7 @@ def accelerator(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts({kind: _facts(accelerators) for kind, accelerators in kinds.items()})
     if expected != "auto":
         if not kinds[expected].usable:
-            yield _missing(host, kinds[expected])
+            yield _report_missing(host, kinds[expected])
         elif len(kinds[expected].nodes) < host.options.expect_count:
             yield _fewer(host, kinds[expected], host.options.expect_count)
         return
@@ -72,7 +72,7 @@ def accelerator(host: Host) -> Iterator[Union[Finding, Facts]]:
             )
         )
     for accelerators in idle:
-        yield _missing(host, accelerators)
+        yield _report_missing(host, accelerators)
 
 
 def _facts(accelerators: Accelerators) -> dict[str, object]:
@@ -99,7 +99,7 @@ def _fewer(host: Host, accelerators: Accelerators, expected: int) -> Finding:
     )
 
 
-def _missing(host: Host, accelerators: Accelerators) -> Finding:
+def _report_missing(host: Host, accelerators: Accelerators) -> Finding:
     text, action = _reason(host, accelerators)
     words = {
         "kind": accelerators.kind.upper(),
@@ -111,18 +111,18 @@ def _missing(host: Host, accelerators: Accelerators) -> Finding:
         text.format(**words),
         evidence=accelerators.evidence,
         action=action,
-        fix=_given(host, accelerators.kind) if host.system.container() else None,
+        fix=_fix_container(host, accelerators.kind) if host.system.container() else None,
     )
 
 
-def _given(host: Host, kind: str) -> Fix:
+def _fix_container(host: Host, kind: str) -> Fix:
     """What a container is started with to have one: of an NPU also the nodes and mounts that are missing."""
     from npudoctor.checks.device._container_options import asked_for, to_add
 
     if kind == "gpu":
         options: Fix = asked_for([("--gpus", "all")])
         return options
-    from npudoctor.checks.device.container_mounts import LIBRARIES, missing
+    from npudoctor.checks.device.container_mounts import LIBRARIES, find_missing
     from npudoctor.checks.device.device_nodes import NEEDED
 
     shared = [
@@ -133,7 +133,7 @@ def _given(host: Host, kind: str) -> Fix:
     except CannotTell:
         seen = True
     library = [] if seen else [LIBRARIES]
-    fix: Fix = to_add(["/dev/davinci0", *shared, *library, *missing(host)])
+    fix: Fix = to_add(["/dev/davinci0", *shared, *library, *find_missing(host)])
     return fix
 
 

@@ -131,7 +131,7 @@ def like_snapshot(host: Host) -> Iterator[Union[Finding, Facts]]:
                 evidence=tuple(_line(entry, SHOWN) for entry in members[:MOST]),
                 action=Action.NONE if severity is INFO else Action.CONFIG,
                 echo_of=("accelerator.missing",) if kind == DEVICE else (),
-                fix=_alike(host, kind, members),
+                fix=_fix_differences(host, kind, members),
             )
         unknown += [
             f"{entry.section}{f' {entry.fact}' if entry.fact else ''}: {entry.reason}"
@@ -145,7 +145,7 @@ def like_snapshot(host: Host) -> Iterator[Union[Finding, Facts]]:
         )
 
 
-def _alike(host: Host, kind: str, members: Sequence[Difference]) -> Optional[Fix]:
+def _fix_differences(host: Host, kind: str, members: Sequence[Difference]) -> Optional[Fix]:
     """The lines that make it alike, where a line can; a file says what they are, so each word is judged."""
     if kind in (VERSION, PACKAGE):
         releases = [
@@ -219,7 +219,7 @@ def _line(difference: Difference, most: int) -> str:
     only_here, only_there = only_in(here, there), only_in(there, here)
     if only_here is not None and only_there is not None and (only_here or only_there):
         parts = ((_("only here {entries}"), only_here), (_("only there {entries}"), only_there))
-        texts = [text.format(entries=_cut(" ".join(entries), most)) for text, entries in parts if entries]
+        texts = [text.format(entries=_shorten(" ".join(entries), most)) for text, entries in parts if entries]
         return _("{fact}: {differences}", fact=_label(difference), differences=", ".join(texts))
     text = _("{fact}: {here} here, {there} there")
     return text.format(fact=_label(difference), here=_word(here, most), there=_word(there, most))
@@ -234,10 +234,10 @@ def _label(difference: Difference) -> str:
 def _word(value: Value, most: int) -> str:
     if value is None or value == ():
         return _("none")
-    return _cut(" ".join(value) if isinstance(value, tuple) else str(value), most)
+    return _shorten(" ".join(value) if isinstance(value, tuple) else str(value), most)
 
 
-def _cut(text: str, most: int) -> str:
+def _shorten(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 3] + "..."
 
 

@@ -102,10 +102,10 @@ def memory(host: Host) -> Iterator[Union[Finding, Facts]]:
         if group.kills:
             text = _("the kernel has killed a process of this control group because its memory was used up")
             yield Finding("memory.killed", text, evidence=evidence)
-    yield from _mapped(limit_of(host, "Max address space"))
+    yield from _judge_address_space(limit_of(host, "Max address space"))
 
 
-def _mapped(limit: Limit) -> Iterator[Finding]:
+def _judge_address_space(limit: Limit) -> Iterator[Finding]:
     """The limit of what a process may map, where nothing can be loaded under it."""
     if limit.soft is None or limit.soft >= GIB:
         return

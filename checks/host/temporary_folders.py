@@ -242,7 +242,7 @@ def _fix(host: Host, place: JobFolder, variable: str) -> Optional[Fix]:
 def _judge_mindspore(host: Host, path: str) -> Iterator[Finding]:
     """The folder of MindSpore's cache servers, where its owner keeps this user out."""
     named = [name for name in CACHE if host.variables.get(name)]
-    closed = _closed(host, path)
+    closed = _find_closed(host, path)
     try:
         concerned = bool(named) or any(host.interpreter.version_of(name) for name in WHEELS)
     except CannotTell:
@@ -271,7 +271,7 @@ def _judge_mindspore(host: Host, path: str) -> Iterator[Finding]:
     )
 
 
-def _closed(host: Host, path: str) -> Optional[Entry]:
+def _find_closed(host: Host, path: str) -> Optional[Entry]:
     """What is there, where this user surely can make no server in it: neither in it, nor in a folder of the
     user's own below it, which servers take that know a login name."""
     who = job_user(host)

@@ -80,20 +80,20 @@ def cache_server(host: Host) -> Iterator[Finding]:
 
     MindSpore documentation, "Single-Node Data Cache"; MindSpore FAQ on the cache server's leftovers.
     """
-    from npudoctor.checks.leftovers._limits import limited, of_owner
+    from npudoctor.checks.leftovers._owner_selection import of_owner, select_owner
     from npudoctor.facts.leftovers.cache_traces import any_trace
     from npudoctor.proof import leftovers
 
     if not any_trace(host):
         return
-    selected = limited(host)
+    selected = select_owner(host)
     # Loaded only where there is something to judge: most machines never saw a cache server.
     from npudoctor.proof.snapshot import take_snapshot
 
     scene = take_snapshot(host)
     judged = of_owner(leftovers.judge_leftovers(scene), selected)
-    yield from _proven(host, judged)
-    yield from _unproven(host, judged)
+    yield from _report_proven(host, judged)
+    yield from _report_unproven(host, judged)
     if scene.unseen:
         reasons = [_("could not look into {path}: {why}", path=path, why=why) for path, why in scene.unseen]
         raise Unknown("; ".join(some(reasons)))
@@ -138,7 +138,7 @@ def _orphan_segment(host: Host, judged: SegmentState) -> Finding:
         ),
         evidence=evidence,
         action=Action.CLEANUP,
-        fix=_safe(
+        fix=_safe_fix(
             host,
             _("remove the shared memory of the dead cache server"),
             steps.remove_segment(segment, judged.log),
@@ -190,7 +190,7 @@ def _orphan_socket(host: Host, stale: StaleSocket) -> Finding:
             ),
         ),
         action=Action.CLEANUP,
-        fix=_safe(
+        fix=_safe_fix(
             host,
             _("remove the socket of the dead cache server"),
             steps.remove_socket(stale),
@@ -211,7 +211,7 @@ def _orphan_spill(host: Host, spill: ProvenSpill) -> Finding:
         _("a dead cache server left spilled data in {path}: {size}", path=folder.path, size=size),
         evidence=(_("named in {path}", path=spill.log.path),),
         action=Action.CLEANUP,
-        fix=_safe(
+        fix=_safe_fix(
             host,
             _("remove the spilled data of the dead cache server"),
             steps.remove_spill(folder),
@@ -220,10 +220,10 @@ def _orphan_spill(host: Host, spill: ProvenSpill) -> Finding:
     )
 
 
-def _proven(host: Host, judged: Leftovers) -> Iterator[Finding]:
+def _report_proven(host: Host, judged: Leftovers) -> Iterator[Finding]:
     """What is proven a dead server's, and what clients of one hold."""
     from npudoctor.checks.leftovers import _cache_server_steps as steps
-    from npudoctor.checks.leftovers._folded import by_owner
+    from npudoctor.checks.leftovers._owner_summaries import by_owner
 
     text = _("dead cache servers left {count} shared memory segments of user {owner}, {size} in all: {names}")
     yield from by_owner(host, judged.orphans, _creator, partial(_orphan_segment, host), text, _shmid, _size)
@@ -242,7 +242,7 @@ def _proven(host: Host, judged: Leftovers) -> Iterator[Finding]:
             "cache-server.orphan-socket",
             _("an interrupted removal renamed a living server's socket {path}", path=socket.original),
             action=Action.CLEANUP,
-            fix=_safe(
+            fix=_safe_fix(
                 host, _("give the socket its name back"), steps.restore_socket(socket), socket.entry.uid
             ),
         )
@@ -255,9 +255,9 @@ def _proven(host: Host, judged: Leftovers) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _unproven(host: Host, judged: Leftovers) -> Iterator[Finding]:
+def _report_unproven(host: Host, judged: Leftovers) -> Iterator[Finding]:
     """What looks like a cache server's leftover and is not proven one: shown, never removed."""
-    from npudoctor.checks.leftovers._folded import by_owner
+    from npudoctor.checks.leftovers._owner_summaries import by_owner
 
     # What nobody uses first: that is what a person may have to act on.
     # One that is only too young is told apart: in a moment it can be proven.
@@ -290,7 +290,7 @@ def _unproven(host: Host, judged: Leftovers) -> Iterator[Finding]:
         host, folders, lambda row: row[0], lambda row: _unproven_folder(*row[1:]), text, lambda row: row[1],
         lambda row: row[2].size if row[2] else 0,
     )  # fmt: skip
-    yield from _passed(judged)
+    yield from _report_passed(judged)
 
 
 def _creator(judged: SegmentState) -> int:
@@ -354,9 +354,9 @@ def _unproven_socket(state: SocketState) -> Finding:
     )
 
 
-def _passed(judged: Leftovers) -> Iterator[Finding]:
+def _report_passed(judged: Leftovers) -> Iterator[Finding]:
     """What is so much that it is counted only, and proves nothing."""
-    from npudoctor.checks.leftovers._folded import FEW
+    from npudoctor.checks.leftovers._owner_summaries import FEW
 
     for passed in judged.passed[:FEW]:
         message = _(
@@ -389,7 +389,7 @@ def _unproven_folder(path: str, folder: Optional[SpillFolder], why: str) -> Find
     )
 
 
-def _safe(host: Host, title: str, step: Step, owner: int) -> Fix:
+def _safe_fix(host: Host, title: str, step: Step, owner: int) -> Fix:
     return Fix(title, steps=(step,), risk=Risk.SAFE, needs_root=owner != host.identity.euid)
 
 

@@ -23,7 +23,7 @@ from npudoctor import (
     check,
     ngettext,
 )
-from npudoctor.checks.leftovers._limits import limited
+from npudoctor.checks.leftovers._owner_selection import select_owner
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import replace
 from npudoctor.host.users.accounts import user_names
@@ -31,7 +31,7 @@ from npudoctor.host.users.accounts import user_names
 if TYPE_CHECKING:
     from npudoctor.facts.leftovers.shm_files import SharedFile
     from npudoctor.host.process.sysvipc import IpcObject, Segment
-    from npudoctor.proof.shared import SharedFileState
+    from npudoctor.proof.shared_file import SharedFileState
 
 
 SHOWN = 20  # evidence lines of one finding; a database or a leaking job may have hundreds of segments
@@ -102,7 +102,7 @@ def shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     from npudoctor.facts.leftovers.shm_files import shared_files
 
-    selected = limited(host)
+    selected = select_owner(host)
     segments = [segment for segment in _foreign_segments(host) if selected(segment.uid, segment.cuid)]
     others = [other for other in host.sysvipc.others() if selected(other.uid, other.cuid)]
     queues = [other for other in others if other.kind == "msg"]
@@ -152,7 +152,7 @@ def _kernel_objects(
     users = {process.uid for process in host.processes.all().values() if not process.gone}
     lost = [other for other in others if not users & {other.uid, other.cuid}]
     if odd or lost:
-        yield _foreign(host, odd, lost)
+        yield _report_foreign(host, odd, lost)
     if idle:
         size = _size(sum(segment.size for segment in idle))
         yield Finding(
@@ -164,14 +164,14 @@ def _kernel_objects(
                 count=len(idle),
                 size=size,
             ),
-            evidence=tuple(_listed(host, idle, user_names(host.files))),
+            evidence=tuple(_list_segments(host, idle, user_names(host.files))),
         )
 
 
-def _foreign(host: Host, segments: Sequence[Segment], others: Sequence[IpcObject]) -> Finding:
+def _report_foreign(host: Host, segments: Sequence[Segment], others: Sequence[IpcObject]) -> Finding:
     count = len(segments) + len(others)
     names = user_names(host.files)
-    lines = _listed(host, segments, names)
+    lines = _list_segments(host, segments, names)
     for other in others[:SHOWN]:
         if other.kind == "msg":
             text = _(
@@ -194,7 +194,7 @@ def _foreign(host: Host, segments: Sequence[Segment], others: Sequence[IpcObject
     )
 
 
-def _listed(host: Host, segments: Sequence[Segment], names: dict[int, str]) -> list[str]:
+def _list_segments(host: Host, segments: Sequence[Segment], names: dict[int, str]) -> list[str]:
     """A line for each of the biggest, and one for the rest."""
     ordered = sorted(segments, key=lambda segment: (-segment.size, segment.shmid))
     lines = [_segment_line(host, segment, names) for segment in ordered[:SHOWN]]
@@ -241,7 +241,7 @@ LITTLE, FEW = 1 << 20, 100  # bytes and files below which what is not even prove
 
 def _findings(host: Host, files: Sequence[SharedFile]) -> Iterator[Union[Finding, Facts]]:
     """What is left over, and what may be."""
-    from npudoctor.proof.shared import judge_shared_files
+    from npudoctor.proof.shared_file import judge_shared_files
 
     biggest = sorted(files, key=lambda file: (-file.entry.held, file.path))
     judged, rest = judge_shared_files(host, biggest[:MOST]), biggest[MOST:]
@@ -266,7 +266,7 @@ def _findings(host: Host, files: Sequence[SharedFile]) -> Iterator[Union[Finding
     # A container cannot see who else uses the place: only what would be missed is worth a word there.
     least = MUCH if host.system.container() else LITTLE
     if _bytes(unproven) >= least or len(unproven) >= FEW:
-        yield _unproven(host, unproven, rest)
+        yield _report_unproven(host, unproven, rest)
 
 
 def _of_owner(host: Host, proven: Sequence[SharedFileState], rest: Sequence[SharedFile]) -> Iterator[Finding]:
@@ -294,7 +294,7 @@ def _of_owner(host: Host, proven: Sequence[SharedFileState], rest: Sequence[Shar
         yield _left_over(host, known, rest, _removal(host, known))
 
 
-def _unproven(host: Host, judged: Sequence[SharedFileState], rest: Sequence[SharedFile]) -> Finding:
+def _report_unproven(host: Host, judged: Sequence[SharedFileState], rest: Sequence[SharedFile]) -> Finding:
     from npudoctor.proof.leftovers import format_size
 
     seen = not any(state.unseen for state in judged) and not host.system.container()

@@ -99,7 +99,7 @@ def stale_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     from npudoctor.proof.stale import StaleJudge
 
     processes = host.processes.all()
-    if not host.options.only_user and not host.options.only_job and _at_rest(host, processes):
+    if not host.options.only_user and not host.options.only_job and _has_nothing_left(host, processes):
         yield Facts({"processes": len(processes), "left_behind": 0, "device_holders": 0})
         return
     from npudoctor.facts.leftovers.compilers import is_orphaned_compiler
@@ -111,7 +111,7 @@ def stale_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     living = [process for process in host.processes.all().values() if selection(process) and not process.gone]
     judge = StaleJudge(host)
     proofs = {
-        process.pid: judge.staleness(process.pid) for process in living if selection.grouped(process.pid)
+        process.pid: judge.staleness(process.pid) for process in living if selection.is_grouped(process.pid)
     }
     stale = {pid: proof.why for pid, proof in proofs.items() if proof.proven and not session_of(host, pid)}
     yield from _left_behind(host, stale, judge)
@@ -125,7 +125,7 @@ def stale_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     )
     twice = sample_twice(host, selection)
     yield Facts({"processes": len(living), "left_behind": len(stale), "device_holders": twice.holders})
-    yield from _stuck(host, twice.stuck)
+    yield from _report_stuck(host, twice.stuck)
     yield from _zombie(host, twice.zombies)
     yield from _idle(host, [holder for holder in twice.idle if holder.process.pid not in known])
     if proofs and judge.blind:
@@ -145,7 +145,7 @@ _ADOPTERS = ("systemd", "init")
 _KEEPERS = ("slurm", "docker", "containerd", "conmon", "podman", "crio", "kubelet")
 
 
-def _at_rest(host: Host, processes: Mapping[int, Process]) -> bool:
+def _has_nothing_left(host: Host, processes: Mapping[int, Process]) -> bool:
     """Whether a first look shows that nothing here can be left: no device, nobody who keeps jobs or
     containers, no process that is dead, stuck, or an orphan of Python. As on most machines; cheap to see."""
     try:
@@ -183,16 +183,16 @@ def _left_behind(host: Host, stale: Mapping[int, str], judge: StaleJudge) -> Ite
     groups, kept = _sorted_out(host, stale, judge)
     for step in groups:
         details = {mark.pid: stale[mark.pid] for mark in reversed(step.processes)}
-        yield _left_behind_finding(host, details, _signalling(host, step))
+        yield _left_behind_finding(host, details, _fix_by_signal(host, step))
     if kept:
         reasons = {pid: f"{stale[pid]}; {why}" for pid, why in kept.items()}
-        yield _left_behind_finding(host, reasons, _looking(list(kept)))
+        yield _left_behind_finding(host, reasons, _fix_by_look(list(kept)))
 
 
 def _left_behind_finding(host: Host, details: Mapping[int, str], fix: Fix) -> Finding:
     return Finding(
         "stale-processes.left-behind",
-        _("processes outlived their Slurm job or container: {pids}", pids=_named(host, details)),
+        _("processes outlived their Slurm job or container: {pids}", pids=_name_some(host, details)),
         evidence=_lines(host, details),
         action=Action.CLEANUP,
         fix=fix,
@@ -205,13 +205,13 @@ def _outlived_job(host: Host, over: Mapping[int, str]) -> Iterator[Finding]:
         over = dict(sorted(over.items()))  # they were found job by job
         yield Finding(
             "stale-processes.outlived-job",
-            _("processes were started in a Slurm job that is over: {pids}", pids=_named(host, over)),
+            _("processes were started in a Slurm job that is over: {pids}", pids=_name_some(host, over)),
             evidence=_lines(host, over),
-            fix=_looking(list(over)),
+            fix=_fix_by_look(list(over)),
         )
 
 
-def _stuck(host: Host, holders: Sequence[Holder]) -> Iterator[Finding]:
+def _report_stuck(host: Host, holders: Sequence[Holder]) -> Iterator[Finding]:
     """Those that hang in the kernel: by themselves those that hold a device."""
     for with_device in (True, False):
         details = {
@@ -226,11 +226,11 @@ def _stuck(host: Host, holders: Sequence[Holder]) -> Iterator[Finding]:
             text = _("processes hang in the kernel (state D): {pids}")
         yield Finding(
             "stale-processes.stuck",
-            text.format(pids=_named(host, details)),
+            text.format(pids=_name_some(host, details)),
             severity=None if with_device else INFO,
             evidence=_lines(host, details),
             action=Action.REBOOT if with_device else Action.NONE,
-            fix=_looking(list(details)),
+            fix=_fix_by_look(list(details)),
         )
 
 
@@ -250,9 +250,12 @@ def _zombie(host: Host, zombies: Sequence[Process]) -> Iterator[Finding]:
         parents = sorted({process.parent for process in zombies if process.parent > 1})
         yield Finding(
             "stale-processes.zombie",
-            _("processes have ended, but their parents have not reaped them: {pids}", pids=_named(host, why)),
+            _(
+                "processes have ended, but their parents have not reaped them: {pids}",
+                pids=_name_some(host, why),
+            ),
             evidence=_lines(host, why),
-            fix=_looking(parents or list(why)),
+            fix=_fix_by_look(parents or list(why)),
         )
 
 
@@ -265,11 +268,14 @@ def _compile_worker(host: Host, orphans: Sequence[Process]) -> Iterator[Finding]
         others = any(host.processes.all()[pid].uid != host.identity.euid for pid in pids)
         yield Finding(
             "stale-processes.compile-worker",
-            _("processes compile operators for a process that is gone: {pids}", pids=_named(host, details)),
+            _(
+                "processes compile operators for a process that is gone: {pids}",
+                pids=_name_some(host, details),
+            ),
             evidence=_lines(host, details),
             fix=Fix(
                 _("look at them first, then end them: that cannot be undone"),
-                steps=(*_looking(pids).steps, Command(("kill", *map(str, pids[:SHOWN])))),
+                steps=(*_fix_by_look(pids).steps, Command(("kill", *map(str, pids[:SHOWN])))),
                 risk=Risk.MANUAL,
                 needs_root=others,
             ),
@@ -284,14 +290,14 @@ def _idle(host: Host, holders: Sequence[Holder]) -> Iterator[Finding]:
             "stale-processes.idle",
             _(
                 "processes hold a device but used neither CPU nor the device in two samples: {pids}",
-                pids=_named(host, details),
+                pids=_name_some(host, details),
             ),
             evidence=(*_lines(host, details), _("an idle server or a waiting rank looks the same")),
-            fix=_looking(list(details)),
+            fix=_fix_by_look(list(details)),
         )
 
 
-def _named(host: Host, pids: Iterable[int], most: int = 4) -> str:
+def _name_some(host: Host, pids: Iterable[int], most: int = 4) -> str:
     """Some of them, and how many more."""
     labels = [f"{pid} ({_name(host, pid)})" for pid in pids]
     return ", ".join(labels[:most]) + (f", ... (+{len(labels) - most})" if len(labels) > most else "")
@@ -326,14 +332,14 @@ def _line(host: Host, pid: int, why: str, names: Mapping[int, str]) -> str:
     return f"{sentence} - {why}" if why else sentence
 
 
-def _looking(pids: Sequence[int], title: Optional[str] = None) -> Fix:
+def _fix_by_look(pids: Sequence[int], title: Optional[str] = None) -> Fix:
     """A line to look at them, and none to end them."""
     listed = ",".join(map(str, pids[:SHOWN]))
     look = Command(("ps", "-o", "pid,ppid,user,stat,lstart,wchan,args", "-p", listed))
     return Fix(title or _("look at them"), steps=(look,), risk=Risk.MANUAL, needs_root=False)
 
 
-def _signalling(host: Host, step: SignalProcess) -> Fix:
+def _fix_by_signal(host: Host, step: SignalProcess) -> Fix:
     """The step that ends just them."""
     return Fix(
         _("end them: that cannot be undone"),

@@ -23,7 +23,7 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.leftovers._limits import limited
+from npudoctor.checks.leftovers._owner_selection import select_owner
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.mounts import mount_of, parse_mountinfo
 from npudoctor.facts.job.working_directory import job_user
@@ -31,7 +31,7 @@ from npudoctor.facts.leftovers.owners import selected_owner
 from npudoctor.host.users.accounts import home_of, user_names
 
 if TYPE_CHECKING:
-    from npudoctor.facts.leftovers.temporary import TempFolder
+    from npudoctor.facts.leftovers.temporary_folders import TempFolder
     from npudoctor.host.fs.files import Entry
 
 
@@ -88,7 +88,7 @@ def temp_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     - PyTorch, torch/utils/file_baton.py and cpp_extension.py.
     - CPython, multiprocessing/util.py: get_temp_dir.
     """
-    selected = limited(host)
+    selected = select_owner(host)
     # Loaded only where somebody may have left something.
     folders, unread = _folders(host)
     owned = [folder for folder in folders if selected(folder.entry.uid)]
@@ -104,23 +104,23 @@ def temp_files(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _folders(host: Host) -> tuple[list[TempFolder], str]:
     """Those in all temporary folders, and why one could not be looked into."""
-    from npudoctor.facts.leftovers.temporary import temp_folders
+    from npudoctor.facts.leftovers.temporary_folders import temp_folders
 
-    found: dict[str, TempFolder] = {}
+    folders: dict[str, TempFolder] = {}
     unread = ""
     for place in dict.fromkeys((TMP, host.variables.get("TMPDIR", ""))):
         if not place.startswith("/"):
             continue
         try:
-            found.update({folder.path: folder for folder in temp_folders(host.running_files, place)})
+            folders.update({folder.path: folder for folder in temp_folders(host.running_files, place)})
         except CannotTell as error:
             unread = error.reason
-    return list(found.values()), unread
+    return list(folders.values()), unread
 
 
 def _locks(host: Host) -> list[str]:
     """The locks of the job's user, or of --user; nothing where that user's home is closed to us."""
-    from npudoctor.facts.leftovers.temporary import build_locks
+    from npudoctor.facts.leftovers.temporary_folders import build_locks
 
     root: Optional[str] = host.variables.get(EXTENSIONS) or None
     owner = selected_owner(host)
@@ -183,7 +183,7 @@ def _lock(host: Host, path: str) -> Iterator[Finding]:
 
 def _left_over(host: Host, folders: Sequence[TempFolder]) -> Iterator[Finding]:
     """The folders whose processes are proven gone."""
-    from npudoctor.proof.temporary import FolderMakers
+    from npudoctor.proof.temporary_folder import FolderMakers
 
     owners = FolderMakers(host)
     left = [
@@ -194,7 +194,7 @@ def _left_over(host: Host, folders: Sequence[TempFolder]) -> Iterator[Finding]:
         owned = [folder for folder in left if folder.entry.uid == owner and folder.path in steps]
         title = _("remove the folders and the sockets in them, on which nobody listens")
         needs_root = owner != host.identity.euid
-        yield _left(
+        yield _report_left_over(
             host,
             owned,
             Fix(
@@ -206,10 +206,10 @@ def _left_over(host: Host, folders: Sequence[TempFolder]) -> Iterator[Finding]:
         )
     rest = [folder for folder in left if folder.path not in steps]
     if rest:
-        yield _left(host, rest, _emptied(host, rest[:SHOWN]))
+        yield _report_left_over(host, rest, _remove_folders(host, rest[:SHOWN]))
 
 
-def _left(host: Host, left: Sequence[TempFolder], fix: Fix) -> Finding:
+def _report_left_over(host: Host, left: Sequence[TempFolder], fix: Fix) -> Finding:
 
     names = user_names(host.files)
     lines = [_line(host, folder, names) for folder in left[:SHOWN]]
@@ -270,7 +270,7 @@ def _removal(host: Host, owner: int, steps: Sequence[Command], *, unproven: bool
     return _manual(host, owner, title, steps, unproven=unproven)
 
 
-def _emptied(host: Host, folders: Sequence[TempFolder]) -> Fix:
+def _remove_folders(host: Host, folders: Sequence[TempFolder]) -> Fix:
     """By rm -r, which goes through no link: a folder may hold thousands of names, and folders."""
     heading = _("remove the folders with everything in them; first check that nothing in them is needed")
     commands = [Command(("rm", "-r", "--", folder.path)) for folder in folders]

@@ -45,16 +45,16 @@ class Machine:
     def settings(self) -> list[Setting]:
         """One for each device that has an address."""
         ports = {port.device: port for port in self.ports}
-        found = []
+        settings = []
         for device in self.devices:
-            told = {
+            answers = {
                 name: (ports[device].get(name) if device in ports else "")
                 or ((self.conf.of(device, name) if self.conf else None) or "")
                 for name in ("address", "netmask", "gateway")
             }
-            if told["address"]:
-                found.append(Setting(device, **told))
-        return found
+            if answers["address"]:
+                settings.append(Setting(device, **answers))
+        return settings
 
 
 def findings(machine: Machine) -> Iterator[Finding]:
@@ -253,13 +253,13 @@ def _finding(
 def facts(machine: Machine) -> Mapping[str, object]:
     """What each port has, for machines."""
     names = ("address", "netmask", "gateway", "netdetect", "link", "health", "tls", "mtu")
-    found: dict[str, object] = {}
+    ports: dict[str, object] = {}
     for port in machine.ports:
-        told = {name: port.get(name) for name in names if port.get(name)}
+        values = {name: port.get(name) for name in names if port.get(name)}
         odd = {
             f"-{name}": reply.kind
             for name, reply in port.replies.items()
             if reply.kind not in ("told", "unset")
         }
-        found[f"npu/{port.device}"] = {**told, **odd}
-    return found
+        ports[f"npu/{port.device}"] = {**values, **odd}
+    return ports

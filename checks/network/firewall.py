@@ -88,7 +88,7 @@ def firewall(host: Host) -> Iterator[Union[Finding, Facts]]:
     worst = answers.worst()
     yield Facts({f"tcp/{port}": worst[port] for port in sorted(worst)})
     for claim in claims:
-        yield from _blocked(host, claim, answers)
+        yield from _judge_claim(host, claim, answers)
     doubt = answers.doubt()
     if doubt:
         raise Unknown(doubt, advisory=not answers.must_know)
@@ -165,15 +165,17 @@ class Answers:
     def worst(self) -> dict[int, str]:
         """The verdict for each port, the worst of all callers; anybody must be let in or kept out in
         every family."""
-        found: dict[int, list[str]] = {port: [] for port in self._ports}
+        answers_of: dict[int, list[str]] = {port: [] for port in self._ports}
         for _caller, (low, high), verdict in self._judged:
             for port in range(low, high + 1):
-                found[port].append(verdict.answer)
+                answers_of[port].append(verdict.answer)
         if self._lost:
-            return {port: worst([*answers, "unknown"]) for port, answers in found.items()}
+            return {port: worst([*answers, "unknown"]) for port, answers in answers_of.items()}
         if self.for_peers:
-            return {port: worst(answers) for port, answers in found.items()}
-        return {port: answers[0] if len(set(answers)) == 1 else "unknown" for port, answers in found.items()}
+            return {port: worst(answers) for port, answers in answers_of.items()}
+        return {
+            port: answers[0] if len(set(answers)) == 1 else "unknown" for port, answers in answers_of.items()
+        }
 
     def blocked(self, spans: Sequence[Span]) -> list[Blocked]:
         """Who is surely kept out of which of these ports."""
@@ -239,7 +241,7 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def _blocked(host: Host, claim: Claim, answers: Answers) -> Iterator[Finding]:
+def _judge_claim(host: Host, claim: Claim, answers: Answers) -> Iterator[Finding]:
     """The finding about the ports of one claim."""
     blocked = answers.blocked(claim.spans)
     if not blocked:

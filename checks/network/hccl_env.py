@@ -119,7 +119,7 @@ def hccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     if rows:
         yield Facts({"chip": chip or None, "variables": {name: variables[name] for name in rows}})
     for name, row in rows.items():
-        finding = _wrong(row, variables[name], chip)
+        finding = _judge_value(row, variables[name], chip)
         if finding is not None:
             yield finding
         elif variables[name]:
@@ -143,7 +143,7 @@ def _chip(host: Host) -> str:
         return ""
 
 
-def _wrong(row: Row, value: str, chip: str) -> Optional[Finding]:
+def _judge_value(row: Row, value: str, chip: str) -> Optional[Finding]:
     """A value that HCCL does not take."""
     from npudoctor.facts.job.input_cleanup import cleaned_up
     from npudoctor.knowledge.hccl import nearest, on_chip, what_is_wrong
@@ -154,7 +154,7 @@ def _wrong(row: Row, value: str, chip: str) -> Optional[Finding]:
             return None
         # To HCCL that is a value like another.
         text = _("{name} is set and empty, which is not the same as unset: HCCL finds no value in it")
-        return _said("bad-value", text, here["name"], "", "", Severity.WARNING, here)
+        return _finding("bad-value", text, here["name"], "", "", Severity.WARNING, here)
     why = what_is_wrong(here, value)
     if why is None:
         return None
@@ -164,13 +164,13 @@ def _wrong(row: Row, value: str, chip: str) -> Optional[Finding]:
         text = _(
             "{name} is {value}, with blanks or characters pasted from a document; probably {meant} was meant"
         )
-        return _said("pasted-punctuation", text, here["name"], value, meant, severity, here, meant=meant)
+        return _finding("pasted-punctuation", text, here["name"], value, meant, severity, here, meant=meant)
     if not here.get("refused") and (what_is_wrong(row, value) is None or _readable(row, value)):
         severity = INFO  # right on another chip, or in another release, and HCCL goes on
     # A value that its reader refuses, or takes for another.
     refused = _("{name} is {value}: {why}, and HCCL stops with EI0001")
     text = refused if here.get("refused") else _("{name} is {value}: {why}")
-    finding: Finding = _said(
+    finding: Finding = _finding(
         "bad-value", text, here["name"], value, nearest(here, value), severity, here, why=why
     )
     return finding
@@ -218,7 +218,7 @@ def _misspelt(variables: Mapping[str, str], table: Mapping[str, Any]) -> Iterato
             text = _("{name} is not a variable that npudoctor knows; HCCL reads {known}")
             right = f"HCCL_{close[0]}"
             steps = (Command(("unset", label)), Export(right, variables[label]))
-            yield _said("misspelt", text, label, variables[label], steps=steps, known=right)
+            yield _finding("misspelt", text, label, variables[label], steps=steps, known=right)
 
 
 MARGIN = 32  # seconds by which the default of HCCL_EVENT_TIMEOUT is above that of HCCL_EXEC_TIMEOUT
@@ -231,7 +231,7 @@ def _order(shorter: str, longer: str, values: Mapping[str, str], severity: Optio
     text = _("{name} is {value} s and should be longer than {shorter} ({least} s), or it ends the wait first")
     better = int(float(values[shorter])) + MARGIN
     steps = None if longer == "HCCL_EVENT_TIMEOUT" and better <= LONGEST else ()
-    return _said(
+    return _finding(
         "timeout-order", text, longer, values[longer], str(better), severity, steps=steps,
         shorter=shorter, least=values[shorter],
     )  # fmt: skip
@@ -247,14 +247,14 @@ def _effects(
     partly = "" if why else why_partly_idle(row, value)
     if why:
         text = _("{name} is set and has no effect: {why}")
-        yield _said("no-effect", text, row["name"], value, "", row=row, why=why)
+        yield _finding("no-effect", text, row["name"], value, "", row=row, why=why)
     elif partly:
         text = _("{name} is {value}: {why}")
-        yield _said("no-effect", text, row["name"], value, row=row, steps=(), why=partly)
+        yield _finding("no-effect", text, row["name"], value, row=row, steps=(), why=partly)
     for word in deprecated_words(row, value, chip):
         # A value that works, and is going away.
         text = _("{name} names {which}, which will be dropped")
-        yield _said("deprecated", text, row["name"], value, "", row=row, which=word)
+        yield _finding("deprecated", text, row["name"], value, "", row=row, which=word)
 
 
 def _pair(pcie: Optional[str], roce: Optional[str]) -> Finding:
@@ -312,7 +312,7 @@ def _whitelist(host: Host, valid: Mapping[str, str]) -> Iterator[Finding]:
     )
 
 
-def _said(
+def _finding(
     code: str,
     text: str,
     name: str,
@@ -325,7 +325,7 @@ def _said(
 ) -> Finding:
     """The finding; its fix sets `better`, or unsets the variable where that is empty; `steps`: other ones."""
     shown = value if len(value) <= SHOWN else value[:SHOWN] + "..."
-    told = (
+    evidence = (
         (_("built-in table of {as_of}: {source}", as_of=row["as_of"], source=row["source"]),) if row else ()
     )
     title = _("set {name} to {value}") if better else _("unset {name}")
@@ -337,7 +337,7 @@ def _said(
         f"hccl-env.{code}",
         text.format(name=name, value=shown, **words),
         severity=severity,
-        evidence=(f"{name}={shown}", *told),
+        evidence=(f"{name}={shown}", *evidence),
         action=Action.CONFIG,
         fix=fix if steps else None,
     )

@@ -107,7 +107,7 @@ def hccl_interface(host: Host) -> Iterator[Union[Finding, Facts]]:
         meant = cleaned_up(value)
         if meant and _read(meant)[2]:
             meant = ""
-        yield _pasted(value, meant) if meant else _bad_value(value, why, _better(host))
+        yield _report_pasted(value, meant) if meant else _bad_value(value, why, _better(host))
         return
     owner, own = _owner(host, address, zone)
     name, mtu = (owner.name, host.network.mtu_of(owner.name)) if owner else (None, None)
@@ -116,9 +116,9 @@ def hccl_interface(host: Host) -> Iterator[Union[Finding, Facts]]:
         severity = INFO if meant_for_other_machines(host) else ERROR
         yield _not_ours(value, host.network.interfaces(), _better(host), severity)
         return
-    yield from _suited(host, value, owner)
+    yield from _judge_interface(host, value, owner)
     yield from _way(host, value, owner, own)
-    yield from _beaten(host, value, owner)
+    yield from _find_overruled(host, value, owner)
 
 
 def _read(value: str) -> tuple[str, str, str]:
@@ -137,7 +137,7 @@ def _read(value: str) -> tuple[str, str, str]:
     return str(number), zone, ""
 
 
-def _beaten(host: Host, value: str, owner: Interface) -> Iterator[Finding]:
+def _find_overruled(host: Host, value: str, owner: Interface) -> Iterator[Finding]:
     """HCCL_SOCKET_IFNAME that names other interfaces, and is not looked at."""
     from npudoctor.facts.job.interface_names import read_names
 
@@ -167,7 +167,7 @@ def _owner(host: Host, address: str, zone: str) -> tuple[Optional[Interface], Op
     return None, None
 
 
-def _suited(host: Host, value: str, owner: Interface) -> Iterator[Finding]:
+def _judge_interface(host: Host, value: str, owner: Interface) -> Iterator[Finding]:
     """Whether its interface leads anywhere."""
 
     several, elsewhere = several_nodes(host), meant_for_other_machines(host)
@@ -279,7 +279,7 @@ def _bad_value(value: str, why: str, better: str) -> Finding:
     )
 
 
-def _pasted(value: str, meant: str) -> Finding:
+def _report_pasted(value: str, meant: str) -> Finding:
     """An address with the punctuation of a document about it."""
     return _finding(
         "pasted-punctuation",

@@ -130,15 +130,15 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
                 {f"tcp/{ports.port}": {"state": "elsewhere" if ports.known else "not-judged", **place}}
             )
         else:
-            found = occupants(ports, host.sockets.bound(), holders)
-            yield Facts(_facts(host, ports, found, holders))
+            occupied = occupants(ports, host.sockets.bound(), holders)
+            yield Facts(_facts(host, ports, occupied, holders))
             if not ports.unsure:
-                yield from _judge(host, ports, found.held, holders)
+                yield from _judge(host, ports, occupied.held, holders)
     if not (named or npu_here(host) or gpu_here(host)):
         raise Skip(_("no variable names a port of this machine, and no NPU is used"))
     defaults = _defaults(host, named, holders)
     if defaults:
-        yield _default_held(defaults, holders)
+        yield _report_defaults(defaults, holders)
     unsure = [ports for ports in named if isinstance(ports, Claim) and ports.unsure]
     blocked = [(ports, occupants(ports, host.sockets.bound(), holders).held) for ports in unsure]
     # Why a port that is held can be neither well nor ill.
@@ -189,10 +189,10 @@ def _judge(host: Host, claim: Claim, sockets: Sequence[TcpSocket], holders: Hold
         yield reserve
 
 
-def _facts(host: Host, claim: Claim, found: Occupants, holders: Holders) -> dict[str, object]:
+def _facts(host: Host, claim: Claim, occupied: Occupants, holders: Holders) -> dict[str, object]:
     """Free ports as ranges, others each with its holders; `state` is free, partly-free, ancestor or held."""
     taken: dict[int, tuple[str, list[TcpSocket]]] = {}
-    kinds = {"held": found.held, "ancestor": found.ancestors, "partly-free": found.apart}
+    kinds = {"held": occupied.held, "ancestor": occupied.ancestors, "partly-free": occupied.apart}
     for state, sockets in kinds.items():  # the worst that is said of a port counts
         for socket in sockets:
             taken.setdefault(socket.port, (state, []))[1].append(socket)
@@ -200,7 +200,7 @@ def _facts(host: Host, claim: Claim, found: Occupants, holders: Holders) -> dict
     if len(taken) > MOST:
         states[claim.spans[0]] = {"state": "crowded", "ports": claim.count, "not_free": len(taken)}
     else:
-        states.update({(port, port): _holding(*told, holders) for port, told in taken.items()})
+        states.update({(port, port): _describe_holders(*told, holders) for port, told in taken.items()})
         states.update({span: {"state": "free"} for span in without(claim.spans, states)})
     facts: dict[str, object] = {f"tcp/{spell([span])}": states[span] for span in sorted(states)}
     if claim.hccl:
@@ -209,7 +209,7 @@ def _facts(host: Host, claim: Claim, found: Occupants, holders: Holders) -> dict
     return facts
 
 
-def _holding(state: str, sockets: Sequence[TcpSocket], holders: Holders) -> Mapping[str, object]:
+def _describe_holders(state: str, sockets: Sequence[TcpSocket], holders: Holders) -> Mapping[str, object]:
     return {
         "state": state,
         "addresses": sorted({socket.address for socket in sockets}),
@@ -261,7 +261,7 @@ def _held_by_stale(
     )
 
 
-def _default_held(sockets: Sequence[TcpSocket], holders: Holders) -> Finding:
+def _report_defaults(sockets: Sequence[TcpSocket], holders: Holders) -> Finding:
     """Defaults that no variable names: they matter only to a job that names no port."""
     text = ngettext(
         "TCP port {ports}, a default ({label}) that no variable names, is held on {addresses} by {who}",

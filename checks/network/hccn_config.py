@@ -149,11 +149,15 @@ def _silent(ports: Sequence[Port]) -> str:
     ]
     bare = {port.device for port in ports if port.replies["ip"].kind == "unset"}
     missing = [
-        reply for reply in missing if reply[1] != "net_health" or reply[0] not in bare or _said(reply[2])
+        reply
+        for reply in missing
+        if reply[1] != "net_health" or reply[0] not in bare or _reply_text(reply[2])
     ]
     if not missing:
         return ""
-    lines = [f"hccn_tool -i {device} -{name} -g: {_ending(reply)}" for device, name, reply in missing[:3]]
+    lines = [
+        f"hccn_tool -i {device} -{name} -g: {_describe_ending(reply)}" for device, name, reply in missing[:3]
+    ]
     more = f" (+{len(missing) - 3})" if len(missing) > 3 else ""
     return _("npudoctor does not recognise the answer: {answers}", answers="; ".join(lines) + more)
 
@@ -168,18 +172,18 @@ def _not_known(ports: Sequence[Port], question: str) -> bool:
         return True
     if question in ("ip", "link") or any(reply.kind not in ("refused", "strange") for reply in replies):
         return False
-    texts = {"".join(letter for letter in _said(reply) if not letter.isdigit()) for reply in replies}
+    texts = {"".join(letter for letter in _reply_text(reply) if not letter.isdigit()) for reply in replies}
     return len(texts) == 1 and "" not in texts
 
 
-def _said(reply: Reply) -> str:
+def _reply_text(reply: Reply) -> str:
     answer = reply.answer
     if answer is None or answer.ended != "exited":
         return "-"
     return answer.stdout.strip() or answer.stderr.strip()
 
 
-def _ending(reply: Reply) -> str:
+def _describe_ending(reply: Reply) -> str:
     answer = reply.answer
     if answer is None:
         return "-"

@@ -108,7 +108,9 @@ def master_address(host: Host) -> Iterator[Union[Finding, Facts]]:
             findings = [] if port is None else list(_port(host, port_name, port, name))
             address = _address(place)
             if address is None and not _is_name(place):
-                answer = Answer((*findings, _bad_value(name, value, _meant(value), _weight(host, ERROR))))
+                answer = Answer(
+                    (*findings, _bad_value(name, value, _strip_punctuation(value), _weight(host, ERROR)))
+                )
             else:
                 meaning = host.names.meaning(place) if address is None else None
                 if meaning is not None and not meaning.addresses:
@@ -121,7 +123,7 @@ def master_address(host: Host) -> Iterator[Union[Finding, Facts]]:
                         (address,) if meaning is None and address else meaning.addresses if meaning else ()
                     )
                     seen = tuple(dict.fromkeys(addresses))
-                    wrong = next(_wrong(host, name, place, seen), None)
+                    wrong = next(_judge_place(host, name, place, seen), None)
                     answer = Answer((*findings, *([wrong] if wrong else [])), seen)
             yield from answer.findings
             if answer.addresses:
@@ -200,7 +202,7 @@ def _is_name(text: str) -> bool:
     return bool(set(text.lower()) - set("0123456789."))
 
 
-def _meant(value: str) -> str:
+def _strip_punctuation(value: str) -> str:
     """The value without what a document or a browser puts around it; empty where that is no address."""
     plain = cleaned_up(value).rpartition("//")[2].rstrip("/")
     host_name, colon, number = plain.rpartition(":")
@@ -210,7 +212,7 @@ def _meant(value: str) -> str:
     return plain if plain != value and (_address(plain) or _is_name(plain)) else ""
 
 
-def _wrong(host: Host, variable: str, place: str, addresses: Sequence[str]) -> Iterator[Finding]:
+def _judge_place(host: Host, variable: str, place: str, addresses: Sequence[str]) -> Iterator[Finding]:
     """What is wrong with the address; the first is what matters."""
     import ipaddress
 
@@ -220,7 +222,7 @@ def _wrong(host: Host, variable: str, place: str, addresses: Sequence[str]) -> I
     if variable == "MS_SCHED_HOST" and all(":" in address for address in addresses):
         # MindSpore's scheduler has no IPv6.
         text = _("{variable} is {value}: MindSpore's scheduler takes no IPv6 address")
-        yield _finding("ipv6", _told(text, variable, place, addresses), _weight(host, ERROR))
+        yield _finding("ipv6", _fill_sentence(text, variable, place, addresses), _weight(host, ERROR))
     # A packet to the unspecified address does not leave the machine either.
     if all(number.is_loopback or number.is_unspecified for number in numbers):
         if several and same_host(place.lower(), host.system.name.lower()):
@@ -241,7 +243,7 @@ def _wrong(host: Host, variable: str, place: str, addresses: Sequence[str]) -> I
         template = _(
             "{variable} is {value}, which is not an address of this machine, although rank 0 is here"
         )
-        sentence = _told(template, variable, place, addresses)
+        sentence = _fill_sentence(template, variable, place, addresses)
         yield _finding("not-ours", sentence, _weight(host, worst), variable, _better(host, True))
     inner = [
         owner.name for address in ours for owner in [host.network.owner_of(address)] if owner and owner.inner
@@ -254,7 +256,7 @@ def _wrong(host: Host, variable: str, place: str, addresses: Sequence[str]) -> I
         for address in addresses
     ):
         no_route = _("{variable} is {value}, to which this machine has no route")
-        yield _finding("no-way", _told(no_route, variable, place, addresses), _weight(host, ERROR))
+        yield _finding("no-way", _fill_sentence(no_route, variable, place, addresses), _weight(host, ERROR))
 
 
 def _better(host: Host, here: bool) -> str:
@@ -330,7 +332,7 @@ def _inner(variable: str, place: str, interface: str, better: str, severity: Sev
     return _finding("inner", message, severity, variable, better)
 
 
-def _told(text: str, variable: str, place: str, addresses: Sequence[str]) -> str:
+def _fill_sentence(text: str, variable: str, place: str, addresses: Sequence[str]) -> str:
     """The sentence, with what a name means behind it."""
     meaning = ", ".join(addresses[:4])
     return text.format(variable=variable, value=place if meaning == place else f"{place} ({meaning})")

@@ -127,7 +127,7 @@ def rank_env(host: Host) -> Iterator[Union[Finding, Facts]]:
         return
     missing = [name for name in ("WORLD_SIZE", *MEETING) if not variables.get(name)]
     if missing:
-        yield _half_set("torchrun", missing, (*TORCH.all, *MEETING), variables, INFO)
+        yield _report_half_set("torchrun", missing, (*TORCH.all, *MEETING), variables, INFO)
 
 
 def _each(variables: Mapping[str, str]) -> Iterator[Finding]:
@@ -194,7 +194,7 @@ def _mindspore(variables: Mapping[str, str]) -> Iterator[Finding]:
         yield _finding("bad-value", message, ("MS_ROLE",), variables)
     missing = [name for name in SCHEDULER if not variables.get(name)]
     if missing:
-        yield _half_set("msrun", missing, names, variables, WARNING)
+        yield _report_half_set("msrun", missing, names, variables, WARNING)
     workers, size = (number(variables.get(name)) for name in (MSRUN.size, "RANK_SIZE"))
     if workers and size and workers != size and not (workers % size and size % workers):
         yield _disagree(
@@ -304,7 +304,7 @@ def _disagree(
     return _finding("disagree", message, names, variables, severity=severity)
 
 
-def _half_set(
+def _report_half_set(
     launcher: str,
     missing: Sequence[str],
     names: Iterable[str],

@@ -162,9 +162,9 @@ def _of_the_file(host: Host, variable: str, path: str, look: RankTableFile) -> I
         negotiates = bool(host.interpreter.version_of("torch-npu")) and not any(
             host.interpreter.version_of(name) for name in ("mindspore", "mindspore-ascend")
         )
-        told = (_("torch_npu silently lets HCCL negotiate without it"),) if negotiates else ()
+        evidence = (_("torch_npu silently lets HCCL negotiate without it"),) if negotiates else ()
         text = _("{variable} names {path}, which does not exist", **place)
-        yield _finding(fault, text, WARNING if negotiates else None, told)
+        yield _finding(fault, text, WARNING if negotiates else None, evidence)
     elif fault == "unreadable":
         yield _finding(fault, _("the rank table {path} cannot be opened: {why}", **place))
     elif fault == "too-large":
@@ -174,7 +174,7 @@ def _of_the_file(host: Host, variable: str, path: str, look: RankTableFile) -> I
     elif look.more:
         yield _finding("not-json", _("text follows the rank table in {path}", **place), WARNING)
     if look.initializing:
-        yield _initializing(host, path)
+        yield _report_initializing(host, path)
     if look.link and host.interpreter.version_of("torch-npu"):
         text = _("the rank table {path} is a symbolic link, which torch_npu refuses")
         real = host.files.real(path)
@@ -187,26 +187,26 @@ def _of_the_file(host: Host, variable: str, path: str, look: RankTableFile) -> I
         yield _finding("not-named-json", text.format(**place))
 
 
-def _initializing(host: Host, path: str) -> Finding:
+def _report_initializing(host: Host, path: str) -> Finding:
     waited = host.options.wait
     if waited:
         return _finding(
             "initializing",
             _("the rank table {path} still says initializing after {seconds:g} s", path=path, seconds=waited),
         )
-    told = _("--wait SECONDS reads it again until it is completed")
+    hint = _("--wait SECONDS reads it again until it is completed")
     return _finding(
         "initializing",
         _("the rank table {path} says initializing: it is still being written", path=path),
         WARNING,
-        (told,),
+        (hint,),
     )
 
 
 def _of_the_table(host: Host, path: str, look: RankTableFile) -> Iterator[Union[Finding, Facts]]:
-    from npudoctor.facts.rank_table.here import Here
     from npudoctor.facts.rank_table.model import SERVERS, VERSIONS, RankTableReader, template_of
     from npudoctor.facts.rank_table.rules import Fault, inner_faults
+    from npudoctor.facts.rank_table.this_machine import Here
 
     version = look.table.get("version")
     if template_of(look.table) == SERVERS and isinstance(version, str) and version not in ("", *VERSIONS):
@@ -236,10 +236,10 @@ def _of_the_table(host: Host, path: str, look: RankTableFile) -> Iterator[Union[
         }
     )
     faults += [*inner_faults(table, host.variables), *(here.faults() if table.devices else ())]
-    yield from _told(path, faults)
+    yield from _report_faults(path, faults)
 
 
-def _told(path: str, faults: Iterable[Fault]) -> Iterator[Finding]:
+def _report_faults(path: str, faults: Iterable[Fault]) -> Iterator[Finding]:
     """One finding for each kind of fault: a table that was written by a wrong script has it on every line."""
     by_code: dict[str, list[Fault]] = {}
     for fault in faults:

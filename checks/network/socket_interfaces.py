@@ -31,7 +31,7 @@ from npudoctor.host.network.interfaces import Interface
 if TYPE_CHECKING:
     from npudoctor.facts.job.interface_names import NamePattern
 
-HCCL, GLOO, TENSORPIPE, NCCL = (f"{one}_SOCKET_IFNAME" for one in ("HCCL", "GLOO", "TP", "NCCL"))
+HCCL, GLOO, TENSORPIPE, NCCL = (f"{prefix}_SOCKET_IFNAME" for prefix in ("HCCL", "GLOO", "TP", "NCCL"))
 # What a name that leads nowhere does: HCCL and Gloo stop; TensorPipe warns and takes the host's name; how
 # NCCL reads names is general knowledge, not read in its source.
 WORST = {HCCL: ERROR, GLOO: ERROR, TENSORPIPE: WARNING, NCCL: WARNING}
@@ -202,7 +202,9 @@ def _judge(host: Host, variable: str, chosen: Optional[NamePattern], several: bo
     there = host.network.interfaces()
     named, missing = chosen.of(there), chosen.missing(there)
     if missing or not named:
-        yield _pasted(variable, value, there, worst) or _missing(variable, value, missing, there, worst)
+        yield _find_pasted(variable, value, there, worst) or _report_missing(
+            variable, value, missing, there, worst
+        )
         return
     alive = [interface for interface in named if interface.alive]
     silent = [interface for interface in named if interface not in alive]
@@ -215,12 +217,14 @@ def _judge(host: Host, variable: str, chosen: Optional[NamePattern], several: bo
     if bare and (chosen.each or len(bare) == len(alive)):
         yield _no_address(variable, value, bare, worst)
         return
-    yield from _suited(
+    yield from _judge_useful(
         variable, value, chosen, [interface for interface in alive if interface not in bare], several
     )
 
 
-def _pasted(variable: str, value: str, there: Sequence[Interface], severity: Severity) -> Optional[Finding]:
+def _find_pasted(
+    variable: str, value: str, there: Sequence[Interface], severity: Severity
+) -> Optional[Finding]:
     """A name with blanks or the punctuation of a document about it; None where it is none without these."""
     from npudoctor.facts.job.input_cleanup import cleaned_up
 
@@ -237,7 +241,7 @@ def _pasted(variable: str, value: str, there: Sequence[Interface], severity: Sev
     return _finding("pasted-punctuation", message, variable, value, (), severity, meant)
 
 
-def _suited(
+def _judge_useful(
     variable: str, value: str, chosen: NamePattern, useful: Sequence[Interface], several: bool
 ) -> Iterator[Finding]:
     """What is to be said of interfaces that work."""
@@ -297,7 +301,7 @@ SHOWN = 16  # interfaces in the evidence
 LONGEST = 200  # characters of a value that are shown
 
 
-def _missing(
+def _report_missing(
     variable: str, value: str, names: Sequence[str], there: Iterable[Interface], severity: Severity
 ) -> Finding:
     """No interface is called so."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Optional
 from npudoctor import Command, Export, FileMark, Fix, Host, Risk, _
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.lazy import pattern
-from npudoctor.facts.python.closure import Need, excluding, joined
+from npudoctor.facts.python.closure import Need, find_excluding, join_specifiers
 from npudoctor.facts.python.frameworks import closure_of
 from npudoctor.facts.python.pip import (
     by_uv,
@@ -47,7 +47,7 @@ def pip_fix(host: Host, title: str, *lines: Line) -> Fix:
     Where a package that they are about is seen through PYTHONPATH, the entry is to be taken out instead.
     Where nothing can be installed, the title says so and there is no line.
     """
-    uncovering = _uncovering(host, lines)
+    uncovering = _uncover_packages(host, lines)
     if uncovering is not None:
         return uncovering
     if installs_nothing(host):
@@ -60,7 +60,7 @@ def pip_fix(host: Host, title: str, *lines: Line) -> Fix:
             risk=Risk.MANUAL,
             needs_root=needs_root(host),
         )
-    nowhere = [match[0] for line in lines for match in _fetched(host, line) if _index_of(match) is None]
+    nowhere = [match[0] for line in lines for match in _list_fetched(host, line) if _index_of(match) is None]
     if nowhere:
         title = _(
             "{title}; no public index has {builds}: take it from where it was installed from",
@@ -72,13 +72,13 @@ def pip_fix(host: Host, title: str, *lines: Line) -> Fix:
         indexes: list[str] = []
         # The indexes that its local versions need; a line that asks no index needs none.
         if line[0] in ("install", "download") and "--no-index" not in line:
-            indexes = [index for index in map(_index_of, _fetched(host, line)) if index]
+            indexes = [index for index in map(_index_of, _list_fetched(host, line)) if index]
         extra = [word for index in dict.fromkeys(indexes) for word in ("--extra-index-url", index)]
         steps.append(pip_argv(host, *line, *extra))
     return Fix(title, steps=tuple(map(Command, steps)), risk=Risk.MANUAL, needs_root=needs_root(host))
 
 
-def _fetched(host: Host, line: Line) -> list[re.Match[str]]:
+def _list_fetched(host: Host, line: Line) -> list[re.Match[str]]:
     """Those that an index must have: pip leaves alone what is there in this very build, unless it is told
     to install it once more, or something that goes with it."""
     exact = [(word, *word.partition("==")) for word in line]
@@ -165,7 +165,7 @@ def pip_replace(host: Host, title: str, names: Sequence[str], requirement: str, 
     return pip_fix(host, text, first, *(("uninstall", *names),) * times, last)
 
 
-def _uncovering(host: Host, lines: Sequence[Line]) -> Optional[Fix]:
+def _uncover_packages(host: Host, lines: Sequence[Line]) -> Optional[Fix]:
     for name in (name for line in lines for name in _names(line)):
         for copy in host.interpreter.distributions(name)[:1]:
             entry = entry_of(host, copy)
@@ -217,7 +217,7 @@ def install_accepted(
     """
     name = normal(name)
     needs = [*closure_of(host).of(name), *(_need(user, name, specifier) for user, specifier in also)]
-    pair = excluding(needs)
+    pair = find_excluding(needs)
     if pair is not None:
         first, second = (f"{need.user.label} ({name}{need.specifier})" for need in pair)
         title = _(
@@ -229,7 +229,7 @@ def install_accepted(
         return Fix(title, steps=(), risk=Risk.MANUAL, needs_root=False)
     needs += _needs_of_others(host, name, needs)
     title = title or _("install a {name} that all of them accept", name=name)
-    fix: Fix = pip_fix(host, title, ("install", *pins(host, name), f"{name}{tidy(joined(needs))}"))
+    fix: Fix = pip_fix(host, title, ("install", *pins(host, name), f"{name}{tidy(join_specifiers(needs))}"))
     return fix
 
 
@@ -239,7 +239,7 @@ def _need(user: Distribution, name: str, specifier: SpecifierSet) -> Need:
 
 def _needs_of_others(host: Host, name: str, needs: list[Need]) -> list[Need]:
     """What the rest of the environment wants of it, as far as that goes with what the frameworks want."""
-    layout, both, more = host.interpreter.layout(), joined(needs), []
+    layout, both, more = host.interpreter.layout(), join_specifiers(needs), []
     users = {need.user.folder for need in needs}
     for user in host.interpreter.all_installed():
         if user.folder in users:
@@ -266,7 +266,7 @@ def pins(host: Host, *changed: str) -> tuple[str, ...]:
         if need.name not in gone and normal(need.user.name) not in gone:
             staying.setdefault(need.name, []).append(need)
     apart = any(not need.met for name in kept for need in staying.get(name, ()))
-    if apart or overwritten_by_torch(host) or any(map(excluding, staying.values())):
+    if apart or overwritten_by_torch(host) or any(map(find_excluding, staying.values())):
         return ("--no-deps",)
     # Those whose table names versions of which pip does not know.
     unsaid = {
@@ -274,7 +274,7 @@ def pins(host: Host, *changed: str) -> tuple[str, ...]:
         for name, needs in staying.items()
         if name not in kept and any(need.reason and need.specifier for need in needs)
     }
-    bounds = (f"{name}{tidy(joined(needs))}" for name, needs in sorted(unsaid.items()))
+    bounds = (f"{name}{tidy(join_specifiers(needs))}" for name, needs in sorted(unsaid.items()))
     return (*(word for name, word in kept.items() if name not in gone), *bounds)
 
 

@@ -27,7 +27,7 @@ from npudoctor.facts.python.backends import (
     GROUP,
     SWITCH,
     Backend,
-    announced,
+    find_backends,
     missing_import,
     missing_part,
     unusable_plugins,
@@ -45,7 +45,7 @@ from npudoctor.facts.python.installed_modules import (
     recorded_once,
     tops,
 )
-from npudoctor.facts.python.start_up_code import start_up_code, undetermined
+from npudoctor.facts.python.start_up_code import find_undetermined, start_up_code
 from npudoctor.host.python.installed_files import InstalledFile, site_of
 from npudoctor.host.python.interpreter import Distribution, normal
 from npudoctor.host.python.modules import Module
@@ -118,10 +118,10 @@ def framework_modules(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts({"distributions": len(copies)})
     yield from strays
     yield from filter(None, (_judge(host, copy) for copy in copies.values()))
-    yield from filter(None, (_backend_gone(host, backend) for backend in announced(host)))
+    yield from filter(None, (_judge_backend(host, backend) for backend in find_backends(host)))
     yield from (_plugin_unusable(framework, path) for framework, path in unusable_plugins(host))
     yield from filter(None, (_start_up_code(place, statement) for place, statement in start_up_code(host)))
-    unclear = undetermined(host)
+    unclear = find_undetermined(host)
     if unclear is not None:  # most are of a site that works, so that it decides nothing
         raise Unknown(unclear, advisory=True)
 
@@ -139,7 +139,7 @@ def _judge(host: Host, copy: Distribution) -> Optional[Finding]:
                 return None
             mild = all(need.lenient for need in closure_of(host).of(copy.name))
             mild = mild and normal(copy.name) not in FRAMEWORKS
-            return _source_gone(host, copy.name, copy.version, copy.folder, name, mild)
+            return _report_missing_source(host, copy.name, copy.version, copy.folder, name, mild)
         wheel = copy.folder.endswith(".dist-info") and not is_editable(host, copy)
         if not wheel and is_not_built(host, copy, module):
             return _not_built(host, copy, module)
@@ -147,12 +147,12 @@ def _judge(host: Host, copy: Distribution) -> Optional[Finding]:
             return None
         copies = host.interpreter.distributions(copy.name)
         other = next((other for other in copies if site_of(other) != site_of(copy)), copy)
-        return _hidden(host, other, name, module, False)
-    findings = (_misplaced(host, copy, name, listed) for name in names)
+        return _report_hidden(host, other, name, module, False)
+    findings = (_judge_place(host, copy, name, listed) for name in names)
     return next(filter(None, findings), None)
 
 
-def _misplaced(host: Host, copy: Distribution, name: str, listed: list[InstalledFile]) -> Optional[Finding]:
+def _judge_place(host: Host, copy: Distribution, name: str, listed: list[InstalledFile]) -> Optional[Finding]:
     """What is wrong with where a module is found that came with a list of files."""
     modules, site = modules_of(host), site_of(copy)
     module = modules.find(name)
@@ -172,8 +172,8 @@ def _misplaced(host: Host, copy: Distribution, name: str, listed: list[Installed
         shadowing = name in PACKAGES and (not own or folder in host.variables.path_list("PYTHONPATH"))
         hidden = not shadowing and is_another(host, module, name, listed, site)
     if hidden:
-        return _hidden(host, copy, name, module, _is_spared(host, copy, name))
-    return _hidden(host, copy, name, module, True) if of_an_egg else None
+        return _report_hidden(host, copy, name, module, _is_spared(host, copy, name))
+    return _report_hidden(host, copy, name, module, True) if of_an_egg else None
 
 
 def _is_spared(host: Host, copy: Distribution, name: str) -> bool:
@@ -193,7 +193,7 @@ def _before_namespace(host: Host, copy: Distribution, name: str) -> Optional[Fin
         return None
     if host.files.stat(path) is None:
         return None
-    return _hidden(host, copy, name, top, _is_spared(host, copy, name))
+    return _report_hidden(host, copy, name, top, _is_spared(host, copy, name))
 
 
 def _strays(host: Host) -> Iterator[Finding]:
@@ -208,10 +208,12 @@ def _strays(host: Host) -> Iterator[Finding]:
             modules = modules or modules_of(host)
             if modules.is_missing(module_of(name)):
                 path = f"{site}/{sorted(spelled)[0]}"
-                yield _source_gone(host, name, "", path, module_of(name), False)
+                yield _report_missing_source(host, name, "", path, module_of(name), False)
 
 
-def _source_gone(host: Host, name: str, version: str, path: str, module: str, mild: bool) -> Finding:
+def _report_missing_source(
+    host: Host, name: str, version: str, path: str, module: str, mild: bool
+) -> Finding:
     """An editable install of sources that are gone."""
     text = _("{name} {version} is an editable install (pip install -e), but module {module} cannot be found")
     if not version:
@@ -260,7 +262,7 @@ def _not_built(host: Host, copy: Distribution, module: Module, beside: bool = Fa
     )
 
 
-def _hidden(host: Host, copy: Distribution, name: str, winner: Module, mild: bool) -> Finding:
+def _report_hidden(host: Host, copy: Distribution, name: str, winner: Module, mild: bool) -> Finding:
     """Something else of that name."""
     path = winner.file or ""
     return Finding(
@@ -291,7 +293,7 @@ def _leading_to(host: Host, module: Module) -> tuple[str, ...]:
     return tuple(path for path in files if folder in (host.files.text(path) or ""))
 
 
-def _backend_gone(host: Host, backend: Backend) -> Optional[Finding]:
+def _judge_backend(host: Host, backend: Backend) -> Optional[Finding]:
     missing, lacking = missing_part(host, backend), None
     text = _("import torch fails: {folder} registers {missing} as a back end, but it does not exist")
     if missing is None:

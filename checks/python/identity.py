@@ -100,7 +100,7 @@ def _home(host: Host, who: Identity, home: str, own: Optional[str]) -> Iterator[
         text = _("HOME is not set, and the machine knows no home for this user")
         if own:
             text = _("HOME is not set; programs that ask the machine get {home}")
-        yield _said("identity.home-unset", INFO if own else WARNING, text.format(home=own), home, own)
+        yield _finding("identity.home-unset", INFO if own else WARNING, text.format(home=own), home, own)
         return
     try:
         entry = host.files.stat(home) if home.startswith("/") else None
@@ -108,7 +108,7 @@ def _home(host: Host, who: Identity, home: str, own: Optional[str]) -> Iterator[
         if not has_ended(error):
             raise
         text = _("HOME is {home}, which cannot be used: {why}", home=home, why=error.reason)
-        yield _said("identity.home-not-writable", WARNING, text, home, own if own != home else None)
+        yield _finding("identity.home-not-writable", WARNING, text, home, own if own != home else None)
         return
     better = None
     if own and own != home:
@@ -117,23 +117,23 @@ def _home(host: Host, who: Identity, home: str, own: Optional[str]) -> Iterator[
     if entry is None or not entry.is_dir:
         text = _("HOME is {home}, which does not exist or is not a folder")
         severity = INFO if root and entry is None else WARNING
-        yield _said("identity.home-missing", severity, text.format(home=home), home, better)
+        yield _finding("identity.home-missing", severity, text.format(home=home), home, better)
     elif not who.may_write(entry):
         text = _("HOME is {home}, which this user cannot write: it belongs to {owner}, mode {mode:04o}")
         words = {"owner": _owner(host, entry.uid), "mode": entry.permissions}
         message = text.format(home=home, **words)
-        yield _said("identity.home-not-writable", WARNING, message, home, better)
+        yield _finding("identity.home-not-writable", WARNING, message, home, better)
     elif entry.uid not in (0, who.euid):
         text = _("HOME is {home}, which belongs to {owner}; what this job writes there will not")
         message = text.format(home=home, owner=_owner(host, entry.uid))
-        yield _said("identity.home-of-another", INFO, message, home, better)
+        yield _finding("identity.home-of-another", INFO, message, home, better)
 
 
 def _owner(host: Host, uid: int) -> str:
     return user_names(host.files).get(uid, str(uid))
 
 
-def _said(code: str, severity: Severity, text: str, home: str, better: Optional[str]) -> Finding:
+def _finding(code: str, severity: Severity, text: str, home: str, better: Optional[str]) -> Finding:
     return Finding(
         code,
         text,

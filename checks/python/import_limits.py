@@ -106,7 +106,7 @@ def import_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
         if limit.soft is not None:
             needs = {}
             for framework in installed:
-                libraries = [one.library for one in job.process(host, framework).loaded]
+                libraries = [loaded.library for loaded in job.process(host, framework).loaded]
                 taken = sum(library.writable if number else library.mapped for library in libraries)
                 needs[framework.name] = taken + OWN[framework.name][number] * MIB
             finding = _judge(kind, limit.soft, limit.hard, needs)
@@ -117,7 +117,7 @@ def import_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
         host.running_files.text(f"/proc/{host.options.env_of or 'self'}/mountinfo") or ""
     )
     reported: set[str] = set()
-    for path in (module for one in installed for module in one.modules):
+    for path in (module for package in installed for module in package.modules):
         mount = mount_of(mounts, host.files.real(path) or path)
         if mount is not None and "noexec" in mount.own and mount.point not in reported:
             reported.add(mount.point)

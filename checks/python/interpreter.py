@@ -201,7 +201,7 @@ def _examined_instead(host: Host, has_framework: bool) -> Iterator[Finding]:
             (),
         )
     elif not has_framework:
-        for path, framework in _others(host, tuple(FRAMEWORKS)):
+        for path, framework in _find_others(host, tuple(FRAMEWORKS)):
             words = {"other": path, "name": framework.name, "version": framework.version}
             message = _(
                 "{python} has no framework for NPUs, and {other} has {name} {version}",
@@ -251,7 +251,7 @@ def _kernel_of_notebook(host: Host) -> Optional[str]:
     return None
 
 
-def _others(host: Host, frameworks: Sequence[str]) -> Iterator[tuple[str, Distribution]]:
+def _find_others(host: Host, frameworks: Sequence[str]) -> Iterator[tuple[str, Distribution]]:
     """Interpreters of PATH and of the active environment that have one of these, read and not run."""
     if host.options.root is not None or host.interpreter.chosen_by != "path":
         return

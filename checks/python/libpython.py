@@ -58,7 +58,7 @@ def libpython(host: Host) -> Iterator[Union[Finding, Facts]]:
     - ld.so(8).
     """
     used = any(host.variables.get(name) for name in USED)
-    programs = list(_embedding(host))
+    programs = list(_find_embedders(host))
     if not programs:
         raise Skip(_("nothing on this machine needs the shared library of Python"))
     for path, soname in programs:
@@ -92,7 +92,7 @@ def libpython(host: Host) -> Iterator[Union[Finding, Facts]]:
             return
 
 
-def _embedding(host: Host) -> Iterator[tuple[str, str]]:
+def _find_embedders(host: Host) -> Iterator[tuple[str, str]]:
     """The programs and libraries that need libpython, with the name by which they do."""
     places = []
     for framework in job.frameworks(host, "mindspore"):

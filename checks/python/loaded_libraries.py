@@ -24,7 +24,7 @@ from npudoctor import (
 )
 from npudoctor.facts.cann.installations import installs_of
 from npudoctor.facts.job import process as job
-from npudoctor.facts.python.backends import announced, libraries_of
+from npudoctor.facts.python.backends import find_backends, libraries_of
 from npudoctor.facts.python.installed_modules import is_altered
 from npudoctor.facts.python.replaced_libraries import (
     LED_BY,
@@ -124,7 +124,7 @@ def _processes(host: Host, installed: list[job.Framework]) -> Iterator[tuple[str
     torch = next((framework for framework in installed if framework.name == "torch"), None)
     if torch is None:
         return
-    for backend in announced(host):
+    for backend in find_backends(host):
         libraries = libraries_of(host, backend)
         # What torch-npu needs is CANN's, which library-path knows.
         if libraries and backend.module != "torch_npu":
@@ -141,7 +141,7 @@ def _judge(host: Host, framework: str, loader: Loader) -> Said:
                 path=missing.path,
             )
             fix = _fix(host, loader, missing.name, missing.entry) if missing.via == LED_BY else None
-            yield _broken(words, (missing.broken, _wanted(missing)), fix), missing.path
+            yield _report_not_loadable(words, (missing.broken, _describe_need(missing)), fix), missing.path
     for library in loader.loaded:
         # Of what a variable leads to: the rest belongs to packages, whose files have a check of their own.
         if library.via == LED_BY and not is_whole(host.files, library.library.path):
@@ -151,7 +151,9 @@ def _judge(host: Host, framework: str, loader: Loader) -> Said:
                 path=library.path,
             )
             yield (
-                _broken(words, (_wanted(library),), _fix(host, loader, library.name, library.entry)),
+                _report_not_loadable(
+                    words, (_describe_need(library),), _fix(host, loader, library.name, library.entry)
+                ),
                 library.path,
             )
     yield from _not_found(host, framework, loader)
@@ -175,11 +177,11 @@ def _judge(host: Host, framework: str, loader: Loader) -> Said:
         yield _copies(host, framework, loader, copies), copies[0].found.path
 
 
-def _wanted(library: Union[Loaded, Missing]) -> str:
+def _describe_need(library: Union[Loaded, Missing]) -> str:
     return _("{name}: needed by {by}", name=library.name, by=library.needed_by)
 
 
-def _broken(message: str, evidence: tuple[str, ...], fix: Optional[Fix]) -> Finding:
+def _report_not_loadable(message: str, evidence: tuple[str, ...], fix: Optional[Fix]) -> Finding:
     return Finding(
         "loaded-libraries.not-loadable",
         message,
@@ -205,7 +207,7 @@ def _not_found(host: Host, framework: str, loader: Loader) -> Said:
                 framework=framework,
                 names=", ".join(list(dict.fromkeys(library.name for library in gone))[:SHOWN]),
             ),
-            evidence=tuple(map(_wanted, gone[:SHOWN])),
+            evidence=tuple(map(_describe_need, gone[:SHOWN])),
             action=Action.CONFIG,
             echo_of=("package-files.missing", "package-requirements.missing", "torch-family.other-build"),
         ),

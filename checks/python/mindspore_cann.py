@@ -171,9 +171,9 @@ def _not_accepted(
     host: Host, mindspore: Distribution, install: Install, accepted: Accepted
 ) -> Optional[Finding]:
     component = _component(host, install) or ""
-    mine = numbers(component)
+    own_numbers = numbers(component)
     listed = [numbers(number) for number in accepted.numbers]
-    if any(mine[: len(number)] == number for number in listed):
+    if any(own_numbers[: len(number)] == number for number in listed):
         return None
     # The cause, where it is not clear which CANN is in use: what is compared with one may suit the other.
     mixed_variables = host.options.root is None and set_env.releases_contradict(host.files, host.variables)
@@ -197,7 +197,7 @@ def _not_accepted(
             component=component,
             accepted=", ".join(accepted.numbers),
         ),
-        severity=ERROR if mine < min(listed) else WARNING,
+        severity=ERROR if own_numbers < min(listed) else WARNING,
         evidence=(
             mindspore.evidence,
             _("installed: {install}", install=install.label),

@@ -23,10 +23,10 @@ from npudoctor import (
     check,
 )
 from npudoctor.checks.python._pip import install_one_of, pip_reinstall
-from npudoctor.facts.python.backends import announced
+from npudoctor.facts.python.backends import find_backends
 from npudoctor.facts.python.frameworks import FRAMEWORKS, closure_of
 from npudoctor.facts.python.installed_modules import modules_of, recorded_once
-from npudoctor.facts.python.spoiled import SpoiledFiles
+from npudoctor.facts.python.spoiled_files import SpoiledFiles
 from npudoctor.host.fs.archives import members
 from npudoctor.host.python.installed_files import Damage, find_damage, is_whole, share_there, site_of
 from npudoctor.host.python.interpreter import Distribution, normal
@@ -142,7 +142,7 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield from _look_into(host, copy, harm)
     yield Facts({"distributions": len(copies), "files": seen})
     for site, name in half_removed:
-        yield _interrupted(host, site, name)
+        yield _report_interrupted(host, site, name)
 
 
 def _two_versions(host: Host, copy: Distribution) -> Iterator[Finding]:
@@ -155,8 +155,8 @@ def _two_versions(host: Host, copy: Distribution) -> Iterator[Finding]:
                 "{name} is installed twice in one folder, as {first} and as {other}: an upgrade was "
                 "interrupted"
             )
-            own, theirs = share_there(host.files, copy), share_there(host.files, other)
-            if theirs > own:
+            own_share, other_share = share_there(host.files, copy), share_there(host.files, other)
+            if other_share > own_share:
                 message = _(
                     "{name} claims to be {first}, but its files are those of {other}: an upgrade was "
                     "interrupted"
@@ -164,7 +164,7 @@ def _two_versions(host: Host, copy: Distribution) -> Iterator[Finding]:
             yield Finding(
                 "package-files.two-versions",
                 message.format(name=copy.name, first=copy.version, other=other.version),
-                severity=ERROR if theirs > own else WARNING,
+                severity=ERROR if other_share > own_share else WARNING,
                 evidence=(copy.folder, other.folder),
                 action=Action.CONFIG,
                 fix=install_one_of(host, copy, other),
@@ -178,7 +178,7 @@ def _distributions(host: Host) -> list[Distribution]:
     copies += [host.interpreter.installed(name) for name in BESIDE]
     if host.interpreter.installed("torch"):
         # Who announces a back end to torch is loaded with torch.
-        for backend in announced(host):
+        for backend in find_backends(host):
             name = backend.folder.rpartition("/")[2].partition("-")[0]
             named = host.interpreter.distributions(name)
             copies += [copy for copy in named if copy.folder == backend.folder][:1]
@@ -193,7 +193,7 @@ def _not_elsewhere(host: Host, copy: Distribution, missing: Sequence[str]) -> li
     for place in host.interpreter.layout().search_path:
         if place.startswith("/") and not modules_of(host).names(place):
             inside |= members(host.files, place)
-    looking, site = _looking(host, copy), site_of(copy)
+    looking, site = _look_at(host, copy), site_of(copy)
     return [
         path
         for path in missing
@@ -208,13 +208,13 @@ def _not_elsewhere(host: Host, copy: Distribution, missing: Sequence[str]) -> li
 
 def _look_into(host: Host, copy: Distribution, harm: Damage) -> Iterator[Finding]:
     deep = normal(copy.name) in FRAMEWORKS
-    listed, looking = recorded_once(host, copy), _looking(host, copy)
+    listed, looking = recorded_once(host, copy), _look_at(host, copy)
     spoiled = [
         path
-        for path in looking.spoiled(listed, harm.sizes, deep)
+        for path in looking.find_spoiled(listed, harm.sizes, deep)
         if path not in harm.short and path not in harm.missing
     ]
-    changed = [] if deep or spoiled else looking.changed(listed, harm.sizes)
+    changed = [] if deep or spoiled else looking.find_changed(listed, harm.sizes)
     changed = [path for path in changed if path not in harm.short]
     if changed:
         text = _("{name}: {path} is not the file that was installed: its size differs")
@@ -281,7 +281,7 @@ def _stale(host: Host, copy: Distribution, stale: Sequence[str], harm: Damage) -
     )
 
 
-def _looking(host: Host, copy: Distribution) -> SpoiledFiles:
+def _look_at(host: Host, copy: Distribution) -> SpoiledFiles:
     elsewhere = ("PYTHONPYCACHEPREFIX", "PYTHONOPTIMIZE")  # other byte code is read
     cached = not any(map(host.variables.get, elsewhere))
     written = host.files.stat(f"{copy.folder}/RECORD")
@@ -323,7 +323,7 @@ def _whose(name: str) -> Optional[str]:
     return next((name for name in known if len(tail) > 2 and normal(name).endswith(tail)), None)
 
 
-def _interrupted(host: Host, site: str, name: str) -> Finding:
+def _report_interrupted(host: Host, site: str, name: str) -> Finding:
     package = _whose(name) or name
     there = host.files.stat(f"{site}/{package.replace('-', '_')}/__init__.py") is not None
     text = _("{path} was left by an interrupted pip, and {package} itself is not there")

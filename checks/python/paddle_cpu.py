@@ -47,7 +47,7 @@ def paddle_cpu(host: Host) -> Iterator[Union[Finding, Facts]]:
     machine = host.interpreter.layout().machine
     if machine is None:
         wheel = host.files.text(f"{paddle.folder}/WHEEL") or ""
-        machine = tagged(wheel) or _("a machine that it does not name")
+        machine = read_machine(wheel) or _("a machine that it does not name")
     if machine != "x86_64":
         raise Skip(_("this check applies to x86-64, and Paddle is for {machine}", machine=machine))
     path, built = _with_mkl(host, paddle)
@@ -68,7 +68,7 @@ def paddle_cpu(host: Host) -> Iterator[Union[Finding, Facts]]:
         )
 
 
-def tagged(wheel: str) -> Optional[str]:
+def read_machine(wheel: str) -> Optional[str]:
     """The machine in the tags of a wheel for Linux; None where it names none of ours."""
     for line in wheel.split("\n"):
         key, _colon, tag = line.rstrip().partition(":")

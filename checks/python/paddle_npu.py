@@ -83,7 +83,7 @@ def paddle_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
     if cann is None:
         raise Unknown(_("the CANN at {path} does not say its version", path=install.path), advisory=True)
     # The rows about this plug-in: of its release, and for later ones those about no certain release.
-    mine = version_number(plugin)
+    plugin_release = version_number(plugin)
     judged = judge_pair(
         [
             Pair(
@@ -96,7 +96,7 @@ def paddle_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
             for row in host.knowledge.rows("paddle_npu", "cann")
             if row["plugin"] == PLUGIN
             for release in (public(row["release"]),)
-            if (release is None and (mine.major >= KNOWN_FROM or not any(mine.release)))
+            if (release is None and (plugin_release.major >= KNOWN_FROM or not any(plugin_release.release)))
             or (release is not None and release == public(plugin.version))
         ],
         plugin.version,
@@ -116,7 +116,7 @@ def _beside_paddle(host: Host, plugin: Distribution, paddle: Optional[Distributi
             _("paddle-custom-npu {plugin} is installed without paddlepaddle", plugin=plugin.version),
             evidence=(plugin.evidence,),
             action=Action.CONFIG,
-            fix=pip_install(host, title, _wanted(release)),
+            fix=pip_install(host, title, _requirement_of(release)),
         )
         return
     if paddle.name.lower().endswith("gpu"):
@@ -130,11 +130,15 @@ def _beside_paddle(host: Host, plugin: Distribution, paddle: Optional[Distributi
             ),
             evidence=(plugin.evidence, paddle.evidence),
             action=Action.CONFIG,
-            fix=pip_replace(host, title, (paddle.name,), _wanted(release)),
+            fix=pip_replace(host, title, (paddle.name,), _requirement_of(release)),
         )
-    theirs = version_number(paddle)
+    paddle_release = version_number(paddle)
     # 0.0.0 is what builds from the development branch say.
-    if release.release[:2] != theirs.release[:2] and any(release.release) and any(theirs.release):
+    if (
+        release.release[:2] != paddle_release.release[:2]
+        and any(release.release)
+        and any(paddle_release.release)
+    ):
         yield Finding(
             "paddle-npu.other-release",
             _(
@@ -147,7 +151,7 @@ def _beside_paddle(host: Host, plugin: Distribution, paddle: Optional[Distributi
         )
 
 
-def _wanted(plugin: Version) -> str:
+def _requirement_of(plugin: Version) -> str:
     """The Paddle of the plug-in's release; of a build between releases, of its series."""
     if not any(plugin.release):
         return "paddlepaddle"

@@ -87,7 +87,7 @@ def python_variables(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not any(name in host.variables for name in VARIABLES):
         raise Skip(_("no variable changes how Python starts"))
     yield Facts({"variables": {name: host.variables[name] for name in VARIABLES if host.variables.get(name)}})
-    free = any(folder.endswith(f"/python{_dotted(version)}t") for folder in layout.search_path)
+    free = any(folder.endswith(f"/python{_format_version(version)}t") for folder in layout.search_path)
     for name in NAMES:
         yield from _value(host, name, version, free)
     for refusal in framework_values.refusals(host):
@@ -109,7 +109,7 @@ def python_variables(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _value(host: Host, name: str, version: tuple[int, ...], free: bool) -> Iterator[Finding]:
     value = host.variables.get(name, "")
-    valid = expected(name, value, version, free) if value else None
+    valid = value_instead(name, value, version, free) if value else None
     if valid:
         words = {"name": name, "value": value, "wanted": valid}
         yield _finding(
@@ -117,7 +117,7 @@ def _value(host: Host, name: str, version: tuple[int, ...], free: bool) -> Itera
             name,
             _(
                 "{name} is {value}, and Python {version} does not start with it; valid: {wanted}",
-                version=_dotted(version),
+                version=_format_version(version),
                 **words,
             ),
         )
@@ -131,7 +131,7 @@ def _home(host: Host, layout: Layout, version: tuple[int, ...]) -> Optional[Find
     prefix, _colon, second = host.variables.get(HOME, "").partition(":")
     if not prefix.startswith("/"):
         return None
-    end = f"python{_dotted(version)}"
+    end = f"python{_format_version(version)}"
     zipped = f"{prefix}/lib/{end.replace('.', '')}.zip"
     places = [[*_in_libs(prefix, f"{end}/os.py", f"{end}/os.pyc"), zipped]]
     for folder in layout.search_path:  # one that all import, where this Python has it as a file
@@ -144,7 +144,7 @@ def _home(host: Host, layout: Layout, version: tuple[int, ...]) -> Optional[Find
 
 def _platlibdir(host: Host, layout: Layout, version: tuple[int, ...]) -> Optional[Finding]:
     """It takes the place of `lib` in the path of the standard library."""
-    value, end = host.variables.get(PLATLIBDIR, ""), f"/python{_dotted(version)}"
+    value, end = host.variables.get(PLATLIBDIR, ""), f"/python{_format_version(version)}"
     own = next((folder for folder in layout.search_path if folder.endswith(end)), "")
     prefix = own[: -len(end)].rpartition("/")[0]
     if not value or version < (3, 9) or not prefix or host.variables.get(HOME):
@@ -159,7 +159,7 @@ def _without_library(
     """Of each of these lists one file must be there."""
     for paths in places:
         if all(host.files.stat(path) is None for path in paths):
-            words = {"value": host.variables[name], "version": _dotted(version), "path": paths[0]}
+            words = {"value": host.variables[name], "version": _format_version(version), "path": paths[0]}
             return _finding("python-variables.no-standard-library", name, text.format(**words))
     return None
 
@@ -219,7 +219,7 @@ def _ccache(host: Host) -> bool:
     return False
 
 
-def _dotted(version: tuple[int, ...]) -> str:
+def _format_version(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
 
 
@@ -237,7 +237,7 @@ def _finding(code: str, name: str, message: str) -> Finding:
     )
 
 
-def expected(name: str, value: str, version: tuple[int, ...], free: bool) -> Optional[str]:
+def value_instead(name: str, value: str, version: tuple[int, ...], free: bool) -> Optional[str]:
     """What Python wants instead of a value that is not empty; None where it starts with it.
 
     `free`: it is the build without the global lock.

@@ -95,7 +95,7 @@ def scipy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
     scipy = next(iter(host.interpreter.distributions("scipy")), None)
     yield from broken_rows(host, "scipy-version", "mindspore")
     for mindspore in installed:
-        wanted = _wanted(host, mindspore, layout)
+        wanted = _read_requirement(host, mindspore, layout)
         yield Facts(
             {
                 "mindspore": mindspore.label,
@@ -113,7 +113,7 @@ def scipy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("SciPy is not installed, and MindSpore does not require it"))
 
 
-def _wanted(host: Host, mindspore: Distribution, layout: Layout) -> Optional[Wanted]:
+def _read_requirement(host: Host, mindspore: Distribution, layout: Layout) -> Optional[Wanted]:
     """What it asks of SciPy; None when its metadata asks for other things only."""
     if mindspore.all("Requires-Dist"):
         specifier = required(mindspore, "scipy", layout)

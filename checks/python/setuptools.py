@@ -62,7 +62,9 @@ def setuptools(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     # By the name that was asked for: the metadata may spell it another way.
     installed = {
-        file: found for name, file in READERS.items() for found in host.interpreter.distributions(name)[:1]
+        file: distribution
+        for name, file in READERS.items()
+        for distribution in host.interpreter.distributions(name)[:1]
     }
     if not installed:
         raise Skip(_("neither tensorboard nor torch is installed in {python}", python=host.interpreter.label))
@@ -75,7 +77,7 @@ def setuptools(host: Host) -> Iterator[Union[Finding, Facts]]:
         path = f"{copy.folder.rsplit('/', 1)[0]}/{file}"
         entry = host.files.stat(path)
         text = host.files.text(path, HEAD) if entry is not None and entry.is_file else None
-        line = imported(text or "")
+        line = find_import(text or "")
         if line:
             readers.append(Reader(copy, path, line))
     if not readers:
@@ -101,7 +103,7 @@ def setuptools(host: Host) -> Iterator[Union[Finding, Facts]]:
             )
 
 
-def imported(source: str) -> Optional[str]:
+def find_import(source: str) -> Optional[str]:
     """The line of a module that imports pkg_resources whenever the module is imported."""
     match = re.search(r"^(?:import pkg_resources\b|from pkg_resources\b).*", source, re.MULTILINE)
     return match[0].strip() if match else None

@@ -124,14 +124,14 @@ def source_shadowing(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield _closed_entries([front.path for front in shut])
     fronts = [front for front in fronts if front not in shut]
     for front in fronts:
-        names = _provided(host, front)
-        yield from _hidden(host, front, {name: names[name] for name in names if name not in hidden}, own)
+        names = _list_modules(host, front)
+        yield from _find_hidden(host, front, {name: names[name] for name in names if name not in hidden}, own)
         hidden |= names.keys()
     if place is None or not searched or is_closed(host.files, place):
         return
     if place not in [host.files.real(front.path) for front in fronts]:
         front = Front(place, None)  # it stands before PYTHONPATH
-        yield from _hidden(host, front, _provided(host, front), absolute)
+        yield from _find_hidden(host, front, _list_modules(host, front), absolute)
 
 
 def _closed_entries(paths: Sequence[str]) -> Finding:
@@ -144,14 +144,16 @@ def _closed_entries(paths: Sequence[str]) -> Finding:
     )
 
 
-def _provided(host: Host, front: Front) -> dict[str, str]:
+def _list_modules(host: Host, front: Front) -> dict[str, str]:
     """What the folder would give to an import, by name."""
     names = dict.fromkeys((*PACKAGES, *STANDARD, *BACKPORTS))
     paths = {name: module_file(host.files, front.path, name) for name in names}
     return {name: path for name, path in paths.items() if path is not None}
 
 
-def _hidden(host: Host, front: Front, names: Mapping[str, str], behind: Sequence[str]) -> Iterator[Finding]:
+def _find_hidden(
+    host: Host, front: Front, names: Mapping[str, str], behind: Sequence[str]
+) -> Iterator[Finding]:
     # An install folder holds metadata, or the interpreter itself searches it.
     if names and (
         (front.certain and any(name.endswith(("-info", ".egg")) for name in host.files.names(front.path)))
@@ -166,10 +168,12 @@ def _hidden(host: Host, front: Front, names: Mapping[str, str], behind: Sequence
             backports.add("asyncio")  # of the frameworks torch alone imports it
         names = {name: path for name, path in names.items() if front.certain and name in backports}
     for name, path in names.items():
-        yield from _compared(host, front, path, name, behind)
+        yield from _compare_copies(host, front, path, name, behind)
 
 
-def _compared(host: Host, front: Front, path: str, name: str, behind: Sequence[str]) -> Iterator[Finding]:
+def _compare_copies(
+    host: Host, front: Front, path: str, name: str, behind: Sequence[str]
+) -> Iterator[Finding]:
     for folder in behind:
         installed = module_file(host.files, folder, name)
         if installed is not None:
@@ -181,21 +185,21 @@ def _compared(host: Host, front: Front, path: str, name: str, behind: Sequence[s
                 yield Finding(
                     "source-shadowing.package" if name in PACKAGES else "source-shadowing.standard-library",
                     text.format(found=path, name=name, folder=place),
-                    severity=ERROR if _imported(host, name) else WARNING if front.certain else INFO,
+                    severity=ERROR if _is_imported(host, name) else WARNING if front.certain else INFO,
                     evidence=(_("found first: {path}", path=path), _("hidden: {path}", path=installed)),
                     action=Action.CONFIG,
-                    fix=_without(host, front) or _moved(host, name, path),
-                    echo_of=() if _imported(host, name) else TRIED,
+                    fix=_without(host, front) or _move_aside(host, name, path),
+                    echo_of=() if _is_imported(host, name) else TRIED,
                 )
             return
 
 
-def _moved(host: Host, name: str, path: str) -> Optional[Fix]:
+def _move_aside(host: Host, name: str, path: str) -> Optional[Fix]:
     """The line that takes one file of the job's own out of the way, where an import fails by it.
 
     Its byte code in __pycache__ counts no more then. A folder may be a project: its owner decides.
     """
-    if not _imported(host, name) or path.rpartition("/")[2].startswith("__init__."):
+    if not _is_imported(host, name) or path.rpartition("/")[2].startswith("__init__."):
         return None
     step = Command(("mv", "-n", path, f"{path}.aside"))
     back = Command(("mv", "-n", f"{path}.aside", path)).lines()
@@ -203,7 +207,7 @@ def _moved(host: Host, name: str, path: str) -> Optional[Fix]:
     return Fix(title, steps=(step,), undo=tuple(back), risk=Risk.MANUAL, needs_root=False)
 
 
-def _imported(host: Host, name: str) -> bool:
+def _is_imported(host: Host, name: str) -> bool:
     """Whether an installed framework imports it, as far as can be told: each does a module of STANDARD."""
     try:
         whole = closure_of(host)

@@ -30,7 +30,7 @@ from npudoctor.checks.python._pip import (
     torch_install,
     with_source_of_triton,
 )
-from npudoctor.facts.python.specifiers import accepts, built_alike, exact, plain
+from npudoctor.facts.python.specifiers import accepts, add_build, drop_build, exact
 from npudoctor.facts.python.torch_builds import companions, needed_by, other_build
 from npudoctor.host import CannotTell
 from npudoctor.host.python.interpreter import Distribution
@@ -105,7 +105,7 @@ def torch_family(host: Host) -> Iterator[Union[Finding, Facts]]:
         if finding is not None:
             yield finding
     if len(tritons) == 2:
-        yield _mixed(host, *tritons)
+        yield _report_mixed(host, *tritons)
     elif not judged:
         raise Skip(
             _(
@@ -119,7 +119,7 @@ def _judge(host: Host, member: Distribution, torch: Optional[Distribution]) -> O
     specifier = required(member, "torch", host.interpreter.layout())
     if specifier is None:
         return None
-    words = {"name": member.name, "version": member.version, "required": str(plain(specifier))}
+    words = {"name": member.name, "version": member.version, "required": str(drop_build(specifier))}
     if torch is None:
         return Finding(
             "torch-family.torch-missing",
@@ -127,7 +127,7 @@ def _judge(host: Host, member: Distribution, torch: Optional[Distribution]) -> O
             evidence=(member.evidence,),
             action=Action.CONFIG,
             fix=torch_install(
-                host, _("install the torch that it requires"), f"torch{built_alike(specifier, member)}"
+                host, _("install the torch that it requires"), f"torch{add_build(specifier, member)}"
             ),
             echo_of=("torch-npu.torch-missing",),
         )
@@ -147,7 +147,7 @@ def _judge(host: Host, member: Distribution, torch: Optional[Distribution]) -> O
         severity=WARNING if near else ERROR,
         evidence=(member.evidence, torch.evidence),
         action=Action.CONFIG,
-        fix=_matching(host, member, torch),
+        fix=_install_matching(host, member, torch),
         echo_of=("torch-npu.torch-mismatch",),
     )
 
@@ -200,7 +200,7 @@ def _same_build(host: Host, title: str, member: Distribution, torch: Distributio
     return fix
 
 
-def _matching(host: Host, member: Distribution, torch: Distribution) -> Optional[Fix]:
+def _install_matching(host: Host, member: Distribution, torch: Distribution) -> Optional[Fix]:
     """The line that installs the release which goes with the torch that stays, where one is known."""
     title = _("install the {name} that goes with the installed torch", name=member.name)
     if not overwritten_by_torch(host):
@@ -219,7 +219,7 @@ def _matching(host: Host, member: Distribution, torch: Distribution) -> Optional
     return None
 
 
-def _mixed(host: Host, triton: Distribution, ascend: Distribution) -> Finding:
+def _report_mixed(host: Host, triton: Distribution, ascend: Distribution) -> Finding:
     folder = f"{ascend.folder.rpartition('/')[0]}/triton"
     came_last = _came_last(host, ascend, triton)
     text = _("triton {triton} and triton-ascend {ascend} both fill the folder {folder}")
@@ -249,20 +249,23 @@ def _came_last(host: Host, copy: Distribution, other: Distribution) -> Optional[
     import hashlib
 
     try:
-        own, theirs = _recorded(host, copy), _recorded(host, other)
+        own_digests, other_digests = _read_record(host, copy), _read_record(host, other)
         # triton-ascend is a fork: most files, the first among them, are triton's own and tell nothing.
-        theirs = theirs or dict.fromkeys(own, "")
-        name = next((name for name in own if theirs.get(name, own[name]) != own[name]), None)
+        other_digests = other_digests or dict.fromkeys(own_digests, "")
+        name = next(
+            (name for name in own_digests if other_digests.get(name, own_digests[name]) != own_digests[name]),
+            None,
+        )
         content = host.files.read(f"{copy.folder.rpartition('/')[0]}/{name}") if name else None
     except CannotTell:
         return None
     if name is None or content is None:
         return None
     here = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
-    return here == own[name]
+    return here == own_digests[name]
 
 
-def _recorded(host: Host, copy: Distribution) -> dict[str, str]:
+def _read_record(host: Host, copy: Distribution) -> dict[str, str]:
     """The sources of the package by its list of files, each with its digest; the first file first."""
     record = host.files.text(f"{copy.folder}/RECORD") or ""
     rows = re.findall(r"^(triton/[^,\n]*\.py),sha256=([^,\n]+),", record, re.MULTILINE)

@@ -29,7 +29,7 @@ from npudoctor.facts.job import process as job
 from npudoctor.facts.job.expected_accelerator import gpu_here, npu_expected
 from npudoctor.facts.python.frameworks import closure_of
 from npudoctor.facts.python.pip import entry_of
-from npudoctor.facts.python.specifiers import accepts, exact, plain
+from npudoctor.facts.python.specifiers import accepts, drop_build, exact
 from npudoctor.facts.system.broken_rows import broken_rows
 from npudoctor.host.python.interpreter import Distribution, normal
 from npudoctor.host.python.requirements import required, version_number
@@ -131,7 +131,7 @@ def torch_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _beside_torch(host: Host, adapter: Distribution, torch: Optional[Distribution]) -> Optional[Finding]:
-    specifier, source, own = _wanted(host, adapter)
+    specifier, source, own = _find_torch(host, adapter)
     fix, or_else = _fixes(host, specifier, torch)
     if torch is None:
         return Finding(
@@ -151,7 +151,7 @@ def _beside_torch(host: Host, adapter: Distribution, torch: Optional[Distributio
         _(
             "torch_npu {torch_npu} was made for torch{required}, and torch {torch} is installed",
             torch_npu=adapter.version,
-            required=plain(specifier),
+            required=drop_build(specifier),
             torch=torch.version,
         ),
         severity=ERROR if own and not near else WARNING,
@@ -172,7 +172,7 @@ def _is_wrong_adapter(host: Host, adapter: Distribution, torch: Distribution) ->
     return False
 
 
-def _wanted(host: Host, adapter: Distribution) -> tuple[SpecifierSet, str, bool]:
+def _find_torch(host: Host, adapter: Distribution) -> tuple[SpecifierSet, str, bool]:
     """The torch that it was made for, who says so, and whether that is its own metadata.
 
     Where neither that nor the table names one, its own release does: they are numbered alike.

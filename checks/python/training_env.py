@@ -139,12 +139,12 @@ def training_env(host: Host) -> Iterator[Union[Finding, Facts]]:
                         else _finding(row, OVERRIDDEN, value, other=f"{beside}={variables[beside]}")
                     )
                 else:
-                    finding = _pasted(row, value)
+                    finding = _find_pasted(row, value)
                     if finding is None and "read" in row:
                         finding = _number(row, value)
                     elif finding is None and value and not _valid(row, value):
                         taken = row.get("otherwise", _("the default"))
-                        finding = _finding(row, OUT_OF_RANGE, value, valid=_known(row), taken=taken)
+                        finding = _finding(row, OUT_OF_RANGE, value, valid=_describe_valid(row), taken=taken)
             if finding is not None:
                 yield finding
     if not read:
@@ -152,7 +152,7 @@ def training_env(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("no installed package reads {names}", names=names))
 
 
-def _pasted(row: Row, value: str) -> Optional[Finding]:
+def _find_pasted(row: Row, value: str) -> Optional[Finding]:
     """Punctuation around a value that is valid without it."""
     meant = cleaned_up(value)
     read = "read" in row
@@ -178,7 +178,7 @@ def _number(row: Row, value: str) -> Optional[Finding]:
         return None if words in NO else _finding(row, READ_AS, value, meant, taken=number)
     if str(number) in row["values"]:
         return None
-    return _finding(row, OUT_OF_RANGE, value, valid=_known(row), taken="1")
+    return _finding(row, OUT_OF_RANGE, value, valid=_describe_valid(row), taken="1")
 
 
 def _valid(row: Row, value: str) -> bool:
@@ -188,7 +188,7 @@ def _valid(row: Row, value: str) -> bool:
     return value in row.get("values", (value,))
 
 
-def _known(row: Row) -> str:
+def _describe_valid(row: Row) -> str:
     if "least" in row:
         return f"{row['least']}-{row['most']}"
     return ", ".join(row["values"])

@@ -79,15 +79,15 @@ def virtual_environment(host: Host) -> Iterator[Union[Finding, Facts]]:
 def _candidates(host: Host) -> Iterator[str]:
     """The folders that may be one: of the examined interpreter, of VIRTUAL_ENV, of PATH before it."""
     own = host.interpreter.path.rsplit("/", 2)[0]
-    told = [own]
+    folders = [own]
     if host.options.root is None and host.interpreter.chosen_by != "option":
         entries = [entry for entry in host.variables.path_list("PATH") if entry.startswith("/")]
         before = entries[: entries.index(f"{own}/bin")] if f"{own}/bin" in entries else entries
-        told += [
+        folders += [
             host.variables.get("VIRTUAL_ENV", ""),
             *(entry.rstrip("/").rsplit("/", 1)[0] for entry in before),
         ]
-    return (folder for folder in dict.fromkeys(told) if folder.startswith("/"))
+    return (folder for folder in dict.fromkeys(folders) if folder.startswith("/"))
 
 
 def _launchers(host: Host, folder: str) -> Iterator[Finding]:

@@ -186,25 +186,27 @@ def _weight(copy: Optional[Distribution], name: str, specifier: SpecifierSet) ->
         return WARNING
     if copy is None:
         return ERROR
-    installed, theirs = version_number(copy), exact(specifier)
-    return WARNING if theirs is not None and installed.release == theirs.release else ERROR
+    installed, wanted_release = version_number(copy), exact(specifier)
+    return WARNING if wanted_release is not None and installed.release == wanted_release.release else ERROR
 
 
 def _beside_vllm(
     host: Host, plugin: Distribution, vllm: Optional[Distribution], rows: list[Row]
 ) -> Optional[Finding]:
-    mine = version_number(plugin)
+    plugin_release = version_number(plugin)
     made_for = list(dict.fromkeys(release for row in rows for release in row.texts("vllm")))
     code, severity = "vllm-ascend.vllm-missing", ERROR
     text = _("vllm-ascend {version} is installed without vllm")
     if vllm is not None:
         other = version_number(vllm)
         suits = any(public(release) == public(vllm.version) for release in made_for)
-        if suits or (not made_for and other.release[:2] == mine.release[:2]):
+        if suits or (not made_for and other.release[:2] == plugin_release.release[:2]):
             return None
         # Another minor has other interfaces; of a development build nobody knows which it has.
-        minors = {version.release[:2] for version in map(public, made_for) if version} or {mine.release[:2]}
-        near = other.release[:2] in minors or mine.is_devrelease or other.is_devrelease
+        minors = {version.release[:2] for version in map(public, made_for) if version} or {
+            plugin_release.release[:2]
+        }
+        near = other.release[:2] in minors or plugin_release.is_devrelease or other.is_devrelease
         code, severity = "vllm-ascend.vllm-mismatch", WARNING if near else ERROR
         text = _("vllm-ascend {version} was made for vLLM {wanted}, and vLLM {vllm} is installed")
     title = _(
@@ -215,7 +217,7 @@ def _beside_vllm(
         code,
         text.format(
             version=plugin.version,
-            wanted=", ".join(made_for) or f"{mine.major}.{mine.minor}",
+            wanted=", ".join(made_for) or f"{plugin_release.major}.{plugin_release.minor}",
             vllm=vllm.version if vllm else "",
         ),
         severity=severity,

@@ -152,9 +152,9 @@ def host_ports(host: Host, holders: Holders) -> Optional[HostPorts]:
 
 def _of_the_rank_table(host: Host) -> Optional[HostPorts]:
     """The ports of this host in the job's rank table; where they are wrong, rank-table says so."""
-    from npudoctor.facts.rank_table.here import Here
     from npudoctor.facts.rank_table.model import RankTableReader
     from npudoctor.facts.rank_table.reading import VARIABLE, named_path, read_table
+    from npudoctor.facts.rank_table.this_machine import Here
 
     if not host.variables.get(VARIABLE):
         return None

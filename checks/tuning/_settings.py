@@ -23,7 +23,7 @@ def read_or_empty(host: Host, path: str) -> str:
     return " ".join((host.running_files.text(path) or "").split())
 
 
-def writing(value: str, *paths: str) -> tuple[str, ...]:
+def write_command(value: str, *paths: str) -> tuple[str, ...]:
     """The argv that writes one value into files of the kernel; the paths may hold a `*` for the shell."""
     if len(paths) == 1 and "*" not in paths[0]:
         return ("sh", "-c", f"echo {value} > {paths[0]}")
@@ -32,7 +32,7 @@ def writing(value: str, *paths: str) -> tuple[str, ...]:
 
 def write_setting(path: str, value: str, before: str) -> Command:
     """The line for one file of the kernel, and the one that takes it back."""
-    return Command(writing(value, path), undo=writing(before, path))
+    return Command(write_command(value, path), undo=write_command(before, path))
 
 
 def advise(host: Host, code: str, message: str, title: str, steps: Sequence[Step], *evidence: str) -> Finding:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Union
 
 from npudoctor import INFO, Command, Facts, Finding, Host, Scope, Skip, _, check
-from npudoctor.checks.tuning._settings import advise, read_or_empty, writing
+from npudoctor.checks.tuning._settings import advise, read_or_empty, write_command
 
 POLICIES = "/sys/devices/system/cpu/cpufreq"
 WANTED = "performance"
@@ -66,7 +66,7 @@ def cpu_governor(host: Host) -> Iterator[Union[Finding, Facts]]:
                 governors=", ".join(others),
             ),
             _("keep the CPUs at full speed until the next boot"),
-            [Command(writing(WANTED, _all("*")), undo=("sh", "-c", _back(governor_of)))],
+            [Command(write_command(WANTED, _all("*")), undo=("sh", "-c", _back(governor_of)))],
             *(
                 f"`{governor}`: {sum(value == governor for value in governor_of.values())}"
                 for governor in governors
@@ -82,10 +82,10 @@ def _back(governor_of: dict[str, str]) -> str:
     """One line where all had the same governor, else one part for each governor."""
     governors = sorted(set(filter(None, governor_of.values())))
     if len(governors) == 1:
-        line: str = writing(governors[0], _all("*"))[-1]
+        line: str = write_command(governors[0], _all("*"))[-1]
         return line
     parts = []
     for governor in governors:
         paths = [_all(name[len("policy") :]) for name, value in governor_of.items() if value == governor]
-        parts.append(writing(governor, *paths)[-1])
+        parts.append(write_command(governor, *paths)[-1])
     return "; ".join(parts)

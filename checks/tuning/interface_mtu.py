@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Union
 
 from npudoctor import INFO, Command, Facts, Finding, Host, Scope, Skip, _, check
-from npudoctor.checks.tuning._links import fast_links
+from npudoctor.checks.tuning._fast_links import fast_links
 from npudoctor.checks.tuning._settings import advise
 
 STANDARD, JUMBO = 1500, 9000

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Union
 
 from npudoctor import INFO, Command, Facts, Finding, Host, Scope, Skip, _, check
-from npudoctor.checks.tuning._links import NET, Link, fast_links
+from npudoctor.checks.tuning._fast_links import NET, Link, fast_links
 from npudoctor.checks.tuning._settings import NODES, advise, expand, numa_nodes, read_or_empty
 
 IRQ = "/proc/irq"
@@ -77,7 +77,12 @@ def irq_affinity(host: Host) -> Iterator[Union[Finding, Facts]]:
                     cpus=cpus,
                 ),
                 _("bind them to the card's node; a running irqbalance would move them again: stop it before"),
-                [Command(("sh", "-c", _bound(dict.fromkeys(far, cpus))), undo=("sh", "-c", _bound(far)))],
+                [
+                    Command(
+                        ("sh", "-c", _write_affinities(dict.fromkeys(far, cpus))),
+                        undo=("sh", "-c", _write_affinities(far)),
+                    )
+                ],
                 *(f"IRQ {number}: {allowed}" for number, allowed in list(far.items())[:8]),
             )
             yield finding
@@ -96,7 +101,7 @@ def _far(host: Host, link: Link, cpus: str) -> dict[int, str]:
     return far
 
 
-def _bound(wanted: dict[int, str]) -> str:
+def _write_affinities(wanted: dict[int, str]) -> str:
     """A loop for each list of CPUs."""
     parts = []
     for cpus in sorted(set(wanted.values())):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Optional, Union
 
 from npudoctor import INFO, Facts, Finding, Host, Scope, SetKernel, Skip, Unknown, _, check
-from npudoctor.checks.tuning._links import fast_links
+from npudoctor.checks.tuning._fast_links import fast_links
 from npudoctor.checks.tuning._settings import advise, read_setting
 from npudoctor.core.sizes import size_text
 

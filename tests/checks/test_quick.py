@@ -10,7 +10,7 @@ from npudoctor.host import Options
 from npudoctor.host.process.commands import Answer
 from npudoctor.registry.registry import load_all
 from npudoctor.testing import Content, ask, device, fake_host, link, process_files
-from npudoctor.testing.parts import FakeCommands
+from npudoctor.testing.fakes import FakeCommands
 
 CHECKS = [check for check in load_all({"NPUDOCTOR_CHECKS_DIR": ""}).checks if check.group != "deep"]
 TOOLS = ("npu-smi", "hccn_tool", "nvidia-smi")

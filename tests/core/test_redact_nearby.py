@@ -6,7 +6,7 @@ import pytest
 from tests.support.secret_forms import WORD
 
 from npudoctor.core.redact.bundle import BundleRedactor
-from npudoctor.core.redact.nearby import chosen
+from npudoctor.core.redact.nearby import looks_chosen
 from npudoctor.core.redact.redact import redact, redact_lines
 
 KEYS = (
@@ -126,11 +126,11 @@ def test_a_block_ends_where_its_indentation_ends() -> None:
 
 @pytest.mark.parametrize("value", ["hunter2x!", "Zx9kQv7TpLm2", "a1b2c3d4e5"])
 def test_chosen_values(value: str) -> None:
-    assert chosen(value, 6)
+    assert looks_chosen(value, 6)
 
 
 @pytest.mark.parametrize(
     "value", ["node12", "layer1.weight", "/etc/x1", "12345678", "v1.2.3", "0x1f", "f(x1)=", "words"]
 )
 def test_words_numbers_paths_and_code_are_not_chosen(value: str) -> None:
-    assert not chosen(value, 5)
+    assert not looks_chosen(value, 5)

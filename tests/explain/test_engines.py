@@ -15,8 +15,8 @@ from tests.support.engines import plain, table
 from npudoctor.explain.reading.sample import sample_of
 from npudoctor.explain.reading.walk import Log
 from npudoctor.explain.scanning.evidence import Evidence
-from npudoctor.explain.scanning.fast import Fast, fast
 from npudoctor.explain.scanning.gate import gate_for
+from npudoctor.explain.scanning.hyperscan_matcher import Fast, fast
 from npudoctor.explain.scanning.matching import Matcher
 from npudoctor.explain.scanning.scan import Scan
 from npudoctor.explain.signatures.pieces import Sample

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from npudoctor.explain.scanning import gate
-from npudoctor.explain.scanning.fast import fast
 from npudoctor.explain.scanning.gate import gate_for
+from npudoctor.explain.scanning.hyperscan_matcher import fast
 from npudoctor.explain.scanning.scan import Scan, ends_in
 from npudoctor.explain.signatures import pieces
 from npudoctor.explain.signatures.patterns import Literal

@@ -26,7 +26,7 @@ NONE = Knowledge("")
 ROOT = Path(__file__).parents[2]
 EXPLAIN = Path(source.EXPLAIN)
 # What `prepared` imports, and has nothing to say about what is in the file: it finds, opens and reads logs.
-READING = {"beneath.py", "fast.py", "opening.py", "reading.py", "walk.py"}
+READING = {"beneath.py", "hyperscan_matcher.py", "opening.py", "reading.py", "walk.py"}
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from npudoctor.fixing.outcome import ActionStatus, Observer, Outcome
 from npudoctor.fixing.plan import FixRequest, Item, ItemResult
 from npudoctor.fixing.report import FixReport
 from npudoctor.fixing.steps.steps import Command, KnownStep, RemoveSharedMemory, encode
-from npudoctor.fixing.undoing import UndoContext, newest_undoable, runs_named, undo
+from npudoctor.fixing.undoing import UndoContext, find_runs, newest_undoable, undo
 from npudoctor.render.history import history_text
 
 SEGMENT = RemoveSharedMemory(1, 2, 3, 4, 5, 6, 7)
@@ -62,7 +62,7 @@ class Bench(Desk):
     ) -> FixReport:
         """`undo --yes`."""
         runs = self.runs()
-        (run,) = [newest_undoable(runs)] if name is None else runs_named(runs, name)
+        (run,) = [newest_undoable(runs)] if name is None else find_runs(runs, name)
         context = UndoContext(self.host, lambda item: None, at)
         return undo(run, FixRequest(("undo",), yes=yes, dry_run=dry_run), context, lambda items: None)
 
@@ -167,7 +167,7 @@ def test_what_cannot_be_undone_is_refused_and_the_rest_is_undone(bench: Bench) -
     assert (endings(report), report.exit_code) == (["applied", "applied", "refused"], 1)
     assert report.actions[2].outcome.reason == "this cannot be undone: true"
     assert bench.names() == []
-    assert runs_named(bench.runs(), fixed.run or "")[0].undone_by == (report.run,)
+    assert find_runs(bench.runs(), fixed.run or "")[0].undone_by == (report.run,)
 
 
 def test_a_file_that_changed_since_stays_and_can_be_undone_later(bench: Bench) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from npudoctor.host import Host, Options
-from npudoctor.knowledge.site import _CLOSED, Knowledge, _wrong
+from npudoctor.knowledge.site import _CLOSED, Knowledge, _why_wrong
 from npudoctor.knowledge.tables import BUILT_IN, names, table
 from npudoctor.testing import MemoryDisk, folder
 
@@ -115,7 +115,7 @@ def test_our_own_rows_are_as_a_sites_must_be() -> None:
     for name in names():
         for section, rows in table(name).items():
             for row in rows if name not in _CLOSED else ():
-                assert _wrong(f"{name}.{section}", row, rows) is None, row
+                assert _why_wrong(f"{name}.{section}", row, rows) is None, row
 
 
 def test_what_others_may_write_is_not_read(directory: Path) -> None:

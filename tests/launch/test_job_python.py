@@ -112,13 +112,13 @@ def test_where_python_looks_first(
 
 def test_what_that_python_sees_of_the_variables(place: Path) -> None:
     known = variables(place, PYTHONPATH=":/x", PYTHONHASHSEED="0")
-    alone = job_python(["python", "-I", "x.py"], known).examined(known)
+    alone = job_python(["python", "-I", "x.py"], known).adapt(known)
     assert {name for name in alone if name.startswith("PYTHON")} == {"PYTHONNOUSERSITE"}
     (place / "run.sh").write_text("export PYTHONPATH=/y:$PYTHONPATH\ncd /else\npython train.py\n")
     inside = job_python(["bash", "run.sh"], known)
     assert (inside.first, inside.moved) == ("", True)
-    assert inside.examined(known)["PYTHONPATH"] == "/y:/x"
-    assert job_python(["python", "x.py"], known).examined(known) == known
+    assert inside.adapt(known)["PYTHONPATH"] == "/y:/x"
+    assert job_python(["python", "x.py"], known).adapt(known) == known
 
 
 def test_a_script_that_starts_itself_ends(place: Path) -> None:

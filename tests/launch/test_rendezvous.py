@@ -20,7 +20,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def opened() -> Rendezvous:
-    found = Rendezvous.opened(os.geteuid(), {})
+    found = Rendezvous.open_first(os.geteuid(), {})
     assert found is not None
     return found
 
@@ -38,25 +38,25 @@ def test_it_is_made_for_its_user_alone(place: Path) -> None:
 def test_one_that_others_may_enter_is_not_used(place: Path, mode: int) -> None:
     place.mkdir()
     place.chmod(mode)
-    assert Rendezvous.opened(os.geteuid(), {}) is None
+    assert Rendezvous.open_first(os.geteuid(), {}) is None
 
 
 @pytest.mark.needs_root
 def test_another_users_is_not_used(place: Path) -> None:
     place.mkdir(mode=0o700)
     os.chown(place, 65534, 65534)
-    assert Rendezvous.opened(os.geteuid(), {}) is None
+    assert Rendezvous.open_first(os.geteuid(), {}) is None
 
 
 def test_a_link_is_not_followed(place: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     place.symlink_to(tmp_path / "elsewhere")
-    assert Rendezvous.opened(os.geteuid(), {}) is None
+    assert Rendezvous.open_first(os.geteuid(), {}) is None
 
 
 def test_no_place_at_all(place: Path) -> None:
     place.write_text("a file")
-    assert Rendezvous.opened(os.geteuid(), {}) is None
+    assert Rendezvous.open_first(os.geteuid(), {}) is None
 
 
 def test_what_is_written_is_read(place: Path) -> None:

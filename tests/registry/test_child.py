@@ -13,7 +13,7 @@ from typing import Any, Callable
 import pytest
 
 from npudoctor.checking.check import Ended
-from npudoctor.registry.child import ANSWER_LIMIT, MEMORY_LIMIT, GuardedChild, _bound, start_child
+from npudoctor.registry.child import ANSWER_LIMIT, MEMORY_LIMIT, GuardedChild, _lower_limit, start_child
 
 
 def soon(seconds: float = 5.0) -> float:
@@ -170,7 +170,7 @@ def test_the_work_has_so_much_memory_and_no_more() -> None:
 def test_a_lower_limit_of_memory_stays() -> None:
     def work() -> dict[str, Any]:
         resource.setrlimit(resource.RLIMIT_DATA, (1 << 30, resource.RLIM_INFINITY))
-        _bound(resource.RLIMIT_DATA, MEMORY_LIMIT)
+        _lower_limit(resource.RLIMIT_DATA, MEMORY_LIMIT)
         return {"limits": resource.getrlimit(resource.RLIMIT_DATA)}
 
     assert start_child(work).answer(soon()) == {"limits": [1 << 30, resource.RLIM_INFINITY]}

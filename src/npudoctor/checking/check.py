@@ -209,9 +209,9 @@ def _nearly(need: str, thing: str) -> bool:
         (at for at, (left, other) in enumerate(zip(need, thing)) if left != other),
         min(map(len, (need, thing))),
     )
-    mine, other = need[at:], thing[at:]
-    if len(mine) != len(other):
-        return mine[1:] == other or mine == other[1:]
-    if mine[1:] == other[1:]:
+    tail, other = need[at:], thing[at:]
+    if len(tail) != len(other):
+        return tail[1:] == other or tail == other[1:]
+    if tail[1:] == other[1:]:
         return len(thing) > 3  # between short words it is no slip: npm is not npu
-    return mine[2:] == other[2:] and mine[:2] == other[1::-1]
+    return tail[2:] == other[2:] and tail[:2] == other[1::-1]

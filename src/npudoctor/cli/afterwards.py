@@ -52,10 +52,10 @@ def explain_failure(status: int, beginning: JobStart, variables: Mapping[str, st
 
     def work() -> dict[str, Any]:
         _end_together()
-        return {"text": _explained(beginning, variables)}
+        return {"text": _explain_logs(beginning, variables)}
 
     try:
-        with _heeding():
+        with _heed_signals():
             answer = run_in_child(work, SECONDS) or {}
     except (_Stopped, OSError):
         return None
@@ -68,7 +68,7 @@ class _Stopped(Exception):
 
 
 @contextmanager
-def _heeding() -> Iterator[None]:
+def _heed_signals() -> Iterator[None]:
     """Signals were held while the job ran; now those that end a process end only the reading of logs."""
 
     def stop(*_told: object) -> None:
@@ -92,7 +92,7 @@ def _end_together() -> None:
     signal.alarm(int(SECONDS))
 
 
-def _explained(beginning: JobStart, variables: Mapping[str, str]) -> str:
+def _explain_logs(beginning: JobStart, variables: Mapping[str, str]) -> str:
     """A log that shows no failure, or one that nobody knows, is no explanation."""
     from npudoctor.cli.diagnosis import ExplainRequest, explain_words
     from npudoctor.explain.answer import with_remedies

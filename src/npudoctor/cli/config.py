@@ -125,7 +125,7 @@ def _language(raw: Any, in_file: bool) -> str:
     return _one_of(("en", "zh"), short if short in ("en", "zh") else raw, in_file)
 
 
-def _ignored(raw: Any, in_file: bool) -> dict[str, Optional[str]]:
+def _parse_ignored(raw: Any, in_file: bool) -> dict[str, Optional[str]]:
     """Names with their reasons, from "ID=REASON" texts or from a table."""
     if isinstance(raw, Mapping):
         if not all(isinstance(reason, str) for reason in raw.values()):
@@ -161,7 +161,7 @@ KEYS: dict[str, ConfigKey] = {
     "wait": ConfigKey(_patience, 0.0),
     "peers": ConfigKey(_addresses, ()),
     "python": ConfigKey(_path),
-    REASONS: ConfigKey(_ignored),
+    REASONS: ConfigKey(_parse_ignored),
     "lang": ConfigKey(_language),
     "format": ConfigKey(partial(_one_of, ("text", "json")), "text"),
 }

@@ -91,19 +91,19 @@ def explain_code(word: str, variables: Mapping[str, str]) -> Optional[Explanatio
     """What the code of a log stands for; None where it is none."""
     signatures = _table(variables).signatures
     request = ExplainRequest((word,), variables, time.monotonic())
-    return _about_code(word, signatures, request) if _known(word, signatures) else None
+    return _about_code(word, signatures, request) if _find_by_code(word, signatures) else None
 
 
-def _known(word: str, signatures: Sequence[Signature]) -> list[Signature]:
+def _find_by_code(word: str, signatures: Sequence[Signature]) -> list[Signature]:
     """The signatures that answer to the code of a log, or to the id of one."""
     from npudoctor.explain.signatures.codes import find_by_code
     from npudoctor.explain.signatures.return_numbers import number_of, of_number
     from npudoctor.explain.signatures.torch_npu_codes import of_torch_npu
 
     number = number_of(word)
-    theirs = of_torch_npu(word)
+    by_torch_npu = of_torch_npu(word)
     known = [of_number(signature, number) for signature in find_by_code(number, signatures)]
-    return known or ([] if theirs is None else [theirs])
+    return known or ([] if by_torch_npu is None else [by_torch_npu])
 
 
 def _about_codes(
@@ -114,9 +114,9 @@ def _about_codes(
     if len(answers) == 1:
         return answers[0]
     diagnoses = tuple(diagnosis for answer in answers for diagnosis in answer.diagnoses)
-    worst = next((one for one in answers if one.verdict == "environment"), answers[0])
+    worst = next((candidate for candidate in answers if candidate.verdict == "environment"), answers[0])
     first = worst.diagnoses[0]
-    rest = tuple(one for one in diagnoses if one is not first)
+    rest = tuple(candidate for candidate in diagnoses if candidate is not first)
     return replace(worst, code=None, diagnoses=(first, *rest), answers=answers)
 
 
@@ -126,7 +126,7 @@ def _about_code(word: str, signatures: tuple[Signature, ...], request: ExplainRe
     from npudoctor.explain.signatures.return_numbers import number_of
 
     number = number_of(word)
-    matches = _known(word, signatures) or _of_finding(word, signatures, request)
+    matches = _find_by_code(word, signatures) or _find_by_finding(word, signatures, request)
     verdict = "environment" if matches[0].environment else "not_environment"
     # A number of so few digits may be of anything; HCCL's results are all that is known here.
     vague = number.isdigit() and len(number) < _TOLD_APART
@@ -139,7 +139,9 @@ def _about_code(word: str, signatures: tuple[Signature, ...], request: ExplainRe
     return Explanation(__version__, seconds, (), verdict, diagnoses, code=word)
 
 
-def _of_finding(word: str, signatures: tuple[Signature, ...], request: ExplainRequest) -> list[Signature]:
+def _find_by_finding(
+    word: str, signatures: tuple[Signature, ...], request: ExplainRequest
+) -> list[Signature]:
     """What the code of a finding stands for; UsageError, with what may be meant, where it is none."""
     from npudoctor.explain.signatures.codes import codes_of, of_check
     from npudoctor.explain.signatures.torch_npu_codes import codes
@@ -153,8 +155,8 @@ def _of_finding(word: str, signatures: tuple[Signature, ...], request: ExplainRe
     if broken is not None:
         raise UsageError(f"{broken.check}: {broken.title}: {broken.reason}")
     ours = {name for check in loaded.checks for name in (check.id, *check.codes)}
-    theirs = codes_of(signatures) | set(codes())
-    near = loaded.unread() + (suggestion(word, theirs) or suggestion(word, ours))
+    log_codes = codes_of(signatures) | set(codes())
+    near = loaded.unread() + (suggestion(word, log_codes) or suggestion(word, ours))
     if any(word == check.id for check in loaded.checks):
         near = _("; it is a check: npudoctor show {name}", name=word)
     raise UsageError(
@@ -175,8 +177,8 @@ def _about_logs(inputs: Inputs, engine: Engine, request: ExplainRequest) -> Expl
     evidence += [_read_once(engine, path, inputs, request) for path in inputs.pipes]
     unread = [
         *walk.problems,
-        *_uncounted(walk),
-        *((one.path, one.problem) for one in evidence if one.problem),
+        *_list_unread(walk),
+        *((file.path, file.problem) for file in evidence if file.problem),
     ]
     _report_unread(walk, evidence, unread)
     seconds = time.monotonic() - request.started
@@ -185,7 +187,7 @@ def _about_logs(inputs: Inputs, engine: Engine, request: ExplainRequest) -> Expl
     return replace(answer, logs={log.path: log for log in walk.logs}, late=inputs.seconds if late else None)
 
 
-def _uncounted(walk: Walk) -> Iterator[tuple[str, str]]:
+def _list_unread(walk: Walk) -> Iterator[tuple[str, str]]:
     """What was too much to be looked at or read."""
     if walk.older:
         yield (

@@ -42,9 +42,9 @@ def own_runs(host: Host) -> list[FixRun]:
 def run_named(runs: Sequence[FixRun], name: str) -> FixRun:
     """The run of this name, or of which it is the beginning; UsageError for no such run, or several."""
     from npudoctor.cli.config import UsageError, suggestion
-    from npudoctor.fixing.undoing import runs_named
+    from npudoctor.fixing.undoing import find_runs
 
-    matches = runs_named(runs, name)
+    matches = find_runs(runs, name)
     if len(matches) == 1:
         return matches[0]
     if matches:

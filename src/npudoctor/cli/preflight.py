@@ -31,7 +31,7 @@ def preflight(
         **flags,
         "python": flags.get("python") or python.path,
         "first_folder": python.first,
-        "job_variables": sorted(python.examined({}).items()),
+        "job_variables": sorted(python.adapt({}).items()),
         "profile": "deep" if flags.get("deep") else flags.get("profile"),
         "scope": flags.get("scope") or "job",
         "format": "text",
@@ -44,7 +44,7 @@ def preflight(
             def ask() -> Preflight:  # a rank that waited in vain for another's answer still has all its time
                 return _check(session, caller, python, verbose, time.monotonic() + budget)
 
-            sharing = _sharing(session, job_flags, caller, pid)
+            sharing = _start_sharing(session, job_flags, caller, pid)
             answer = ask() if sharing is None else sharing.answer(ask, session.deadline)
             if answer.borrowed and not answer.suits(caller.variables):
                 answer = ask()
@@ -58,7 +58,7 @@ def _check(session: Session, caller: Caller, python: JobPython, verbose: int, un
     from npudoctor.runner import runner
 
     host, changes, notes = _with_environment(session.host)
-    examined = python.examined(host.variables)
+    examined = python.adapt(host.variables)
     if (
         examined != host.variables
     ):  # what a wrapper sets and what Python ignores are the job's, not ours to change
@@ -111,11 +111,11 @@ def _text(report: Report, verbose: int) -> str:
     return decisive_text(report)
 
 
-def _sharing(session: Session, flags: Mapping[str, Any], caller: Caller, pid: int) -> Optional[Sharing]:
+def _start_sharing(session: Session, flags: Mapping[str, Any], caller: Caller, pid: int) -> Optional[Sharing]:
     """How this rank shares with the others of its node; None for a job that is alone."""
     host = session.host
     launch = launch_of(host, caller.variables, pid)
-    rendezvous = Rendezvous.opened(host.identity.euid, caller.variables) if launch else None
+    rendezvous = Rendezvous.open_first(host.identity.euid, caller.variables) if launch else None
     if launch is None or rendezvous is None:
         return None
     # The command may name the rank; what of it decides is its interpreter, one of the options by now.

@@ -58,7 +58,7 @@ def _fault(name: Optional[str]) -> Fault:
 def _perform(fault: Fault, options: Sequence[str]) -> int:
     from npudoctor.cli.terminal import output
     from npudoctor.cli.terminal.reports import style_at
-    from npudoctor.rehearsal.namespaces import Lacking, described
+    from npudoctor.rehearsal.namespaces import Lacking, name_kinds
     from npudoctor.rehearsal.play import Voice
     from npudoctor.rehearsal.play import rehearse as play
     from npudoctor.render.columns import paragraph
@@ -73,7 +73,7 @@ def _perform(fault: Fault, options: Sequence[str]) -> int:
     style_at(2)  # so wide are its lines
     kind = _("real in its namespaces") if fault.real else _("made-up files and tools, in namespaces")
     say(f"{fault.name}: {fault.title}")
-    say(_("{kind}; private: {names}; nothing of this machine is changed", kind=kind, names=described()))
+    say(_("{kind}; private: {names}; nothing of this machine is changed", kind=kind, names=name_kinds()))
     try:
         return play(fault, options, Voice(say, report, _terminal()))
     except Lacking as error:

@@ -150,7 +150,7 @@ def _run_job(answer: Preflight, caller: Caller, command: Sequence[str], inherite
     inherited.hold()
     witness = Witness(command)
     try:
-        job = start_job(command, answer.applied(original_variables(caller.variables)), inherited)
+        job = start_job(command, answer.apply(original_variables(caller.variables)), inherited)
         release_descriptors()
         return JobWatch(job, witness).status()
     except CannotStart as error:

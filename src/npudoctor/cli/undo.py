@@ -32,14 +32,14 @@ def undo(
     from npudoctor.cli.own_records import own_machine, own_runs, run_named
     from npudoctor.cli.terminal.answers import confirm, deliver_fix, show
     from npudoctor.fixing.plan import FixRequest
-    from npudoctor.fixing.undoing import UndoContext, newest_lasting, newest_undoable
+    from npudoctor.fixing.undoing import UndoContext, find_newest_lasting, newest_undoable
     from npudoctor.fixing.undoing import undo as take_back
 
     settings = load_settings({"format": format, "lang": lang, "config": config}, caller)
     with own_machine(caller) as host:
         runs = own_runs(host)
         # Where nothing can be undone, of what lasts of the newest run it is said why.
-        newest = newest_undoable(runs) or newest_lasting(runs)
+        newest = newest_undoable(runs) or find_newest_lasting(runs)
         chosen = newest if run is None else run_named(runs, run)
         request = FixRequest(("undo",), dry_run=dry_run, yes=yes)
         context = UndoContext(host.again, confirm)

@@ -11,7 +11,7 @@ from typing import Optional
 MOST = 1 << 16  # numbers that are tried one by one where /proc does not list the open ones
 
 
-def ready(descriptor: int, seconds: Optional[float] = None, *, to_write: bool = False) -> bool:
+def wait_until_ready(descriptor: int, seconds: Optional[float] = None, *, to_write: bool = False) -> bool:
     """Whether it can be read, or written, or is at its end, within so many seconds (None: however long).
 
     Not with select(), which refuses descriptors from 1024 on; a process that inherits many files gets those.

@@ -61,14 +61,14 @@ def _holds(version: str, text: str) -> Optional[bool]:
     match = _BOUND.match(text)
     if match is None or not sort_key(version) or not sort_key(match[2]):
         return None
-    mine, other = sort_key(version), sort_key(match[2])
+    key, bound = sort_key(version), sort_key(match[2])
     sign = match[1] or ">="
     if sign in ("=", "=="):
         return is_in_line(version, match[2])
     if sign == ">=":
-        return mine >= other
+        return key >= bound
     if sign == ">":
-        return mine > other and not is_in_line(version, match[2])
-    return (mine < other and not is_in_line(version, match[2])) or (
+        return key > bound and not is_in_line(version, match[2])
+    return (key < bound and not is_in_line(version, match[2])) or (
         sign == "<=" and is_in_line(version, match[2])
     )

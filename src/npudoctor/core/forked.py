@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any, Callable, Generic, NamedTuple, Optional, TypeVar
 
-from npudoctor.core.descriptors import ready
+from npudoctor.core.descriptors import wait_until_ready
 from npudoctor.core.threads import TURN
 
 T = TypeVar("T")
@@ -124,7 +124,7 @@ def _part(reading: int, size: int, until: float) -> bytes:
     after it."""
     while True:
         left = max(0.0, until - time.monotonic())
-        if ready(reading, min(TURN, left)):
+        if wait_until_ready(reading, min(TURN, left)):
             return os.read(reading, size)
         if not left:
             raise Late
@@ -141,7 +141,7 @@ class Child(Generic[T]):
         try:
             while True:
                 limit = until if patience is None else min(until, time.monotonic() + patience)
-                kind, item = received(self._started.reading, limit)
+                kind, item = receive(self._started.reading, limit)
                 if kind == _END:
                     return
                 if kind == _ERROR:
@@ -184,7 +184,7 @@ def send(writing: int, kind: int, item: object) -> None:
     write(writing, _SIZE.pack(len(content)) + content)
 
 
-def received(reading: int, until: float) -> tuple[int, Any]:
+def receive(reading: int, until: float) -> tuple[int, Any]:
     """The next item from a pipe, and of which kind it is; Late at its end, or when the time is over."""
     import pickle
 

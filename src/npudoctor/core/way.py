@@ -222,12 +222,12 @@ def open_stream(path: str) -> Optional[int]:
                 return None
             if not (stat.S_ISFIFO(kind) or stat.S_ISCHR(kind)):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
-            return _opened(walk.here, name, folder, time.monotonic() + READER)
+            return _open_stream(walk.here, name, folder, time.monotonic() + READER)
         finally:
             walk.close()
 
 
-def _opened(there: int, name: str, folder: int, until: float) -> int:
+def _open_stream(there: int, name: str, folder: int, until: float) -> int:
     """The very thing that was judged. The reader of a pipe may open it a moment later than we do."""
     while True:
         try:

@@ -53,7 +53,7 @@ def required_changes(host: Host) -> EnvironmentChanges:
         if value is not None and len(os.fsencode(f"{name}={value}")) >= most:
             raise CannotTell(_("{name} would be too long: no program could be started with it", name=name))
     whole = dict(sorted({**rounds.cann_variables(), **changes}.items()))
-    return EnvironmentChanges(changes, (*_which_was_chosen(host, installs), *rounds.notes), whole)
+    return EnvironmentChanges(changes, (*_describe_choice(host, installs), *rounds.notes), whole)
 
 
 def _without_cann(host: Host) -> EnvironmentChanges:
@@ -68,29 +68,29 @@ def _without_cann(host: Host) -> EnvironmentChanges:
     return EnvironmentChanges(notes=(_("this machine has neither an NPU nor CANN: nothing needs to be set"),))
 
 
-def _which_was_chosen(host: Host, installs: list[Install]) -> tuple[str, ...]:
+def _describe_choice(host: Host, installs: list[Install]) -> tuple[str, ...]:
     """Which one was taken, where others are there and no variable says. Beside `latest`, or the link `cann`,
     the releases that it does not name are none to choose from."""
-    mine = installs[0]
-    linked = mine.path.endswith(LINKS)
-    others = [install for install in installs[1:] if not linked or _folder(install) != _folder(mine)]
+    in_use = installs[0]
+    linked = in_use.path.endswith(LINKS)
+    others = [install for install in installs[1:] if not linked or _folder(install) != _folder(in_use)]
     named = next((name for name in ENDINGS if host.variables.get(name)), None)
-    if named and not mine.named_by:
+    if named and not in_use.named_by:
         return (
             _(
                 "{name} is {value}, where there is no CANN: {mine} is used",
                 name=named,
                 value=host.variables[named],
-                mine=mine.label,
+                mine=in_use.label,
             ),
         )
-    if mine.named_by or not others:
+    if in_use.named_by or not others:
         return ()
     return (
         _(
             "several CANN versions are installed: {mine} is used, not {others}; set "
             "ASCEND_HOME_PATH to choose another one",
-            mine=mine.label,
+            mine=in_use.label,
             others=", ".join(install.label for install in others),
         ),
     )

@@ -65,10 +65,10 @@ def drop_entries(
 
 
 def _missing_folders(folders: Iterable[str], entries: Sequence[str], owners: CannOwners) -> list[str]:
-    have = {owners.real(entry) for entry in entries}
+    have = {owners.resolve(entry) for entry in entries}
     lacking = []
     for folder in folders:
-        real = owners.real(folder)
+        real = owners.resolve(folder)
         if real is not None and real not in have:
             have.add(real)
             lacking.append(folder)
@@ -82,7 +82,7 @@ def tidy(variables: Mapping[str, str], owners: CannOwners) -> dict[str, str]:
     for name in TIDY:
         kept: dict[str, str] = {}
         for entry in entries_of(variables, name):
-            real = owners.real(entry) if owners.of_ascend(entry) else None
+            real = owners.resolve(entry) if owners.of_ascend(entry) else None
             kept.setdefault(real or entry.rstrip("/") or "/", entry)
         value = ":".join(kept.values())
         if variables.get(name) and not value:

@@ -24,7 +24,7 @@ class CannOwners:
         self._drivers = tuple(drivers.folders(host.files, "driver"))
         self._found: dict[str, Optional[Install]] = {}
 
-    def real(self, path: str) -> Optional[str]:
+    def resolve(self, path: str) -> Optional[str]:
         """The path without links; None where nothing is there, or it cannot be looked at."""
         try:
             return self._files.real(path) if path.startswith("/") else None
@@ -36,12 +36,12 @@ class CannOwners:
         if not value:
             return False
         if name == ATB:
-            return self.real(value) == self.real(right)
+            return self.resolve(value) == self.resolve(right)
         if name not in NAMING:
             return True
         root = self.root_of(name, value)
         if root is None:  # operators alone may lie anywhere
-            return name == "ASCEND_OPP_PATH" and self.real(value) is not None
+            return name == "ASCEND_OPP_PATH" and self.resolve(value) is not None
         return root == self.active.real
 
     def without_wrong(self, variables: Mapping[str, str]) -> dict[str, str]:
@@ -65,14 +65,14 @@ class CannOwners:
         except CannotTell:
             return None
 
-    def gone(self, variables: Mapping[str, str]) -> list[str]:
+    def find_gone(self, variables: Mapping[str, str]) -> list[str]:
         """The folders that variables name as CANN's, in which none is."""
         named = ((name, variables.get(name, "")) for name in NAMING)
         wrong = [named_root(name, value) if name in ENDINGS else value.rstrip("/") for name, value in named
                  if value.startswith("/") and self.root_of(name, value) is None]  # fmt: skip
-        return [path for path in wrong if self.real(path) is None]
+        return [path for path in wrong if self.resolve(path) is None]
 
-    def foreign(self, folder: str) -> bool:
+    def is_foreign(self, folder: str) -> bool:
         """Whether a folder belongs to another CANN than the one in use. An install without a version does
         not count: other software has folders called runtime too."""
         owner = self.owner(folder)

@@ -44,7 +44,7 @@ class Rounds:
             findings = variable_checks.findings_of(report)
             if not self._take_back(findings):
                 # The variables after one round: what the scripts would set, then the single remedies.
-                variables, owners = self._sourced(findings), self._owners
+                variables, owners = self._source_scripts(findings), self._owners
                 words = variable_checks.atb_script(findings)
                 # What was changed in this round may have answered it already.
                 if words and variables == self.variables:
@@ -55,7 +55,7 @@ class Rounds:
                     if variables.get(name) != self.variables.get(name)
                 }
                 for finding in findings:
-                    variables = self._mended(finding, variables, touched)
+                    variables = self._apply_remedy(finding, variables, touched)
                 better = tidy(variables, self._owners)
                 if better in seen:
                     break
@@ -89,22 +89,22 @@ class Rounds:
             self.variables = self._applied.pop(message).undo(self.variables)
         return bool(useless)
 
-    def _sourced(self, findings: Sequence[Finding]) -> dict[str, str]:
+    def _source_scripts(self, findings: Sequence[Finding]) -> dict[str, str]:
         variables, owners = dict(self.variables), self._owners
         codes = {finding.code for finding in findings}
         if codes & variable_checks.MIXED:
-            variables = drop_entries(variables, owners.foreign)
+            variables = drop_entries(variables, owners.is_foreign)
         if codes & variable_checks.UNSOURCED:
-            gone = tuple(f"{folder}/" for folder in owners.gone(variables))
+            gone = tuple(f"{folder}/" for folder in owners.find_gone(variables))
             variables = drop_entries(
-                variables, lambda entry: entry.startswith(gone) and owners.real(entry) is None
+                variables, lambda entry: entry.startswith(gone) and owners.resolve(entry) is None
             )
             variables = owners.without_wrong(apply_diff(variables, self._scripts.of_cann(), owners))
             if variables == self.variables:  # it set all that it sets, and something is still missing
                 variables = owners.without_wrong(apply_diff(variables, self._scripts.of_tables(), owners))
         return variables
 
-    def _mended(self, finding: Finding, variables: dict[str, str], touched: set[str]) -> dict[str, str]:
+    def _apply_remedy(self, finding: Finding, variables: dict[str, str], touched: set[str]) -> dict[str, str]:
         """With one finding's own remedy, unless an earlier one has changed the same."""
         passed = (
             finding.code in variable_checks.UNSOURCED or finding.message in self._useless or finding.caused_by

@@ -15,7 +15,7 @@ from npudoctor.explain.reading.reading import read_source
 from npudoctor.explain.reading.sources import Source
 from npudoctor.explain.reading.walk import Log
 from npudoctor.explain.scanning.evidence import Evidence
-from npudoctor.explain.scanning.fast import Fast, fast
+from npudoctor.explain.scanning.hyperscan_matcher import Fast, fast
 from npudoctor.explain.scanning.matching import Matcher, Plain
 from npudoctor.explain.scanning.scan import Scan
 from npudoctor.explain.signatures.signatures import Signature
@@ -52,7 +52,7 @@ class Engine:
                 matcher = gate_for(matcher, self.table, sample)
             else:
                 matcher.suit(sample)
-                matcher.ready()
+                matcher.compile()
         return scan_logs(self.table, matcher, logs, processes, progress, until)
 
     def source(self, source: Source, until: float = math.inf) -> Evidence:

@@ -91,7 +91,7 @@ def addresses(raw: Any) -> Ranges:
     raise ValueError(raw)
 
 
-def _named(read: Callable[[Packet], Value], names: dict[str, int], bits: bool = False) -> Field:
+def _named_field(read: Callable[[Packet], Value], names: dict[str, int], bits: bool = False) -> Field:
     return Field(read, lambda raw: numbers(raw, names), bits)
 
 
@@ -118,7 +118,7 @@ def _nowhere(packet: Packet) -> Value:
     raise NoSuchField
 
 
-def unknown(packet: Packet) -> Value:
+def read_nothing(packet: Packet) -> Value:
     """A field that nobody knows."""
     return None
 
@@ -135,24 +135,24 @@ def _interface(read: Callable[[Packet], Optional[str]]) -> Field:
 PAYLOAD: dict[tuple[str, str], Field] = {
     ("tcp", "sport"): Field(_of(TCP, lambda packet: packet.source_port)),
     ("tcp", "dport"): Field(_of(TCP, lambda packet: packet.destination_port)),
-    ("tcp", "flags"): _named(_of(TCP, lambda packet: packet.flags), TCP_FLAGS, bits=True),
+    ("tcp", "flags"): _named_field(_of(TCP, lambda packet: packet.flags), TCP_FLAGS, bits=True),
     ("th", "sport"): Field(lambda packet: packet.source_port if packet.protocol == TCP else None),
     ("th", "dport"): Field(lambda packet: packet.destination_port if packet.protocol == TCP else None),
     ("ip", "saddr"): Field(_family(False, lambda packet: packet.source), addresses),
     ("ip", "daddr"): Field(_family(False, lambda packet: packet.destination), addresses),
-    ("ip", "protocol"): _named(_family(False, lambda packet: single([packet.protocol])), PROTOCOLS),
+    ("ip", "protocol"): _named_field(_family(False, lambda packet: single([packet.protocol])), PROTOCOLS),
     ("ip6", "saddr"): Field(_family(True, lambda packet: packet.source), addresses),
     ("ip6", "daddr"): Field(_family(True, lambda packet: packet.destination), addresses),
-    ("ip6", "nexthdr"): _named(_family(True, lambda packet: single([packet.protocol])), PROTOCOLS),
-    ("icmpv6", "type"): _named(_of(ICMPV6, lambda packet: packet.flags), _ICMPV6),
+    ("ip6", "nexthdr"): _named_field(_family(True, lambda packet: single([packet.protocol])), PROTOCOLS),
+    ("icmpv6", "type"): _named_field(_of(ICMPV6, lambda packet: packet.flags), _ICMPV6),
 }
 _OTHERS = ("icmp", "igmp", "udp", "udplite", "sctp", "dccp", "ah", "esp", "comp", "gre")
 META: dict[str, Field] = {
-    "l4proto": _named(lambda packet: single([packet.protocol]), PROTOCOLS),
-    "nfproto": _named(lambda packet: single([10 if packet.ipv6 else 2]), _FAMILIES),
-    "protocol": _named(lambda packet: single([0x86DD if packet.ipv6 else 0x800]), _ETHERTYPES),
+    "l4proto": _named_field(lambda packet: single([packet.protocol]), PROTOCOLS),
+    "nfproto": _named_field(lambda packet: single([10 if packet.ipv6 else 2]), _FAMILIES),
+    "protocol": _named_field(lambda packet: single([0x86DD if packet.ipv6 else 0x800]), _ETHERTYPES),
     "mark": Field(lambda packet: packet.mark),
-    "pkttype": _named(_host_only, _PACKETS),
+    "pkttype": _named_field(_host_only, _PACKETS),
     "iifname": _interface(lambda packet: packet.iif),
     "iif": _interface(lambda packet: packet.iif),
     "oifname": _interface(lambda packet: packet.oif),
@@ -161,14 +161,14 @@ META: dict[str, Field] = {
 CONNECTION: dict[str, Field] = {
     "state": Field(lambda packet: packet.states),
     "mark": Field(lambda packet: packet.connection_mark),
-    "direction": _named(lambda packet: ZERO if packet.original else single([1]), _DIRECTIONS),
+    "direction": _named_field(lambda packet: ZERO if packet.original else single([1]), _DIRECTIONS),
 }
 
 
 def field_of(expression: Any) -> Field:
     """What the left side of a comparison reads; one that reads None where we do not know it."""
     if not isinstance(expression, dict) or len(expression) != 1:
-        return Field(unknown)
+        return Field(read_nothing)
     ((kind, body),) = expression.items()
     if kind == "payload":
         protocol, name = body.get("protocol"), body.get("field")
@@ -178,17 +178,17 @@ def field_of(expression: Any) -> Field:
         if known is not None:
             return known
         if protocol in ("tcp", "icmpv6"):
-            return Field(_of(TCP if protocol == "tcp" else ICMPV6, unknown))
+            return Field(_of(TCP if protocol == "tcp" else ICMPV6, read_nothing))
         if protocol in ("ip", "ip6"):
-            return Field(_family(protocol == "ip6", unknown))
-        return Field(unknown)
+            return Field(_family(protocol == "ip6", read_nothing))
+        return Field(read_nothing)
     if kind == "meta":
-        return META.get(body.get("key"), Field(unknown))
+        return META.get(body.get("key"), Field(read_nothing))
     if kind == "ct" and "dir" not in body:
-        return CONNECTION.get(body.get("key"), Field(unknown))
+        return CONNECTION.get(body.get("key"), Field(read_nothing))
     if kind in ("&", "|", "^"):
         return _bitwise(kind, body)
-    return Field(unknown)
+    return Field(read_nothing)
 
 
 def _bitwise(kind: str, body: list[Any]) -> Field:
@@ -197,7 +197,7 @@ def _bitwise(kind: str, body: list[Any]) -> Field:
     try:
         (other,) = {low for text in constant for low, _high in inner.parse(text)}
     except ValueError:
-        return Field(unknown)
+        return Field(read_nothing)
 
     def read(packet: Packet) -> Value:
         value = inner.read(packet)

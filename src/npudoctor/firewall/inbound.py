@@ -61,7 +61,7 @@ def any_senders(host: Host) -> list[Sender]:
     }
     callers = []
     for ipv6 in sorted(families):
-        others = subtract(subtract(everything(ipv6), _nobody(ipv6)), _own(host, ipv6, None))
+        others = subtract(subtract(everything(ipv6), _nobody(ipv6)), _own_ranges(host, ipv6, None))
         callers.append(_caller(host, "", ipv6, others, None))
     return callers
 
@@ -71,7 +71,7 @@ def _caller(host: Host, name: str, ipv6: bool, source: Ranges, interface: Option
     packet = Packet(
         ipv6,
         source,
-        _own(host, ipv6, interface if known else None),
+        _own_ranges(host, ipv6, interface if known else None),
         UNPRIVILEGED,
         (),
         iif=interface.name if interface is not None and known else None,
@@ -79,7 +79,7 @@ def _caller(host: Host, name: str, ipv6: bool, source: Ranges, interface: Option
     return Sender(name, packet, interface is None or interface.kind not in _PLAIN_KINDS)
 
 
-def _own(host: Host, ipv6: bool, interface: Optional[Interface]) -> Ranges:
+def _own_ranges(host: Host, ipv6: bool, interface: Optional[Interface]) -> Ranges:
     """Our addresses that a caller may connect to: those of the interface by which it comes."""
     among = host.network.interfaces() if interface is None else [interface]
     ranges = join_ranges(

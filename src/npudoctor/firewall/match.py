@@ -65,7 +65,7 @@ class MatchKey:
         self.bits = self.fields[0].bits and not joint
         self.words = isinstance(left, dict) and left.get("ct", {}).get("key") == "state"
 
-    def wanted(self, raw: Any) -> tuple[Wanted, ...]:
+    def read_element(self, raw: Any) -> tuple[Wanted, ...]:
         """One element of a set, read."""
         parts = raw.get("concat", ()) if self.joint and isinstance(raw, dict) else [raw]
         if len(parts) != len(self.fields):
@@ -76,9 +76,9 @@ class MatchKey:
         """What the packet has there; raises Absent."""
         return [field.read(packet) for field in self.fields]
 
-    def same(self, values: Sequence[Value], wanted: Sequence[Wanted]) -> Truth:
+    def equals(self, values: Sequence[Value], wanted: Sequence[Wanted]) -> Truth:
         """Whether the packet's values are those of one element."""
-        return all_true(map(_same, self.fields, values, wanted))
+        return all_true(map(_compare, self.fields, values, wanted))
 
 
 def _read(field: Field, raw: Any) -> Wanted:
@@ -93,7 +93,7 @@ def _read(field: Field, raw: Any) -> Wanted:
         return None
 
 
-def _same(field: Field, value: Value, wanted: Wanted) -> Truth:
+def _compare(field: Field, value: Value, wanted: Wanted) -> Truth:
     if wanted is None:
         return None
     if field.name:
@@ -112,7 +112,7 @@ def _are_words(wanted: Wanted) -> bool:
 
 def _membership(key: MatchKey, listed: Elements, contrary: bool) -> Test:
     """Whether what the packet has there is one of the elements."""
-    wanted = [key.wanted(element) for element in listed.values]
+    wanted = [key.read_element(element) for element in listed.values]
     numbers: Optional[Ranges] = None
     if not key.joint and not key.fields[0].name:
         # All ranges as one, so that a field may lie in several of them.
@@ -131,7 +131,7 @@ def _membership(key: MatchKey, listed: Elements, contrary: bool) -> Test:
         if numbers is not None and isinstance(values[0], tuple):
             truth = among(values[0], numbers)
         else:
-            truth = any_true(key.same(values, element) for element in wanted)
+            truth = any_true(key.equals(values, element) for element in wanted)
         if unread and (truth is False or not listed.sure):
             truth = None
         return negate(truth) if contrary else truth
@@ -185,14 +185,16 @@ def choices(body: Mapping[str, Any], sets: Sets) -> Callable[[Packet], Sequence[
     """What a verdict map decides; None in it: it may decide nothing."""
     key = MatchKey(body.get("key"))
     listed = elements_of(body.get("data"), sets)
-    pairs = [(key.wanted(pair[0]), verdict_of(pair[1])) for pair in listed.values if isinstance(pair, list)]
+    pairs = [
+        (key.read_element(pair[0]), verdict_of(pair[1])) for pair in listed.values if isinstance(pair, list)
+    ]
 
     def pick(packet: Packet) -> Sequence[Optional[Verdict]]:
         try:
             values = key.values(packet)
         except NoSuchField:
             return (None,)
-        truths = [(key.same(values, wanted), verdict) for wanted, verdict in pairs]
+        truths = [(key.equals(values, wanted), verdict) for wanted, verdict in pairs]
         if not listed.sure:
             return (("unknown", ""),)
         sure = [verdict for truth, verdict in truths if truth]
@@ -220,11 +222,11 @@ def special_question(left: Any, right: Any, op: str) -> Optional[Test]:
         surely_not = op in ("in", "==") and set(map(str, words)) <= _NOT_STATUS
         return lambda packet: False if surely_not and packet.translated is False else None
     if kind == "fib":
-        return lambda packet: _routing(body, right, op, packet)
+        return lambda packet: _judge_route(body, right, op, packet)
     return None
 
 
-def _routing(body: Mapping[str, Any], right: Any, op: str, packet: Packet) -> Truth:
+def _judge_route(body: Mapping[str, Any], right: Any, op: str, packet: Packet) -> Truth:
     """What the kernel's routes say: the destination is ours, and the sender lies where it comes from."""
     flags = body.get("flags", ())
     flags = {flags} if isinstance(flags, str) else set(flags)

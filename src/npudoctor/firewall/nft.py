@@ -81,7 +81,7 @@ def _table(table: Mapping[str, Any], objects: _Found, borrowed: Borrowed) -> Tab
     family, name = table["family"], table["name"]
     flags = table.get("flags", ())
     marks = {flags} if isinstance(flags, str) else set(flags)
-    moving = _updated(objects.within(table, "rule"))
+    moving = _find_updated(objects.within(table, "rule"))
     sets: dict[str, Elements] = {}
     for listing in objects.within(table, "set", "map"):
         listed = elements(listing.get("elem", []))
@@ -101,7 +101,7 @@ def _table(table: Mapping[str, Any], objects: _Found, borrowed: Borrowed) -> Tab
     return Table(family, name, {} if asleep else chains, sure=asleep or marks <= _AWAKE)
 
 
-def _updated(rules: Sequence[Mapping[str, Any]]) -> set[str]:
+def _find_updated(rules: Sequence[Mapping[str, Any]]) -> set[str]:
     """The names of the sets that packets themselves change."""
     names = set()
     for rule in rules:

@@ -163,16 +163,16 @@ def merge(packets: Iterable[Optional[Packet]]) -> Optional[Packet]:
     return result
 
 
-def _either(one: Packet, other: Packet) -> Packet:
+def _either(packet: Packet, other: Packet) -> Packet:
     changes: dict[str, Any] = {}
-    for field in fields(one):
-        mine, theirs = getattr(one, field.name), getattr(other, field.name)
-        if mine == theirs:
+    for field in fields(packet):
+        own_values, other_values = getattr(packet, field.name), getattr(other, field.name)
+        if own_values == other_values:
             continue
-        if isinstance(mine, tuple):
-            changes[field.name] = join_ranges((*mine, *theirs))
-        elif isinstance(mine, frozenset):
-            changes[field.name] = mine | theirs
+        if isinstance(own_values, tuple):
+            changes[field.name] = join_ranges((*own_values, *other_values))
+        elif isinstance(own_values, frozenset):
+            changes[field.name] = own_values | other_values
         else:
             changes[field.name] = None
-    return replace(one, **changes)
+    return replace(packet, **changes)

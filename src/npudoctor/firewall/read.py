@@ -59,7 +59,7 @@ class _Reader:
             self.unread.append(_why_not("nft", answer))
             return []
         try:
-            return parse_nft(answer.stdout, self._borrowed) if answer.stdout.strip() else []
+            return parse_nft(answer.stdout, self._lend_rules) if answer.stdout.strip() else []
         except ValueError:
             self.unread.append(_("the output of nft cannot be parsed"))
             return []
@@ -78,7 +78,7 @@ class _Reader:
         for tool in (f"{kind}-legacy-save", f"{kind}-save"):
             answer = self._ask(tool)
             if answer.ok and self._variant(tool, answer) == "legacy":
-                tables = self._parsed(answer.stdout, ipv6, tool[: -len("-save")])
+                tables = self._parse_tables(answer.stdout, ipv6, tool[: -len("-save")])
                 if {table.name for table in tables} >= set(names):
                     return tables
         if answer.ok:
@@ -87,13 +87,13 @@ class _Reader:
             self.unread.append(_why_not(f"{kind}-legacy-save", answer))
         return []
 
-    def _parsed(self, text: str, ipv6: bool, tool: str = "") -> list[Table]:
+    def _parse_tables(self, text: str, ipv6: bool, tool: str = "") -> list[Table]:
         try:
             return parse_xt(text, ipv6, tool)
         except (ValueError, KeyError, IndexError):
             return []
 
-    def _borrowed(self, family: str, table: str, chain: str) -> Optional[Sequence[Rule]]:
+    def _lend_rules(self, family: str, table: str, chain: str) -> Optional[Sequence[Rule]]:
         """The rules of a chain as iptables prints them, where it keeps them in nf_tables."""
         if family not in ("ip", "ip6"):
             return None
@@ -101,7 +101,7 @@ class _Reader:
         if ipv6 not in self._lent:
             self._lent[ipv6] = {
                 (saved.name, name): saved_chain.rules
-                for saved in self._saved("ip6tables" if ipv6 else "iptables", ipv6)
+                for saved in self._read_saved("ip6tables" if ipv6 else "iptables", ipv6)
                 for name, saved_chain in saved.chains.items()
             }
         rules = self._lent[ipv6].get((table, chain))
@@ -109,13 +109,13 @@ class _Reader:
             self.unlent.append(_("iptables-save does not print the chain {chain}", chain=chain))
         return rules
 
-    def _saved(self, kind: str, ipv6: bool) -> list[Table]:
+    def _read_saved(self, kind: str, ipv6: bool) -> list[Table]:
         """What the variant of iptables that keeps its rules in nf_tables prints."""
         first = Answer((), "missing")
         for tool in (f"{kind}-save", f"{kind}-nft-save"):
             answer = self._ask(tool)
             if answer.ok and self._variant(tool, answer) == "nft":
-                return self._parsed(answer.stdout, ipv6)
+                return self._parse_tables(answer.stdout, ipv6)
             first = first if first.argv else answer
         if first.ok:
             self.unlent.append(_("{tool} does not print the rules in nf_tables", tool=f"{kind}-save"))
@@ -135,8 +135,8 @@ class _Reader:
             return _PROGRAMS[program]
         if "-nft-" in tool or "-legacy-" in tool:
             return "nft" if "-nft-" in tool else "legacy"
-        said = self._ask(tool[: -len("-save")], "--version")
-        return _told_variant(said.stdout) if said.ok else ""
+        version = self._ask(tool[: -len("-save")], "--version")
+        return _told_variant(version.stdout) if version.ok else ""
 
     def _ask(self, *argv: str) -> Answer:
         if argv not in self._answers:
@@ -158,8 +158,8 @@ def _why_not(tool: str, answer: Answer) -> str:
     if answer.ended == "missing":
         return _("{tool} is not installed", tool=tool)
     if answer.ended == "exited":
-        said = (answer.stderr or answer.stdout).strip().splitlines()
-        return _("{tool} does not answer: {why}", tool=tool, why=said[0][:120] if said else "")
+        lines = (answer.stderr or answer.stdout).strip().splitlines()
+        return _("{tool} does not answer: {why}", tool=tool, why=lines[0][:120] if lines else "")
     return _("{tool} does not answer: {why}", tool=tool, why=answer.ended)
 
 

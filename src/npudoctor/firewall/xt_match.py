@@ -70,10 +70,10 @@ def _test(module: str, option: str, values: Sequence[str]) -> Optional[Test]:
         return _ports(option, values)
     if module in ("mark", "connmark") and option == "--mark":
         return _mark(values[0], connection=module == "connmark")
-    return _other(module, option, values)
+    return _parse_other(module, option, values)
 
 
-def _other(module: str, option: str, values: Sequence[str]) -> Optional[Test]:
+def _parse_other(module: str, option: str, values: Sequence[str]) -> Optional[Test]:
     if module == "comment":
         return lambda packet: True
     if option == "--icmpv6-type":

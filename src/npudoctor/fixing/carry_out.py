@@ -10,7 +10,7 @@ from typing import Callable, Optional, Protocol
 from npudoctor.core.frozen import replace
 from npudoctor.core.messages import _
 from npudoctor.core.model import UNANSWERED, Report, Step
-from npudoctor.facts.leftovers.temporary import library_of
+from npudoctor.facts.leftovers.temporary_folders import library_of
 from npudoctor.fixing.actions.apply import apply_step
 from npudoctor.fixing.journal import Journal, NoJournal
 from npudoctor.fixing.outcome import ActionStatus, Observer, Outcome

@@ -115,8 +115,8 @@ def _acts(rows: Sequence[Record]) -> Iterable[StepRecord]:
         after = following if following and following.event == "after" else None
         changed: Optional[bool] = None
         if after is not None:
-            said = after.data.get("changed")
-            changed = said if isinstance(said, bool) else after.data.get("status") == "applied"
+            recorded = after.data.get("changed")
+            changed = recorded if isinstance(recorded, bool) else after.data.get("status") == "applied"
         step: Optional[KnownStep] = None
         with suppress(KeyError, TypeError, ValueError):
             step = decode(row.step)

@@ -37,12 +37,12 @@ def newest_undoable(runs: Sequence[FixRun]) -> Optional[FixRun]:
     return next((run for run in runs if run.undoable), None)
 
 
-def newest_lasting(runs: Sequence[FixRun]) -> Optional[FixRun]:
+def find_newest_lasting(runs: Sequence[FixRun]) -> Optional[FixRun]:
     """The newest run of `fix` of which something is not undone, whether that can be or not."""
     return next((run for run in runs if run.undoes is None and any(act.remains for act in run.acts)), None)
 
 
-def runs_named(runs: Sequence[FixRun], name: str) -> list[FixRun]:
+def find_runs(runs: Sequence[FixRun], name: str) -> list[FixRun]:
     """The runs that a name or the beginning of one means."""
     exact = [run for run in runs if run.name == name]
     return exact or [run for run in runs if name and run.name.startswith(name)]

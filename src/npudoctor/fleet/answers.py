@@ -45,10 +45,10 @@ class Answers(EventHandler):  # type: ignore[misc]
     def _tell(self) -> None:
         if not self._gathering.converses:
             return
-        told = self._gathering.told()
-        if told:
-            self.worker.write(told)
-        elif told is not None:
+        message = self._gathering.next_message()
+        if message:
+            self.worker.write(message)
+        elif message is not None:
             self.worker.set_write_eof()
         if not self._gathering.awaited:
             self.worker.abort()

@@ -89,7 +89,7 @@ class FleetFix:
             node.node for node in self.nodes if any(action.status == "planned" for action in node.actions)
         )
 
-    def any(self, name: str) -> bool:
+    def has_any(self, name: str) -> bool:
         """Whether this field is true on some node."""
         return any(getattr(node, name) for node in self.nodes)
 

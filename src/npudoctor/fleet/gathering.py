@@ -70,7 +70,7 @@ class Gathering:
         """A line that this node printed."""
         self.frame(node).add(line)
 
-    def told(self) -> Optional[bytes]:
+    def next_message(self) -> Optional[bytes]:
         """What all nodes are to be told now, b"" once that was all; None for nothing."""
         return None
 

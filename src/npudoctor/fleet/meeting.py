@@ -35,7 +35,7 @@ class Meeting(Gathering):
     converses = True
 
     def __init__(self, request: Request, ports: Sequence[int]) -> None:
-        super().__init__(request, self._ended)
+        super().__init__(request, self._note_end)
         self._ports = frozenset(ports)
         self._listening: dict[str, _Listening] = {}
         self._failed: dict[str, dict[str, tuple[frozenset[int], str]]] = {}
@@ -59,7 +59,7 @@ class Meeting(Gathering):
         except ValueError:
             return
         if node not in self._listening:
-            listening = _listening(document, self._ports)
+            listening = _parse_listening(document, self._ports)
             if listening is not None:
                 self._listening[node], self._heard_at = listening, time.monotonic()
         elif self._phase and "failed" in document:
@@ -73,7 +73,7 @@ class Meeting(Gathering):
                 failed[target] = ports & frozenset(known.ports), str(row.get("reason"))[:LONGEST]
             self._failed[node] = failed
 
-    def told(self) -> Optional[bytes]:
+    def next_message(self) -> Optional[bytes]:
         """The peers, once everybody listens or nobody new came for as long as a connection may take.
 
         The end, once everybody has tried.
@@ -88,7 +88,7 @@ class Meeting(Gathering):
                 if node in self._left
             ]
             return json.dumps(rows).encode() + b"\n"
-        if self._phase == 1 and not any(node not in self._failed for node in self._meeting()):
+        if self._phase == 1 and not any(node not in self._failed for node in self._waiting_nodes()):
             self._phase = 2
             return b""
         return None
@@ -96,12 +96,12 @@ class Meeting(Gathering):
     @property
     def awaited(self) -> bool:
         """Whoever comes once the others have met is too late."""
-        return bool(self._meeting() if self._phase == 2 else self.left)
+        return bool(self._waiting_nodes() if self._phase == 2 else self.left)
 
-    def _meeting(self) -> list[str]:
+    def _waiting_nodes(self) -> list[str]:
         return [node for node in self.left if node in self._listening]
 
-    def _ended(self, answer: Answer) -> None:
+    def _note_end(self, answer: Answer) -> None:
         """Called by the carrier when it is done with a node."""
         if answer.node not in self._failed:
             self._errors[answer.node] = answer.why
@@ -116,7 +116,7 @@ class Meeting(Gathering):
         return Side(node, frozenset(there.ports), there.held, failed)
 
 
-def _listening(document: Any, asked: frozenset[int]) -> Optional[_Listening]:
+def _parse_listening(document: Any, asked: frozenset[int]) -> Optional[_Listening]:
     """What a node that listens says of itself; None for anything else."""
     if not isinstance(document, dict) or not isinstance(document.get("bound"), list):
         return None

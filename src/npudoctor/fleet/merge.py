@@ -130,11 +130,13 @@ class Merger:
             if isinstance(item, Found):
                 self.add(item)
             else:
-                name = None if item.node is None else self._called(item.node)
+                name = None if item.node is None else self._full_name(item.node)
                 state = SILENT if item.unreachable else UNDETERMINED
-                self._failures.append(Failure(name, item.source, _short(item.error)))
+                self._failures.append(Failure(name, item.source, _shorten(item.error)))
                 if name is not None and name not in self._drafts:
-                    node = Node(name, state, _short(item.error), source=item.source, error=_short(item.error))
+                    node = Node(
+                        name, state, _shorten(item.error), source=item.source, error=_shorten(item.error)
+                    )
                     self._drafts[name] = _Draft(node, {}, {}, NOWHERE)
 
     def add(self, found: Found) -> bool:
@@ -146,7 +148,7 @@ class Merger:
                 Failure(None, found.source, _("the report does not say of which node it is"))
             )
             return False
-        name = self._called(name[:300])
+        name = self._full_name(name[:300])
         started = _text(report.get("started"))[:40]
         before = self._drafts.get(name)
         if before is not None and before.node.error is None:
@@ -171,7 +173,7 @@ class Merger:
         failures = tuple(self._failures)
         return Fleet(ordered, self._findings(), skew, failures, self._superseded, gaps)
 
-    def _called(self, name: str) -> str:
+    def _full_name(self, name: str) -> str:
         return name if name in self._known else self._short.get(_host(name), name)
 
     def _draft(self, name: str, started: str, found: Found) -> _Draft:
@@ -189,7 +191,9 @@ class Merger:
             if status not in _ANSWERS and row.get("needed") is True:
                 missing = True
             if self._details:
-                details.append((self._share(_short(_text(row.get("reason")))), _seconds(row.get("seconds"))))
+                details.append(
+                    (self._share(_shorten(_text(row.get("reason")))), _seconds(row.get("seconds")))
+                )
             listed = row.get("findings")
             if listed and isinstance(listed, list):
                 for finding in listed[:MOST_FINDINGS]:
@@ -205,7 +209,7 @@ class Merger:
         node = Node(
             name,
             state,
-            _short(_text(report.get("msg"))),
+            _shorten(_text(report.get("msg"))),
             started,
             found.source,
             shared,
@@ -213,10 +217,10 @@ class Merger:
             details=tuple(details),
             seconds=_seconds(report.get("seconds")),
         )
-        told, looked = facts_of(report)
+        report_facts, looked = facts_of(report)
         if found.ahead is not None:
-            told["clock"] = Told(clock_text(found.ahead))
-        facts = {self._share(fact): self._share(value) for fact, value in told.items()}
+            report_facts["clock"] = Told(clock_text(found.ahead))
+        facts = {self._share(fact): self._share(value) for fact, value in report_facts.items()}
         return _Draft(node, findings, facts, self._share(looked))
 
     def _note(self, check: str, finding: dict[str, Any], findings: dict[str, tuple[Any, ...]]) -> None:
@@ -226,7 +230,7 @@ class Merger:
         if severity not in _SEVERITIES:
             severity = "warning"
         if code not in findings or _SEVERITIES[findings[code][1]] < _SEVERITIES[severity]:
-            message = self._share(_short(_text(finding.get("message"))))
+            message = self._share(_shorten(_text(finding.get("message"))))
             action = _text(finding.get("action"))[:40] or "none"
             findings[self._share(code)] = (self._share(check), severity, message, action, self._fix(finding))
 
@@ -238,10 +242,10 @@ class Merger:
         lines = [line for line in commands if isinstance(line, str)] if isinstance(commands, list) else []
         return self._share(
             (
-                _short(_text(fix.get("title"))),
+                _shorten(_text(fix.get("title"))),
                 _text(fix.get("risk"))[:20],
                 fix.get("needs_root") is not False,
-                tuple(_short(line) for line in lines[:MOST_COMMANDS]),
+                tuple(_shorten(line) for line in lines[:MOST_COMMANDS]),
             )
         )
 
@@ -305,6 +309,6 @@ def _seconds(value: object) -> float:
     return float(value) if isinstance(value, (int, float)) and 0 <= value < 1e9 else 0.0
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     """Without secrets: who wrote the report may have been an older npudoctor, or no npudoctor at all."""
     return redact(text if len(text) <= LONGEST else text[:LONGEST] + "...")

@@ -72,16 +72,22 @@ def judge(sides: Sequence[Side]) -> Reach:
         if target in taking and failure[0]
     }
     # Who accepts nothing from anybody is told first; who reaches nobody, by those that accept something.
-    deaf = {node: why for node in taking if (why := _cut(failed, taking, set(taking) - {node}, {node}))}
+    deaf = {
+        node: why for node in taking if (why := _why_cut_off(failed, taking, set(taking) - {node}, {node}))
+    }
     hearing = set(taking) - set(deaf)
-    mute = {node: why for node in taking if (why := _cut(failed, taking, {node}, hearing - {node}))}
-    deaf = {node: why for node in deaf if (why := _cut(failed, taking, set(taking) - {node, *mute}, {node}))}
+    mute = {node: why for node in taking if (why := _why_cut_off(failed, taking, {node}, hearing - {node}))}
+    deaf = {
+        node: why
+        for node in deaf
+        if (why := _why_cut_off(failed, taking, set(taking) - {node, *mute}, {node}))
+    }
     left = {pair: failure for pair, failure in failed.items() if pair[0] not in mute and pair[1] not in deaf}
     attempts = sum(len(side.bound) for side in taking.values()) * max(0, len(taking) - 1)
-    return Reach(tuple(sides), attempts, deaf, mute, tuple(_folded(left)))
+    return Reach(tuple(sides), attempts, deaf, mute, tuple(_fold_pairs(left)))
 
 
-def _cut(
+def _why_cut_off(
     failed: Mapping[tuple[str, str], tuple[Ports, str]],
     taking: Mapping[str, Side],
     sources: Collection[str],
@@ -98,7 +104,7 @@ def _cut(
     return next(iter(reasons), None)
 
 
-def _folded(failed: Mapping[tuple[str, str], tuple[Ports, str]]) -> Iterable[Blocked]:
+def _fold_pairs(failed: Mapping[tuple[str, str], tuple[Ports, str]]) -> Iterable[Blocked]:
     """Pairs with the same ports and reason, first by source, then sources that have the same targets."""
     by_source: dict[tuple[str, Ports, str], list[str]] = {}
     for (source, target), (ports, reason) in failed.items():

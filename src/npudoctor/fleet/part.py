@@ -115,10 +115,10 @@ class _Part:
     async def _reach(self, peer: Peer) -> list[Optional[str]]:
         """Of each of its ports, why no connection was made; None where the peer itself answered."""
         try:
-            found = await asyncio.get_running_loop().getaddrinfo(peer.address, 0, type=socket.SOCK_STREAM)
+            addresses = await asyncio.get_running_loop().getaddrinfo(peer.address, 0, type=socket.SOCK_STREAM)
         except OSError:
             return ["the name is not known"] * len(peer.ports)
-        family, address = found[0][0], found[0][4][0]
+        family, address = addresses[0][0], addresses[0][4][0]
         reasons: dict[int, Optional[str]] = {}
         left = list(peer.ports)
         for _attempt in range(_ATTEMPTS):

@@ -157,7 +157,7 @@ def read_stream(stream: Iterable[bytes], source: str) -> Iterator[Item]:
         prefix, name, body = _split(line, texts)
         text = texts.get(prefix)
         if text is not None and body.startswith("{"):  # a new one, while the last never ended
-            yield from texts.pop(prefix).abandoned(source)
+            yield from texts.pop(prefix).end_early(source)
             text = None
         if text is None and body.startswith("{"):
             text = texts[prefix] = _Text(name)
@@ -166,7 +166,7 @@ def read_stream(stream: Iterable[bytes], source: str) -> Iterator[Item]:
         text.add(body)
         held += len(body)
         if text.size > LONGEST:
-            yield from texts.pop(prefix).abandoned(source)
+            yield from texts.pop(prefix).end_early(source)
         elif (
             body.startswith("}") or (body.startswith("{") and body.rstrip().endswith("}"))
         ) and text.is_due():
@@ -174,12 +174,12 @@ def read_stream(stream: Iterable[bytes], source: str) -> Iterator[Item]:
         if held > HELD:  # of more nodes at once than there are
             if texts:
                 largest = max(texts, key=lambda prefix: texts[prefix].size)
-                yield from texts.pop(largest).abandoned(source)
+                yield from texts.pop(largest).end_early(source)
             held = sum(text.size for text in texts.values())
     for prefix in list(texts):
         yield from _complete(texts, prefix, source)
     for text in texts.values():
-        yield from text.abandoned(source)
+        yield from text.end_early(source)
 
 
 def _complete(texts: dict[str, _Text], prefix: str, source: str) -> Iterator[Item]:
@@ -266,7 +266,7 @@ class _Text:
                 at += 1
         return documents, ""
 
-    def abandoned(self, source: str) -> Iterator[Item]:
+    def end_early(self, source: str) -> Iterator[Item]:
         """It ends here. Noise is passed over; a report that was cut short is told."""
         text = "".join(self._lines)
         if "npudoctor." not in text[:4096] and '"schema"' not in text[:4096]:

@@ -123,8 +123,8 @@ class Frame:
         """
         if not self._node_time.isdigit() or len(self._node_time) > 12:
             return None
-        told = int(self._node_time)
-        return max(0.0, told - self._heard_at) or min(0.0, told + 1 - asked_at)
+        node_time = int(self._node_time)
+        return max(0.0, node_time - self._heard_at) or min(0.0, node_time + 1 - asked_at)
 
     def noise(self, line: bytes) -> None:
         """A line of standard error, or of what comes before the answer."""
@@ -147,7 +147,7 @@ class Frame:
 
 def why_no_answer(frame: Frame, code: Optional[int], timed_out: bool) -> str:
     """Why a node gave no report, in a sentence that names what it said last."""
-    said = frame.last_words()
+    words = frame.last_words()
     if timed_out:
         text = _("no answer in time")
     elif frame.too_long:
@@ -160,4 +160,4 @@ def why_no_answer(frame: Frame, code: Optional[int], timed_out: bool) -> str:
         text = _("the connection was lost")
     else:
         text = _("cannot be reached (status {status})", status="?" if code is None else code)
-    return f"{text}: {said}" if said else text
+    return f"{text}: {words}" if words else text

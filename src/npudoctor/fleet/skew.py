@@ -103,14 +103,14 @@ def facts_of(report: Mapping[str, Any]) -> tuple[dict[str, Told], Looked]:
     for check, declared in built_in().items():
         for compared in declared if check in tables else ():
             facts.pop(compared.name, None)  # of two checks that tell it the last decides
-            facts.update(_told(check, compared, tables[check]))
+            facts.update(_read_facts(check, compared, tables[check]))
     for row in rows:
-        for compared in _declared(row) if row["check"] not in built_in() else ():
-            for fact, told in _told(row["check"], compared, row.get("facts")):
-                facts.setdefault(fact, told._replace(named=True))
+        for compared in _read_compared(row) if row["check"] not in built_in() else ():
+            for fact, entry in _read_facts(row["check"], compared, row.get("facts")):
+                facts.setdefault(fact, entry._replace(named=True))
     if len(facts) > MOST:
         facts = {name: facts[name] for name in list(facts)[:MOST]}
-    return facts, _looked(report, rows)
+    return facts, _read_looked(report, rows)
 
 
 def clock_text(ahead: float) -> str:
@@ -118,7 +118,7 @@ def clock_text(ahead: float) -> str:
     return "in step" if abs(ahead) <= IN_STEP else f"{ahead:+.0f} s"
 
 
-def _looked(report: Mapping[str, Any], rows: Iterable[dict[str, Any]]) -> Looked:
+def _read_looked(report: Mapping[str, Any], rows: Iterable[dict[str, Any]]) -> Looked:
     """Which checks came to an end. One that profile or scope left out was skipped too, and did not look."""
     quick, scope = report.get("profile") == "quick", report.get("scope")
     answered, skipped = [], []
@@ -132,7 +132,7 @@ def _looked(report: Mapping[str, Any], rows: Iterable[dict[str, Any]]) -> Looked
     return Looked(frozenset(answered), frozenset(skipped))
 
 
-def _declared(row: Mapping[str, Any]) -> list[Compared]:
+def _read_compared(row: Mapping[str, Any]) -> list[Compared]:
     """What a check that is not built in declares in its row; nothing where that is not well formed."""
     declared = row["compares"]
     try:
@@ -141,7 +141,7 @@ def _declared(row: Mapping[str, Any]) -> list[Compared]:
         return []
 
 
-def _told(check: str, compared: Compared, facts: object) -> Iterator[tuple[str, Told]]:
+def _read_facts(check: str, compared: Compared, facts: object) -> Iterator[tuple[str, Told]]:
     """The fact that a check declares; of a table each entry."""
     value = _at(facts, compared.path.split(".") if compared.path else ())
     if compared.name:
@@ -210,23 +210,23 @@ class Comparison:
 
         And what could not be compared, by the nodes that do not tell it.
         """
-        found: list[Skew] = []
+        skews: list[Skew] = []
         open_facts: dict[str, list[str]] = {}
         for fact in self._nodes:
             none, unknown = self._without(fact)
-            found += self._skew(fact, none)
+            skews += self._skew(fact, none)
             for node in unknown:
                 open_facts.setdefault(node, []).append(fact)
         for node in self._left_out:
             open_facts.setdefault(node, []).append(
                 _("all that came after the first {n} names of variables and packages", n=MOST_NAMES)
             )
-        found.sort(key=lambda skew: (sum(len(other.nodes) for other in skew.others), skew.fact))
+        skews.sort(key=lambda skew: (sum(len(other.nodes) for other in skew.others), skew.fact))
         alike: dict[tuple[str, ...], list[str]] = {}
         for node, facts in open_facts.items():
             alike.setdefault(tuple(facts), []).append(node)
         ranked = sorted(alike.items(), key=lambda item: (-len(item[1]), item[1]))
-        return tuple(found), tuple(Gap(facts, tuple(nodes)) for facts, nodes in ranked)
+        return tuple(skews), tuple(Gap(facts, tuple(nodes)) for facts, nodes in ranked)
 
     def _skew(self, fact: str, none: list[str]) -> Iterator[Skew]:
         values: dict[Optional[str], list[str]] = dict(self._nodes[fact].items())

@@ -24,10 +24,10 @@ def closed_nodes(nodes: Sequence[str]) -> Mapping[str, str]:
     """
     try:
         command = [trusted_program("sinfo"), "-a", "-h", "-N", "-n", fold(nodes), "-o", "%N %t %E"]
-        told = subprocess.run(command, capture_output=True, timeout=_SECONDS, stdin=subprocess.DEVNULL)
+        answer = subprocess.run(command, capture_output=True, timeout=_SECONDS, stdin=subprocess.DEVNULL)
     except (CannotTell, OSError, subprocess.TimeoutExpired):
         return {}
-    return closed_in(told.stdout.decode("utf-8", "replace"), nodes)
+    return closed_in(answer.stdout.decode("utf-8", "replace"), nodes)
 
 
 def closed_in(text: str, nodes: Sequence[str]) -> Mapping[str, str]:

@@ -17,7 +17,7 @@ from npudoctor.host.options import Options as Options
 from npudoctor.host.process.commands import Commands
 from npudoctor.host.process.processes import Processes, pid_exists, ticks_per_second
 from npudoctor.host.python.interpreter import Interpreter
-from npudoctor.host.python.own import own_instead_of
+from npudoctor.host.python.own_python import own_instead_of
 from npudoctor.host.records import Records
 from npudoctor.host.system import System
 from npudoctor.host.users.identity import Identity, current_identity

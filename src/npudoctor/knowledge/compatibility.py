@@ -69,10 +69,10 @@ def judge_pair(rows: Sequence[Pair], release: str, cann: str) -> PairJudgement:
     if order > _ends(newest)[1]:
         return PairJudgement(Compatibility.NEWER, (newest,), newer_cann=True)
     exact = tuple(row for row in exact if row.compatible)
-    return _listed(known, exact, cann) if exact else _unlisted(known, release, cann)
+    return _judge_listed(known, exact, cann) if exact else _judge_unlisted(known, release, cann)
 
 
-def _listed(known: Sequence[Pair], exact: tuple[Pair, ...], cann: str) -> PairJudgement:
+def _judge_listed(known: Sequence[Pair], exact: tuple[Pair, ...], cann: str) -> PairJudgement:
     """Of a release whose rows name other versions: its neighbours may suit this one.
 
     Both of them; of the newest release, the one before it.
@@ -86,7 +86,7 @@ def _listed(known: Sequence[Pair], exact: tuple[Pair, ...], cann: str) -> PairJu
     return PairJudgement(Compatibility.BETWEEN, exact)
 
 
-def _unlisted(rows: Sequence[Pair], release: str, cann: str) -> PairJudgement:
+def _judge_unlisted(rows: Sequence[Pair], release: str, cann: str) -> PairJudgement:
     """Of a release without a row: newer than all or than its own line, or between two rows of ours.
 
     What is newer needs no older CANN than what came before it. A final release is not newer than its line

@@ -74,7 +74,7 @@ def stand_ins(knowledge: Knowledge) -> dict[str, dict[str, bool]]:
     return by_name
 
 
-def overruling(knowledge: Knowledge) -> list[tuple[str, str]]:
+def list_overruling(knowledge: Knowledge) -> list[tuple[str, str]]:
     """Pairs of distributions: the pins of the first count where the second has others."""
     rows = knowledge.rows("requirements", "overruling")
     return [(row["name"], user) for row in rows for user in row.texts("over")]

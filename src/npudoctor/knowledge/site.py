@@ -78,24 +78,24 @@ class Knowledge:
 
     def rows(self, name: str, section: str) -> list[Row]:
         """The rows of a section: the site's, then ours."""
-        site = self._loaded().get((name, section), [])
+        site = self._load_once().get((name, section), [])
         return [*site, *built_in(name, section)]
 
     def broken(self, name: Optional[str] = None) -> list[BrokenEntry]:
         """What could not be used; of one table: what might have been rows of it."""
-        self._loaded()
+        self._load_once()
         return [broken for broken in self._broken if name is None or broken.table in (None, name)]
 
     def site_rows(self) -> dict[tuple[str, str], list[Row]]:
         """The site's rows by table and section."""
-        return self._loaded()
+        return self._load_once()
 
     def signature_files(self) -> list[tuple[str, dict[str, Any]]]:
         """What the site's files say of signatures of failures, which `explain` judges itself."""
-        self._loaded()
+        self._load_once()
         return self._signatures
 
-    def _loaded(self) -> dict[tuple[str, str], list[Row]]:
+    def _load_once(self) -> dict[tuple[str, str], list[Row]]:
         """The site's rows by table and section; its files are read when they are first asked for."""
         with self._lock:
             if self._site is None:
@@ -162,10 +162,10 @@ def _read(name: str, sections: object) -> Iterator[tuple[str, dict[str, Any], Op
         elif not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             yield section, {}, _("{where}: not a list of rows", where=where)
         else:
-            yield from ((section, row, _wrong(where, row, ours[section])) for row in rows)
+            yield from ((section, row, _why_wrong(where, row, ours[section])) for row in rows)
 
 
-def _wrong(where: str, row: dict[str, Any], ours: Sequence[dict[str, Any]]) -> Optional[str]:
+def _why_wrong(where: str, row: dict[str, Any], ours: Sequence[dict[str, Any]]) -> Optional[str]:
     """What is wrong with a row: a key that ours all have is missing, one that none has, another type."""
     for key in row:
         if key not in _ALWAYS and not any(key in other for other in ours):

@@ -44,7 +44,7 @@ class JobPython:
     variables: Mapping[str, str] = field(default_factory=dict)
     moved: bool = False
 
-    def examined(self, variables: Mapping[str, str]) -> dict[str, str]:
+    def adapt(self, variables: Mapping[str, str]) -> dict[str, str]:
         """These variables as that Python will see them."""
         followed = {name: self.variables[name] for name in _KEPT[1:] if name in self.variables}
         seen = {**variables, **followed}
@@ -213,7 +213,7 @@ def _of_lines(text: str, variables: Mapping[str, str], depth: int) -> JobPython:
     inner, moved = dict(variables), False
     for line in re.split(r"[\n;]|&&", text.replace("\\\n", " ")):
         try:
-            words = [_expanded(word, inner) for word in shlex.split(line, comments=True)]
+            words = [_expand_variables(word, inner) for word in shlex.split(line, comments=True)]
         except ValueError:  # a quotation over several lines
             continue
         moved = moved or words[:1] in (["cd"], ["pushd"])
@@ -223,8 +223,8 @@ def _of_lines(text: str, variables: Mapping[str, str], depth: int) -> JobPython:
         followed = {name: value for name, value in assigned if name in _KEPT and "$" not in value}
         if not words:
             inner.update(followed)
-        elif _activated(words, inner) is not None:
-            inner = dict(_before(_activated(words, inner), inner))
+        elif _parse_activation(words, inner) is not None:
+            inner = dict(_before(_parse_activation(words, inner), inner))
         elif _starts_something(words[0], {**inner, **followed}):
             python = job_python(words, {**inner, **followed}, depth + 1)
             if python.path is not None:
@@ -233,7 +233,7 @@ def _of_lines(text: str, variables: Mapping[str, str], depth: int) -> JobPython:
     return replace(python, first="", moved=True) if moved else python
 
 
-def _activated(words: Sequence[str], variables: Mapping[str, str]) -> Optional[str]:
+def _parse_activation(words: Sequence[str], variables: Mapping[str, str]) -> Optional[str]:
     """The environment that a line of a script activates; None for all other lines."""
     if words[0] in ("source", ".") and words[1:] and words[1].endswith("/bin/activate"):
         return os.path.dirname(os.path.dirname(words[1]))
@@ -253,7 +253,7 @@ def _of_path(inner: Mapping[str, str], variables: Mapping[str, str]) -> JobPytho
     return JobPython(path, variables=inner)
 
 
-def _expanded(word: str, variables: Mapping[str, str]) -> str:
+def _expand_variables(word: str, variables: Mapping[str, str]) -> str:
     """A word with the variables that are set; what cannot be told keeps its sign."""
 
     def value(match: re.Match[str]) -> str:

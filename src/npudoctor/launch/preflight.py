@@ -30,7 +30,7 @@ class Preflight:
         """Whether the changes were made for variables like these."""
         return all(variables.get(name) == value for name, value in self.before.items())
 
-    def applied(self, variables: Mapping[str, str]) -> dict[str, str]:
+    def apply(self, variables: Mapping[str, str]) -> dict[str, str]:
         """The variables with the changes."""
         both = {**variables, **self.changes}
         return {name: value for name, value in both.items() if value is not None}

@@ -22,7 +22,7 @@ class Rendezvous:
         self.path, self._descriptor = path, descriptor
 
     @classmethod
-    def opened(cls, euid: int, variables: Mapping[str, str]) -> Optional[Rendezvous]:
+    def open_first(cls, euid: int, variables: Mapping[str, str]) -> Optional[Rendezvous]:
         """The first of our places that can be used and is safe; None when none is."""
         for path in _folders(euid, variables):
             with suppress(OSError):

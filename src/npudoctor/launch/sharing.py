@@ -42,7 +42,7 @@ class Sharing:
     def answer(self, ask: Callable[[], Preflight], seconds: float) -> Preflight:
         """The answer for this rank."""
         if self._launch.rank != 0:
-            return self._taken(seconds) or ask()
+            return self._await_answer(seconds) or ask()
         try:
             # Remove what killed ones left, of this boot and namespace or of another boot.
             for name in filter(_OURS.match, list(self._rendezvous.names())):
@@ -72,7 +72,7 @@ class Sharing:
             record.update(at=answer.at, answer=asdict(answer))
         self._rendezvous.write(self._launch.key, record)
 
-    def _taken(self, seconds: float) -> Optional[Preflight]:
+    def _await_answer(self, seconds: float) -> Optional[Preflight]:
         """Wait for the first rank's answer; None when there is none that this rank may use."""
         until, seen = time.monotonic() + seconds, False
         while time.monotonic() < until:

@@ -62,7 +62,7 @@ class JobWatch:
         """The job was stopped: so are we, that the shell sees it; and the job goes on when we do."""
         if number not in _CONTROL and not (_in_foreground() and self._shell_waits()):
             return  # whoever stopped only the job will continue only the job
-        if not self._stopped():
+        if not self._is_stopped():
             return
         signal.sigtimedwait({signal.SIGCONT}, 0)
         if number in _CONTROL:
@@ -73,10 +73,10 @@ class JobWatch:
             signal.pthread_sigmask(signal.SIG_BLOCK, {number})
         else:
             os.kill(os.getpid(), signal.SIGSTOP)
-        if signal.sigtimedwait({signal.SIGCONT}, 0) and self._stopped():
+        if signal.sigtimedwait({signal.SIGCONT}, 0) and self._is_stopped():
             self._send(signal.SIGCONT)
 
-    def _stopped(self) -> bool:
+    def _is_stopped(self) -> bool:
         now = self._processes.now(self._job)
         return now is not None and now.state == "T"
 
@@ -96,7 +96,7 @@ class JobWatch:
             return info.si_signo not in _TO_THE_GROUP
         if self._from_job(info.si_pid):
             return False
-        return not self._witness.received(info.si_signo, info.si_pid)
+        return not self._witness.has_received(info.si_signo, info.si_pid)
 
     def _shell_waits(self) -> bool:
         """Whether somebody of our session started our group, and can continue it."""

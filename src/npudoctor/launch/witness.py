@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Optional
 
-from npudoctor.core.descriptors import inherited_descriptors, open_null, ready
+from npudoctor.core.descriptors import inherited_descriptors, open_null, wait_until_ready
 from npudoctor.launch.inherited import EVERY
 
 PATIENCE = 0.05  # seconds that a sender that signals process by process (slurmstepd) may need
@@ -61,7 +61,7 @@ class Witness:
                     fcntl.fcntl(
                         its, fcntl.F_SETFL, fcntl.fcntl(its, fcntl.F_GETFL) | os.O_ASYNC | os.O_NONBLOCK
                     )
-                    while not _ended(its):
+                    while not _is_closed(its):
                         info = signal.sigwaitinfo(EVERY)
                         with suppress(BlockingIOError):
                             its.send(
@@ -73,7 +73,7 @@ class Witness:
             self._line = ours
         its.close()
 
-    def received(self, number: int, sender: int) -> bool:
+    def has_received(self, number: int, sender: int) -> bool:
         """Whether the witness got this signal too, or does within a moment."""
         until = time.monotonic() + PATIENCE
         while self._line is not None:
@@ -85,7 +85,7 @@ class Witness:
                     self._seen.remove(report)
                     return True
             left = until - time.monotonic()
-            if left <= 0 or not ready(self._line.fileno(), left):
+            if left <= 0 or not wait_until_ready(self._line.fileno(), left):
                 break
         return False
 
@@ -111,7 +111,7 @@ class Witness:
         return reports
 
 
-def _ended(line: socket.socket) -> bool:
+def _is_closed(line: socket.socket) -> bool:
     """Whether the other end is closed: the witness asks at each turn."""
     with suppress(BlockingIOError):
         return not line.recv(1, socket.MSG_PEEK)

@@ -10,7 +10,7 @@ def peak() -> int:
         return next((int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM:")), 0)
 
 
-def imported() -> None:
+def import_all() -> None:
     """All of them."""
     before, started = peak(), time.time()
     versions = {}
@@ -22,4 +22,4 @@ def imported() -> None:
     answer(words)  # type: ignore[name-defined]  # noqa: F821
 
 
-watched(imported)  # type: ignore[name-defined]  # noqa: F821
+watch(import_all)  # type: ignore[name-defined]  # noqa: F821

@@ -9,7 +9,7 @@ import os
 LOADING = os.path.join(PRIVATE, ANSWER + ".loading")  # type: ignore[name-defined]  # noqa: F821  # loaded last
 
 
-def notes_unreadable(loader: type) -> None:
+def note_unreadable(loader: type) -> None:
     """Of what a module's file cannot be read: a traceback does not name that file."""
     read = loader.get_code  # type: ignore[attr-defined]
 
@@ -23,7 +23,7 @@ def notes_unreadable(loader: type) -> None:
     loader.get_code = get_code  # type: ignore[attr-defined]
 
 
-def notes_loading(loader: type) -> None:
+def note_loading(loader: type) -> None:
     """Which extension module is loaded: one that kills the process says nothing of itself."""
     create = loader.create_module  # type: ignore[attr-defined]
 
@@ -39,9 +39,9 @@ def notes_loading(loader: type) -> None:
     loader.create_module = create_module  # type: ignore[attr-defined]
 
 
-notes_unreadable(loaders.SourceFileLoader)
-notes_unreadable(loaders.SourcelessFileLoader)
-notes_loading(loaders.ExtensionFileLoader)
+note_unreadable(loaders.SourceFileLoader)
+note_unreadable(loaders.SourcelessFileLoader)
+note_loading(loaders.ExtensionFileLoader)
 try:
     import faulthandler  # of C, so that no file of the job is taken for it
 

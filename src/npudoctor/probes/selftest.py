@@ -62,11 +62,11 @@ def paddle_on(device: str) -> None:
 TESTS = {"torch": torch_on, "mindspore": mindspore_on, "paddle": paddle_on}
 
 
-def tested() -> None:
+def run_test() -> None:
     """The one that is asked for."""
     started = time.time()
     TESTS[sys.argv[1]](sys.argv[2])
     answer({"seconds": round(time.time() - started, 3)})  # type: ignore[name-defined]  # noqa: F821
 
 
-watched(tested)  # type: ignore[name-defined]  # noqa: F821
+watch(run_test)  # type: ignore[name-defined]  # noqa: F821

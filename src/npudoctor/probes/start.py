@@ -19,24 +19,24 @@ os.chdir(PRIVATE)
 unreadable = {}  # type: "dict[int, str | None]"  # of an exception, by its id, the file of a module that could not be read
 
 
-def encoded(value: object) -> str:
+def encode(value: object) -> str:
     """JSON in ASCII."""
     if value is None:
         return "null"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{encoded(str(key))}: {encoded(one)}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{encode(str(key))}: {encode(item)}" for key, item in value.items()) + "}"
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(encoded, value)) + "]"
+        return "[" + ", ".join(map(encode, value)) + "]"
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return repr(value)
     return '"' + "".join(map(letter, str(value))) + '"'
 
 
-def letter(one: str) -> str:
+def letter(character: str) -> str:
     """A character in a JSON string."""
-    number = ord(one)
-    if 32 <= number < 127 and one not in '"\\':
-        return one
+    number = ord(character)
+    if 32 <= number < 127 and character not in '"\\':
+        return character
     if number > 0xFFFF:
         number -= 0x10000
         return f"\\u{0xD800 + (number >> 10):04x}\\u{0xDC00 + (number & 0x3FF):04x}"
@@ -51,10 +51,10 @@ def answer(words: "dict[str, object]") -> None:
     if os.getpid() != OWN:
         return
     with open(os.path.join(PRIVATE, ANSWER), "w", encoding="ascii") as file:
-        file.write(encoded(words) + "\n")
+        file.write(encode(words) + "\n")
 
 
-def watched(work: object) -> None:
+def watch(work: object) -> None:
     """Do it; what it raises is told, and raised."""
     try:
         work()  # type: ignore[operator]
@@ -69,7 +69,7 @@ def chain(error: "BaseException | None") -> "list[dict[str, object]]":
     how = ""
     while error is not None and id(error) not in seen and len(links) < LINKS:
         seen.add(id(error))
-        links.append(dict(described(error), how=how))
+        links.append(dict(describe(error), how=how))
         how = "cause" if error.__cause__ is not None else "context"
         if error.__cause__ is not None or error.__suppress_context__:
             error = error.__cause__
@@ -78,7 +78,7 @@ def chain(error: "BaseException | None") -> "list[dict[str, object]]":
     return links
 
 
-def described(error: BaseException) -> "dict[str, object]":
+def describe(error: BaseException) -> "dict[str, object]":
     """What one exception says of itself."""
     kind = type(error)
     try:
@@ -96,7 +96,7 @@ def described(error: BaseException) -> "dict[str, object]":
     own = kind.__module__ in ("builtins", "__main__")
     return {
         "type": kind.__qualname__ if own else f"{kind.__module__}.{kind.__qualname__}",
-        "bases": [one.__name__ for one in kind.__mro__[:-2]],
+        "bases": [base.__name__ for base in kind.__mro__[:-2]],
         "message": (message or "")[:LONGEST],
         "name": text_of(getattr(error, "name", None)),
         "path": text_of(path),

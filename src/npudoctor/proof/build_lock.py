@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Optional
 
 from npudoctor.host import Host
-from npudoctor.proof.users import hidden
+from npudoctor.proof.users import find_hidden
 
 
 def is_lock_unused(host: Host, path: str, owner: int) -> Optional[bool]:
@@ -16,7 +16,7 @@ def is_lock_unused(host: Host, path: str, owner: int) -> Optional[bool]:
     processes = host.processes
     if host.system.container() or not processes.ours():
         return None  # the folder may be another container's too, whose processes are not seen
-    if next(hidden(host), None) is not None:
+    if next(find_hidden(host), None) is not None:
         return None  # by hidepid: what is not shown may be the builder
     folder, unseen = path.rpartition("/")[0], False
     inside = f"/{'/'.join(path.split('/')[-2:])}"  # as a container shows it that mounts the place elsewhere

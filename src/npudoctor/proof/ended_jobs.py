@@ -38,7 +38,7 @@ class ProcessSelection:
         task_of_array = f"{array}_{task}" if array and task else None
         return job in [name for name in (started, task_of_array) if name]
 
-    def grouped(self, pid: int) -> bool:
+    def is_grouped(self, pid: int) -> bool:
         """Whether it is in the control group of a job or a container."""
         return bool(jobs_of(self._host, pid) or containers_of(self._host, pid))
 

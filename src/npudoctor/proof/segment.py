@@ -57,16 +57,16 @@ def fits_size(size: int) -> bool:
 
 def judge_segment(snapshot: Snapshot, segment: Segment, sockets: Sequence[SocketState]) -> SegmentState:
     """Judge a candidate against the judged sockets and the logs."""
-    mine = [state for state in sockets if state.file.entry.is_socket and state.file.key == segment.key]
-    if any(state.state is State.ALIVE and created_together(state.file, segment) for state in mine):
+    states = [state for state in sockets if state.file.entry.is_socket and state.file.key == segment.key]
+    if any(state.state is State.ALIVE and created_together(state.file, segment) for state in states):
         return SegmentState(segment, SegmentKind.LIVING)
     made_by = creator_life(snapshot.host, segment.cpid, segment.ctime)
     if made_by.life is Life.ALIVE:
         return SegmentState(segment, SegmentKind.LIVING, why=made_by.why)
     doubts = [made_by.why] if made_by.life is Life.UNKNOWN else []
-    unclear = [state for state in mine if state.state in (State.UNKNOWN, State.ALIVE)]
+    unclear = [state for state in states if state.state in (State.UNKNOWN, State.ALIVE)]
     doubts += [state.why for state in unclear]
-    crowded = snapshot.crowded(segment.cuid)
+    crowded = snapshot.why_crowded(segment.cuid)
     if crowded:
         doubts.append(crowded)
     if segment.destroyed:
@@ -75,13 +75,13 @@ def judge_segment(snapshot: Snapshot, segment: Segment, sockets: Sequence[Socket
         young = len(doubts) == len(unclear) and all(state.ready_in for state in unclear)
         ready_in = max(state.ready_in for state in unclear) if young else 0.0
         return SegmentState(segment, SegmentKind.UNPROVEN, why=_("; ").join(doubts), ready_in=ready_in)
-    return _proven(snapshot, segment, mine)
+    return _prove_orphan(snapshot, segment, states)
 
 
-def _proven(snapshot: Snapshot, segment: Segment, mine: Sequence[SocketState]) -> SegmentState:
+def _prove_orphan(snapshot: Snapshot, segment: Segment, states: Sequence[SocketState]) -> SegmentState:
     kind = SegmentKind.ATTACHED if segment.nattch else SegmentKind.ORPHAN
     reasons: list[str] = []
-    for state in mine:
+    for state in states:
         against = list(_against_a(segment, state.file))
         if not against:
             return SegmentState(segment, kind, "A", socket=state.file, log=_log_of(snapshot, segment))

@@ -32,8 +32,8 @@ def jobs_over(host: Host, jobs: list[str]) -> dict[str, str]:
         partial(host.commands.run, ("scontrol", "show", "job", job), timeout=timeout) for job in asked
     ]
     answers = side_by_side(questions) if asked else []
-    said = {job: why_over(job, answer) for job, answer in zip(asked, answers) if answer is not None}
-    return {job: why for job, why in said.items() if why}
+    reasons = {job: why_over(job, answer) for job, answer in zip(asked, answers) if answer is not None}
+    return {job: why for job, why in reasons.items() if why}
 
 
 def why_lives(host: Host, job: str) -> str:
@@ -42,7 +42,7 @@ def why_lives(host: Host, job: str) -> str:
     A job without a slurmstepd on this node may still live: between two steps nothing of Slurm looks
     after it here (unless PrologFlags=Contain), and the kernel may have killed the slurmstepd for its memory.
     """
-    answer = _asked(host, job)
+    answer = _ask_slurm(host, job)
     states = _states(answer) if answer is not None and answer.ok else set()
     if not states - OVER - {ENDING}:
         return ""
@@ -54,7 +54,7 @@ def why_not_over(host: Host, job: str) -> str:
 
     Where nothing of Slurm lives or is installed, there is nobody who could start another step of it.
     """
-    answer = _asked(host, job)
+    answer = _ask_slurm(host, job)
     if answer is not None:
         return "" if why_over(job, answer) else _("Slurm does not say that job {job} is over", job=job)
     if any(process.name == DAEMON and not process.gone for process in host.processes.all().values()):
@@ -66,7 +66,7 @@ def why_not_over(host: Host, job: str) -> str:
     return ""
 
 
-def _asked(host: Host, job: str) -> Optional[Answer]:
+def _ask_slurm(host: Host, job: str) -> Optional[Answer]:
     """What Slurm says of one job; None where it cannot be asked."""
     if not has_slurm(host):
         return None

@@ -19,7 +19,7 @@ from npudoctor.host import CannotTell, Host
 from npudoctor.host.fs.walk import open_directory
 from npudoctor.host.network.sockets import Listener
 from npudoctor.host.process.sysvipc import Segment
-from npudoctor.proof.users import hidden, users
+from npudoctor.proof.users import find_hidden, users
 
 TWICE_APART = 2.0  # seconds between two looks: a server that is starting is bound before it listens
 YOUNG = 10.0  # seconds below which a socket file may be that of a server that is starting
@@ -63,7 +63,7 @@ class Snapshot:
     passed_sockets: Mapping[int, int] = field(default_factory=dict)
     passed_folders: Mapping[int, int] = field(default_factory=dict)
 
-    def crowded(self, uid: int) -> str:
+    def why_crowded(self, uid: int) -> str:
         """Why nothing of this owner is proven by what is not there: not all of it was looked at; else empty.
         What root's own folders hold too much of may be anybody's."""
         if any(
@@ -78,7 +78,7 @@ def take_snapshot(host: Host) -> Snapshot:
     tmp = host.files.real(host.options.tmp) or host.options.tmp
     where = find_places(tmp)
     for folder in (*(path for path, _old in where.directories), *log_places(tmp, where)):
-        if any(host.disk.may_block(path) for path in {folder, _real(host, folder) or folder}):
+        if any(host.disk.may_block(path) for path in {folder, _resolve_folder(host, folder) or folder}):
             raise CannotTell(_("{path} is on a file system that may block and is not read", path=folder))
     segments = tuple(host.sysvipc.segments())
     sockets = socket_files(tmp, where, {segment.key for segment in segments})
@@ -148,10 +148,12 @@ def _by_name(paths: Iterable[str]) -> dict[str, list[str]]:
 
 def _leads_to(host: Host, path: str, others: Iterable[str]) -> bool:
     folder = path.rpartition("/")[0]
-    return any(other == path or _real(host, other.rpartition("/")[0]) in (folder, None) for other in others)
+    return any(
+        other == path or _resolve_folder(host, other.rpartition("/")[0]) in (folder, None) for other in others
+    )
 
 
-def _real(host: Host, folder: str) -> Optional[str]:
+def _resolve_folder(host: Host, folder: str) -> Optional[str]:
     """A folder without links; None when it cannot be said, "" when there is none."""
     try:
         return host.files.real(folder) or "" if folder.startswith("/") else None
@@ -161,7 +163,7 @@ def _real(host: Host, folder: str) -> Optional[str]:
 
 def living_servers(host: Host) -> LivingServers:
     """The cache servers among the processes, and those processes that could be ones for all we can see."""
-    servers, opaque = [], list(hidden(host))
+    servers, opaque = [], list(find_hidden(host))
     for pid, process in host.processes.all().items():
         if process.gone:
             continue

@@ -145,13 +145,13 @@ def _death(
     if log.last is None:
         return _("its log does not say when it was written")
     for judged in segments:
-        if _logged(log, judged.segment.key, judged.segment.ctime):
+        if _is_logged(log, judged.segment.key, judged.segment.ctime):
             known = _death_of(judged)
             # The log may call its process by the pid of another namespace. Then this segment can show
             # that it is not dead, and not more.
             if judged.segment.cpid == log.pid or not isinstance(known, Death):
                 return known
-    removed = _recorded(snapshot, log)
+    removed = _find_recorded(snapshot, log)
     if removed is not None:
         return removed
     writer = creator_life(snapshot.host, log.pid, log.last)
@@ -161,7 +161,7 @@ def _death(
         return writer.why
     if any(_may_be_its(state, log) for state in sockets):
         return _("a server may still answer at its socket")
-    return snapshot.crowded(log.entry.uid) or Death(log.entry.mtime_ns // 1_000_000_000, "log")
+    return snapshot.why_crowded(log.entry.uid) or Death(log.entry.mtime_ns // 1_000_000_000, "log")
 
 
 def _death_of(judged: SegmentState) -> Union[Death, str, None]:
@@ -174,12 +174,12 @@ def _death_of(judged: SegmentState) -> Union[Death, str, None]:
     return Death(died, "segment") if died else _("when it died is unknown")
 
 
-def _logged(log: ServerLog, key: int, ctime: int) -> bool:
+def _is_logged(log: ServerLog, key: int, ctime: int) -> bool:
     """Whether this log says that its process made a segment of this key at this time."""
     return any(line.key == key and abs(line.when - ctime) <= TOGETHER for line in log.created)
 
 
-def _recorded(snapshot: Snapshot, log: ServerLog) -> Optional[Death]:
+def _find_recorded(snapshot: Snapshot, log: ServerLog) -> Optional[Death]:
     """The death as an earlier run of ours wrote it down before it removed the segment, in this boot."""
     boot = snapshot.host.system.boot_id()
     names = ("cpid", "key", "ctime", "dtime", "log_device", "log_inode")
@@ -191,7 +191,7 @@ def _recorded(snapshot: Snapshot, log: ServerLog) -> Optional[Death]:
         except (KeyError, ValueError):
             continue
         same = cpid == log.pid and which == [log.entry.dev, log.entry.ino]
-        if dtime and same and _logged(log, key, ctime):
+        if dtime and same and _is_logged(log, key, ctime):
             return Death(dtime, "journal")
     return None
 

@@ -133,7 +133,7 @@ def blind(host: Host) -> str:
 
 def _job_lives(host: Host, job: str) -> str:
     """What may still look after a Slurm job on this node; empty when nothing does."""
-    for process in _living(host):
+    for process in _list_living(host):
         own_job = _steps_job(host, process)
         if own_job in (job, ""):
             return _("slurmstepd {pid} may still manage Slurm job {job}", pid=process.pid, job=job)
@@ -164,7 +164,7 @@ def _container_lives(host: Host, name: str, kind: str) -> str:
     Docker's shim and conmon carry its id in their arguments. A shim of Kubernetes looks after a whole
     pod and carries the id of the pod's sandbox alone, so that each one that lives may be the one.
     """
-    for process in _living(host):
+    for process in _list_living(host):
         arguments = host.processes.arguments(process.pid)
         shim = process.name.startswith("containerd-shim") and "moby" not in (arguments or ())
         if arguments is None or any(name in word for word in arguments) or (kind.startswith("cri-") and shim):
@@ -177,7 +177,7 @@ def _container_lives(host: Host, name: str, kind: str) -> str:
     return ""
 
 
-def _living(host: Host) -> Iterator[Process]:
+def _list_living(host: Host) -> Iterator[Process]:
     for process in host.processes.all().values():
         if host.processes.still_runs(process.pid):
             yield process

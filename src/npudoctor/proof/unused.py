@@ -14,7 +14,7 @@ from npudoctor.facts.leftovers.shm_files import SharedFile
 from npudoctor.host import Host
 from npudoctor.host.fs.files import Entry
 from npudoctor.proof.creator import CLOCK_SLACK
-from npudoctor.proof.temporary import FolderMakers
+from npudoctor.proof.temporary_folder import FolderMakers
 
 # File systems on which a lease proves it, see fixing.actions.unused.
 LEASED = ("tmpfs", "ext2", "ext3", "ext4", "xfs", "btrfs")

@@ -23,7 +23,7 @@ def users(host: Host, process: Process) -> frozenset[int]:
     return uids or frozenset((process.uid,))
 
 
-def hidden(host: Host) -> Iterator[int]:
+def find_hidden(host: Host) -> Iterator[int]:
     """Processes that /proc names and does not show (hidepid=1), or the first one, which it must name
     unless it hides all that are not ours (hidepid=2)."""
     seen = host.processes.all()
@@ -54,7 +54,7 @@ def users_of(host: Host, folder: SpillFolder) -> Optional[str]:
             return unreadable.format(pid=pid)
         if any(_inside(host, folder, pid, number, target) for number, target in opened or ()):
             return _("process {pid} has it open", pid=pid)
-    return next((unreadable.format(pid=pid) for pid in hidden(host)), None)
+    return next((unreadable.format(pid=pid) for pid in find_hidden(host)), None)
 
 
 def _inside(host: Host, folder: SpillFolder, pid: int, number: int, target: str) -> bool:

@@ -17,7 +17,7 @@ from typing import Any, Callable, Optional
 
 from npudoctor.checking.check import Ended
 from npudoctor.core import forked
-from npudoctor.core.descriptors import inherited_descriptors, open_null, ready
+from npudoctor.core.descriptors import inherited_descriptors, open_null, wait_until_ready
 from npudoctor.core.messages import _
 from npudoctor.core.model import Status
 from npudoctor.core.parsing import json_of
@@ -83,7 +83,7 @@ def _guard(work: Callable[[], dict[str, Any]], writing: int, holding: int, prctl
     worker = forked.fork(lambda: _work(work, writing, holding, prctl))
     os.close(writing)
     ended = 0
-    while not ended and not ready(holding, 0.02):
+    while not ended and not wait_until_ready(holding, 0.02):
         ended = os.waitpid(worker, os.WNOHANG)[0]
     _end_all()
 
@@ -106,13 +106,13 @@ def _work(work: Callable[[], dict[str, Any]], writing: int, holding: int, prctl:
     os.setsid()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # Not RLIMIT_AS: much is only reserved, by runtimes that the work may start.
-    _bound(resource.RLIMIT_DATA, MEMORY_LIMIT)
+    _lower_limit(resource.RLIMIT_DATA, MEMORY_LIMIT)
     answer = json.dumps(work()).encode() + b"\n"
     if os.getpid() == me:  # a fork made by the work says nothing
         forked.write(writing, answer)
 
 
-def _bound(resource_: int, most: int) -> None:
+def _lower_limit(resource_: int, most: int) -> None:
     """Lower a limit; one that is lower already stays. Apart, as a test asks it about limits of its own."""
     soft, hard = resource.getrlimit(resource_)
     infinity = resource.RLIM_INFINITY

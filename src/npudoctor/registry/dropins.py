@@ -111,16 +111,16 @@ class ForeignCheck:
             self.breaks(f"{type(error).__name__}: {error}")
             return
         if self._collector.add(check, self._where):
-            self._collector.foreign[check.id] = self._asking()
+            self._collector.foreign[check.id] = self._foreign_call()
 
-    def _asking(self) -> ForeignCall:
+    def _foreign_call(self) -> ForeignCall:
         from npudoctor.registry.child import start_child
 
         def ask(host: Host) -> Callable[[float], Iterator[CheckOutput]]:
             try:
                 child = start_child(lambda: foreign.ask_in_child(self._load, host))
             except OSError as error:
-                return _failing(_no_process(error))
+                return _fail_when_asked(_no_process(error))
             return lambda until: foreign.replay_answers(child.answer(until))
 
         return ask
@@ -150,7 +150,7 @@ class DropIn(ForeignCheck):
         self.begin()
 
 
-def _failing(why: str) -> Callable[[float], Iterator[CheckOutput]]:
+def _fail_when_asked(why: str) -> Callable[[float], Iterator[CheckOutput]]:
     """What is asked instead where no process can be started; apart, as it raises only when it is asked."""
 
     def fail(until: float) -> Iterator[CheckOutput]:

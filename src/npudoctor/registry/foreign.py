@@ -127,19 +127,19 @@ def ask_in_child(load: Callable[[], Check], host: Host) -> dict[str, Any]:
     return {"answers": answers, **ending}
 
 
-def replay_answers(told: Optional[dict[str, Any]]) -> Iterator[CheckOutput]:
+def replay_answers(answers: Optional[dict[str, Any]]) -> Iterator[CheckOutput]:
     """Replay in the parent what a child answered: yields its findings, raises its ending."""
-    if told is None:
+    if answers is None:
         raise Ended(Status.CRASHED, _("its process ended without a result"))
-    for answer in told["answers"]:
+    for answer in answers["answers"]:
         yield _decode(answer)
-    ended, reason = told["ended"], told.get("reason", "")
+    ended, reason = answers["ended"], answers.get("reason", "")
     if ended == "skip":
         raise Skip(reason)
     if ended == "not-running":
         raise NotRunning
     if ended == "unknown":
-        raise CannotTell(reason, bool(told["advisory"]))
+        raise CannotTell(reason, bool(answers["advisory"]))
     if ended != "done":
         raise Ended(Status.CRASHED, reason)
 

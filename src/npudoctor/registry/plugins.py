@@ -61,7 +61,7 @@ def _why_not(point: EntryPoint) -> Optional[str]:
         return _("{file}: {value} is not the name of a module", file=point.file, value=point.module)
     path = point.file
     try:
-        for path in (point.file, *_files_imported(point.module)):
+        for path in (point.file, *_find_files(point.module)):
             why = why_untrusted(path, os.geteuid())
             if why is not None:
                 return why
@@ -72,7 +72,7 @@ def _why_not(point: EntryPoint) -> Optional[str]:
     return None
 
 
-def _files_imported(module: str) -> Iterator[str]:
+def _find_files(module: str) -> Iterator[str]:
     """The files from which a module and the packages around it would be loaded; none of them is, here.
 
     What is not found this way has its say when it is imported, in a child.

@@ -32,7 +32,7 @@ _libc.shmat.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int]
 _libc.mount.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p]
 
 
-def _checked(result: object, what: str) -> int:
+def _check_result(result: object, what: str) -> int:
     """The result of a call; OSError when it failed."""
     if result is None or result in (-1, ctypes.c_size_t(-1).value):
         number = ctypes.get_errno()
@@ -45,18 +45,18 @@ def unshare(*kinds: str) -> None:
     flags = 0
     for kind in kinds:
         flags |= KINDS[kind]
-    _checked(_libc.unshare(flags), f"unshare {' '.join(kinds)}")
+    _check_result(_libc.unshare(flags), f"unshare {' '.join(kinds)}")
 
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
     """mount(2)."""
     words = [word.encode() or None for word in (source, target, kind)]
-    _checked(_libc.mount(*words, flags, options.encode() or None), f"mount {target}")
+    _check_result(_libc.mount(*words, flags, options.encode() or None), f"mount {target}")
 
 
 def unmount(target: str) -> None:
     """umount(2)."""
-    _checked(_libc.umount2(target.encode(), 0), f"umount {target}")
+    _check_result(_libc.umount2(target.encode(), 0), f"umount {target}")
 
 
 def bind_read_only(source: str, target: str) -> None:
@@ -85,7 +85,7 @@ def _set_attributes(target: str, wanted: int, unwanted: int) -> None:
     attributes = ctypes.create_string_buffer(packed, len(packed))
     size = ctypes.c_size_t(len(packed))
     try:
-        _checked(
+        _check_result(
             _libc.syscall(_SET_ATTRIBUTES, _HERE, target.encode(), _AT_RECURSIVE, attributes, size),
             f"mount_setattr {target}",
         )
@@ -99,13 +99,13 @@ def _set_attributes(target: str, wanted: int, unwanted: int) -> None:
             if path != target and not path.startswith(f"{target}/"):
                 continue
             # The flags of a mount, which must stay: in a user namespace they are locked.
-            found = os.statvfs(path).f_flag
+            flags = os.statvfs(path).f_flag
             mount(
                 "none",
                 path,
                 flags=REMOUNT
                 | BIND
-                | (found & _SAME_FLAGS | (_RELATIVE_TIMES if found & os.ST_RELATIME else 0)) & ~unwanted
+                | (flags & _SAME_FLAGS | (_RELATIVE_TIMES if flags & os.ST_RELATIME else 0)) & ~unwanted
                 | wanted,
             )
 
@@ -124,11 +124,11 @@ def keep_network_rights() -> None:
     """Let the program that is executed next change our network: who is not root loses that right else."""
     head = struct.pack("Ii", _CAPABILITIES, 0)
     sets = ctypes.create_string_buffer(24)  # twice: effective, permitted, inheritable
-    _checked(_libc.capget(head, sets), "capget")
+    _check_result(_libc.capget(head, sets), "capget")
     words = list(struct.unpack("6I", sets.raw))
     words[2], words[5] = words[1], words[4]
-    _checked(_libc.capset(head, struct.pack("6I", *words)), "capset")
-    _checked(_libc.prctl(_AMBIENT, _RAISE, _NET_ADMIN, 0, 0), "prctl PR_CAP_AMBIENT")
+    _check_result(_libc.capset(head, struct.pack("6I", *words)), "capset")
+    _check_result(_libc.prctl(_AMBIENT, _RAISE, _NET_ADMIN, 0, 0), "prctl PR_CAP_AMBIENT")
 
 
 def no_new_privileges() -> None:
@@ -138,7 +138,7 @@ def no_new_privileges() -> None:
 
 def name_machine(name: str) -> None:
     """The host name of our UTS namespace."""
-    _checked(_libc.sethostname(name.encode(), len(name)), "sethostname")
+    _check_result(_libc.sethostname(name.encode(), len(name)), "sethostname")
 
 
 def switch_on(interface: str) -> None:
@@ -156,6 +156,6 @@ def key_of(path: str) -> int:
 
 def make_segment(key: int, size: int) -> int:
     """A new System V segment that this process has attached; its shmid, which may be 0."""
-    shmid = _checked(_libc.shmget(ctypes.c_int(key).value, size, CREATE | EXCLUSIVE | 0o600), "shmget")
-    _checked(_libc.shmat(shmid, None, 0), "shmat")
+    shmid = _check_result(_libc.shmget(ctypes.c_int(key).value, size, CREATE | EXCLUSIVE | 0o600), "shmget")
+    _check_result(_libc.shmat(shmid, None, 0), "shmat")
     return shmid

@@ -33,7 +33,7 @@ def run_apart(work: Callable[[], int]) -> int:
     Raises Lacking where the kernel does not allow the namespaces, or where the work raises it.
     """
     asking, answering = os.pipe()
-    telling, told = os.pipe()
+    telling, report = os.pipe()
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
@@ -42,8 +42,8 @@ def run_apart(work: Callable[[], int]) -> int:
         kernel.die_with_parent()
         if os.getppid() != parent:  # it ended before we said so
             os._exit(LACKING)
-        _outer(work, asking, told)
-    os.close(told)
+        _outer(work, asking, report)
+    os.close(report)
     os.close(asking)
     try:
         reason = _accompany(pid, answering, telling)
@@ -82,13 +82,13 @@ def _map_users(pid: int) -> None:
             file.write(lines)
 
 
-def _outer(work: Callable[[], int], asking: int, told: int) -> None:
+def _outer(work: Callable[[], int], asking: int, report: int) -> None:
     """In the child: enter the namespaces, and let a child of ours be their first process. Never returns."""
     status = LACKING
     try:
         user, group = os.geteuid(), os.getegid()
         kernel.unshare("user")
-        os.write(told, _ASKS)
+        os.write(report, _ASKS)
         os.read(asking, 1)
         if user != 0:
             for name, line in (
@@ -103,17 +103,17 @@ def _outer(work: Callable[[], int], asking: int, told: int) -> None:
         pid = os.fork()
         if pid == 0:
             os.close(held)
-            _first(work, told, alive)
-        os.close(told)
+            _first(work, report, alive)
+        os.close(report)
         ended = os.waitpid(pid, 0)[1]
         status = 128 + os.WTERMSIG(ended) if os.WIFSIGNALED(ended) else os.WEXITSTATUS(ended)
     except BaseException as error:
-        _tell(told, error)
+        _tell(report, error)
     finally:
         os._exit(status)
 
 
-def _first(work: Callable[[], int], told: int, alive: int) -> None:
+def _first(work: Callable[[], int], report: int, alive: int) -> None:
     """The first process of the new pid namespace: when it ends, the kernel kills all others in it."""
     status = LACKING
     try:
@@ -122,12 +122,12 @@ def _first(work: Callable[[], int], told: int, alive: int) -> None:
             os._exit(LACKING)
         status = work()
     except BaseException as error:
-        _tell(told, error)
+        _tell(report, error)
     finally:
         os._exit(status)
 
 
-def _tell(told: int, error: BaseException) -> None:
+def _tell(report: int, error: BaseException) -> None:
     """Why it could not begin, or what went wrong, for the process that prints."""
     text = str(error)
     if isinstance(error, OSError) and error.errno:
@@ -138,9 +138,9 @@ def _tell(told: int, error: BaseException) -> None:
     elif not isinstance(error, Lacking):
         text = f"{type(error).__name__}: {error}"
     with suppress(OSError):
-        os.write(told, text.encode()[:_REASON] or b"?")
+        os.write(report, text.encode()[:_REASON] or b"?")
 
 
-def described(names: Sequence[str] = INNER) -> str:
+def name_kinds(names: Sequence[str] = INNER) -> str:
     """The kinds, for the line that says how a machine is made."""
     return ", ".join(("user", *names))

@@ -164,9 +164,11 @@ class _Play:
         except ValueError as error:
             raise Lacking(_("npudoctor gave no report in the private machine")) from error
         own = [row for row in rows if row["check"] == self._fault.check]
-        found = [one for row in own for one in row["findings"] if one["code"] == self._fault.code]
+        findings = [
+            finding for row in own for finding in row["findings"] if finding["code"] == self._fault.code
+        ]
         answered = all(row["status"] not in _UNANSWERED for row in own)
-        return (found[0] if found else None), answered
+        return (findings[0] if findings else None), answered
 
     def _words(self, command: str, options: Sequence[str]) -> list[str]:
         own = self._fault.options if command == "check" else ()

@@ -93,7 +93,7 @@ class Stage:
         module = name.replace("-", "_").lower()
         info = f"{self.packages}/{module}-{version}.dist-info"
         lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
-        lines += [f"Requires-Dist: {one}" for one in requires]
+        lines += [f"Requires-Dist: {requirement}" for requirement in requires]
         self.write(f"{info}/METADATA", "\n".join(lines) + "\n")
         self.write(f"{info}/INSTALLER", "pip\n")
         self.write(f"{info}/RECORD", "" if code is None else f"{module}/__init__.py,,\n")
@@ -191,10 +191,10 @@ class Stage:
         """A process that does this first and stays until the machine is gone; its pid, once that is done."""
         pid, reading = forked.start(lambda writing: _do_and_stay(work, writing))
         with open(reading, "rb", buffering=0) as pipe:
-            said = pipe.read(_REASON)
-        if said != _DONE:
+            reason = pipe.read(_REASON)
+        if reason != _DONE:
             os.waitpid(pid, 0)
-            why = said.decode("utf-8", "replace")
+            why = reason.decode("utf-8", "replace")
             raise Lacking(_("a process that sets the scene failed: {why}", why=why))
         return pid
 

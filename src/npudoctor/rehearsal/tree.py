@@ -111,9 +111,9 @@ def own_places() -> Iterator[str]:
 
     program = os.path.realpath(sys.executable)
     prefixes = (sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix)
-    found = {*prefixes, os.path.dirname(program), os.path.dirname(sys.executable), *sys.path}
-    found |= {*npudoctor.__path__, *import_module("npudoctor.checks").__path__}
-    real = {os.path.abspath(path) for path in found if path.startswith("/")}
+    places = {*prefixes, os.path.dirname(program), os.path.dirname(sys.executable), *sys.path}
+    places |= {*npudoctor.__path__, *import_module("npudoctor.checks").__path__}
+    real = {os.path.abspath(path) for path in places if path.startswith("/")}
     yield from sorted((path for path in real if os.path.exists(path) and path != "/"), key=len)
 
 

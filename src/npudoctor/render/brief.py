@@ -13,7 +13,7 @@ from npudoctor.render.columns import beside, paragraph, room, width
 from npudoctor.render.machine import machine_text, python_text
 from npudoctor.render.printable import printable
 from npudoctor.render.problems import INDENT, Problems, echoes_of
-from npudoctor.render.style import BOLD, Style, status_words, summed
+from npudoctor.render.style import BOLD, Style, status_words, sum_paragraph
 
 SCREEN = 24  # lines
 
@@ -81,16 +81,16 @@ class Brief:
         head += paragraph(python, "", "  ") if apart else []
         problems = Problems(self._report, self._style, commands=level.commands, prose=level.prose)
         shown = problems.lines(Severity.INFO if notes else Severity.WARNING)
-        parts = [list(part) for part in (head, shown, self._rest(notes), closing)]
+        parts = [list(part) for part in (head, shown, self._summarise_rest(notes), closing)]
         gap = [""] if level.blank else []
         return [line for number, part in enumerate(filter(None, parts)) for line in (*gap[:number], *part)]
 
-    def _rest(self, notes: bool) -> Iterator[str]:
+    def _summarise_rest(self, notes: bool) -> Iterator[str]:
         """What is well, worth knowing, ignored, not judged, and does not apply: a line for each."""
         groups = Counter(row.group for row in self._report.results if row.status is Status.OK)
         if groups:
             counts = (_("{group} {count}", group=group, count=n) for group, n in groups.items())
-            yield from summed("ok", _(", ").join(counts), self._style)
+            yield from sum_paragraph("ok", _(", ").join(counts), self._style)
         if not notes:
             yield from self._notes()
         # What the reader chose to ignore, with the reasons.
@@ -103,7 +103,7 @@ class Brief:
             if f.ignored is not None
         ]
         if ignored:
-            yield from paragraph(_("ignored: {codes}", codes=self._named(ignored)), "", INDENT)
+            yield from paragraph(_("ignored: {codes}", codes=self._list_names(ignored)), "", INDENT)
         yield from self._open()
         count = self._report.counts["skipped"]
         if count:
@@ -125,8 +125,8 @@ class Brief:
         notes = [f.code for f in findings if f.counts and f.weight is Severity.INFO]
         codes = [code for note in dict.fromkeys(notes) for code in (note, *echoes.get(note, ()))]
         if codes:
-            text = _("{codes} (-v says more)", codes=self._named(codes))
-            yield from summed("info", text, self._style)
+            text = _("{codes} (-v says more)", codes=self._list_names(codes))
+            yield from sum_paragraph("info", text, self._style)
         # The group of advice is one line, unless somebody asked for more.
         advice = (f for row in self._report.results if row.group == ADVICE for f in row.findings)
         count = sum(finding.counts for finding in advice)
@@ -137,7 +137,7 @@ class Brief:
                 count,
                 count=count,
             )
-            yield from summed("info", line, self._style)
+            yield from sum_paragraph("info", line, self._style)
 
     def _open(self) -> Iterator[str]:
         """What could not be judged: why where the verdict needs it; and how to let it be judged."""
@@ -151,8 +151,8 @@ class Brief:
                     why = _("{status}: {reason}", status=word, reason=why) if why else word
                 reasons.setdefault(why, []).append(row.check)
         for why, checks in reasons.items():
-            text = _("{checks}: {why}", checks=self._named(checks), why=why)
-            yield from summed("open", text, self._style)
+            text = _("{checks}: {why}", checks=self._list_names(checks), why=why)
+            yield from sum_paragraph("open", text, self._style)
         late = [row.check for row in rows if row.status is Status.TIMEOUT]
         # Those of which root might know more.
         closed = [row.check for row in rows if row.status is Status.UNKNOWN and row.check != "accelerator"]
@@ -168,7 +168,7 @@ class Brief:
             # A command without names judges them all.
             names = " ".join(checks) if len(checks) <= self._level.names else ""
             line = printable(" ".join(command.format(names).split()))
-            first, *rest = summed("open", words, self._style)
+            first, *rest = sum_paragraph("open", words, self._style)
             whole = beside(beside(self._style.heading("open"), words), line)
             if not rest and width(whole) <= room():
                 yield beside(first, line)
@@ -177,9 +177,9 @@ class Brief:
         advisory = [row.check for row in rows if not row.needed and row.check not in (*late, *closed)]
         if advisory:
             text = _("not needed for the verdict: {checks} (-v says why)")
-            yield from summed("open", text.format(checks=self._named(advisory)), self._style)
+            yield from sum_paragraph("open", text.format(checks=self._list_names(advisory)), self._style)
 
-    def _named(self, names: Sequence[str]) -> str:
+    def _list_names(self, names: Sequence[str]) -> str:
         """The names, each once; of many the first and how many more there are."""
         names = list(dict.fromkeys(names))
         most = self._level.names

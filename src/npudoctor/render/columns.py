@@ -48,7 +48,7 @@ def pad(text: str, columns: int) -> str:
     return text + " " * (columns - width(text))
 
 
-def shortened(line: str) -> str:
+def shorten(line: str) -> str:
     """The line, its end replaced by dots where the reader's are shorter."""
     if width(line) <= _room:
         return line
@@ -70,11 +70,11 @@ def paragraph(text: str, first: str, rest: str) -> list[str]:
 
     A line break in it is spelled out too: a name with one must not look like a line of ours.
     """
-    lines = wrapped(printable(text), _room - width(rest), width(first) - width(rest))
+    lines = wrap(printable(text), _room - width(rest), width(first) - width(rest))
     return [(first if number == 0 else rest) + line for number, line in enumerate(lines)]
 
 
-def wrapped(text: str, columns: int, ahead: int = 0) -> Iterator[str]:
+def wrap(text: str, columns: int, ahead: int = 0) -> Iterator[str]:
     """The lines of this many columns; the first has `ahead` less than the others, or more where that is
     negative."""
     line, taken = "", ahead

@@ -29,8 +29,8 @@ def diff_text(names: tuple[str, str], sides: tuple[Snapshot, Snapshot], comparis
     lines = [
         *(line for which in (0, 1) for line in _side("AB"[which], names[which], sides[which])),
         *_differences(comparison.differences),
-        *_uncompared(comparison.uncompared),
-        *_own(comparison.own),
+        *_list_uncompared(comparison.uncompared),
+        *_list_own(comparison.own),
         "",
         *paragraph(one_line(comparison), "", INDENT),
     ]
@@ -98,22 +98,29 @@ def _title(section: str) -> str:
     return titles.get(section, section)
 
 
-def _difference(one: Difference, columns: int) -> Iterator[str]:
-    name, first, second = printable(one.fact), value_text(one.first), value_text(one.second)
+def _difference(difference: Difference, columns: int) -> Iterator[str]:
+    name, first, second = (
+        printable(difference.fact),
+        value_text(difference.first),
+        value_text(difference.second),
+    )
     half = (WIDTH - columns - len(INDENT) - 4) // 2
     if width(name) <= columns and max(map(width, (printable(first), printable(second)))) <= half:
         yield f"{INDENT}{pad(name, columns)}  {pad(printable(first), half)}  {printable(second)}".rstrip()
         return
     yield from paragraph(name, INDENT, INDENT)
     # Two values too long for a line; of two lists only what one of them has alone.
-    mine, theirs = only_in(one.first, one.second), only_in(one.second, one.first)
-    if mine is None or theirs is None:
-        for letter, value in (("A", one.first), ("B", one.second)):
+    only_first, only_second = (
+        only_in(difference.first, difference.second),
+        only_in(difference.second, difference.first),
+    )
+    if only_first is None or only_second is None:
+        for letter, value in (("A", difference.first), ("B", difference.second)):
             yield from paragraph(value_text(value), f"{INDENT}  {letter}: ", DEEPER + " ")
         return
-    if not mine and not theirs:
+    if not only_first and not only_second:
         yield from paragraph(_("the same entries in another order, or more than once"), DEEPER, DEEPER)
-    for text, entries in ((_("only in A: {entry}"), mine), (_("only in B: {entry}"), theirs)):
+    for text, entries in ((_("only in A: {entry}"), only_first), (_("only in B: {entry}"), only_second)):
         for entry in entries:
             yield from paragraph(text.format(entry=entry[:SHOWN]), INDENT + "  ", DEEPER + "  ")
 
@@ -127,7 +134,7 @@ def value_text(value: Value) -> str:
     return (", ".join(value) if isinstance(value, tuple) else str(value) or '""')[:SHOWN]
 
 
-def _uncompared(uncompared: Sequence[Uncompared]) -> Iterator[str]:
+def _list_uncompared(uncompared: Sequence[Uncompared]) -> Iterator[str]:
     if not uncompared:
         return
     yield ""
@@ -137,7 +144,7 @@ def _uncompared(uncompared: Sequence[Uncompared]) -> Iterator[str]:
         yield from paragraph(f"{place} ({'AB'[gap.which - 1]}: {gap.reason})", INDENT, INDENT + INDENT)
 
 
-def _own(own: Sequence[tuple[str, str]]) -> Iterator[str]:
+def _list_own(own: Sequence[tuple[str, str]]) -> Iterator[str]:
     if not own:
         return
     # Those of a job first: the others are whatever else the shell has.
@@ -174,13 +181,13 @@ def diff_object(
             "own": len(comparison.own),
         },
         "differences": [
-            {"section": one.section, "fact": one.fact, "kind": one.kind, "values": [one.first, one.second]}
-            for one in comparison.differences
+            {"section": row.section, "fact": row.fact, "kind": row.kind, "values": [row.first, row.second]}
+            for row in comparison.differences
         ],
         "uncompared": [
-            {"section": one.section, "fact": one.fact or None, "side": one.which, "reason": one.reason,
-             "decides": one.decides}
-            for one in comparison.uncompared
+            {"section": row.section, "fact": row.fact or None, "side": row.which, "reason": row.reason,
+             "decides": row.decides}
+            for row in comparison.uncompared
         ],
         "own": [{"section": section, "fact": fact} for section, fact in comparison.own],
     }  # fmt: skip

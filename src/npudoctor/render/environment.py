@@ -30,12 +30,12 @@ def render_changes(changes: Changes, form: str) -> str:
     Each ends with a semicolon where a shell reads it: an `eval` that is not quoted joins the lines.
     """
     write = _WRITERS[form]
-    return "".join(f"{write(name, value)}\n" for name, value in changes.items() if _told(form, value))
+    return "".join(f"{write(name, value)}\n" for name, value in changes.items() if _can_write(form, value))
 
 
 def cannot_unset(changes: Changes, form: str) -> list[str]:
     """The variables that should be unset, where the form knows no way to say so."""
-    return [name for name, value in changes.items() if not _told(form, value)]
+    return [name for name, value in changes.items() if not _can_write(form, value)]
 
 
 def cut_by_old_slurm(changes: Changes, form: str) -> list[str]:
@@ -54,7 +54,7 @@ def eval_line(shell: str) -> str:
     )
 
 
-def _told(form: str, value: Optional[str]) -> bool:
+def _can_write(form: str, value: Optional[str]) -> bool:
     return form != "docker" or value is not None
 
 

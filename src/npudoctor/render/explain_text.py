@@ -37,7 +37,7 @@ def _lines(explanation: Explanation, style: Style) -> Iterator[str]:
     known = explanation.verdict in ("environment", "not_environment")
     first, *rest = paragraph(_verdict(explanation), "", INDENT)
     word = first.partition(_(":"))[0]
-    yield first.replace(word, style.painted(_KINDS.get(explanation.verdict, "open"), word, bold=True), 1)
+    yield first.replace(word, style.paint_kind(_KINDS.get(explanation.verdict, "open"), word, bold=True), 1)
     yield from rest
     if known:
         yield from _best(explanation.diagnoses[0])
@@ -50,7 +50,7 @@ def _lines(explanation: Explanation, style: Style) -> Iterator[str]:
             yield from paragraph(safe_text(spot)[:_LONG], INDENT * 2, INDENT * 2)
     others = explanation.diagnoses
     if known:
-        others = tuple(one for one in others[1:] if not _same(one, others[0]))
+        others = tuple(diagnosis for diagnosis in others[1:] if not _repeats(diagnosis, others[0]))
     if others:
         yield ""
         yield _("also found:")
@@ -77,7 +77,7 @@ def _lines(explanation: Explanation, style: Style) -> Iterator[str]:
         yield printable(_("next: {command}", command=f"npudoctor check {checks}"))
 
 
-def _same(other: Diagnosis, best: Diagnosis) -> bool:
+def _repeats(other: Diagnosis, best: Diagnosis) -> bool:
     """Whether it says of the same lines, with less certainty, what was said already; asked of each other."""
     if other.confidence == best.confidence or other.first is None or best.first is None:
         return False

@@ -47,10 +47,10 @@ class Subject:
 
 def subjects(fleet: Fleet) -> list[Subject]:
     """The nodes of a fleet; of each finding the message of the first node that has it."""
-    found: dict[str, list[tuple[str, str, str, str]]] = {}
+    findings: dict[str, list[tuple[str, str, str, str]]] = {}
     for finding in fleet.findings:
         for name in finding.nodes:
-            found.setdefault(name, []).append(
+            findings.setdefault(name, []).append(
                 (finding.check, finding.code, finding.severity, finding.message)
             )
     return [
@@ -59,7 +59,7 @@ def subjects(fleet: Fleet) -> list[Subject]:
             node.state,
             node.error or node.msg,
             tuple(Row(*row, *more) for row, more in zip(node.rows, node.details or repeat(("", 0.0)))),
-            tuple(found.get(node.name, ())),
+            tuple(findings.get(node.name, ())),
             node.started,
             node.seconds,
         )
@@ -79,7 +79,9 @@ def _suite(number: int, node: Subject) -> str:
     if not node.rows or (
         node.state in ("undetermined", "silent") and not any("<error" in case for case in cases)
     ):
-        cases.append(_element(node, Row("report", node.state), _ending("error", node.state, node.msg)))
+        cases.append(
+            _element(node, Row("report", node.state), _outcome_element("error", node.state, node.msg))
+        )
     name = _attribute(node.name or "localhost")
     counts = {kind: sum(f"<{kind}" in case for case in cases) for kind in ("failure", "error", "skipped")}
     warnings = [
@@ -105,11 +107,11 @@ def _case(node: Subject, row: Row) -> str:
     inner = ""
     if errors:
         text = _lines([f"{code}: {message}" for _check, code, _severity, message in findings])
-        inner = _ending("failure", errors[0][1], errors[0][3], text)
+        inner = _outcome_element("failure", errors[0][1], errors[0][3], text)
     elif row.status == "skipped":
         inner = f"<skipped message={_attribute(row.reason)}/>" if row.reason else "<skipped/>"
     elif row.status not in ("ok", "problem"):
-        inner = _ending("error", row.status, row.reason or row.status)
+        inner = _outcome_element("error", row.status, row.reason or row.status)
     return _element(node, row, inner)
 
 
@@ -120,7 +122,7 @@ def _element(node: Subject, row: Row, inner: str) -> str:
     )
 
 
-def _ending(kind: str, type: str, message: str, text: str = "") -> str:
+def _outcome_element(kind: str, type: str, message: str, text: str = "") -> str:
     return f"<{kind} type={_attribute(type)} message={_attribute(message)}>{escape(text)}</{kind}>"
 
 
@@ -182,16 +184,16 @@ def nagios(subject: Subject, seconds: float) -> tuple[int, str]:
     status = {"not_ready": 2, "undetermined": 3, "silent": 3}.get(subject.state, 1 if warnings else 0)
     word = ("OK", "WARNING", "CRITICAL", "UNKNOWN")[status]
     numbers = f"'errors'={errors};;0 'warnings'={warnings};0 'seconds'={seconds:.2f}s"
-    lines = [f"{word}: {_piped(subject.msg)} | {numbers}"]
+    lines = [f"{word}: {_escape_bars(subject.msg)} | {numbers}"]
     lines += (
-        f"{code}: {_piped(message)}"
+        f"{code}: {_escape_bars(message)}"
         for _check, code, severity, message in subject.findings
         if severity in ("error", "warning")
     )
     return status, "\n".join(lines) + "\n"
 
 
-def _piped(text: str) -> str:
+def _escape_bars(text: str) -> str:
     """Nagios takes what follows a bar for numbers."""
     return printable(text).replace("|", "/")
 
@@ -203,10 +205,10 @@ def npd(subject: Subject) -> str:
         (row for row in subject.findings if row[2] in order), key=lambda row: order.index(row[2])
     )
     text = f"{decisive[0][1]}: {decisive[0][3]}" if decisive else subject.msg
-    return _cut(printable(text), NPD_BYTES) + "\n"
+    return _fit_bytes(printable(text), NPD_BYTES) + "\n"
 
 
-def _cut(text: str, most: int) -> str:
+def _fit_bytes(text: str, most: int) -> str:
     """The text in so many bytes: whole words and a sign that there is more. Where a word is long, or the
     language has no blanks, it ends with a whole character."""
     if len(text.encode()) <= most:

@@ -49,7 +49,7 @@ def plan_text(items: Sequence[Item], style: Style = PLAIN) -> str:
     lines = [_("to be undone:") if items[0].takes_back else _("the plan:")] if planned else []
     for item in planned:
         word = _("planned")
-        lines += _head(style.painted("info", word), word, _about(item))
+        lines += _head(style.paint_kind("info", word), word, _about(item))
         lines += what_runs(item)
     return "".join(line + "\n" for line in lines)
 
@@ -83,7 +83,7 @@ def fix_text(report: FixReport, style: Style = PLAIN) -> str:
     if report.exit_code:
         failed = any(done.outcome.status is ActionStatus.FAILED for done in report.actions)
         kind = "error" if failed else "warning"
-    closing = [style.painted(kind, msg, bold=True), *_next(report)]
+    closing = [style.paint_kind(kind, msg, bold=True), *_next(report)]
     if len(closing) > 1 and width(_("; ").join([msg, *closing[1:]])) <= room():
         closing = [_("; ").join(closing)]
     return "\n".join([*lines, closing[0], *(f"{INDENT}{line}" for line in closing[1:])]) + "\n"
@@ -109,7 +109,7 @@ def _result_lines(done: ItemResult, words: dict[ActionStatus, str], style: Style
     """What was not done, or is only planned, with all that is known of it; of the others the plan has told
     what is wrong, and how it is undone."""
     word = _("by hand") if by_hand(done) else words[done.outcome.status]
-    painted = style.painted(_KINDS[done.outcome.status], word)
+    painted = style.paint_kind(_KINDS[done.outcome.status], word)
     by_code = not (done.item.refusal or done.item.takes_back) and done.outcome.status in _DONE
     yield from _head(painted, word, done.item.finding.code if by_code else _about(done.item))
     if done.outcome.reason:

@@ -10,7 +10,7 @@ from npudoctor.core.messages import _, ngettext
 from npudoctor.core.model import Finding, Report, Result, Severity, Status
 from npudoctor.core.redact.redact import redact, redact_value
 from npudoctor.core.sizes import size_text
-from npudoctor.render.columns import pad, paragraph, shortened, width
+from npudoctor.render.columns import pad, paragraph, shorten, width
 from npudoctor.render.machine import machine_text, python_text
 from npudoctor.render.printable import printable
 from npudoctor.render.problems import fix_lines
@@ -118,7 +118,7 @@ class Rows:
         colour = COLOURS.get(row.status, OPEN) if row.status is not Status.PROBLEM or errors else OPEN
         yield first.replace(word, self._style.paint(word, colour), 1).rstrip()
         yield from rest
-        yield from self._seen(row)
+        yield from self._list_seen(row)
         if row.reason:
             yield from paragraph(row.reason, INDENT, INDENT)
         if row.status in (Status.UNKNOWN, Status.TIMEOUT, Status.CRASHED) and not row.needed:
@@ -126,14 +126,14 @@ class Rows:
         for finding in row.findings:
             yield from self._finding(finding)
 
-    def _seen(self, row: Result) -> Iterator[str]:
+    def _list_seen(self, row: Result) -> Iterator[str]:
         """What the check looked at and what it saw, a line each, or the whole of it."""
         facts = _("saw: {facts}", facts=facts_text(redact_value(dict(row.facts)))) if row.facts else ""
         for text in (self._subjects.get(row.check, ""), facts):
             if text and self._whole:
                 yield from paragraph(text, INDENT, DEEPER)
             elif text:
-                yield shortened(f"{INDENT}{printable(text)}")
+                yield shorten(f"{INDENT}{printable(text)}")
 
     def _finding(self, finding: Finding) -> Iterator[str]:
         severity = self._severities[finding.weight]

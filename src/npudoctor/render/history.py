@@ -12,7 +12,7 @@ from npudoctor import __version__
 from npudoctor.core.messages import _
 from npudoctor.core.redact.redact import redact, redact_lines, redact_value
 from npudoctor.fixing.history import FINISHED, INTERRUPTED, KILLED, RUNNING, UNKNOWN, FixRun, StepRecord
-from npudoctor.render.columns import pad, paragraph, shortened, width
+from npudoctor.render.columns import pad, paragraph, shorten, width
 from npudoctor.render.fix import DEEPER, INDENT, status_words
 from npudoctor.render.printable import printable
 
@@ -73,7 +73,7 @@ def _line(run: FixRun, names: int) -> str:
         parts.append(_("can be undone"))
     minute = local(run.started)[:_MINUTE]
     line = f"{pad(printable(run.name), names)}  {minute}  {printable(_('; ').join(parts))}"
-    return shortened(line)
+    return shorten(line)
 
 
 def run_text(run: FixRun) -> str:

@@ -7,10 +7,10 @@ def printable(text: str) -> str:
     """The text with control characters, bidi controls and bytes that are not UTF-8 spelled as escapes."""
     if text.isprintable():
         return text
-    return "".join(char if char.isprintable() else escaped(char) for char in text)
+    return "".join(char if char.isprintable() else escape_char(char) for char in text)
 
 
-def escaped(char: str) -> str:
+def escape_char(char: str) -> str:
     """One character spelled out: \\x1b, \\u202e; a byte that is not UTF-8 as that byte."""
     number = ord(char)
     if 0xDC80 <= number <= 0xDCFF:  # how Python keeps a byte that is not UTF-8
@@ -27,5 +27,5 @@ def without_surrogates(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return "".join(escaped(char) if "\ud800" <= char <= "\udfff" else char for char in text)
+        return "".join(escape_char(char) if "\ud800" <= char <= "\udfff" else char for char in text)
     return text

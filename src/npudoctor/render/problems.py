@@ -10,7 +10,7 @@ from npudoctor.core.model import Finding, Fix, Report, Risk, Severity
 from npudoctor.core.redact.redact import redact, redact_lines
 from npudoctor.render.columns import beside, paragraph, room, width
 from npudoctor.render.printable import printable
-from npudoctor.render.style import BOLD, Style, kind_of, signed
+from npudoctor.render.style import BOLD, Style, kind_of, sign_paragraph
 
 INDENT = " " * 4
 _ALIKE = 3  # findings of one code that are shown: eight devices often have the same
@@ -64,11 +64,11 @@ class Problems:
                     count=count - _ALIKE,
                     code=code,
                 )
-                yield from signed(kind_of(severity), text, self._style)
+                yield from sign_paragraph(kind_of(severity), text, self._style)
 
     def _finding(self, finding: Finding) -> Iterator[str]:
         text = _("{code}: {message}", code=finding.code, message=finding.message)
-        first, *rest = signed(kind_of(finding.weight), text, self._style)
+        first, *rest = sign_paragraph(kind_of(finding.weight), text, self._style)
         yield first.replace(finding.code, self._style.paint(finding.code, BOLD), 1)
         yield from rest
         if self._evidence:

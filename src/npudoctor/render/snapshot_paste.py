@@ -64,7 +64,7 @@ class _Cleaner:
 
     def __call__(self, text: str) -> str:
         """The text without them, and without secrets."""
-        text = self._redactor.known(redact(text))
+        text = self._redactor.hide_known(redact(text))
         text = _MAIL.sub("<mail>", _ADDRESS.sub("<address>", _HOME.sub("~", text)))
         for name, mark in self._names:
             text = name.sub(mark, text)
@@ -93,7 +93,7 @@ def _lines(taken: TakenSnapshot, clean: _Cleaner) -> Iterator[str]:
     yield from _pair("Python", python.get("version"), clean(_word(python.get("path") or "")))
     packages = _facts(taken, "packages")
     shown = [name for name in (*sorted(STACK), *_MORE) if name in packages]
-    yield from _wrapped("packages", [f"{name} {packages[name]}" for name in shown])
+    yield from _wrap_words("packages", [f"{name} {packages[name]}" for name in shown])
     yield f"{'':<13} {len(packages)} packages in all"
     # Codes alone: messages name files, hosts and people. `npudoctor show CODE` says what one means.
     codes: dict[str, int] = {}
@@ -107,7 +107,7 @@ def _lines(taken: TakenSnapshot, clean: _Cleaner) -> Iterator[str]:
     # What could not be looked at is named; the reasons name files and people.
     rows = [f"{row.check} ({row.status.value})" for row in taken.report.results if row.status in UNANSWERED]
     rows += [name for name, section in taken.sections.items() if section.failed]
-    yield from _wrapped("unknown", rows)
+    yield from _wrap_words("unknown", rows)
     yield from _settings(taken, clean)  # last: of a flood of variables the end is cut
 
 
@@ -126,7 +126,7 @@ def _word(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def _wrapped(name: str, words: Sequence[str]) -> Iterator[str]:
+def _wrap_words(name: str, words: Sequence[str]) -> Iterator[str]:
     """Words in as few lines as they fit."""
     line = ""
     for word in words:
@@ -140,9 +140,11 @@ def _wrapped(name: str, words: Sequence[str]) -> Iterator[str]:
 
 def _settings(taken: TakenSnapshot, clean: _Cleaner) -> Iterator[str]:
     limits = _facts(taken, "limits")
-    yield from _wrapped("limits", [f"{name} {limits[name]}" for name in _LIMITS if name in limits])
+    yield from _wrap_words("limits", [f"{name} {limits[name]}" for name in _LIMITS if name in limits])
     group = {name: value for name, value in _facts(taken, "cgroup").items() if value != "unlimited"}
-    yield from _wrapped("cgroup", [f"{name} {value}" for name, value in group.items() if value is not None])
+    yield from _wrap_words(
+        "cgroup", [f"{name} {value}" for name, value in group.items() if value is not None]
+    )
     variables = _facts(taken, "variables")
     for name, value in variables.items():
         if name.startswith(_VARIABLES) and not name.endswith(_PLACES) and not is_own("variables", name):

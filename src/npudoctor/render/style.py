@@ -42,7 +42,7 @@ class Style:
         """The same before a line that sums up many."""
         return self.sign(kind) if self.symbols else _("{word}:", word=self.sign(kind))
 
-    def painted(self, kind: str, text: str, *, bold: bool = False) -> str:
+    def paint_kind(self, kind: str, text: str, *, bold: bool = False) -> str:
         """The text in the colour of its kind."""
         return self.paint(text, f"{BOLD};{_COLOURS[kind]}" if bold else _COLOURS[kind])
 
@@ -50,19 +50,19 @@ class Style:
 PLAIN = Style()
 
 
-def signed(kind: str, text: str, style: Style) -> Iterator[str]:
+def sign_paragraph(kind: str, text: str, style: Style) -> Iterator[str]:
     """A paragraph with its severity before it."""
-    return _headed(style.sign(kind), kind, text, style)
+    return _head_paragraph(style.sign(kind), kind, text, style)
 
 
-def summed(kind: str, text: str, style: Style) -> Iterator[str]:
+def sum_paragraph(kind: str, text: str, style: Style) -> Iterator[str]:
     """The same for one that sums up many."""
-    return _headed(style.heading(kind), kind, text, style)
+    return _head_paragraph(style.heading(kind), kind, text, style)
 
 
-def _headed(sign: str, kind: str, text: str, style: Style) -> Iterator[str]:
+def _head_paragraph(sign: str, kind: str, text: str, style: Style) -> Iterator[str]:
     first, *rest = paragraph(text, beside(sign, ""), " " * 4)
-    yield style.painted(kind, sign) + first[len(sign) :]
+    yield style.paint_kind(kind, sign) + first[len(sign) :]
     yield from rest
 
 

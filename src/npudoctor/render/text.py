@@ -75,7 +75,7 @@ def verdict_lines(report: Report, style: Style, *, whole: bool = False) -> Itera
     lines = [printable(_("; ").join([head, *following]))]
     if width(lines[0]) > room():
         lines = [*paragraph(head, "", "  "), *(f"  {printable(line)}" for line in following)]
-    yield lines[0].replace(word, style.painted(kind, word, bold=True), 1)
+    yield lines[0].replace(word, style.paint_kind(kind, word, bold=True), 1)
     yield from lines[1:]
 
 

@@ -14,7 +14,7 @@ from npudoctor.host import CannotTell, Host, NotRunning
 from npudoctor.host.devices.accelerators import Accelerators
 from npudoctor.host.devices.driver import package
 from npudoctor.host.python.interpreter import normal
-from npudoctor.host.python.own import FRAMEWORKS
+from npudoctor.host.python.own_python import FRAMEWORKS
 
 BIRTH = 1.0  # seconds in which a thread must have begun, after all checks were asked
 

@@ -26,8 +26,7 @@ from npudoctor.host.users.identity import Identity
 from npudoctor.host.variables import Variables
 from npudoctor.knowledge.site import Knowledge
 from npudoctor.testing.disk import Content, MemoryDisk, Node, folder
-from npudoctor.testing.network import FakeNetwork, interfaces_of
-from npudoctor.testing.parts import (
+from npudoctor.testing.fakes import (
     OUR_PID,
     SITE,
     TICKS,
@@ -38,6 +37,7 @@ from npudoctor.testing.parts import (
     FakeTrials,
     package_files,
 )
+from npudoctor.testing.network import FakeNetwork, interfaces_of
 from npudoctor.trial.trials import Trial
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from npudoctor import Finding
-from npudoctor.checks.deep._causes import cause_of
+from npudoctor.checks.deep._import_errors import cause_of
 from npudoctor.checks.deep.framework_imports import framework_imports
 from npudoctor.core.messages import activate
 from npudoctor.facts.job.tracebacks import Frame, Raised

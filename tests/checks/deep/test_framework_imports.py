@@ -14,7 +14,7 @@ import pytest
 from tests.checks.deep.probe_machine import asked, died, dies_too_late, each, ends, machine, package
 
 from npudoctor import Severity, Status
-from npudoctor.checks.deep._probing import failure_of
+from npudoctor.checks.deep._probe_failures import failure_of
 from npudoctor.checks.deep.framework_imports import framework_imports
 from npudoctor.checks.deep.framework_imports import framework_imports as check
 from npudoctor.facts.job.probes import NoTimeLeft, probe

@@ -11,7 +11,7 @@ import pytest
 
 from npudoctor import RemoveUnused, Risk, Severity, Status
 from npudoctor.checks.leftovers.temp_files import temp_files
-from npudoctor.facts.leftovers.temporary import build_locks, temp_folders
+from npudoctor.facts.leftovers.temporary_folders import build_locks, temp_folders
 from npudoctor.host import Options
 from npudoctor.host.process.processes import Processes
 from npudoctor.testing import (
@@ -274,7 +274,7 @@ def test_with_a_job_it_is_skipped_as_in_an_image() -> None:
 
 
 def test_a_huge_place_is_read_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    import npudoctor.facts.leftovers.temporary as module
+    import npudoctor.facts.leftovers.temporary_folders as module
 
     monkeypatch.setattr(module, "MANY", 50)
     files: dict[str, Content] = {f"/tmp/a{number:04}": "" for number in range(200)}

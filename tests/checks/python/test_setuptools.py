@@ -12,7 +12,7 @@ from typing import Callable
 import pytest
 
 from npudoctor import Risk, Severity, Status
-from npudoctor.checks.python.setuptools import imported, setuptools
+from npudoctor.checks.python.setuptools import find_import, setuptools
 from npudoctor.checks.python.setuptools import setuptools as check
 from npudoctor.host import Host, Options
 from npudoctor.testing import SITE, Asked, Content, ask, fake_host, package_files, unreadable
@@ -96,7 +96,7 @@ def test_in_an_image_the_line_enters_it() -> None:
     ],
 )
 def test_what_is_no_import_of_it(source: str) -> None:
-    assert imported(source) is None
+    assert find_import(source) is None
 
 
 def test_skipped_without_a_reader() -> None:

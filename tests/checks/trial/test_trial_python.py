@@ -14,7 +14,7 @@ from npudoctor import ERROR, WARNING, Severity, Status
 from npudoctor.checks.trial.trial_python import trial_python
 from npudoctor.core.errors import CannotTell, DoesNotRun
 from npudoctor.testing import Asked, ask, fake_host
-from npudoctor.testing.parts import FakeTrials
+from npudoctor.testing.fakes import FakeTrials
 from npudoctor.trial.trials import Attempt, Trial
 
 SYSTEM, BUILT = "/usr/bin/python3", "/opt/python/bin/python3"

@@ -49,11 +49,11 @@ def test_every_kind_says_the_same(bits: int, order: str, hashes: Any, stripped: 
     assert read.wants() == (("libc.so.6", ("GLIBC_2.17", "GLIBC_2.28")), ("libm.so.6", ("GLIBC_2.29",)))
     assert read.defines() == ("ONE_1", "ONE_2")
     if stripped and not hashes:
-        assert (read.symbols(), read.wanted(), read.exports(EXPORTS)) == (None, set(), None)
+        assert (read.symbols(), read.read_wanted(), read.exports(EXPORTS)) == (None, set(), None)
         return
     symbols = read.symbols()
     assert symbols is not None and symbols[0] - {""} == set(EXPORTS) and symbols[1] == set(IMPORTS)
-    assert read.wanted() == set(IMPORTS)
+    assert read.read_wanted() == set(IMPORTS)
     assert read.exports([*EXPORTS[::2], *IMPORTS, "nobodys"]) == set(EXPORTS[::2])
 
 
@@ -61,7 +61,7 @@ def test_every_kind_says_the_same(bits: int, order: str, hashes: Any, stripped: 
 def test_one_that_offers_nothing_wants_all_the_same(interpreter: Optional[str]) -> None:
     """The linker of GNU writes a hash table that begins with symbol 1, and has none."""
     read = elf(made(exports=[], interpreter=interpreter))
-    assert read.wanted() == set(IMPORTS)
+    assert read.read_wanted() == set(IMPORTS)
     assert read.exports(EXPORTS) == set()
 
 
@@ -75,7 +75,7 @@ def test_few_pages_of_a_large_library_are_read() -> None:
 
     large = Elf(read, 100 << 20)
     assert large.exports([f"nobodys_{number}" for number in range(64)]) == set()
-    assert large.wanted() == set(IMPORTS)
+    assert large.read_wanted() == set(IMPORTS)
     assert sum(asked) < 40 * PAGE < len(content)
 
 
@@ -117,7 +117,7 @@ def test_hostile_bytes_are_an_answer_or_damaged(bits: int, order: str, hashes: A
             bad[chance.randrange(16, len(bad))] = chance.choice((0, 1, 0x7F, 0xFF, chance.randrange(256)))
         content = bytes(bad[: chance.randint(16, len(bad))])
         questions = (
-            *(Elf.wants, Elf.defines, Elf.interpreter, Elf.sizes, Elf.symbols, Elf.wanted),
+            *(Elf.wants, Elf.defines, Elf.interpreter, Elf.sizes, Elf.symbols, Elf.read_wanted),
             *(lambda read: read.exports(["nobodys", *EXPORTS]), lambda read: read.section(".rodata")),
             lambda read: read.texts(NEEDED),
         )

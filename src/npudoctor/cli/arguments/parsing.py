@@ -13,7 +13,7 @@ from npudoctor.cli.arguments import options as o
 from npudoctor.cli.caller import Caller, call
 from npudoctor.cli.config import UsageError, is_usage_error, suggestion
 from npudoctor.core.messages import _
-from npudoctor.render.columns import pad, width, wrapped
+from npudoctor.render.columns import pad, width, wrap
 
 
 class _Common:
@@ -95,7 +95,7 @@ class _Columns:
             super().write_text(text)  # type: ignore[misc]
             return
         indent = " " * self.current_indent
-        for line in wrapped(text, self.width - self.current_indent):
+        for line in wrap(text, self.width - self.current_indent):
             self.write(f"{indent}{line}\n")
 
     def write_dl(self: Any, rows: Any, col_max: int = 30, col_spacing: int = 2) -> None:
@@ -107,7 +107,7 @@ class _Columns:
         column = min(max(width(first) for first, _second in rows), col_max) + col_spacing
         indent = " " * self.current_indent
         for first, second in rows:
-            lines = list(wrapped(second, self.width - column - self.current_indent)) if second else [""]
+            lines = list(wrap(second, self.width - column - self.current_indent)) if second else [""]
             if width(first) > column - col_spacing:
                 self.write(f"{indent}{first}\n")
                 first = ""
@@ -156,15 +156,17 @@ def command_function(function: Callable[..., int]) -> Callable[..., int]:
         return call(function, told, ctx.obj)
 
     parameters = [
-        one.replace(annotation=hints[one.name], kind=inspect.Parameter.KEYWORD_ONLY)
-        for one in list(inspect.signature(function).parameters.values())[1:]
+        parameter.replace(annotation=hints[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY)
+        for parameter in list(inspect.signature(function).parameters.values())[1:]
     ]
-    place = next((number for number, one in enumerate(parameters) if one.name == "lang"), len(parameters))
+    place = next(
+        (number for number, parameter in enumerate(parameters) if parameter.name == "lang"), len(parameters)
+    )
     color = inspect.Parameter("color", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=o.Color)
     parameters.insert(place, color)
     context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     command.__name__, command.__doc__ = function.__name__, function.__doc__
-    command.__annotations__ = {one.name: one.annotation for one in (context, *parameters)}
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in (context, *parameters)}
     command.__signature__ = inspect.Signature([context, *parameters])  # type: ignore[attr-defined]
     return command
 

@@ -18,7 +18,7 @@ def image(value: str, files: Files) -> Optional[str]:
     """The directory of --root, without links."""
     path = absolute(value, "--root")
     real = _ask("--root", lambda: files.real(path))
-    entry = _existing("--root", path, files)
+    entry = _expect_existing("--root", path, files)
     if not entry.is_dir:
         raise UsageError(_("{option}: {path} is not a directory", option="--root", path=path))
     return real
@@ -41,7 +41,7 @@ def script(value: object, files: Files) -> str:
     return path
 
 
-def _existing(option: str, path: str, files: Files) -> Entry:
+def _expect_existing(option: str, path: str, files: Files) -> Entry:
     """What is at the path; UsageError where nothing is."""
     entry = _ask(option, lambda: files.stat(path))
     if entry is None:
@@ -50,7 +50,7 @@ def _existing(option: str, path: str, files: Files) -> Entry:
 
 
 def _expect_file(option: str, path: str, files: Files) -> None:
-    if not _existing(option, path, files).is_file:
+    if not _expect_existing(option, path, files).is_file:
         raise UsageError(_("{option}: {path} is not a regular file", option=option, path=path))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from npudoctor.cli.arguments.named import read_named
+from npudoctor.cli.arguments.named_files import read_named
 from npudoctor.cli.config import UsageError
 from npudoctor.core.messages import _
 from npudoctor.facts.snapshot.document import LARGEST, Snapshot, Unreadable, parse

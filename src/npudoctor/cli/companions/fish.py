@@ -58,7 +58,9 @@ def fish_completion(root: Command, words: Words) -> str:
         f"set -g __npudoctor_{kind} {' '.join(words.of(kind))}" for kind in ("names", "codes", "logs")
     )
     lines = [line for command in commands for line in _lines(command, words)]
-    (run,) = (one for one in commands if one.argument and one.argument.kind == "command")
+    (run,) = (
+        candidate for candidate in commands if candidate.argument and candidate.argument.kind == "command"
+    )
     taking = " ".join(name for option in run.options if option.value for name in option.names)
     return _HEAD.format(walk=walk, words=lists, taking=taking) + "\n".join(lines) + "\n"
 
@@ -79,7 +81,7 @@ def _walk(command: Command) -> Iterator[str]:
 def _lines(command: Command, words: Words) -> Iterator[str]:
     condition = f"""complete -c npudoctor -n "__npudoctor_at '{_at(command)}'\""""
     for below in command.commands:
-        yield f"{condition} -a {below.name} -d {_quoted(below.help)}"
+        yield f"{condition} -a {below.name} -d {_quote(below.help)}"
     for option in command.options:
         names = " ".join(
             f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.names
@@ -93,7 +95,7 @@ def _lines(command: Command, words: Words) -> Iterator[str]:
             value = f' -x -a "(__fish_complete_{completes})"'
         else:
             value = f" -x -a {_values(option.value, words)}"
-        yield f"{condition} {names}{value} -d {_quoted(option.help)}"
+        yield f"{condition} {names}{value} -d {_quote(option.help)}"
     argument = command.argument
     if argument is not None and argument.kind == "command":
         yield f"{condition} -x -a '(__npudoctor_command)'"
@@ -105,9 +107,9 @@ def _lines(command: Command, words: Words) -> Iterator[str]:
 def _values(value: Value, words: Words) -> str:
     """What may stand there, as one word of fish; the variable is expanded when Tab is pressed."""
     if value.choices or not words.of(value.kind):
-        return _quoted(" ".join(value.choices))
+        return _quote(" ".join(value.choices))
     return f"'$__npudoctor_{value.kind}'"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

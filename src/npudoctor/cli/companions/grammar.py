@@ -128,14 +128,16 @@ def known_words() -> Words:
 
     checks = list(load_index().values())
     return Words(
-        ids=_sorted(check.id for check in checks),
-        groups=_sorted({name for check in checks for name in (check.group, *check.tags)}),
-        codes=_sorted(code for check in checks for code in check.codes),
-        errors=_sorted(filter(_ERROR_CODE.fullmatch, codes_of(prepare_table(Knowledge()).table.signatures))),
+        ids=_sort_names(check.id for check in checks),
+        groups=_sort_names({name for check in checks for name in (check.group, *check.tags)}),
+        codes=_sort_names(code for check in checks for code in check.codes),
+        errors=_sort_names(
+            filter(_ERROR_CODE.fullmatch, codes_of(prepare_table(Knowledge()).table.signatures))
+        ),
     )
 
 
-def _sorted(names: Any) -> tuple[str, ...]:
+def _sort_names(names: Any) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 

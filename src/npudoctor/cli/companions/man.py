@@ -24,34 +24,40 @@ def _lines(command: Command, root: Command) -> Iterator[str]:
     # No date: the same sources make the same file.
     yield f'.TH {_page(command).upper()} 1 "" "npudoctor {__version__}" "npudoctor"'
     yield from (".ad l", ".nh")  # Chinese has no blanks to stretch, options no place to be broken
-    yield from _section(_("NAME"), f"{_page(command)} \\- {_escaped(command.help)}")
-    name = f"\\fB{_escaped(' '.join(('npudoctor', *command.words)))}\\fR"
+    yield from _section(_("NAME"), f"{_page(command)} \\- {_escape_roff(command.help)}")
+    name = f"\\fB{_escape_roff(' '.join(('npudoctor', *command.words)))}\\fR"
     words = "COMMAND [ARGS]..." if command.commands else command.argument.metavar if command.argument else ""
-    synopsis = f"{name} [\\fI{_escaped(_('OPTIONS'))}\\fR] {_escaped(words)}".rstrip()
+    synopsis = f"{name} [\\fI{_escape_roff(_('OPTIONS'))}\\fR] {_escape_roff(words)}".rstrip()
     yield from _section(_("SYNOPSIS"), synopsis)
     if command.commands:
         yield from _section(_("COMMANDS"))
         for below in command.commands:
-            yield from (".TP", f"\\fB{_escaped(_page(below))}\\fR(1)", _escaped(below.help))
+            yield from (".TP", f"\\fB{_escape_roff(_page(below))}\\fR(1)", _escape_roff(below.help))
     if command.argument is not None and command.argument_help:
         yield from _section(_("ARGUMENTS"))
-        yield from (".TP", f"\\fI{_escaped(command.argument.metavar)}\\fR", _escaped(command.argument_help))
+        yield from (
+            ".TP",
+            f"\\fI{_escape_roff(command.argument.metavar)}\\fR",
+            _escape_roff(command.argument_help),
+        )
     yield from _section(_("OPTIONS"))
     for option in command.options:
-        value = f" \\fI{_escaped(option.value.metavar)}\\fR" if option.value else ""
-        names = ", ".join(f"\\fB{_escaped(name)}\\fR{value}" for name in option.names)
-        yield from (".TP", names, _escaped(option.help))
+        value = f" \\fI{_escape_roff(option.value.metavar)}\\fR" if option.value else ""
+        names = ", ".join(f"\\fB{_escape_roff(name)}\\fR{value}" for name in option.names)
+        yield from (".TP", names, _escape_roff(option.help))
     yield from _endings(command)
     examples = examples_of(command.words)
     if examples:
         yield from _section(_("EXAMPLES"))
     for line, text in examples:
-        yield from (".TP", f"\\fB{_escaped(line)}\\fR", _escaped(text))
-    others = [other for other in all_commands(root) if other is not command and _near(other, command)]
-    yield from _section(_("SEE ALSO"), ", ".join(f"\\fB{_escaped(_page(other))}\\fR(1)" for other in others))
+        yield from (".TP", f"\\fB{_escape_roff(line)}\\fR", _escape_roff(text))
+    others = [other for other in all_commands(root) if other is not command and _is_related(other, command)]
+    yield from _section(
+        _("SEE ALSO"), ", ".join(f"\\fB{_escape_roff(_page(other))}\\fR(1)" for other in others)
+    )
 
 
-def _near(other: Command, command: Command) -> bool:
+def _is_related(other: Command, command: Command) -> bool:
     """Whether a page names the other: commands of the same group, and the one above."""
     return (
         other.words[:-1] == command.words[:-1]
@@ -61,7 +67,7 @@ def _near(other: Command, command: Command) -> bool:
 
 
 def _section(title: str, *lines: str) -> Iterator[str]:
-    yield f".SH {_escaped(title)}"
+    yield f".SH {_escape_roff(title)}"
     yield from lines
 
 
@@ -91,10 +97,10 @@ def _endings(command: Command) -> Iterator[str]:
     )
     yield from _section(_("EXIT STATUS"))
     for status, text in (*own.get(command.words, ()), *common):
-        yield from (".TP", f"\\fB{status}\\fR", _escaped(text))
+        yield from (".TP", f"\\fB{status}\\fR", _escape_roff(text))
 
 
-def _escaped(text: str) -> str:
+def _escape_roff(text: str) -> str:
     """A text in which nothing is special to roff."""
     text = text.replace("\\", "\\e").replace("-", "\\-")
     return f"\\&{text}" if text.startswith((".", "'")) else text

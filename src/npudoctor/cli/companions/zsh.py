@@ -61,7 +61,7 @@ def zsh_completion(root: Command, words: Words) -> str:
     lists = {"names": words.of("names"), "codes": words.of("codes"), "log_codes": words.of("logs")}
     parts = [
         _HEAD,
-        *(_WORDS.format(kind=kind, words=" ".join(found)) for kind, found in lists.items()),
+        *(_WORDS.format(kind=kind, words=" ".join(values)) for kind, values in lists.items()),
         _LOGS,
     ]
     return "".join([*parts, *map(_function, all_commands(root)), _TAIL])
@@ -71,14 +71,14 @@ def _function(command: Command) -> str:
     at = "".join(f"_{word}" for word in command.words)
     specs = []
     for option in command.options:
-        value = f":{_plain(option.value.metavar)}:{_action(option.value)}" if option.value else ""
+        value = f":{_escape_spec(option.value.metavar)}:{_action(option.value)}" if option.value else ""
         for name in option.names:
             sign = "=" if option.value and name.startswith("--") else ""
-            specs.append(f"    {_quoted(f'*{name}{sign}[{_plain(option.help)}]{value}')}")
+            specs.append(f"    {_quote(f'*{name}{sign}[{_escape_spec(option.help)}]{value}')}")
     options = " \\\n".join(specs)
     if command.commands:
         below = "\n".join(
-            f"    {_quoted(f'{member.name}:{_plain(member.help)}')}" for member in command.commands
+            f"    {_quote(f'{member.name}:{_escape_spec(member.help)}')}" for member in command.commands
         )
         return _GROUP.format(at=at, commands=below, options=options + " \\")
     words = command.argument is not None and _argument(command.argument)
@@ -100,15 +100,15 @@ def _argument(value: Value) -> str:
         return "'(-)*::command:_normal'"
     if not (value.choices or value.kind):
         return ""  # a mere message would keep options from being completed
-    return _quoted(f"*:{_plain(value.metavar)}:{_action(value)}")
+    return _quote(f"*:{_escape_spec(value.metavar)}:{_action(value)}")
 
 
-def _plain(text: str) -> str:
+def _escape_spec(text: str) -> str:
     """A text in which nothing is special to _arguments."""
     for special in "\\[]:":
         text = text.replace(special, f"\\{special}")
     return text
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"

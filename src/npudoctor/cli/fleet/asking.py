@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Optional
 
-from npudoctor.cli.arguments.named import DESCRIPTORS, READING, read_named
+from npudoctor.cli.arguments.named_files import DESCRIPTORS, READING, read_named
 from npudoctor.cli.caller import Caller
 from npudoctor.cli.config import UsageError, not_one_of
 from npudoctor.core.frozen import dataclass, replace
@@ -99,7 +99,7 @@ def asking_of(params: Mapping[str, Any], caller: Caller) -> Asking:
     nodes = _nodes(params["on"], params["source"], caller)
     if params["tree"] is not None:
         template = replace(template, tree=_tree(params["tree"]))
-    carried = _carried(params.get("file")) if params.get("push") else b""
+    carried = _read_program(params.get("file")) if params.get("push") else b""
     return Asking(nodes, engine, _program(params["program"]), template, carried)
 
 
@@ -124,7 +124,7 @@ def _tree(path: str) -> Any:
         raise UsageError(f"--tree: {path}: {error}") from error
 
 
-def _carried(path: Optional[str]) -> bytes:
+def _read_program(path: Optional[str]) -> bytes:
     """The one file; UsageError where there is none, or where it is something else."""
     from npudoctor.core.parsing import is_zip
 

@@ -82,7 +82,7 @@ class Delivery:
             self._merger.add_all((item,))
             counts = True
         if counts and self._wish.nodes is None and self._wish.format in ("json", "jsonl"):
-            name, document = _kept(item)
+            name, document = _reduce_item(item)
             if self._wish.streams:
                 output.emit(json.dumps(document) + "\n")
             else:
@@ -118,18 +118,18 @@ class Delivery:
             )
             seconds = max(0.0, time.time() - self._started)
             return json_text(fleet_object(fleet, stamp, seconds, reports, self._engine))
-        return _rendered(fleet, wish)
+        return _render_fleet(fleet, wish)
 
     def _documents(self) -> Iterator[dict[str, Any]]:
         """Of each node the newest, in the order in which they came."""
         newest: dict[Optional[str], int] = {}
-        for number, (name, _document) in enumerate(self._kept()):
+        for number, (name, _document) in enumerate(self._read_spool()):
             newest[name] = number
-        for number, (name, document) in enumerate(self._kept()):
+        for number, (name, document) in enumerate(self._read_spool()):
             if newest[name] == number:
                 yield document
 
-    def _kept(self) -> Iterator[tuple[Optional[str], dict[str, Any]]]:
+    def _read_spool(self) -> Iterator[tuple[Optional[str], dict[str, Any]]]:
         self._spool.seek(0)
         for line in self._spool:
             name, document = json.loads(line)
@@ -147,7 +147,7 @@ def _node_set(fleet: Fleet, names: Sequence[str]) -> str:
     return f"{folded}\n" if folded else ""
 
 
-def _kept(item: Item) -> tuple[Optional[str], dict[str, Any]]:
+def _reduce_item(item: Item) -> tuple[Optional[str], dict[str, Any]]:
     """The node, and what the result repeats of its report: all of it, unless JSON cannot hold it."""
     from npudoctor.core.redact.redact import redact_value
     from npudoctor.render.json_text import json_text
@@ -163,7 +163,7 @@ def _kept(item: Item) -> tuple[Optional[str], dict[str, Any]]:
     return name, {"node": name, "report": report}
 
 
-def _rendered(fleet: Fleet, wish: Wish) -> str:
+def _render_fleet(fleet: Fleet, wish: Wish) -> str:
     if wish.format == "html":
         from npudoctor.render.fleet.html import fleet_html
 

@@ -55,7 +55,7 @@ def fix(
     try:
         if not yes:
             run.ask("--dry-run", run.asking.nodes)
-        if yes or (run.fleet.planned and not dry_run and run.agreed()):
+        if yes or (run.fleet.planned and not dry_run and run.ask_consent()):
             run.ask("--yes", run.asking.nodes if yes else run.fleet.planned)
     except Stopped:
         run.deliver()
@@ -86,7 +86,7 @@ class _Run:
         """Have these nodes show or do it."""
         self.asking.ask((*self._words, word), lambda answer: self._answers.append(fix_in(answer)), nodes)
 
-    def agreed(self) -> bool:
+    def ask_consent(self) -> bool:
         """Ask the person at the terminal, with all lines in view; no when nobody is there."""
         from npudoctor.render.fleet.fixes import fleet_fix_text
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from typing import Callable
 
-from npudoctor.core.descriptors import open_null, ready
+from npudoctor.core.descriptors import open_null, wait_until_ready
 from npudoctor.core.messages import _, strerror
 from npudoctor.core.redact.redact import redact
 from npudoctor.render.printable import printable
@@ -171,4 +171,4 @@ def _write(descriptor: int, content: bytes) -> None:
         try:
             view = view[os.write(descriptor, view) :]
         except BlockingIOError:  # somebody made the pipe non-blocking
-            ready(descriptor, to_write=True)
+            wait_until_ready(descriptor, to_write=True)

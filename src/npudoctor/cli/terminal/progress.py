@@ -70,7 +70,7 @@ def watch(runs: Sequence[CheckRun], host: Host) -> Waiting:
     """Says which checks have no result yet, and which program they wait for."""
 
     def describe(seconds: float) -> str:
-        left = _left(runs)
+        left = _list_pending(runs)
         parts = [_("{seconds:.0f} s", seconds=seconds)]
         tools = host.commands.under_way()
         if tools:
@@ -89,7 +89,7 @@ def watch(runs: Sequence[CheckRun], host: Host) -> Waiting:
         return _("; ").join(parts)
 
     def undone() -> str:
-        left = _left(runs)
+        left = _list_pending(runs)
         tools = _(", ").join(_since(*tool) for tool in host.commands.under_way())
         shown = _(", ").join(left[:_NAMED]) + (" ..." if len(left) > _NAMED else "")
         text = _("interrupted: no result yet from {checks}") if left else _("interrupted")
@@ -111,7 +111,7 @@ def waiting_for_programs(host: Host, undone: str) -> Waiting:
     return Waiting(describe, lambda: undone)
 
 
-def _left(runs: Sequence[CheckRun]) -> list[str]:
+def _list_pending(runs: Sequence[CheckRun]) -> list[str]:
     """The checks without a result, those that are being asked first."""
     left = [run for run in runs if not run.done.is_set()]
     return [run.check.id for run in sorted(left, key=lambda run: run.started is None)]

@@ -48,7 +48,7 @@ Span = tuple[int, int]
 def find_assigned(text: str) -> Iterator[Span]:
     """First and last+1 of each value to be hidden."""
     values = Values(text)
-    yield from _assigned(text, values)
+    yield from _search_values(text, values)
     for match in _PAIRED_BACK.finditer(text):
         if looks_secret(match[1], weight(match[2])):
             yield match.span(1)
@@ -64,7 +64,7 @@ def hides(name: str, value: str) -> bool:
     return looks_secret(value, weight(name))
 
 
-def _assigned(text: str, values: Values) -> Iterator[Span]:
+def _search_values(text: str, values: Values) -> Iterator[Span]:
     at = 0
     while match := _ASSIGNED.search(text, at):
         at = match.end()
@@ -77,7 +77,7 @@ def _assigned(text: str, values: Values) -> Iterator[Span]:
         # The verdict of a test is none, as in "PASS: tests/matmul.sh".
         if match[0].startswith("PASS: ") and match.start() == text.rfind("\n", 0, match.start()) + 1:
             continue
-        span = values.hidden(at, known, _begins_line(text, match, known))
+        span = values.find_hidden(at, known, _begins_line(text, match, known))
         if span:
             yield span
             at = max(at, span[1])

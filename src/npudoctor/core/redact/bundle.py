@@ -81,7 +81,7 @@ class BundleRedactor(Redactor):
 
     def line(self, text: str) -> str:
         """The next line of a log."""
-        text = self.known(super().line(text))
+        text = self.hide_known(super().line(text))
         for pattern in patterns():  # of vendors
             text, count = pattern.subn(HIDDEN, text)
             self.counts["token"] += count
@@ -97,7 +97,7 @@ class BundleRedactor(Redactor):
         self.counts["variable"] += sum(map(len, spans.values()))
         return [replace_spans(line, spans.get(number, ()), HIDDEN) for number, line in enumerate(lines)]
 
-    def known(self, text: str) -> str:
+    def hide_known(self, text: str) -> str:
         """Without the values of the caller's variables."""
         for value in self._own:
             if value in text:

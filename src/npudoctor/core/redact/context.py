@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Optional
 
 from npudoctor.core.redact.names import Weight, looks_secret, weight
-from npudoctor.core.redact.nearby import chosen
+from npudoctor.core.redact.nearby import looks_chosen
 
 Span = tuple[int, int]
 
@@ -84,7 +84,7 @@ class Context:
         if len(line) <= 2000:
             self._objects(line)
             if OPENS.search(line) and not (self._block and self._block[0] == "block"):
-                self._opened(line)
+                self._open_state(line)
         return spans
 
     def _objects(self, line: str) -> None:
@@ -95,7 +95,7 @@ class Context:
             self._secret = False
         self._api = 12 if "apiVersion" in line[:200] else max(0, self._api - 1)
 
-    def _opened(self, line: str) -> None:
+    def _open_state(self, line: str) -> None:
         if (self._secret or self._api) and (data := _DATA.match(line)):
             self._data, self._left = data["before"].rstrip("\\\"'"), _LONGEST
             return
@@ -107,7 +107,7 @@ class Context:
         if putty:
             self._block, self._left = ("block", "", Weight.SECRET), int(putty[1])
             return
-        match = _opening(line)
+        match = _find_opening(line)
         if match:
             self._begin(match)
         elif self._table is None:
@@ -160,9 +160,11 @@ class Context:
                 if len(line[:stop].rstrip()) > begin and line[begin] != "<"
                 else []
             )
-        return self._indented(line, kind, before, known, value)
+        return self._follow_indent(line, kind, before, known, value)
 
-    def _indented(self, line: str, kind: str, before: str, known: Weight, value: re.Match[str]) -> list[Span]:
+    def _follow_indent(
+        self, line: str, kind: str, before: str, known: Weight, value: re.Match[str]
+    ) -> list[Span]:
         size = len(before)
         same = _DIGITS.sub("0", line[:size]) == _DIGITS.sub("0", before)
         if not same and before.endswith("- "):
@@ -194,7 +196,7 @@ class Context:
         quoted = value[:1] in "\"'" and value[-1:] == value[:1] and len(value) > 2
         if quoted or (deeper and known is Weight.SECRET):
             return quoted or " " not in value
-        return chosen(value, 6, numbered=known is Weight.SECRET)
+        return looks_chosen(value, 6, numbered=known is Weight.SECRET)
 
     def _in_pair(self, line: str) -> list[Span]:
         if not self._pair:
@@ -257,14 +259,14 @@ class Context:
         for number, known in telling.items():
             begin, end = cells[number]
             cell = line[begin:end].strip()
-            sure = (known is Weight.SECRET and looks_secret(cell, known)) or chosen(cell, 6)
+            sure = (known is Weight.SECRET and looks_secret(cell, known)) or looks_chosen(cell, 6)
             if cell and sure:
                 begin = line.index(cell, begin)
                 secrets.append((begin, begin + len(cell)))
         return secrets
 
 
-def _opening(line: str) -> Optional[re.Match[str]]:
+def _find_opening(line: str) -> Optional[re.Match[str]]:
     """The name at the end of a line whose value begins on the next."""
     match = _ASKED.match(line) or (_TAG.search(line) if line[-1:] == ">" else None) or _CONTINUED.match(line)
     if match:

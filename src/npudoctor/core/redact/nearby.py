@@ -125,7 +125,7 @@ def _span(value: re.Match[str]) -> Span:
 
 def _after_sign(value: str, known: Weight, plain: bool) -> bool:
     return (
-        chosen(value, 6)
+        looks_chosen(value, 6)
         if known in (Weight.SECRET, Weight.TOKEN, Weight.TYPED)
         else looks_secret(value, known)
     )
@@ -133,11 +133,11 @@ def _after_sign(value: str, known: Weight, plain: bool) -> bool:
 
 def _after_cell(value: str, known: Weight, plain: bool) -> bool:
     """One of the questions that the table of `_value` asks."""
-    return _after_sign(value, known, plain) or (plain and chosen(value, 5, numbered=True))
+    return _after_sign(value, known, plain) or (plain and looks_chosen(value, 5, numbered=True))
 
 
 def _after_link(value: str, known: Weight, plain: bool) -> bool:
-    return known in (Weight.SECRET, Weight.TOKEN) and chosen(value, 5, numbered=plain)
+    return known in (Weight.SECRET, Weight.TOKEN) and looks_chosen(value, 5, numbered=plain)
 
 
 def _after_blank(text: str, at: int, plain: bool) -> Optional[Span]:
@@ -148,7 +148,7 @@ def _after_blank(text: str, at: int, plain: bool) -> Optional[Span]:
     span = _span(value)
     word = text[span[0] : span[1]]
     # A word in quotes beside "password" is one; beside "token" it is what a parser stumbles over.
-    if chosen(word, 6, numbered=plain) or (
+    if looks_chosen(word, 6, numbered=plain) or (
         plain and value["quoted"] and len(word) >= 6 and word.isalnum() and not word.isalpha()
     ):
         return span
@@ -164,7 +164,7 @@ def _after_slash(text: str, at: int) -> Optional[Span]:
     return (begin, begin + len(part)) if looks_secret(part, Weight.RANDOM) else None
 
 
-def chosen(value: str, least: int, numbered: bool = False) -> bool:
+def looks_chosen(value: str, least: int, numbered: bool = False) -> bool:
     """Whether a value is no word, number, path or code, but letters mixed with digits or signs; `numbered`
     lets "hunter2" and "Sunny-Day2024" count, which else may be "node2" and "Atlas-A2"."""
     if not least <= len(value) <= 1024 or not _UNLIKE_WORDS.search(value):

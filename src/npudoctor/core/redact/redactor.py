@@ -131,10 +131,10 @@ def _find(text: str) -> Iterator[Secret]:
     if families.programs:
         for begin, end in Values(text).each((at, Weight.SECRET) for at in _arguments(text)):
             yield begin, end, "command"
-    yield from _shaped(text, families)
+    yield from _find_shaped(text, families)
 
 
-def _shaped(text: str, families: Families) -> Iterator[Secret]:
+def _find_shaped(text: str, families: Families) -> Iterator[Secret]:
     """What its own form or what stands right before it tells, whatever its name."""
     shaped = (
         (families.headers, HEADERS, "header"),

@@ -34,21 +34,21 @@ class Values:
         """The values at these places that are to be hidden; a place inside the one before is passed over."""
         last = (0, 0)
         for at, known in places:
-            span = None if last[0] <= at < last[1] else self.hidden(at, known)
+            span = None if last[0] <= at < last[1] else self.find_hidden(at, known)
             if span:
                 last = span
                 yield span
 
-    def hidden(self, at: int, known: Weight, whole_line: bool = False) -> Optional[tuple[int, int]]:
+    def find_hidden(self, at: int, known: Weight, whole_line: bool = False) -> Optional[tuple[int, int]]:
         """First and last+1 of the value at a place, without its quotes, if it is to be hidden there."""
         opening = _OPENING.match(self._text, at)
         listed = _LIST.match(self._text, at)
         if listed and known in (Weight.SECRET, Weight.TOKEN):
             return listed.start(1), listed.end()
         if opening:
-            span: Optional[tuple[int, int]] = self._quoted(opening)
+            span: Optional[tuple[int, int]] = self._read_quoted(opening)
         elif whole_line:
-            span = self._rest(at)
+            span = self._read_line(at)
         else:
             span = self._bare(at, at + _PROBE)
         if span is None or not looks_secret(self._text[span[0] : span[1]], known):
@@ -57,7 +57,7 @@ class Values:
         long = not opening and not whole_line and span[1] - at > _PROBE // 2
         return self._bare(at, len(self._text)) if long else span
 
-    def _quoted(self, opening: re.Match[str]) -> tuple[int, int]:
+    def _read_quoted(self, opening: re.Match[str]) -> tuple[int, int]:
         depth, quote, at = len(opening[1]), opening[2], opening.end()
         if self._text.startswith(quote * 2, at) and not depth:
             end = self._text.find(quote * 3, at + 2)
@@ -79,7 +79,7 @@ class Values:
             value = value[:-1]
         return (at, at + len(value)) if value else None
 
-    def _rest(self, at: int) -> Optional[tuple[int, int]]:
+    def _read_line(self, at: int) -> Optional[tuple[int, int]]:
         """All of a line, as YAML has it."""
         if self._text[at : at + 1] in (*_BRACKETS, "|", ">", ""):
             return self._bare(at, len(self._text))

@@ -70,9 +70,9 @@ class Below:
 
     def _look(self, here: list[str], part: str) -> Optional[tuple[int, str]]:
         """Mode and target of an entry; None for what is a file system of its own, which may not answer."""
-        folder = opening.beneath(self.descriptor, here)
+        folder = opening.open_beneath(self.descriptor, here)
         try:
-            if part in mounts_in(_real(folder)):
+            if part in mounts_in(_path_of(folder)):
                 return None
             mode = os.stat(part, dir_fd=folder, follow_symlinks=False).st_mode
             return mode, os.readlink(part, dir_fd=folder) if stat.S_ISLNK(mode) else ""
@@ -81,7 +81,7 @@ class Below:
 
     @cached_property
     def _real(self) -> str:
-        return _real(self.descriptor)
+        return _path_of(self.descriptor)
 
 
 class Here:
@@ -89,10 +89,10 @@ class Here:
 
     def __init__(self, below: Below, parts: tuple[str, ...]) -> None:
         self.below, self.parts = below, parts
-        place = opening.beneath(below.descriptor, list(parts))
+        place = opening.open_beneath(below.descriptor, list(parts))
         try:
             self.status = os.fstat(place)
-            self.mounts = mounts_in(_real(place))
+            self.mounts = mounts_in(_path_of(place))
             self.listing = opening.open_listing(place)
         finally:
             os.close(place)
@@ -143,7 +143,7 @@ def system() -> frozenset[Identity]:
     return frozenset(folders)
 
 
-def _real(descriptor: int) -> str:
+def _path_of(descriptor: int) -> str:
     """The path of a folder that is held open; "" where /proc does not tell."""
     try:
         return os.readlink(f"/proc/self/fd/{descriptor}")

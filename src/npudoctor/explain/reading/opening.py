@@ -123,7 +123,7 @@ def folder(path: str) -> int:
         os.close(place)
 
 
-def beneath(descriptor: int, parts: list[str]) -> int:
+def open_beneath(descriptor: int, parts: list[str]) -> int:
     """A descriptor of a folder below another one, without a link on the way; the other one stays open."""
     here = os.dup(descriptor)
     for part in parts:
@@ -157,7 +157,7 @@ class Opener:
                     if self._base[0] != base:
                         self.close()
                         self._base = base, folder(base)
-                    here = beneath(self._base[1], parent.split("/") if parent else [])
+                    here = open_beneath(self._base[1], parent.split("/") if parent else [])
                     if self._here[1] >= 0:
                         os.close(self._here[1])
                     self._here = (base, parent), here

@@ -100,7 +100,7 @@ def _parallel(
                 fill = -1
             for reading, _event in poll.poll(min(wait, 1e6) * 1000):
                 try:
-                    yield forked.received(reading, until)[1]
+                    yield forked.receive(reading, until)[1]
                 except forked.Late:
                     poll.unregister(reading)
                     os.close(reading)

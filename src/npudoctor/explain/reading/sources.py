@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from typing import Optional
 
-from npudoctor.core.descriptors import ready
+from npudoctor.core.descriptors import wait_until_ready
 from npudoctor.core.messages import _, strerror
 from npudoctor.explain.reading.opening import Opener, Unreadable
 
@@ -39,7 +39,7 @@ class Source:
         self._descriptor = descriptor
         self._patience = patience
         self._until = until
-        self._left = _left(descriptor)  # None: not known, as of a pipe
+        self._left = _remaining_size(descriptor)  # None: not known, as of a pipe
         self.head = self._raw(4096)
 
     @property
@@ -105,7 +105,7 @@ class Source:
             try:
                 return os.read(self._descriptor, most)
             except BlockingIOError:  # somebody made the pipe non-blocking
-                ready(self._descriptor, min(self._until - time.monotonic(), 1e6))
+                wait_until_ready(self._descriptor, min(self._until - time.monotonic(), 1e6))
                 if time.monotonic() > self._until:
                     self.problem = over()
                     return b""
@@ -199,7 +199,7 @@ def shorter() -> str:
     return _("became shorter while it was read")
 
 
-def _left(descriptor: int) -> Optional[int]:
+def _remaining_size(descriptor: int) -> Optional[int]:
     """How much of a regular file there is to be read."""
     try:
         status = os.fstat(descriptor)

@@ -54,7 +54,7 @@ def _of(chunk: bytes, begin: int) -> Advance:
         elif progress.goes_on(line):
             served = at if progress.serves(line) else served
             bar = progress.bar(line)
-            place = at if bar is None else bars.moved(at, *bar)
+            place = at if bar is None else bars.advance(at, *bar)
             if place is not None:
                 last = moved = place
         elif progress.saves(line):
@@ -68,7 +68,7 @@ class _Bars:
     def __init__(self) -> None:
         self._far: dict[int, tuple[int, int]] = {}  # how far each came, and where in the log
 
-    def moved(self, at: int, now: int, end: int) -> Optional[int]:
+    def advance(self, at: int, now: int, end: int) -> Optional[int]:
         """The place from which a bar went on; None while it stands still. A bar is drawn once more when its
         process ends, so that one says nothing until it moves again or is full."""
         before = self._far.get(end)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from npudoctor.explain.scanning.fast import Fast, collect, compile_texts
+from npudoctor.explain.scanning.hyperscan_matcher import Fast, collect, compile_texts
 from npudoctor.explain.scanning.matching import Hit
 from npudoctor.explain.signatures.patterns import spellings
 from npudoctor.explain.signatures.pieces import SIZE, Sample, cover, known_by

@@ -104,7 +104,7 @@ def outline_of(block: bytes, begin: int, lines_before: int, head: bytes, first: 
     before = max(0, len(lines) - _LINES)
     each = 1 + before // _LINES
     looked = (*range(each - 1, before, each), *range(before, len(lines)))
-    plain = (n for n in looked if (n or not begin) and _plain(lines[n]))  # the first line may be cut
+    plain = (n for n in looked if (n or not begin) and _is_ordinary(lines[n]))  # the first line may be cut
     starts = tuple(sorted(course.starts, key=lambda start: start.offset))
     return Outline(
         begin,
@@ -121,7 +121,7 @@ def outline_of(block: bytes, begin: int, lines_before: int, head: bytes, first: 
     )
 
 
-def _plain(line: bytes) -> bool:
+def _is_ordinary(line: bytes) -> bool:
     """Whether a line is ordinary output."""
     start = line[:300]
     if not start or start.isspace():
@@ -168,7 +168,7 @@ class _Course:
             now = (((year * 12 + month) * 31 + day) * 24 + hour) * 60 + minute
             if before is not None and now - before >= _HOURS * 60:
                 at = self._block.rfind(b"\n", 0, clock.start(1)) + 1
-                if _plain(self._line(at)):
+                if _is_ordinary(self._line(at)):
                     self._start(at, decode(self._line(at)[:300]))
             before = now if before is None else max(before, now)
 
@@ -212,8 +212,8 @@ def _head(begin: bytes, least: int = _LETTERS) -> Optional[_Head]:
     """The first line of a log, when it can be known again by its letters."""
     first = next((line for line in begin.split(b"\n")[:5] if line.strip()), b"")
     telling = not _FAILS.search(first[:300]) and not first[:1].isspace()
-    said = bare(decode(first[:300])).split('\\n","')[0]  # what docker puts after a line is no part of it
-    letters = sum(map(str.isalpha, said))
+    text = bare(decode(first[:300])).split('\\n","')[0]  # what docker puts after a line is no part of it
+    letters = sum(map(str.isalpha, text))
     return _Head(first, 1.0 if letters >= _LETTERS else _SHORT) if telling and letters >= least else None
 
 

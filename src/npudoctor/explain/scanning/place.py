@@ -184,7 +184,7 @@ class Place:
         """Whether the traceback that ends here begins where the process does: one that somebody caught begins
         with the function that caught it. Of one that is cut off the head is asked."""
         if self._bare.startswith("Traceback ("):
-            lines = [bare(line) for line in self.following(_TRACEBACK)]
+            lines = [bare(line) for line in self.lines_after(_TRACEBACK)]
             end = next((line for line in lines if line.strip() and not line[:1].isspace()), "")
             return bool(lines and _OUTERMOST.match(lines[0]) and not _EXCEPTION.match(end))
         if not _EXCEPTION.match(self._bare) or not self._follows_source:
@@ -216,7 +216,7 @@ class Place:
         before, after = self._neighbours
         return shown_source([*before, self.text, *after], len(before))
 
-    def following(self, count: int) -> list[str]:
+    def lines_after(self, count: int) -> list[str]:
         """The lines after it."""
         return self._window.after(self._outer[1], count)
 

@@ -224,7 +224,7 @@ class Scan:
             seen = place.seen(self._rank, self._year) if full else place.plain(self._rank)
             self.evidence.mark(index, seen)
             if MARKS[index].name == "launcher" and "Root Cause" in place.text and self.evidence.root is None:
-                matches = map(_ROOT.match, place.following(8))
+                matches = map(_ROOT.match, place.lines_after(8))
                 self.evidence.root = next((int(match[1]) for match in matches if match), None)
             return
         match = self.evidence.matches.get(needle.owner)

@@ -105,7 +105,7 @@ def _bilingual(rule: Callable[[object], bool], value: object) -> bool:
     return isinstance(value, dict) and set(value) == {"en", "zh"} and all(map(rule, value.values()))
 
 
-def _whole(least: int, most: int, value: object) -> bool:
+def _is_whole(least: int, most: int, value: object) -> bool:
     return type(value) is int and least <= value <= most
 
 
@@ -145,14 +145,14 @@ _RULES: Mapping[str, Callable[[Any], bool]] = {
     "id": partial(_matches, r"[a-z0-9]+(-[a-z0-9]+)*"),
     "category": lambda value: value in CATEGORIES,
     "environment": _flag,
-    "weight": partial(_whole, 0, 100),
+    "weight": partial(_is_whole, 0, 100),
     "patterns": _some_texts,
     "numbers": partial(_numbers, r"[1-9]\d{5}"),
     "hccl": partial(_numbers, r"[1-9]\d{0,3}"),
     "numbered": _flag,
     "near": _texts,
     "without": _texts,
-    "within": partial(_whole, 0, 1000),
+    "within": partial(_is_whole, 0, 1000),
     "echo_of": _texts,
     "own": _flag,
     "deepest": _flag,

@@ -148,7 +148,7 @@ def _pieces(kind: Any, value: Any) -> list[_Piece]:
         return _sequence(value[3])
     if kind is c.BRANCH:
         ways = list(map(_sequence, value[1]))
-        known = [texts for texts in map(_whole, ways) if texts is not None]
+        known = [texts for texts in map(_spell_out, ways) if texts is not None]
         if len(known) == len(ways) and sum(map(len, known)) <= _MOST:
             return [(frozenset().union(*known), None)]
         musts = [must for must in map(_best, ways) if must is not None]
@@ -156,7 +156,7 @@ def _pieces(kind: Any, value: Any) -> list[_Piece]:
     if kind in (c.MAX_REPEAT, c.MIN_REPEAT):
         least, most, inner = value[0], value[1], _sequence(value[2])
         if least == 0:
-            texts = _whole(inner) if most == 1 else None
+            texts = _spell_out(inner) if most == 1 else None
             return [(texts and texts | {""}, None)]
         repeats = inner * min(least, 4)
         return repeats if least == most <= 4 else [*repeats, (None, None)]
@@ -176,7 +176,7 @@ def _chars(members: Sequence[Any]) -> Optional[frozenset[str]]:
     return frozenset(chars) if len(chars) <= 10 else None
 
 
-def _whole(pieces: list[_Piece]) -> Optional[frozenset[str]]:
+def _spell_out(pieces: list[_Piece]) -> Optional[frozenset[str]]:
     """All texts that a sequence can be, when it can be spelled out."""
     made = frozenset({""})
     for texts, _must in pieces:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Optional
 
-from npudoctor.explain.signatures.own import of_a_package, of_the_job
+from npudoctor.explain.signatures.own_modules import of_a_package, of_the_job
 from npudoctor.explain.signatures.quoted import is_quotation, source
 from npudoctor.explain.signatures.signatures import Signature
 
@@ -111,21 +111,21 @@ def around(signature: Signature, lines: Sequence[str], index: int) -> bool:
     if signature.deepest and not of_a_package(lines[max(0, index - UNIT_LINES) : index]):
         return False
     close = lines[max(0, index - signature.within) : index + signature.within + 1]
-    if signature.near and not _any(signature.near, close):
+    if signature.near and not _matches_any(signature.near, close):
         return False
-    return not (signature.without and _any(signature.without, close))
+    return not (signature.without and _matches_any(signature.without, close))
 
 
-def _any(patterns: Sequence[str], lines: Sequence[str]) -> bool:
+def _matches_any(patterns: Sequence[str], lines: Sequence[str]) -> bool:
     return any(compile_pattern(pattern).search(line) for pattern in patterns for line in lines)
 
 
 def occurrences(signature: Signature, lines: Sequence[str]) -> Iterator[int]:
     """The lines of a whole log at which a signature is found; plain and slow, to try one by itself."""
     if not signature.within:
-        if signature.near and not _any(signature.near, lines):
+        if signature.near and not _matches_any(signature.near, lines):
             return
-        if signature.without and _any(signature.without, lines):
+        if signature.without and _matches_any(signature.without, lines):
             return
     for index in range(len(lines)):
         if matches_at(signature.patterns, lines, index) and around(signature, lines, index):

@@ -67,10 +67,13 @@ def of_number(signature: Signature, number: Optional[str]) -> Signature:
     row = return_number(number)
     if row is None:  # a site's own
         return signature
-    said = {"en": f"{row.en} [{row.number} {row.name}]", "zh": f"{row.zh} [{row.number} {row.name}]"}
+    sentences = {"en": f"{row.en} [{row.number} {row.name}]", "zh": f"{row.zh} [{row.number} {row.name}]"}
     if signature.numbered:
-        return replace(signature, title=said)
-    cause = {"en": f"{said['en']}. {signature.cause['en']}", "zh": f"{said['zh']}。{signature.cause['zh']}"}
+        return replace(signature, title=sentences)
+    cause = {
+        "en": f"{sentences['en']}. {signature.cause['en']}",
+        "zh": f"{sentences['zh']}。{signature.cause['zh']}",
+    }
     return replace(signature, cause=cause)
 
 

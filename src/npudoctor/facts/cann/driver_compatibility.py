@@ -42,10 +42,10 @@ def branches_agree(files: Files, install: Install, driver: Package) -> Optional[
     lists = [bracket_groups(side.get("compatible_version", "")) for side in sides]
     if None in own or not all(lists):
         return None
-    return _listed(lists[0], own[1]) or _listed(lists[1], own[0])
+    return _is_listed(lists[0], own[1]) or _is_listed(lists[1], own[0])
 
 
-def _listed(listed: list[tuple[str, ...]], branch: Optional[re.Match[str]]) -> bool:
+def _is_listed(listed: list[tuple[str, ...]], branch: Optional[re.Match[str]]) -> bool:
     """Whether a branch is in one of the groups: one branch, or the first and the last of many."""
     if branch is None:
         return False

@@ -49,9 +49,9 @@ class Install:
 
     def differs_from(self, other: Install) -> bool:
         """Whether the two are known to be of different versions."""
-        for mine, theirs in ((self.version, other.version), (self.component, other.component)):
-            if mine and theirs:
-                return mine != theirs
+        for own_version, other_version in ((self.version, other.version), (self.component, other.component)):
+            if own_version and other_version:
+                return own_version != other_version
         return False
 
     @property

@@ -112,8 +112,12 @@ class CannLibraries:
         if name in OF_DRIVER or "/" in name or self._in_nnal(path) or self.owner(path) is not None:
             return False
         real = self._host.files.real(path) or path
-        mine = self.cann_folder(name)
-        if mine is None or self._host.files.real(f"{mine}/{name}") == real or self.owner(real) is not None:
+        cann_folder = self.cann_folder(name)
+        if (
+            cann_folder is None
+            or self._host.files.real(f"{cann_folder}/{name}") == real
+            or self.owner(real) is not None
+        ):
             return False
         tops = [self._active.path, self._active.real, *self._drivers, ADD_ONS]
         # The folders into which packages are installed: not any folder of sources that PYTHONPATH names.

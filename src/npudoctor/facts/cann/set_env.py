@@ -43,8 +43,8 @@ def compilers(files: Files, install: Install) -> list[str]:
 
 def missing_folders(files: Files, wanted: list[str], entries: list[str]) -> list[str]:
     """The folders that no entry names, under whatever name."""
-    have = {real(files, entry) for entry in entries if entry.startswith("/")}
-    return [folder for folder in wanted if real(files, folder) not in have]
+    have = {resolve(files, entry) for entry in entries if entry.startswith("/")}
+    return [folder for folder in wanted if resolve(files, folder) not in have]
 
 
 def named_installs(files: Files, variables: Mapping[str, str]) -> dict[str, Install]:
@@ -94,10 +94,10 @@ def atb_script(files: Files, variables: Mapping[str, str], home: str) -> Optiona
 
 def there(files: Files, path: str) -> bool:
     """Whether something is at this path and may be seen."""
-    return real(files, path) is not None
+    return resolve(files, path) is not None
 
 
-def real(files: Files, path: str) -> Optional[str]:
+def resolve(files: Files, path: str) -> Optional[str]:
     """The path without links; None when it is missing or cannot be looked at."""
     try:
         return files.real(path)

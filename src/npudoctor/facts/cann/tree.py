@@ -126,8 +126,8 @@ def kernels_suit(files: Files, install: Install, version: str) -> Optional[bool]
         wanted = info.get("required_package_opp_kernel_version")
         if wanted:
             return accepts(wanted, version)
-    mine, theirs = train(install.component), train(version)
-    return None if mine is None or theirs is None else mine == theirs
+    own_train, kernel_train = train(install.component), train(version)
+    return None if own_train is None or kernel_train is None else own_train == kernel_train
 
 
 def machines(files: Files, install: Install) -> set[str]:

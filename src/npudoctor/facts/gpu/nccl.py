@@ -128,7 +128,7 @@ def _torch(host: Host) -> Optional[NcclUse]:
         loader.open(f"{libraries}/libtorch_global_deps.so")
     loader.open(module)
     own = next(iter(copies(host)), None)
-    loaded = _found(loader)
+    loaded = _find_loaded(loader)
     if loaded is None and own is not None and host.libraries.at(own) is not None:
         # Its import looks below all folders of the search path for what the loader did not find.
         return NcclUse("torch", "torch", version, own, cuda, own=own)
@@ -146,7 +146,7 @@ def _mindspore(host: Host) -> Optional[NcclUse]:
     loader.open(installed[0].modules[0])
     for path in libraries:
         loader.open(path)
-    return _use(host, "MindSpore", package, version or "", _found(loader), libraries[0], None)
+    return _use(host, "MindSpore", package, version or "", _find_loaded(loader), libraries[0], None)
 
 
 def _paddle(host: Host) -> Optional[NcclUse]:
@@ -170,7 +170,7 @@ def _paddle(host: Host) -> Optional[NcclUse]:
     return NcclUse("Paddle", "paddlepaddle-gpu", version, None, own=own)
 
 
-def _found(loader: Loader) -> Optional[Loaded]:
+def _find_loaded(loader: Loader) -> Optional[Loaded]:
     return next((loaded for loaded in loader.loaded if NAME in (loaded.name, loaded.library.soname)), None)
 
 

@@ -163,7 +163,7 @@ def _by_nvml(text: str) -> Iterator[Gpu]:
             if gpu["total"] == 0 and not trouble:
                 trouble = NOTHING
             mig = bool(gpu["mig"])
-            yield Gpu(int(gpu["index"]), uuid, name, used, total, mig, held, whole, _cut(trouble))
+            yield Gpu(int(gpu["index"]), uuid, name, used, total, mig, held, whole, _shorten(trouble))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CannotTell(_("the output of nvidia-ml-py cannot be parsed")) from error
 
@@ -185,7 +185,7 @@ def _gpu(place: int, row: list[str], apps: list[list[str]]) -> Gpu:
     texts = [text for text in (used, total) if not text.isdecimal() and text not in NOT_TOLD]
     trouble = NOTHING if total.isdecimal() and not int(total) else ""
     if texts:
-        trouble = _cut(texts[0].strip("[]"))
+        trouble = _shorten(texts[0].strip("[]"))
     return Gpu(
         number,
         "" if _is_words(uuid) else uuid,
@@ -214,10 +214,10 @@ def _why(answer: Answer) -> str:
     if not lines:
         return answer.ended
     line = lines[-1] if lines[0].startswith("Traceback") else lines[0]
-    return _cut(line.strip(), answer.ended == "flooded")
+    return _shorten(line.strip(), answer.ended == "flooded")
 
 
-def _cut(line: str, flooded: bool = False) -> str:
+def _shorten(line: str, flooded: bool = False) -> str:
     if len(line) <= LONGEST and not flooded:
         return line
     return _("{line}... (the output was cut)", line=line[:LONGEST])

@@ -78,10 +78,10 @@ class DeviceHolders:
     def _is_beside(self, pid: int) -> bool:
         processes = self._host.processes
         me, process = processes.self_pid, processes.all().get(pid)
-        mine = processes.all().get(me)
+        our_process = processes.all().get(me)
         if process is None:
             return False
-        if mine is not None and mine.session == process.session > 0:
+        if our_process is not None and our_process.session == process.session > 0:
             return True
         ours, its = deepest_group(self._host, me), deepest_group(self._host, pid)
         return ours == its and ours.count("/") > 1 and process.uid == self._host.identity.euid

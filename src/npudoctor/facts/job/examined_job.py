@@ -14,7 +14,9 @@ def job_pids(host: Host) -> frozenset[int]:
     control group; none where no process is examined."""
     if not host.options.env_of:
         return frozenset()
-    return host.once("processes of the examined job", lambda: frozenset(_found(host, host.options.env_of)))
+    return host.once(
+        "processes of the examined job", lambda: frozenset(_find_processes(host, host.options.env_of))
+    )
 
 
 def deepest_group(host: Host, pid: int) -> str:
@@ -23,7 +25,7 @@ def deepest_group(host: Host, pid: int) -> str:
     return max(groups, key=lambda path: path.count("/"), default="")
 
 
-def _found(host: Host, job: int) -> Iterator[int]:
+def _find_processes(host: Host, job: int) -> Iterator[int]:
     processes = host.processes
     everybody = processes.all()
     examined = everybody.get(job)

@@ -8,7 +8,7 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.host.network.interfaces import Address, Interface
 
-HCCL, NCCL, GLOO, TENSORPIPE = (f"{one}_SOCKET_IFNAME" for one in ("HCCL", "NCCL", "GLOO", "TP"))
+HCCL, NCCL, GLOO, TENSORPIPE = (f"{prefix}_SOCKET_IFNAME" for prefix in ("HCCL", "NCCL", "GLOO", "TP"))
 
 
 @dataclass(frozen=True)

@@ -26,12 +26,12 @@ def is_local(host: Host, text: str) -> Optional[bool]:
     return True in answers if answers else None
 
 
-def same_host(one: str, other: str) -> bool:
+def same_host(name: str, other: str) -> bool:
     """Whether two names are one host's: equal, or the one is the other's first part."""
-    if one == other or not one or not other:
-        return one == other
-    short = "." not in one or "." not in other
-    return short and one.partition(".")[0] == other.partition(".")[0]
+    if name == other or not name or not other:
+        return name == other
+    short = "." not in name or "." not in other
+    return short and name.partition(".")[0] == other.partition(".")[0]
 
 
 def _address_is_us(host: Host, text: str) -> Optional[bool]:

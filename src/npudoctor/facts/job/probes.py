@@ -110,12 +110,12 @@ def probe(host: Host, script: str, arguments: Sequence[str], timeout: float) -> 
     # Looked at once for all probes, and by one thread: root's look may take seconds.
     why = host.once("trust in the job's modules", lambda: _why_not_imported(host))
     if why is not None:
-        raise CannotTell(why) if _left(host) >= 0 else _no_time()
-    first = _tried(host, script, arguments, timeout)
+        raise CannotTell(why) if _remaining_seconds(host) >= 0 else _no_time()
+    first = _try_probe(host, script, arguments, timeout)
     if first.told is not None or -(first.answer.status or 0) not in CRASHES:
         return first
     try:
-        again = _tried(host, script, arguments, timeout, plainly=True)
+        again = _try_probe(host, script, arguments, timeout, plainly=True)
     except NoTimeLeft:
         return replace(first, single=True)
     return first if again.told is None else replace(again, died=first.ending)
@@ -140,13 +140,13 @@ def _why_not_imported(host: Host) -> Optional[str]:
     return why_not_imported(host.commands.trust, variables, searched, host.options.until - MARGIN)
 
 
-def _tried(
+def _try_probe(
     host: Host, script: str, arguments: Sequence[str], timeout: float, plainly: bool = False
 ) -> ProbeResult:
-    if not _ONE.acquire(timeout=max(0.0, _left(host))):
+    if not _ONE.acquire(timeout=max(0.0, _remaining_seconds(host))):
         raise _no_time()
     try:
-        if _left(host) < LEAST:
+        if _remaining_seconds(host) < LEAST:
             raise _no_time()
         token = secrets.token_hex(16)
         with _folder(host, token) as private:
@@ -160,7 +160,7 @@ def _tried(
             if variables.pop(LOGS, "") and not plainly:
                 variables[LOGS] = private
             variables.update({"PYTHONDONTWRITEBYTECODE": "1", MARKED: token})
-            seconds = min(timeout, _left(host))
+            seconds = min(timeout, _remaining_seconds(host))
             answer = host.commands.run(
                 argv,
                 timeout=seconds,
@@ -196,7 +196,7 @@ def _result(answer: Answer, path: str) -> ProbeResult:
     return ProbeResult(answer, None, raised, _content(f"{path}.loading") or None, finished)
 
 
-def _left(host: Host) -> float:
+def _remaining_seconds(host: Host) -> float:
     """Seconds until the last probe must be over."""
     return min(host.options.until - time.monotonic() - MARGIN, threading.TIMEOUT_MAX)
 

@@ -232,10 +232,12 @@ def telling_lines(text: bytes) -> list[bytes]:
 def parse_log(text: str, path: str, pid: int, entry: Entry, parents: tuple[Parent, ...] = ()) -> ServerLog:
     """What a log says of the process whose pid is in its name; lines of other pids do not count."""
     machine = _MACHINE.search(text[:4096])
-    said = [(line["text"].rstrip(), line["when"]) for line in _LINE.finditer(text) if int(line["pid"]) == pid]
-    keys = [(match.group(1), local_seconds(when)) for match, when in _said(_KEY, said)]
-    folders = [match.group(1).rstrip("/") for match, _when in _said(_FOLDER, said)]
-    ports = [int(match.group(1)) for match, _when in _said(_PORT, said)]
+    lines = [
+        (line["text"].rstrip(), line["when"]) for line in _LINE.finditer(text) if int(line["pid"]) == pid
+    ]
+    keys = [(match.group(1), local_seconds(when)) for match, when in _match_lines(_KEY, lines)]
+    folders = [match.group(1).rstrip("/") for match, _when in _match_lines(_FOLDER, lines)]
+    ports = [int(match.group(1)) for match, _when in _match_lines(_PORT, lines)]
     return ServerLog(
         path=path,
         pid=pid,
@@ -247,12 +249,14 @@ def parse_log(text: str, path: str, pid: int, entry: Entry, parents: tuple[Paren
         ),
         # A folder of another name was not made by a cache server, whatever the log says.
         spills=tuple(dict.fromkeys(path for path in folders if SPILL.match(os.path.basename(path)))),
-        last=local_seconds(said[-1][1]) if said else None,
+        last=local_seconds(lines[-1][1]) if lines else None,
         port=ports[-1] if ports else None,
     )
 
 
-def _said(pattern: re.Pattern[str], lines: Sequence[tuple[str, str]]) -> Iterator[tuple[re.Match[str], str]]:
+def _match_lines(
+    pattern: re.Pattern[str], lines: Sequence[tuple[str, str]]
+) -> Iterator[tuple[re.Match[str], str]]:
     for words, when in lines:
         match = pattern.match(words)
         if match:

@@ -126,15 +126,15 @@ def within(owners: Mapping[Key, int], most: int) -> tuple[list[Key], dict[int, i
     """The things in their order, ours and root's first, of each other owner so many; and how many of whom
     were left out. Whoever fills a folder with junk leaves out nothing but his own."""
     own = trusted_owners()
-    kept = [thing for thing, uid in owners.items() if uid in own]
+    kept = [path for path, uid in owners.items() if uid in own]
     ours = len(kept)
     count: Counter[int] = Counter()
-    for thing, uid in owners.items():
+    for path, uid in owners.items():
         if uid not in own:
             count[uid] += 1
             if count[uid] <= most and len(kept) - ours < OTHERS * most:
-                kept.append(thing)
-    taken = Counter(owners[thing] for thing in kept[ours:])
+                kept.append(path)
+    taken = Counter(owners[path] for path in kept[ours:])
     return kept, dict(count - taken)
 
 
@@ -195,7 +195,7 @@ def socket_files(
             unseen[str(error.filename or directory)] = (
                 _("it is a symbolic link, and links are not followed") if link else strerror(error.errno)
             )
-    sockets, left_out = _judged(candidates, keys)
+    sockets, left_out = _choose_sockets(candidates, keys)
     return FoundSockets(sockets, tuple(hidden), tuple(unseen.items()), +(passed + Counter(left_out)))
 
 
@@ -212,7 +212,7 @@ def _of_each_owner(descriptor: int, names: Mapping[str, int]) -> tuple[dict[str,
     return kept, {uid: number - NAMES for uid, number in count.items() if number > NAMES}
 
 
-def _judged(
+def _choose_sockets(
     candidates: Sequence[SocketFile], keys: Collection[int]
 ) -> tuple[tuple[SocketFile, ...], dict[int, int]]:
     """So many of each owner, the newest first, in the order of their places; and how many are left out."""

@@ -9,7 +9,7 @@ from typing import NamedTuple, Optional
 from npudoctor.core.errors import CannotTell
 from npudoctor.facts.python.installed_modules import module_of, modules_of
 from npudoctor.host.host import Host
-from npudoctor.host.python.bindings import bindings, imports_wanted, parts_wanted
+from npudoctor.host.python.bindings import bindings, read_imports, read_parts
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import version_number
 
@@ -40,12 +40,12 @@ def loads_backends(host: Host, torch: Distribution) -> bool:
     return bool(version_number(torch).release[:2] >= _SINCE)
 
 
-def announced(host: Host) -> list[Backend]:
+def find_backends(host: Host) -> list[Backend]:
     """What torch loads when it is imported; nothing where it does not."""
-    return host.once("back ends of torch", lambda: list(_announced(host)))
+    return host.once("back ends of torch", lambda: list(_search_backends(host)))
 
 
-def _announced(host: Host) -> Iterator[Backend]:
+def _search_backends(host: Host) -> Iterator[Backend]:
     torch = host.interpreter.installed("torch")
     try:
         if torch is None or not loads_backends(host, torch):
@@ -76,7 +76,7 @@ def libraries_of(host: Host, backend: Backend) -> list[str]:
     """The libraries beside a back end's module that its source names, or imports; as far as it tells."""
     module = modules_of(host).find(backend.module)
     text = modules_of(host).text(module.file) if module is not None and module.file else ""
-    wanted = parts_wanted(text)
+    wanted = read_parts(text)
     return [
         f"{folder}/{name}"
         for place in (module.folders if module is not None else ())
@@ -110,11 +110,11 @@ def missing_import(host: Host, backend: Backend) -> Optional[str]:
     if module is None or not text or modules.is_open(f"{backend.module}.any"):
         return None
     there = {name.partition(".")[0] for folder in module.folders for name in modules.names(folder)}
-    parts = sorted(parts_wanted(text) - there) if module.folders else []
+    parts = sorted(read_parts(text) - there) if module.folders else []
     if parts:
         return f"{backend.module}.{parts[0]}"
     own: frozenset[str] = getattr(sys, "stdlib_module_names", frozenset())  # since 3.10
-    names = sorted(imports_wanted(text) - own) if own else []
+    names = sorted(read_imports(text) - own) if own else []
     return next((name for name in names if modules.is_missing(name)), None)
 
 

@@ -177,7 +177,7 @@ class _Walk:
         from packaging.specifiers import SpecifierSet
 
         try:
-            distribution, alike = self._installed(wanted.name)
+            distribution, alike = self._find_installed(wanted.name)
         except CannotTell as error:
             self.unclear.append(error)
             return
@@ -190,7 +190,7 @@ class _Walk:
         if distribution is not None:
             self.enter(distribution, way, ("", *wanted.extras), lenient)
 
-    def _installed(self, name: str) -> tuple[Optional[Distribution], bool]:
+    def _find_installed(self, name: str) -> tuple[Optional[Distribution], bool]:
         """What is there, and whether its version can be compared with what is asked for."""
         for other, alike in {**self._stand_ins.get(name, {}), name: True}.items():
             distribution = self._interpreter.installed(other)
@@ -200,7 +200,7 @@ class _Walk:
         return None, True
 
 
-def joined(needs: Sequence[Need]) -> SpecifierSet:
+def join_specifiers(needs: Sequence[Need]) -> SpecifierSet:
     """What suits everybody."""
     from packaging.specifiers import SpecifierSet
 
@@ -210,10 +210,10 @@ def joined(needs: Sequence[Need]) -> SpecifierSet:
     return both
 
 
-def excluding(needs: Sequence[Need]) -> Optional[tuple[Need, Need]]:
+def find_excluding(needs: Sequence[Need]) -> Optional[tuple[Need, Need]]:
     """Two that no version suits; of three that exclude each other only together, the first and the last."""
     for index, first in enumerate(needs):
         for second in needs[index + 1 :]:
             if is_empty(first.specifier & second.specifier):
                 return first, second
-    return (needs[0], needs[-1]) if len(needs) > 1 and is_empty(joined(needs)) else None
+    return (needs[0], needs[-1]) if len(needs) > 1 and is_empty(join_specifiers(needs)) else None

@@ -109,7 +109,7 @@ def _to_stderr(host: Host, value: str) -> Optional[str]:
     return _("1, or 0 with {variable} beside it", variable="GLOG_log_dir") if nowhere else None
 
 
-def _whole(empty: bool) -> Callable[[Host, str], Optional[str]]:
+def _expect_whole(empty: bool) -> Callable[[Host, str], Optional[str]]:
     def wanted(_host: Host, value: str) -> Optional[str]:
         right = _WHOLE.fullmatch(value) is not None or (empty and not value)
         return None if right else _("a whole number")
@@ -174,8 +174,8 @@ ROWS = (
             ("GLOG_v", "Incorrect log level", _level),
             ("GLOG_stderrthreshold", "Incorrect log level", _level),
             ("GLOG_logtostderr", "must be 0 or 1", _to_stderr),
-            ("logger_maxBytes", "logger_maxBytes", _whole(empty=True)),
-            ("logger_backupCount", "logger_backupCount", _whole(empty=True)),
+            ("logger_maxBytes", "logger_maxBytes", _expect_whole(empty=True)),
+            ("logger_backupCount", "logger_backupCount", _expect_whole(empty=True)),
         )
     ),
     *(
@@ -192,7 +192,7 @@ ROWS = (
     ),
     Row(
         *("NUMPY_MADVISE_HUGEPAGE", "numpy", _NUMPY, "numpy/__init__.py", "int(use_hugepage)"),
-        wanted=_whole(empty=False),
+        wanted=_expect_whole(empty=False),
         seen="NumPy 2.5.5",
     ),
     Row(

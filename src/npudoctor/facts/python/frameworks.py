@@ -9,7 +9,7 @@ from npudoctor.core.messages import _
 from npudoctor.facts.python.closure import Closure, Failure, Need, Overruled, UnstatedNeed, closure
 from npudoctor.host.host import Host
 from npudoctor.host.python.interpreter import Distribution, normal
-from npudoctor.host.python.own import FRAMEWORKS as FRAMEWORKS
+from npudoctor.host.python.own_python import FRAMEWORKS as FRAMEWORKS
 from npudoctor.host.python.requirements import all_required
 from npudoctor.knowledge import requirements as rows
 from npudoctor.knowledge.tables import Row
@@ -55,7 +55,7 @@ def _walk(host: Host) -> Closure:
             for need, row in rows.unstated_requirements(knowledge, normal(user.name), user.version)
         ],
         stand_ins=rows.stand_ins(knowledge),
-        overruled=_overruled(host),
+        overruled=_find_overruled(host),
         failing=lambda user, copy: failure_beside(host, user, copy),
     )
 
@@ -81,12 +81,12 @@ def _breaks(row: Row) -> str:
     return _("{what} fails: {error}", what=row["breaks"], error=row["error"])
 
 
-def _overruled(host: Host) -> Overruled:
+def _find_overruled(host: Host) -> Overruled:
     """Whether a plug-in that is installed names the version, and not what it extends: vllm-ascend needs the
     torch that it pins, and vLLM, which pins another one, works with that."""
     layout = host.interpreter.layout()
     pinned: dict[str, set[str]] = {}
-    for name, user in rows.overruling(host.knowledge):
+    for name, user in rows.list_overruling(host.knowledge):
         plugin = host.interpreter.installed(name)
         pinned.setdefault(user, set()).update(all_required(plugin, layout) if plugin is not None else ())
     return lambda user, name: name in pinned.get(normal(user.name), ())

@@ -19,14 +19,14 @@ def pip_argv(host: Host, *arguments: str) -> Argv:
     argv: Argv = (path, "-m", "pip", *arguments)
     if by_uv(host):
         argv = ("uv", "pip", arguments[0], "--python", path, *arguments[1:])
-    return _entered(host, argv)
+    return _enter_root(host, argv)
 
 
 def pip_first(host: Host) -> Sequence[Argv]:
     """The line that must go before, where the interpreter has no pip and there is no uv."""
     if has_pip(host) or has_uv(host):
         return ()
-    return (_entered(host, (host.interpreter.path, "-m", "ensurepip")),)
+    return (_enter_root(host, (host.interpreter.path, "-m", "ensurepip")),)
 
 
 def by_uv(host: Host) -> bool:
@@ -77,8 +77,10 @@ def entry_of(host: Host, distribution: Distribution) -> Optional[str]:
         return None
     own = host.files.real(host.interpreter.path.rsplit("/", 2)[0])
     real = host.files.real(folder) or folder
-    mine = own is not None and real.startswith(f"{own.rstrip('/')}/lib") and real.endswith("-packages")
-    return None if mine else folder
+    in_own_python = (
+        own is not None and real.startswith(f"{own.rstrip('/')}/lib") and real.endswith("-packages")
+    )
+    return None if in_own_python else folder
 
 
 def installer(host: Host, inputs: Sequence[str]) -> Optional[int]:
@@ -125,7 +127,7 @@ def in_users_site(host: Host, folder: str) -> bool:
     return folder.endswith("/site-packages") and "/.local/lib/" in folder
 
 
-def _entered(host: Host, argv: Argv) -> Argv:
+def _enter_root(host: Host, argv: Argv) -> Argv:
     return argv if host.options.root is None else ("chroot", host.options.root, *argv)
 
 

@@ -97,7 +97,7 @@ def hollow_library(host: Host, loader: Loader, strange: Callable[[str], bool]) -
     Looked into is one that lacks a version, or has none where others ask for some, and one that is strange
     and offers next to nothing; a library may be so, then others have all that is asked for.
     """
-    asked = _versions_asked(loader)
+    asked = _collect_versions(loader)
     for loaded in loader.loaded:
         if loaded.via in (LED_BY, "preload") or not loaded.chain:
             continue
@@ -116,13 +116,13 @@ def hollow_library(host: Host, loader: Loader, strange: Callable[[str], bool]) -
                 symbols = _symbols(host, loaded.path)
                 suspect = symbols is not None and len(symbols.defined) < LITTLE
             if suspect:
-                lack = _unresolved(host, loader, taken)
+                lack = _find_unresolved(host, loader, taken)
         if lack is not None:
             return lack
     return None
 
 
-def _versions_asked(loader: Loader) -> dict[Optional[str], list[tuple[str, str]]]:
+def _collect_versions(loader: Loader) -> dict[Optional[str], list[tuple[str, str]]]:
     """By the name of a library: which versions of it are asked for, and by whose path."""
     asked: dict[Optional[str], list[tuple[str, str]]] = {}
     for loaded in loader.loaded:
@@ -131,7 +131,7 @@ def _versions_asked(loader: Loader) -> dict[Optional[str], list[tuple[str, str]]
     return asked
 
 
-def _unresolved(host: Host, loader: Loader, taken: ReplacedLibrary) -> Optional[MissingSymbol]:
+def _find_unresolved(host: Host, loader: Loader, taken: ReplacedLibrary) -> Optional[MissingSymbol]:
     """A symbol that who needs it asks for and nobody has; None where some library does not tell its own, or
     some is not found."""
     if loader.missing:

@@ -22,17 +22,17 @@ def accepts(wanted: SpecifierSet, version: str) -> bool:
     """
     from packaging.version import Version
 
-    return bool(plain(wanted).contains(Version(Version(version).public), prereleases=True))
+    return bool(drop_build(wanted).contains(Version(Version(version).public), prereleases=True))
 
 
-def plain(wanted: SpecifierSet) -> SpecifierSet:
+def drop_build(wanted: SpecifierSet) -> SpecifierSet:
     """A requirement without the builds that it names: ==2.7.1 of ==2.7.1+cpu."""
     from packaging.specifiers import SpecifierSet
 
     return SpecifierSet(",".join(str(bound).partition("+")[0] for bound in wanted))
 
 
-def built_alike(wanted: SpecifierSet, by: Distribution) -> SpecifierSet:
+def add_build(wanted: SpecifierSet, by: Distribution) -> SpecifierSet:
     """A requirement with the build that it names, ==2.9.0+cpu; where it names a release only, of the build
     of who wants it: torchvision 0.24.0+cpu, which says ==2.9.0, loads beside torch 2.9.0+cpu alone."""
     from packaging.specifiers import SpecifierSet

@@ -34,7 +34,7 @@ def start_up_code(host: Host) -> Iterator[tuple[str, StartupStatement]]:
                     yield f"{site}/{name}:{number}", statement
 
 
-def undetermined(host: Host) -> Optional[str]:
+def find_undetermined(host: Host) -> Optional[str]:
     """The sentence about code that was not run here, is not plain, and may do anything; None where there is
     none."""
     named = host.variables.path_list("PYTHONPATH") if host.options.root is None else []

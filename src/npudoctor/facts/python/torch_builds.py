@@ -54,10 +54,12 @@ def other_build(host: Host, member: Distribution, torch: Distribution) -> Option
         if library is not None:
             needed_by_torch = library.needed
             break
-    mine, theirs = _cuda(needed), _cuda(needed_by_torch)
+    own_cuda, torch_cuda = _cuda(needed), _cuda(needed_by_torch)
     if missing:
         return OtherBuild(missing[0])
-    return OtherBuild("", mine, theirs) if mine and theirs and mine != theirs else None
+    return (
+        OtherBuild("", own_cuda, torch_cuda) if own_cuda and torch_cuda and own_cuda != torch_cuda else None
+    )
 
 
 def needed_by(host: Host, member: Distribution) -> tuple[str, ...]:

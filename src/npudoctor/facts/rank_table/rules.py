@@ -54,12 +54,12 @@ def inner_faults(table: RankTable, variables: Mapping[str, str]) -> Iterator[Fau
         yield from _backups(table, variables)
 
 
-def repeated(values: Iterable[T]) -> list[T]:
+def find_repeated(values: Iterable[T]) -> list[T]:
     """Those that are there more than once."""
     return [value for value, count in Counter(values).items() if count > 1]
 
 
-def listed(values: Iterable[object], most: int = 8) -> str:
+def list_values(values: Iterable[object], most: int = 8) -> str:
     """The values with commas; of many the first, and how many more."""
     words = [str(value) for value in values]
     return ", ".join(words[:most]) + (f" (+{len(words) - most})" if len(words) > most else "")
@@ -99,7 +99,7 @@ def _counts(table: RankTable) -> Iterator[Fault]:
             "device-counts",
             _(
                 "the servers have {counts} devices; usual are 1, 2, 4, 8 or 16, the same on each",
-                counts=listed(sizes),
+                counts=list_values(sizes),
             ),
             severity,
         )
@@ -112,7 +112,7 @@ def _names(table: RankTable) -> Iterator[Fault]:
         "pod_name": list(table.pods),
     }
     for key, values in names.items():
-        for value in repeated(value for value in values if value):
+        for value in find_repeated(value for value in values if value):
             yield Fault(
                 "repeated", _("{key} {value} appears more than once", key=key, value=value[:NAME_BYTES])
             )
@@ -133,12 +133,12 @@ def _ranks(table: RankTable) -> Iterator[Fault]:
     ranks = [device.rank for device in table.devices if device.rank is not None]
     if table.template == PODS or len(ranks) != len(table.devices):
         return
-    twice, gaps = sorted(repeated(ranks)), sorted(set(range(len(ranks))) - set(ranks))
+    twice, gaps = sorted(find_repeated(ranks)), sorted(set(range(len(ranks))) - set(ranks))
     if twice:
-        yield Fault("rank-ids", _("rank_id {ranks} appears more than once", ranks=listed(twice)))
+        yield Fault("rank-ids", _("rank_id {ranks} appears more than once", ranks=list_values(twice)))
     if gaps:
         text = _("rank_id {ranks} is missing: {count} ranks must be 0 to {last}")
-        text = text.format(ranks=listed(gaps), count=len(ranks), last=len(ranks) - 1)
+        text = text.format(ranks=list_values(gaps), count=len(ranks), last=len(ranks) - 1)
         yield Fault("rank-ids", text)
     if twice or gaps:
         return
@@ -150,7 +150,7 @@ def _ranks(table: RankTable) -> Iterator[Fault]:
                 _(
                     "the ranks of server {server} are not consecutive: {ranks}",
                     server=server.id,
-                    ranks=listed(own),
+                    ranks=list_values(own),
                 ),
                 Severity.WARNING,
             )
@@ -177,7 +177,8 @@ def _addresses(table: RankTable, variables: Mapping[str, str]) -> Iterator[Fault
         needed = len(table.servers) > 1 or variables.get("HCCL_INTRA_ROCE_ENABLE") == "1"
     if lacking and needed:
         yield Fault(
-            "no-address", _("device_ip is missing in {places}, and this job needs it", places=listed(lacking))
+            "no-address",
+            _("device_ip is missing in {places}, and this job needs it", places=list_values(lacking)),
         )
 
 
@@ -198,13 +199,13 @@ def _ports(table: RankTable) -> Iterator[Fault]:
                 elif port < RESERVED:
                     low.append(f"{device.where}.{name}={port}")
         hosts = [device.ports["host_port"] for device in server.devices if "host_port" in device.ports]
-        if repeated(hosts):
+        if find_repeated(hosts):
             text = _("several devices of server {server} have host_port {ports}")
-            text = text.format(ports=listed(repeated(hosts)), server=server.id)
+            text = text.format(ports=list_values(find_repeated(hosts)), server=server.id)
             yield Fault("shared-port", text, Severity.WARNING)
     if low:
         text = _("ports below 1024 belong to the system: {places}")
-        yield Fault("low-port", text.format(places=listed(low)), Severity.INFO)
+        yield Fault("low-port", text.format(places=list_values(low)), Severity.INFO)
 
 
 def _super_pods(table: RankTable) -> Iterator[Fault]:
@@ -222,10 +223,10 @@ def _super_pods(table: RankTable) -> Iterator[Fault]:
     for text, names in (
         (_("super_pod_list names {names}, which server_list lacks"), set(members) - known),
         (_("super_pod_list lacks {names} of server_list"), known - set(members)),
-        (_("super_pod_list names {names} more than once"), set(repeated(members))),
+        (_("super_pod_list names {names} more than once"), set(find_repeated(members))),
     ):
         if names:
-            yield Fault("super-pods", text.format(names=listed(sorted(names))))
+            yield Fault("super-pods", text.format(names=list_values(sorted(names))))
     yield from _inside_pods(table)
 
 
@@ -239,12 +240,12 @@ def _inside_pods(table: RankTable) -> Iterator[Fault]:
         ids = [
             device.super_id for server in inside for device in server.devices if device.super_id is not None
         ]
-        if repeated(ids):
+        if find_repeated(ids):
             yield Fault(
                 "repeated",
                 _(
                     "super_device_id {ids} appears more than once in super pod {pod}",
-                    ids=listed(repeated(ids)),
+                    ids=list_values(find_repeated(ids)),
                     pod=pod.id,
                 ),
             )

@@ -115,7 +115,7 @@ class Comparison:
     @property
     def exit_code(self) -> int:
         """0 alike, 1 different, 2 unknown."""
-        return 1 if self.differences else 2 if any(one.decides for one in self.uncompared) else 0
+        return 1 if self.differences else 2 if any(gap.decides for gap in self.uncompared) else 0
 
 
 class _Side:
@@ -123,7 +123,7 @@ class _Side:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.whole, self.sections, self.unread = snapshot.whole, snapshot.sections, snapshot.unread
-        self._unread = {(one.section, one.fact): one for one in snapshot.unread}
+        self._unread = {(gap.section, gap.fact): gap for gap in snapshot.unread}
 
     def why_unread(self, section: str, fact: str) -> Optional[Unread]:
         """Why a fact is not there although the node may have it; None where nothing hindered."""
@@ -153,7 +153,7 @@ def compare(one_side: Snapshot, other_side: Snapshot) -> Comparison:
             else:
                 own.append((section, fact))
     uncompared += list(_still_unread(first, second, uncompared))
-    return Comparison(tuple(differences), _folded(uncompared), tuple(own), alike)
+    return Comparison(tuple(differences), _fold_uncompared(uncompared), tuple(own), alike)
 
 
 def _sections(first: _Side, second: _Side) -> Iterator[str]:
@@ -197,26 +197,26 @@ def _value(section: str, fact: str, side: _Side) -> Union[Value, Unread]:
 
 def _still_unread(first: _Side, second: _Side, known: list[Uncompared]) -> Iterator[Uncompared]:
     """What a side could not read and of which no fact came up above: nobody knows whether it is alike."""
-    told = {(one.section, one.fact) for one in known} | {(one.section, "") for one in known}
+    known_gaps = {(gap.section, gap.fact) for gap in known} | {(gap.section, "") for gap in known}
     compared = set(_sections(first, second))
     for which, side, other in ((1, first, second), (2, second, first)):
-        for one in side.unread:
-            if one.section in compared and (one.section, one.fact) not in told:
-                told.add((one.section, one.fact))
-                theirs = other.why_unread(one.section, one.fact)
-                from_here = one.advisory and theirs is not None and theirs.advisory
-                decides = not from_here and not one.section.startswith(CHECK)
-                yield Uncompared(one.section, one.fact, which, one.reason, decides)
+        for gap in side.unread:
+            if gap.section in compared and (gap.section, gap.fact) not in known_gaps:
+                known_gaps.add((gap.section, gap.fact))
+                other_reason = other.why_unread(gap.section, gap.fact)
+                from_here = gap.advisory and other_reason is not None and other_reason.advisory
+                decides = not from_here and not gap.section.startswith(CHECK)
+                yield Uncompared(gap.section, gap.fact, which, gap.reason, decides)
 
 
-def _folded(uncompared: list[Uncompared]) -> tuple[Uncompared, ...]:
+def _fold_uncompared(uncompared: list[Uncompared]) -> tuple[Uncompared, ...]:
     """Many facts of a section for one reason are one: a report holds no packages."""
     groups: dict[tuple[str, int, str, bool], list[Uncompared]] = {}
-    for one in uncompared:
-        groups.setdefault((one.section, one.which, one.reason, one.decides), []).append(one)
+    for gap in uncompared:
+        groups.setdefault((gap.section, gap.which, gap.reason, gap.decides), []).append(gap)
     folded: list[Uncompared] = []
     for (section, which, reason, decides), members in groups.items():
-        whole = len(members) > 3 or any(not one.fact for one in members)
+        whole = len(members) > 3 or any(not gap.fact for gap in members)
         folded += [Uncompared(section, "", which, reason, decides)] if whole else members
     return tuple(folded)
 
@@ -241,12 +241,12 @@ def kind_of(section: str, fact: str) -> str:
     return _KINDS.get(section, SYSTEM)
 
 
-def only_in(mine: Value, other: Value) -> Optional[list[str]]:
+def only_in(value: Value, other: Value) -> Optional[list[str]]:
     """The entries of a list that the other has not; None where these are not two lists.
 
     A colon makes a list of a text: PATH, LD_LIBRARY_PATH.
     """
-    parts, others = _entries(mine), _entries(other)
+    parts, others = _entries(value), _entries(other)
     if parts is None or others is None:
         return None
     known = frozenset(others)
@@ -274,7 +274,7 @@ def compare_section(section: Section, wanted: Snapshot) -> Comparison:
         tuple(here_unread),
     )
     table = wanted.sections.get(section.name)
-    unread = tuple(one for one in wanted.unread if one.section == section.name)
+    unread = tuple(gap for gap in wanted.unread if gap.section == section.name)
     there = Snapshot(
         wanted.node, wanted.started, wanted.whole, {} if table is None else {section.name: table}, unread
     )

@@ -76,7 +76,7 @@ def _of_report(document: Mapping[str, Any]) -> Snapshot:
         seen = checks.get("accelerator", {}).get(kind)
         if isinstance(seen, dict) and isinstance(seen.get("nodes"), list):
             accelerators[f"{kind.upper()}s"] = len(seen["nodes"])
-            accelerators.update(_plain({f"{kind.upper()} models": seen.get("models")}))
+            accelerators.update(_read_values({f"{kind.upper()} models": seen.get("models")}))
     cann = checks.get("cann-install", {})
     installs = cann.get("installs")
     active: dict[str, Any] = {}
@@ -86,16 +86,16 @@ def _of_report(document: Mapping[str, Any]) -> Snapshot:
             break
     pair = checks.get("driver-firmware", {})
     sections: dict[str, Mapping[str, Value]] = {
-        "system": _known({
+        "system": _drop_unknown({
             "kernel": host.get("release"),
             "architecture": host.get("machine"),
             "distribution": host.get("distribution"),
             "container": host.get("container"),
         }),
-        "python": _known({"path": python.get("path"), "version": python.get("version")}),
+        "python": _drop_unknown({"path": python.get("path"), "version": python.get("version")}),
         "accelerator": accelerators,
-        "cann": dict(_plain(active)),
-        "driver": _known({"NPU driver": pair.get("driver"), "NPU firmware": pair.get("firmware")}),
+        "cann": dict(_read_values(active)),
+        "driver": _drop_unknown({"NPU driver": pair.get("driver"), "NPU firmware": pair.get("firmware")}),
     }  # fmt: skip
     sections.update({CHECK + _name(check): dict(_flat(table)) for check, table in checks.items()})
     return Snapshot(_word(host.get("name")), _word(document.get("started")), False, sections, tuple(unread))
@@ -118,18 +118,18 @@ def load(content: bytes) -> dict[str, Any]:
 
 def _integer(digits: str) -> int:
     """Called by the parser, as the two below: no number may take long to read."""
-    return int(_short(digits))
+    return int(_limit_digits(digits))
 
 
 def _number(digits: str) -> float:
     """A fraction, or one with an exponent."""
-    number = float(_short(digits))
+    number = float(_limit_digits(digits))
     if not math.isfinite(number):  # 1e999: no JSON could carry it on
         raise ValueError("a number is too large")
     return number
 
 
-def _short(digits: str) -> str:
+def _limit_digits(digits: str) -> str:
     if len(digits) > LONGEST_NUMBER:
         raise ValueError("a number is too long")
     return digits
@@ -143,7 +143,7 @@ def _constant(name: str) -> float:
 def of_object(document: Mapping[str, Any]) -> Snapshot:
     """A snapshot from its document; what is not of its type is passed over."""
     sections = {
-        _name(section): dict(_plain(table))
+        _name(section): dict(_read_values(table))
         for section, table in list(_table(document, "facts").items())[:MOST_SECTIONS]
         if isinstance(table, dict)
     }
@@ -173,16 +173,21 @@ def _rows(document: Mapping[str, Any]) -> tuple[dict[str, Mapping[str, Any]], li
         if isinstance(row, dict) and isinstance(row.get("check"), str):
             checks[row["check"]] = _table(row, "facts")
             if row.get("status") not in LOOKED:
-                told = {**row, "section": CHECK + row["check"], "fact": "", "advisory": not row.get("needed")}
-                unread.append(_unread(told))
+                entry = {
+                    **row,
+                    "section": CHECK + row["check"],
+                    "fact": "",
+                    "advisory": not row.get("needed"),
+                }
+                unread.append(_unread(entry))
     return checks, unread
 
 
-def _known(values: Mapping[str, object]) -> Mapping[str, Value]:
-    return dict(_plain({name: value for name, value in values.items() if value is not None}))
+def _drop_unknown(values: Mapping[str, object]) -> Mapping[str, Value]:
+    return dict(_read_values({name: value for name, value in values.items() if value is not None}))
 
 
-def _plain(table: Mapping[str, Any]) -> Iterator[tuple[str, Value]]:
+def _read_values(table: Mapping[str, Any]) -> Iterator[tuple[str, Value]]:
     """The entries of a section that are facts."""
     for name, value in list(table.items())[:MOST]:
         ok, plain = _value(value)

@@ -36,16 +36,16 @@ SETTINGS = {
 def system(host: Host) -> Iterator[Fact]:
     """Kernel, distribution, processors, memory."""
     machine = host.system
-    yield fact("kernel", lambda: _of_running(host, machine.release))
-    yield fact("architecture", lambda: _of_running(host, machine.machine))
+    yield fact("kernel", lambda: _expect_running(host, machine.release))
+    yield fact("architecture", lambda: _expect_running(host, machine.machine))
     yield fact("distribution", machine.distribution)
-    yield fact("container", lambda: _of_running(host, machine.container()))
+    yield fact("container", lambda: _expect_running(host, machine.container()))
     yield fact("processors", lambda: _first_line(host, "/sys/devices/system/cpu/online"))
     # What the firmware keeps for itself differs by some MiB on nodes that are alike.
     yield fact("memory", lambda: f"{round(host.resources.memory().total / (1 << 30))} GiB")
 
 
-def _of_running(host: Host, value: Value) -> Value:
+def _expect_running(host: Host, value: Value) -> Value:
     """What the machine says on which an image is only looked at is nothing of the image."""
     if host.options.root is not None:
         raise NotRunning
@@ -106,10 +106,10 @@ def sysctls(host: Host) -> Iterator[Fact]:
     for name in SYSCTLS:
         yield fact(name, lambda name=name: _first_line(host, f"/proc/sys/{name.replace('.', '/')}"))  # type: ignore[misc]
     for name, path in SETTINGS.items():
-        yield fact(name, lambda path=path: _chosen(_first_line(host, path)))  # type: ignore[misc]
+        yield fact(name, lambda path=path: _read_choice(_first_line(host, path)))  # type: ignore[misc]
 
 
-def _chosen(text: Value) -> Value:
+def _read_choice(text: Value) -> Value:
     """Of `always [madvise] never` the word in brackets; apart as the file is read when the fact is."""
     if isinstance(text, str) and "[" in text:
         return text.partition("[")[2].partition("]")[0]

@@ -80,21 +80,24 @@ def _driver(host: Host) -> Iterator[Fact]:
     from npudoctor.host.devices.driver import package
 
     def version(kind: str) -> Value:
-        found = package(host.files, kind)
-        return found.version if found else None
+        installed = package(host.files, kind)
+        return installed.version if installed else None
 
     yield fact("NPU driver", lambda: version("driver"))
     yield fact("NPU firmware", lambda: version("firmware"))
     yield fact("GPU driver", lambda: module_version(host.running_files))
-    yield fact("CUDA of frameworks", lambda: tuple(f"{one.framework} {one.cuda}" for one in runtimes(host)))
+    yield fact(
+        "CUDA of frameworks",
+        lambda: tuple(f"{runtime.framework} {runtime.cuda}" for runtime in runtimes(host)),
+    )
 
 
 def _accelerator(host: Host) -> Iterator[Fact]:
     """Of READERS, as the others here."""
-    for kind, found in (("NPU", host.npus), ("GPU", host.gpus)):
-        yield Fact(f"{kind}s", len(found.nodes))
-        yield Fact(f"{kind} models", found.models, found.unread or "")
-        yield Fact(f"{kind} kernel driver", found.bound, found.unread or "")
+    for kind, devices in (("NPU", host.npus), ("GPU", host.gpus)):
+        yield Fact(f"{kind}s", len(devices.nodes))
+        yield Fact(f"{kind} models", devices.models, devices.unread or "")
+        yield Fact(f"{kind} kernel driver", devices.bound, devices.unread or "")
 
 
 def _python(host: Host) -> Iterator[Fact]:
@@ -111,7 +114,7 @@ def _packages(host: Host) -> Iterator[Fact]:
     """The first copy of each on the search path, which is the one that is imported."""
     from npudoctor.host.python.interpreter import normal
 
-    for copy in sorted(host.interpreter.all_installed(), key=lambda one: normal(one.name)):
+    for copy in sorted(host.interpreter.all_installed(), key=lambda distribution: normal(distribution.name)):
         yield Fact(normal(copy.name), copy.version or "?")
     host.interpreter.be_sure_without("torch")
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from npudoctor.core.marks import FileMark
 from npudoctor.core.messages import _
 from npudoctor.facts.leftovers.cache_server import SpillFolder
-from npudoctor.facts.leftovers.temporary import TempFolder, library_of
+from npudoctor.facts.leftovers.temporary_folders import TempFolder, library_of
 from npudoctor.fixing.actions.directories import open_folder, open_subfolder, refuse_replaced
 from npudoctor.fixing.actions.endings import Refused
 from npudoctor.fixing.outcome import Observer, changing
@@ -20,7 +20,7 @@ from npudoctor.host.fs.disk import Entry, entry_of
 from npudoctor.host.fs.walk import files_in
 from npudoctor.host.network.sockets import Listener
 from npudoctor.proof.socket import why_untrusted
-from npudoctor.proof.temporary import FolderMakers
+from npudoctor.proof.temporary_folder import FolderMakers
 from npudoctor.proof.users import users_of
 
 

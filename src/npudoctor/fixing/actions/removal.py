@@ -63,7 +63,7 @@ def remove_socket(step: RemoveSocket, host: Host, at: Observer) -> None:
     directory, name = step.path.rsplit("/", 1)
     with open_folder(directory) as (descriptor, parents):
         _same_socket(step, name, descriptor)
-        _still_dead(step, host, name, descriptor, parents)
+        _expect_dead(step, host, name, descriptor, parents)
         with _park(name, descriptor, at) as parked:
             _same_socket(step, parked, descriptor)
             if not _answers(Listener.REFUSED, host, parked, descriptor):
@@ -72,7 +72,7 @@ def remove_socket(step: RemoveSocket, host: Host, at: Observer) -> None:
                 os.unlink(parked, dir_fd=descriptor)
 
 
-def _still_dead(
+def _expect_dead(
     step: RemoveSocket, host: Host, name: str, descriptor: int, parents: tuple[Parent, ...]
 ) -> None:
     distrust = why_untrusted(parents, step.owner, host.identity.euid)

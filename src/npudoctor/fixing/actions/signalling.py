@@ -48,7 +48,7 @@ def end_processes(step: SignalProcess, host: Host, at: Observer) -> None:
             for held in living:
                 pid = held.mark.pid
                 try:
-                    if _same(held, step.owner, fresh):
+                    if _is_same(held, step.owner, fresh):
                         with changing(at, f"signal {number.name[3:]} to {pid}"):
                             if held.descriptor is None:
                                 os.kill(held.mark.pid, number)
@@ -60,7 +60,7 @@ def end_processes(step: SignalProcess, host: Host, at: Observer) -> None:
                     raise Failed(
                         _("the kernel does not allow npudoctor to signal process {pid}", pid=pid)
                     ) from None
-            left = _remaining(left, step.seconds, host)
+            left = _await_ends(left, step.seconds, host)
             if not left:
                 return
     raise Failed(_why_there(left[0].mark.pid, step.seconds, host.again()))
@@ -129,7 +129,7 @@ def _still_stale(step: SignalProcess, left: Sequence[HeldProcess], fresh: Host) 
         pid = held.mark.pid
         reason = endings.why_not(pid)
         child = endings.unproven_child(pid, among)
-        if not _same(held, step.owner, fresh):
+        if not _is_same(held, step.owner, fresh):
             continue  # it ended by itself in between, which is a reason too
         if reason:
             raise Refused(reason)
@@ -145,7 +145,7 @@ def _still_stale(step: SignalProcess, left: Sequence[HeldProcess], fresh: Host) 
     return living
 
 
-def _same(held: HeldProcess, owner: int, fresh: Host) -> bool:
+def _is_same(held: HeldProcess, owner: int, fresh: Host) -> bool:
     """Whether it still runs, with the same user and control groups; Refused when with others."""
     mark = held.mark
     seen = (fresh.processes.owner(mark.pid), fresh.processes.cgroups(mark.pid))
@@ -153,13 +153,13 @@ def _same(held: HeldProcess, owner: int, fresh: Host) -> bool:
     if now is None or now.gone or now.started != mark.started:
         return False
     if seen != (owner, mark.cgroups):
-        if now.exiting and not _remaining([held], ENDING, fresh):
+        if now.exiting and not _await_ends([held], ENDING, fresh):
             return False  # one that is just ending is in no control group any more
         raise Refused(_("process {pid} changed its user or its control group", pid=mark.pid))
     return True
 
 
-def _remaining(held: Sequence[HeldProcess], seconds: float, host: Host) -> list[HeldProcess]:
+def _await_ends(held: Sequence[HeldProcess], seconds: float, host: Host) -> list[HeldProcess]:
     """Those that have not ended after so long."""
     descriptors = [process.descriptor for process in held if process.descriptor is not None]
     if len(descriptors) == len(held):

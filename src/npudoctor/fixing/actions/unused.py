@@ -29,7 +29,7 @@ from npudoctor.fixing.outcome import Observer, changing
 from npudoctor.fixing.steps.steps import RemoveUnused
 from npudoctor.host import Host
 from npudoctor.host.fs.disk import entry_of
-from npudoctor.proof.shared import judge_shared_files
+from npudoctor.proof.shared_file import judge_shared_files
 from npudoctor.proof.shared_storage import why_shared
 from npudoctor.proof.socket import why_untrusted
 from npudoctor.proof.unused import PossibleUsers

@@ -43,7 +43,7 @@ def write_file(step: WriteFile, host: Host, at: Observer) -> None:
         if current:
             save_backup(step.kept, current.content, host, at)
         with _prepare(folder, name, step.raw, step.was, step.mode, current, at) as new:
-            _same(current, folder, name, step.path)
+            _expect_unchanged(current, folder, name, step.path)
             with changing(at, f"write file {name}"):
                 _put(new, name, folder, replacing=current is not None)
             os.fsync(folder)  # it is changed already, whatever the disk says now
@@ -63,14 +63,14 @@ def put_back(step: PutBack, host: Host, at: Observer) -> None:
         if digest(current.content) != step.sha256:
             raise Refused(_("{path} has changed since", path=step.path))
         if step.was is None or step.kept is None:
-            _same(current, folder, name, step.path)
+            _expect_unchanged(current, folder, name, step.path)
             with changing(at, f"remove file {name}"):
                 os.unlink(name, dir_fd=folder)
             os.fsync(folder)
             return
         old = read_backup(step.kept, step.was.sha256, host)
         with _prepare(folder, name, old, step.was, step.was.mode, current, at) as new:
-            _same(current, folder, name, step.path)
+            _expect_unchanged(current, folder, name, step.path)
             with changing(at, f"restore file {name}"):
                 _put(new, name, folder, replacing=True)
             os.fsync(folder)
@@ -138,7 +138,7 @@ def _attributes(descriptor: int) -> tuple[tuple[str, bytes], ...]:
     return tuple((name, os.getxattr(descriptor, name)) for name in names)
 
 
-def _same(current: Optional[CurrentFile], folder: int, name: str, path: str) -> None:
+def _expect_unchanged(current: Optional[CurrentFile], folder: int, name: str, path: str) -> None:
     """The last look: everything that was read is still so."""
     if _look(folder, name, path) != current:
         raise Refused(_("{path} has changed since", path=path))

@@ -24,7 +24,7 @@ def line_of(argv: Iterable[str]) -> str:
     return " ".join(quote(word) for word in argv)
 
 
-def printing(text: str) -> str:
+def print_command(text: str) -> str:
     """The command that prints exactly this text, in any POSIX shell."""
     if not text:
         return ":"
@@ -32,11 +32,11 @@ def printing(text: str) -> str:
     if lines[-1] == "" and all(line.isprintable() for line in lines):
         return " ".join(("printf", r"'%s\n'", *(quote(line) for line in lines[:-1])))
     first, *rest = text.encode("utf-8", "surrogateescape")
-    start = r"\055" if first == ord("-") else _escaped(first)  # a dash would begin an option
-    return f"printf '{start}{''.join(map(_escaped, rest))}'"
+    start = r"\055" if first == ord("-") else _escape_byte(first)  # a dash would begin an option
+    return f"printf '{start}{''.join(map(_escape_byte, rest))}'"
 
 
-def _escaped(byte: int) -> str:
+def _escape_byte(byte: int) -> str:
     """A byte in a format of printf that stands between single quotes."""
     known = {ord("\n"): r"\n", ord("\\"): r"\\", ord("%"): "%%"}
     if byte in known:

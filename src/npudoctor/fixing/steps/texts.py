@@ -7,7 +7,7 @@ from typing import Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
-from npudoctor.fixing.steps.shell import printing, quote
+from npudoctor.fixing.steps.shell import print_command, quote
 from npudoctor.host import CannotTell, Host
 from npudoctor.host.fs.files import Entry
 
@@ -88,7 +88,7 @@ class WriteFile:
 
     def lines(self) -> tuple[str, ...]:
         path = quote(self.path)
-        write = f"{printing(self.content)} > {path}"
+        write = f"{print_command(self.content)} > {path}"
         if self.was is None or self.kept is None:
             return (write, f"chmod {self.mode:o} {path}")
         return (f"install -D -m 600 -- {path} {quote(self.kept)}", write)

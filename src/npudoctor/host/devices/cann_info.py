@@ -48,7 +48,7 @@ def machine(files: Files, roots: tuple[str, ...]) -> Optional[str]:
 
 def versions(files: Files, path: str) -> tuple[Optional[str], Optional[str]]:
     """Component and product version, by version.info of a part, and by version.cfg."""
-    component, product = running(text(files, f"{path}/version.cfg"))
+    component, product = read_running(text(files, f"{path}/version.cfg"))
     for part in COMPONENTS:
         for place in (f"{path}/{part}", f"{path}/share/info/{part}"):
             info = settings(text(files, f"{place}/version.info"))
@@ -57,7 +57,7 @@ def versions(files: Files, path: str) -> tuple[Optional[str], Optional[str]]:
     return component, product
 
 
-def running(content: str) -> tuple[Optional[str], Optional[str]]:
+def read_running(content: str) -> tuple[Optional[str], Optional[str]]:
     """Component and product version that a version.cfg calls the running ones."""
     match = _PRODUCT.search(content)
     return (match[1], match[2]) if match else (None, None)

@@ -152,14 +152,14 @@ class NpuSmi:
         answer = self._run(("info",), FIRST * self._timeout)
         if answer.ended != "timeout":
             return _read_answer(answer, 1)
-        before = {(process.pid, process.started) for process in self._stuck()}
+        before = {(process.pid, process.started) for process in self._find_stuck()}
         answer = self._run(("info",), SECOND * self._timeout)
         if answer.ended != "timeout":
             return _read_answer(answer, 2)
-        stuck = [process for process in self._stuck() if (process.pid, process.started) in before]
+        stuck = [process for process in self._find_stuck() if (process.pid, process.started) in before]
         return NpuSmiInfo(answer, stuck=tuple(stuck), asked=2)
 
-    def _stuck(self) -> Iterator[Process]:
+    def _find_stuck(self) -> Iterator[Process]:
         """Those at work with the driver that are in state D now. Read each time: a state lasts a moment."""
         now = self._processes()
         for process in now.all().values():

@@ -179,10 +179,10 @@ class Files:
 
     def _end(self, path: str) -> tuple[str, Optional[Entry]]:
         """Where a path leads, links followed: many checks ask about the same ones."""
-        found = self._walked.get(path)
-        if found is None:
-            found = self._walked[path] = self._walk(path, follow=True)
-        return found
+        end = self._walked.get(path)
+        if end is None:
+            end = self._walked[path] = self._walk(path, follow=True)
+        return end
 
     def _walk(
         self, path: str, follow: bool, passed: Optional[list[tuple[str, Entry]]] = None

@@ -111,10 +111,10 @@ class Elf:
             return b""
         first, last = start // PAGE, (end - 1) // PAGE
         if last - first > 16:
-            return self._new(start, end - start)
+            return self._read_new(start, end - start)
         for number in range(first, last + 1):
             if number not in self._pages:
-                self._pages[number] = self._new(number * PAGE, PAGE)
+                self._pages[number] = self._read_new(number * PAGE, PAGE)
         if first == last:
             return self._pages[first][start - first * PAGE : end - first * PAGE]
         pages = b"".join([self._pages[number] for number in range(first, last + 1)])
@@ -164,7 +164,7 @@ class Elf:
 
     def texts(self, tag: int) -> list[str]:
         """All texts of a tag such as NEEDED."""
-        return [self._named(at) for at in self.tags.get(tag, ())]
+        return [self._read_name(at) for at in self.tags.get(tag, ())]
 
     def interpreter(self) -> Optional[str]:
         """The loader that a program asks for."""
@@ -186,16 +186,16 @@ class Elf:
             names, place = [], at + inside
             for _number in range(min(count, left)):
                 _hash, _flags, _other, name, step = self._unpack("IHHII", place)
-                names.append(self._named(name))
+                names.append(self._read_name(name))
                 place += step
             left -= len(names)
-            wants.append((self._named(file), tuple(names)))
+            wants.append((self._read_name(file), tuple(names)))
         return tuple(wants)
 
     def defines(self) -> tuple[str, ...]:
         """The versions that it offers."""
         return tuple(
-            self._named(self._unpack("II", at + fields[5])[0])
+            self._read_name(self._unpack("II", at + fields[5])[0])
             for at, fields in self._chain(_VERDEF, _VERDEF_COUNT, "HHHHIII")
             if fields[3]
         )
@@ -237,7 +237,7 @@ class Elf:
                 wanted.add(text)
         return defined, wanted
 
-    def wanted(self) -> set[str]:
+    def read_wanted(self) -> set[str]:
         """The names that it wants of others. A linker puts them before all symbols that the hash table of GNU
         holds, so of a library the rest is not read. In a program a function of others may stand behind."""
         start, size, texts, _texts_size = self._symbol_table() or (0, 0, 0, 0)
@@ -375,7 +375,7 @@ class Elf:
             raise Damaged(f"ends before {at + size:#x}")
         return struct.unpack(form, content)
 
-    def _named(self, at: int) -> str:
+    def _read_name(self, at: int) -> str:
         """A text of the dynamic section, by where it stands in its texts."""
         return self._text(self.offset(self.tags.get(TEXTS, [0])[0]) + at)
 
@@ -389,7 +389,7 @@ class Elf:
             text += page.partition(b"\0")[0] + b"\0" * (b"\0" in page)
         return text[:-1].decode("utf-8", errors)
 
-    def _new(self, start: int, size: int) -> bytes:
+    def _read_new(self, start: int, size: int) -> bytes:
         self._left -= size
         if self._left < 0:
             raise CannotTell(_("{path} has a table that is too large to read", path=self._path))

@@ -102,7 +102,7 @@ class Libraries:
             return frozenset()
         with self._lock:
             if real not in self._wanted:
-                self._wanted[real] = frozenset(self._ask(real, lambda elf: elf.wanted()))
+                self._wanted[real] = frozenset(self._ask(real, lambda elf: elf.read_wanted()))
             return self._wanted[real]
 
     def exports(self, path: str, names: Iterable[str]) -> Optional[frozenset[str]]:

@@ -78,16 +78,16 @@ def ask_system(names: Sequence[str], seconds: float = SECONDS) -> dict[str, Reso
     command = [sys.executable, "-I", "-S", "-c", SCRIPT]
     failed = "again"  # a child that died
     try:
-        said = subprocess.run(
+        output = subprocess.run(
             command, input=json.dumps(names).encode(), capture_output=True, timeout=seconds, check=False,
             cwd="/",
         ).stdout  # fmt: skip
     except subprocess.TimeoutExpired as error:
-        said, failed = error.stdout or b"", "silent"
+        output, failed = error.stdout or b"", "silent"
     except OSError:
-        said, failed = b"", "silent"
+        output, failed = b"", "silent"
     answers = dict.fromkeys(names, Resolution(failed=failed))
-    for line in said.splitlines(keepends=True):
+    for line in output.splitlines(keepends=True):
         if line.endswith(b"\n"):  # the last one may be cut
             name, answer = json.loads(line)
             answers[name] = Resolution(tuple(answer.get("addresses", ())), answer.get("failed", ""))

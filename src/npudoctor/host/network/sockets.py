@@ -11,7 +11,7 @@ import os
 from functools import cache
 from typing import Callable, Optional
 
-from npudoctor.core.descriptors import ready
+from npudoctor.core.descriptors import wait_until_ready
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.lazy import pattern
@@ -104,7 +104,7 @@ def probe(path: str, directory: Optional[int] = None) -> Listener:
             client.setblocking(False)
             number = client.connect_ex(os.fsencode(path))
             if number == errno.EINPROGRESS:
-                if ready(client.fileno(), CONNECT_SECONDS, to_write=True):
+                if wait_until_ready(client.fileno(), CONNECT_SECONDS, to_write=True):
                     number = client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
                 else:
                     number = errno.ETIMEDOUT

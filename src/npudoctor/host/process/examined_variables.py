@@ -158,6 +158,6 @@ def _why_failed(answer: Answer, seconds: float) -> Optional[str]:
 
 
 def _status(answer: Answer) -> str:
-    said = answer.stderr.strip().splitlines()[-1:]
-    text = _("it exits with status {status}: {said}") if said else _("it exits with status {status}")
-    return text.format(status=answer.status, said=said[0] if said else "")
+    last_line = answer.stderr.strip().splitlines()[-1:]
+    text = _("it exits with status {status}: {said}") if last_line else _("it exits with status {status}")
+    return text.format(status=answer.status, said=last_line[0] if last_line else "")

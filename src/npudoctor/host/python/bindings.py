@@ -18,10 +18,10 @@ def bindings(text: str) -> Optional[frozenset[str]]:
     if _DYNAMIC.search(text):
         return None
     tree = parse_source(text)
-    return None if tree is None else frozenset(name for node in tree.body for name in _bound(node))
+    return None if tree is None else frozenset(name for node in tree.body for name in _list_names(node))
 
 
-def _bound(node: ast.AST) -> Iterator[str]:
+def _list_names(node: ast.AST) -> Iterator[str]:
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         yield node.name
     elif isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -31,16 +31,16 @@ def _bound(node: ast.AST) -> Iterator[str]:
             yield node.id
     else:
         for inner in ast.iter_child_nodes(node):
-            yield from _bound(inner)
+            yield from _list_names(inner)
 
 
-def parts_wanted(text: str) -> frozenset[str]:
+def read_parts(text: str) -> frozenset[str]:
     """The modules beside it that the source of a package imports without a condition: `from . import x`,
     `from .x import y`. What stands in `try`, or depends on more than one plain name, is left out."""
     tree = parse_source(text)
     body = tree.body if tree else []
     elsewhere = (node for node in body if not isinstance(node, (ast.ImportFrom, ast.If)))
-    own = {name for node in elsewhere for name in _bound(node)}
+    own = {name for node in elsewhere for name in _list_names(node)}
     return frozenset(name for node in body for name in _parts(node)) - own
 
 
@@ -55,7 +55,7 @@ def _parts(node: ast.AST) -> Iterator[str]:
             yield from (alias.name for alias in node.names if alias.name != "*")
 
 
-def imports_wanted(text: str) -> frozenset[str]:
+def read_imports(text: str) -> frozenset[str]:
     """The packages and modules elsewhere that a source imports without a condition, at its top level."""
     tree = parse_source(text)
     names: list[str] = []

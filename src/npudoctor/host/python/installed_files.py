@@ -77,7 +77,7 @@ def find_damage(files: Files, distribution: Distribution, listed: Sequence[Insta
             continue
         if here < 0 and (size or not path.endswith("__init__.py")):  # without an empty one Python imports too
             missing.append(path)
-        elif here < size and (not here or (".so" in path and not _whole(files, f"{site}/{path}", here))):
+        elif here < size and (not here or (".so" in path and not _is_whole(files, f"{site}/{path}", here))):
             short.append(path)
     return Damage(len(listed), tuple(missing), tuple(short), tuple(sizes))
 
@@ -101,7 +101,7 @@ def _sizes(files: Files, site: str, listed: Sequence[InstalledFile]) -> Iterator
             yield file.path, file.size, size
 
 
-def _whole(files: Files, path: str, size: int) -> bool:
+def _is_whole(files: Files, path: str, size: int) -> bool:
     """Whether all that an ELF file's program headers name lies inside it; a link is not judged."""
     entry = files.lstat(path)
     if entry is None or not entry.is_file:
@@ -121,4 +121,4 @@ def _whole(files: Files, path: str, size: int) -> bool:
 def is_whole(files: Files, path: str) -> bool:
     """Whether an ELF file is as long as it says of itself."""
     entry = files.stat(path)
-    return entry is None or _whole(files, path, entry.size)
+    return entry is None or _is_whole(files, path, entry.size)

@@ -194,7 +194,7 @@ class Interpreter:
         release = ".".join(version.split(".")[:2])
         users = user_folders(self._files, self._variables, program, release)
         bases: dict[Optional[str], str] = {}
-        for its_release, base in self._installed(program, self._files.real(program) or program):
+        for its_release, base in self._find_libraries(program, self._files.real(program) or program):
             if its_release in ("", release):
                 bases.setdefault(self._files.real(base), base)  # once, as lib64 is often a link to lib
         sites = sum(map(self._packages, bases.values()), Reached())
@@ -268,7 +268,7 @@ class Interpreter:
             raise DoesNotRun(_("the interpreter {path} does not exist", path=program), 127, "")
         if self._commands is not None and not self._is_program(real):
             raise CannotTell(self._without_library(program))
-        installed = list(self._installed(program, real))
+        installed = list(self._find_libraries(program, real))
         version = next((version for version, _base in installed if version), None)
         if version is None:
             raise CannotTell(self._without_library(program))
@@ -280,7 +280,7 @@ class Interpreter:
         path = dict.fromkeys([*reached.first, *self._first(), *reached.folders])
         return Layout(tuple(path), version, None, asked=False, unread=reached.unread)
 
-    def _installed(self, program: str, real: str) -> Iterator[tuple[str, str]]:
+    def _find_libraries(self, program: str, real: str) -> Iterator[tuple[str, str]]:
         """Each folder of a standard library with its version, and Debian's for all versions, without one."""
         # Where its packages may lie: beside its name and beside its file; of a virtual environment that
         # does not want the system's packages, beside its name only.

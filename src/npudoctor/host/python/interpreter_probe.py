@@ -36,9 +36,9 @@ ROOTS_QUESTION = (
 def no_answer(path: str, answer: Answer, as_root: bool) -> CannotTell:
     """Why there is no answer: that it does not run for the job either, or that it could not be told."""
     # What it died of; where its threads then were tells nobody anything.
-    said = "".join(answer.stderr.partition(_THREADS)[0].strip().splitlines()[-1:])
-    reason = _("the interpreter {path} does not answer: {why}", path=path, why=said or answer.ended)
+    last_line = "".join(answer.stderr.partition(_THREADS)[0].strip().splitlines()[-1:])
+    reason = _("the interpreter {path} does not answer: {why}", path=path, why=last_line or answer.ended)
     known = not as_root or answer.status != NOT_LOADED
     if known and (answer.ended == "missing" or (answer.ended == "exited" and answer.status in FAILED)):
-        return DoesNotRun(reason, answer.status or 0, said)
+        return DoesNotRun(reason, answer.status or 0, last_line)
     return CannotTell(reason)

@@ -133,7 +133,7 @@ class _Reader:
             elif isinstance(function, ast.Name):
                 harmless = function.id in _BUILT_IN
             elif isinstance(function, ast.Attribute):
-                dotted = self._dotted(function)
+                dotted = self._dotted_name(function)
                 if dotted is not None:
                     harmless = dotted in _CALLS
                 else:
@@ -143,12 +143,12 @@ class _Reader:
             inner = [*node.args, *(word.value for word in node.keywords)]
             return harmless and all(map(self.is_harmless, inner))
         if isinstance(node, ast.Attribute):
-            return isinstance(node.ctx, ast.Load) and self._dotted(node) in _VALUES
+            return isinstance(node.ctx, ast.Load) and self._dotted_name(node) in _VALUES
         if isinstance(node, ast.Name):
             return node.id in self._bound or node.id in _ERRORS
         return all(map(self.is_harmless, ast.iter_child_nodes(node)))
 
-    def _dotted(self, node: ast.Attribute) -> object:
+    def _dotted_name(self, node: ast.Attribute) -> object:
         """The name with its module, as os.path.isfile; None where it does not begin with one."""
         words, here = [node.attr], node.value
         while isinstance(here, ast.Attribute):

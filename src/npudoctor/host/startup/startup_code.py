@@ -61,21 +61,21 @@ def startup_statements(text: str) -> Iterator[StartupStatement]:
 def _kind(node: ast.stmt, bound: set[str]) -> tuple[str, str]:
     if isinstance(node, ast.Raise):
         raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
-        name = _dotted(raised)
+        name = _dotted_name(raised)
         return ("ends" if name in _LEAVING and name not in bound else "raises"), ""
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-        name = _dotted(node.value.func)
+        name = _dotted_name(node.value.func)
         return ("ends" if name in _ENDS and name.partition(".")[0] not in bound else ""), ""
     if isinstance(node, ast.Assign) and len(node.targets) == 1:
         target = node.targets[0]
-        if isinstance(target, ast.Subscript) and _dotted(target.value) == "sys.modules":
+        if isinstance(target, ast.Subscript) and _dotted_name(target.value) == "sys.modules":
             key: Optional[ast.AST] = target.slice
             if isinstance(key, ast.Constant) and isinstance(key.value, str) and key.value:
                 return "replaces", key.value
     return "", ""
 
 
-def _dotted(node: Optional[ast.AST]) -> str:
+def _dotted_name(node: Optional[ast.AST]) -> str:
     """A name, or a name of a module's; "" for all else."""
     if isinstance(node, ast.Name):
         return node.id

@@ -51,7 +51,7 @@ def _alarm(stage: Stage) -> None:
 
 
 @fault("npu-dropped-out", "npu-tool.fewer-devices", _("a card has dropped out"), real=False)
-def _dropped(stage: Stage) -> None:
+def _drop_card(stage: Stage) -> None:
     stage.npus()
     stage.program("npu-smi", screen("OK"))
 
@@ -81,7 +81,7 @@ def _visible(stage: Stage) -> None:
     remedy=TYPED,
     real=False,
 )
-def _repeated(stage: Stage) -> None:
+def _repeat_gpu(stage: Stage) -> None:
     stage.gpus()
     stage.variables["CUDA_VISIBLE_DEVICES"] = "0,0"
 

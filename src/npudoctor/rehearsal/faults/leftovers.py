@@ -40,14 +40,14 @@ def _serve(path: str, logs: str) -> None:
     key = kernel.key_of(path)
     kernel.make_segment(key, 4 * GIB)
     pid, now = os.getpid(), time.strftime("%Y-%m-%d-%H:%M:%S")
-    said = (
+    banner = (
         f"BuildServer] Cache server has started successfully and is listening on port {PORT}",
         f"Run] Server listening on 127.0.0.1:{PORT}",
         f"Init] Creation of shared memory successful. Shared memory key {ctypes.c_int32(key).value}",
     )
     head = f"[INFO] MD({pid},7f60820b8800,dataset-cache-server):{now}.486.312 [ccsrc/cache/server.cc:37] "
     first = f"Log file created at: {time.strftime('%Y/%m/%d %H:%M:%S')}\nRunning on machine: {NAME}\n"
-    text = first + "Running duration (h:mm:ss): 0:00:00\n" + "".join(f"{head}{line}\n" for line in said)
+    text = first + "Running duration (h:mm:ss): 0:00:00\n" + "".join(f"{head}{line}\n" for line in banner)
     name = f"mindspore.{NAME}.somebody.log.INFO.{time.strftime('%Y%m%d-%H%M%S')}.{pid}"
     with open(f"{logs}/{name}", "w", encoding="ascii") as file:
         file.write(text)

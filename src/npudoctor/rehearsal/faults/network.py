@@ -27,7 +27,7 @@ def _two_nodes(stage: Stage) -> None:
     programs=("ip",),
     remedy=TYPED,
 )
-def _held(stage: Stage) -> None:
+def _hold_port(stage: Stage) -> None:
     _two_nodes(stage)
     stage.listen(29500)
 

@@ -68,7 +68,7 @@ def _cpu_time(stage: Stage) -> None:
 
 
 @fault("working-directory-gone", "working-directory.gone", _("the folder of the job was removed"))
-def _gone(stage: Stage) -> None:
+def _leave_folder(stage: Stage) -> None:
     stage.folder = f"{stage.home}/gone"
     os.makedirs(stage.folder)
     stage.gone = True

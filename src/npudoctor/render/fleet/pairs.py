@@ -41,7 +41,7 @@ def _sentences(reach: Reach, ports: str) -> Iterator[str]:
             ports=ports,
             why=reason_text(why),
         )
-    yield from map(_blocked, reach.blocked)
+    yield from map(_blocked_text, reach.blocked)
     for side in reach.sides:
         for why, held in _by_reason({str(port): why for port, why in side.held.items()}):
             yield _(
@@ -54,7 +54,7 @@ def _sentences(reach: Reach, ports: str) -> Iterator[str]:
         yield _("{nodes} took no part: {why}", nodes=fold(nodes), why=why)
 
 
-def _blocked(blocked: Blocked) -> str:
+def _blocked_text(blocked: Blocked) -> str:
     return _(
         "{sources} cannot connect to {targets} on {ports}: {reason}",
         sources=fold(blocked.sources),

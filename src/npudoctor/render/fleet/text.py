@@ -33,7 +33,7 @@ def fleet_text(fleet: Fleet, style: Style = PLAIN) -> str:
     lines = [_("{code}: {message}", code=title, message=nodes), ""]
     lines += [*_findings(fleet, style), *_skew(fleet), *_open(fleet), *_states(fleet)]
     kind = {0: "ok", 1: "error"}.get(fleet.exit_code, "open")
-    verdict = style.painted(kind, printable(one_line(fleet)), bold=True)
+    verdict = style.paint_kind(kind, printable(one_line(fleet)), bold=True)
     return "\n".join([*lines, "", verdict, *(f"  {line}" for line in next_lines(fleet))]) + "\n"
 
 
@@ -99,7 +99,7 @@ def _findings(fleet: Fleet, style: Style) -> Iterator[str]:
     for finding in serious:
         sign = style.sign(finding.severity)
         first, *rest = paragraph(f"{fold(finding.nodes)}: {finding.code}", f"{sign} ", INDENT)
-        yield style.painted(finding.severity, sign) + first[len(sign) :]
+        yield style.paint_kind(finding.severity, sign) + first[len(sign) :]
         yield from rest
         count = ngettext("{n} node", "{n} nodes", len(finding.nodes), n=len(finding.nodes))
         text = _("{count}: {message}", count=count, message=finding.message)
@@ -151,13 +151,13 @@ def value_text(fact: str, deviation: Deviation) -> str:
 
 def reasons(fleet: Fleet) -> list[tuple[str, list[str]]]:
     """Why there is no verdict, and of whom: nodes, or files. What most have comes first."""
-    found: dict[str, list[str]] = {}
+    nodes_by_reason: dict[str, list[str]] = {}
     for node in fleet.nodes:
         if node.state in (UNDETERMINED, SILENT):
-            found.setdefault(node.error or node.msg or _("no reason given"), []).append(node.name)
+            nodes_by_reason.setdefault(node.error or node.msg or _("no reason given"), []).append(node.name)
     for failure in _unread(fleet):
-        found.setdefault(failure.error, []).append(failure.node or failure.source)
-    return sorted(found.items(), key=lambda item: -len(item[1]))
+        nodes_by_reason.setdefault(failure.error, []).append(failure.node or failure.source)
+    return sorted(nodes_by_reason.items(), key=lambda item: -len(item[1]))
 
 
 def _open(fleet: Fleet) -> Iterator[str]:

@@ -9,7 +9,7 @@ import time
 from typing import Optional
 
 from npudoctor.cli.config import UsageError, absolute
-from npudoctor.core.descriptors import ready
+from npudoctor.core.descriptors import wait_until_ready
 from npudoctor.core.messages import _, strerror
 
 DESCRIPTORS = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
@@ -86,7 +86,7 @@ def _of_pipe(number: int, most: int) -> bytes:
     parts: list[bytes] = []
     size, until = 0, time.monotonic() + 12 * SILENCE
     while size <= most:
-        if time.monotonic() > until or not ready(number, SILENCE):
+        if time.monotonic() > until or not wait_until_ready(number, SILENCE):
             raise TimeoutError
         part = os.read(number, min(_PIECE, most + 1 - size))
         if not part:

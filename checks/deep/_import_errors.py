@@ -8,8 +8,8 @@ from typing import Callable, Optional
 
 from npudoctor import Fix, Host, _
 from npudoctor.checks.deep import _remedies as remedies
-from npudoctor.checks.deep._cause import Cause, deepest, distinct, place_of, spot_of, user_of
-from npudoctor.checks.deep._libraries import of_library
+from npudoctor.checks.deep._cause_words import Cause, deepest, distinct, place_of, spot_of, user_of
+from npudoctor.checks.deep._loader_errors import of_library
 from npudoctor.core.frozen import replace
 from npudoctor.facts.job.tracebacks import Raised
 from npudoctor.facts.python.owners import (
@@ -75,15 +75,15 @@ def _judge(host: Host, raised: Raised) -> Cause:
         if cause is not None:
             return cause
     # Its own words, and whose code it was.
-    user, found = user_of(host, raised)
+    user, owner = user_of(host, raised)
     spot = spot_of(host, raised)
     text = _("{error} (in {place})") if spot else "{error}"
     sentence = text.format(error=" ".join(raised.text.split())[:300], place=spot)
-    words = distinct(place_of(raised).rpartition(":")[0], found.name if found else "")
-    return Cause(sentence, raised, words, understood=False, owner=user if found else None)
+    words = distinct(place_of(raised).rpartition(":")[0], owner.name if owner else "")
+    return Cause(sentence, raised, words, understood=False, owner=user if owner else None)
 
 
-def _missing_module(host: Host, raised: Raised) -> Optional[Cause]:
+def _explain_missing_module(host: Host, raised: Raised) -> Optional[Cause]:
     match = _NO_MODULE.match(raised.message)
     if not raised.is_a("ModuleNotFoundError", "ImportError") or match is None:
         return None
@@ -91,13 +91,13 @@ def _missing_module(host: Host, raised: Raised) -> Optional[Cause]:
     top = module.partition(".")[0]
     hiding = shadowing_path(host, module)
     if hiding is not None and (module != top or "not a package" in raised.message):
-        return _hidden(host, raised, hiding, module)
-    gone = _gone(host, raised, module)
+        return _explain_hiding(host, raised, hiding, module)
+    gone = _explain_missing_file(host, raised, module)
     if gone is not None:
         return gone
     near = distribution_below(host, top) if module != top else None
-    user, found = user_of(host, raised)
-    if near is not None and found is not None and near.folder == found.folder:
+    user, owner = user_of(host, raised)
+    if near is not None and owner is not None and near.folder == owner.folder:
         label = near.label
         text = _("the files of {package} are inconsistent: it has no module {module}, which {place} imports")
         text = text.format(package=label, module=module, place=place_of(raised))
@@ -105,14 +105,14 @@ def _missing_module(host: Host, raised: Raised) -> Optional[Cause]:
     if near is not None:
         text = _("{package} has no module {module}, which {user} imports")
         label = near.label
-        fix = remedies.install_suiting(host, near, found)
+        fix = remedies.install_suiting(host, near, owner)
         words = distinct(module, near.name)
         return Cause(text.format(package=label, module=module, user=user), raised, words, fix, owner=label)
     text = _("the module {module} is not installed; {user} imports it", module=module, user=user)
-    return Cause(text, raised, distinct(module, top), remedies.install_provider(host, top, found))
+    return Cause(text, raised, distinct(module, top), remedies.install_provider(host, top, owner))
 
 
-def _gone(host: Host, raised: Raised, module: str) -> Optional[Cause]:
+def _explain_missing_file(host: Host, raised: Raised, module: str) -> Optional[Cause]:
     """The module's file, which was installed and is no longer there; None of all others."""
     whole = owner_of_module(host, module)
     if whole is None:
@@ -130,7 +130,7 @@ def _gone(host: Host, raised: Raised, module: str) -> Optional[Cause]:
     return Cause(text, raised, words, fix, owner=whole.label)
 
 
-def _hidden(host: Host, raised: Raised, path: str, module: str) -> Cause:
+def _explain_hiding(host: Host, raised: Raised, path: str, module: str) -> Cause:
     """A file of the job's own is taken for a module."""
     installed = owner_of_module(host, module.partition(".")[0]) or owner_of_module(host, module)
     name = installed.label if installed else _("the module {module}", module=module.partition(".")[0])
@@ -140,7 +140,7 @@ def _hidden(host: Host, raised: Raised, path: str, module: str) -> Cause:
     )
 
 
-def _missing_name(host: Host, raised: Raised) -> Optional[Cause]:
+def _explain_missing_name(host: Host, raised: Raised) -> Optional[Cause]:
     match = _NO_NAME.match(raised.message) if raised.is_a("ImportError") else None
     if match is None and raised.is_a("AttributeError"):
         match = _NO_ATTRIBUTE.match(raised.message)
@@ -149,8 +149,8 @@ def _missing_name(host: Host, raised: Raised) -> Optional[Cause]:
     module, name = match["module"], match["name"]
     hiding = shadowing_path(host, module)
     if hiding is not None and (raised.path is None or raised.path.startswith(hiding)):
-        return _hidden(host, raised, hiding, module)
-    gone = _gone(host, raised, f"{module}.{name}")
+        return _explain_hiding(host, raised, hiding, module)
+    gone = _explain_missing_file(host, raised, f"{module}.{name}")
     if gone is not None:
         return gone
     owner = owner_of(host, raised.path) or owner_of_module(host, module)
@@ -181,7 +181,7 @@ def _missing_name(host: Host, raised: Raised) -> Optional[Cause]:
     return Cause(text, raised, words, fix, owner=owner.label)
 
 
-def _protobuf(host: Host, raised: Raised) -> Optional[Cause]:
+def _explain_protobuf(host: Host, raised: Raised) -> Optional[Cause]:
     """A variable asks for an implementation that the installed protobuf does not have."""
     setting = host.variables.get(PROTOBUF)
     if not setting or "google.protobuf.pyext" not in raised.message:
@@ -194,7 +194,7 @@ def _protobuf(host: Host, raised: Raised) -> Optional[Cause]:
     return Cause(text, raised, distinct(PROTOBUF, "protobuf"), fix, owner=label)
 
 
-def _damaged_file(host: Host, raised: Raised) -> Optional[Cause]:
+def _explain_damaged_file(host: Host, raised: Raised) -> Optional[Cause]:
     """A module that is no Python, or byte code that is none."""
     syntax = raised.is_a("SyntaxError")
     unread = raised.is_a("EOFError", "ValueError", "ImportError") and _DAMAGED.search(raised.message)
@@ -216,7 +216,7 @@ def _damaged_file(host: Host, raised: Raised) -> Optional[Cause]:
     return Cause(text, raised, words, fix, owner=owner.label if owner else None)
 
 
-def _unreadable_file(host: Host, raised: Raised) -> Optional[Cause]:
+def _explain_unreadable_file(host: Host, raised: Raised) -> Optional[Cause]:
     if not raised.is_a("OSError") or not raised.path:
         return None
     path = raised.path
@@ -230,7 +230,7 @@ def _unreadable_file(host: Host, raised: Raised) -> Optional[Cause]:
     return Cause(text, raised, words, fix, owner=owner.label if owner else None)
 
 
-def _no_room(host: Host, raised: Raised) -> Optional[Cause]:
+def _explain_no_room(host: Host, raised: Raised) -> Optional[Cause]:
     if not raised.is_a("MemoryError") and not (
         raised.is_a("OSError", "ImportError", "RuntimeError") and _ROOM.search(raised.message)
     ):
@@ -264,7 +264,7 @@ def within_limits(host: Host, text: str) -> tuple[str, Optional[Fix]]:
     return text, fix
 
 
-def _warning(host: Host, raised: Raised) -> Optional[Cause]:
+def _explain_warning(host: Host, raised: Raised) -> Optional[Cause]:
     """A warning that the job's own settings make an error."""
     if not raised.is_a("Warning"):
         return None
@@ -279,16 +279,16 @@ def _warning(host: Host, raised: Raised) -> Optional[Cause]:
     return Cause(text, raised, distinct("PYTHONWARNINGS"), fix)
 
 
-def _no_numpy(host: Host, raised: Raised) -> Optional[Cause]:
+def _explain_no_numpy(host: Host, raised: Raised) -> Optional[Cause]:
     """NumPy is not there: what needs it speaks of an interface that it did not get."""
     if not _NO_NUMPY.search(raised.message):
         return None
     numpy = host.interpreter.installed("numpy")
     path = f"{site_of(numpy)}/numpy/__init__.py" if numpy is not None else ""
-    user, found = user_of(host, raised)
+    user, owner = user_of(host, raised)
     if numpy is None:
         text = _("the module {module} is not installed; {user} imports it", module="numpy", user=user)
-        return Cause(text, raised, distinct("numpy"), remedies.install_provider(host, "numpy", found))
+        return Cause(text, raised, distinct("numpy"), remedies.install_provider(host, "numpy", owner))
     if numpy.folder.endswith("/numpy") or host.files.stat(path) is not None:
         return None
     label = numpy.label
@@ -296,18 +296,18 @@ def _no_numpy(host: Host, raised: Raised) -> Optional[Cause]:
     return Cause(text, raised, distinct(path, "numpy"), remedies.reinstall(host, numpy), owner=label)
 
 
-def _other_numpy(host: Host, raised: Raised) -> Optional[Cause]:
+def _explain_other_numpy(host: Host, raised: Raised) -> Optional[Cause]:
     if not _OTHER_NUMPY.search(raised.message):
         return None
     numpy = host.interpreter.installed("numpy")
-    user, found = user_of(host, raised)
-    if numpy is None or (found is not None and found.folder == numpy.folder):
+    user, owner = user_of(host, raised)
+    if numpy is None or (owner is not None and owner.folder == numpy.folder):
         return None
     label = numpy.label
     if not raised.frames or not deepest(raised.frames):
         user = _("an extension module")
     error = raised.message.splitlines()[0]
-    fix = remedies.install_suiting(host, numpy, found)
+    fix = remedies.install_suiting(host, numpy, owner)
     return Cause(
         _(
             "{user} was built for another release than the {numpy} that is installed: {error}",
@@ -323,14 +323,14 @@ def _other_numpy(host: Host, raised: Raised) -> Optional[Cause]:
 
 
 _KINDS: tuple[Kind, ...] = (
-    _warning,
-    _no_room,
-    _no_numpy,
-    _other_numpy,
-    _protobuf,
-    _missing_module,
-    _missing_name,
+    _explain_warning,
+    _explain_no_room,
+    _explain_no_numpy,
+    _explain_other_numpy,
+    _explain_protobuf,
+    _explain_missing_module,
+    _explain_missing_name,
     of_library,
-    _damaged_file,
-    _unreadable_file,
+    _explain_damaged_file,
+    _explain_unreadable_file,
 )

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.elves import library
 
-from npudoctor.facts.python.spoiled import SpoiledFiles
+from npudoctor.facts.python.spoiled_files import SpoiledFiles
 from npudoctor.host.fs.disk import NO_FILE
 from npudoctor.host.fs.files import Files, LocalDisk
 from npudoctor.host.python.byte_code import ByteCode
@@ -46,7 +46,7 @@ def spoiled(source: Path, version: str = VERSION, cached: bool = True, installed
     path = str(source.relative_to(site))
     looking = SpoiledFiles(Files(LocalDisk()), str(site), version, cached)
     here = source.stat().st_size
-    return list(looking.spoiled([InstalledFile(path, installed or here)], [here], False))
+    return list(looking.find_spoiled([InstalledFile(path, installed or here)], [here], False))
 
 
 def imports(source: Path) -> bool:
@@ -177,11 +177,11 @@ def test_zeros_of_the_right_size(source: Path) -> None:
     assert spoiled(source) == ["pack/__init__.py"]
     (source.parent / "lib.so").write_bytes(bytes(500))
     looking = SpoiledFiles(Files(LocalDisk()), str(source.parent.parent), VERSION, True)
-    assert list(looking.spoiled([InstalledFile("pack/lib.so", 500)], [500], False)) == ["pack/lib.so"]
+    assert list(looking.find_spoiled([InstalledFile("pack/lib.so", 500)], [500], False)) == ["pack/lib.so"]
     for content, found in ((b"\x7fELF\x02\x01" + bytes(494), False), (library("libc.so.6"), False),
                            (b"\x7fELF\x02\x01".ljust(16, b"\0") + b"\3" + bytes(483), True)):  # fmt: skip
         (source.parent / "lib.so").write_bytes(content)
-        told = looking.spoiled([InstalledFile("pack/lib.so", len(content))], [len(content)], False)
+        told = looking.find_spoiled([InstalledFile("pack/lib.so", len(content))], [len(content)], False)
         assert list(told) == (["pack/lib.so"] if found else [])
 
 
@@ -192,14 +192,14 @@ def test_zeros_deep_in_a_framework(source: Path) -> None:
     size = deep.stat().st_size
     looking = SpoiledFiles(Files(LocalDisk()), str(source.parent.parent), VERSION, True)
     listed = [InstalledFile("pack/nn/functional.py", size)]
-    assert list(looking.spoiled(listed, [size], True)) == []
+    assert list(looking.find_spoiled(listed, [size], True)) == []
     deep.write_bytes(TEXT.encode()[:100] + bytes(size - 100))
-    assert list(looking.spoiled(listed, [size], True)) == ["pack/nn/functional.py"]
+    assert list(looking.find_spoiled(listed, [size], True)) == ["pack/nn/functional.py"]
 
 
 def test_a_folder_in_the_place_of_a_file(source: Path) -> None:
     looking = SpoiledFiles(Files(LocalDisk()), str(source.parent.parent), VERSION, True)
-    assert list(looking.spoiled([InstalledFile("pack/x.so", 9)], [NO_FILE], False)) == ["pack/x.so"]
+    assert list(looking.find_spoiled([InstalledFile("pack/x.so", 9)], [NO_FILE], False)) == ["pack/x.so"]
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_a_library_that_is_another_of_the_same_size(
     os.utime(path, (1000 + written, 1000 + written))
     looking = SpoiledFiles(Files(LocalDisk()), str(source.parent.parent), VERSION, True, 1000)
     listed = [InstalledFile("pack/lib.so", len(installed), digest)]
-    assert list(looking.spoiled(listed, [len(installed)], False)) == []
+    assert list(looking.find_spoiled(listed, [len(installed)], False)) == []
     assert looking.other == (["pack/lib.so"] if found else [])
 
 
@@ -225,9 +225,9 @@ def test_other_ends_of_lines_are_no_change(source: Path, ends: bytes) -> None:
     source.write_bytes(TEXT.encode().replace(b"\n", ends))
     looking = SpoiledFiles(Files(LocalDisk()), str(source.parent.parent), VERSION, True)
     listed = [InstalledFile("pack/__init__.py", len(TEXT.encode().replace(b"\n", other)))]
-    assert looking.changed(listed, [source.stat().st_size]) == []
+    assert looking.find_changed(listed, [source.stat().st_size]) == []
     source.write_bytes(source.read_bytes() + b"# more\n")
-    assert looking.changed(listed, [source.stat().st_size]) == ["pack/__init__.py"]
+    assert looking.find_changed(listed, [source.stat().st_size]) == ["pack/__init__.py"]
 
 
 def stale(source: Path, version: str = VERSION, cached: bool = True, *more: str) -> list[str]:
@@ -235,7 +235,7 @@ def stale(source: Path, version: str = VERSION, cached: bool = True, *more: str)
     looking = SpoiledFiles(Files(LocalDisk()), str(site), version, cached)
     paths = [str(source.relative_to(site)), *more]
     sizes = [(site / path).stat().st_size for path in paths]
-    assert list(looking.spoiled(list(map(InstalledFile, paths, sizes)), sizes, False)) == []
+    assert list(looking.find_spoiled(list(map(InstalledFile, paths, sizes)), sizes, False)) == []
     return looking.stale
 
 

@@ -6,7 +6,7 @@ from typing import Optional
 
 from npudoctor.core.messages import _
 from npudoctor.facts.leftovers.sessions import of_the_kernel
-from npudoctor.facts.leftovers.temporary import TempFolder
+from npudoctor.facts.leftovers.temporary_folders import TempFolder
 from npudoctor.host import CannotTell, Host
 from npudoctor.host.process.processes import Process
 from npudoctor.proof.creator import CLOCK_SLACK
@@ -34,9 +34,9 @@ class FolderMakers:
         if self._blind is None:
             self._blind = blind(self._host)
         shared = self._blind or why_shared(self._host, folder.path)
-        return shared or self._held(folder) or self._may_live(folder)
+        return shared or self._why_in_use(folder) or self._may_live(folder)
 
-    def _held(self, folder: TempFolder) -> str:
+    def _why_in_use(self, folder: TempFolder) -> str:
         below = f"{folder.path}/"
         try:
             sockets = self._host.sockets.unix_paths()

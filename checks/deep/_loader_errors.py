@@ -8,7 +8,7 @@ from typing import Callable, Optional
 
 from npudoctor import Fix, Host, _
 from npudoctor.checks.deep import _remedies as remedies
-from npudoctor.checks.deep._cause import Cause, distinct, user_of
+from npudoctor.checks.deep._cause_words import Cause, distinct, user_of
 from npudoctor.facts.job.tracebacks import Raised
 from npudoctor.facts.python.owners import Owner, owner_of, owner_of_library, path_of
 from npudoctor.host import CannotTell
@@ -68,7 +68,7 @@ def _reinstall(host: Host, owner: Optional[Owner]) -> Optional[Fix]:
     return fix
 
 
-def _not_opened(host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
+def _explain_not_opened(host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
     library, why = match["library"], match["why"].strip()
     needing = owner_of(host, raised.path)
     user = needing.label if needing else user_of(host, raised)[0]
@@ -112,7 +112,7 @@ def _not_opened(host: Host, raised: Raised, match: re.Match[str], owner: Optiona
     return _cause(raised, text, library, owner, _reinstall(host, owner))
 
 
-def _symbol(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
+def _explain_symbol(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
     library = match["library"]
     return _cause(
         raised,
@@ -126,7 +126,7 @@ def _symbol(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[O
     )
 
 
-def _version(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
+def _explain_version(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
     by, library = match["by"], match["library"]
     text = _(
         "{file} needs {version} from {library}, which is too old",
@@ -138,13 +138,13 @@ def _version(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[
     return Cause(text, raised, words, owner=owner.label if owner else None)
 
 
-def _broken(host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
+def _explain_damage(host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
     library = match["library"]
     text = _("{file} is damaged: {why}", file=_file(library, owner), why=match["why"])
     return _cause(raised, text, library, owner, _reinstall(host, owner))
 
 
-def _class(host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
+def _explain_class(host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
     library = match["library"]
     text = _(
         "{file} was built for another processor or word size: {why}",
@@ -154,7 +154,7 @@ def _class(host: Host, raised: Raised, match: re.Match[str], owner: Optional[Own
     return _cause(raised, text, library, owner, _reinstall(host, owner))
 
 
-def _tls(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
+def _explain_tls(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
     library = match["library"]
     text = _(
         "no room is left for the thread-local data of {file} (static TLS block)", file=_file(library, owner)
@@ -162,7 +162,7 @@ def _tls(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owne
     return Cause(text, raised, ("static TLS", *_words(library, owner)))
 
 
-def _mapped(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
+def _explain_mapping(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
     library = match["library"]
     error = match[0].partition(": ")[2]
     text = _("{file} cannot be mapped as executable: {error}", file=_file(library, owner), error=error)
@@ -177,7 +177,7 @@ def _mapped(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[O
     return _cause(raised, text, library, owner, fix)
 
 
-def _any(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
+def _explain_other(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
     library = match["library"]
     text = _("{file} cannot be loaded: {why}", file=_file(library, owner), why=match["why"])
     return Cause(text, raised, _words(library, owner), vague=True, owner=owner.label if owner else None)
@@ -187,12 +187,12 @@ def _any(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owne
 _KINDS: tuple[
     tuple[re.Pattern[str], Callable[[Host, Raised, re.Match[str], Optional[Owner]], Cause]], ...
 ] = (
-    (_SYMBOL, _symbol),
-    (_VERSION, _version),
-    (_CLASS, _class),
-    (_BROKEN, _broken),
-    (_TLS, _tls),
-    (_MAPPED, _mapped),
-    (_NOT_OPENED, _not_opened),
-    (_ANY, _any),
+    (_SYMBOL, _explain_symbol),
+    (_VERSION, _explain_version),
+    (_CLASS, _explain_class),
+    (_BROKEN, _explain_damage),
+    (_TLS, _explain_tls),
+    (_MAPPED, _explain_mapping),
+    (_NOT_OPENED, _explain_not_opened),
+    (_ANY, _explain_other),
 )

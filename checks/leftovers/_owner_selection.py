@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from npudoctor.proof.leftovers import Leftovers
 
 
-def limited(host: Host) -> Callable[..., bool]:
+def select_owner(host: Host) -> Callable[..., bool]:
     """Whether something with these uids is asked for; Skip where one job is: nothing here names a job."""
     if host.options.only_job is not None:
         raise Skip(_("what dead processes left names no Slurm job: limit it by --user"))

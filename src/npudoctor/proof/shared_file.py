@@ -14,7 +14,7 @@ from npudoctor.host import Host
 from npudoctor.host.process.processes import Process
 from npudoctor.proof.creator import Life, creator_life
 from npudoctor.proof.stale import blind
-from npudoctor.proof.users import hidden, users
+from npudoctor.proof.users import find_hidden, users
 
 YOUNG = 600.0  # seconds below which its name may still be on its way to the process that will open it
 
@@ -48,11 +48,13 @@ def judge_shared_files(host: Host, files: Sequence[SharedFile]) -> list[SharedFi
         return []
     usage = Usage(host, {file.entry.dev for file in files})
     why_blind = blind(host)
-    concealed = why_blind if next(hidden(host), None) is not None else ""
-    return [_judged(host, file, usage, why_blind, concealed) for file in files]
+    concealed = why_blind if next(find_hidden(host), None) is not None else ""
+    return [_judge_file(host, file, usage, why_blind, concealed) for file in files]
 
 
-def _judged(host: Host, file: SharedFile, usage: Usage, why_blind: str, concealed: str) -> SharedFileState:
+def _judge_file(
+    host: Host, file: SharedFile, usage: Usage, why_blind: str, concealed: str
+) -> SharedFileState:
     pids = usage.of(file)
     if pids:
         return SharedFileState(file, pids)
@@ -61,7 +63,7 @@ def _judged(host: Host, file: SharedFile, usage: Usage, why_blind: str, conceale
     if file.pid is not None:
         # Only a process of the job may have made such a file.
         made = creator_life(host, file.pid, since, lambda program: program.startswith(("python", "torch")))
-    unseen = usage.unseen(file) or concealed
+    unseen = usage.why_unseen(file) or concealed
     missing = (
         unseen,
         why_blind,
@@ -108,7 +110,7 @@ class Usage:
         mapped = self._mapped.get((file.entry.dev, file.entry.ino), set())
         return tuple(sorted(mapped | self._opened.get(file.name, set())))
 
-    def unseen(self, file: SharedFile) -> str:
+    def why_unseen(self, file: SharedFile) -> str:
         """Why it is not certain that nobody uses it; empty when it is."""
         key = ("unseen", *_who(file))
         if key not in self._said:

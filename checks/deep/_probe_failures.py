@@ -9,8 +9,8 @@ from typing import Optional
 
 from npudoctor import Action, Finding, Fix, Host, _
 from npudoctor.checks.deep import _remedies as remedies
-from npudoctor.checks.deep._cause import Cause, deepest, distinct, place_of, spot_of
-from npudoctor.checks.deep._causes import cause_of, is_no_room, within_limits
+from npudoctor.checks.deep._cause_words import Cause, deepest, distinct, place_of, spot_of
+from npudoctor.checks.deep._import_errors import cause_of, is_no_room, within_limits
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.job.probes import ProbeResult, probe
 from npudoctor.facts.job.tracebacks import Raised, stack_of
@@ -169,7 +169,7 @@ def _name(probed: ProbeResult) -> str:
         return probed.ending
 
 
-def failed(code: str, message: str, failure: Failure, echo_of: tuple[str, ...] = ()) -> Finding:
+def report_failure(code: str, message: str, failure: Failure, echo_of: tuple[str, ...] = ()) -> Finding:
     """The finding. The cause comes first, then where it was met, then what else was said."""
     return Finding(
         code,

@@ -11,7 +11,7 @@ from typing import Optional
 from npudoctor.facts.python.spoiled_libraries import LFS, SpoiledLibraries
 from npudoctor.host.fs.disk import NO_FILE
 from npudoctor.host.fs.files import Files
-from npudoctor.host.python.bindings import parts_wanted
+from npudoctor.host.python.bindings import read_parts
 from npudoctor.host.python.byte_code import HEADER, ByteCode, is_unchecked
 from npudoctor.host.python.installed_files import InstalledFile
 
@@ -28,9 +28,9 @@ class SpoiledFiles:
     whether that reads the byte code beside them; `listed_at`: when the list of its files was written, in
     seconds; None where no file is to be compared with what the list says it held.
 
-    After `spoiled`, `other` holds the libraries that are whole and are not what was installed, and `stale`
-    the sources in the place of which Python runs byte code that was made of something else, `unreadable` what
-    this user may not read and an import would.
+    After `find_spoiled`, `other` holds the libraries that are whole and are not what was installed, `stale`
+    the sources in the place of which Python runs byte code that was made of something else, and `unreadable`
+    what this user may not read and an import would.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class SpoiledFiles:
         self.stale: list[str] = []
         self.unreadable: list[str] = []
 
-    def spoiled(self, listed: Sequence[InstalledFile], here: Sequence[int], deep: bool) -> Iterator[str]:
+    def find_spoiled(self, listed: Sequence[InstalledFile], here: Sequence[int], deep: bool) -> Iterator[str]:
         """The paths of those that no import gets through. `here`: their sizes now; `deep`: the modules right
         below a package too, not only the package itself, and the ends of many others."""
         changed: list[str] = []
@@ -85,7 +85,7 @@ class SpoiledFiles:
         self.other = looking.other
         self.unreadable += looking.unreadable
 
-    def changed(self, listed: Sequence[InstalledFile], here: Sequence[int]) -> list[str]:
+    def find_changed(self, listed: Sequence[InstalledFile], here: Sequence[int]) -> list[str]:
         """The packages themselves, and single modules, that have another size than was installed, and not
         only other ends of their lines."""
         return [
@@ -151,7 +151,7 @@ class SpoiledFiles:
         # A package that imports parts of itself which are not there is another version's.
         text = content.decode("utf-8", "replace")
         there = self._files.names(f"{self._site}/{path.rpartition('/')[0]}")
-        missing = parts_wanted(text) - {name.partition(".")[0] for name in there}
+        missing = read_parts(text) - {name.partition(".")[0] for name in there}
         return any(
             not re.search(rf"^[ \t]*(?:{name}[ \t]*[:=]|(?:def|class)[ \t]+{name}\b)", text, re.M)
             for name in missing

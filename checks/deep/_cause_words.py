@@ -46,8 +46,8 @@ def place_of(raised: Raised) -> str:
 
 def spot_of(host: Host, raised: Raised) -> str:
     """The place, and whose it is where a distribution brings it; "" where no file is told."""
-    place, (user, found) = place_of(raised), user_of(host, raised)
-    return _("{path} of {package}", path=place, package=user) if place and found else place
+    place, (user, owner) = place_of(raised), user_of(host, raised)
+    return _("{path} of {package}", path=place, package=user) if place and owner else place
 
 
 def user_of(host: Host, raised: Raised) -> tuple[str, Optional[Distribution]]:

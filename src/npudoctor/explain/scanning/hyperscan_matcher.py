@@ -38,14 +38,14 @@ class Fast:
         self._database: Any = None
         self._dear, self._hits, self._replaced = _DEAR, 0, set[int]()
 
-    def ready(self) -> None:
+    def compile(self) -> None:
         """Compile what is looked for: once, before processes are started that would each do so."""
         if self._database is None:
             self._database = compile_texts(self._texts)
 
     def find(self, block: bytes) -> list[Hit]:
         """The hits in a block."""
-        self.ready()
+        self.compile()
         hits: list[Hit] = []
         self._database.scan(block, collect, context=hits)
         self._hits += len(hits)

@@ -10,7 +10,7 @@ from npudoctor.core.model import Severity
 from npudoctor.facts.job.local_addresses import is_local
 from npudoctor.facts.npu.visible import runtime_ids
 from npudoctor.facts.rank_table.model import PODS, RankTable, Server
-from npudoctor.facts.rank_table.rules import Fault, is_address, listed, retries
+from npudoctor.facts.rank_table.rules import Fault, is_address, list_values, retries
 from npudoctor.host import CannotTell
 from npudoctor.host.devices.hccnconf import CONF, HccnConf, read_conf
 from npudoctor.host.host import Host
@@ -29,7 +29,7 @@ class Here:
         # The rank that the variables name.
         number = next((_number(self._host, name) for name in RANKS if name in self._host.variables), None)
         self.rank = next(
-            (one for one in self._table.devices if number is not None and one.rank == number), None
+            (device for device in self._table.devices if number is not None and device.rank == number), None
         )
         self.server = self._own_server()
 
@@ -58,7 +58,9 @@ class Here:
         """That of our rank; else the one with addresses of this machine; else the only one."""
         servers = self._table.servers
         if self.rank is not None:
-            return next(server for server in servers if any(one is self.rank for one in server.devices))
+            return next(
+                server for server in servers if any(candidate is self.rank for candidate in server.devices)
+            )
         if self._conf is not None:
             own = set(self._conf.addresses().values())
             for server in servers:
@@ -97,7 +99,7 @@ class Here:
         if self._conf is None or not self._conf.addresses() or not _nodes(self._host):
             return
         if all(device.ip for device in self._table.devices):
-            own = listed(self._conf.addresses().values())
+            own = list_values(self._conf.addresses().values())
             yield Fault(
                 "not-this-host",
                 _(
@@ -124,7 +126,7 @@ class Here:
         ]
         if wrong:
             text = _("server {server} is this machine, but its device_ip is not the one in {conf}: {what}")
-            text = text.format(server=server.id, conf=CONF, what=listed(wrong, 3))
+            text = text.format(server=server.id, conf=CONF, what=list_values(wrong, 3))
             several = len(self._table.servers) > 1
             # On one server the ranks meet over links that have no address, on most machines.
             yield Fault("wrong-address", text, *(() if several else (Severity.WARNING,)))
@@ -134,14 +136,16 @@ class Here:
         if not nodes:
             return
         wanted = [self.rank] if self.rank else list(server.devices)
-        missing = sorted({one.id for one in wanted if one.id is not None and one.id not in nodes})
+        missing = sorted({device.id for device in wanted if device.id is not None and device.id not in nodes})
         if not missing:
             return
         elsewhere = self.rank is None and self._host.system.container()
-        if elsewhere and any(one.id in nodes for one in wanted):
+        if elsewhere and any(device.id in nodes for device in wanted):
             return  # the others may be of other containers
         text = _("server {server} is this machine, but device_id {ids} has no {node}: there are only {nodes}")
-        text = text.format(server=server.id, ids=listed(missing), node=f"{NODE}N", nodes=listed(nodes, 16))
+        text = text.format(
+            server=server.id, ids=list_values(missing), node=f"{NODE}N", nodes=list_values(nodes, 16)
+        )
         yield Fault("no-device", text, *((Severity.WARNING,) if elsewhere else ()))
 
     def _wrong_device(self) -> Iterator[Fault]:
