@@ -235,6 +235,12 @@ def test_a_manual_loads_nothing_that_explains() -> None:
     assert _loaded(("show", "clock"), ("npudoctor.explain", *LOGS)) == []
 
 
+def test_the_manual_of_a_check_loads_no_parser_of_python() -> None:
+    """Neither does that of one of its codes, as explain tells it."""
+    for words in (("show", "clock"), ("explain", "clock.unsynchronised")):
+        assert _loaded(words, ("inspect", "ast", "tokenize", "hashlib")) == []
+
+
 @pytest.mark.parametrize("words", ["explain EI0006", "show EI0006"])
 def test_a_code_loads_nothing_that_reads_logs(words: str) -> None:
     assert _loaded(tuple(words.split()), LOGS) == []

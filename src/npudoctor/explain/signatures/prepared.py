@@ -8,7 +8,7 @@ after a change), the same is worked out in memory. `explain` writes nothing.
 
 from __future__ import annotations
 
-import hashlib
+import binascii
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -125,15 +125,17 @@ def _work_out() -> BuiltIn:
     return BuiltIn(marks(), tuple(map(entry_of, built_in())), ())
 
 
-def _digest() -> str:
-    """The digest of all that the file depends on."""
-    digest = hashlib.sha256()
+def _digest() -> int:
+    """The check sum of all that the file depends on: against sources that changed, which nobody forges. The
+    library of a real digest (OpenSSL) takes longer to load than all of them to be read."""
+    digest = 0
     paths = [os.path.join(EXPLAIN, name) for name in _CODE]
     for path in (*paths, *(os.path.join(source.FOLDER, name) for name in source.names())):
         with open(path, "rb") as file:
             content = file.read()
-        digest.update(b"%b %d\0" % (os.path.basename(path).encode(), len(content)) + content)
-    return digest.hexdigest()
+        digest = binascii.crc32(b"%b %d\0" % (os.path.basename(path).encode(), len(content)), digest)
+        digest = binascii.crc32(content, digest)
+    return digest
 
 
 def _content(path: str) -> dict[str, Any]:
