@@ -55,7 +55,10 @@ class Literal(NamedTuple):  # thousands are made, and are keys: a named tuple do
     caseless: bool = False
 
 
-def spellings(literals: Sequence[Literal]) -> list[tuple[int, bytes, bool]]:
+Text = tuple[int, bytes, bool]  # a number, what is found, and whether in any case
+
+
+def spellings(literals: Sequence[Literal]) -> list[Text]:
     """Number, bytes and caselessness of every literal; what is not ASCII also as Chinese systems write it."""
     texts = []
     for number, literal in enumerate(literals):
