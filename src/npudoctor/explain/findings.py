@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Optional
 
 from npudoctor.core.frozen import replace
+from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import language
 from npudoctor.core.model import Finding, Fix, Result, Risk, Severity
 from npudoctor.explain.answer import in_language
@@ -22,7 +23,7 @@ ALWAYS = (
     *("protobuf-implementation", "numpy-version", "scipy-version", "setuptools"),
 )
 # A file, or a variable: whoever speaks of that in an error speaks of the cause.
-_TELLING = re.compile(r"/|\.so\b|[A-Z][A-Z_]{4,}\Z|ulimit ")
+_TELLING = pattern(r"/|\.so\b|[A-Z][A-Z_]{4,}\Z|ulimit ")
 # Signatures of what a job's own code does say nothing of a framework that cannot be imported.
 _SCRIPTS = "script-bug-not-environment"
 
