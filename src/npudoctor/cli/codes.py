@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Optional
 
 from npudoctor import __version__
 from npudoctor.cli.config import UsageError, suggestion
-from npudoctor.cli.diagnosis import read_rows
+from npudoctor.cli.request import read_rows
 from npudoctor.core.frozen import replace
 from npudoctor.core.messages import _
 from npudoctor.explain.answer import Explanation

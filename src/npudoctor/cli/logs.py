@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from npudoctor.cli.diagnosis import read_rows
+from npudoctor.cli.request import ExplainRequest, read_rows
 from npudoctor.cli.terminal import output
 from npudoctor.cli.terminal.progress import LogProgress, stream_waiting
 from npudoctor.core.frozen import replace
@@ -21,9 +20,6 @@ from npudoctor.explain.reading.sources import open_source, standard_input
 from npudoctor.explain.reading.walk import ENTRIES, Walk
 from npudoctor.explain.scanning.evidence import Evidence
 from npudoctor.explain.signatures.prepared import prepare_table
-
-if TYPE_CHECKING:
-    from npudoctor.cli.diagnosis import ExplainRequest
 
 _SHOWN = 20  # lines on standard error about what was not read
 
