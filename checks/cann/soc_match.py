@@ -8,6 +8,7 @@ from typing import Union
 
 from npudoctor import INFO, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
 from npudoctor.core.cann_version import at_least
+from npudoctor.core.lazy import pattern
 from npudoctor.facts.cann.installations import Install, install_in_use
 from npudoctor.host import CannotTell
 from npudoctor.host.devices.cann_info import folders, settings
@@ -26,9 +27,9 @@ DOCUMENTED = ("Ascend 910A", "Ascend 910B")
 # The packages of 8.5 and later are called by the product in places.
 PRODUCTS = {"ascenda2": "ascend910b", "ascenda3": "ascend910_93", "ascend910": "ascend910"}
 
-_CHIP = re.compile(r"ascend\d\w*\Z")
-_RECORD = re.compile(r"ascend_\w*ops_install\.info\Z")
-_PACKAGE = re.compile(r"Ascend-cann-([\w-]+?)-ops\Z", re.IGNORECASE)
+_CHIP = pattern(r"ascend\d\w*\Z")
+_RECORD = pattern(r"ascend_\w*ops_install\.info\Z")
+_PACKAGE = pattern(r"Ascend-cann-([\w-]+?)-ops\Z", re.IGNORECASE)
 
 
 @check(

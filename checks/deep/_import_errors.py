@@ -11,6 +11,7 @@ from npudoctor.checks.deep import _remedies as remedies
 from npudoctor.checks.deep._cause_words import Cause, deepest, distinct, place_of, spot_of, user_of
 from npudoctor.checks.deep._loader_errors import of_library
 from npudoctor.core.frozen import replace
+from npudoctor.core.lazy import pattern
 from npudoctor.facts.job.tracebacks import Raised
 from npudoctor.facts.python.owners import (
     distribution_below,
@@ -25,27 +26,27 @@ from npudoctor.facts.system.limits import limit_of
 from npudoctor.host import CannotTell
 from npudoctor.host.python.installed_files import site_of
 
-_NO_MODULE = re.compile(r"No module named '?(?P<module>[\w.]+)'?")
-_NO_NAME = re.compile(
+_NO_MODULE = pattern(r"No module named '?(?P<module>[\w.]+)'?")
+_NO_NAME = pattern(
     r"cannot import name '(?P<name>\w+)' from (?P<early>partially initialized module )?'(?P<module>[\w.]+)'"
 )
-_NO_ATTRIBUTE = re.compile(
+_NO_ATTRIBUTE = pattern(
     r"(?P<early>partially initialized )?module '(?P<module>[\w.]+)' has no attribute '(?P<name>\w+)'"
 )
-_DAMAGED = re.compile(
+_DAMAGED = pattern(
     r"(?i)null bytes|marshal data too short|bad marshal data|bad magic number|codec can't decode"
     r"|source code string"
 )
-_OTHER_NUMPY = re.compile(
+_OTHER_NUMPY = pattern(
     r"compiled using NumPy 1|numpy\.dtype size changed|numpy\.u?func size changed|multiarray failed to import"
     r"|compiled against (?:API|ABI) version|umath failed to import|ndarray size changed"
 )
 # Said of a NumPy that is missing, too.
-_NO_NUMPY = re.compile(r"Numpy is not available|(?:multiarray|umath) failed to import")
-_ROOM = re.compile(r"Cannot allocate memory|out of memory|bad_alloc|can't start new thread", re.IGNORECASE)
+_NO_NUMPY = pattern(r"Numpy is not available|(?:multiarray|umath) failed to import")
+_ROOM = pattern(r"Cannot allocate memory|out of memory|bad_alloc|can't start new thread", re.IGNORECASE)
 
 PROTOBUF = "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"
-_LIBRARY = re.compile(r"/\S+\.so(?:\.[\d.]+)?\b")
+_LIBRARY = pattern(r"/\S+\.so(?:\.[\d.]+)?\b")
 
 Kind = Callable[[Host, Raised], Optional[Cause]]
 

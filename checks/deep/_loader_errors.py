@@ -9,38 +9,37 @@ from typing import Callable, Optional
 from npudoctor import Fix, Host, _
 from npudoctor.checks.deep import _remedies as remedies
 from npudoctor.checks.deep._cause_words import Cause, distinct, user_of
+from npudoctor.core.lazy import pattern
 from npudoctor.facts.job.tracebacks import Raised
 from npudoctor.facts.python.owners import Owner, owner_of, owner_of_library, path_of
 from npudoctor.host import CannotTell
 
-_NOT_OPENED = re.compile(r"(?P<library>\S+): cannot open shared object file: (?P<why>.+)")
-_SYMBOL = re.compile(
-    r"(?P<library>\S+): undefined symbol: (?P<symbol>[^\s,]+)(?:, version (?P<version>\S+))?"
-)
-_VERSION = re.compile(
+_NOT_OPENED = pattern(r"(?P<library>\S+): cannot open shared object file: (?P<why>.+)")
+_SYMBOL = pattern(r"(?P<library>\S+): undefined symbol: (?P<symbol>[^\s,]+)(?:, version (?P<version>\S+))?")
+_VERSION = pattern(
     r"(?P<library>\S+): version .(?P<version>[\w.+-]+). not found \(required by (?P<by>[^)]+)\)"
 )
-_BROKEN = re.compile(
+_BROKEN = pattern(
     r"(?P<library>\S+): (?P<why>file too short|invalid ELF header|cannot read file data.*|ELF load command.*"
     r"|ELF file's .*|object file has no .*|only ET_DYN and ET_EXEC can be loaded|internal error.*)"
 )
-_CLASS = re.compile(r"(?P<library>\S+): (?P<why>wrong ELF class: \w+|ELF file machine .*)")
-_TLS = re.compile(r"(?P<library>\S+): cannot allocate memory in static TLS block")
-_MAPPED = re.compile(
+_CLASS = pattern(r"(?P<library>\S+): (?P<why>wrong ELF class: \w+|ELF file machine .*)")
+_TLS = pattern(r"(?P<library>\S+): cannot allocate memory in static TLS block")
+_MAPPED = pattern(
     r"(?P<library>\S+): (?:failed to map segment from shared object"
     r"|cannot change memory protections|cannot enable executable stack[^:]*)(?:: (?P<why>.+))?"
 )
-_ANY = re.compile(r"(?P<library>\S+\.so[\w.]*): (?P<why>.+)")
+_ANY = pattern(r"(?P<library>\S+\.so[\w.]*): (?P<why>.+)")
 
 
 def of_library(host: Host, raised: Raised) -> Optional[Cause]:
     """The cause, where the exception is the loader's; None of all others."""
     if not raised.is_a("ImportError", "OSError", "RuntimeError"):
         return None
-    for pattern, kind in _KINDS:
-        match = pattern.search(raised.message)
+    for said, kind in _KINDS:
+        match = said.search(raised.message)
         if match is not None:
-            library = match["by" if "by" in pattern.groupindex else "library"]
+            library = match["by" if "by" in said.groupindex else "library"]
             owner = owner_of(host, library) if library.startswith("/") else owner_of_library(host, library)
             return kind(host, raised, match, owner)
     return None

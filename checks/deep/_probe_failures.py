@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 from collections.abc import Sequence
 from typing import Optional
@@ -12,6 +11,7 @@ from npudoctor.checks.deep import _remedies as remedies
 from npudoctor.checks.deep._cause_words import Cause, deepest, distinct, place_of, spot_of
 from npudoctor.checks.deep._import_errors import cause_of, is_no_room, within_limits
 from npudoctor.core.frozen import dataclass
+from npudoctor.core.lazy import pattern
 from npudoctor.facts.job.probes import ProbeResult, probe
 from npudoctor.facts.job.tracebacks import Raised, stack_of
 from npudoctor.facts.python.owners import owner_of
@@ -25,10 +25,10 @@ _NOISE = (
     "The above exception was the direct cause",
     "During handling of the above exception",
 )
-_THROWN = re.compile(
+_THROWN = pattern(
     r"terminate called after throwing an instance of '(?P<type>[^']+)'(?:\s+what\(\):\s*(?P<what>[^\n]*))?"
 )
-_THREAD = re.compile(r"(Current t|T)hread 0x[0-9a-f]+ ")
+_THREAD = pattern(r"(Current t|T)hread 0x[0-9a-f]+ ")
 # How the frames of Python are called in which an extension module is loaded.
 _LOADS = ("create_module", "exec_module", "_call_with_frames_removed", "_load_unlocked", "module_from_spec")
 

@@ -25,6 +25,7 @@ from npudoctor import (
 )
 from npudoctor.core.cann_version import train
 from npudoctor.core.errors import DoesNotRun
+from npudoctor.core.lazy import pattern
 from npudoctor.facts.cann.in_use import cann_in_use, product_version
 from npudoctor.facts.system.broken_rows import broken_rows
 from npudoctor.host import CannotTell
@@ -41,7 +42,7 @@ FRAMEWORKS = {
     "paddle-custom-npu": "paddle_custom_device",
 }
 _OF_THE_USER = ("HOME", "PYTHONUSERBASE", "PYTHONNOUSERSITE")
-_PYTHON = re.compile(r"python(3(\.\d+)?)?\Z")
+_PYTHON = pattern(r"python(3(\.\d+)?)?\Z")
 PUBLISHED = ("torch-npu", "mindspore", "mindspore-ascend", "vllm-ascend")
 
 

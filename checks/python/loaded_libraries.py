@@ -22,6 +22,7 @@ from npudoctor import (
     _,
     check,
 )
+from npudoctor.core.lazy import pattern
 from npudoctor.facts.cann.installations import installs_of
 from npudoctor.facts.job import process as job
 from npudoctor.facts.python.backends import find_backends, libraries_of
@@ -42,9 +43,9 @@ FRAMEWORKS = ("torch", "mindspore", "paddle", "tensorflow")
 Said = Iterator[tuple[Finding, str]]
 SHOWN = 4
 # CUDA's: other checks know them, and torch finds some by itself that the loader does not.
-_OF_CUDA = re.compile(r"lib(?:cu|nv|nccl|cusparseLt)")
+_OF_CUDA = pattern(r"lib(?:cu|nv|nccl|cusparseLt)")
 # What only the framework itself brings.
-_OWN = re.compile(r"lib(?:torch|c10|caffe2|shm|mindspore|paddle|phi|tensorflow)\w*\.so")
+_OWN = pattern(r"lib(?:torch|c10|caffe2|shm|mindspore|paddle|phi|tensorflow)\w*\.so")
 
 
 @check(

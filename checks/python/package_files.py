@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Optional, Union
 
@@ -23,6 +22,7 @@ from npudoctor import (
     check,
 )
 from npudoctor.checks.python._pip import install_one_of, pip_reinstall
+from npudoctor.core.lazy import pattern
 from npudoctor.facts.python.backends import find_backends
 from npudoctor.facts.python.frameworks import FRAMEWORKS, closure_of
 from npudoctor.facts.python.installed_modules import modules_of, recorded_once
@@ -48,8 +48,8 @@ BESIDE = (
 )
 SHOWN = 3
 # Of MindSpore's plug-ins, as an import on the CPU uses them; seen of 2.7.0 and 2.10.0.
-_ALWAYS = re.compile(r"/plugin/(?:cpu/)?libmindspore_(?:ops_cpu|ops_host|cpu_res_manager)\.so")
-_OPENED = re.compile(r"/plugin/(?:ascend/)?libmindspore_(?:ascend|ops_ascend|ascend_res_manager)\.so")
+_ALWAYS = pattern(r"/plugin/(?:cpu/)?libmindspore_(?:ops_cpu|ops_host|cpu_res_manager)\.so")
+_OPENED = pattern(r"/plugin/(?:ascend/)?libmindspore_(?:ascend|ops_ascend|ascend_res_manager)\.so")
 
 
 @check(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from npudoctor import Host
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
+from npudoctor.core.lazy import pattern
 from npudoctor.facts.cann.installations import installs_of
 from npudoctor.facts.job.working_directory import job_user, working_directory
 from npudoctor.host.users.accounts import home_of
@@ -16,7 +16,7 @@ from npudoctor.host.users.identity import Identity
 MINDSPORE = ("mindspore", "mindspore-ascend", "mindspore-gpu")
 # Where getpass.getuser() looks, which names the folder of torch's compiled code.
 NAMES = ("LOGNAME", "USER", "LNAME", "USERNAME")
-_NO_FILE_NAME = re.compile(r'[\\/:*?"<>|]')
+_NO_FILE_NAME = pattern(r'[\\/:*?"<>|]')
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple, Optional
 
 from npudoctor import Command, Fix, Host, Risk, _
 from npudoctor.core.errors import CannotTell
+from npudoctor.core.lazy import pattern
 
 
 class SystemLibrary(NamedTuple):
@@ -27,9 +27,9 @@ LIBRARIES = {
     "_sqlite3": SystemLibrary("SQLite", "libsqlite3-dev", "sqlite-devel"),
 }
 OF_SYSTEM = ("/usr/bin/", "/bin/")  # where a distribution has its Python
-_NO_MODULE = re.compile(r"No module named '?([\w.]+)'?")
-_LIBRARY = re.compile(r"(\S*lib\S+\.so[\w.]*): (cannot open shared object file)?")
-_SONAME = re.compile(r"(lib[\w+-]+)\.so\.([\d.]+)")
+_NO_MODULE = pattern(r"No module named '?([\w.]+)'?")
+_LIBRARY = pattern(r"(\S*lib\S+\.so[\w.]*): (cannot open shared object file)?")
+_SONAME = pattern(r"(lib[\w+-]+)\.so\.([\d.]+)")
 # Packages of Debian whose names do not follow from that of the library.
 _DEBIAN = {"libz.so.1": "zlib1g", "libcrypto.so.3": "libssl3", "libcrypto.so.1.1": "libssl1.1"}
 

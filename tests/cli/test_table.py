@@ -223,6 +223,29 @@ def test_no_plain_line_loads_typer(words: str) -> None:
     assert _loaded(tuple(words.split()), ("typer", "click", "rich", "pydantic")) == []
 
 
+# What finds causes in logs: a hundred regular expressions, and most of the table of signatures.
+LOGS = (
+    *("npudoctor.explain.engine", "npudoctor.explain.scanning.outline", "npudoctor.explain.ranking.judge"),
+    *("npudoctor.explain.signatures.progress", "npudoctor.explain.reading.pool", "tokenize"),
+)
+
+
+def test_a_manual_loads_nothing_that_explains() -> None:
+    """Half of what `show` took was loaded for codes of logs, which hardly anyone asks it for."""
+    assert _loaded(("show", "clock"), ("npudoctor.explain", *LOGS)) == []
+
+
+def test_the_manual_of_a_check_loads_no_parser_of_python() -> None:
+    """Neither does that of one of its codes, as explain tells it."""
+    for words in (("show", "clock"), ("explain", "clock.unsynchronised")):
+        assert _loaded(words, ("inspect", "ast", "tokenize", "hashlib")) == []
+
+
+@pytest.mark.parametrize("words", ["explain EI0006", "show EI0006"])
+def test_a_code_loads_nothing_that_reads_logs(words: str) -> None:
+    assert _loaded(tuple(words.split()), LOGS) == []
+
+
 def _loaded(words: tuple[str, ...], names: tuple[str, ...]) -> list[str]:
     """Which of the modules a command loads, which must end with 0, 1 or 2."""
     script = (

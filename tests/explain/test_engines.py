@@ -6,6 +6,7 @@ import functools
 import math
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Optional
 
@@ -17,11 +18,11 @@ from npudoctor.explain.reading.walk import Log
 from npudoctor.explain.scanning.evidence import Evidence
 from npudoctor.explain.scanning.gate import gate_for
 from npudoctor.explain.scanning.hyperscan_matcher import Fast, fast
-from npudoctor.explain.scanning.matching import Matcher
+from npudoctor.explain.scanning.matching import Gradual, Matcher, Plain
 from npudoctor.explain.scanning.scan import Scan
 from npudoctor.explain.signatures.pieces import Sample
 from npudoctor.explain.signatures.prepared import prepare_table, write
-from npudoctor.explain.signatures.table import Table
+from npudoctor.explain.signatures.table import Table, table_of
 from npudoctor.knowledge.site import Knowledge
 
 
@@ -90,6 +91,37 @@ def plainly(evidence: Evidence) -> Any:
 def test_hyperscan_and_re_see_the_same(quick: Fast) -> None:
     for content in ("\n".join(logs()).encode(), *mixtures(60)):
         assert said(quick, content) == said_plain(content)
+
+
+def test_little_is_seen_the_same_without_making_anything_ready() -> None:
+    def never() -> Matcher:
+        raise AssertionError("made for little")
+
+    for content in mixtures(60):
+        assert said(Gradual(table(), never), content) == said_plain(content)
+
+
+def test_much_is_seen_the_same_when_it_comes_little_by_little() -> None:
+    made = []
+
+    def make() -> Matcher:
+        made.append(Plain(table()))
+        return made[-1]
+
+    content = (b"nothing to see in this line\n" * 40).join(mixtures(60))
+    pieces = [content[at : at + 5000] for at in range(0, len(content), 5000)]
+    assert plainly(scan(Gradual(table(), make)).of(pieces)) == said_plain(content)
+    assert len(made) == 1
+
+
+@pytest.mark.parametrize("coding", ["utf-8", "gb18030"])
+def test_a_short_text_that_gb_18030_makes_shorter(coding: str) -> None:
+    """误: has four bytes in UTF-8, and three there."""
+    row = next(one for one in table().signatures if one.patterns and not one.fallback)
+    whole = table_of([replace(row, patterns=("误:",), near=(), without=())])
+    content = "某种错误: 1\n".encode(coding)
+    for matcher in (Plain(whole), Gradual(whole, lambda: Plain(whole))):
+        assert len(matcher.find(content)) == 1
 
 
 QUIET = b"[INFO] GE(1,python): nothing to see in this line, really nothing\n" * 3000

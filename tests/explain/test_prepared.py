@@ -67,7 +67,7 @@ def test_what_is_missing_stale_or_damaged_is_worked_out(built: Path) -> None:
         "",
         "[]",
         "\0" * 100,
-        json.dumps({**content, "made_of": "0" * 64}),
+        json.dumps({**content, "made_of": content["made_of"] ^ 1}),
         json.dumps({**content, "literals": []}),
         json.dumps({"made_of": content["made_of"]}),
     ]

@@ -9,7 +9,7 @@ import pytest
 from tests.support.engines import late, plain
 
 from npudoctor.explain.engine import Engine, engine_of
-from npudoctor.explain.ranking.judge import Diagnosis
+from npudoctor.explain.ranking.diagnosis import Diagnosis
 from npudoctor.explain.signatures.codes import find_by_code
 from npudoctor.explain.signatures.return_numbers import (
     ReturnNumber,

@@ -94,7 +94,8 @@ def _end_together() -> None:
 
 def _explain_logs(beginning: JobStart, variables: Mapping[str, str]) -> str:
     """A log that shows no failure, or one that nobody knows, is no explanation."""
-    from npudoctor.cli.diagnosis import ExplainRequest, explain_words
+    from npudoctor.cli.diagnosis import explain_words
+    from npudoctor.cli.request import ExplainRequest
     from npudoctor.explain.answer import with_remedies
     from npudoctor.explain.reading.newest import LOOSE, automatic
     from npudoctor.render.explain_text import explain_text

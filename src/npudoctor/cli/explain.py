@@ -49,7 +49,8 @@ def explain(
     """Say what a failing log means."""
     from npudoctor.cli.arguments.paths import format_for, writable
     from npudoctor.cli.arguments.settings import load_settings
-    from npudoctor.cli.diagnosis import ExplainRequest, explain_words, installed_on, verify_diagnosis
+    from npudoctor.cli.diagnosis import explain_words, installed_on, verify_diagnosis
+    from npudoctor.cli.request import ExplainRequest
     from npudoctor.cli.terminal.output import complain
     from npudoctor.cli.terminal.reports import deliver, style_for
     from npudoctor.explain.answer import with_remedies

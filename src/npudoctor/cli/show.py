@@ -19,12 +19,8 @@ def show(
     """Print the manual of a check."""
     from npudoctor.cli.arguments.settings import load_settings
     from npudoctor.cli.config import UsageError, suggestion
-    from npudoctor.cli.diagnosis import explain_code
     from npudoctor.cli.terminal import output
-    from npudoctor.cli.terminal.reports import style_for
-    from npudoctor.explain.answer import with_remedies
     from npudoctor.registry import registry
-    from npudoctor.render.explain_text import explain_text
     from npudoctor.render.listing import manual_text
 
     load_settings({"lang": lang}, caller)
@@ -41,7 +37,13 @@ def show(
     kind = loaded.kind(name)
     if kind:
         raise UsageError(kind)
-    explanation = explain_code(name, caller.variables)
+    # What knows the codes of logs takes as long to load as all else; who names a check needs none of it.
+    from npudoctor.cli.codes import about_code
+    from npudoctor.cli.terminal.reports import style_for
+    from npudoctor.explain.answer import with_remedies
+    from npudoctor.render.explain_text import explain_text
+
+    explanation = about_code(name, caller.variables)
     if explanation is not None:
         output.emit(
             explain_text(with_remedies(explanation, None), style_for(None)), output.terminal_encoding()

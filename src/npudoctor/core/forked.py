@@ -134,6 +134,8 @@ class Child(Generic[T]):
     """A child that was started to say things, which are pickled."""
 
     def __init__(self, work: Callable[[], Iterable[T]]) -> None:
+        import pickle  # noqa: F401  (before the fork: both sides need it)
+
         self._started = start(lambda writing: _serve(work, writing))
 
     def items(self, until: float, patience: Optional[float] = None) -> Iterator[T]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from itertools import compress
 from typing import Optional
 
+from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
 
 LAST = 65535
@@ -18,7 +18,7 @@ UNCOMMON = 10000  # from here on few ports belong to somebody by name
 # First and last port of a range, both included.
 Span = tuple[int, int]
 
-_DIGITS = re.compile(r"[0-9]+\Z")
+_DIGITS = pattern(r"[0-9]+\Z")
 
 
 def parse_port(text: str, first: int = 1, last: int = LAST) -> int:

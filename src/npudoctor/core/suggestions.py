@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable, Sequence
+
+from npudoctor.core.lazy import pattern
 
 MOST = 3  # names that may have been meant
 LEAST = 3  # characters of which a part of a name is recognised
 _ALIKE, _PART_ALIKE = 0.7, 0.75  # of 1, by difflib
-_BETWEEN = re.compile("[-._ ]+")
+_BETWEEN = pattern("[-._ ]+")
 
 
 def near_names(word: str, names: Sequence[str]) -> list[str]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Callable
 
 from npudoctor.core.frozen import dataclass, field
+from npudoctor.core.lazy import pattern
 from npudoctor.environment.owners import CannOwners
 from npudoctor.host.process.commands import FOLDERS
 
@@ -18,7 +18,7 @@ LISTS = (
 TIDY = LISTS[:3]
 # What every shell looks through where PATH is not set: once it is set, it looks nowhere else.
 BY_DEFAULT = {"PATH": list(FOLDERS)}
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")  # what every shell takes; exported functions have others
+NAME = pattern(r"[A-Za-z_][A-Za-z0-9_]*\Z")  # what every shell takes; exported functions have others
 
 
 @dataclass(frozen=True)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Optional
+from typing import TYPE_CHECKING, Optional
 
 from npudoctor import __version__
 from npudoctor.core.frozen import dataclass, field, replace
 from npudoctor.core.messages import _, language, ngettext
 from npudoctor.core.redact.redact import redact
-from npudoctor.explain.ranking.candidates import Spot
-from npudoctor.explain.ranking.judge import Diagnosis, Judgement
-from npudoctor.explain.ranking.runs import Run
-from npudoctor.explain.reading.walk import Log
-from npudoctor.explain.scanning.evidence import Evidence
 from npudoctor.explain.signatures.remedies import Installed, remedy_on
+
+if TYPE_CHECKING:  # of a code is told without loading what finds failures in logs
+    from npudoctor.explain.ranking.candidates import Spot
+    from npudoctor.explain.ranking.diagnosis import Diagnosis
+    from npudoctor.explain.ranking.judge import Judgement
+    from npudoctor.explain.ranking.runs import Run
+    from npudoctor.explain.reading.walk import Log
+    from npudoctor.explain.scanning.evidence import Evidence
 
 
 @dataclass(frozen=True)

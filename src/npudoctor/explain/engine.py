@@ -16,7 +16,7 @@ from npudoctor.explain.reading.sources import Source
 from npudoctor.explain.reading.walk import Log
 from npudoctor.explain.scanning.evidence import Evidence
 from npudoctor.explain.scanning.hyperscan_matcher import Fast, fast
-from npudoctor.explain.scanning.matching import Matcher, Plain
+from npudoctor.explain.scanning.matching import Gradual, Matcher, Plain
 from npudoctor.explain.scanning.scan import Scan
 from npudoctor.explain.signatures.signatures import Signature
 from npudoctor.explain.signatures.table import Table, table_of
@@ -43,6 +43,8 @@ class Engine:
         """What the files say, in their order; what was not read `until` then (steady clock) says so."""
         matcher: Matcher = self.matcher
         size = sum(log.size for log in logs)
+        if isinstance(matcher, Gradual) and size >= _LARGE:
+            matcher = matcher.whole()  # once, before processes are started that would each make it
         if isinstance(matcher, Fast) and size >= _LARGE:
             from npudoctor.explain.reading.sample import sample_of
             from npudoctor.explain.scanning.gate import gate_for
@@ -84,5 +86,4 @@ def engine_of(signatures: Sequence[Signature], *, plain: bool = False) -> Engine
 
 def engine_for(table: Table, *, plain: bool = False) -> Engine:
     """An engine for a table: with hyperscan where it is, unless the plain one is asked for."""
-    matcher: Optional[Matcher] = None if plain else fast(table)
-    return Engine(table, Plain(table) if matcher is None else matcher)
+    return Engine(table, Plain(table) if plain else Gradual(table, lambda: fast(table) or Plain(table)))

@@ -14,7 +14,7 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.core.redact.redactor import Redactor
 from npudoctor.explain.ranking.candidates import Spot
-from npudoctor.explain.ranking.judge import Diagnosis
+from npudoctor.explain.ranking.diagnosis import Diagnosis
 from npudoctor.explain.reading.opening import Opener, Unreadable
 from npudoctor.explain.reading.reading import open_log
 from npudoctor.explain.reading.sources import source_of

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Optional
 
+from npudoctor.core.lazy import pattern
 from npudoctor.knowledge.compatibility import Pair
 from npudoctor.knowledge.site import Knowledge
 from npudoctor.knowledge.tables import Row
@@ -13,7 +13,7 @@ from npudoctor.knowledge.versions import is_train, public
 if TYPE_CHECKING:
     from packaging.version import Version
 
-_MINOR = re.compile(r"\d+\.\d+")
+_MINOR = pattern(r"\d+\.\d+")
 
 
 def torch_npu_pairs(knowledge: Knowledge) -> list[Pair]:

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Optional
 
 from npudoctor.core import cann_version
+from npudoctor.core.lazy import pattern
 
 if TYPE_CHECKING:
     from packaging.version import Version
@@ -14,9 +15,9 @@ if TYPE_CHECKING:
 Order = tuple[tuple[int, ...], ...]
 
 # The community calls 8.1.RC1 8.1.RC1.beta1; 9.0.0-beta.2 is a release of its own.
-_COMMUNITY = re.compile(r"(?<=\d)\.beta\d+\Z", re.IGNORECASE)
-_PATCH = re.compile(r"(\d+\.\d+)\.\d+\Z")
-_ANY = re.compile(r"(\d+\.\d+)\.X\Z", re.IGNORECASE)
+_COMMUNITY = pattern(r"(?<=\d)\.beta\d+\Z", re.IGNORECASE)
+_PATCH = pattern(r"(\d+\.\d+)\.\d+\Z")
+_ANY = pattern(r"(\d+\.\d+)\.X\Z", re.IGNORECASE)
 
 
 @lru_cache(maxsize=1024)  # a few hundred names in rows, each of which is asked for in every comparison

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Optional
 
 from npudoctor.core.frozen import dataclass, field, replace
+from npudoctor.core.lazy import pattern
 from npudoctor.launch.program import PYTHON, CannotStart, find_program, shebang
 
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
@@ -24,8 +25,8 @@ PREFIXES = (
 CONDA = ("conda", "mamba", "micromamba")
 DEEPEST = 8  # commands that start one another
 LARGEST = 1 << 16  # of a script that is read
-_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)\Z", re.DOTALL)
-_REFERENCE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+_ASSIGNMENT = pattern(r"([A-Za-z_]\w*)=(.*)\Z", re.DOTALL)
+_REFERENCE = pattern(r"\$(?:\{(\w+)\}|(\w+))")
 _TAKES_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 _KEPT = ("PATH", "PYTHONPATH")  # what is followed of the variables that a script sets
 

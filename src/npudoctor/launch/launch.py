@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from collections.abc import Mapping
 from typing import Optional
 
 from npudoctor.core.frozen import dataclass
+from npudoctor.core.lazy import pattern
 from npudoctor.host import Host
 from npudoctor.host.process.processes import Process, Processes
 
@@ -28,12 +28,12 @@ _TELLING = (
     "OMPI_MCA_ess_base_jobid", "PMI_JOBID", "PADDLE_MASTER", "PADDLE_TRAINERS_NUM",
 )  # fmt: skip
 # What decides the answer; ASCEND_DEVICE_ID is each rank's own. Slurm gives TMPDIR to the first task only.
-_RELEVANT = re.compile(
+_RELEVANT = pattern(
     r"(ASCEND|HCCL|NCCL|CUDA|NVIDIA|LD|ATB|CANN|TOOLCHAIN|MS|MINDSPORE|GLOG|TORCH|PYTORCH|FLAGS|ACL|CM"
     r"|NPUDOCTOR)_(?!DEVICE_ID\Z|NODE_ID\Z)|PYTHON|RANK_TABLE|TASK_QUEUE|DUMP_G"
     r"|(PATH|HOME|USER|VIRTUAL_ENV|CONDA_PREFIX|LANG|LANGUAGE|LC_\w+|WORLD_SIZE|RANK_SIZE)\Z"
 )
-_TASKS = re.compile(r"(\d+)(?:\(x(\d+)\))?\Z")
+_TASKS = pattern(r"(\d+)(?:\(x(\d+)\))?\Z")
 
 
 @dataclass(frozen=True)

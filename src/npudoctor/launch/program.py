@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Mapping
 
+from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _, strerror
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
-PYTHON = re.compile(r"python(\d+(\.\d+)*)?\Z")
+PYTHON = pattern(r"python(\d+(\.\d+)*)?\Z")
 _SHEBANG = 256  # the kernel reads no more of it
 _LOOKED_AT = 80  # bash reads no more to tell a script from a binary
 

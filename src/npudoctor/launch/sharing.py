@@ -7,7 +7,6 @@ launch is never taken. A rank that gets none in time, or differs from the first,
 from __future__ import annotations
 
 import os
-import re
 import sys
 import time
 from contextlib import suppress
@@ -15,6 +14,7 @@ from dataclasses import asdict
 from typing import Any, Callable, Optional
 
 from npudoctor.core.frozen import replace
+from npudoctor.core.lazy import pattern
 from npudoctor.core.parsing import json_of
 from npudoctor.host.process.processes import Processes
 from npudoctor.launch.launch import Launch
@@ -24,7 +24,7 @@ from npudoctor.launch.rendezvous import LARGEST, Rendezvous
 TURN = 0.02
 LINGER = 2.0  # how long an answer stays at least for the others to take it, whatever becomes of the job
 TAKEN = ".taken-"
-_OURS = re.compile(r"[0-9a-f]{32}(\.taken-\d+)?\Z|\.[0-9a-f]{32}(\.taken-\d+)?-\d+\Z")
+_OURS = pattern(r"[0-9a-f]{32}(\.taken-\d+)?\Z|\.[0-9a-f]{32}(\.taken-\d+)?-\d+\Z")
 
 
 class Sharing:

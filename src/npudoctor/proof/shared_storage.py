@@ -6,9 +6,9 @@ nothing (version 3), and another client less.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 
+from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
 from npudoctor.core.mounts import MOUNTINFO, Mount, mount_of, parse_mountinfo
 from npudoctor.facts.leftovers.sessions import KERNEL
@@ -17,7 +17,7 @@ from npudoctor.host import CannotTell, Host
 # Of one machine at a time; what is not known may be of many.
 OWN = frozenset("bcachefs btrfs ext2 ext3 ext4 f2fs overlay ramfs tmpfs xfs zfs".split())
 EXPORTS = "/var/lib/nfs/etab"  # what the kernel's server gives to whom, as exportfs keeps it
-_OCTAL = re.compile(r"\\([0-7]{3})")
+_OCTAL = pattern(r"\\([0-7]{3})")
 
 
 def why_shared(host: Host, path: str) -> str:

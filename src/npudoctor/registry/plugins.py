@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import NamedTuple, Optional
 
 from npudoctor.checking.check import is_name
+from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _, strerror
 from npudoctor.core.trust.guard import Untrusted
 from npudoctor.core.trust.paths import why_untrusted
@@ -16,7 +16,7 @@ from npudoctor.registry import foreign
 from npudoctor.registry.collector import PLUG_IN_GROUP, Collector
 from npudoctor.registry.dropins import ForeignCheck
 
-_MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z")
+_MODULE = pattern(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z")
 UNNAMED = "unnamed-plug-in"
 
 

@@ -6,10 +6,11 @@ import ctypes
 import errno
 import fcntl
 import os
-import re
 import signal
 import socket
 import struct
+
+from npudoctor.core.lazy import pattern
 
 KINDS = {
     "user": 0x10000000, "mnt": 0x00020000, "pid": 0x20000000, "ipc": 0x08000000,
@@ -18,7 +19,7 @@ KINDS = {
 READ_ONLY, NO_SUID, NO_DEVICES, NO_EXEC = 1, 2, 4, 8
 REMOUNT, BIND, RECURSIVE, PRIVATE = 1 << 5, 1 << 12, 1 << 14, 1 << 18
 _SAME_FLAGS, _RELATIVE_TIMES = 1 | 2 | 4 | 8 | 1024 | 2048, 1 << 21  # as statvfs and mount number them
-_OCTAL = re.compile(r"\\([0-7]{3})")
+_OCTAL = pattern(r"\\([0-7]{3})")
 CREATE, EXCLUSIVE = 0o1000, 0o2000
 _SET_ATTRIBUTES, _AT_RECURSIVE, _HERE = 442, 0x8000, -100  # mount_setattr(2) has one number on all machines
 _PARENT_DEATH, _NAME, _NO_NEW_PRIVILEGES, _AMBIENT, _RAISE = 1, 15, 38, 47, 2  # prctl(2)

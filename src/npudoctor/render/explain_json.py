@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from npudoctor.core.messages import language
 from npudoctor.core.redact.redact import redact
 from npudoctor.explain.answer import Explanation, Proof, in_language, safe_text
-from npudoctor.explain.ranking.judge import Diagnosis
-from npudoctor.explain.ranking.runs import Run
+
+if TYPE_CHECKING:
+    from npudoctor.explain.ranking.diagnosis import Diagnosis
+    from npudoctor.explain.ranking.runs import Run
 
 SCHEMA = "npudoctor.explain/1"
 UNREAD = 100  # inputs for which the reason is listed

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from npudoctor.core.messages import _, language, ngettext
 from npudoctor.core.redact.redact import redact
 from npudoctor.core.sizes import size_text
 from npudoctor.explain.answer import Explanation, Proof, in_language, safe_text, sure, where
-from npudoctor.explain.ranking.judge import Diagnosis
 from npudoctor.render.columns import paragraph
 from npudoctor.render.printable import printable
 from npudoctor.render.style import PLAIN, Style
+
+if TYPE_CHECKING:
+    from npudoctor.explain.ranking.diagnosis import Diagnosis
 
 INDENT = "  "
 _ERRORS = 6

@@ -7,6 +7,7 @@ from typing import Any
 
 from npudoctor.checking.check import Check
 from npudoctor.core import messages
+from npudoctor.core.docstrings import without_margin
 from npudoctor.core.messages import _
 from npudoctor.registry.collector import LoadedChecks
 from npudoctor.render.printable import printable
@@ -72,7 +73,5 @@ def subject(check: Check) -> str:
 
 def manual(check: Check) -> str:
     """What a check's docstring says below its title: Markdown, in the language spoken now."""
-    from inspect import cleandoc  # takes longer than to list all checks
-
-    body = cleandoc(check.manual).partition("\n")[2].strip("\n")
+    body = without_margin(check.manual).partition("\n")[2].strip("\n")
     return "\n\n".join(messages.manual(block) for block in body.split("\n\n"))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections.abc import Iterator, Mapping
 from typing import Optional
 
 from npudoctor.cli.config import UsageError, not_one_of
+from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
 from npudoctor.render.environment import FORMATS, SHELLS
 
@@ -28,7 +28,7 @@ NAMES = {
     "tcsh": "csh",
 }
 # How distributions call their builds: bash-static, zsh5, bsd-csh; and what was replaced while it runs.
-VARIANT = re.compile(r"(?:bsd-)?([a-z]+)[-.0-9a-z]*(?: \(deleted\))?\Z")
+VARIANT = pattern(r"(?:bsd-)?([a-z]+)[-.0-9a-z]*(?: \(deleted\))?\Z")
 MOST = 64  # ancestors
 
 

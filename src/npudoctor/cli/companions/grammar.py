@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
 from npudoctor.core.frozen import dataclass
+from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
 
-_CHOICES = re.compile(r"\[?([a-z0-9-]+(?:\|[a-z0-9-]+)+)(?:\[,\.\.\.\])?\]?")
-_ERROR_CODE = re.compile(r"[A-Z]{2}[A-Z0-9]*\d{3,}")  # EI0006; of mere numbers there are too many
+_CHOICES = pattern(r"\[?([a-z0-9-]+(?:\|[a-z0-9-]+)+)(?:\[,\.\.\.\])?\]?")
+_ERROR_CODE = pattern(r"[A-Z]{2}[A-Z0-9]*\d{3,}")  # EI0006; of mere numbers there are too many
 # What a value is, by how the help calls it.
 _KINDS = {
     "FILE": "file", "PATH": "file", "SCRIPT": "file", "OUT.tar.gz": "file", "FILES|-...": "file",

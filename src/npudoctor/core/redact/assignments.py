@@ -5,41 +5,40 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from npudoctor.core.lazy import pattern
 from npudoctor.core.redact.names import Weight, looks_secret, weight
 from npudoctor.core.redact.values import Values
 
 _GAP = r"[^\S\n]{0,8}"
 # A name is tried once, at its beginning; what separates it from its value is bounded: all is linear.
-_ASSIGNED = re.compile(
+_ASSIGNED = pattern(
     rf"(?<![\w.-])([\w.-]{{1,200}})(?:(?:\\{{0,7}}[\"'`]\]?)?{_GAP}(?:=>|:=|==?|：|＝|:(?!//)){_GAP}"
     rf"|\\{{0,7}}[\"']{_GAP},{_GAP}(?=[bBrRuU]?\\{{0,7}}[\"']))"
 )
-_SAID = re.compile(
-    rf"((?:密码|口令|密钥|令牌|私钥)){_GAP}(?:[是为]{_GAP}[：:]?|[：:=]|\s){_GAP}(?=[!-~]{{6}})"
-)
-_ENGLISH = re.compile(
+_SAID = pattern(rf"((?:密码|口令|密钥|令牌|私钥)){_GAP}(?:[是为]{_GAP}[：:]?|[：:=]|\s){_GAP}(?=[!-~]{{6}})")
+_ENGLISH = pattern(
     r"(?i)\b(password|passphrase|token|secret|api[ -]?key)"
     r"(?: is| was|:? is set to| set to) {1,4}(?=[\"']?\S{0,40}\d)(?=[\"']?\S{5})"
 )
-_BARE_KEY = re.compile(r"(?i)\b(api key):?\s{1,4}(?:is\s)?(?=[0-9a-z]{20})")
-_SET = re.compile(
+_BARE_KEY = pattern(r"(?i)\b(api key):?\s{1,4}(?:is\s)?(?=[0-9a-z]{20})")
+_SET = pattern(
     r"(?i)\b(?:setenv|set\s{1,4}-[a-z]{1,4}|env|arg|config set|npm set)\s{1,4}"
     r"([\w./:@-]{1,200}?)\s{1,4}(?=[^\s=])"
 )
-_ELEMENT = re.compile(r"<([\w.:-]{1,100})(?:\s[^<>]{0,100})?>(?=[^<])")
-_PAIRED = re.compile(
+_ELEMENT = pattern(r"<([\w.:-]{1,100})(?:\s[^<>]{0,100})?>(?=[^<])")
+_PAIRED = pattern(
     r"(?i)\b(?:name|key|id|field|variable|property|param(?:eter)?)\\{0,7}[\"']?\s{0,4}[:=]\s{0,4}(?:\\{0,7}[\"'])?([\w.-]{1,100})(?:\\{0,7}[\"'])?"
     r"[\s,;]{1,40}(?:\\{0,7}[\"'])?(?:value|val|default|content)\\{0,7}[\"']?\s{0,4}[:=]\s{0,4}"
 )
-_PAIRED_ELEMENTS = re.compile(
+_PAIRED_ELEMENTS = pattern(
     r"(?i)<(?:name|key)>\s{0,8}([^\s<>]{1,100})\s{0,8}</(?:name|key)>\s{0,80}<(?:value|string)>\s{0,8}(?=[^<])"
 )
-_PAIRED_BACK = re.compile(
+_PAIRED_BACK = pattern(
     r"(?i)\b(?:value|val|content)\\{0,7}[\"']?\s{0,4}[:=]\s{0,4}\\{0,7}[\"']([^\"'\n]{1,1000}?)\\{0,7}[\"'][\s,;]{1,40}"
     r"(?:\\{0,7}[\"'])?(?:name|key|field|property|param(?:eter)?)\\{0,7}[\"']?\s{0,4}[:=]\s{0,4}\\{0,7}[\"']([\w.-]{1,100})"
 )
-_FLAG = re.compile(r"(?<![\w.-])(--?[a-z][\w-]{1,60})[^\S\n]{1,4}(?!--?[a-z])", re.IGNORECASE)
-_BEFORE_LINE = re.compile(r"[ \t]*(?:\d{1,9}: )?(?:- )?\Z")
+_FLAG = pattern(r"(?<![\w.-])(--?[a-z][\w-]{1,60})[^\S\n]{1,4}(?!--?[a-z])", re.IGNORECASE)
+_BEFORE_LINE = pattern(r"[ \t]*(?:\d{1,9}: )?(?:- )?\Z")
 _BEFORE_A_PATH = " \t\n\r\"'()[]{}<>,;:=`"
 
 Span = tuple[int, int]
@@ -52,10 +51,10 @@ def find_assigned(text: str) -> Iterator[Span]:
     for match in _PAIRED_BACK.finditer(text):
         if looks_secret(match[1], weight(match[2])):
             yield match.span(1)
-    for pattern in (_SAID, _ENGLISH, _BARE_KEY, _SET, _ELEMENT, _PAIRED, _PAIRED_ELEMENTS, _FLAG):
+    for form in (_SAID, _ENGLISH, _BARE_KEY, _SET, _ELEMENT, _PAIRED, _PAIRED_ELEMENTS, _FLAG):
         # A flag, and what is said in a sentence, is no assignment: only what surely is a secret counts.
-        least = Weight.TOKEN if pattern is _FLAG else Weight.RANDOM
-        named = [(match.end(), weight(match[1])) for match in pattern.finditer(text)]
+        least = Weight.TOKEN if form is _FLAG else Weight.RANDOM
+        named = [(match.end(), weight(match[1])) for match in form.finditer(text)]
         yield from values.each((at, known) for at, known in named if known.value >= least.value)
 
 

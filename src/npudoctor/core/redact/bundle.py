@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Optional
 
+from npudoctor.core.lazy import pattern
 from npudoctor.core.optional import load
 from npudoctor.core.redact.names import Weight, looks_secret, weight
 from npudoctor.core.redact.prefilter import HIDDEN
@@ -45,7 +46,7 @@ def patterns() -> tuple[re.Pattern[str], ...]:
 
 
 # A support engineer needs these; every other variable of a dump of the environment is somebody's own.
-_ALLOWED = re.compile(
+_ALLOWED = pattern(
     r"(?:ASCEND|HCCL|HCCP|LCCL|LCAL|NCCL|GLOO|UCX|CUDA|NVIDIA|CUBLAS|CUDNN|NPU|ATB|ACL|ACLNN|AICPU|TE|TBE|TUNE|GE"
     r"|PLOG|TORCH|TORCHELASTIC|TORCHINDUCTOR|PYTORCH|PYTHON|MS|MINDSPORE|MINDFORMERS|PADDLE|FLAGS|VLLM|SGLANG"
     r"|TRITON|DEVICE|RANK|WORLD|LOCAL|MASTER|GROUP|ROLE|NODE|NNODES|NPROC|SLURM|OMPI|PMI|PMIX|MPI|OMP|MKL|OPENBLAS"
@@ -53,11 +54,11 @@ _ALLOWED = re.compile(
     r"|HOSTNAME|HOST|TMPDIR|TMP|TEMP|XDG|CONDA|VIRTUAL|TOOLCHAIN|OPP|CPU|TOKENIZERS|SHLVL|MALLOC|JEMALLOC|NPUDOCTOR)"
     r"(?:_|\d|$)"
 )
-_DUMPED = re.compile(
+_DUMPED = pattern(
     r"(?P<mark>(?:export|declare\s-x|setenv|set\s-g?x)\s{1,4})?(?P<name>[A-Z][A-Z0-9_]{2,100})[=\s](?P<value>\S.{0,65536})$"
 )
-_BEFORE = re.compile(r"[\s+>$]{0,16}")
-_PLAIN = re.compile(r"[\"']?(?:[-+]?[\d.,]{0,6}|true|false|[01])[\"']?$")
+_BEFORE = pattern(r"[\s+>$]{0,16}")
+_PLAIN = pattern(r"[\"']?(?:[-+]?[\d.,]{0,6}|true|false|[01])[\"']?$")
 _LEAST = 6  # characters of a value that is looked for everywhere
 
 
@@ -82,8 +83,8 @@ class BundleRedactor(Redactor):
     def line(self, text: str) -> str:
         """The next line of a log."""
         text = self.hide_known(super().line(text))
-        for pattern in patterns():  # of vendors
-            text, count = pattern.subn(HIDDEN, text)
+        for form in patterns():  # of vendors
+            text, count = form.subn(HIDDEN, text)
             self.counts["token"] += count
         return self._variable(text)
 
@@ -123,14 +124,14 @@ Span = tuple[int, int]  # first and last+1 of a value in its line
 
 LEAST = 5  # variables in a row: fewer may be anything
 _CUT = 2  # the same at an end of what is shown, where the rest of the dump may lie beyond it
-_NAME = re.compile(r"(?:^|(?<=[\s\"'\])>|]))([A-Za-z_][A-Za-z0-9_]{0,100})=")
+_NAME = pattern(r"(?:^|(?<=[\s\"'\])>|]))([A-Za-z_][A-Za-z0-9_]{0,100})=")
 _FAR = 200  # characters of a line among which the name of its variable begins
 # In one line: NAME=value, "NAME": "value", ('NAME', 'value').
-_PAIR = re.compile(
+_PAIR = pattern(
     r"(?<![A-Za-z0-9_-])(?P<name>[A-Z][A-Z0-9_]{1,100})(?:=|\\{0,3}[\"']\s?[:,]\s?)"
     r"(?P<value>\\{0,3}\"[^\"\n]{0,8192}\"|\\{0,3}'[^'\n]{0,8192}'|[^\s,;'\"}\])]{1,8192})"
 )
-_DIGITS = re.compile(r"\d+")
+_DIGITS = pattern(r"\d+")
 
 
 def find_dumped(lines: Sequence[str]) -> Iterator[tuple[int, str, Span]]:

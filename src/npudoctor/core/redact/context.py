@@ -6,50 +6,51 @@ import re
 from collections.abc import Sequence
 from typing import Optional
 
+from npudoctor.core.lazy import pattern
 from npudoctor.core.redact.names import Weight, looks_secret, weight
 from npudoctor.core.redact.nearby import looks_chosen
 
 Span = tuple[int, int]
 
 # What a line must hold to say something of the next.
-OPENS = re.compile(
+OPENS = pattern(
     r"(?i)pass|pwd|secret|token|key|cred|auth|cookie|psk|private-lines|\bdata\\?[\"']?:|密码|口令|密钥|令牌|凭证|凭据"
 )
 _LONGEST = 250  # lines of one block
 _PAIR_LINES = 3  # lines between a name and its value
-_OPEN = re.compile(
+_OPEN = pattern(
     r"(?P<before>.{0,200}?)(?P<name>(?<![\w.-])[\w.-]{1,100}|密码|口令|密钥|令牌|凭证|凭据)(?P<close>\\{0,7}[\"'])?\s{0,8}"
     r"(?:(?P<sign>[:=：＝]|:=|[-=]>|→)\s{0,8}"
     r"(?P<kind>(?:!\w{1,20}\s)?(?:&\w{1,40}\s)?[|>][-+\d]{0,2}|[rbfu]?(?:\"\"\"|''')|\[|\\|!\w{1,20}|&\w{1,40}|)|(?P<flag>\\))\s{0,8}(?:#.{0,80})?$"
 )
-_CONTINUED = re.compile(
+_CONTINUED = pattern(
     r"(?P<before>.{0,200}?)(?P<name>(?<![\w.-])[\w.-]{1,100})\s{0,8}[:=]\s{0,8}\S{1,1000}\\$"
 )
-_ASKED = re.compile(r"(?P<before>\s{0,80})\?\s(?P<name>[\w.-]{1,100})\s{0,80}$")
-_TAG = re.compile(r"<(?P<name>[\w.:-]{1,100})(?:\s[^<>]{0,200})?>\s*(?:<!\[CDATA\[)?\s{0,80}$")
-_NAMED = re.compile(
+_ASKED = pattern(r"(?P<before>\s{0,80})\?\s(?P<name>[\w.-]{1,100})\s{0,80}$")
+_TAG = pattern(r"<(?P<name>[\w.:-]{1,100})(?:\s[^<>]{0,200})?>\s*(?:<!\[CDATA\[)?\s{0,80}$")
+_NAMED = pattern(
     r"(?i)(?:<name>\s{0,4}|\b(?:name|key|id|field|variable|property|parameter)\\{0,7}[\"']?\s{0,4}[:=]\s{0,4}\\{0,7}[\"']?)([\w.-]{1,100})"
     r"(?:\s{0,4}</name>|\\{0,7}[\"']?,?\s{0,80}$)"
 )
-_ITS_VALUE = re.compile(
+_ITS_VALUE = pattern(
     r"(?i)(?:<value>|\b(?:value|val|default|content)\\{0,7}[\"']?\s{0,4}[:=]\s{0,4})(?P<value>\S.*?)(?:</value>|\s{0,80})$"
 )
-_SECRET_KIND = re.compile(r"\s{0,80}(?:- )?\\?[\"']?kind\\?[\"']?:\s?\\?[\"']?(\w{1,40})")
-_DATA = re.compile(r"(?P<before>\s{0,80}\\?[\"']?)(?:data|stringData)\\?[\"']?:\s*\{?\s{0,80}$")
-_ENTRY = re.compile(r"\s{0,80}\\?[\"']?[\w.-]{1,200}\\?[\"']?:\s{0,4}(?P<value>\S.*)$")
-_PUTTY = re.compile(r"Private-Lines:\s?(\d{1,3})\s{0,80}$")
-_BARE = re.compile(r"\s{0,200}(?:-\s{1,4}|:\s{1,4})?(?P<value>\S.*?)\s*(?:\\|,)?\s{0,80}$")
-_MAPPING = re.compile(r"\\{0,7}[\"']?[\w.-]{1,100}\\{0,7}[\"']?\s?[:=](?:\s|$)")
-_BORDER = re.compile(r"[\s|+=:│┃║├┤┼┬┴─━═┌┐└┘╪╬-]{3,}$")
-_HEADING = re.compile(r"[A-Za-z\u4e00-\u9fff][\w .()/-]{0,39}$")
+_SECRET_KIND = pattern(r"\s{0,80}(?:- )?\\?[\"']?kind\\?[\"']?:\s?\\?[\"']?(\w{1,40})")
+_DATA = pattern(r"(?P<before>\s{0,80}\\?[\"']?)(?:data|stringData)\\?[\"']?:\s*\{?\s{0,80}$")
+_ENTRY = pattern(r"\s{0,80}\\?[\"']?[\w.-]{1,200}\\?[\"']?:\s{0,4}(?P<value>\S.*)$")
+_PUTTY = pattern(r"Private-Lines:\s?(\d{1,3})\s{0,80}$")
+_BARE = pattern(r"\s{0,200}(?:-\s{1,4}|:\s{1,4})?(?P<value>\S.*?)\s*(?:\\|,)?\s{0,80}$")
+_MAPPING = pattern(r"\\{0,7}[\"']?[\w.-]{1,100}\\{0,7}[\"']?\s?[:=](?:\s|$)")
+_BORDER = pattern(r"[\s|+=:│┃║├┤┼┬┴─━═┌┐└┘╪╬-]{3,}$")
+_HEADING = pattern(r"[A-Za-z\u4e00-\u9fff][\w .()/-]{0,39}$")
 _SEPARATORS = (
-    re.compile(r"[|│┃║]"),
-    re.compile(r"\t"),
-    re.compile(r","),
-    re.compile(r";"),
-    re.compile(r" {2,}"),
+    pattern(r"[|│┃║]"),
+    pattern(r"\t"),
+    pattern(r","),
+    pattern(r";"),
+    pattern(r" {2,}"),
 )
-_DIGITS = re.compile(r"\d")
+_DIGITS = pattern(r"\d")
 _STRONG = (Weight.SECRET, Weight.TOKEN, Weight.TYPED)
 
 

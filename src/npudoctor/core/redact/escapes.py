@@ -5,20 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from npudoctor.core.lazy import pattern
 from npudoctor.core.redact.names import looks_secret, weight
 
 Span = tuple[int, int]
 
 # A URL in a URL is encoded once more: %3D, %253D.
-_ENCODED = re.compile(
+_ENCODED = pattern(
     r"(?<![\w.-])([\w.-]{1,100})(?:%(?:25){0,2}2[27])?%(?:25){0,2}3[AD](?:%(?:25){0,2}2[027]|\+){0,2}"
     r"((?:(?!%(?:25){0,2}(?:2[0267C]|3B|0[AD]|7D))[^\s&\"'<>,;\\]){1,4096})",
     re.IGNORECASE,
 )
-_LEADING = re.compile(r"(?:25){0,2}(?:[2357][0-9A-F]|0[AD])", re.IGNORECASE)
-_BYTE = re.compile(r"%(?:25){0,2}([0-9A-F]{2})", re.IGNORECASE)
+_LEADING = pattern(r"(?:25){0,2}(?:[2357][0-9A-F]|0[AD])", re.IGNORECASE)
+_BYTE = pattern(r"%(?:25){0,2}([0-9A-F]{2})", re.IGNORECASE)
 # A letter, digit or sign; quotes and backslashes stay, as they would end what they stand in.
-_UNICODE = re.compile(r"\\{1,7}u00(?!22|27|5c)([2-7][0-9a-f])", re.IGNORECASE)
+_UNICODE = pattern(r"\\{1,7}u00(?!22|27|5c)([2-7][0-9a-f])", re.IGNORECASE)
 UNICODE_MARK = "\\u00"
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import Optional
 
+from npudoctor.core.lazy import pattern
+
 _QUOTE = r"\\{0,7}[\"']"
 # Between an option and its value: blanks, "=", or what a list of arguments as JSON or Python has there.
 _GAP = rf"(?:{_QUOTE}\s{{0,4}},\s{{0,4}}|[^\S\n]{{1,4}}|=)"
@@ -18,7 +20,7 @@ _WORDS = r"[^\S\n]{1,4}(?:--?[a-z]\S{0,40}[^\S\n]{1,4}){0,3}"
 
 # Programs, and what stands in their arguments right before a secret, which may be quoted.
 OPTIONS = tuple(
-    (re.compile(rf"\b(?:{program})(?![\w.])"), re.compile(rf"(?:(?<=[\s,])|(?<=[\"']))(?:{option})"))
+    (pattern(rf"\b(?:{program})(?![\w.])"), pattern(rf"(?:(?<=[\s,])|(?<=[\"']))(?:{option})"))
     for program, option in (
         (r"mysql\w{0,12}|mariadb[\w-]{0,12}|mycli|xtrabackup|7za?|rar|unrar", r"-p(?=[^\s=])"),
         ("sshpass", rf"-p{_GAP}?"),
@@ -46,7 +48,7 @@ OPTIONS = tuple(
 # The same where no option is.
 COMMANDS = tuple(
     map(
-        re.compile,
+        pattern,
         (
             (
                 r"\becho\s{1,4}(?:-n\s)?"
@@ -62,7 +64,7 @@ COMMANDS = tuple(
         ),
     )
 )
-SEGMENT = re.compile(r"[^\n|;]{0,400}")
+SEGMENT = pattern(r"[^\n|;]{0,400}")
 
 _SCHEME = (
     r"(?:(?:basic|bearer|digest|token|negotiate|apikey|obs|oss\d?|[a-z0-9-]{0,20}-hmac-[\w-]{1,20}"
@@ -70,8 +72,8 @@ _SCHEME = (
 )
 # The secret is group 1.
 HEADERS = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
+    pattern(form, re.IGNORECASE)
+    for form in (
         # In quotes of its own, in quotes with its name, in none.
         *(
             rf"{before}\b{name}(?:{_QUOTE})?\s{{0,4}}[:=]\s{{0,4}}{opening}{scheme}({value}{{1,8192}})"
@@ -90,8 +92,8 @@ HEADERS = tuple(
 )
 
 WEB = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
+    pattern(form, re.IGNORECASE)
+    for form in (
         (
             r"[?&;](?:sig|signature|x-amz-(?:signature|credential|security-token)|x-obs-security-token|sas|sign"
             r"|(?:oss|aws)?accesskeyid|x-goog-(?:signature|credential))=([^\s&\"'<>\\]{1,8192})"
@@ -119,7 +121,7 @@ WEB = tuple(
 )
 
 _PEM_BODY = r"[A-Za-z0-9+/]"
-TOKENS = re.compile(
+TOKENS = pattern(
     r"(?<![A-Za-z0-9_])("
     + "|".join(
         (
@@ -179,16 +181,16 @@ TOKENS = re.compile(
     + r")"
 )
 _MARK = r"[^\n-]{0,40}PRIVATE KEY[^\n-]{0,10}"
-KEY_BEGIN = re.compile(rf"-----\s?BEGIN{_MARK}-----")
-KEY_END = re.compile(rf"-----\s?END{_MARK}-----")
+KEY_BEGIN = pattern(rf"-----\s?BEGIN{_MARK}-----")
+KEY_END = pattern(rf"-----\s?END{_MARK}-----")
 # A line of a key whose first line is not here.
-KEY_LINE = re.compile(r"(?:^|(?<=\s))([A-Za-z0-9+/]{64}|[A-Za-z0-9+/]{70}|[A-Za-z0-9+/]{76})\s{0,4}$")
-URL = re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,20})://((?:(?!://)[^\s\"'<>`|\\]){1,1024})")
-_HOST = re.compile(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+\])(?=[:/?#,)\]}]|\Z)")
-_SURE = re.compile(
+KEY_LINE = pattern(r"(?:^|(?<=\s))([A-Za-z0-9+/]{64}|[A-Za-z0-9+/]{70}|[A-Za-z0-9+/]{76})\s{0,4}$")
+URL = pattern(r"(?i)\b([a-z][a-z0-9+.-]{0,20})://((?:(?!://)[^\s\"'<>`|\\]){1,1024})")
+_HOST = pattern(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+\])(?=[:/?#,)\]}]|\Z)")
+_SURE = pattern(
     r"(?:localhost|[\w-]+(?:\.[\w-]+)+|\[[0-9a-fA-F:.]+\]|[\w-]+(?=:\d))(?::\d{1,5})?(?=[/?#]|\Z)"
 )
-_PORT = re.compile(r"\d{1,5}(?=[^\d@]|\Z)")
+_PORT = pattern(r"\d{1,5}(?=[^\d@]|\Z)")
 
 
 def password_span(scheme: str, rest: str) -> Optional[tuple[int, int]]:

@@ -9,6 +9,8 @@ import re
 from collections import Counter
 from typing import Optional
 
+from npudoctor.core.lazy import pattern
+
 
 class Weight(enum.Enum):
     """What a name says of its value."""
@@ -20,14 +22,14 @@ class Weight(enum.Enum):
     SECRET = 4  # hidden whatever it is
 
 
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_a-zA-Z]+|\d+")
-_SECRET = re.compile(r"passwo?r?d|passphrase|passcode|secret|credential")
-_KEY = re.compile(
+_WORDS = pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_a-zA-Z]+|\d+")
+_SECRET = pattern(r"passwo?r?d|passphrase|passcode|secret|credential")
+_KEY = pattern(
     r"(?:api|access|private|secret|account|signing|encryption|sharedaccess|subscription|preshared)keys?"
     r"(?:id|data|value|secret|base64|b64|pem|prod|dev|test)?\d*$"
     r"|clientkeydata$|presharedkey$|psk$|bindpw$|rootpw$|connectionstring$|sharedaccess(?:signature|token)$|(?:ak|access)sk$|identitytoken$"
 )
-_SPOKEN = re.compile(r"(?:密码|口令|密钥|令牌|私钥|凭证|凭据|秘钥)$")
+_SPOKEN = pattern(r"(?:密码|口令|密钥|令牌|私钥|凭证|凭据|秘钥)$")
 # A name that ends so tells about the secret, and is not it.
 _ABOUT = frozenset(
     "file files path paths dir directory folder name names count type len length size policy expired expires"
@@ -53,15 +55,15 @@ _RANDOM = frozenset(
     "key keys auth sig signature sign sk ak sid session sessionid cookie salt hmac pat cred creds jwt bearer"
     " otp webhook dsn license jsessionid phpsessid sessdata".split()
 )
-_HARMLESS = re.compile(
+_HARMLESS = pattern(
     r"(?i)(?:none|null|nil|true|false|undefined|unset|n/a|yes|no|not|on|off|files"
     r"|(?:not )?(?:missing|expired|disabled|enabled|required|needed|set|found|given|provided|supported|empty)"
     r"|\**|x{3,}|[.*-]+|<[^<>]*>|\[\w*\]|\{\}|\(\)"
     r"|(?:none|null|true|false)[,;)\]}]+)$"
 )
-_NUMBER = re.compile(r"[-+]?[\d.][\d.,_/%:]*(?:e[-+]?\d+)?[a-z%/]{0,8}$", re.IGNORECASE)
+_NUMBER = pattern(r"[-+]?[\d.][\d.,_/%:]*(?:e[-+]?\d+)?[a-z%/]{0,8}$", re.IGNORECASE)
 
-_JOINED_WORDS = re.compile(r"[a-z]+\d{0,4}(?:[_.:-](?:[a-z]+\d{0,4}|\d{1,4}))+$", re.IGNORECASE)
+_JOINED_WORDS = pattern(r"[a-z]+\d{0,4}(?:[_.:-](?:[a-z]+\d{0,4}|\d{1,4}))+$", re.IGNORECASE)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -8,65 +8,64 @@ import re
 from collections.abc import Iterator
 from typing import Optional
 
+from npudoctor.core.lazy import pattern
 from npudoctor.core.redact.names import Weight, looks_secret, weight
 
 Span = tuple[int, int]
 
-_WORD = re.compile(
+_WORD = pattern(
     r"(?i)pass(?:wo?r?d|wd|phrase|code|[ _-]?key)?|pwd|p(?:ass)?w(?=\W)|secret|token|creden"
     r"|(?:api|access|private|account|subscription|signing|encryption)[ _-]?key"
     r"|\bpsk|webhook|cookie|\bauth|[_-]sk\b"
     r"|密码|口令|密钥|令牌|私钥|凭证|凭据|秘钥"
 )
-_REST = re.compile(r"[\w.-]{0,80}")
+_REST = pattern(r"[\w.-]{0,80}")
 _BACK = 80  # characters of a name before the word that tells
-_PLAIN_PASSWORD = re.compile(r"(?i)pass(?:wo?r?d|wd|phrase|code)s?$|pwd$|密码$|口令$")
+_PLAIN_PASSWORD = pattern(r"(?i)pass(?:wo?r?d|wd|phrase|code)s?$|pwd$|密码$|口令$")
 
 _CLOSE = r"(?:\\{0,7}[\"'`]|&quot;|\*\*|__)?"
 _NOTE = r"(?:\s?\([^()\n]{1,40}\)|\s?\[[^\[\]\n]{0,40}\])?"
 # Signs that surely announce a value.
-_SIGN = re.compile(
+_SIGN = pattern(
     rf"{_CLOSE}{_NOTE}{_CLOSE}[^\S\n]{{0,40}}(?:(?::\s?[\w.\[\], ]{{1,40}})?=(?!>)"
     r"|[-=~]{1,2}>|:{1,2}=|<-|[→⇒➜⟶↦＝：]|[:=]?\s?&quot;|[:=]{1,2}"
     r"|\.{3,100}|&gt;(?:=\s)?|>\s?<!\[CDATA\[|=?\(\s?(?=\\{0,7}[\"'`]))[^\S\n]{0,8}"
 )
 # Signs that may also only separate: the cell beside it, the field of a list.
-_CELL = re.compile(
+_CELL = pattern(
     rf"{_CLOSE}[^\S\n]{{0,60}}(?:[|│┃║¦]|\t{{1,4}}|(?<=\S)[,;~](?=\S)|\]|[-–—](?=\s)|(?<=\s)[(\[]|[(\[](?=[\"']))[^\S\n]{{0,60}}"
 )
-_LINK = re.compile(
+_LINK = pattern(
     rf"(?i){_CLOSE}{_NOTE}[,]?"
     r"(?:\s(?:is|was|are|were|has been|from|generated|value|set|reset|changed|updated|equals|now|to|as"
     r"|(?:will )?be|:)){1,5}\s?[:=]?\s"
     r"|\s?(?:已经|已|被|现在)?(?:重置|修改|更新|设置|设|改|变更|更换|初始化)?(?:为|是|成|:|：|=)\s{0,4}[:：]?\s{0,4}"
 )
 # Words between, up to a sign: "token for user bob was: ".
-_WORDS = re.compile(
+_WORDS = pattern(
     r"(?i)[\"'`]?\s(?:for|of|to|on|is|was|you|we|that|at|in|from|by|used|with|that|which|sent|read|received|provided|entered|given"
     r"|issued)\s(?:[^\s=]{1,60}\s){0,5}?(?:[^\s=]{0,60}?(?:[:=]|[-=]>|[为是])|(?:is|was|are|were)\s)\s{0,4}[:=]?\s{0,4}"
 )
-_BLANK = re.compile(r"[\"'`)]?[^\S\n]{1,40}")
-_ANY_BLANK = re.compile(r"[^\S\n]{0,40}")  # Chinese needs none
-_SLASH = re.compile(r"/")
-_VALUE = re.compile(
+_BLANK = pattern(r"[\"'`)]?[^\S\n]{1,40}")
+_ANY_BLANK = pattern(r"[^\S\n]{0,40}")  # Chinese needs none
+_SLASH = pattern(r"/")
+_VALUE = pattern(
     r"[bBrRuUfF]{0,2}\\{0,7}([\"'`])(?P<quoted>[^\"'`\n\\]{1,1024})|(?=[!-~])(?P<bare>[^\s\"'`<>|│┃，。；、\\&]{1,1024})"
 )
 # Chinese goes on right behind a value: "口令Zx9k登录".
-_ASCII = re.compile(r"[!-~]+|.+")
+_ASCII = pattern(r"[!-~]+|.+")
 _TRAILING = ".,;:!?)]}>"
-_NUMBERED = re.compile(
+_NUMBERED = pattern(
     r"[a-z]{2,}[-_]?\d{1,4}$|v?\d+(?:\.\d+)+\S{0,20}$|\d[\d.,]*[a-z%]{1,6}(?:/[a-z]{1,3})?$|\d+[a-z]?[-:/x]\d+\S*$",
     re.I,
 )
-_JOINED = re.compile(r"[a-z]+\d{0,4}(?:[_.:/-](?:[a-z]+\d{0,4}|\d{1,6}))+$", re.IGNORECASE)
-_UNLIKE_WORDS = re.compile(r"[\d!@#%^*+?]")  # the quick look before the next
-_MIXED = re.compile(r"\d|(?!^)[!@#%^*+?](?!$)")
-_LETTER = re.compile(r"[A-Za-z\u00c0-\u024f]")
-_CAPITALS = re.compile(r"[A-Z][a-z]+(?:[_.:-][A-Z]?[a-z]+)*\d{2,4}$")
-_COUNTED = re.compile(r"(?i)(?:sha|md|utf|aes|rsa|base|argon|node|rank|step|line|v)-?\d|\d")
-_CODE = re.compile(
-    r"[\[\](){}$<>]|0x[0-9a-f]|\w+::|[a-z][a-z+.-]{1,12}://|\w+=|--|%[sdrifgx(]", re.IGNORECASE
-)
+_JOINED = pattern(r"[a-z]+\d{0,4}(?:[_.:/-](?:[a-z]+\d{0,4}|\d{1,6}))+$", re.IGNORECASE)
+_UNLIKE_WORDS = pattern(r"[\d!@#%^*+?]")  # the quick look before the next
+_MIXED = pattern(r"\d|(?!^)[!@#%^*+?](?!$)")
+_LETTER = pattern(r"[A-Za-z\u00c0-\u024f]")
+_CAPITALS = pattern(r"[A-Z][a-z]+(?:[_.:-][A-Z]?[a-z]+)*\d{2,4}$")
+_COUNTED = pattern(r"(?i)(?:sha|md|utf|aes|rsa|base|argon|node|rank|step|line|v)-?\d|\d")
+_CODE = pattern(r"[\[\](){}$<>]|0x[0-9a-f]|\w+::|[a-z][a-z+.-]{1,12}://|\w+=|--|%[sdrifgx(]", re.IGNORECASE)
 
 
 def find_nearby(text: str) -> Iterator[Span]:
@@ -99,13 +98,13 @@ def find_nearby(text: str) -> Iterator[Span]:
 
 def _value(text: str, name: str, at: int, known: Weight) -> Optional[Span]:
     plain = bool(_PLAIN_PASSWORD.search(name))
-    for pattern, ask in (
+    for form, ask in (
         (_SIGN, _after_sign),
         (_CELL, _after_cell),
         (_LINK, _after_link),
         (_WORDS, _after_link),
     ):
-        match = pattern.match(text, at)
+        match = form.match(text, at)
         value = _VALUE.match(text, match.end()) if match else None
         if value and match:
             span = _span(value)

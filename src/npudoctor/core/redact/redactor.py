@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from npudoctor.core.lazy import pattern
 from npudoctor.core.redact.assignments import find_assigned
 from npudoctor.core.redact.context import OPENS, Context
 from npudoctor.core.redact.escapes import UNICODE_MARK, find_encoded, unescape
@@ -141,9 +142,9 @@ def _find_shaped(text: str, families: Families) -> Iterator[Secret]:
         (families.shapes, WEB, "url"),
         (families.shapes, (TOKENS,), "token"),
     )
-    for worth, patterns, kind in shaped:
-        for pattern in patterns if worth else ():
-            for match in pattern.finditer(text):
+    for worth, forms, kind in shaped:
+        for form in forms if worth else ():
+            for match in form.finditer(text):
                 if looks_secret(match[1].strip(), Weight.SECRET):
                     yield match.start(1), match.end(1), kind
     for match in URL.finditer(text) if families.shapes else ():
@@ -154,8 +155,8 @@ def _find_shaped(text: str, families: Families) -> Iterator[Secret]:
 
 def _arguments(text: str) -> Iterator[int]:
     """Where an argument of a program begins that is a secret."""
-    for pattern in COMMANDS:
-        yield from (match.end() for match in pattern.finditer(text))
+    for form in COMMANDS:
+        yield from (match.end() for match in form.finditer(text))
     for program, option in OPTIONS:
         at = 0
         while match := program.search(text, at):
@@ -176,14 +177,14 @@ Span = tuple[int, int]
 
 # Wallets and key tools make phrases of 12 to 24 words of three to eight letters. An ordinary sentence has
 # "of", "is" or "to" before its twelfth word.
-_SEED = re.compile(
+_SEED = pattern(
     r"\b(?:mnemonic|(?:seed|recovery|backup)(?:[ _-]?phrase| words))s?\b(?:[ _-]?(?:phrase|words))?"
     r"(?:\s(?:is|was))?[^\w\n]{0,8}((?:[a-z]{3,8}[^\w\n]{1,4}){11,23}[a-z]{3,8})(?![\w-])",
     re.IGNORECASE,
 )
-_SAID = re.compile(r"\bpass[ -]?phrase(?::? is set to| set to| is| was):?\s{1,4}(?=\S)", re.IGNORECASE)
+_SAID = pattern(r"\bpass[ -]?phrase(?::? is set to| set to| is| was):?\s{1,4}(?=\S)", re.IGNORECASE)
 # What logs say of a passphrase, and what is none.
-_OF_IT = re.compile(
+_OF_IT = pattern(
     r"(?:a|an|the|this|that|too|not|no|never|now|only|also|already|being|been|still|always|in|on|at|for|from|by|to|of"
     r"|as|if|when|required|needed|missing|empty|set|unset|wrong|incorrect|invalid|valid|expired|used|unused|given"
     r"|provided|stored|saved|cached|read|asked|requested|optional|mandatory|protected|weak|strong|short|long|blank"
@@ -192,8 +193,8 @@ _OF_IT = re.compile(
     r"|(?:ok|okay|correct|right|good|fine|bad)(?=\W*(?:$|\n|and\b|but\b|so\b|for\b)))\b",
     re.IGNORECASE,
 )
-_SENTENCE = re.compile(r"[^\s\"'`,;]+(?: [^\s\"'`,;]+){0,23}")
-_QUOTED = re.compile(r"\\{0,7}([\"'`])([^\"'`\n]{1,400})")
+_SENTENCE = pattern(r"[^\s\"'`,;]+(?: [^\s\"'`,;]+){0,23}")
+_QUOTED = pattern(r"\\{0,7}([\"'`])([^\"'`\n]{1,400})")
 
 
 def find_phrases(text: str) -> Iterator[Span]:

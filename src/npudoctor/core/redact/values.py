@@ -6,17 +6,18 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Optional
 
+from npudoctor.core.lazy import pattern
 from npudoctor.core.redact.names import Weight, looks_secret
 
-_OPENING = re.compile(r"[bBrRuUfF]{0,2}(\\{0,7})([\"'`])")
+_OPENING = pattern(r"[bBrRuUfF]{0,2}(\\{0,7})([\"'`])")
 # The lookbehind lets a run of backslashes be tried once, not once for each of them.
-_CLOSING = {quote: re.compile(rf"(?<!\\)(\\*){quote}") for quote in "\"'`"}
+_CLOSING = {quote: pattern(rf"(?<!\\)(\\*){quote}") for quote in "\"'`"}
 _NEXT = r"[\w.-]{1,100}\\{0,7}[\"']?\s?[=:]"
 _CUT = rf"[,;&](?=\s|\Z|{_NEXT}|[\"'])|&&|\\n(?={_NEXT})|\\{{0,7}}[\"'](?=[\s,;:)\]}}\\]|\Z)|[，。；]|</"
-_BARE = re.compile(rf"(?:(?!{_CUT})(?:\\[^\n]|[^\s\\]))+")
+_BARE = pattern(rf"(?:(?!{_CUT})(?:\\[^\n]|[^\s\\]))+")
 _PROBE = 96  # characters of a bare value that say whether it is one to hide
-_LIST = re.compile(r"[\[(]{1,2}\s{0,4}([bBrRuU]?\\{0,7}[\"'](?![\"']|\*\*\*)[^\n\])]{1,8192})")
-_COMMENT = re.compile(r"\s#")
+_LIST = pattern(r"[\[(]{1,2}\s{0,4}([bBrRuU]?\\{0,7}[\"'](?![\"']|\*\*\*)[^\n\])]{1,8192})")
+_COMMENT = pattern(r"\s#")
 _BRACKETS = {"{": "}", "[": "]", "(": ")"}
 
 

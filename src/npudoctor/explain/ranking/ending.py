@@ -3,11 +3,11 @@ several."""
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from functools import cached_property
 from typing import Optional
 
+from npudoctor.core.lazy import pattern
 from npudoctor.explain.scanning import levels
 from npudoctor.explain.scanning.evidence import Evidence, Seen
 from npudoctor.explain.scanning.outline import Outline, Start
@@ -22,13 +22,13 @@ _LONG = 100  # so many to the end of the log, and it ended nothing: a report has
 _SOME = 3  # so many, and no process had died of it
 _WEIGHTY = 40  # what weighs less says too little to be believed against what follows
 # What a small command of the job's script could not do; the script goes on.
-_COMMAND = re.compile(r"(?:mkdir|rmdir|rm|cp|mv|ln|touch|chmod|chown|cat|ls): \S")
+_COMMAND = pattern(r"(?:mkdir|rmdir|rm|cp|mv|ln|touch|chmod|chown|cat|ls): \S")
 # A source that Python cannot read: nothing of that program goes on.
-_UNREAD = re.compile(r"(?:Syntax|Indentation|Tab)Error: ")
+_UNREAD = pattern(r"(?:Syntax|Indentation|Tab)Error: ")
 # A line of the job's own script that the shell could not run: what follows is the same job.
-_OF_SCRIPT = re.compile(r"\S*/slurm_script: line \d+: ")
+_OF_SCRIPT = pattern(r"\S*/slurm_script: line \d+: ")
 # What is no end: an error in the own log of TensorFlow, a warning, and what a process says that was told to.
-_NO_END = re.compile(r"\bE \w[\w./-]*\.cc:\d+\]|Warning: |^(?:KeyboardInterrupt|SystemExit)\b")
+_NO_END = pattern(r"\bE \w[\w./-]*\.cc:\d+\]|Warning: |^(?:KeyboardInterrupt|SystemExit)\b")
 _LONG_LIFE = 200  # after the last word of a process there may be some of others
 
 

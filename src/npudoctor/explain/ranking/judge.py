@@ -7,6 +7,7 @@ from typing import Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.explain.ranking.candidates import Candidate, Spot, candidates_of
+from npudoctor.explain.ranking.diagnosis import LEAST, Diagnosis
 from npudoctor.explain.ranking.ending import Ending
 from npudoctor.explain.ranking.fallback import fallback
 from npudoctor.explain.ranking.outside import weigh_endings
@@ -17,8 +18,6 @@ from npudoctor.explain.signatures.failures import WORDS
 from npudoctor.explain.signatures.return_numbers import number_in, of_number
 from npudoctor.explain.signatures.signatures import Signature
 
-# Below this nothing is said to be the cause: it only tells that something failed.
-LEAST = 10
 # What ranks write that wait for another one; the one that says something else is looked at first.
 _WAITING = ("hccl-timeout-desync", "network-hccl-link-or-ip")
 _APART = (*_WAITING, "port-or-firewall-or-address-in-use", "nccl-gpu-env")
@@ -26,17 +25,6 @@ _ERRORS = 8
 _OUTLIVED = 17
 _SILENT = 40  # the least that a warning weighs that is the last word of a log
 _PLAIN = 18  # the least that an exception of a known kind weighs
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """A signature that was found, how certain it is the cause, and where it was first."""
-
-    signature: Signature
-    confidence: str  # certain, likely, possible
-    first: Optional[Spot]
-    count: int
-    last: Optional[Spot] = None
 
 
 @dataclass(frozen=True)

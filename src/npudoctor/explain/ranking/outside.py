@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
+from npudoctor.core.lazy import pattern
 from npudoctor.explain.ranking.candidates import Candidate, Spot
 from npudoctor.explain.ranking.ending import Ending
 from npudoctor.explain.scanning.evidence import Evidence
@@ -15,15 +15,15 @@ _FOLLOWS = 9  # less than what names a cause
 _CANCELLED = "slurm-cancelled"
 _PLAIN = 10  # the least that a cause weighs
 # What a process says that was ended by the same signal.
-_BY_SIGNAL = re.compile(
+_BY_SIGNAL = pattern(
     r"(?i)signal: (?:terminated|interrupt|killed)|SIGTERM|SIGINT|KeyboardInterrupt|CancelledError"
     r"|pickle data was truncated|termination signal"
     r"|with signal (?:15|2|9)\b|signal (?:15|2|9) |death signal|^Killed$|^Terminated$"
 )
 # What a launcher says of the process that it started: how that ended stands in the lines after it.
-_OF_LAUNCHER = re.compile(r"\b(?:ChildFailedError|CalledProcessError|ProcessExitedException)\b")
+_OF_LAUNCHER = pattern(r"\b(?:ChildFailedError|CalledProcessError|ProcessExitedException)\b")
 # A task of a step that ended by itself, whereupon srun cancels the others.
-_OF_TASK = re.compile(r"^srun: error: .{1,80}: tasks? [\d,-]+: Exited with exit code (?!143|137|130|15\b)\d")
+_OF_TASK = pattern(r"^srun: error: .{1,80}: tasks? [\d,-]+: Exited with exit code (?!143|137|130|15\b)\d")
 
 Files = Sequence[tuple[Evidence, Ending]]
 

@@ -3,9 +3,9 @@ or that a part of it could not be loaded, goes on without, and fails where it ne
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
+from npudoctor.core.lazy import pattern
 from npudoctor.explain.ranking.candidates import Candidate
 from npudoctor.explain.ranking.ending import Ending
 from npudoctor.explain.scanning.evidence import Evidence
@@ -13,11 +13,11 @@ from npudoctor.explain.scanning.evidence import Evidence
 # What was warned of, and what then fails of it.
 _PAIRS = (
     (
-        re.compile(
+        pattern(
             r"(?i)CUDA initialization: |CUDA unknown error|No CUDA GPUs|CUDA driver version is insufficient"
             r"|no CUDA-capable device|NPU initialization: |aclInit.{0,40}fail"
         ),
-        re.compile(
+        pattern(
             r"(?i)\b(?:no|any|need an?|needs an?|requires? an?|without an?) (?:\w+ ){0,2}"
             r"(?:GPUs?|NPUs?|accelerators?)\b"
             r"|(?:GPUs?|NPUs?|CUDA|accelerators?)\b.{0,20} (?:not (?:found|available|detected)|unavailable)"
@@ -25,8 +25,8 @@ _PAIRS = (
         ),
     ),
     (
-        re.compile(r"(?i)failed to (?:import|load)\b.{0,80}\b_\w*C\w*\b.{0,80}cannot open shared object"),
-        re.compile(r"\b_\w*C\b"),
+        pattern(r"(?i)failed to (?:import|load)\b.{0,80}\b_\w*C\w*\b.{0,80}cannot open shared object"),
+        pattern(r"\b_\w*C\b"),
     ),
 )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
 import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import Callable, Optional
 
 from npudoctor.core import forked
 from npudoctor.core.frozen import dataclass
+from npudoctor.core.lazy import pattern
 from npudoctor.explain.scanning.ranks import of_path
 
 _FOLDERS = (
@@ -27,7 +27,7 @@ _LOOSE = ("log", "logs")
 _SLURM, _NOHUP = "Slurm", "nohup"
 _HERE = (LOOSE, _SLURM, _NOHUP)  # the kinds of single logs that one run may have left beside each other
 _RUN = 3600.0  # seconds: what ends with the same run is written last within these
-_NUMBER = re.compile(r"\d+")
+_NUMBER = pattern(r"\d+")
 _ENDINGS = (".log", ".out", ".err")
 _DEEP = 4  # folders below one of these that are looked at
 _MANY = 5000  # entries at most: it is a look, not a search

@@ -8,34 +8,34 @@ Lines keep the numbers that they have in the file.
 from __future__ import annotations
 
 import html
-import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Callable, Optional
 
 from npudoctor.core.frozen import replace
+from npudoctor.core.lazy import pattern
 from npudoctor.explain.scanning.evidence import Evidence
 from npudoctor.explain.scanning.window import decode
 
 _SOFT, _JOINED = b"\n\x1f", b"\x1e"  # a line end that is none in the file; one of the file that is left out
-_MARKED = re.compile(_SOFT + b"|" + _JOINED)
-_ENTITY = re.compile(rb"&(?:quot|apos|lt|gt|amp|nbsp|#39|#34|#x27|#x22);")
-_BREAK = re.compile(rb"<br ?/?>(?!\n)|</(?:div|p|li)>(?=<(?:div|p|li)\b[^>\n]{0,80}>)")
+_MARKED = pattern(_SOFT + b"|" + _JOINED)
+_ENTITY = pattern(rb"&(?:quot|apos|lt|gt|amp|nbsp|#39|#34|#x27|#x22);")
+_BREAK = pattern(rb"<br ?/?>(?!\n)|</(?:div|p|li)>(?=<(?:div|p|li)\b[^>\n]{0,80}>)")
 # Airflow calls information whatever a task writes.
-_TASK = re.compile(
+_TASK = pattern(
     rb"(?m)^\[[^\]\n]{10,40}\] \{(?:subprocess|logging_mixin|pod_manager|bash|docker)\.py:\d+\} "
     rb"(?:INFO|WARNING|ERROR) - (?:\[base\] )?"
 )
-_SPELLED = re.compile(rb"(?m)^.*Traceback \(most recent call last\):\\n.*$")
-_ESCAPE = re.compile(rb"\\+([nrt\"'/])")
+_SPELLED = pattern(rb"(?m)^.*Traceback \(most recent call last\):\\n.*$")
+_ESCAPE = pattern(rb"\\+([nrt\"'/])")
 _PLAIN = {b"n": _SOFT, b"r": b"", b"t": b"\t"}
 _PASTED = 4  # of so few lines, each with so many spelled-out ends, it was one text that somebody pasted
 _NARROW, _WIDE, _LOOK = 40, 250, 64 << 10  # columns of a terminal; bytes by which it is told
-_DIGITS = re.compile(r"\d+")
+_DIGITS = pattern(r"\d+")
 _ALIKE, _LETTERS = 24, 8  # characters by which lines are alike; of fewer different ones a line is drawn
 _SHARE = 20  # one line in so many is full at least, where a terminal broke them
 # What begins a message: no line of a terminal was broken there.
-_BEGINS = re.compile(
+_BEGINS = pattern(
     r"[\[(|#>*]|\s{2,}|\d{1,5}: |\d{2,4}[-/:]\d\d|[EWIF]\d{4} |Traceback "
     r"|(?:[A-Za-z_]\w*\.)*\w+(?:Error|Exception)\b|(?:ERROR|WARNING|INFO|DEBUG|FATAL|CRITICAL)\b|$"
 )

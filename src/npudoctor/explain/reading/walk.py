@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import Optional
 
 from npudoctor.core.frozen import dataclass
+from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _, strerror
 from npudoctor.explain.reading import opening
 from npudoctor.explain.reading.beneath import Below, Here, answers, system
@@ -33,7 +34,7 @@ _NO_LOGS = tuple(
     " .jpg .jpeg .whl .run .deb .rpm .tar .zip .tgz .jar .parquet .arrow .mindrecord .tfrecord .idx".split()
 )
 # How logs are called, also those that were rotated or compressed.
-_LOG = re.compile(r"(?:\.(?:log|out|err|txt)|log\.\d+|(?:^|/)std(?:out|err))(?:[._-]\w+)*$")
+_LOG = pattern(r"(?:\.(?:log|out|err|txt)|log\.\d+|(?:^|/)std(?:out|err))(?:[._-]\w+)*$")
 
 
 @dataclass(frozen=True)

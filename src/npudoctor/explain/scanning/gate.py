@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from npudoctor.explain.scanning.hyperscan_matcher import Fast, collect, compile_texts
-from npudoctor.explain.scanning.matching import Hit
+from npudoctor.explain.scanning.matching import Hit, occurrences
 from npudoctor.explain.signatures.patterns import spellings
 from npudoctor.explain.signatures.pieces import SIZE, Sample, cover, known_by
 from npudoctor.explain.signatures.table import Piece, Table
@@ -67,15 +67,7 @@ class Gated:
         needles = {needle for piece in pieces for needle in self._needles[piece]}
         texts = {text for needle in needles for text in self._texts[needle]}
         self._asked += len(texts)
-        hits: list[Hit] = []
-        lower = block.lower()
-        for number, text, caseless in texts:
-            where, text = (lower, text.lower()) if caseless else (block, text)
-            at = where.find(text)
-            while at >= 0:
-                hits.append((number, at + len(text)))
-                at = where.find(text, at + 1)
-        return hits
+        return occurrences(block, texts)
 
 
 def _texts(table: Table) -> list[list[tuple[int, bytes, bool]]]:

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from npudoctor.core.optional import load
 from npudoctor.explain.scanning.matching import Hit
-from npudoctor.explain.signatures.patterns import Literal, spellings
+from npudoctor.explain.signatures.patterns import Literal, Text, spellings
 from npudoctor.explain.signatures.table import Table
 
 if TYPE_CHECKING:
     from npudoctor.explain.signatures.pieces import Sample
 
 Has = Callable[[bytes], bool]  # whether a text in small letters is in what was looked at
-Text = tuple[int, bytes, bool]  # a number, what is found, and whether in any case
 _DEAR = 4000  # to judge so many hits takes as long as to compile again
 _OFTEN = 16 << 10  # a text that is there more than once in so many bytes is no sign of anything
 

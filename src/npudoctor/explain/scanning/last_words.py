@@ -7,9 +7,9 @@ much ordinary output) is judged as it is of every other sign (see `ending`).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
+from npudoctor.core.lazy import pattern
 from npudoctor.explain.scanning.levels import low
 from npudoctor.explain.scanning.window import decode
 from npudoctor.explain.signatures.quoted import is_harmless, is_quotation
@@ -23,33 +23,31 @@ _CUT = 3  # and a traceback that was cut off ends in these
 _MOST = 2000  # characters of a line that are looked at
 
 # What stands before a message: signs of a quotation, a step of a build, the time, the name of a program.
-_LEAD = re.compile(
+_LEAD = pattern(
     r"[#>*|\s]{1,200}|#\d{1,4} [\d.]{1,12} |\[[^\]]{1,60}\]:? ?"
     r"|\S{0,40}\d\d:\d\d:\d\d\S{0,20} |[\w./-]{1,40}: "
 )
-_DOCKER = re.compile(
-    r'(?:\\n)?", ?"stream": ?"std(?:out|err)"[^\n]{0,80}\}$'
-)  # and after it, in docker's JSON
+_DOCKER = pattern(r'(?:\\n)?", ?"stream": ?"std(?:out|err)"[^\n]{0,80}\}$')  # and after it, in docker's JSON
 _LEADS = 5  # so many of them at most
-_OPENS = re.compile(
+_OPENS = pattern(
     r"(?:fatal|FATAL|Fatal)(?: error)?[: ]|FAILED?\b(?! *[:=]? *0\b)[: ]|(?:ERROR|Error|error)(?: \w+)?: \S"
     r"|E\d{4} \d\d:\d\d:\d\d|g?make(?:\[\d+\])?: \*\*\* .{0,300}(?:Error|错误|Stop|停止)"
     r"|(?:Killed|Aborted|Terminated|Segmentation fault|Bus error)[*_`\s.!]{0,20}$"
 )
-_PLAIN = re.compile(
+_PLAIN = pattern(
     r"^\S{1,200}: (?:line )?\d+: .{0,200}: (?:command )?not found$"
     r"|\bCheck failed: |\bpanicked at |\bAssertion .{1,300} failed\b|\bassertion failed\b"
 )
-_EXIT = re.compile(
+_EXIT = pattern(
     r"\breturned an? (?:error|non-?zero)(?: exit)? (?:code|status)"
     r"|\b(?:exited|exit(?:ing)?|returned|finished|ended|failed|terminated|completed) with (?:a )?"
     r"(?:non-?zero|error|(?:exit |return |error )?(?:code|status):? -?[1-9])"
     r"|\b(?:[Cc]ode|[Ss]tatus|[Ee]xit)\b[:=]? {0,4}(?:13[4-9]|143|-(?:9|11|6|15|7))\b"
 )
 # How TensorFlow and XLA write an error; of those, many are none.
-_TENSORFLOW = re.compile(r"(?:\d{4}-\d\d-\d\d \S{8,20}: )?[EF] \w[\w./-]*\.cc:\d+\]")
-_MILD_EXIT = re.compile(r"(?i)ignor|allowed to|\bif\b|expected")
-_WORDS = re.compile(
+_TENSORFLOW = pattern(r"(?:\d{4}-\d\d-\d\d \S{8,20}: )?[EF] \w[\w./-]*\.cc:\d+\]")
+_MILD_EXIT = pattern(r"(?i)ignor|allowed to|\bif\b|expected")
+_WORDS = pattern(
     r"(?i)\b(?:errors?|failed|failure|fails|fatal|exception|aborted|aborting|panic|crash(?:ed)?|cannot|can't"
     r"|could ?n[o']t|unable to|no such|denied|refused|rejected|unreachable|timed out|exceed(?:s|ed|ing)"
     r"|no longer (?:allowed|supported|available)|must match|insufficient|not enough|incompatible|inconsistent"
@@ -59,12 +57,12 @@ _WORDS = re.compile(
     r"|[a-z](?:Error|Exception)\b|错误|失败|异常|无法|报错|不存在|不支持|中断|超时|拒绝"
 )
 # What is no failure although it says so, and what speaks of failures and means none.
-_MILD = re.compile(
+_MILD = pattern(
     r"(?i)\b(?:0|no|zero) (?:\w+ )?(?:errors?|fail)|ignor|skip|retry|fall\w* ?back|\ballowed to\b|\boptional"
     r"|\berrors?\b['\"]?\s*[:=|]\s*['\"]?0\b|register\w* (?:\w+ )?factory|\byet\b"
     r"|\bINFO\b|\bDEBUG\b|--- Logging error"
 )
-_NONE = re.compile(
+_NONE = pattern(
     r"(?i)\b(?:0|zero|without|any|ignor\w+|skip\w*|retry\w*|retries|warn\w*|fall\w* ?back|instead|deprecat\w+"
     r"|if|unless|until|default\w*|will|may|might|should|try|trying|optional|disabled?|continu\w+|recover\w*"
     r"|resum\w+|(?:mean|squared|absolute|validation|test|train\w*|relative|max|average|rms) errors?)\b"
@@ -75,7 +73,7 @@ _NONE = re.compile(
     r"|没有错误|无错误|忽略|跳过|重试|警告"
     r"|resource_tracker|leaked|\bpassed\b|\byet\b|\breplaced\b|could not collect|^\$ |^>>> "
 )
-_FRAME = re.compile(r'^[>\s]{0,200}File "[^"]{1,500}", line \d+(?:, |$)|^-{1,9}> ?\d+ |^[>\s]{0,200}raise \w')
+_FRAME = pattern(r'^[>\s]{0,200}File "[^"]{1,500}", line \d+(?:, |$)|^-{1,9}> ?\d+ |^[>\s]{0,200}raise \w')
 
 
 def cut_off(text: str) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
+from npudoctor.core.lazy import pattern
 
-_LOW = re.compile(
+_LOW = pattern(
     r"^[ \t]*\[?(?:WARNING|WARN|INFO|DEBUG|EVENT|TRACE|NOTICE)\b"
     r"|^\[?[IW]\d{3,4} \d\d:|^\[[IWD]\d* |^\(\w+ pid=\d+\) (?:INFO|WARNING|DEBUG) "
     r"|[\[\s|:-](?:WARNING|WARN|INFO|DEBUG)(?:\]| -| ?\||:| \d\d-\d\d \d\d:| \[)"
@@ -14,15 +14,15 @@ _LOW = re.compile(
 )
 # What NCCL warns of is what it then fails with; of a GPU that it cannot use PyTorch only warns, and nothing
 # that follows says why; a warning may carry the error of CANN.
-_NOT_LOW = re.compile(
+_NOT_LOW = pattern(
     r"NCCL WARN|CUDA initialization: |\b(?:ERROR|CRITICAL|FATAL)\b|^\[?[EF]\d{4} "
     # The last word of a launcher that was told to end, whatever level it gives that.
     r"|death signal, shutting down workers|[Pp]rocess received SIG(?:INT|TERM|HUP)\b|Received SIGTERM: 15"
     r"|Terminating with signal \d|signal 15 received|Detected KeyboardInterrupt, attempting graceful"
     r"|[Kk]eyboard ?[Ii]nterrupt(?:ion)?\b"
 )
-_WARNS = re.compile(r"\bWARN|^\[?W\d* ?\d|^\[W|\[W\d|[Ww]arning: |: W ")
-_ERROR = re.compile(
+_WARNS = pattern(r"\bWARN|^\[?W\d* ?\d|^\[W|\[W\d|[Ww]arning: |: W ")
+_ERROR = pattern(
     r"^[ \t]*\[?(?:ERROR|FATAL|CRITICAL)\b(?![_=%]| (?:rate|count|code: 0\b))|^\[[EF]\d* |^\[?[EF]\d{4} \d\d:"
     r"|[\[\s|](?:ERROR|FATAL|CRITICAL)(?:\]| -| ?\|(?! stderr \|)| \d\d-\d\d \d\d:| \[)"
 )

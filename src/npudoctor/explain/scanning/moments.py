@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Optional
 
-_FULL = re.compile(r"(20\d\d)[-/](\d\d?)[-/](\d\d?)[-T ,](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?")
-_US = re.compile(r"\b(\d\d)/(\d\d)/(20\d\d) (\d\d):(\d\d):(\d\d)()")
-_GLOG = re.compile(r"^\[?[IWEF](\d\d)(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?")
-_SHORT = re.compile(r"\b(?:ERROR|WARNING|INFO|DEBUG) (\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)()")
+from npudoctor.core.lazy import pattern
+
+_FULL = pattern(r"(20\d\d)[-/](\d\d?)[-/](\d\d?)[-T ,](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?")
+_US = pattern(r"\b(\d\d)/(\d\d)/(20\d\d) (\d\d):(\d\d):(\d\d)()")
+_GLOG = pattern(r"^\[?[IWEF](\d\d)(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?")
+_SHORT = pattern(r"\b(?:ERROR|WARNING|INFO|DEBUG) (\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)()")
 
 
 def moment(line: str, year: int) -> Optional[float]:

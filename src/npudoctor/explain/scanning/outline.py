@@ -5,13 +5,13 @@ started. Looked at only where something was found, and of a large log only its e
 from __future__ import annotations
 
 import itertools
-import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Optional
 
 from npudoctor.core.frozen import dataclass, field
+from npudoctor.core.lazy import pattern
 from npudoctor.explain.scanning.advance import last_advance
 from npudoctor.explain.scanning.window import decode, lines_with
 from npudoctor.explain.signatures import progress
@@ -37,11 +37,11 @@ _TROUBLE = (
     b"denied", b"refused", b"timed out", b"timeout", b"exit", b"...", b"srun: ", b"slurmstepd",
 )  # fmt: skip
 # What libraries write in their own logs, also while the job fails: it says nothing of the job.
-_CHATTER = re.compile(rb"^\[\w+\] ?\w+\(\d+,|NCCL INFO |\bDEBUG\b|\bTRACE\b|^[IWE]\d{4} \d\d:")
-_FAILS = re.compile(rb"(?i)error|exception|fail|traceback|can't")
-_DIGITS = re.compile(rb"\d+")
+_CHATTER = pattern(rb"^\[\w+\] ?\w+\(\d+,|NCCL INFO |\bDEBUG\b|\bTRACE\b|^[IWE]\d{4} \d\d:")
+_FAILS = pattern(rb"(?i)error|exception|fail|traceback|can't")
+_DIGITS = pattern(rb"\d+")
 # The time as most logs write it, near the begin of a line; seconds say nothing of hours.
-_CLOCK = re.compile(rb"(?:^|\n)[^\n]{0,40}?(20\d\d)[-/](\d\d)[-/](\d\d)[ T_-](\d\d):(\d\d):\d\d")
+_CLOCK = pattern(rb"(?:^|\n)[^\n]{0,40}?(20\d\d)[-/](\d\d)[-/](\d\d)[ T_-](\d\d):(\d\d):\d\d")
 _HOURS = 4
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Optional
 
+from npudoctor.core.lazy import pattern
 from npudoctor.explain.scanning import levels, moments, ranks
 from npudoctor.explain.scanning.evidence import Seen
 from npudoctor.explain.scanning.window import Window, decode
@@ -28,19 +28,19 @@ SHOWN = 2000  # characters of a line that are kept
 _LOGGING = 16 << 10  # bytes of what `logging` writes about a message that it cannot format
 _TRACEBACK = 60  # lines of a traceback at most
 # Not "try again later", which is advice.
-_RETRIED = re.compile(
+_RETRIED = pattern(
     r"(?i)\b(?:will ?retry|retrying|retry (?:in|after|\d|attempt)|retry[=:#]|trying again"
     r"|fall\w* ?back (?:to|on))|重试中|正在重试"
 )
 _DEEP = 32 << 10  # bytes of one before its last line, in which is looked for its first frame
 # Where a process begins: a script, a module, a child of multiprocessing.
-_OUTERMOST = re.compile(
+_OUTERMOST = pattern(
     r'[ \t]*File "[^"]{1,500}", line \d+, in <module>'
     r'|[ \t]*File "[^"]{0,500}\bmultiprocessing/process\.py", line \d+, in _bootstrap\b'
     r'|[ \t]*File "<frozen runpy>", line \d+, in '
     r'|[ \t]*File "[^"]{0,500}/runpy\.py", line \d+, in _run_module'
 )
-_EXCEPTION = re.compile(r"(?:[\w.]*\.)?\w*(?:Error|Exception|Interrupt)(?:: |$)")
+_EXCEPTION = pattern(r"(?:[\w.]*\.)?\w*(?:Error|Exception|Interrupt)(?:: |$)")
 _IGNORED = (
     "Exception ignored in",
     "Exception ignored on calling",
@@ -49,7 +49,7 @@ _IGNORED = (
 )
 # What threads and tasks write whose other end, or whose interpreter, is already gone.
 _OF_THREAD = ("Exception in thread ", "Exception in callback ", "Task exception was never retrieved")
-_GONE = re.compile(
+_GONE = pattern(
     r"(?:[\w.]*\.)?(?:EOFError|BrokenPipeError|Connection\w*Error|CancelledError|Empty)\b"
     r"|OSError: (?:handle is closed|\[Errno (?:9|32)\])"
     r"|RuntimeError: (?:cannot schedule new futures|can't \w+ new thread at|Event loop is closed)"

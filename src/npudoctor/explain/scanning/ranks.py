@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from typing import Optional
 
+from npudoctor.core.lazy import pattern
+
 # What launchers put before each line.
-_START = re.compile(
+_START = pattern(
     r"\[rank(\d{1,6})\]|\[(?:default|stderr|stdout)(\d{1,6})\]:|\[(\d{1,6})\]:|\[1,(\d{1,6})\]<std"
     r"|(\d{1,5}): |\[(?:global )?rank[ :=](\d{1,6})\]|Rank (\d{1,6})\b"
 )
 # Only what names the writer itself: "from remote rank [3]" is about another one.
-_NAMED = re.compile(
+_NAMED = pattern(
     r"\[rank(\d{1,6})\]|\bRankID:(\d{1,6})\b|\[Rank (\d{1,6})\]|\brank_id[=:] ?(\d{1,6})\b"
     r"|\bRANK=(\d{1,6})\b|\b[Rr]ank (\d{1,6})(?::| exited| failed)"
 )
 _PATHS = (
-    re.compile(r"(?:^|[/_.-])(?:global[_-]?)?rank[_.-]?(\d{1,6})(?=[/_.-]|$)"),
-    re.compile(r"(?:^|/)worker[_-](\d{1,6})(?=[_.-]|$)"),
-    re.compile(r"(?:^|/)attempt_\d+/(\d{1,6})/(?:std|error)"),
-    re.compile(r"(?:^|/)log_?output/1/rank\.(\d{1,6})/"),
-    re.compile(r"(?:^|/)workerlog\.(\d{1,6})$"),
+    pattern(r"(?:^|[/_.-])(?:global[_-]?)?rank[_.-]?(\d{1,6})(?=[/_.-]|$)"),
+    pattern(r"(?:^|/)worker[_-](\d{1,6})(?=[_.-]|$)"),
+    pattern(r"(?:^|/)attempt_\d+/(\d{1,6})/(?:std|error)"),
+    pattern(r"(?:^|/)log_?output/1/rank\.(\d{1,6})/"),
+    pattern(r"(?:^|/)workerlog\.(\d{1,6})$"),
 )
 
 
@@ -35,8 +36,8 @@ def of_line(line: str) -> Optional[int]:
 
 def of_path(path: str) -> Optional[int]:
     """The rank whose log a file is, by its name or a folder's: the last that says so."""
-    for pattern in _PATHS:
-        numbers = pattern.findall(path)
+    for expression in _PATHS:
+        numbers = expression.findall(path)
         if numbers:
             return int(numbers[-1])
     return None

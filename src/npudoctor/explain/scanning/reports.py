@@ -3,25 +3,24 @@ no word of the job."""
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
+
+from npudoctor.core.lazy import pattern
 
 _LONGEST = 64 << 10  # bytes of a report, with all that -vv shows
 _LABEL = rb"^(?:\S{1,30}[ \t])?(?:\x1b\[[\d;]{1,12}m)?"  # of a rank, or the time; and a colour
 _COLON = rb"(?:\x1b\[0m)?(?:: |\xef\xbc\x9a)"
-_HEAD = re.compile(_LABEL + rb"npudoctor \d[\w.+-]*" + _COLON)
+_HEAD = pattern(_LABEL + rb"npudoctor \d[\w.+-]*" + _COLON)
 # In both languages, whatever is spoken now: the log may be of somebody else.
 _WORDS = "NOT READY|READY|UNDETERMINED|未就绪|就绪|无法判断".encode()
-_VERDICT = re.compile(
-    rb"(?m)" + _LABEL + rb"(?:%s)(?:\x1b\[0m)?(?=:|;|[ \t\r]*$|\xef\xbc[\x9a\x9b])" % _WORDS
-)
-_FINDING = re.compile(
+_VERDICT = pattern(rb"(?m)" + _LABEL + rb"(?:%s)(?:\x1b\[0m)?(?=:|;|[ \t\r]*$|\xef\xbc[\x9a\x9b])" % _WORDS)
+_FINDING = pattern(
     _LABEL + rb"(?:%s)(?:\x1b\[0m)? ?[a-z][\w-]*\.[\w.-]+" % "error|warning|错误|警告|✗|!".encode() + _COLON
 )
 
 _FAILS = (b"NOT READY", "未就绪".encode())
 # What follows a verdict: the rest of it, then that the job was not started, or nothing.
-_AFTER = re.compile(
+_AFTER = pattern(
     rb"[^\n]*(?:\n[ \t][^\n]*)*(?:\nnpudoctor: [^\n]*)*?"
     rb"(?:\nnpudoctor: [^\n]*(?:%s)|\s*\Z)" % "the job was not started|作业未启动".encode()
 )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Optional, TypeVar
 
+from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
 from npudoctor.explain.scanning import ranks
 from npudoctor.explain.scanning.evidence import SHOWN, Evidence, Match
@@ -36,7 +36,7 @@ _HEAD = 8 << 10  # of the start of a log is enough to know it again
 _PROVEN = 500  # found so often, it is no longer asked what is near, unless that is the line itself
 _LOOK, _LONG = 8 << 10, 64  # of so many bytes at its begin the length of lines is judged; long ones
 _WORDS = next(index for index, mark in enumerate(MARKS) if mark.name == WORDS)
-_ROOT = re.compile(r"^[ \t]*rank[ \t]*: (\d{1,6})\b")
+_ROOT = pattern(r"^[ \t]*rank[ \t]*: (\d{1,6})\b")
 
 
 class Scan:

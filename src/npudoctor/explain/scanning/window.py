@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Optional
 
+from npudoctor.core.lazy import pattern
 from npudoctor.explain.scanning.reports import reports
 
 LONG = 4096  # a longer line is looked at in pieces
 _PIECE, _OVERLAP = 2048, 1024
-_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)")
+_ESCAPES = pattern(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)")
 
 
 class Window:

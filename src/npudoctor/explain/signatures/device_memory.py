@@ -6,20 +6,22 @@ from __future__ import annotations
 import re
 from typing import Optional
 
+from npudoctor.core.lazy import pattern
+
 _UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 _SIZE = r"([\d.]+) ?(GiB|MiB|KiB|GB|MB|KB|B)\b"
-_TRIED = re.compile(rf"Tried to allocate {_SIZE}")
-_TOTAL = re.compile(rf"{_SIZE} total capacity|total capacity of {_SIZE}")
-_FREE = re.compile(rf"{_SIZE} free\b|of which {_SIZE} is free")
+_TRIED = pattern(rf"Tried to allocate {_SIZE}")
+_TOTAL = pattern(rf"{_SIZE} total capacity|total capacity of {_SIZE}")
+_FREE = pattern(rf"{_SIZE} free\b|of which {_SIZE} is free")
 _MINE = tuple(
-    re.compile(pattern)
-    for pattern in (
+    pattern(expression)
+    for expression in (
         rf"this process has {_SIZE} memory in use",
         rf"{_SIZE} reserved in total",
         rf"{_SIZE} already allocated",
     )
 )
-_NAMED = re.compile(r"\bProcess \d+ has [\d.]+ ?[KMG]i?B memory in use")
+_NAMED = pattern(r"\bProcess \d+ has [\d.]+ ?[KMG]i?B memory in use")
 # Of the card: less is what drivers and contexts take, and the buffers of collectives, of which the
 # allocator knows nothing; where other processes are named there is no doubt.
 _MUCH, _SURELY = 0.25, 0.1

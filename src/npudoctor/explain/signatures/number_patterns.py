@@ -7,9 +7,10 @@ A number by itself is a loss, a size or a process id; it is a return number only
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+from npudoctor.core.lazy import pattern
 
 # Each way begins with a plain letter: only then does `re` skip to where one can begin.
 _WORDS = (
@@ -19,7 +20,7 @@ _WORDS = (
 )
 _PLAIN = rf"(?:{_WORDS}|ret(?: is)?|result|code| rc|ERROR)[^\w\"']{{1,4}}"
 _STRICT = rf"(?:{_WORDS}| ret(?: is)?|ret\[)[^\w\"']{{0,4}}"
-_OF_ACL = re.compile(r"[1-5]000\d\d")
+_OF_ACL = pattern(r"[1-5]000\d\d")
 _END = r"(?:[^\w.,]|[.,](?:\D|$)|$)"  # 507035.5 and 100,000 are no return numbers
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-_NAMED = re.compile(r"(?:No module named|from|module) '(\w+)")
-_FRAME = re.compile(r'File "([^"<>]+)", line \d+')
-_INSTALLED = re.compile(r"(?:site|dist)-packages/|/lib(?:64)?/python\d")
+from npudoctor.core.lazy import pattern
+
+_NAMED = pattern(r"(?:No module named|from|module) '(\w+)")
+_FRAME = pattern(r'File "([^"<>]+)", line \d+')
+_INSTALLED = pattern(r"(?:site|dist)-packages/|/lib(?:64)?/python\d")
 
 
 def of_the_job(lines: Sequence[str]) -> bool:

@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 if sys.version_info >= (3, 11):
     from re import _constants as c  # type: ignore[attr-defined]
@@ -20,7 +20,6 @@ else:
     import sre_constants as c
     import sre_parse as parser
 
-from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 
 LEAST = 4  # the shortest literal that is worth looking for
@@ -49,15 +48,17 @@ class Unsuitable(ValueError):
     """A pattern that cannot be used; the text says why."""
 
 
-@dataclass(frozen=True)
-class Literal:
+class Literal(NamedTuple):  # thousands are made, and are keys: a named tuple does both five times as fast
     """A text that must occur; `caseless`: whatever the case of its ASCII letters."""
 
     text: str
     caseless: bool = False
 
 
-def spellings(literals: Sequence[Literal]) -> list[tuple[int, bytes, bool]]:
+Text = tuple[int, bytes, bool]  # a number, what is found, and whether in any case
+
+
+def spellings(literals: Sequence[Literal]) -> list[Text]:
     """Number, bytes and caselessness of every literal; what is not ASCII also as Chinese systems write it."""
     texts = []
     for number, literal in enumerate(literals):

@@ -8,15 +8,21 @@ after a change), the same is worked out in memory. `explain` writes nothing.
 
 from __future__ import annotations
 
-import hashlib
+import binascii
 import json
 import os
-from typing import Any, Optional
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Optional
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.explain.signatures import signatures as source
 from npudoctor.explain.signatures.patterns import COMMON, Literal
-from npudoctor.explain.signatures.signatures import Signature, built_in, site_signatures
+from npudoctor.explain.signatures.signatures import (
+    Signature,
+    all_signatures,
+    built_in,
+    site_signatures,
+)
 from npudoctor.explain.signatures.table import Entry, Piece, Search, Table, entry_of, join_searches, marks
 from npudoctor.knowledge.site import BrokenEntry, Knowledge
 
@@ -36,6 +42,10 @@ _CODE = (
 )
 
 
+# Of a file that is not there, is of other sources or damaged.
+_UNUSABLE = (OSError, ValueError, LookupError, TypeError)
+
+
 @dataclass(frozen=True)
 class BuiltIn:
     """What is worked out from our own signatures and marks; `pieces`: see gate."""
@@ -45,12 +55,11 @@ class BuiltIn:
     pieces: tuple[Piece, ...]
 
 
-@dataclass(frozen=True)
-class Prepared:
+class Prepared(NamedTuple):
     """The table, and what of the site's signatures could not be used."""
 
     table: Table
-    broken: tuple[BrokenEntry, ...]
+    broken: Sequence[BrokenEntry]
 
 
 def prepare_table(knowledge: Knowledge, path: str = FILE) -> Prepared:
@@ -59,7 +68,20 @@ def prepare_table(knowledge: Knowledge, path: str = FILE) -> Prepared:
     site, broken = site_signatures(knowledge)
     entries = [entry_of(signature) for signature in site.values()]
     entries += [entry for entry in ours.entries if entry.signature.id not in site]
-    return Prepared(join_searches(ours.marks, entries, ours.pieces), tuple(broken))
+    return Prepared(join_searches(ours.marks, entries, ours.pieces), broken)
+
+
+def prepare_signatures(
+    knowledge: Knowledge, path: str = FILE
+) -> tuple[Sequence[Signature], Sequence[BrokenEntry]]:
+    """The signatures alone, and what of the site's could not be used. Who asks for a code does not want to
+    know how it is found in logs, which takes longest to be read from the file."""
+    try:
+        ours = _signatures(_content(path))
+    except _UNUSABLE:
+        return all_signatures(knowledge)
+    site, broken = site_signatures(knowledge)
+    return [*site.values(), *(signature for signature in ours if signature.id not in site)], broken
 
 
 def write(path: str = FILE) -> None:
@@ -103,25 +125,43 @@ def _work_out() -> BuiltIn:
     return BuiltIn(marks(), tuple(map(entry_of, built_in())), ())
 
 
-def _digest() -> str:
-    """The digest of all that the file depends on."""
-    digest = hashlib.sha256()
+def _digest() -> int:
+    """The check sum of all that the file depends on: against sources that changed, which nobody forges. The
+    library of a real digest (OpenSSL) takes longer to load than all of them to be read."""
+    digest = 0
     paths = [os.path.join(EXPLAIN, name) for name in _CODE]
     for path in (*paths, *(os.path.join(source.FOLDER, name) for name in source.names())):
         with open(path, "rb") as file:
             content = file.read()
-        digest.update(b"%b %d\0" % (os.path.basename(path).encode(), len(content)) + content)
-    return digest.hexdigest()
+        digest = binascii.crc32(b"%b %d\0" % (os.path.basename(path).encode(), len(content)), digest)
+        digest = binascii.crc32(content, digest)
+    return digest
+
+
+def _content(path: str) -> dict[str, Any]:
+    """The file as it is; one of _UNUSABLE where there is none, or it is not of these sources."""
+    with open(path, encoding="utf-8") as file:
+        content: dict[str, Any] = json.load(file)
+    if content["made_of"] != _digest():
+        raise ValueError("made of other sources")
+    return content
+
+
+def _signatures(content: Mapping[str, Any]) -> list[Signature]:
+    signatures = []
+    for fields, _rows in content["entries"]:
+        values: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()
+        }
+        signatures.append(Signature(**values))
+    return signatures
 
 
 def _read(path: str) -> Optional[BuiltIn]:
     """What the file says; None where there is none, it is not of these sources, or is damaged."""
     try:
-        with open(path, encoding="utf-8") as file:
-            content = json.load(file)
-        if content["made_of"] != _digest():
-            return None
-        literals = [Literal(text, caseless) for text, caseless in content["literals"]]
+        content = _content(path)
+        literals = list(map(Literal._make, content["literals"]))
         searches = []  # of each mark, then of each entry
         for rows in (*content["marks"], *(rows for _fields, rows in content["entries"])):
             of_rows = []
@@ -131,13 +171,8 @@ def _read(path: str) -> Optional[BuiltIn]:
                 of_rows.append(Search(pattern, role, any_of, chain, tuple(known_by)))
             searches.append(tuple(of_rows))
         marks_read = len(content["marks"])
-        entries = []
-        for (fields, _rows), of_entry in zip(content["entries"], searches[marks_read:]):
-            values: dict[str, Any] = {
-                key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()
-            }
-            entries.append(Entry(Signature(**values), of_entry))
+        entries = tuple(map(Entry, _signatures(content), searches[marks_read:]))
         pieces = tuple((text.encode("latin-1"), caseless) for text, caseless in content["pieces"])
-        return BuiltIn(tuple(searches[:marks_read]), tuple(entries), pieces)
-    except (OSError, ValueError, LookupError, TypeError):
+        return BuiltIn(tuple(searches[:marks_read]), entries, pieces)
+    except _UNUSABLE:
         return None

@@ -10,7 +10,9 @@ import re
 from collections.abc import Sequence
 from typing import Optional
 
-_TRAINS = re.compile(
+from npudoctor.core.lazy import pattern
+
+_TRAINS = pattern(
     r"(?i)\b(?:global[_ ]?step|step|epoch|iter(?:ation)?)s?\b['\"\]]?\s*[:=\[( ]+\s*\d+"
     r".*\b(?:loss|lr|time|acc|grad|eta|reward|throughput|ppl)"
     r"|^\{['\"](?:eval_)?loss['\"]: [\d.]+,|\bloss(?:_?\w{1,12})?\b['\"]?\s*(?:is|[:=])\s*-?\d+\.\d+"
@@ -21,16 +23,16 @@ _TRAINS = re.compile(
     r"|\b(?:step|epoch|iter)[:=] ?\d+ - \S|\b(?:train|test|val|valid|eval)\w*_(?:loss|acc\w*)\s+\d+\.\d+"
 )
 # What is also written while a job is being ended: it may be the last thing that it does.
-_SAVES = re.compile(
+_SAVES = pattern(
     r"(?i)\b(?:saved?|saving) (?:the )?(?:model|checkpoint|weights)\b[^!?]{0,80}(?:to|at|in|[:=])\s*\S"
 )
-_SERVES = re.compile(
+_SERVES = pattern(
     r"\b(?:Decode|Prefill) batch[,. ]|\b[Aa]vg (?:prompt|generation) throughput|\bgen throughput \("
     r"|\"(?:GET|POST|PUT|HEAD|DELETE) (?!/(?:health|metrics|ping|version))"
     r"\S{1,300} HTTP/[\d.]+\" 2\d\d\b|\bGraph capturing finished\b"
     r"|Application startup complete|Uvicorn running on http|server is fired up and ready"
 )
-_SUCCEEDS = re.compile(
+_SUCCEEDS = pattern(
     r"(?i)\b(?:training|train|job|task|run|inference|evaluation|all tests?|processing|generation|pretraining"
     r"|finetuning|fine-tuning|experiment|script|benchmark) (?:is |has |was )?"
     r"(?:done|completed?|finished|succe(?:ss(?:ful(?:ly)?)?|eded))\b(?! with (?:error|fail)| name=)"
@@ -44,11 +46,11 @@ _SUCCEEDS = re.compile(
     r"|\"key\": \"run_stop\".*\"success\""
 )
 # What did not succeed says the same words.
-_NOT = re.compile(
+_NOT = pattern(
     r"(?i)\b(?:not|never|cannot|\w+n't|un)\s+(?:\w+ ){0,2}(?:run|complet|finish|succe|be )|\bunsuccess"
 )
-_OK = re.compile(r"OK(?: \(skipped=\d+\))?$")  # the last word of unittest
-_BAR = re.compile(r"\d+%\|[█#▏▎▍▌▋▊▉ -]*\| *(\d+)/(\d+) \[")
+_OK = pattern(r"OK(?: \(skipped=\d+\))?$")  # the last word of unittest
+_BAR = pattern(r"\d+%\|[█#▏▎▍▌▋▊▉ -]*\| *(\d+)/(\d+) \[")
 # The words without which none of these is found, in small letters: most lines are soon done with.
 _TRAINING = (
     "loss", "acc", "%|", "epoch", "step", "iter", "reward", "ppl", "perplex", "map", "bleu", "auc", "f1",
@@ -61,7 +63,7 @@ _SUCCESS = (
     "train_runtime", "run_stop", "|\u00b1",
 )  # fmt: skip
 HINT = tuple({word.encode() for word in (*_TRAINING, *_SAVING, *_SERVING, *_SUCCESS)})
-_SHUTS_DOWN = re.compile(
+_SHUTS_DOWN = pattern(
     r"\[shutdown\]|^(?:INFO: +|.{0,60}\bINFO\b.{0,40})?(?:Shutting down|Waiting for application shutdown)"
     r"|\b[Gg]racefull?y? (?:shut|stop|exit|terminat)|\bSIGTERM received\b"
     r"|\b[Rr]eceived (?:SIGTERM|signal 15)\b"
@@ -82,9 +84,9 @@ _PROMPT = (
     r"(?:\+{1,2} |!|[$#%>] |>>> !|(?:\([\w./-]+\) ?)*\[?[\w.-]+@[\w.-]+[: ][^$#%]{0,100}[$#%] ?"
     r"|(?:\([\w./-]+\) ?)*(?:(?:➜|❯|λ) .{0,60}? |PS [A-Z]:\S*> |[A-Z]:\\\S*>|[\w./~-]{1,60}[$#] ))"
 )
-TYPED = re.compile(rf"(?m)^(?P<prompt>{_PROMPT})?{_LAUNCHES}".encode())  # without one, it may be a hint
+TYPED = pattern(rf"(?m)^(?P<prompt>{_PROMPT})?{_LAUNCHES}".encode())  # without one, it may be a hint
 # The first words of a program or its launcher: after something died, they begin another run.
-_STARTS = re.compile(
+_STARTS = pattern(
     r"^nohup: (?:ignoring input|忽略输入)|^wandb: (?:Currently logged in as|Tracking run with wandb version)"
     r"|^-{5,} *Configuration Arguments *-{5,}|\*{5,}Start logging\*{5,}"
     r"|^(?:\S{0,40}[\]:] ?)?LAUNCH INFO \S+ \S+ -{5,}"

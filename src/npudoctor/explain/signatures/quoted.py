@@ -3,9 +3,9 @@ says itself that it ignores. A word in them means nothing."""
 
 from __future__ import annotations
 
-import re
+from npudoctor.core.lazy import pattern
 
-_QUOTED = re.compile(
+_QUOTED = pattern(
     r"^\++ (?! )"  # what `set -x` echoes
     r"|^#(?:!|SBATCH|PBS|BSUB|\$ -)"
     r"|^usage: |^ {2,}\[?-{1,2}\w[\w-]*[ =\]]"
@@ -17,10 +17,10 @@ _QUOTED = re.compile(
     r"|\bHTTP/[\d.]+\"? 4\d\d\b"
 )
 # What the vendor's own documents call harmless, whatever level it has.
-_HARMLESS = re.compile(r"\bGetInputConstDataOut: ErrorNo: -1\(failed\)")
-_SOURCE = re.compile(r"^[ \t]*File \"[^\"]+\", line \d+(?:, in \S|$)")
-_PAIR = re.compile(r"\w=[^,;\s]{0,80}[,;]? |['\"]\w+['\"]: ")
-_TROUBLE = re.compile(r"(?i)error|fail|exception|fatal|abort")
+_HARMLESS = pattern(r"\bGetInputConstDataOut: ErrorNo: -1\(failed\)")
+_SOURCE = pattern(r"^[ \t]*File \"[^\"]+\", line \d+(?:, in \S|$)")
+_PAIR = pattern(r"\w=[^,;\s]{0,80}[,;]? |['\"]\w+['\"]: ")
+_TROUBLE = pattern(r"(?i)error|fail|exception|fatal|abort")
 _DUMP, _PAIRS = 300, 8  # a line so long with so many settings is a dump of the configuration
 
 

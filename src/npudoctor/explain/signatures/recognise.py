@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Optional
 
+from npudoctor.core.lazy import pattern
 from npudoctor.explain.signatures.own_modules import of_a_package, of_the_job
 from npudoctor.explain.signatures.quoted import is_quotation, source
 from npudoctor.explain.signatures.signatures import Signature
@@ -21,10 +22,10 @@ _NAMES = (
     r"|\[\d+,\d+\]<std(?:out|err)>: ?|\{\"log\": ?\"|std(?:out|err) [FP] "
     r"|20\d\d-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)? )"
 )
-_PREFIX = re.compile(f"^{_NAMES}+")
+_PREFIX = pattern(f"^{_NAMES}+")
 # Without the ^, which would only match where all of the data begins; in the bytes are colours too.
 _COLOUR = r"(?:\x1b\[[\d;]{0,12}m)*"
-_PREFIX_BYTES = re.compile(rf"(?:{_COLOUR}{_NAMES}{_COLOUR} ?)+".encode())
+_PREFIX_BYTES = pattern(rf"(?:{_COLOUR}{_NAMES}{_COLOUR} ?)+".encode())
 
 
 @cache

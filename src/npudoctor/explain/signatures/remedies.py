@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
 from npudoctor.core.frozen import dataclass
+from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _, language
 
 _ROOT = "/usr/local/Ascend"
 # How the signatures name the scripts; in brackets behind it the place of another era.
-_CANN = re.compile(rf"{_ROOT}/(?:ascend-toolkit|cann)/set_env\.sh(?:\s+[(（][^)）]*set_env\.sh[)）])?")
-_NNAL = re.compile(rf"{_ROOT}/nnal/atb/set_env\.sh")
+_CANN = pattern(rf"{_ROOT}/(?:ascend-toolkit|cann)/set_env\.sh(?:\s+[(（][^)）]*set_env\.sh[)）])?")
+_NNAL = pattern(rf"{_ROOT}/nnal/atb/set_env\.sh")
 _LATEST = f"{_ROOT}/ascend-toolkit/latest"
 _ENV = 'eval "$(npudoctor env)"'
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.explain.signatures.failures import MARKS
@@ -13,8 +14,7 @@ NEAR, WITHOUT = 1, 2
 Piece = tuple[bytes, bool]  # a text, and whether in any case: then in small letters
 
 
-@dataclass(frozen=True)
-class Needle:
+class Needle(NamedTuple):
     """A pattern that the scan looks for: of the signature at `owner`, or of the mark at ~`owner`.
 
     `role` is 0 for what is found itself, NEAR or WITHOUT for what only has to be somewhere in the file.
@@ -25,8 +25,7 @@ class Needle:
     role: int = 0
 
 
-@dataclass(frozen=True)
-class Search:
+class Search(NamedTuple):
     """How a pattern is looked for: one of the literals is in every match, and every match goes through all
     links in their order, each a choice of literals. `known_by`: see Table."""
 
@@ -37,8 +36,7 @@ class Search:
     known_by: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """A signature and how its patterns are looked for."""
 
     signature: Signature

@@ -8,13 +8,14 @@ from typing import Optional
 
 from npudoctor.core.driver_version import bracket_groups
 from npudoctor.core.errors import CannotTell
+from npudoctor.core.lazy import pattern
 from npudoctor.facts.cann.installations import Install
 from npudoctor.host.devices.cann_info import record, settings
 from npudoctor.host.devices.driver import Package
 from npudoctor.host.fs.files import Files
 
-_REQUIRED = re.compile(r"required_driver_(\w+)_version\Z")
-_BRANCH = re.compile(r"(V\d+R\d+)C(\d+)")
+_REQUIRED = pattern(r"required_driver_(\w+)_version\Z")
+_BRANCH = pattern(r"(V\d+R\d+)C(\d+)")
 _PARTS = ("runtime", "acllib", "fwkacllib")
 
 

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from typing import Optional
 
 from npudoctor.core.errors import CannotTell
+from npudoctor.core.lazy import pattern
 from npudoctor.facts.cann.installations import ASCEND, Install
 from npudoctor.host.fs.files import Files
 from npudoctor.host.libraries.library import Libraries
 
-_ABI = re.compile(r"/cxx_abi_([01])(?:/|\Z)")
-_VERSION = re.compile(r"^[ \t]*Ascend-cann-atb[ \t]*:[ \t]*(\S+)", re.MULTILINE)
+_ABI = pattern(r"/cxx_abi_([01])(?:/|\Z)")
+_VERSION = pattern(r"^[ \t]*Ascend-cann-atb[ \t]*:[ \t]*(\S+)", re.MULTILINE)
 _LIMIT = 1 << 13  # bytes of a version.info
 
 

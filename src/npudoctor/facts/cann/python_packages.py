@@ -9,6 +9,7 @@ from typing import Optional
 from npudoctor.core.cann_version import at_least
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
+from npudoctor.core.lazy import pattern
 from npudoctor.facts.cann import set_env as cann_env
 from npudoctor.facts.cann.installations import Install
 from npudoctor.facts.job.working_directory import foreign_user
@@ -24,8 +25,8 @@ WHEEL_FOLDERS = ("compiler/lib64", "hccl/lib64", "lib64", "fwkacllib/lib64")
 
 VERSION_LIMIT = 1 << 13  # bytes of a file that tells a version
 
-_VERSION = re.compile(r"""^[ \t]*(?:__sys_version__|version)[ \t]*=[ \t]*["']([^"'\n]+)["']""", re.MULTILINE)
-_WHEEL = re.compile(r"(te|topi|hccl)-\d[^/]*\.whl\Z")
+_VERSION = pattern(r"""^[ \t]*(?:__sys_version__|version)[ \t]*=[ \t]*["']([^"'\n]+)["']""", re.MULTILINE)
+_WHEEL = pattern(r"(te|topi|hccl)-\d[^/]*\.whl\Z")
 
 
 @dataclass(frozen=True)

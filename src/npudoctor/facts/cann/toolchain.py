@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Optional
 
 from npudoctor.core.frozen import dataclass
+from npudoctor.core.lazy import pattern
 from npudoctor.host.fs.files import Files
 from npudoctor.host.process.commands import first_program
 
-_NAMED = re.compile(r"g\+\+-(\d+(?:\.\d+)*)\Z")
-_NUMBER = re.compile(r"\d+(?:\.\d+)*\Z")
+_NAMED = pattern(r"g\+\+-(\d+(?:\.\d+)*)\Z")
+_NUMBER = pattern(r"\d+(?:\.\d+)*\Z")
 # Debian keeps the compiler proper below lib, the Red Hat family and openEuler below libexec.
 _LIBS = ("lib/gcc", "lib64/gcc", "libexec/gcc")
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import errno
-import re
 from typing import Optional
 
 from npudoctor.core.cann_version import accepts, at_least, train
 from npudoctor.core.errors import CannotTell
+from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _, strerror
 from npudoctor.facts.cann.installations import Install
 from npudoctor.facts.cann.set_env import SITES
@@ -28,7 +28,7 @@ LIBRARIES = ("libascendcl.so", "libhccl.so", "libge_runner.so")
 
 MACHINES = ("x86_64", "aarch64")  # those that CANN is for
 _ALIASES = {"arm64": "aarch64", "amd64": "x86_64"}
-_OPS = re.compile(r"ascend_\w*ops_install\.info\Z")
+_OPS = pattern(r"ascend_\w*ops_install\.info\Z")
 
 
 def dangling_links(files: Files, place: str) -> list[str]:

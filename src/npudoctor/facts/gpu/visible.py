@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from typing import Optional
 
 from npudoctor.core.frozen import dataclass
+from npudoctor.core.lazy import pattern
 
 RUNTIME = "CUDA_VISIBLE_DEVICES"
 LONGEST = 4096  # characters of a value: more than any machine has use for
 DIGITS = 9  # of a number
 # What is written to hide all of them; the last is Slurm's word for a job without a GPU.
 HIDING = ("", "-1", "NoDevFiles")
-_NUMBER = re.compile(r"\s*[+-]?([0-9]+)", re.ASCII)
+_NUMBER = pattern(r"\s*[+-]?([0-9]+)", re.ASCII)
 
 
 @dataclass(frozen=True)

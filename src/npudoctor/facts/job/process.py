@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional
 
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
+from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
 from npudoctor.facts.job.working_directory import working_directory
 from npudoctor.host.host import Host
@@ -15,8 +15,8 @@ from npudoctor.host.libraries.extensions import extensions
 from npudoctor.host.libraries.library import BadLibrary
 from npudoctor.host.libraries.loader import LOADERS, Loader
 
-_STDLIB = re.compile(r"(.*)/lib(?:64)?/python(\d+\.\d+)\Z")
-_NUMBER = re.compile(r"\d+")
+_STDLIB = pattern(r"(.*)/lib(?:64)?/python(\d+\.\d+)\Z")
+_NUMBER = pattern(r"\d+")
 
 
 @dataclass(frozen=True)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 from npudoctor.core.frozen import dataclass, field, replace
+from npudoctor.core.lazy import pattern
 
-_FRAME = re.compile(r'\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:,? in (?P<function>.+))?\s*\Z')
+_FRAME = pattern(r'\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:,? in (?P<function>.+))?\s*\Z')
 _HEAD = "Traceback (most recent call last):"
-_ERROR = re.compile(r"(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?\Z")
+_ERROR = pattern(r"(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?\Z")
 # Between two exceptions; the later one is the outer one.
 _CAUSE = "The above exception was the direct cause of the following exception:"
 _CONTEXT = "During handling of the above exception, another exception occurred:"
 # Of faulthandler, whose stack has its deepest frame first. Of several threads the current one counts.
-_DUMP = re.compile(r"(?:Current t|T)hread 0x[0-9a-f]+ .*\(most recent call first\):\Z")
-_CURRENT = re.compile(r"Current thread 0x[0-9a-f]+ ")
+_DUMP = pattern(r"(?:Current t|T)hread 0x[0-9a-f]+ .*\(most recent call first\):\Z")
+_CURRENT = pattern(r"Current thread 0x[0-9a-f]+ ")
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,17 @@ from collections.abc import Iterator
 from typing import Callable, NamedTuple, Optional
 
 from npudoctor.core.errors import CannotTell
+from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
 from npudoctor.facts.python.installed_modules import modules_of
 from npudoctor.host.host import Host
 from npudoctor.host.python.installed_files import site_of
 
 _LOGS_FILE = "torch/_logging/_registrations.py"
-_LOG_NAME = re.compile(r"register_(?:log|artifact)\(\s*[\"']([\w.]+)[\"']")
-_LOGS = re.compile(r"((\+|-)?[\w\.]+,\s*)*(\+|-)?[\w\.]+?")
-_CPUS = re.compile(r"[\d\s,:-]*")
-_WHOLE = re.compile(r"\s*[+-]?\d+(?:_\d+)*\s*")
+_LOG_NAME = pattern(r"register_(?:log|artifact)\(\s*[\"']([\w.]+)[\"']")
+_LOGS = pattern(r"((\+|-)?[\w\.]+,\s*)*(\+|-)?[\w\.]+?")
+_CPUS = pattern(r"[\d\s,:-]*")
+_WHOLE = pattern(r"\s*[+-]?\d+(?:_\d+)*\s*")
 _TRUTH = ("y", "yes", "t", "true", "on", "1", "n", "no", "f", "false", "off", "0")
 _LEVELS = ("0", "1", "2", "3", "4")
 

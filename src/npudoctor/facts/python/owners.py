@@ -7,12 +7,13 @@ from typing import Optional
 
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
+from npudoctor.core.lazy import pattern
 from npudoctor.facts.job.working_directory import working_directory
 from npudoctor.host.host import Host
 from npudoctor.host.python.installed_files import RECORD_LIMIT, site_of
 from npudoctor.host.python.interpreter import Distribution
 
-_STANDARD = re.compile(r"/(?:lib|lib64)/python[\d.]+t?(?:/(?!site-packages/|dist-packages/)|\Z)")
+_STANDARD = pattern(r"/(?:lib|lib64)/python[\d.]+t?(?:/(?!site-packages/|dist-packages/)|\Z)")
 
 
 @dataclass(frozen=True)

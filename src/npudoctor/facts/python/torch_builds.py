@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Optional
 
 from npudoctor.core.frozen import dataclass
+from npudoctor.core.lazy import pattern
 from npudoctor.host.host import Host
 from npudoctor.host.python.installed_files import site_of
 from npudoctor.host.python.interpreter import Distribution
@@ -20,8 +20,8 @@ EXTENSIONS = {
     "torchaudio": ("torchaudio/lib", ("_torchaudio.", "libtorchaudio.")),
 }
 # PyTorch's own; libtorchaudio.so comes with torchaudio.
-OF_TORCH = re.compile(r"lib(?:torch(?!audio|vision|text)|c10)\w*\.so\Z")
-_CUDA = re.compile(r"libcudart\.so\.(\d+)")
+OF_TORCH = pattern(r"lib(?:torch(?!audio|vision|text)|c10)\w*\.so\Z")
+_CUDA = pattern(r"libcudart\.so\.(\d+)")
 # The libraries of PyTorch that name its CUDA.
 _WITH_CUDA = ("libc10_cuda.so", "libtorch_cuda.so")
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, Union, get_args, get_type_hints
 
+from npudoctor.core.lazy import pattern
 from npudoctor.core.marks import FileMark as FileMark
 from npudoctor.core.marks import ProcessMark as ProcessMark
 from npudoctor.core.model import Step
@@ -28,7 +28,7 @@ from npudoctor.fixing.steps.texts import FileState
 from npudoctor.fixing.steps.texts import PutBack as PutBack
 from npudoctor.fixing.steps.texts import WriteFile as WriteFile
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAME = pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 _MODE = 0o777  # neither set-user-id nor anything that chmod does not know
 
 

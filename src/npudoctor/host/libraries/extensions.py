@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Optional
 
 from npudoctor.core.frozen import dataclass
+from npudoctor.core.lazy import pattern
 from npudoctor.host.fs.files import Files
 from npudoctor.host.libraries.elf import machine_number
 
@@ -14,7 +14,7 @@ from npudoctor.host.libraries.elf import machine_number
 MACHINES = {3: "i686", 21: "ppc64le", 22: "s390x", 40: "armv7l", 62: "x86_64", 183: "aarch64", 243: "riscv64"}
 HEADER = 20
 
-_TAG = re.compile(r"cpython-(\d)(\d+)")
+_TAG = pattern(r"cpython-(\d)(\d+)")
 
 
 @dataclass(frozen=True)

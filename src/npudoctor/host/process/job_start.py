@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Optional
 
 from npudoctor.core.errors import CannotTell
+from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
 from npudoctor.core.redact.names import Weight, weight
 from npudoctor.host.fs.files import Disk
@@ -14,7 +14,7 @@ from npudoctor.host.options import Options
 
 NAMESPACES = ("net", "mnt", "ipc", "pid", "user")
 # What of root's own variables another user's Python gets: what jobs read, unless its name announces a secret.
-JOB_VARIABLES = re.compile(
+JOB_VARIABLES = pattern(
     "(ASCEND|HCCL|GLOO|NCCL|TP_|MASTER_|MS_|RANK|LOCAL_|WORLD_|NODE_|GROUP_|ROLE_|PET_|TORCH|TRITON|OMP|KMP|MKL"
     "|GOTO|OPENBLAS|OMPI_COMM|MPI_|PMI|SLURM_|LD_|PATH$|PYTHON|TMP|TEMP|LANG|LC_|TZ|XDG_CACHE|ACL_|CUDA|NVIDIA"
     "|PADDLE|CONDA_PREFIX|VIRTUAL_ENV|DEVICE_ID|NPU|ATB_|VLLM|MALLOC_|GLIBC_|FLAGS_|CANN|TOOLCHAIN|OPP|AICPU)"

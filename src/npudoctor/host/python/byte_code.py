@@ -7,6 +7,7 @@ import sys
 from typing import NamedTuple, Optional
 
 from npudoctor.core.errors import CannotTell
+from npudoctor.core.lazy import pattern
 from npudoctor.host.fs.files import Files
 
 CODE_LIMIT = 8 << 20
@@ -22,7 +23,7 @@ _BYTES, _REFERENCE, _KIND = 0x73, 0x72, 0x7F
 _REFERENCE_SIZE = 5
 _NAME = b"\x08<module>"
 # Before the first line, which is in most modules the first, a name that is told by a reference.
-_LINE_ONE = re.compile(rb"r.{4}(?=\x01\0\0\0)", re.DOTALL)
+_LINE_ONE = pattern(rb"r.{4}(?=\x01\0\0\0)", re.DOTALL)
 
 
 class Ends(NamedTuple):

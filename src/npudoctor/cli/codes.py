@@ -1,0 +1,92 @@
+"""What the codes of logs and of findings stand for, as `explain` and `show` say it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Optional
+
+from npudoctor import __version__
+from npudoctor.cli.config import UsageError, suggestion
+from npudoctor.cli.request import read_rows
+from npudoctor.core.frozen import replace
+from npudoctor.core.messages import _
+from npudoctor.explain.answer import Explanation
+from npudoctor.explain.ranking.diagnosis import LEAST, Diagnosis
+from npudoctor.explain.signatures.codes import codes_of, find_by_code, of_check
+from npudoctor.explain.signatures.prepared import prepare_signatures
+from npudoctor.explain.signatures.return_numbers import number_of, of_number
+from npudoctor.explain.signatures.torch_npu_codes import codes, of_torch_npu
+
+if TYPE_CHECKING:
+    from npudoctor.explain.signatures.signatures import Signature
+
+Variables = Mapping[str, str]
+_TOLD_APART = 6  # digits of the return numbers of ACL, which are no others'
+
+
+def about_code(word: str, variables: Variables) -> Optional[Explanation]:
+    """What the code of a log stands for; None where it is none."""
+    started = time.monotonic()
+    known = _find_by_code(word, read_rows(prepare_signatures, variables))
+    return _explanation(word, known, started) if known else None
+
+
+def about_codes(words: Sequence[str], variables: Variables, started: float) -> Explanation:
+    """What codes stand for, each by itself; of several all together are the answer."""
+    signatures = read_rows(prepare_signatures, variables)
+    answers = tuple(
+        _explanation(
+            word, _find_by_code(word, signatures) or _find_by_finding(word, signatures, variables), started
+        )
+        for word in dict.fromkeys(words)
+    )
+    if len(answers) == 1:
+        return answers[0]
+    diagnoses = tuple(diagnosis for answer in answers for diagnosis in answer.diagnoses)
+    worst = next((candidate for candidate in answers if candidate.verdict == "environment"), answers[0])
+    first = worst.diagnoses[0]
+    rest = tuple(candidate for candidate in diagnoses if candidate is not first)
+    return replace(worst, code=None, diagnoses=(first, *rest), answers=answers)
+
+
+def _find_by_code(word: str, signatures: Sequence[Signature]) -> list[Signature]:
+    """The signatures that answer to the code of a log, or to the id of one."""
+    number = number_of(word)
+    by_torch_npu = of_torch_npu(word)
+    known = [of_number(signature, number) for signature in find_by_code(number, signatures)]
+    return known or ([] if by_torch_npu is None else [by_torch_npu])
+
+
+def _explanation(word: str, matches: Sequence[Signature], started: float) -> Explanation:
+    number = number_of(word)
+    verdict = "environment" if matches[0].environment else "not_environment"
+    # A number of so few digits may be of anything; HCCL's results are all that is known here.
+    vague = number.isdigit() and len(number) < _TOLD_APART
+    best = "possible" if vague or matches[0].weight < LEAST else "certain"
+    diagnoses = tuple(
+        Diagnosis(signature, best if signature is matches[0] else "possible", None, 0)
+        for signature in matches
+    )
+    return Explanation(__version__, round(time.monotonic() - started, 3), (), verdict, diagnoses, code=word)
+
+
+def _find_by_finding(word: str, signatures: Sequence[Signature], variables: Variables) -> list[Signature]:
+    """What the code of a finding stands for; UsageError, with what may be meant, where it is none."""
+    from npudoctor.registry import registry
+
+    loaded = registry.load_all(variables)
+    for check in loaded.checks:  # its manual stands for the signature
+        if word in check.codes:
+            return [of_check(word, check.id, _(check.title), check.manual)]
+    broken = loaded.not_loaded(word)
+    if broken is not None:
+        raise UsageError(f"{broken.check}: {broken.title}: {broken.reason}")
+    ours = {name for check in loaded.checks for name in (check.id, *check.codes)}
+    log_codes = codes_of(signatures) | set(codes())
+    near = loaded.unread() + (suggestion(word, log_codes) or suggestion(word, ours))
+    if any(word == check.id for check in loaded.checks):
+        near = _("; it is a check: npudoctor show {name}", name=word)
+    raise UsageError(
+        _("{name}: not a file, a folder or a known code{suggestion}", name=word, suggestion=near)
+    )
