@@ -96,7 +96,7 @@ MISUSES = {
 }
 
 
-# One for each way on which a line is refused: by click, the plain table, the options, names, a command itself.
+# One for each way to be refused: by click, the plain table, the options, names, a command itself.
 STARTED = (
     ("chek",),
     ("check", "--formt", "json"),

@@ -32,6 +32,10 @@ FIRST_NAMESPACE = (
 SECONDS = {
     "tests/test_packaging.py": 6.0,
     "tests/real/": 20.0,
+    "tests/tools/test_bare_install": 25.0,
+    "tests/tools/": 1.2,
+    "tests/starts/": 0.8,
+    "tests/fleet/test_cluster": 5.0,
     "tests/rehearsal/": 1.5,
     "tests/fleet/test_slurm": 4.0,
     "tests/integrations/test_slurm": 4.0,
