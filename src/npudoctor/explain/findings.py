@@ -10,8 +10,9 @@ from npudoctor.core.frozen import replace
 from npudoctor.core.messages import language
 from npudoctor.core.model import Finding, Fix, Result, Risk, Severity
 from npudoctor.explain.answer import in_language
-from npudoctor.explain.engine import Engine, engine_of
-from npudoctor.explain.signatures.signatures import Signature, all_signatures
+from npudoctor.explain.engine import Engine, engine_for
+from npudoctor.explain.signatures.prepared import prepare_table
+from npudoctor.explain.signatures.signatures import Signature
 from npudoctor.knowledge.site import Knowledge
 
 GROUP = "deep"
@@ -36,7 +37,7 @@ def explain_findings(
     A finding is folded under an error of another check that names the same cause, or that a signature of the
     failure names. What is ignored is no cause: then what was seen stands by itself.
     """
-    engine = engine_of(all_signatures(knowledge)[0])
+    engine = engine_for(prepare_table(knowledge).table)
     # An import that fails is a fact: it may be the echo of an error, never of what was thought harmless.
     others = [row for row in rows if row.group != GROUP]
     errors = _errors(others)
