@@ -204,7 +204,7 @@ def test_no_process_and_no_thread_can_be_started(npudoctor: Npudoctor) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [("undo",), ("fix", "--all", "--yes"), ("history",), ("show", "cache-server")]
+    "words", [("undo",), ("fix", "cache-server", "--yes"), ("history",), ("show", "cache-server")]
 )
 @pytest.mark.parametrize("closed", ["2>&-", "<&- 2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
 def test_closed_streams_end_no_command_early(
