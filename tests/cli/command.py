@@ -121,14 +121,21 @@ class Npudoctor:
         )  # fmt: skip
         return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
 
-    def each(self, lines: Sequence[Sequence[str]], **variables: Optional[str]) -> list[Done]:
+    def each(
+        self,
+        lines: Sequence[Sequence[str]],
+        own: Sequence[dict[str, Optional[str]]] = (),
+        **variables: Optional[str],
+    ) -> list[Done]:
         """Run one line after another in one process, for what lies in their words alone.
 
         What hangs on a start of its own (streams, signals, what is loaded) needs one, and so does help in
-        Chinese: what options say is translated when they are loaded.
+        Chinese: what options say is translated when they are loaded. `own`: more variables of each line.
         """
         environment = self.environment(variables)
-        told = json.dumps([(line, environment) for line in lines])
+        more = own or [{}] * len(lines)
+        assert len(more) == len(lines)
+        told = json.dumps([(line, self.environment({**variables, **one})) for line, one in zip(lines, more)])
         done = subprocess.run(
             [sys.executable, "-c", EACH, told], env=environment, cwd=self.folder, stdin=subprocess.DEVNULL,
             capture_output=True, timeout=120, check=False,
