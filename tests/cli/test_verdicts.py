@@ -95,27 +95,30 @@ def test_an_ignored_finding_stays_and_says_why(npudoctor: Npudoctor) -> None:
 
 
 def test_the_whole_machine_is_judged_under_every_scope_and_profile(npudoctor: Npudoctor) -> None:
-    for arguments in ((), ("--scope", "node"), ("--scope", "job"), ("--profile", "quick")):
-        done = npudoctor("check", "--expect", "none", "--format", "json", *arguments)
+    tried = ((), ("--scope", "node"), ("--scope", "job"), ("--profile", "quick"))
+    line = ("check", "--expect", "none", "--format", "json")
+    for arguments, done in zip(tried, npudoctor.each([(*line, *arguments) for arguments in tried])):
         assert done.row("accelerator")["status"] == "ok", arguments
         assert len(done.json["results"]) > 5
-        assert npudoctor("check", "--expect", "npu", "-q", *arguments).status == 1
+    wanted = npudoctor.each([("check", "--expect", "npu", "-q", *arguments) for arguments in tried])
+    assert [done.status for done in wanted] == [1] * 4
 
 
 def test_what_is_expected_is_asked_beside_a_selection(npudoctor: Npudoctor) -> None:
-    def rows(*arguments: str, **variables: str) -> tuple[int, list[str]]:
-        done = npudoctor("check", *arguments, "--format", "json", **variables)
-        return done.status, sorted(row["check"] for row in done.json["results"])
-
     npudoctor.drop_in("sick", NOTE)
     image = ("--root", str(npudoctor.home))
-    both = ["accelerator", "sick"]
-    for kind in ("npu", "gpu"):
-        assert rows("sick", "--expect", kind, *image)[1] == both
-        assert rows("sick", "accelerator", "--expect", kind, *image)[1] == both
-        assert rows("sick", *image, NPUDOCTOR_EXPECT=kind) == (0, ["sick"])  # of the machine, not of this run
-    for kind in ("auto", "none"):
-        assert rows("sick", "--expect", kind, *image) == (0, ["sick"])
-    found = [rows("sick", "--expect", kind) for kind in ("npu", "gpu")]
-    assert [names for _status, names in found] == [both, both]
-    assert 1 in [status for status, _names in found], "a machine with both"
+    both, alone = ["accelerator", "sick"], (0, ["sick"])
+    lines = [
+        *(("sick", "--expect", kind, *image) for kind in ("npu", "gpu")),
+        *(("sick", "accelerator", "--expect", kind, *image) for kind in ("npu", "gpu")),
+        *(("sick", "--expect", kind) for kind in ("npu", "gpu")),
+        *(("sick", "--expect", kind, *image) for kind in ("auto", "none")),
+    ]
+    ended = npudoctor.each([("check", *line, "--format", "json") for line in lines])
+    found = [(done.status, sorted(row["check"] for row in done.json["results"])) for done in ended]
+    assert [names for _status, names in found[:6]] == [both] * 6
+    assert 1 in [status for status, _names in found[4:6]], "a machine with both"
+    assert found[6:] == [alone, alone]
+    for kind in ("npu", "gpu"):  # of the machine, not of this run
+        done = npudoctor("check", "sick", *image, "--format", "json", NPUDOCTOR_EXPECT=kind)
+        assert (done.status, [row["check"] for row in done.json["results"]]) == alone
