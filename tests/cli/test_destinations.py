@@ -11,7 +11,7 @@ import pytest
 
 from npudoctor.cli.companions.grammar import all_commands, command_tree
 
-from .command import Npudoctor
+from .command import Done, Npudoctor
 
 STRANGER = 12345
 LOG = "ImportError: libhccl.so: cannot open shared object file: No such file or directory\n"
@@ -62,10 +62,10 @@ def test_an_inherited_descriptor_is_written_to(npudoctor: Npudoctor) -> None:
     assert int(done.out) > 100
 
 
-@pytest.mark.parametrize("path", ["/dev/fd/99", "/proc/self/fd/99", "/proc/1/fd/1"])
-def test_what_is_no_descriptor_of_ours_is_refused(npudoctor: Npudoctor, path: str) -> None:
-    done = npudoctor(*QUICK, "--output", path)
-    assert (done.status, done.out) == (64, "") and len(done.err.splitlines()) == 1
+def test_what_is_no_descriptor_of_ours_is_refused(npudoctor: Npudoctor) -> None:
+    paths = ("/dev/fd/99", "/proc/self/fd/99", "/proc/1/fd/1")
+    for done in npudoctor.each([(*QUICK, "--output", path) for path in paths]):
+        assert (done.status, done.out) == (64, "") and len(done.err.splitlines()) == 1
 
 
 def test_a_fifo_is_written_to(npudoctor: Npudoctor) -> None:
@@ -97,17 +97,21 @@ def test_a_link_to_a_file_or_to_nothing_is_replaced_and_not_followed(
 
 
 @pytest.mark.needs_root
-@pytest.mark.parametrize("kind", ["link", "folder link", "file", "fifo"])
-def test_root_writes_through_nothing_that_another_user_put_there(npudoctor: Npudoctor, kind: str) -> None:
-    shared, victim = npudoctor.folder / "shared", npudoctor.folder / "mine" / "report"
-    shared.mkdir()
-    shared.chmod(0o1777)
+def test_root_writes_through_nothing_that_another_user_put_there(npudoctor: Npudoctor) -> None:
+    victim = npudoctor.folder / "mine" / "report"
     victim.parent.mkdir()
     victim.write_text("mine")
-    path = _planted(shared / "theirs", victim, kind)
-    done = npudoctor(*QUICK, "--output", str(path))
-    assert (done.status, done.out) == (64, "") and "another user" in done.err
-    assert victim.read_text() == "mine" and os.lstat(shared / "theirs").st_uid == STRANGER
+    paths, planted = [], []
+    for kind in ("link", "folder link", "file", "fifo"):
+        shared = npudoctor.folder / f"shared {kind}"
+        shared.mkdir()
+        shared.chmod(0o1777)
+        planted.append(shared / "theirs")
+        paths.append(_planted(planted[-1], victim, kind))
+    for path, done in zip(paths, npudoctor.each([(*QUICK, "--output", str(path)) for path in paths])):
+        assert (done.status, done.out) == (64, "") and "another user" in done.err, (path, done)
+    assert victim.read_text() == "mine"
+    assert [os.lstat(theirs).st_uid for theirs in planted] == [STRANGER] * 4
 
 
 def _planted(theirs: Path, victim: Path, kind: str) -> Path:
@@ -151,26 +155,36 @@ def test_every_option_that_names_a_file_to_write_is_tried_below() -> None:
     assert writing <= words
 
 
-@pytest.mark.parametrize("line", WRITERS, ids=" ".join)
-def test_a_place_that_cannot_be_is_wrong_usage_for_every_command(
-    npudoctor: Npudoctor, line: tuple[str, ...]
-) -> None:
-    """A folder that does not exist, or one that is a file: 64 before anything is asked, one line, nothing on
-    standard output."""
+NOWHERE = ("/nonexistent/x.json", "job.log/x.json", "loop/x.json", "a" * 300, ".")
+
+
+@pytest.fixture(scope="module")
+def refused(tmp_path_factory: pytest.TempPathFactory) -> list[Done]:
+    """What each writer says of each place that cannot be; none of them leaves anything."""
+    npudoctor = Npudoctor(tmp_path_factory.mktemp("nowhere"))
     (npudoctor.folder / "job.log").write_text(LOG)
     (npudoctor.folder / "some.json").write_text("{}")
     (npudoctor.folder / "loop").symlink_to("loop")
     before = sorted(os.listdir(npudoctor.folder))
-    for path in ("/nonexistent/x.json", "job.log/x.json", "loop/x.json", "a" * 300, "."):
-        done = npudoctor(*line, path)
-        assert (done.status, done.out, done.err.count("\n")) == (64, "", 1), (path, done)
+    ended = npudoctor.each([(*line, path) for line in WRITERS for path in NOWHERE])
     assert sorted(os.listdir(npudoctor.folder)) == before
+    return ended
 
 
-@pytest.mark.parametrize("path", ["/proc/x.json", "home"])
-def test_where_nobody_can_create_a_file_is_wrong_usage_too(npudoctor: Npudoctor, path: str) -> None:
-    done = npudoctor(*QUICK, "--output", path)
-    assert (done.status, done.out, done.err.count("\n")) == (64, "", 1)
+@pytest.mark.parametrize("line", WRITERS, ids=" ".join)
+def test_a_place_that_cannot_be_is_wrong_usage_for_every_command(
+    refused: list[Done], line: tuple[str, ...]
+) -> None:
+    """A folder that does not exist, or one that is a file: 64 before anything is asked, one line, nothing on
+    standard output."""
+    first = WRITERS.index(line) * len(NOWHERE)
+    for path, done in zip(NOWHERE, refused[first : first + len(NOWHERE)]):
+        assert (done.status, done.out, done.err.count("\n")) == (64, "", 1), (path, done)
+
+
+def test_where_nobody_can_create_a_file_is_wrong_usage_too(npudoctor: Npudoctor) -> None:
+    for done in npudoctor.each([(*QUICK, "--output", path) for path in ("/proc/x.json", "home")]):
+        assert (done.status, done.out, done.err.count("\n")) == (64, "", 1)
 
 
 def test_a_place_that_fails_while_it_is_written_is_a_lost_result(npudoctor: Npudoctor) -> None:

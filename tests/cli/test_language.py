@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Optional
 
 import pytest
 
@@ -16,26 +17,41 @@ def spoken(done_out: str) -> str:
     return "zh" if CJK.search(done_out) else "en"
 
 
-@pytest.mark.parametrize(
-    ("variables", "arguments", "language"),
-    [
-        ({}, (), "en"),
-        ({"LANG": "zh_CN.UTF-8"}, (), "zh"),
-        ({"LC_ALL": "C.UTF-8", "LANG": "zh_CN.UTF-8"}, (), "en"),
-        ({"NPUDOCTOR_LANG": "zh"}, (), "zh"),
-        ({"NPUDOCTOR_LANG": "zh", "LANG": "en_US.UTF-8"}, (), "zh"),
-        ({"NPUDOCTOR_LANG": "zh"}, ("--lang", "en"), "en"),
-        ({"LANG": "en_US.UTF-8"}, ("--lang=zh",), "zh"),
-        ({"LANG": "de_DE.UTF-8"}, (), "en"),
+# Variables and options, by the language that they choose.
+CHOICES: dict[str, list[tuple[dict[str, Optional[str]], tuple[str, ...]]]] = {
+    "en": [
+        ({}, ()),
+        ({"LC_ALL": "C.UTF-8", "LANG": "zh_CN.UTF-8"}, ()),
+        ({"NPUDOCTOR_LANG": "zh"}, ("--lang", "en")),
+        ({"LANG": "de_DE.UTF-8"}, ()),
     ],
-)
-def test_text_speaks_the_callers_language(
-    npudoctor: Npudoctor, variables: dict[str, str], arguments: tuple[str, ...], language: str
+    "zh": [
+        ({"LANG": "zh_CN.UTF-8"}, ()),
+        ({"NPUDOCTOR_LANG": "zh"}, ()),
+        ({"NPUDOCTOR_LANG": "zh", "LANG": "en_US.UTF-8"}, ()),
+        ({"LANG": "en_US.UTF-8"}, ("--lang=zh",)),
+    ],
+}
+SPEAKING = (("check", "accelerator"), ("list",), ("check", "nope"), ("check", "--help"))
+
+
+@pytest.mark.parametrize("language", CHOICES)
+def test_text_speaks_the_callers_language(npudoctor: Npudoctor, language: str) -> None:
+    tried = [(line, *choice) for choice in CHOICES[language] for line in SPEAKING]
+    done = npudoctor.each(
+        [(*line, *arguments) for line, _variables, arguments in tried],
+        [variables for _line, variables, _arguments in tried],
+    )
+    wrong = [one for one, ended in zip(tried, done) if spoken(ended.out or ended.err) != language]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(("variables", "language"), [({}, "en"), ({"LANG": "zh_CN.UTF-8"}, "zh")])
+def test_a_start_of_its_own_speaks_it_too(
+    npudoctor: Npudoctor, variables: dict[str, str], language: str
 ) -> None:
-    assert spoken(npudoctor("check", "accelerator", *arguments, **variables).out) == language
-    assert spoken(npudoctor("list", *arguments, **variables).out) == language
-    assert spoken(npudoctor("check", "nope", *arguments, **variables).err) == language
-    assert spoken(npudoctor("check", "--help", *arguments, **variables).out) == language
+    for line in (("check", "accelerator"), ("check", "--help")):
+        assert spoken(npudoctor(*line, **variables).out) == language
 
 
 def test_a_configured_language_is_for_text(npudoctor: Npudoctor) -> None:
@@ -48,9 +64,8 @@ def test_a_configured_language_is_for_text(npudoctor: Npudoctor) -> None:
 
 @pytest.mark.parametrize("variables", [{"LANG": "zh_CN.UTF-8"}, {"NPUDOCTOR_LANG": "zh"}, {"LANGUAGE": "zh"}])
 def test_json_is_english_unless_told_otherwise(npudoctor: Npudoctor, variables: dict[str, str]) -> None:
-    assert spoken(npudoctor(*JSON, **variables).out) == "en"
-    assert spoken(npudoctor(*JSON, "--lang", "zh", **variables).out) == "zh"
-    assert spoken(npudoctor("list", "--format", "json", **variables).out) == "en"
+    lines = (JSON, (*JSON, "--lang", "zh"), ("list", "--format", "json"))
+    assert [spoken(done.out) for done in npudoctor.each(lines, **variables)] == ["en", "zh", "en"]
 
 
 def test_only_the_words_differ(npudoctor: Npudoctor) -> None:
@@ -67,8 +82,8 @@ TYPED = ("npudoctor", "sudo npudoctor", "-")  # lines and options, which are no 
 
 
 def test_all_of_the_help_is_chinese(npudoctor: Npudoctor) -> None:
-    for command in ((), ("check",), ("fix",), ("undo",), ("history",), ("list",), ("show",), ("schema",)):
-        done = npudoctor("--lang", "zh", *command, "--help")
+    commands = ((), ("check",), ("fix",), ("undo",), ("history",), ("list",), ("show",), ("schema",))
+    for done in npudoctor.each([("--lang", "zh", *command, "--help") for command in commands]):
         words = [
             line for line in done.out.splitlines() if re.search(r"[a-z] [a-z]", line) and not CJK.search(line)
         ]

@@ -118,24 +118,23 @@ def test_a_full_disk_leaves_the_old_file(npudoctor: Npudoctor, tmp_path: Path) -
     assert "No space left on device" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "json"),
-    [
-        (("--output", "x.json"), True),
-        (("--output=X.JSON",), True),
-        (("--output", "x.json", "--format", "text"), False),
-        (("--output", "x.txt"), False),
-        (("--output", "json"), False),
-        (("--output", "x.txt", "--format", "json"), True),
-    ],
+NAMED: tuple[tuple[tuple[str, ...], bool], ...] = (
+    (("--output", "x.json"), True),
+    (("--output=X.JSON",), True),
+    (("--output", "y.json", "--format", "text"), False),
+    (("--output", "x.txt"), False),
+    (("--output", "json"), False),
+    (("--output", "y.txt", "--format", "json"), True),
 )
+
+
 @pytest.mark.parametrize("command", [("check", "clock"), ("explain", "EI0006")])
-def test_a_file_that_is_called_json_is_json(
-    npudoctor: Npudoctor, command: tuple[str, ...], arguments: tuple[str, ...], json: bool
-) -> None:
+def test_a_file_that_is_called_json_is_json(npudoctor: Npudoctor, command: tuple[str, ...]) -> None:
     """In English as all JSON, whatever LANG says."""
-    done = npudoctor(*command, *arguments, LANG="zh_CN.UTF-8")
-    assert (done.out, done.err) == ("", "")
-    (path,) = (path for path in npudoctor.folder.iterdir() if path.is_file())
-    assert path.read_text().startswith("{") is json
-    assert path.read_text().isascii() is json
+    lines = [(*command, *arguments) for arguments, _json in NAMED]
+    for done in npudoctor.each(lines, LANG="zh_CN.UTF-8"):
+        assert (done.out, done.err) == ("", "")
+    written = {path.name: path.read_text() for path in npudoctor.folder.iterdir() if path.is_file()}
+    named = {arguments[0].partition("=")[2] or arguments[1]: json for arguments, json in NAMED}
+    assert {name: text.startswith("{") for name, text in written.items()} == named
+    assert {name: text.isascii() for name, text in written.items()} == named

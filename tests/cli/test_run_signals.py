@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 import pytest
 
@@ -71,21 +71,22 @@ def start(run: Npudoctor) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(
-    "name", ["INT", "TERM", "HUP", "QUIT", "USR1", "USR2", "WINCH", "CONT", "ALRM", "ABRT"]
+    ("send", "names"),
+    [
+        (os.kill, ["INT", "TERM", "HUP", "QUIT", "USR1", "USR2", "WINCH", "CONT", "ALRM", "ABRT"]),
+        (os.killpg, ["INT", "TERM", "USR1"]),  # as `kill %1` and timeout do
+    ],
+    ids=["us alone", "the whole group"],
 )
-def test_what_is_sent_to_us_alone_reaches_the_job_once(start: Any, name: str) -> None:
+def test_what_is_sent_reaches_the_job_once(
+    start: Any, send: Callable[[int, int], None], names: list[str]
+) -> None:
     started = start("--note")
-    os.kill(started.us.pid, getattr(signal, f"SIG{name}"))
-    assert started.heard() == [f"SIG{name}"]
+    for number, name in enumerate(names):
+        send(started.us.pid, getattr(signal, f"SIG{name}"))
+        wait_for(started.folder / "signals.log", "\n".join([f"SIG{one}" for one in names[: number + 1]]))
+    assert started.heard() == [f"SIG{name}" for name in names]
     assert started.us.poll() is None
-
-
-@pytest.mark.parametrize("name", ["INT", "TERM", "USR1"])
-def test_what_is_sent_to_the_whole_group_reaches_the_job_once(start: Any, name: str) -> None:
-    """As `kill %1` and timeout do."""
-    started = start("--note")
-    os.killpg(started.us.pid, getattr(signal, f"SIG{name}"))
-    assert started.heard() == [f"SIG{name}"]
 
 
 def test_what_is_sent_to_each_process_reaches_the_job_once(start: Any) -> None:
@@ -144,12 +145,12 @@ def test_a_killed_npudoctor_takes_the_job_along(start: Any) -> None:
 def test_the_job_is_ended_when_its_npudoctor_is_killed_at_any_moment(run: Npudoctor) -> None:
     line = run.argv("run", *job(run, LONG))
     before = {int(path.name) for path in Path("/proc").glob("[0-9]*")}
-    for moment in range(12):
+    for moment in range(8):
         (run.folder / "started").unlink(missing_ok=True)
         us = subprocess.Popen(
             line, env=run.environment({}), cwd=run.folder, stdin=subprocess.DEVNULL, start_new_session=True
         )
-        time.sleep(moment * 0.04)
+        time.sleep(moment * 0.06)
         us.kill()
         us.wait(20)
     until = time.monotonic() + 20

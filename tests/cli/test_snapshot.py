@@ -7,13 +7,14 @@ import os
 import re
 import stat
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 
-from .command import Npudoctor
+from .command import Done, Npudoctor
 
 pytestmark = pytest.mark.once
 
@@ -21,10 +22,28 @@ STRANGER = 12345
 SECRET = "hunter2-AB12cd34EF"  # noqa: S105
 
 
+def machine(folder: Path) -> Npudoctor:
+    """The command without drop-ins, so that the variables are the same wherever it is started."""
+    npudoctor = Npudoctor(folder)
+    npudoctor.variables["NPUDOCTOR_CHECKS_DIR"] = ""
+    return npudoctor
+
+
+@pytest.fixture
+def npudoctor(tmp_path: Path) -> Npudoctor:
+    return machine(tmp_path)
+
+
 def snapshot(npudoctor: Npudoctor, name: str, **variables: str) -> Any:
     done = npudoctor("snapshot", name, **variables)
     assert (done.status, done.out, done.err) == (0, "", ""), done
     return json.loads((npudoctor.folder / name).read_text("utf-8"))
+
+
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A snapshot of this machine."""
+    return snapshot(machine(tmp_path_factory.mktemp("usual")), "a.json")
 
 
 def put(npudoctor: Npudoctor, name: str, document: Any) -> str:
@@ -74,50 +93,53 @@ def test_what_is_no_file_of_ours_is_not_replaced(npudoctor: Npudoctor, target: s
     assert (done.status, done.out, done.err.count("\n")) == (64, "", 1), done
 
 
-def test_a_machine_is_like_itself(npudoctor: Npudoctor) -> None:
-    snapshot(npudoctor, "a.json")
+def test_a_machine_is_like_itself(npudoctor: Npudoctor, usual: Any) -> None:
+    put(npudoctor, "a.json", usual)
     snapshot(npudoctor, "b.json")
     done = npudoctor("diff", "a.json", "b.json")
     assert done.status == 0 and done.out.splitlines()[-1].startswith("alike"), done
 
 
-def test_a_difference_is_1_in_text_and_json(npudoctor: Npudoctor) -> None:
-    snapshot(npudoctor, "a.json")
+def test_a_difference_is_1_in_text_and_json(npudoctor: Npudoctor, usual: Any) -> None:
+    both = ("diff", put(npudoctor, "a.json", usual), "b.json")
     snapshot(npudoctor, "b.json", HCCL_EXEC_TIMEOUT="60")
-    text = npudoctor("diff", "a.json", "b.json")
+    text, done, schema = npudoctor.each([both, (*both, "--format", "json"), ("schema", "diff")])
     assert text.status == 1 and "HCCL_EXEC_TIMEOUT  none" in text.out
-    done = npudoctor("diff", "a.json", "b.json", "--format", "json")
-    Draft202012Validator(json.loads(npudoctor("schema", "diff").out)).validate(done.json)
+    Draft202012Validator(schema.json).validate(done.json)
     (difference,) = done.json["differences"]
     assert (done.status, difference["fact"], difference["values"]) == (1, "HCCL_EXEC_TIMEOUT", [None, "60"])
 
 
-def test_standard_input_is_one_side(npudoctor: Npudoctor) -> None:
-    snapshot(npudoctor, "a.json")
+def test_standard_input_is_one_side(npudoctor: Npudoctor, usual: Any) -> None:
+    put(npudoctor, "a.json", usual)
+    put(npudoctor, "b.json", usual)
     assert npudoctor.shell('"$@" snapshot | "$@" diff a.json -').status == 0
+    assert npudoctor.shell('"$@" diff a.json <(cat b.json)').status == 0
+    assert npudoctor.shell('cat b.json | "$@" diff /dev/stdin <(cat a.json)').status == 0
     assert npudoctor("diff", "-", "-").status == 64
-    assert npudoctor.shell('"$@" diff a.json <("$@" snapshot)').status == 0
-    assert npudoctor.shell('"$@" snapshot | "$@" diff /dev/stdin <("$@" snapshot)').status == 0
-    for name in ("/dev/fd/77", "/dev/fd/x", "/proc/self/fd/../environ", "/dev/fd/1"):
-        done = npudoctor("diff", "a.json", name)
+    names = ("/dev/fd/77", "/dev/fd/x", "/proc/self/fd/../environ", "/dev/fd/1")
+    for done in npudoctor.each([("diff", "a.json", name) for name in names]):
         assert (done.status, done.out, done.err.count("\n")) == (64, "", 1), done
 
 
-def test_what_is_unknown_on_one_side_is_2(npudoctor: Npudoctor) -> None:
-    document = snapshot(npudoctor, "a.json")
-    del document["facts"]["packages"]
-    assert npudoctor("diff", "a.json", put(npudoctor, "b.json", document)).status == 2
+def test_what_is_unknown_on_one_side_is_2(npudoctor: Npudoctor, usual: Any) -> None:
+    put(npudoctor, "a.json", usual)
+    less = {name: section for name, section in usual["facts"].items() if name != "packages"}
+    assert npudoctor("diff", "a.json", put(npudoctor, "b.json", {**usual, "facts": less})).status == 2
 
 
-def test_reports_are_compared_too(npudoctor: Npudoctor) -> None:
+def test_reports_are_compared_too(npudoctor: Npudoctor, usual: Any) -> None:
     argv = ("check", "--format", "json", "--expect", "none", "--output")
     for name, value in (("a.json", "60"), ("b.json", "60"), ("c.json", "70")):
         npudoctor(*argv, name, HCCL_EXEC_TIMEOUT=value)
-    assert npudoctor("diff", "a.json", "b.json").status == 0
-    different = npudoctor("diff", "a.json", "c.json")
-    assert different.status == 1 and "HCCL_EXEC_TIMEOUT" in different.out
-    snapshot(npudoctor, "s.json", HCCL_EXEC_TIMEOUT="60")
-    assert npudoctor("diff", "s.json", "a.json").status == 2
+    document = deepcopy(usual)
+    document["facts"]["variables"]["HCCL_EXEC_TIMEOUT"] = "60"
+    put(npudoctor, "s.json", document)
+    alike, different, other = npudoctor.each(
+        [("diff", "a.json", "b.json"), ("diff", "a.json", "c.json"), ("diff", "s.json", "a.json")]
+    )
+    assert (alike.status, different.status, other.status) == (0, 1, 2)
+    assert "HCCL_EXEC_TIMEOUT" in different.out
 
 
 HOSTILE = (
@@ -126,47 +148,63 @@ HOSTILE = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("content", HOSTILE, ids=range(len(HOSTILE)))
-def test_what_is_no_snapshot_is_one_line_and_64(npudoctor: Npudoctor, content: str) -> None:
-    snapshot(npudoctor, "a.json")
-    (npudoctor.folder / "bad.json").write_text(content)
-    for argv in (
-        ("diff", "a.json", "bad.json"),
-        ("diff", "bad.json", "a.json"),
-        ("check", "--like", "bad.json"),
-    ):
-        done = npudoctor(*argv)
+@pytest.fixture(scope="module")
+def refused(tmp_path_factory: pytest.TempPathFactory, usual: Any) -> list[Done]:
+    """What is said of each that is hostile, on either side and as a pattern."""
+    npudoctor = Npudoctor(tmp_path_factory.mktemp("hostile"))
+    put(npudoctor, "a.json", usual)
+    lines = []
+    for number, content in enumerate(HOSTILE):
+        (npudoctor.folder / f"{number}.json").write_text(content)
+        lines += [("diff", "a.json", f"{number}.json"), ("diff", f"{number}.json", "a.json")]
+        lines += [("check", "--like", f"{number}.json")]
+    return npudoctor.each(lines)
+
+
+@pytest.mark.parametrize("number", range(len(HOSTILE)))
+def test_what_is_no_snapshot_is_one_line_and_64(refused: list[Done], number: int) -> None:
+    for done in refused[3 * number : 3 * number + 3]:
+        assert (done.status, done.out, done.err.count("\n")) == (64, "", 1), done
+        assert f"{number}.json" in done.err
+
+
+def test_what_is_no_file_is_not_opened(npudoctor: Npudoctor, usual: Any) -> None:
+    put(npudoctor, "a.json", usual)
+    os.mkfifo(npudoctor.folder / "pipe")
+    names = ("pipe", "nowhere", "/dev/zero", "home", "a.json/b")
+    ended = npudoctor.each([("diff", "a.json", name) for name in names])
+    ended += npudoctor.each([("check", "--like", name) for name in names])
+    ended += [npudoctor("check", "--like", "pipe")]
+    for done in ended:
         assert (done.status, done.out, done.err.count("\n")) == (64, "", 1), done
 
 
-def test_what_is_no_file_is_not_opened(npudoctor: Npudoctor) -> None:
-    snapshot(npudoctor, "a.json")
-    os.mkfifo(npudoctor.folder / "pipe")
-    for name in ("pipe", "nowhere", "/dev/zero", "home", "a.json/b"):
-        for argv in (("diff", "a.json", name), ("check", "--like", name)):
-            done = npudoctor(*argv)
-            assert (done.status, done.out, done.err.count("\n")) == (64, "", 1), done
-
-
-def test_control_characters_reach_no_terminal(npudoctor: Npudoctor) -> None:
-    document = snapshot(npudoctor, "a.json")
+def test_control_characters_reach_no_terminal(npudoctor: Npudoctor, usual: Any) -> None:
+    put(npudoctor, "a.json", usual)
+    document = deepcopy(usual)
     document["facts"]["packages"]["torch\x1b[2J"] = "1\x1b]0;x\x07\n\u202e"
     document["facts"]["\x1b[31m"] = {"a": "b"}
     document["facts"]["packages"]["numpy\ud800"] = "\udfff"
     document["host"]["name"] = "\x1b[31mnode\n"
     put(npudoctor, "b.json", document)
-    for argv in (("diff", "a.json", "b.json"), ("check", "--like", "b.json", "-v")):
-        done = npudoctor(*argv)
-        assert done.status in (1, 2) and "\x1b" not in done.out + done.err and "\u202e" not in done.out
-    assert "\x1b" not in npudoctor("diff", "a.json", "b.json", "--format", "json").out
+    both = ("diff", "a.json", "b.json")
+    *texts, told = npudoctor.each(
+        [both, ("check", "clock", "--like", "b.json", "-v"), (*both, "--format", "json")]
+    )
+    assert texts[0].status == 1
+    for done in texts:
+        assert "\x1b" not in done.out + done.err and "\u202e" not in done.out
+        assert "torch" in done.out
+    assert told.status == 1 and "\x1b" not in told.out
 
 
-def test_like_has_a_row_only_with_its_option(npudoctor: Npudoctor) -> None:
-    document = snapshot(npudoctor, "good.json")
+def test_like_has_a_row_only_with_its_option(npudoctor: Npudoctor, usual: Any) -> None:
+    put(npudoctor, "good.json", usual)
     argv = ("check", "--format", "json", "--expect", "none")
     assert "like-snapshot" not in npudoctor(*argv).out
     alike = npudoctor(*argv, "--like", "good.json")
     assert alike.row("like-snapshot")["status"] == "ok", alike.row("like-snapshot")
+    document = deepcopy(usual)
     document["facts"]["packages"]["torch"] = "2.1.0"
     put(npudoctor, "good.json", document)
     done = npudoctor(*argv, "numpy-version", "--like", "good.json")
@@ -176,14 +214,14 @@ def test_like_has_a_row_only_with_its_option(npudoctor: Npudoctor) -> None:
     assert npudoctor("check", "like-snapshot", "--format", "json").row("like-snapshot")["status"] == "skipped"
 
 
-def test_a_real_limit_is_seen_by_both(npudoctor: Npudoctor) -> None:
-    snapshot(npudoctor, "good.json")
+def test_a_real_limit_is_seen_by_both(npudoctor: Npudoctor, usual: Any) -> None:
+    put(npudoctor, "good.json", usual)
     lower = 'ulimit -Sn 512; "$@"'
     assert npudoctor.shell(f"{lower} snapshot low.json").status == 0
     done = npudoctor("diff", "good.json", "low.json", "--format", "json")
     changed = {(one["section"], one["fact"]): one["values"][1] for one in done.json["differences"]}
     assert changed == {("limits", "Max open files, soft"): 512}
-    argv = "check --like good.json --format json --expect none --profile quick --scope node"
+    argv = "check clock --like good.json --format json --expect none"
     row = npudoctor.shell(f"{lower} {argv}").row("like-snapshot")
     assert [one["code"] for one in row["findings"]] == ["like-snapshot.limit"]
     assert npudoctor(*argv.replace("good", "low").split()).row("like-snapshot")["findings"] == []
@@ -214,15 +252,13 @@ def test_the_block_for_an_issue(npudoctor: Npudoctor) -> None:
     assert written.out == "" and (npudoctor.folder / "block.md").read_text().startswith("```text\n")
 
 
-def test_an_image_has_a_snapshot(npudoctor: Npudoctor, tmp_path: Path) -> None:
+def test_an_image_has_a_snapshot(npudoctor: Npudoctor, tmp_path: Path, usual: Any) -> None:
     image = tmp_path / "image"
     (image / "etc").mkdir(parents=True)
     (image / "etc/os-release").write_text('PRETTY_NAME="openEuler 22.03"\n')
     done = npudoctor("snapshot", "--root", str(image))
     assert done.status == 0 and done.json["facts"]["system"]["distribution"] == "openEuler 22.03"
     assert {"limits", "variables"} <= {row["section"] for row in done.json["unread"]}
-    snapshot(npudoctor, "good.json")
-    row = npudoctor("check", "--root", str(image), "--like", "good.json", "--format", "json").row(
-        "like-snapshot"
-    )
+    argv = ("check", "clock", "--root", str(image), "--like", put(npudoctor, "good.json", usual))
+    row = npudoctor(*argv, "--format", "json").row("like-snapshot")
     assert "not running" not in str(row["reason"]) and "openEuler 22.03 here" in str(row["findings"])

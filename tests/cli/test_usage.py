@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from .command import Npudoctor
+from .command import Done, Npudoctor
 
 MISUSES = {
     ("chek",): "no such command: chek; did you mean check?",
@@ -96,31 +96,68 @@ MISUSES = {
 }
 
 
+# One for each way to be refused: by click, the plain table, the options, names, a command itself.
+STARTED = (
+    ("chek",),
+    ("check", "--formt", "json"),
+    ("check", "--scope", "nodes"),
+    ("check", "scipy"),
+    ("explain", "E9999X"),
+    ("fleet", "check"),
+)
+ALONE = [(), ("--",), ("--lang", "en")]
+HELP = [("--help",), ("-h",), ("check", "--help"), ("check", "nope", "-h")]
+VERSION = [("--version",), ("--lang", "en", "--version"), ("--version", "list")]
+DECLARED = {
+    "check": "[ID|GROUP|TAG|CODE]...",
+    "show": "ID|CODE",
+    "run": "[--] COMMAND...",
+    "undo": "[RUN]",
+}
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, ...], Done]:
+    """How each line of this file ended, all of them in one process."""
+    declared = [(command, "--help") for command in DECLARED]
+    lines = list(dict.fromkeys([*MISUSES, *ALONE, *HELP, *VERSION, *declared]))
+    return dict(zip(lines, Npudoctor(tmp_path_factory.mktemp("usage")).each(lines)))
+
+
+@pytest.mark.parametrize("arguments", [*STARTED, ALONE[0], HELP[2], *VERSION[:2]])
+def test_a_start_of_its_own_ends_the_same(
+    npudoctor: Npudoctor, ended: dict[tuple[str, ...], Done], arguments: tuple[str, ...]
+) -> None:
+    assert npudoctor(*arguments) == ended[arguments]
+
+
 @pytest.mark.parametrize("arguments", MISUSES)
-def test_a_misuse_is_one_line_and_64(npudoctor: Npudoctor, arguments: tuple[str, ...]) -> None:
-    done = npudoctor(*arguments)
+def test_a_misuse_is_one_line_and_64(ended: dict[tuple[str, ...], Done], arguments: tuple[str, ...]) -> None:
+    done = ended[arguments]
     assert (done.status, done.out) == (64, ""), done
     assert done.err.startswith("npudoctor: ") and done.err.count("\n") == 1, done.err
     assert MISUSES[arguments] in done.err
 
 
-@pytest.mark.parametrize("arguments", [(), ("--",), ("--lang", "zh")])
-def test_alone_it_prints_help_on_standard_error(npudoctor: Npudoctor, arguments: tuple[str, ...]) -> None:
-    done = npudoctor(*arguments)
+@pytest.mark.parametrize("arguments", [*ALONE, ("--lang", "zh")])
+def test_alone_it_prints_help_on_standard_error(
+    npudoctor: Npudoctor, ended: dict[tuple[str, ...], Done], arguments: tuple[str, ...]
+) -> None:
+    done = ended.get(arguments) or npudoctor(*arguments)
     assert (done.status, done.out) == (64, "")
     assert "npudoctor [OPTIONS] COMMAND" in done.err and "check" in done.err
 
 
-@pytest.mark.parametrize("arguments", [("--help",), ("-h",), ("check", "--help"), ("check", "nope", "-h")])
-def test_help_is_a_result(npudoctor: Npudoctor, arguments: tuple[str, ...]) -> None:
-    done = npudoctor(*arguments)
+@pytest.mark.parametrize("arguments", HELP)
+def test_help_is_a_result(ended: dict[tuple[str, ...], Done], arguments: tuple[str, ...]) -> None:
+    done = ended[arguments]
     assert (done.status, done.err) == (0, "")
     assert "--help" in done.out and max(map(len, done.out.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("arguments", [("--version",), ("--lang", "en", "--version"), ("--version", "list")])
-def test_the_version_is_told(npudoctor: Npudoctor, arguments: tuple[str, ...]) -> None:
-    done = npudoctor(*arguments)
+@pytest.mark.parametrize("arguments", VERSION)
+def test_the_version_is_told(ended: dict[tuple[str, ...], Done], arguments: tuple[str, ...]) -> None:
+    done = ended[arguments]
     assert (done.status, done.err) == (0, "")
     assert done.out.startswith("npudoctor ") and done.out.count("\n") == 1
 
@@ -137,23 +174,20 @@ def test_a_python_inside_the_root_must_be_there(npudoctor: Npudoctor, tmp_path: 
 def test_a_root_that_is_a_link_is_named_without_it(npudoctor: Npudoctor, tmp_path: Path) -> None:
     (tmp_path / "image").mkdir()
     (tmp_path / "link").symlink_to("image")
-    done = npudoctor("check", "--root", "link/../link", "--format", "json")
+    done = npudoctor("check", "clock", "--root", "link/../link", "--format", "json")
     assert done.json["target"]["root"] == str(tmp_path / "image")
 
 
 def test_a_language_that_is_none_is_refused_in_the_callers_own(npudoctor: Npudoctor) -> None:
-    for words in (("--lang", "fr", "check"), ("check", "--lang", "fr"), ("list", "--lang=fr")):
-        own, english = npudoctor(*words, NPUDOCTOR_LANG="zh"), npudoctor(*words)
+    lines = (("--lang", "fr", "check"), ("check", "--lang", "fr"), ("list", "--lang=fr"))
+    for own, english in zip(npudoctor.each(lines, NPUDOCTOR_LANG="zh"), npudoctor.each(lines)):
         assert (own.status, english.status) == (64, 64)
         assert "is not one of" in english.err and "is not one of" not in own.err
 
 
-@pytest.mark.parametrize(
-    ("command", "argument"),
-    [("check", "[ID|GROUP|TAG|CODE]..."), ("show", "ID|CODE"), ("run", "[--] COMMAND..."), ("undo", "[RUN]")],
-)
-def test_help_shows_arguments_as_they_are_declared(npudoctor: Npudoctor, command: str, argument: str) -> None:
+@pytest.mark.parametrize("command", DECLARED)
+def test_help_shows_arguments_as_they_are_declared(ended: dict[tuple[str, ...], Done], command: str) -> None:
     """With every version of typer: 0.29 wrote `[[RUN]]` and `[RUN] <str>`."""
-    shown = npudoctor(command, "--help").out
+    argument, shown = DECLARED[command], ended[command, "--help"].out
     assert f"Usage: npudoctor {command} [OPTIONS] {argument}\n" in shown
     assert f"\nArguments:\n  {argument}  " in shown

@@ -16,10 +16,13 @@ from importlib import import_module
 
 import npudoctor
 from npudoctor.__main__ import main
+from npudoctor.cli import diagnosis
 from npudoctor.cli.app import command_line
 from npudoctor.cli.companions.grammar import Command, Option, all_commands, command_tree
+from npudoctor.core.frozen import replace
 from npudoctor.core.optional import MissingExtra
 from npudoctor.core.trust import guard
+from npudoctor.explain.engine import engine_for
 from npudoctor.registry import registry
 
 PLAUSIBLE = {
@@ -36,6 +39,10 @@ BESIDE = {
     "fleet check": ("-w", "n[1-2]"), "fleet fix": ("--cache-server", "--dry-run", "-w", "n[1-2]"),
     "fleet pairs": ("-w", "n[1-2]"), "fleet report": ("there",),
 }  # fmt: skip
+# These take no names of checks and ask all: so they do by the plain line, and with options that choose
+# among them. With the others these few are enough.
+FEW, ASK_ALL = ("accelerator", "clock", "hccl-env"), ("run", "snapshot")
+CHOOSE = ("--profile", "--scope", "--deep", "--like")
 SECONDS = 20
 
 
@@ -71,6 +78,9 @@ def call(words: list[str], log: str) -> int:
         null, out = os.open(os.devnull, os.O_RDONLY), os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         for number, descriptor in enumerate((null, out, out)):
             os.dup2(descriptor, number)
+        tried = words[1:2] if words and words[0] in ASK_ALL else []
+        if tried and tried[0] not in (*CHOOSE, "--expect"):
+            ask_few()
         sys.argv = ["npudoctor", *words]
         status = 99
         try:
@@ -83,6 +93,13 @@ def call(words: list[str], log: str) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+def ask_few() -> None:
+    """Let this process find no other checks than FEW."""
+    loaded = registry.load_all({"NPUDOCTOR_CHECKS_DIR": ""})
+    found = replace(loaded, checks=tuple(check for check in loaded.checks if check.id in FEW))
+    vars(registry)["load_all"] = lambda *_told: found
+
+
 def load() -> None:
     """What each child would load and judge again, four hundred times: typer loads the most when it parses
     first. What cannot be loaded here, each child tries again and tells."""
@@ -91,6 +108,9 @@ def load() -> None:
     with redirect_stdout(io.StringIO()), suppress(SystemExit):
         command_line(["check"])(["check", "--help"])
     registry.load_all({"NPUDOCTOR_CHECKS_DIR": ""})
+    table = diagnosis._table({"NPUDOCTOR_KNOWLEDGE_DIR": ""})
+    engine = engine_for(table)
+    vars(diagnosis).update(_table=lambda variables: table, engine_for=lambda table: engine)
     for module in pkgutil.walk_packages(npudoctor.__path__, "npudoctor."):
         # What runs in the job's own interpreter acts when it is loaded.
         if not module.name.startswith(("npudoctor.probes.", "npudoctor.trial.parts.")):
