@@ -34,7 +34,9 @@ LAYOUT = Layout((), "3.11.7", "x86_64", True)
 
 
 def _required(text: str) -> object:
-    return requirements.required(Distribution("x", "1", "/x", (("requires-dist", text),)), "torch", LAYOUT)
+    return requirements.read_requirement(
+        Distribution("x", "1", "/x", (("requires-dist", text),)), "torch", LAYOUT
+    )
 
 
 PARSERS: dict[str, Callable[[str], object]] = {
@@ -50,7 +52,7 @@ PARSERS: dict[str, Callable[[str], object]] = {
     "groups": driver_version.bracket_groups,
     "within": lambda text: driver_version.accepts("7.7", text),
     "parse_headers": metadata.parse_headers,
-    "egg": lambda text: list(metadata._required(text)),
+    "egg": lambda text: list(metadata._read_requirements(text)),
     "normal": interpreter.normal,
     "required": _required,
     "parse_environ": lambda text: examined_variables.parse_environ(text.encode()),

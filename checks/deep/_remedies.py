@@ -8,7 +8,7 @@ from npudoctor import Fix, Host, Risk, _
 from npudoctor.checks.python._pip import pip_install, pip_reinstall
 from npudoctor.host import CannotTell
 from npudoctor.host.python.interpreter import Distribution, normal
-from npudoctor.host.python.requirements import required
+from npudoctor.host.python.requirements import read_requirement
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
@@ -88,7 +88,7 @@ def install_provider(host: Host, module: str, user: Optional[Distribution]) -> F
 
 def _read_requirement(host: Host, user: Distribution, name: str) -> Optional[SpecifierSet]:
     try:
-        return required(user, name, host.interpreter.layout())
+        return read_requirement(user, name, host.interpreter.layout())
     except CannotTell:
         return None
 

@@ -79,13 +79,13 @@ def container_mounts(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def find_missing(host: Host) -> list[str]:
     """What is mounted besides the libraries, and is not there."""
-    absent = [paths[0] for paths in OTHERS if not any(_there(host, path) for path in paths)]
+    absent = [paths[0] for paths in OTHERS if not any(_exists(host, path) for path in paths)]
     if host.npu_smi.program() is not None:
         absent = [path for path in absent if not path.endswith("npu-smi")]
     return absent
 
 
-def _there(host: Host, path: str) -> Optional[bool]:
+def _exists(host: Host, path: str) -> Optional[bool]:
     """Whether a path exists; one that cannot be looked at was mounted. Apart as any() cannot catch."""
     try:
         return host.files.stat(path) is not None

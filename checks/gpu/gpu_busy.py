@@ -73,7 +73,7 @@ def gpu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     gpus = ask_gpus(host)
     value = host.variables.get(VISIBLE)
-    named = value is not None
+    is_named = value is not None
     ours = gpus if value is None else visible_gpus(value, gpus, host.variables.get(ORDER) == "PCI_BUS_ID")
     if ours is None:
         text = _(
@@ -89,13 +89,13 @@ def gpu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
         }
         for gpu in ours
     }
-    yield Facts({"named": named, "devices": devices})
+    yield Facts({"named": is_named, "devices": devices})
     if not ours:
         raise Skip(_("{name} matches no GPU of this machine", name=VISIBLE))
     sound = [gpu for gpu in ours if not gpu.trouble]
     untold = [
         (yield from _judge_silent(ours)),
-        (yield from _judge(host, [gpu for gpu in sound if not gpu.mig], named)),
+        (yield from _judge(host, [gpu for gpu in sound if not gpu.mig], is_named)),
         _split([gpu for gpu in sound if gpu.mig]),
     ]
     reasons = [reason for reason in untold if reason is not None]
@@ -146,13 +146,13 @@ def _judge(host: Host, gpus: Sequence[Gpu], named: bool) -> Generator[Finding, N
     returns what could not be determined."""
     holders = DeviceHolders(host)
     inside = host.system.container()
-    listed = {gpu: _list_processes(host, gpu, inside) for gpu in gpus}
+    processes_of = {gpu: _list_processes(host, gpu, inside) for gpu in gpus}
     strangers = {
         gpu: [process for process in held if holders.is_strange(process) and not _is_service(host, process)]
-        for gpu, held in listed.items()
+        for gpu, held in processes_of.items()
     }
     hidden = [
-        gpu for gpu, held in listed.items() if _is_unexplained(gpu) or any(map(holders.is_hidden, held))
+        gpu for gpu, held in processes_of.items() if _is_unexplained(gpu) or any(map(holders.is_hidden, held))
     ]
     unnamed = [gpu for gpu in gpus if any(process.compute and not process.pid for process in gpu.processes)]
     free = [gpu for gpu in gpus if not strangers[gpu] and gpu not in hidden and gpu not in unnamed]
@@ -162,13 +162,13 @@ def _judge(host: Host, gpus: Sequence[Gpu], named: bool) -> Generator[Finding, N
             yield say.held("gpu-busy", gpu.label, gpu.total, held, holders, shared)
         neighbours = [
             process
-            for process in listed[gpu]
+            for process in processes_of[gpu]
             if holders.is_neighbour(process) and not _is_service(host, process)
         ]
         if neighbours:
             yield say.held_by_session("gpu-busy", gpu.label, gpu.total, neighbours, holders)
     if inside:
-        return (yield from _report_unseen(host, {gpu: listed[gpu] for gpu in hidden}, holders))
+        return (yield from _report_unseen(host, {gpu: processes_of[gpu] for gpu in hidden}, holders))
     for gpu in hidden:
         yield say.memory_held("gpu-busy", gpu.label, gpu.used, gpu.total, _left_over(gpu), None)
     if unnamed:

@@ -85,7 +85,7 @@ def gpu_visibility(host: Host) -> Iterator[Union[Finding, Facts]]:
     visible = _read_value(host, value)
     # What CUDA reads differently from what was intended.
     ids = ",".join(map(str, visible.ids))
-    better = _all(value)
+    better = _show_all(value)
     if ids:
         better = change_variable(_("choose the GPUs {ids}", ids=ids), RUNTIME, ids, value)
     if visible.repeated:
@@ -128,11 +128,11 @@ def _report_hidden(host: Host, value: str) -> Finding:
         severity=None if host.options.expect == "gpu" else Severity.INFO,
         evidence=(f"{RUNTIME}={value}",),
         action=Action.CONFIG,
-        fix=_all(value),
+        fix=_show_all(value),
     )
 
 
-def _all(before: str) -> Fix:
+def _show_all(before: str) -> Fix:
     return change_variable(_("let the job see all GPUs"), RUNTIME, None, before)
 
 

@@ -126,7 +126,7 @@ def _fix_container(host: Host, kind: str) -> Fix:
     from npudoctor.checks.device.device_nodes import NEEDED
 
     shared = [
-        f"/dev/{names[0]}" for names in NEEDED if not any(_there(host, f"/dev/{name}") for name in names)
+        f"/dev/{names[0]}" for names in NEEDED if not any(_exists(host, f"/dev/{name}") for name in names)
     ]
     try:
         seen = bool(has_library(host.files, host.variables.path_list("LD_LIBRARY_PATH")))
@@ -137,7 +137,7 @@ def _fix_container(host: Host, kind: str) -> Fix:
     return fix
 
 
-def _there(host: Host, path: str) -> bool:
+def _exists(host: Host, path: str) -> bool:
     """What cannot be looked at was given all the same. Apart as any() cannot catch."""
     try:
         return host.running_files.lstat(path) is not None

@@ -153,7 +153,7 @@ def _client_attached(host: Host, judged: SegmentState) -> Finding:
 
     segment = judged.segment
     pids = host.processes.mappers(segment.shmid)
-    named = ", ".join(f"{pid} ({host.processes.program(pid) or '?'})" for pid in pids)
+    clients = ", ".join(f"{pid} ({host.processes.program(pid) or '?'})" for pid in pids)
     unseen = segment.nattch - len(pids)
     evidence = leftovers.segment_evidence(judged)
     if unseen > 0:
@@ -165,7 +165,7 @@ def _client_attached(host: Host, judged: SegmentState) -> Finding:
             "the cache server of segment {shmid} is dead, but clients hold its {size}: {clients}",
             shmid=segment.shmid,
             size=leftovers.format_size(segment.size),
-            clients=named or "?",
+            clients=clients or "?",
         ),
         evidence=evidence,
         action=Action.RESTART_JOB,

@@ -104,10 +104,10 @@ def hccl_interface(host: Host) -> Iterator[Union[Finding, Facts]]:
         from npudoctor.facts.job.input_cleanup import cleaned_up
 
         # The value without what a document left about it, where that is an address.
-        meant = cleaned_up(value)
-        if meant and _read(meant)[2]:
-            meant = ""
-        yield _report_pasted(value, meant) if meant else _bad_value(value, why, _better(host))
+        cleaned = cleaned_up(value)
+        if cleaned and _read(cleaned)[2]:
+            cleaned = ""
+        yield _report_pasted(value, cleaned) if cleaned else _bad_value(value, why, _better(host))
         return
     owner, own = _owner(host, address, zone)
     name, mtu = (owner.name, host.network.mtu_of(owner.name)) if owner else (None, None)
@@ -141,19 +141,19 @@ def _find_overruled(host: Host, value: str, owner: Interface) -> Iterator[Findin
     """HCCL_SOCKET_IFNAME that names other interfaces, and is not looked at."""
     from npudoctor.facts.job.interface_names import read_names
 
-    given = host.variables.get(IFNAME, "")
-    if not given:
+    names = host.variables.get(IFNAME, "")
+    if not names:
         return
     try:
-        chosen = read_names(IFNAME, given)
+        pattern = read_names(IFNAME, names)
     except ValueError:
         return  # socket-interfaces says so
-    if chosen.names and owner not in chosen.of([owner]):
+    if pattern.names and owner not in pattern.of([owner]):
         message = _(
             "HCCL_IF_IP is {value} on {interface}, and wins over HCCL_SOCKET_IFNAME={given}",
             value=value,
             interface=owner.name,
-            given=given,
+            given=names,
         )
         yield _finding("wins", message, value, None, (owner,))
 

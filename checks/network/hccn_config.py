@@ -138,13 +138,13 @@ def _silent(ports: Sequence[Port]) -> str:
     What every NPU refuses alike is a question that this driver does not know, and a port without an address
     need not have a health.
     """
-    asked = [(port.device, name, port.replies[name]) for port in ports for name in JUDGED]
+    questions = [(port.device, name, port.replies[name]) for port in ports for name in JUDGED]
     alike = {name for name in JUDGED if ports and _not_known(ports, name)}
     if len(alike) == len(JUDGED):
         alike = set()  # it refuses everything: that is no matter of one question
     missing = [
         (device, name, reply)
-        for device, name, reply in asked
+        for device, name, reply in questions
         if reply.kind not in ("told", "unset", "not-asked") and name not in alike
     ]
     bare = {port.device for port in ports if port.replies["ip"].kind == "unset"}

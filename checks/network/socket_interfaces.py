@@ -106,22 +106,22 @@ def socket_interfaces(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - hicann/hccl: HCCL_SOCKET_IFNAME; PyTorch, "Common environment variables"; NCCL_SOCKET_IFNAME.
     """
-    given = [name for name in WORST if name in host.variables and _concerns(host, name)]
-    if not given and not _left_to_hccl(host):
+    variables = [name for name in WORST if name in host.variables and _concerns(host, name)]
+    if not variables and not _left_to_hccl(host):
         raise Skip(_("no variable names an interface"))
     from npudoctor.facts.job.peers import several_nodes
 
     several = several_nodes(host)
     picks: dict[str, Sequence[Interface]] = {}
-    for variable in given:
-        chosen = _read(variable, host.variables[variable])
-        if chosen is not None:
-            usable = [interface for interface in chosen.of(host.network.interfaces()) if _useful(interface)]
+    for variable in variables:
+        pattern = _read(variable, host.variables[variable])
+        if pattern is not None:
+            usable = [interface for interface in pattern.of(host.network.interfaces()) if _useful(interface)]
             picks[variable] = usable
         # A login node's variables are for other machines; HCCL does not look where HCCL_IF_IP is set.
         unread = variable == HCCL and host.variables.get("HCCL_IF_IP")
         cap = INFO if unread or meant_for_other_machines(host) else ERROR
-        for finding in _judge(host, variable, chosen, several):
+        for finding in _judge(host, variable, pattern, several):
             if finding.severity is None or finding.code.endswith(("bad-value", "pasted-punctuation")):
                 at_most = finding
             else:
@@ -131,10 +131,12 @@ def socket_interfaces(host: Host) -> Iterator[Union[Finding, Facts]]:
     from npudoctor.facts.job.interface_names import default_order
 
     default = default_order(host.network.interfaces())[:1] if _left_to_hccl(host) else []
-    used = [*default, *(interface for chosen in picks.values() for interface in chosen)]
+    used = [*default, *(interface for interfaces in picks.values() for interface in interfaces)]
     yield Facts(
         {
-            "interfaces": {name: [interface.name for interface in chosen] for name, chosen in picks.items()},
+            "interfaces": {
+                name: [interface.name for interface in interfaces] for name, interfaces in picks.items()
+            },
             "hccl_default": default[0].name if default else None,
             "mtu": {
                 interface.name: mtu
@@ -168,10 +170,10 @@ def _read(variable: str, value: str) -> Optional[NamePattern]:
     from npudoctor.facts.job.interface_names import read_names
 
     try:
-        chosen = read_names(variable, value)
+        pattern = read_names(variable, value)
     except ValueError:
         return None
-    return chosen if chosen.names else None
+    return pattern if pattern.names else None
 
 
 def _useful(interface: Interface) -> bool:
@@ -180,12 +182,12 @@ def _useful(interface: Interface) -> bool:
     return interface.alive and bool(addresses(interface))
 
 
-def _judge(host: Host, variable: str, chosen: Optional[NamePattern], several: bool) -> Iterator[Finding]:
+def _judge(host: Host, variable: str, pattern: Optional[NamePattern], several: bool) -> Iterator[Finding]:
     """The first thing that is wrong with a variable."""
     from npudoctor.facts.job.interface_names import addresses, read_names
 
     value, worst = host.variables[variable], WORST[variable]
-    if chosen is None:
+    if pattern is None:
         if variable == HCCL:  # the others look at nothing shorter than a name
             try:
                 read_names(variable, value)
@@ -200,7 +202,7 @@ def _judge(host: Host, variable: str, chosen: Optional[NamePattern], several: bo
                 yield _finding("bad-value", text, variable, value, (), worst if value else WARNING, "")
         return
     there = host.network.interfaces()
-    named, missing = chosen.of(there), chosen.missing(there)
+    named, missing = pattern.of(there), pattern.missing(there)
     if missing or not named:
         yield _find_pasted(variable, value, there, worst) or _report_missing(
             variable, value, missing, there, worst
@@ -208,17 +210,17 @@ def _judge(host: Host, variable: str, chosen: Optional[NamePattern], several: bo
         return
     alive = [interface for interface in named if interface.alive]
     silent = [interface for interface in named if interface not in alive]
-    if silent and (chosen.each or not alive):
+    if silent and (pattern.each or not alive):
         # On one node the address of a switched off interface is as good as any, and none is none.
         well = not several and all(addresses(interface) for interface in silent)
         yield _down(variable, value, silent, WARNING if well else worst)
         return
     bare = [interface for interface in alive if not addresses(interface)]
-    if bare and (chosen.each or len(bare) == len(alive)):
+    if bare and (pattern.each or len(bare) == len(alive)):
         yield _no_address(variable, value, bare, worst)
         return
     yield from _judge_useful(
-        variable, value, chosen, [interface for interface in alive if interface not in bare], several
+        variable, value, pattern, [interface for interface in alive if interface not in bare], several
     )
 
 
@@ -229,8 +231,8 @@ def _find_pasted(
     from npudoctor.facts.job.input_cleanup import cleaned_up
 
     meant = ",".join(cleaned_up(part) for part in cleaned_up(value).replace("，", ",").split(","))
-    chosen = _read(variable, meant)
-    if meant in ("", value) or chosen is None or not chosen.of(there) or chosen.missing(there):
+    pattern = _read(variable, meant)
+    if meant in ("", value) or pattern is None or not pattern.of(there) or pattern.missing(there):
         return None
     message = _(
         "{name} is {value}, with blanks or characters pasted from a document; probably {meant} was meant",
@@ -242,7 +244,7 @@ def _find_pasted(
 
 
 def _judge_useful(
-    variable: str, value: str, chosen: NamePattern, useful: Sequence[Interface], several: bool
+    variable: str, value: str, pattern: NamePattern, useful: Sequence[Interface], several: bool
 ) -> Iterator[Finding]:
     """What is to be said of interfaces that work."""
     if all(interface.inner for interface in useful):
@@ -250,7 +252,7 @@ def _judge_useful(
             yield _inner(variable, value, useful, WARNING)
         elif not all(interface.loopback for interface in useful):
             yield _inner(variable, value, useful, INFO)
-    elif not chosen.exact and len(useful) > 1 and value in {interface.name for interface in useful}:
+    elif not pattern.exact and len(useful) > 1 and value in {interface.name for interface in useful}:
         # A whole name that is the beginning of others too.
         message = _(
             "{variable}={value} is the beginning of {names}; write ={value} for the one of that name",
@@ -263,15 +265,15 @@ def _judge_useful(
 
 def _together(host: Host, picks: dict[str, Sequence[Interface]], several: bool) -> Iterator[Finding]:
     """One interface for all; and the one that HCCL takes unasked."""
-    named = {name: chosen for name, chosen in picks.items() if chosen}
-    indices = [{interface.index for interface in chosen} for chosen in named.values()]
-    if several and len(named) > 1 and not set.intersection(*indices):
+    picked = {name: interfaces for name, interfaces in picks.items() if interfaces}
+    indices = [{interface.index for interface in interfaces} for interfaces in picked.values()]
+    if several and len(picked) > 1 and not set.intersection(*indices):
         # One library's way is not the other's.
-        listing = ", ".join(f"{variable}: {_names(chosen)}" for variable, chosen in named.items())
+        listing = ", ".join(f"{variable}: {_names(interfaces)}" for variable, interfaces in picked.items())
         yield Finding(
             "socket-interfaces.differ",
             _("the libraries of this job are set to different interfaces: {told}", told=listing),
-            evidence=tuple(f"{variable}={host.variables[variable]}" for variable in named),
+            evidence=tuple(f"{variable}={host.variables[variable]}" for variable in picked),
             action=Action.CONFIG,
         )
     if several and _left_to_hccl(host):
@@ -327,44 +329,44 @@ def _report_missing(
     return _finding("missing", message, variable, value, there, severity, None, choice)
 
 
-def _down(variable: str, value: str, chosen: Sequence[Interface], severity: Severity) -> Finding:
+def _down(variable: str, value: str, down: Sequence[Interface], severity: Severity) -> Finding:
     """An interface through which nothing can leave."""
     message = _(
-        "{variable}={value}: {names} is down", variable=variable, value=value[:LONGEST], names=_names(chosen)
+        "{variable}={value}: {names} is down", variable=variable, value=value[:LONGEST], names=_names(down)
     )
     fix = None
-    if len(chosen) == 1 and not chosen[0].up:
-        way = ("ip", "link", "set", "dev", chosen[0].name)
+    if len(down) == 1 and not down[0].up:
+        way = ("ip", "link", "set", "dev", down[0].name)
         line = Command((*way, "up"), (*way, "down"))
-        title = _("switch {name} on", name=chosen[0].name)
+        title = _("switch {name} on", name=down[0].name)
         fix = Fix(title, (line,), risk=Risk.CAUTION)
-    return _finding("down", message, variable, value, chosen, severity, None, fix)
+    return _finding("down", message, variable, value, down, severity, None, fix)
 
 
-def _no_address(variable: str, value: str, chosen: Sequence[Interface], severity: Severity) -> Finding:
+def _no_address(variable: str, value: str, interfaces: Sequence[Interface], severity: Severity) -> Finding:
     """An interface that nobody can be told to connect to."""
     message = _(
         "{variable}={value}: {names} has no address that other nodes could use",
         variable=variable,
         value=value[:LONGEST],
-        names=_names(chosen),
+        names=_names(interfaces),
     )
-    return _finding("no-address", message, variable, value, chosen, severity, None)
+    return _finding("no-address", message, variable, value, interfaces, severity, None)
 
 
-def _inner(variable: str, value: str, chosen: Sequence[Interface], severity: Severity) -> Finding:
+def _inner(variable: str, value: str, interfaces: Sequence[Interface], severity: Severity) -> Finding:
     """An interface that leads to containers of this host only."""
     message = _(
         "{variable}={value}: {names} does not lead out of this machine",
         variable=variable,
         value=value[:LONGEST],
-        names=_names(chosen),
+        names=_names(interfaces),
     )
-    return _finding("inner", message, variable, value, chosen, severity, None)
+    return _finding("inner", message, variable, value, interfaces, severity, None)
 
 
-def _names(chosen: Iterable[Interface]) -> str:
-    return ", ".join(interface.name for interface in chosen)
+def _names(interfaces: Iterable[Interface]) -> str:
+    return ", ".join(interface.name for interface in interfaces)
 
 
 def _finding(
@@ -384,13 +386,13 @@ def _finding(
         step = Export(variable, better) if better else Command(("unset", variable))
         undo = Export(variable, value).lines() if value is not None else (f"unset {variable}",)
         fix = Fix(title.format(name=variable, value=better), (step,), undo, Risk.MANUAL, needs_root=False)
-    given = () if value is None else (f"{variable}={value[:LONGEST]}",)
+    evidence = () if value is None else (f"{variable}={value[:LONGEST]}",)
     more = (f"... (+{len(lines) - SHOWN})",) if len(lines) > SHOWN else ()
     return Finding(
         f"socket-interfaces.{code}",
         message,
         severity=severity,
-        evidence=(*given, *lines[:SHOWN], *more),
+        evidence=(*evidence, *lines[:SHOWN], *more),
         action=Action.CONFIG,
         fix=fix,
     )

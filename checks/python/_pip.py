@@ -23,7 +23,7 @@ from npudoctor.facts.python.pip import (
 )
 from npudoctor.facts.python.specifiers import is_empty, tidy
 from npudoctor.host.python.interpreter import Distribution, normal
-from npudoctor.host.python.requirements import required
+from npudoctor.host.python.requirements import read_requirement
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
@@ -245,7 +245,7 @@ def _needs_of_others(host: Host, name: str, needs: list[Need]) -> list[Need]:
         if user.folder in users:
             continue
         try:
-            specifier = required(user, name, layout)
+            specifier = read_requirement(user, name, layout)
         except CannotTell:
             continue  # its own check says so; here it only cannot be heeded
         if specifier and not is_empty(both & specifier):

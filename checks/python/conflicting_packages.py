@@ -12,7 +12,7 @@ from npudoctor.facts.python.frameworks import EXTENSIONS
 from npudoctor.host.libraries.extensions import extensions, machine_of, own_c_library
 from npudoctor.host.python.installed_files import site_of
 from npudoctor.host.python.interpreter import Distribution
-from npudoctor.host.python.requirements import required
+from npudoctor.host.python.requirements import read_requirement
 
 MINDSPORE = ("mindspore", "mindspore-ascend", "mindspore-gpu")
 PADDLE = ("paddlepaddle", "paddlepaddle-gpu")
@@ -154,7 +154,9 @@ def _two_flavours(host: Host, winners: dict[str, Distribution]) -> Iterator[Find
         # Of one family, those that share a folder; one that requires the other knows what it does.
         members = [winners[name] for name in family if name in winners]
         for first, second in zip(members, members[1:]):
-            friends = required(first, second.name, layout) or required(second, first.name, layout)
+            friends = read_requirement(first, second.name, layout) or read_requirement(
+                second, first.name, layout
+            )
             if site_of(first) == site_of(second) and friends is None:
                 # The newer one is kept; of equals the one that has the accelerator in its name.
                 newer = numbers_of(first.version) > numbers_of(second.version)

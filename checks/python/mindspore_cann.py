@@ -20,7 +20,13 @@ from npudoctor.host import CannotTell
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import version_number
 from npudoctor.knowledge.compatibility import Compatibility, judge_pair
-from npudoctor.knowledge.frameworks import accepted_by, component_of, mindspore_pairs, newest_accepting, pairs
+from npudoctor.knowledge.frameworks import (
+    accepted_by,
+    component_of,
+    find_newest_accepting,
+    mindspore_pairs,
+    pairs,
+)
 
 # Where a release keeps its own check, newest first, and the list in it.
 OWN_CHECKS = ("mindspore/run_check/_check_version.py", "mindspore/_check_version.py")
@@ -180,7 +186,7 @@ def _not_accepted(
     mixed_releases = len(releases_of(host.files, install.path)) > 1
     causes = (("cann-env.mixed-installs", mixed_variables), ("cann-install.mixed-latest", mixed_releases))
     another: Optional[Fix]
-    release = newest_accepting(host.knowledge, component, host.interpreter.layout().version)
+    release = find_newest_accepting(host.knowledge, component, host.interpreter.layout().version)
     if release is None or mindspore.name != "mindspore":
         another = None
     else:

@@ -10,7 +10,7 @@ from npudoctor.checks.python._pip import install_accepted
 from npudoctor.core.frozen import replace
 from npudoctor.facts.python.frameworks import failure_beside
 from npudoctor.host.python.interpreter import Distribution
-from npudoctor.host.python.requirements import required, version_number
+from npudoctor.host.python.requirements import read_requirement, version_number
 from npudoctor.knowledge.frameworks import numpy_for
 from npudoctor.knowledge.tables import Row
 
@@ -68,7 +68,7 @@ def numpy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not users:
         raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
     users += [copy for name in OF_CANN for copy in host.interpreter.distributions(name)[:1]]
-    requirements = ((user, required(user, "numpy", layout)) for user in users)
+    requirements = ((user, read_requirement(user, "numpy", layout)) for user in users)
     needs = [(user, specifier) for user, specifier in requirements if specifier is not None]
     row, built = _built_for(host, next(iter(host.interpreter.distributions("torch")), None))
     numpy = next(iter(host.interpreter.distributions("numpy")), None)

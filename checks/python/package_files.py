@@ -208,13 +208,13 @@ def _not_elsewhere(host: Host, copy: Distribution, missing: Sequence[str]) -> li
 
 def _look_into(host: Host, copy: Distribution, harm: Damage) -> Iterator[Finding]:
     deep = normal(copy.name) in FRAMEWORKS
-    listed, looking = recorded_once(host, copy), _look_at(host, copy)
+    files, looking = recorded_once(host, copy), _look_at(host, copy)
     spoiled = [
         path
-        for path in looking.find_spoiled(listed, harm.sizes, deep)
+        for path in looking.find_spoiled(files, harm.sizes, deep)
         if path not in harm.short and path not in harm.missing
     ]
-    changed = [] if deep or spoiled else looking.find_changed(listed, harm.sizes)
+    changed = [] if deep or spoiled else looking.find_changed(files, harm.sizes)
     changed = [path for path in changed if path not in harm.short]
     if changed:
         text = _("{name}: {path} is not the file that was installed: its size differs")

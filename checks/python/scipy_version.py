@@ -26,7 +26,7 @@ from npudoctor.facts.python.closure import Failure
 from npudoctor.facts.python.frameworks import failure_beside
 from npudoctor.facts.system.broken_rows import broken_rows
 from npudoctor.host.python.interpreter import Distribution, Layout
-from npudoctor.host.python.requirements import required, version_number
+from npudoctor.host.python.requirements import read_requirement, version_number
 from npudoctor.knowledge import tables
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def scipy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
 def _read_requirement(host: Host, mindspore: Distribution, layout: Layout) -> Optional[Wanted]:
     """What it asks of SciPy; None when its metadata asks for other things only."""
     if mindspore.all("Requires-Dist"):
-        specifier = required(mindspore, "scipy", layout)
+        specifier = read_requirement(mindspore, "scipy", layout)
         source = _("metadata of {name}", name=mindspore.name)
         return None if specifier is None else Wanted(mindspore, specifier, source)
     from packaging.specifiers import SpecifierSet
@@ -164,7 +164,7 @@ def _beside_numpy(host: Host, scipy: Distribution, mindspore: Distribution) -> O
 
     numpy = next(iter(host.interpreter.distributions("numpy")), None)
     layout = host.interpreter.layout()
-    specifier = required(scipy, "numpy", layout)
+    specifier = read_requirement(scipy, "numpy", layout)
     if numpy is None or specifier is None:
         return None
     series = version_number(numpy).major
@@ -172,7 +172,7 @@ def _beside_numpy(host: Host, scipy: Distribution, mindspore: Distribution) -> O
         return None
     failure = failure_beside(host, scipy, numpy)
     title = _("install a SciPy that MindSpore accepts")
-    accepted = [f"{name}{required(mindspore, name, layout) or ''}" for name in ("scipy", "numpy")]
+    accepted = [f"{name}{read_requirement(mindspore, name, layout) or ''}" for name in ("scipy", "numpy")]
     return Finding(
         "scipy-version.unsuitable",
         _(

@@ -34,7 +34,7 @@ from npudoctor.facts.python.specifiers import accepts, add_build, drop_build, ex
 from npudoctor.facts.python.torch_builds import companions, needed_by, other_build
 from npudoctor.host import CannotTell
 from npudoctor.host.python.interpreter import Distribution
-from npudoctor.host.python.requirements import required, version_number
+from npudoctor.host.python.requirements import read_requirement, version_number
 
 FAMILY = ("torchvision", "torchaudio", "torchtext")
 FIRST = "triton/__init__.py"
@@ -95,7 +95,7 @@ def torch_family(host: Host) -> Iterator[Union[Finding, Facts]]:
     judged = [
         member
         for member in family
-        if required(member, "torch", host.interpreter.layout()) is not None
+        if read_requirement(member, "torch", host.interpreter.layout()) is not None
         or (torch is not None and needed_by(host, member))
     ]
     for member in judged:
@@ -116,7 +116,7 @@ def torch_family(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _judge(host: Host, member: Distribution, torch: Optional[Distribution]) -> Optional[Finding]:
-    specifier = required(member, "torch", host.interpreter.layout())
+    specifier = read_requirement(member, "torch", host.interpreter.layout())
     if specifier is None:
         return None
     words = {"name": member.name, "version": member.version, "required": str(drop_build(specifier))}
@@ -185,7 +185,7 @@ def _same_build(host: Host, title: str, member: Distribution, torch: Distributio
     release, _plus, local = torch.version.partition("+")
     alike = member.version.partition("+")[0]
     specifiers = companions(member.name.lower(), release)
-    fits = required(member, "torch", host.interpreter.layout())
+    fits = read_requirement(member, "torch", host.interpreter.layout())
     fix: Fix
     if (fits and accepts(fits, torch.version)) or (specifiers and specifiers.contains(alike)):
         build = f"{alike}+{local}" if local else alike
@@ -210,8 +210,8 @@ def _install_matching(host: Host, member: Distribution, torch: Distribution) -> 
     # that wants this very torch.
     layout = host.interpreter.layout()
     for plugin in host.interpreter.distributions("vllm-ascend")[:1]:
-        its_torch = required(plugin, "torch", layout)
-        specifier = required(plugin, member.name, layout)
+        its_torch = read_requirement(plugin, "torch", layout)
+        specifier = read_requirement(plugin, member.name, layout)
         here = host.interpreter.version_of("torch") or ""
         if specifier and its_torch is not None and accepts(its_torch, here):
             fix: Fix = torch_install(host, title, f"{member.name}{specifier}")

@@ -32,7 +32,7 @@ from npudoctor.facts.python.pip import entry_of
 from npudoctor.facts.python.specifiers import accepts, drop_build, exact
 from npudoctor.facts.system.broken_rows import broken_rows
 from npudoctor.host.python.interpreter import Distribution, normal
-from npudoctor.host.python.requirements import required, version_number
+from npudoctor.host.python.requirements import read_requirement, version_number
 from npudoctor.knowledge.compatibility import Compatibility, judge_pair
 from npudoctor.knowledge.frameworks import is_listed, torch_npu_pairs, torch_of
 from npudoctor.knowledge.versions import names_cann, public
@@ -166,7 +166,10 @@ def _is_wrong_adapter(host: Host, adapter: Distribution, torch: Distribution) ->
     """Whether vllm-ascend wants this torch and another torch_npu, which its own check says."""
     layout = host.interpreter.layout()
     for plugin in host.interpreter.distributions("vllm-ascend")[:1]:
-        specifier, other = required(plugin, "torch", layout), required(plugin, "torch-npu", layout)
+        specifier, other = (
+            read_requirement(plugin, "torch", layout),
+            read_requirement(plugin, "torch-npu", layout),
+        )
         if specifier is not None and other is not None:
             return bool(accepts(specifier, torch.version) and not accepts(other, adapter.version))
     return False
@@ -179,7 +182,7 @@ def _find_torch(host: Host, adapter: Distribution) -> tuple[SpecifierSet, str, b
     """
     from packaging.specifiers import SpecifierSet
 
-    own = required(adapter, "torch", host.interpreter.layout())
+    own = read_requirement(adapter, "torch", host.interpreter.layout())
     if own:
         return own, _("metadata of {name}", name=adapter.name), True
     row = torch_of(host.knowledge, adapter.version)

@@ -28,7 +28,7 @@ from npudoctor.facts.cann.in_use import cann_in_use, product_version
 from npudoctor.facts.python.specifiers import accepts, exact
 from npudoctor.facts.system.broken_rows import broken_rows
 from npudoctor.host.python.interpreter import Distribution
-from npudoctor.host.python.requirements import required, version_number
+from npudoctor.host.python.requirements import read_requirement, version_number
 from npudoctor.knowledge.compatibility import judge_pair
 from npudoctor.knowledge.frameworks import pairs
 from npudoctor.knowledge.tables import Row
@@ -137,7 +137,7 @@ def _unmet_requirements(host: Host, plugin: Distribution, rows: Sequence[Row]) -
     """What it pins and what is here otherwise, or not at all."""
     layout = host.interpreter.layout()
     for name in PINNED:
-        specifier = required(plugin, name, layout)
+        specifier = read_requirement(plugin, name, layout)
         copy = next(iter(host.interpreter.distributions(name)), None)
         if specifier is None:
             continue

@@ -66,7 +66,7 @@ def cpu_governor(host: Host) -> Iterator[Union[Finding, Facts]]:
                 governors=", ".join(others),
             ),
             _("keep the CPUs at full speed until the next boot"),
-            [Command(write_command(WANTED, _all("*")), undo=("sh", "-c", _back(governor_of)))],
+            [Command(write_command(WANTED, _governor_path("*")), undo=("sh", "-c", _back(governor_of)))],
             *(
                 f"`{governor}`: {sum(value == governor for value in governor_of.values())}"
                 for governor in governors
@@ -74,7 +74,7 @@ def cpu_governor(host: Host) -> Iterator[Union[Finding, Facts]]:
         )
 
 
-def _all(policy: str) -> str:
+def _governor_path(policy: str) -> str:
     return f"{POLICIES}/policy{policy}/scaling_governor"
 
 
@@ -82,10 +82,12 @@ def _back(governor_of: dict[str, str]) -> str:
     """One line where all had the same governor, else one part for each governor."""
     governors = sorted(set(filter(None, governor_of.values())))
     if len(governors) == 1:
-        line: str = write_command(governors[0], _all("*"))[-1]
+        line: str = write_command(governors[0], _governor_path("*"))[-1]
         return line
     parts = []
     for governor in governors:
-        paths = [_all(name[len("policy") :]) for name, value in governor_of.items() if value == governor]
+        paths = [
+            _governor_path(name[len("policy") :]) for name, value in governor_of.items() if value == governor
+        ]
         parts.append(write_command(governor, *paths)[-1])
     return "; ".join(parts)

@@ -8,7 +8,7 @@ from typing import Optional
 
 import pytest
 
-from npudoctor.knowledge.frameworks import newest_accepting
+from npudoctor.knowledge.frameworks import find_newest_accepting
 from npudoctor.knowledge.site import Knowledge
 from npudoctor.knowledge.tables import parse_toml, scipy_for, table
 
@@ -42,7 +42,7 @@ def test_what_is_no_version_is_an_error() -> None:
     [(None, "2.10.0"), ("3.11.4", "2.10.0"), ("3.9.1", "2.9.0"), ("3.13.0", None)],
 )
 def test_no_release_that_has_no_wheel_is_offered(python: Optional[str], release: Optional[str]) -> None:
-    assert newest_accepting(Knowledge(), "8.5.0", python) == release
+    assert find_newest_accepting(Knowledge(), "8.5.0", python) == release
 
 
 def test_every_row_has_its_source_and_its_time() -> None:

@@ -77,7 +77,7 @@ def test_a_taken_name_is_a_broken_row_and_replaces_nothing(second: Check, taken:
     collector = Collector()
     first = made("first", tags=("shared",))
     assert collector.add(first) and not collector.add(second)
-    loaded = collector.loaded()
+    loaded = collector.freeze()
     assert loaded.checks == (first,)
     (row,) = loaded.broken
     assert (row.check, row.status, row.reason) == (
@@ -97,7 +97,7 @@ def test_everything_that_selects_has_its_name() -> None:
     assert {"cache-server", "leftovers", "mindspore", "cache-server.orphan-segment"} <= names
     collector = Collector()
     collector.breaks("mine", "drop-in", "because")
-    assert collector.loaded().names() == {"mine", "drop-in"}
+    assert collector.freeze().names() == {"mine", "drop-in"}
 
 
 def test_only_groups_with_checks_are_walked(tmp_path: Path) -> None:

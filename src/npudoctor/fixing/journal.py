@@ -13,7 +13,7 @@ from typing import Optional
 from npudoctor.core import way
 from npudoctor.core.messages import _
 from npudoctor.core.redact.redact import redact_value
-from npudoctor.fixing.outcome import Observer, changing
+from npudoctor.fixing.outcome import Observer, watch_change
 
 
 class NoJournal(Exception):
@@ -43,9 +43,9 @@ class Journal:
         try:
             folders.append(own_folder(self.directory, "state folder", self._at))
             folders.append(own_folder(os.path.join(self.directory, "journal"), "journal folder", self._at))
-            with changing(self._at, "make lock"):
+            with watch_change(self._at, "make lock"):
                 self._lock = _lock(folders[0])
-            with changing(self._at, "make journal"):
+            with watch_change(self._at, "make journal"):
                 self._file = way.open_new(f"{self.run}.jsonl", folders[1], append=True)
                 os.fsync(folders[1])
         except BaseException as error:
@@ -83,7 +83,7 @@ class Journal:
         }
         line = json.dumps(record, ensure_ascii=True).encode() + b"\n"
         try:
-            with changing(self._at, f"journal {event}"):
+            with watch_change(self._at, f"journal {event}"):
                 if os.write(self._file, line) != len(line):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.fsync(self._file)
@@ -96,7 +96,7 @@ def own_folder(path: str, name: str, at: Observer) -> int:
     """A folder that only this user may enter, made where it is missing, held open by the descriptor; OSError
     for one that is not private."""
     if not os.path.lexists(path):
-        with changing(at, f"make {name}"):
+        with watch_change(at, f"make {name}"):
             descriptor = way.make_folder(path)
             sync(os.path.dirname(path))
     else:
@@ -106,7 +106,7 @@ def own_folder(path: str, name: str, at: Observer) -> int:
         if entry.st_uid != os.geteuid():
             raise OSError(errno.EPERM, os.strerror(errno.EPERM), path)
         if entry.st_mode & 0o077:
-            with changing(at, f"close {name}"):
+            with watch_change(at, f"close {name}"):
                 os.fchmod(descriptor, 0o700)
     except BaseException:
         os.close(descriptor)

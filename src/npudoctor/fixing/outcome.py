@@ -14,7 +14,7 @@ Observer = Callable[[str], None]
 
 
 @contextmanager
-def changing(at: Observer, name: str) -> Iterator[None]:
+def watch_change(at: Observer, name: str) -> Iterator[None]:
     """Around every single change of the machine, so that a test can stop us before and after each."""
     at(f"before {name}")
     yield

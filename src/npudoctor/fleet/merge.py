@@ -268,10 +268,17 @@ class Merger:
         findings = []
         for key in order:
             check, severity, message, action, fix = first[key]
-            shown = fix and {"title": fix[0], "risk": fix[1], "needs_root": fix[2], "commands": list(fix[3])}
+            fix_object = fix and {
+                "title": fix[0],
+                "risk": fix[1],
+                "needs_root": fix[2],
+                "commands": list(fix[3]),
+            }
             variants = len(messages[key]), len(fixes[key])
             findings.append(
-                FleetFinding(key[0], check, severity, message, action, shown, tuple(nodes[key]), *variants)
+                FleetFinding(
+                    key[0], check, severity, message, action, fix_object, tuple(nodes[key]), *variants
+                )
             )
         return tuple(findings)
 

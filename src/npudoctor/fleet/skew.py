@@ -110,7 +110,7 @@ def facts_of(report: Mapping[str, Any]) -> tuple[dict[str, Told], Looked]:
                 facts.setdefault(fact, entry._replace(named=True))
     if len(facts) > MOST:
         facts = {name: facts[name] for name in list(facts)[:MOST]}
-    return facts, _read_looked(report, rows)
+    return facts, _list_answered(report, rows)
 
 
 def clock_text(ahead: float) -> str:
@@ -118,7 +118,7 @@ def clock_text(ahead: float) -> str:
     return "in step" if abs(ahead) <= IN_STEP else f"{ahead:+.0f} s"
 
 
-def _read_looked(report: Mapping[str, Any], rows: Iterable[dict[str, Any]]) -> Looked:
+def _list_answered(report: Mapping[str, Any], rows: Iterable[dict[str, Any]]) -> Looked:
     """Which checks came to an end. One that profile or scope left out was skipped too, and did not look."""
     quick, scope = report.get("profile") == "quick", report.get("scope")
     answered, skipped = [], []

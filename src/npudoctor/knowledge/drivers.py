@@ -43,7 +43,7 @@ def declared_for(rows: Sequence[Row], cann: str, driver: str) -> Optional[Declar
     # Of a release before all that are named in its line, an older driver may be the right one.
     least = own or any(sort_key(_line(name)) <= sort_key(cann) for row in about for name in row.texts("cann"))
     works = [row for row in about if row.values.get("compatible", True)]
-    known = _all(works, "drivers")
+    known = _list_drivers(works, "drivers")
     against = [row for row in about if row not in works and _matches(driver, row.texts("drivers"))]
     verdict, nearest = ("incompatible", tuple(known)) if against else _place(driver, known, least)
     if verdict == "not-listed" and not least:
@@ -51,7 +51,7 @@ def declared_for(rows: Sequence[Row], cann: str, driver: str) -> Optional[Declar
     named = [row for row in works if _matches(driver, row.texts("drivers"))]
     deciding = (*against, *named, *about)[0]
     return Declared(
-        verdict, tuple(_all(works, "recommended")), nearest, deciding["source"], deciding["as_of"]
+        verdict, tuple(_list_drivers(works, "recommended")), nearest, deciding["source"], deciding["as_of"]
     )
 
 
@@ -68,7 +68,7 @@ def _place(driver: str, known: list[str], least: bool) -> tuple[str, tuple[str, 
     return ("not-listed" if above else "newer-driver"), (*below[-1:], *above[:1])
 
 
-def _all(rows: Sequence[Row], field: str) -> list[str]:
+def _list_drivers(rows: Sequence[Row], field: str) -> list[str]:
     """The drivers that rows name, oldest first, each once whatever its case."""
     named = (name for row in rows for name in row.texts(field))
     once = {_line(name).lower(): name for name in named}

@@ -108,7 +108,9 @@ def mindspore_pairs(knowledge: Knowledge) -> list[Pair]:
     return [*pairs(knowledge, "mindspore", "cann", "mindspore"), *by_component]
 
 
-def newest_accepting(knowledge: Knowledge, component: str, python: Optional[str] = None) -> Optional[str]:
+def find_newest_accepting(
+    knowledge: Knowledge, component: str, python: Optional[str] = None
+) -> Optional[str]:
     """The newest MindSpore 2 that accepts a component number, and is published for this Python; None when
     none does."""
     minor = _MINOR.match(component)

@@ -13,7 +13,7 @@ from npudoctor.proof.creator import Life, creator_life
 from npudoctor.proof.segment import SegmentKind, SegmentState, candidate, created_together, judge_segment
 from npudoctor.proof.snapshot import YOUNG, Snapshot
 from npudoctor.proof.socket import SocketState, State, judge_socket, was_displaced
-from npudoctor.proof.spill import ProvenSpill, SpillState, judge_spills, named_too_often, unlogged_folders
+from npudoctor.proof.spill import ProvenSpill, SpillState, find_crowds, judge_spills, unlogged_folders
 
 UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
 
@@ -81,7 +81,7 @@ def judge_leftovers(snapshot: Snapshot) -> Leftovers:
     used = {id(state.file) for state in in_use}
     parked = [state for state in states if state.file.parked and state.state is State.ALIVE]
     of_kind = {kind: tuple(judged for judged in segments if judged.kind is kind) for kind in SegmentKind}
-    sockets, folders, logs = snapshot.passed_sockets, snapshot.passed_folders, named_too_often(snapshot)
+    sockets, folders, logs = snapshot.passed_sockets, snapshot.passed_folders, find_crowds(snapshot)
     return Leftovers(
         orphans=of_kind[SegmentKind.ORPHAN],
         attached=of_kind[SegmentKind.ATTACHED],
@@ -100,7 +100,7 @@ def judge_leftovers(snapshot: Snapshot) -> Leftovers:
         spills=tuple(
             ProvenSpill(state.folder, state.log) for state in spills if state.folder and not state.why
         ),
-        unproven_spills=tuple(state for state in spills if state.why and not _of_pending(state, pending)),
+        unproven_spills=tuple(state for state in spills if state.why and not _is_of_pending(state, pending)),
         unlogged=tuple(unlogged_folders(snapshot)),
         passed=tuple(
             PassedOver(uid, sockets.get(uid, 0), folders.get(uid, 0), logs.get(uid, 0))
@@ -150,7 +150,7 @@ def _worth_showing(snapshot: Snapshot, state: SocketState) -> bool:
     return state.state is State.UNKNOWN and ours and snapshot.now - entry.mtime_ns / 1e9 > YOUNG
 
 
-def _of_pending(state: SpillState, pending: Sequence[SegmentState]) -> bool:
+def _is_of_pending(state: SpillState, pending: Sequence[SegmentState]) -> bool:
     """Whether its server's segment, which cannot go yet, is told already."""
     return any(
         judged.segment.cpid == state.log.pid

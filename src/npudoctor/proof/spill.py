@@ -65,7 +65,7 @@ def judge_spills(
     it, nothing may stand against it by any of them.
     """
     by_path: dict[str, list[SpillState]] = {}
-    crowds = named_too_often(snapshot)
+    crowds = find_crowds(snapshot)
     for log in snapshot.logs:
         for path in log.spills if log.entry.uid not in crowds else ():
             state = _judge(snapshot, path, log, segments, sockets)
@@ -78,7 +78,7 @@ def judge_spills(
     ]
 
 
-def named_too_often(snapshot: Snapshot) -> dict[int, int]:
+def find_crowds(snapshot: Snapshot) -> dict[int, int]:
     """The owners of logs that name more folders than are looked at, and how many those name. None of them is
     judged: each log could say that a folder which another one names is a living server's."""
     count: Counter[int] = Counter()

@@ -72,7 +72,9 @@ def sample_twice(host: Host, wanted: Callable[[Process], bool]) -> TwoSamples:
     began = host.clock.steady()
     rates = _rates(host, at_rest, again=False)
     host.clock.wait_until(began + APART)
-    same = {pid for pid, process in first.items() if process and _same(process, host.processes.now(pid))}
+    same = {
+        pid for pid, process in first.items() if process and _is_unchanged(process, host.processes.now(pid))
+    }
     stayed = {(process.pid, process.state) for process in first.values() if process and process.pid in same}
     nodes = {holder.process.pid: holder.nodes for holder in holders}
     # Who holds a device beside one that is at work with it belongs to that one: its launcher, its workers.
@@ -94,7 +96,7 @@ def sample_twice(host: Host, wanted: Callable[[Process], bool]) -> TwoSamples:
     )
 
 
-def _same(before: Process, now: Optional[Process]) -> bool:
+def _is_unchanged(before: Process, now: Optional[Process]) -> bool:
     """The same process in the same state, which used no time of a processor."""
     if now is None or before.started != now.started or before.cpu != now.cpu:
         return False

@@ -90,6 +90,6 @@ class Collector:
             Result(name, title, group, Status.BROKEN, reason=f"{where}: {why}" if where else why)
         )
 
-    def loaded(self) -> LoadedChecks:
+    def freeze(self) -> LoadedChecks:
         """What was gathered."""
         return LoadedChecks(tuple(self.checks), tuple(self.broken), self.foreign)

@@ -46,7 +46,7 @@ def load_all(variables: Mapping[str, str], seconds: float = LOAD_SECONDS) -> Loa
 
         left = max(0.1, until - time.monotonic())
         dropins.load(collector, directory, left, named=directory != DROP_INS)
-    return collector.loaded()
+    return collector.freeze()
 
 
 def check_files(package_path: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -81,11 +81,11 @@ class Brief:
         head += paragraph(python, "", "  ") if apart else []
         problems = Problems(self._report, self._style, commands=level.commands, prose=level.prose)
         shown = problems.lines(Severity.INFO if notes else Severity.WARNING)
-        parts = [list(part) for part in (head, shown, self._summarise_rest(notes), closing)]
+        parts = [list(part) for part in (head, shown, self._summarise(notes), closing)]
         gap = [""] if level.blank else []
         return [line for number, part in enumerate(filter(None, parts)) for line in (*gap[:number], *part)]
 
-    def _summarise_rest(self, notes: bool) -> Iterator[str]:
+    def _summarise(self, notes: bool) -> Iterator[str]:
         """What is well, worth knowing, ignored, not judged, and does not apply: a line for each."""
         groups = Counter(row.group for row in self._report.results if row.status is Status.OK)
         if groups:

@@ -52,10 +52,10 @@ def shorten(line: str) -> str:
     """The line, its end replaced by dots where the reader's are shorter."""
     if width(line) <= _room:
         return line
-    taken = 0
+    columns = 0
     for number, char in enumerate(line):
-        taken += width(char)
-        if taken > _room - 3:
+        columns += width(char)
+        if columns > _room - 3:
             return f"{line[:number].rstrip()}..."
     return line
 
@@ -77,15 +77,15 @@ def paragraph(text: str, first: str, rest: str) -> list[str]:
 def wrap(text: str, columns: int, ahead: int = 0) -> Iterator[str]:
     """The lines of this many columns; the first has `ahead` less than the others, or more where that is
     negative."""
-    line, taken = "", ahead
+    line, used = "", ahead
     for piece in _pieces(text):
         wide = width(piece)
-        if line and taken + width(piece.rstrip()) > columns:
+        if line and used + width(piece.rstrip()) > columns:
             yield line.rstrip()
-            line, taken = "", 0
+            line, used = "", 0
             if piece.isspace():
                 continue
-        line, taken = line + piece, taken + wide
+        line, used = line + piece, used + wide
     yield line.rstrip()
 
 

@@ -115,7 +115,7 @@ def fake_host(
         processes=Processes(disk, TICKS, lambda pid: disk.has(f"/proc/{pid}"), OUR_PID),
         sockets=Sockets(disk, lambda: own, probe or (lambda *_args: Listener.UNKNOWN)),
         network=network,
-        names=Names(lambda names_asked: {name: _meaning(name, names or {}) for name in names_asked}),
+        names=Names(lambda names_asked: {name: _resolve(name, names or {}) for name in names_asked}),
         clock=FakeClock(now, synchronised, uptime),
         records=kept,
         resources=FakeResources(memory, cpus, limits),
@@ -133,7 +133,7 @@ def fake_host(
     )
 
 
-def _meaning(name: str, names: Mapping[str, Union[str, Sequence[str]]]) -> Resolution:
+def _resolve(name: str, names: Mapping[str, Union[str, Sequence[str]]]) -> Resolution:
     """What is known when it is asked: a test may have changed the names."""
     addresses = names.get(name, "none")
     return Resolution(failed=addresses) if isinstance(addresses, str) else Resolution(tuple(addresses))

@@ -13,7 +13,7 @@ import pytest
 
 from npudoctor.host import CannotTell, Host, Options
 from npudoctor.host.python.interpreter import Layout
-from npudoctor.host.python.requirements import all_required, required
+from npudoctor.host.python.requirements import read_requirement, read_requirements
 from npudoctor.testing import SITE, Content, fake_host, folder
 
 EGG = f"{SITE}/torchvision-0.16.0-py3.11-linux-aarch64.egg"
@@ -41,18 +41,18 @@ def test_an_egg_tells_what_it_requires(path: str, entries: list[str]) -> None:
     host = machine({f"{path}/PKG-INFO": INFO, f"{path}/requires.txt": REQUIRES}, *entries)
     (found,) = host.interpreter.distributions("torchvision")
     assert (found.version, found.folder) == ("0.16.0", path)
-    assert {name: str(one) for name, one in all_required(found, LAYOUT).items()} == {
+    assert {name: str(one) for name, one in read_requirements(found, LAYOUT).items()} == {
         "numpy": "",
         "torch": "==2.1.0",
     }
-    assert str(required(found, "torch", LAYOUT)) == "==2.1.0"
+    assert str(read_requirement(found, "torch", LAYOUT)) == "==2.1.0"
 
 
 def test_headers_come_before_the_old_list() -> None:
     path = f"{SITE}/torchvision.egg-info"
     files = {f"{path}/PKG-INFO": INFO + "Requires-Dist: torch==2.2.0\n", f"{path}/requires.txt": REQUIRES}
     (found,) = machine(files).interpreter.distributions("torchvision")
-    assert str(required(found, "torch", LAYOUT)) == "==2.2.0"
+    assert str(read_requirement(found, "torch", LAYOUT)) == "==2.2.0"
 
 
 def test_an_egg_counts_only_where_it_is_searched() -> None:
@@ -63,7 +63,7 @@ def test_a_packed_egg_is_there_and_does_not_say_what_it_requires() -> None:
     (found,) = machine({EGG: b"PK"}, EGG).interpreter.distributions("torchvision")
     assert found.version == "0.16.0"
     with pytest.raises(CannotTell, match="torchvision"):
-        required(found, "torch", LAYOUT)
+        read_requirement(found, "torch", LAYOUT)
 
 
 @pytest.mark.parametrize("content", [None, "", "\0\1", "Home-page: x\n"])
@@ -73,7 +73,7 @@ def test_without_metadata_only_the_name_and_the_version_are_known(content: Optio
     host = machine(files)
     assert host.interpreter.version_of("mindspore") == "2.7.0"
     (found,) = host.interpreter.distributions("mindspore")
-    for ask in (lambda: required(found, "numpy", LAYOUT), lambda: all_required(found, LAYOUT)):
+    for ask in (lambda: read_requirement(found, "numpy", LAYOUT), lambda: read_requirements(found, LAYOUT)):
         with pytest.raises(CannotTell, match=r"mindspore 2\.7\.0"):
             ask()
 
@@ -104,4 +104,4 @@ def test_what_a_real_setuptools_leaves(tmp_path: Path) -> None:
     assert "torch==2.1.0" in told
     host = Host(Options(python=f"{env}/bin/python3"))
     (found,) = host.interpreter.distributions("torchvision")
-    assert str(required(found, "torch", host.interpreter.layout())) == "==2.1.0"
+    assert str(read_requirement(found, "torch", host.interpreter.layout())) == "==2.1.0"

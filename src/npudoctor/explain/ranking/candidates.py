@@ -57,12 +57,14 @@ class Candidate:
         if self.outside and match.final is not None:
             seen.append(match.final)
         # That a signal came is no warning, whatever level the one gives it whom it ends.
-        live = [line for line in seen if (self.outside or not line.low) and not ending.survived(line, weight)]
+        live = [
+            line for line in seen if (self.outside or not line.low) and not ending.has_survived(line, weight)
+        ]
         self.spots += [Spot(evidence.path, order, line) for line in live or match.ranks.values()]
         self.low = self.low and match.last is None and not self.outside
         self.survived = self.survived and not live
-        self.passed = self.passed and all(ending.survived(line, weight) for line in seen)
-        self.outlived = self.outlived and all(ending.outlived(line) for line in live)
+        self.passed = self.passed and all(ending.has_survived(line, weight) for line in seen)
+        self.outlived = self.outlived and all(ending.has_outlived(line) for line in live)
         self.silent = self.silent or ending.silent(match.final)
 
     @property

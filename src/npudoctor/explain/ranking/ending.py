@@ -89,7 +89,7 @@ class Ending:
         """The last word of what failed between two places."""
         return next((seen for _name, seen in reversed(self._dead) if first <= seen.offset < last), None)
 
-    def survived(self, seen: Seen, weight: Optional[int] = None) -> bool:
+    def has_survived(self, seen: Seen, weight: Optional[int] = None) -> bool:
         """Whether the job went on after this line, or this was of an earlier run, or of an orderly
         shutdown. `weight`: of the signature that was found there; None for a mere sign of failure."""
         outline, places, here = self._outline, self._places, seen.offset
@@ -139,7 +139,7 @@ class Ending:
         places = self._places
         return known or seen.uncaught or seen.offset in places["uncaught"] or seen.offset in places["crash"]
 
-    def outlived(self, seen: Seen) -> bool:
+    def has_outlived(self, seen: Seen) -> bool:
         """Whether the job went on after this line until something else ended it: the last word of what
         failed, after which nothing went on."""
         last = max((end.offset for name, end in self.failures if name in _DEADLY), default=None)
@@ -170,5 +170,5 @@ class Ending:
             for mark in MARKS
             for seen in self._marks.get(mark.name, ())
             if mark.name not in _ENDS or seen.offset >= tail
-            if not self.survived(seen, 0 if mark.name in _ENDS else None)
+            if not self.has_survived(seen, 0 if mark.name in _ENDS else None)
         ]

@@ -82,7 +82,7 @@ def _unknown_before(end: Candidate, files: Files) -> bool:
     return any(
         (name in ("exception", "crash") or _OF_TASK.search(seen.text))
         and seen.offset < first.get(order, 0)
-        and not (seen.handled or seen.teardown or ending.outlived(seen))
+        and not (seen.handled or seen.teardown or ending.has_outlived(seen))
         and not (_BY_SIGNAL.search(seen.text) or _OF_LAUNCHER.search(seen.text))
         for order, (_evidence, ending) in enumerate(files)
         for name, seen in ending.failures

@@ -39,7 +39,7 @@ class Gated:
         seen: list[Hit] = []
         self._gate.scan(block, collect, context=seen)
         if len(seen) > 1 + len(block) // _DENSE:
-            return self._all(block)
+            return self._find_all(block)
         # What is looked at is around each place, what overlaps put together, for the pieces seen there.
         ranges: list[tuple[int, int, set[int]]] = []
         for place, piece in sorted((end, number) for number, end in seen):
@@ -53,7 +53,7 @@ class Gated:
             hits += [(number, start + at) for number, at in self._some(block[start:end], pieces)]
         return hits
 
-    def _all(self, block: bytes) -> list[Hit]:
+    def _find_all(self, block: bytes) -> list[Hit]:
         """All that is in a block; most logs never need what this compiles."""
         if not self._suited:
             self._full.suit(self._sample)
@@ -63,7 +63,7 @@ class Gated:
     def _some(self, block: bytes, pieces: Iterable[int]) -> Iterable[Hit]:
         """What of the needles of these pieces is in a block."""
         if self._asked > _DEAR:
-            return self._all(block)
+            return self._find_all(block)
         needles = {needle for piece in pieces for needle in self._needles[piece]}
         texts = {text for needle in needles for text in self._texts[needle]}
         self._asked += len(texts)

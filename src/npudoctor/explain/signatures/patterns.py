@@ -179,12 +179,12 @@ def _chars(members: Sequence[Any]) -> Optional[frozenset[str]]:
 
 def _spell_out(pieces: list[_Piece]) -> Optional[frozenset[str]]:
     """All texts that a sequence can be, when it can be spelled out."""
-    made = frozenset({""})
+    texts_so_far = frozenset({""})
     for texts, _must in pieces:
-        if texts is None or len(made) * len(texts) > _MOST:
+        if texts is None or len(texts_so_far) * len(texts) > _MOST:
             return None
-        made = frozenset(left + right for left, right in itertools.product(made, texts))
-    return made
+        texts_so_far = frozenset(left + right for left, right in itertools.product(texts_so_far, texts))
+    return texts_so_far
 
 
 def _best(pieces: list[_Piece]) -> Optional[frozenset[str]]:
@@ -192,25 +192,25 @@ def _best(pieces: list[_Piece]) -> Optional[frozenset[str]]:
     choices: list[frozenset[str]] = [must for _texts, must in pieces if must]
     pieces = _merge(pieces)
     for start in range(len(pieces)):
-        made = frozenset({""})
+        texts_so_far = frozenset({""})
         for texts, _must in pieces[start:]:
-            if texts is None or len(made) * len(texts) > _MOST:
+            if texts is None or len(texts_so_far) * len(texts) > _MOST:
                 break
-            made = frozenset(left + right for left, right in itertools.product(made, texts))
-            choices.append(made)
+            texts_so_far = frozenset(left + right for left, right in itertools.product(texts_so_far, texts))
+            choices.append(texts_so_far)
     return max(choices, key=_rarity, default=None)
 
 
 def _chain(pieces: list[_Piece]) -> Iterator[frozenset[str]]:
     """The sets that a match goes through, one after the other: of each, one text."""
-    made: frozenset[str] = frozenset({""})
+    texts_so_far: frozenset[str] = frozenset({""})
     for texts, must in (*_merge(pieces), (None, None)):
-        if texts is not None and len(made) * len(texts) <= _MOST:
-            made = frozenset(left + right for left, right in itertools.product(made, texts))
+        if texts is not None and len(texts_so_far) * len(texts) <= _MOST:
+            texts_so_far = frozenset(left + right for left, right in itertools.product(texts_so_far, texts))
             continue
-        if min(map(len, made)) > 1:
-            yield made
-        made = texts or frozenset({""})
+        if min(map(len, texts_so_far)) > 1:
+            yield texts_so_far
+        texts_so_far = texts or frozenset({""})
         if must and min(map(len, must)) > 1:
             yield must
 

@@ -12,7 +12,7 @@ from npudoctor.facts.cann.python_packages import metadata_in, own_site
 from npudoctor.facts.job.expected_accelerator import frameworks_on_cann
 from npudoctor.host import Host
 from npudoctor.host.python.interpreter import normal
-from npudoctor.host.python.requirements import all_required
+from npudoctor.host.python.requirements import read_requirements
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
@@ -42,7 +42,7 @@ def needs_of(host: Host, active: Install) -> list[Need]:
     site = own_site(host.files, active, "te")
     own = metadata_in(host.files, site, "te") if site else None
     te = own or next(iter(host.interpreter.distributions("te")), None)
-    required = all_required(te, host.interpreter.layout()) if te is not None else {}
+    required = read_requirements(te, host.interpreter.layout()) if te is not None else {}
     vital = {name for name, row in rows.items() if row["start"]}
     source = _("metadata of {name}", name=te.folder if te else "te")
     needs = [

@@ -23,7 +23,7 @@ from npudoctor.facts.job.working_directory import absolute_search_paths, working
 from npudoctor.host.host import Host
 from npudoctor.host.libraries.needs import split_path
 from npudoctor.host.process.commands import Answer
-from npudoctor.host.process.escaped_children import end_marked, now
+from npudoctor.host.process.escaped_children import kill_marked, now
 
 FOLDER = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "probes"))
 OUTPUT_LIMIT = 1 << 20
@@ -217,7 +217,7 @@ def _folder(host: Host, token: str) -> Iterator[str]:
     since = now()
 
     def clean() -> None:
-        end_marked(f"{MARKED}={token}", since)
+        kill_marked(f"{MARKED}={token}", since)
         shutil.rmtree(private, ignore_errors=True)
 
     host.commands.at_close.append(clean)

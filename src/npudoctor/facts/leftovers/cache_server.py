@@ -110,10 +110,10 @@ def find_places(tmp: str = "/tmp") -> SocketPlaces:  # noqa: S108
                         owners[entry.name] = uid
     except OSError:
         owners, links = {}, Counter()
-    logins, passed = within({name: owners[name] for name in sorted(owners)}, LOGINS)
+    logins, left_out = within({name: owners[name] for name in sorted(owners)}, LOGINS)
     first = ((tmp, True), (f"{base}/cache", True), (base, False))
     return SocketPlaces(
-        (*first, *((f"{base}/{name}", False) for name in logins)), dict(links + Counter(passed))
+        (*first, *((f"{base}/{name}", False) for name in logins)), dict(links + Counter(left_out))
     )
 
 
@@ -126,16 +126,16 @@ def within(owners: Mapping[Key, int], most: int) -> tuple[list[Key], dict[int, i
     """The things in their order, ours and root's first, of each other owner so many; and how many of whom
     were left out. Whoever fills a folder with junk leaves out nothing but his own."""
     own = trusted_owners()
-    kept = [path for path, uid in owners.items() if uid in own]
+    kept = [key for key, uid in owners.items() if uid in own]
     ours = len(kept)
     count: Counter[int] = Counter()
-    for path, uid in owners.items():
+    for key, uid in owners.items():
         if uid not in own:
             count[uid] += 1
             if count[uid] <= most and len(kept) - ours < OTHERS * most:
-                kept.append(path)
-    taken = Counter(owners[path] for path in kept[ours:])
-    return kept, dict(count - taken)
+                kept.append(key)
+    kept_count = Counter(owners[key] for key in kept[ours:])
+    return kept, dict(count - kept_count)
 
 
 @dataclass(frozen=True)
@@ -223,8 +223,8 @@ def _choose_sockets(
     plain = {
         at: candidates[at].entry.uid for at in order if at not in sure and candidates[at].entry.is_socket
     }
-    kept, passed = within(plain, EACH)
-    return tuple(candidates[at] for at in sorted({*sure, *kept})), passed
+    kept, left_out = within(plain, EACH)
+    return tuple(candidates[at] for at in sorted({*sure, *kept})), left_out
 
 
 def _original(name: str) -> str:

@@ -10,7 +10,7 @@ from npudoctor.facts.python.closure import Closure, Failure, Need, Overruled, Un
 from npudoctor.host.host import Host
 from npudoctor.host.python.interpreter import Distribution, normal
 from npudoctor.host.python.own_python import FRAMEWORKS as FRAMEWORKS
-from npudoctor.host.python.requirements import all_required
+from npudoctor.host.python.requirements import read_requirements
 from npudoctor.knowledge import requirements as rows
 from npudoctor.knowledge.tables import Row
 
@@ -88,7 +88,7 @@ def _find_overruled(host: Host) -> Overruled:
     pinned: dict[str, set[str]] = {}
     for name, user in rows.list_overruling(host.knowledge):
         plugin = host.interpreter.installed(name)
-        pinned.setdefault(user, set()).update(all_required(plugin, layout) if plugin is not None else ())
+        pinned.setdefault(user, set()).update(read_requirements(plugin, layout) if plugin is not None else ())
     return lambda user, name: name in pinned.get(normal(user.name), ())
 
 

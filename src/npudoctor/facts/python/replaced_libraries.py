@@ -61,10 +61,12 @@ def replaced_in(host: Host, loader: Loader) -> list[ReplacedLibrary]:
     return replaced
 
 
-def missing_symbols(host: Host, loader: Loader, taken: Sequence[ReplacedLibrary]) -> Iterator[MissingSymbol]:
+def missing_symbols(
+    host: Host, loader: Loader, replacements: Sequence[ReplacedLibrary]
+) -> Iterator[MissingSymbol]:
     """The first symbol that each of these lacks; nothing where some library does not tell its symbols."""
     judged = []
-    for replaced in taken:
+    for replaced in replacements:
         # Of a stub without any version the loader takes what it has by name.
         if not replaced.name.startswith(_VERSIONED) or not replaced.found.library.defines:
             lack = _version(loader, replaced)
@@ -74,8 +76,8 @@ def missing_symbols(host: Host, loader: Loader, taken: Sequence[ReplacedLibrary]
                 yield lack
     if not judged:
         return
-    asked = {replaced.found.path: _wants(host, loader, replaced) for replaced in judged}
-    open_ = {symbol for wants in asked.values() for symbol in wants}
+    wanted_by_path = {replaced.found.path: _wants(host, loader, replaced) for replaced in judged}
+    open_ = {symbol for wants in wanted_by_path.values() for symbol in wants}
     for loaded in loader.loaded:
         if not open_:
             return
@@ -84,7 +86,7 @@ def missing_symbols(host: Host, loader: Loader, taken: Sequence[ReplacedLibrary]
             return
         open_ -= exports
     for replaced in judged:
-        wants = asked[replaced.found.path]
+        wants = wanted_by_path[replaced.found.path]
         symbol = min((symbol for symbol in wants if symbol in open_), default=None)
         if symbol is not None:
             yield MissingSymbol(replaced, symbol, wants[symbol])
@@ -101,14 +103,14 @@ def hollow_library(host: Host, loader: Loader, strange: Callable[[str], bool]) -
     for loaded in loader.loaded:
         if loaded.via in (LED_BY, "preload") or not loaded.chain:
             continue
-        taken = ReplacedLibrary(loaded, loaded.name, "", "")
+        replacement = ReplacedLibrary(loaded, loaded.name, "", "")
         names = {loaded.name, loaded.library.soname}
         versions = [(version, by) for name in names for version, by in asked.get(name, ())]
         offered = loaded.library.defines
         if offered and not loaded.name.startswith(_VERSIONED):
             for version, by in versions:
                 if version not in offered:
-                    return MissingSymbol(taken, version, by)
+                    return MissingSymbol(replacement, version, by)
         lack = None
         with suppress(CannotTell):  # a damaged file is package-files' to tell
             suspect = bool(versions) and not offered
@@ -116,7 +118,7 @@ def hollow_library(host: Host, loader: Loader, strange: Callable[[str], bool]) -
                 symbols = _symbols(host, loaded.path)
                 suspect = symbols is not None and len(symbols.defined) < LITTLE
             if suspect:
-                lack = _find_unresolved(host, loader, taken)
+                lack = _find_unresolved(host, loader, replacement)
         if lack is not None:
             return lack
     return None
@@ -124,19 +126,19 @@ def hollow_library(host: Host, loader: Loader, strange: Callable[[str], bool]) -
 
 def _collect_versions(loader: Loader) -> dict[Optional[str], list[tuple[str, str]]]:
     """By the name of a library: which versions of it are asked for, and by whose path."""
-    asked: dict[Optional[str], list[tuple[str, str]]] = {}
+    versions_of: dict[Optional[str], list[tuple[str, str]]] = {}
     for loaded in loader.loaded:
         for name, versions in loaded.library.wants:
-            asked.setdefault(name, []).extend((version, loaded.path) for version in versions)
-    return asked
+            versions_of.setdefault(name, []).extend((version, loaded.path) for version in versions)
+    return versions_of
 
 
-def _find_unresolved(host: Host, loader: Loader, taken: ReplacedLibrary) -> Optional[MissingSymbol]:
+def _find_unresolved(host: Host, loader: Loader, replacement: ReplacedLibrary) -> Optional[MissingSymbol]:
     """A symbol that who needs it asks for and nobody has; None where some library does not tell its own, or
     some is not found."""
     if loader.missing:
         return None
-    names = (taken.found.name, taken.found.library.soname)
+    names = (replacement.found.name, replacement.found.library.soname)
     users = [user for user in loader.loaded if any(name in user.library.needed for name in names)]
     wants = {symbol: user.path for user in users for symbol in host.libraries.wanted(user.path)}
     open_ = set(wants)
@@ -145,29 +147,29 @@ def _find_unresolved(host: Host, loader: Loader, taken: ReplacedLibrary) -> Opti
         if exports is None:
             return None
         open_ -= exports
-    return MissingSymbol(taken, min(open_), wants[min(open_)]) if open_ else None
+    return MissingSymbol(replacement, min(open_), wants[min(open_)]) if open_ else None
 
 
-def _version(loader: Loader, taken: ReplacedLibrary) -> Optional[MissingSymbol]:
+def _version(loader: Loader, replacement: ReplacedLibrary) -> Optional[MissingSymbol]:
     """The first version that it does not offer; of one without versions the loader only warns."""
-    offered = taken.found.library.defines
+    offered = replacement.found.library.defines
     for loaded in loader.loaded if offered else ():
-        for version in dict(loaded.library.wants).get(taken.name, ()):
+        for version in dict(loaded.library.wants).get(replacement.name, ()):
             if version not in offered:
-                return MissingSymbol(taken, version, loaded.path)
+                return MissingSymbol(replacement, version, loaded.path)
     return None
 
 
-def _wants(host: Host, loader: Loader, taken: ReplacedLibrary) -> dict[str, str]:
+def _wants(host: Host, loader: Loader, replacement: ReplacedLibrary) -> dict[str, str]:
     """What it may lack, with who asks for it: what the one in its place has and it has not; and what it asks
     for itself, which was made to go with others."""
-    here, own = _symbols(host, taken.found.path), _symbols(host, taken.own)
+    here, own = _symbols(host, replacement.found.path), _symbols(host, replacement.own)
     if here is None or own is None:
         return {}
-    wants = dict.fromkeys(here.wanted - own.wanted, taken.found.path)
+    wants = dict.fromkeys(here.wanted - own.wanted, replacement.found.path)
     only = own.defined - here.defined
     for loaded in loader.loaded if only else ():
-        if taken.name in loaded.library.needed:
+        if replacement.name in loaded.library.needed:
             wants.update(dict.fromkeys(host.libraries.wanted(loaded.path) & only, loaded.path))
     return wants
 

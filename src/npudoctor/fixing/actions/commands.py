@@ -8,7 +8,7 @@ from typing import Optional
 from npudoctor.core.messages import _
 from npudoctor.core.parsing import json_of
 from npudoctor.fixing.actions.endings import CommandFailed, Failed, Gone, Refused
-from npudoctor.fixing.outcome import Observer, changing
+from npudoctor.fixing.outcome import Observer, watch_change
 from npudoctor.fixing.steps.steps import Command, DeleteRule, InsertRule, Remount
 from npudoctor.host import Host
 from npudoctor.host.process.commands import Answer
@@ -34,7 +34,7 @@ def run_command(step: Command, host: Host, at: Observer) -> None:
             raise Refused(failure_text(still))
         if still.status == 1:
             raise Gone
-    with changing(at, f"run {step.argv[0]}"):
+    with watch_change(at, f"run {step.argv[0]}"):
         answer = host.commands.run(step.argv, timeout=COMMAND_SECONDS)
     if not answer.ok:
         raise_failure(answer)
@@ -50,7 +50,7 @@ def remount(step: Remount, host: Host, at: Observer) -> None:
         raise Gone(_("already done"))
     if now != step.was:
         raise Refused(_("{path} has changed since", path=step.path))
-    with changing(at, "run mount"):
+    with watch_change(at, "run mount"):
         answer = host.commands.run(step.argv, timeout=COMMAND_SECONDS)
     if _size(step.path, host.again()) == now:
         raise Failed(failure_text(answer))  # the kernel does all or nothing
@@ -96,7 +96,7 @@ def _handles(step: InsertRule | DeleteRule, host: Host) -> list[int]:
 
 def _nft(argv: Sequence[str], host: Host, at: Observer) -> None:
     """nft does all or nothing."""
-    with changing(at, "run nft"):
+    with watch_change(at, "run nft"):
         answer = host.commands.run(argv, timeout=COMMAND_SECONDS)
     if not answer.ok:
         raise Failed(failure_text(answer))

@@ -13,7 +13,7 @@ from npudoctor.facts.leftovers.cache_server import SpillFolder
 from npudoctor.facts.leftovers.temporary_folders import TempFolder, library_of
 from npudoctor.fixing.actions.directories import open_folder, open_subfolder, refuse_replaced
 from npudoctor.fixing.actions.endings import Refused
-from npudoctor.fixing.outcome import Observer, changing
+from npudoctor.fixing.outcome import Observer, watch_change
 from npudoctor.fixing.steps.steps import RemoveFiles
 from npudoctor.host import Host
 from npudoctor.host.fs.disk import Entry, entry_of
@@ -50,7 +50,7 @@ def remove_folder(step: RemoveFiles, host: Host, at: Observer) -> None:
                 _unlink(mark, step.owner, descriptor, at, socket=library is not None)
         with refuse_replaced(step.directory):
             _expect_folder(step, entry_of(os.stat(name, dir_fd=above, follow_symlinks=False)))
-            with changing(at, f"remove folder {name}"):
+            with watch_change(at, f"remove folder {name}"):
                 os.rmdir(name, dir_fd=above)
 
 
@@ -67,7 +67,7 @@ def _unlink(mark: FileMark, owner: int, descriptor: int, at: Observer, *, socket
     try:
         entry = entry_of(os.stat(mark.name, dir_fd=descriptor, follow_symlinks=False))
         (_expect_socket if socket else expect_file)(mark, owner, entry)
-        with changing(at, f"unlink {'socket' if socket else 'file'} {mark.name}"):
+        with watch_change(at, f"unlink {'socket' if socket else 'file'} {mark.name}"):
             os.unlink(mark.name, dir_fd=descriptor)
     except FileNotFoundError:
         return  # gone already

@@ -6,7 +6,7 @@ import os
 
 from npudoctor.core.messages import _
 from npudoctor.fixing.actions.endings import CommandFailed, Gone, Refused
-from npudoctor.fixing.outcome import Observer, changing
+from npudoctor.fixing.outcome import Observer, watch_change
 from npudoctor.fixing.steps.kernel import SYSCTL, SetKernel
 from npudoctor.host import Host
 
@@ -24,7 +24,7 @@ def set_kernel(step: SetKernel, _host: Host, at: Observer) -> None:
         raise Gone(_("{path} already has that value", path=path))
     if now != step.was:
         raise Refused(_("{path} has changed since", path=path))
-    with changing(at, f"set {step.name}"), open(path, "w", encoding="ascii") as file:
+    with watch_change(at, f"set {step.name}"), open(path, "w", encoding="ascii") as file:
         file.write(step.value + "\n")
     now = _read(path)
     if now != step.value:

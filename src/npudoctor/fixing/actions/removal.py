@@ -14,7 +14,7 @@ from npudoctor.facts.leftovers.cache_server import PARKED
 from npudoctor.fixing.actions.directories import open_folder
 from npudoctor.fixing.actions.endings import Gone, Refused
 from npudoctor.fixing.actions.syscalls import remove_segment, rename_without_replacing
-from npudoctor.fixing.outcome import Observer, changing
+from npudoctor.fixing.outcome import Observer, watch_change
 from npudoctor.fixing.steps.steps import RemoveSharedMemory, RemoveSocket, RestoreSocket
 from npudoctor.host import Host
 from npudoctor.host.fs.walk import Parent
@@ -45,7 +45,7 @@ def remove_shared_memory(step: RemoveSharedMemory, host: Host, at: Observer) -> 
         raise Refused(_("segment {id} is not the one that was checked", id=step.shmid))
     if now.nattch:
         raise Refused(_("segment {id} has been attached since", id=step.shmid))
-    with changing(at, f"remove segment {step.shmid}"):
+    with watch_change(at, f"remove segment {step.shmid}"):
         try:
             remove_segment(step.shmid)
         except OSError as error:
@@ -68,7 +68,7 @@ def remove_socket(step: RemoveSocket, host: Host, at: Observer) -> None:
             _same_socket(step, parked, descriptor)
             if not _answers(Listener.REFUSED, host, parked, descriptor):
                 raise Refused(_("a server may answer at {path}", path=step.path))
-            with changing(at, f"unlink socket {name}"):
+            with watch_change(at, f"unlink socket {name}"):
                 os.unlink(parked, dir_fd=descriptor)
 
 
@@ -103,7 +103,7 @@ def _park(name: str, descriptor: int, at: Observer) -> Iterator[str]:
         return
     parked = f".{name}.npudoctor.{secrets.token_hex(8)}"
     try:
-        with changing(at, f"park socket {name}"):
+        with watch_change(at, f"park socket {name}"):
             _rename(name, parked, descriptor)
         yield parked
     except BaseException as error:
@@ -121,7 +121,7 @@ def _put_back(parked: str, name: str, descriptor: int, at: Observer) -> None:
     except FileNotFoundError:
         return
     try:
-        with changing(at, f"put back socket {name}"):
+        with watch_change(at, f"put back socket {name}"):
             rename_without_replacing(parked, name, descriptor)
     except FileExistsError:
         raise Refused(
@@ -156,7 +156,7 @@ def restore_socket(step: RestoreSocket, host: Host, at: Observer) -> None:
             raise Refused(distrust)
         if not _answers(Listener.ALIVE, host, name, descriptor):
             raise Refused(_("no server answers at {path} any longer", path=step.path))
-        with changing(at, f"restore socket {name}"):
+        with watch_change(at, f"restore socket {name}"):
             _rename(name, step.back_to.rsplit("/", 1)[1], descriptor)
 
 

@@ -14,7 +14,7 @@ from npudoctor.core.marks import ProcessMark
 from npudoctor.core.messages import _
 from npudoctor.fixing.actions.endings import Failed, Gone, Refused
 from npudoctor.fixing.actions.syscalls import signal_process
-from npudoctor.fixing.outcome import Observer, changing
+from npudoctor.fixing.outcome import Observer, watch_change
 from npudoctor.fixing.steps.steps import SignalProcess
 from npudoctor.host import CannotTell, Host
 from npudoctor.host.process.pidfds import wait_for_ends
@@ -49,7 +49,7 @@ def end_processes(step: SignalProcess, host: Host, at: Observer) -> None:
                 pid = held.mark.pid
                 try:
                     if _is_same(held, step.owner, fresh):
-                        with changing(at, f"signal {number.name[3:]} to {pid}"):
+                        with watch_change(at, f"signal {number.name[3:]} to {pid}"):
                             if held.descriptor is None:
                                 os.kill(held.mark.pid, number)
                             else:

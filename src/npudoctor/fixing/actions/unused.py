@@ -25,7 +25,7 @@ from npudoctor.fixing.actions.directories import open_folder, refuse_replaced
 from npudoctor.fixing.actions.endings import Gone, Refused
 from npudoctor.fixing.actions.folders import expect_file
 from npudoctor.fixing.actions.syscalls import file_system
-from npudoctor.fixing.outcome import Observer, changing
+from npudoctor.fixing.outcome import Observer, watch_change
 from npudoctor.fixing.steps.steps import RemoveUnused
 from npudoctor.host import Host
 from npudoctor.host.fs.disk import entry_of
@@ -68,7 +68,7 @@ def remove_unused(step: RemoveUnused, host: Host, at: Observer) -> None:
                             step.owner,
                             entry_of(os.stat(mark.name, dir_fd=descriptor, follow_symlinks=False)),
                         )
-                        with changing(at, f"unlink file {mark.name}"):
+                        with watch_change(at, f"unlink file {mark.name}"):
                             if (
                                 fcntl.fcntl(file, fcntl.F_GETLEASE) != fcntl.F_WRLCK
                             ):  # somebody waits to open it

@@ -17,7 +17,7 @@ from npudoctor.fixing.actions.directories import open_folder
 from npudoctor.fixing.actions.endings import Failed, Gone, Refused
 from npudoctor.fixing.actions.syscalls import rename_without_replacing
 from npudoctor.fixing.journal import own_folder
-from npudoctor.fixing.outcome import Observer, changing
+from npudoctor.fixing.outcome import Observer, watch_change
 from npudoctor.fixing.steps.texts import LIMIT, FileState, PutBack, WriteFile, digest, kept_path
 from npudoctor.host import Host
 from npudoctor.host.fs.disk import entry_of
@@ -44,7 +44,7 @@ def write_file(step: WriteFile, host: Host, at: Observer) -> None:
             save_backup(step.kept, current.content, host, at)
         with _prepare(folder, name, step.raw, step.was, step.mode, current, at) as new:
             _expect_unchanged(current, folder, name, step.path)
-            with changing(at, f"write file {name}"):
+            with watch_change(at, f"write file {name}"):
                 _put(new, name, folder, replacing=current is not None)
             os.fsync(folder)  # it is changed already, whatever the disk says now
 
@@ -64,14 +64,14 @@ def put_back(step: PutBack, host: Host, at: Observer) -> None:
             raise Refused(_("{path} has changed since", path=step.path))
         if step.was is None or step.kept is None:
             _expect_unchanged(current, folder, name, step.path)
-            with changing(at, f"remove file {name}"):
+            with watch_change(at, f"remove file {name}"):
                 os.unlink(name, dir_fd=folder)
             os.fsync(folder)
             return
         old = read_backup(step.kept, step.was.sha256, host)
         with _prepare(folder, name, old, step.was, step.was.mode, current, at) as new:
             _expect_unchanged(current, folder, name, step.path)
-            with changing(at, f"restore file {name}"):
+            with watch_change(at, f"restore file {name}"):
                 _put(new, name, folder, replacing=True)
             os.fsync(folder)
         again = _look(folder, name, step.path)
@@ -160,7 +160,7 @@ def _prepare(
     """
     new = _new_name(name)
     try:
-        with changing(at, f"prepare file {name}"), way.new_file(new, folder) as file:
+        with watch_change(at, f"prepare file {name}"), way.new_file(new, folder) as file:
             file.write(content)
             if owner:
                 os.fchown(file.fileno(), owner.uid, owner.gid)
@@ -209,7 +209,7 @@ def save_backup(path: Optional[str], content: bytes, host: Host, at: Observer) -
     try:
         if _read(expected, host.identity.euid) == content:
             return
-        with changing(at, "keep copy"):
+        with watch_change(at, "keep copy"):
             _clear(folder, "new")  # what a run that was killed left
             with way.new_file("new", folder) as file:
                 file.write(content)

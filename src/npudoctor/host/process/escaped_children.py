@@ -16,7 +16,7 @@ def now() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def end_marked(mark: str, since: float) -> None:
+def kill_marked(mark: str, since: float) -> None:
     """Kill every process with this entry (NAME=value, with a random value) among its first variables.
 
     `since`: when the first of them was started, as now(). Of older ones nothing is read: the variables of a

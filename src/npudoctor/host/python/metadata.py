@@ -62,10 +62,10 @@ def egg_requirements(files: Files, folder: str) -> list[str]:
         return []
     entry = files.stat(f"{folder}/requires.txt")
     text = files.text(f"{folder}/requires.txt", METADATA_LIMIT) if entry and entry.is_file else None
-    return list(_required(text or ""))
+    return list(_read_requirements(text or ""))
 
 
-def _required(text: str) -> Iterator[str]:
+def _read_requirements(text: str) -> Iterator[str]:
     """Its lines; a section [extra:marker] says when those below it hold."""
     condition = ""
     for line in map(str.strip, text.splitlines()):

@@ -30,7 +30,7 @@ class Requires:
     extras: tuple[str, ...] = ()
 
 
-def required(distribution: Distribution, name: str, layout: Layout) -> Optional[SpecifierSet]:
+def read_requirement(distribution: Distribution, name: str, layout: Layout) -> Optional[SpecifierSet]:
     """The versions of `name` that it accepts, in an interpreter of this layout and without extras.
 
     None when it does not require it. CannotTell when such a line of its metadata makes no sense, or when
@@ -105,7 +105,7 @@ def _senseless(line: str) -> CannotTell:
     return CannotTell(_("the requirement {text} cannot be parsed", text=line))
 
 
-def all_required(distribution: Distribution, layout: Layout) -> dict[str, SpecifierSet]:
+def read_requirements(distribution: Distribution, layout: Layout) -> dict[str, SpecifierSet]:
     """Everything that it requires in an interpreter of this layout, without extras; by PEP 503 name.
 
     A line that makes no sense is left out: one wrong line must not hide the others.

@@ -74,14 +74,14 @@ class _Start:
 
     def judge(self) -> None:
         if not self._version:
-            raise self._distrust_unknown()
+            raise self._unknown_place()
         for folder in self._program_folders():
             self._ask(self._trust.why_not_folder(folder))
             names = self._files.names(folder)
             # A Python that was built here, which looks elsewhere, or one with a search path of its own.
             built = self._files.lstat(f"{folder}/Modules/Setup.local") is not None
             if built or "pybuilddir.txt" in names or any(name.endswith("._pth") for name in names):
-                raise self._distrust_unknown()
+                raise self._unknown_place()
         # From where it looks for its standard library upwards: what pyvenv.cfg calls its home, else the
         # folder of its file. Before 3.11 the pyvenv.cfg beside its file counts, since then that by its name.
         real = (self._files.real(self._path) or self._path).rpartition("/")[0] or "/"
@@ -112,7 +112,7 @@ class _Start:
             if key.strip().lower() == "home":
                 home = value.strip()
                 if not home.startswith("/") or not _HOME.match(line):
-                    raise self._distrust_unknown()
+                    raise self._unknown_place()
                 yield home
                 program = f"{home}/{self._path.rpartition('/')[2]}"
                 yield (self._files.real(program) or program).rpartition("/")[0] or "/"
@@ -131,9 +131,9 @@ class _Start:
                 break
             here = here.rpartition("/")[0] or "/"
         else:
-            raise self._distrust_unknown()
+            raise self._unknown_place()
         if not any(self._files.stat(f"{library}/lib-dynload") for library in libraries):
-            raise self._distrust_unknown()
+            raise self._unknown_place()
         for library in libraries:
             above = library.rpartition("/")[0]
             self._ask(self._trust.why_not_folder(above))
@@ -173,7 +173,7 @@ class _Start:
         if why:
             raise _Distrust(why)
 
-    def _distrust_unknown(self) -> _Distrust:
+    def _unknown_place(self) -> _Distrust:
         return _Distrust(
             _(
                 "{path}: could not determine where this Python loads its standard library from",
