@@ -6,7 +6,7 @@ import sys
 import traceback
 from typing import Any, Optional
 
-from npudoctor.cli.config import UsageError, is_usage_error, suggestion
+from npudoctor.cli.config import UsageError, is_usage_error, no_such_option
 from npudoctor.cli.terminal import output
 from npudoctor.core.errors import is_out_of_memory
 from npudoctor.core.messages import _
@@ -48,5 +48,4 @@ def _usage(error: Any) -> str:
     if option in options:
         flag = _("the option {option} takes no value")
         return (flag if options[option] else _("the option {option} needs a value")).format(option=option)
-    near = suggestion(option, set(options))
-    return _("no such option: {option}{suggestion}", option=option, suggestion=near)
+    return no_such_option(option, options)
