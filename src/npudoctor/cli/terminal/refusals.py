@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import traceback
 from typing import Any, Optional
 
 from npudoctor.cli.config import UsageError, is_usage_error, no_such_option
@@ -28,6 +27,8 @@ def refusal(error: Exception) -> tuple[int, Optional[str]]:
             return 64, _usage(error)
     if is_out_of_memory(error):
         return 70, _("out of memory: the limit (ulimit -v, or the container) is too low")
+    import traceback  # of bugs alone: it loads a parser of Python
+
     # Its lines may hold what was read from a file or a command line.
     lines = traceback.format_exception(type(error), error, error.__traceback__)
     output.write_stderr("".join(redact_lines(lines)))
