@@ -7,7 +7,7 @@ TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     import signal
-    from typing import Callable, Optional
+    from typing import Callable, NoReturn, Optional
 else:
     import _signal as signal  # the public module loads enum, which costs more than all of `--version`
 
@@ -54,10 +54,19 @@ def main(folders: "Optional[Callable[[], list[str]]]" = None) -> int:
         status = _no_room(error)
     if os.environ.get("PYTHONINSPECT"):
         # Else the interpreter would become interactive now, and end with a status of its own.
-        from npudoctor.cli.caller import exit_now
-
-        exit_now(status)
+        end_at_once(status)
     return status
+
+
+def end_at_once(status: int) -> "NoReturn":
+    """All is written, and no thread is waited for. The interpreter's own end would take apart object by
+    object what the kernel frees at once: 7 % of the instructions of `check`."""
+    for stream in (sys.stdout, sys.stderr):
+        try:  # noqa: SIM105  (contextlib costs more than all of this file)
+            stream.flush()
+        except (AttributeError, OSError, ValueError):  # closed
+            pass
+    os._exit(status)
 
 
 def _main(folders: "Optional[Callable[[], list[str]]]" = None) -> int:
@@ -130,4 +139,4 @@ def _told_version() -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_at_once(main())

@@ -9,7 +9,7 @@ import sys
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Union
 
 import pytest
 
@@ -19,6 +19,8 @@ from npudoctor.cli.arguments.table import FILE, read_line
 from npudoctor.cli.caller import Caller
 from npudoctor.cli.companions.plain_table import plain_table
 from npudoctor.cli.companions.share import write_plain_table
+from npudoctor.cli.config import UsageError
+from npudoctor.cli.terminal.refusals import refusal
 
 from .command import Npudoctor
 
@@ -56,8 +58,6 @@ LEFT_TO_TYPER = (
     ("check", "-h"),
     ("run", "-h", "python"),
     ("check", "-x"),
-    ("check", "--formt", "json"),
-    ("check", "--form", "json"),
     ("check", "--format"),
     ("check", "--format="),
     ("check", "--format", "-v"),
@@ -89,6 +89,20 @@ WORDS = (
     "节点",
 )
 LINES = 80  # for each command; pydantic makes each slow in typer 0.29
+REFUSED = (
+    ("check", "--formt", "json"),
+    ("check", "--form", "json"),
+    ("check", "clock", "-v", "--nonsense"),
+    ("check", "--nonsense=1", "--help"),
+    ("check", "--nonsense", "--format", "json", "--format", "text"),
+    ("check", "--="),
+    ("check", "---quiet"),
+    ("diff", "a", "b", "c", "--quite"),
+    ("list", "more", "--lang", "fr", "--knowlege"),
+    ("run", "--quite", "--", "--nonsense"),
+    ("fleet", "check", "--form"),
+    ("fleet", "part", "--port", "60000"),
+)
 Called = tuple[Callable[..., int], dict[str, Any]]
 
 
@@ -106,8 +120,8 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
-def by_typer(monkeypatch: pytest.MonkeyPatch) -> Callable[[tuple[str, ...]], Optional[Called]]:
-    """What typer calls for a line: the function and its parameters; None where it refuses the line."""
+def by_typer(monkeypatch: pytest.MonkeyPatch) -> Callable[[tuple[str, ...]], Union[Called, str]]:
+    """What typer calls for a line: the function and its parameters; where it refuses the line, why."""
     calls: list[Called] = []
 
     def call(function: Callable[..., int], parameters: dict[str, Any], caller: Caller) -> int:
@@ -116,15 +130,15 @@ def by_typer(monkeypatch: pytest.MonkeyPatch) -> Callable[[tuple[str, ...]], Opt
 
     monkeypatch.setattr(parsing, "call", call)
 
-    def ask(line: tuple[str, ...]) -> Optional[Called]:
+    def ask(line: tuple[str, ...]) -> Union[Called, str]:
         calls.clear()
         command = _commands("part" in line[1:2])
         try:
             with command.make_context("npudoctor", list(line), obj=Caller({}, None)) as context:
                 command.invoke(context)
-        except Exception:  # of typer's classes, which each version has elsewhere
-            return None
-        return calls[0] if calls else None
+        except Exception as error:  # of typer's classes, which each version has elsewhere
+            return refusal(error)[1] or ""
+        return calls[0] if calls else ""
 
     return ask
 
@@ -151,6 +165,15 @@ def test_all_else_is_left_to_typer(words: tuple[str, ...], table: str) -> None:
     assert read_line(words, table) is None
 
 
+@pytest.mark.parametrize("words", REFUSED, ids=" ".join)
+def test_an_option_that_is_not_there_is_refused_as_typer_does(
+    words: tuple[str, ...], table: str, by_typer: Callable[..., Any]
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        read_line(words, table)
+    assert str(refused.value) == by_typer(words) and "no such option" in str(refused.value)
+
+
 @pytest.mark.parametrize("command", TABLE)
 def test_whatever_the_line_the_table_agrees_with_typer_or_declines(
     command: str, table: str, by_typer: Callable[..., Any]
@@ -174,8 +197,11 @@ def test_whatever_the_line_the_table_agrees_with_typer_or_declines(
                 )
             )
         line = (*command.split(), *words)
-        told = read_line(line, table)
-        plain += told is not None
+        try:
+            told: Union[Called, str, None] = read_line(line, table)
+            plain += told is not None
+        except UsageError as error:
+            told = str(error)
         assert told is None or told == by_typer(line), line
     assert plain
 
@@ -196,6 +222,8 @@ def test_a_table_that_is_older_than_a_command_is_not_used(tmp_path: Path) -> Non
         path.write_text(json.dumps({"list": {**row, **change}}))
         assert read_line(("list",), str(path)) is not None
         assert read_line(words, str(path)) is None
+    path.write_text(json.dumps({"list": {**row, "options": {"--color": ["value", "color"]}}}))
+    assert read_line(("list", "--knowledge"), str(path)) is None
 
 
 def test_a_line_that_typer_reads_is_answered_alike(npudoctor: Npudoctor) -> None:
@@ -217,7 +245,11 @@ def test_a_plain_check_loads_nothing_dear(expect: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", ["fix --cache-server", "explain EI0006", "list", "show clock", "history", "schema", "env"]
+    "words",
+    [
+        *("fix --cache-server", "explain EI0006", "list", "show clock", "history", "schema", "env"),
+        *("check --nonsense", "fleet check --nonsense"),
+    ],
 )
 def test_no_plain_line_loads_typer(words: str) -> None:
     assert _loaded(tuple(words.split()), ("typer", "click", "rich", "pydantic")) == []
@@ -247,11 +279,11 @@ def test_a_code_loads_nothing_that_reads_logs(words: str) -> None:
 
 
 def _loaded(words: tuple[str, ...], names: tuple[str, ...]) -> list[str]:
-    """Which of the modules a command loads, which must end with 0, 1 or 2."""
+    """Which of the modules a command loads, which must end with 0, 1 or 2, or with 64."""
     script = (
         f"import sys; sys.argv = ['npudoctor', *{words!r}];"
         "import npudoctor.__main__ as entry, os;"
-        "status = entry.main(); assert status in (0, 1, 2), status;"
+        "status = entry.main(); assert status in (0, 1, 2, 64), status;"
         f"os.write(2, repr([n for n in {names!r} if n in sys.modules]).encode()); os._exit(0)"
     )
     done = subprocess.run([sys.executable, "-I", "-S", "-c", _with_path(script)], capture_output=True)

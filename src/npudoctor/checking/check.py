@@ -5,17 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Callable, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.lazy import pattern
 from npudoctor.core.model import THINGS, Compared, Facts, Finding, Scope, Severity, Status
-from npudoctor.host.host import Host
+
+if TYPE_CHECKING:  # who only lists checks loads nothing that looks at a machine
+    from npudoctor.host import Host
 
 BUILT_IN = "built-in"
 CheckOutput = Union[Finding, Facts]
-CheckFunction = Callable[[Host], Iterator[CheckOutput]]
+CheckFunction = Callable[["Host"], Iterator[CheckOutput]]
 
 MOST_COMPARED = 50  # facts of one check that fleets compare
 LONGEST = 100  # characters of a name or a path of one

@@ -235,6 +235,11 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     return _("; did you mean {name}?", name=_(", ").join(names[word] for word in near)) if near else ""
 
 
+def no_such_option(option: str, known: Iterable[str]) -> str:
+    """The sentence that a command has no such option, with the one that may have been meant."""
+    return _("no such option: {option}{suggestion}", option=option, suggestion=suggestion(option, known))
+
+
 def not_one_of(value: object, choices: Sequence[str]) -> str:
     """The sentence that a value is none of those that there are, with the one that may have been meant."""
     text = _("{value!r} is not one of {choices}", value=value, choices=", ".join(choices))

@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from typing import Any, Optional
 
 from npudoctor.cli.caller import Caller
@@ -48,7 +47,7 @@ def preflight(
             answer = ask() if sharing is None else sharing.answer(ask, session.deadline)
             if answer.borrowed and not answer.suits(caller.variables):
                 answer = ask()
-        return {"answer": asdict(answer), "language": messages.language()}
+        return {"answer": answer.as_json(), "language": messages.language()}
     except UsageError as refused:
         return {"refused": str(refused)}
 

@@ -26,6 +26,10 @@ class Preflight:
     at: float = 0.0
     ranks: Optional[int] = None
 
+    def as_json(self) -> dict[str, Any]:
+        """What `from_json` reads."""
+        return {**vars(self)}
+
     def suits(self, variables: Mapping[str, str]) -> bool:
         """Whether the changes were made for variables like these."""
         return all(variables.get(name) == value for name, value in self.before.items())

@@ -10,7 +10,6 @@ import os
 import sys
 import time
 from contextlib import suppress
-from dataclasses import asdict
 from typing import Any, Callable, Optional
 
 from npudoctor.core.frozen import replace
@@ -69,7 +68,7 @@ class Sharing:
     def _tell(self, answer: Optional[Preflight]) -> None:
         record: dict[str, Any] = {"author": self._author, "place": self._place, "alike": self._alike}
         if answer is not None:
-            record.update(at=answer.at, answer=asdict(answer))
+            record.update(at=answer.at, answer=answer.as_json())
         self._rendezvous.write(self._launch.key, record)
 
     def _await_answer(self, seconds: float) -> Optional[Preflight]:

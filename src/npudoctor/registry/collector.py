@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Callable, Optional
+from typing import TYPE_CHECKING, Callable, Optional
 
 from npudoctor.checking.check import Check, CheckOutput
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.core.model import Result, Status
-from npudoctor.host import Host
+
+if TYPE_CHECKING:
+    from npudoctor.host import Host
 
 DROP_IN_GROUP, PLUG_IN_GROUP = "drop-in", "plug-in"
 UNREAD = 3  # checks that were not loaded, named after an unknown name
 
 # A forked question: the runner calls it before it starts any thread, and gets what waits for the answer.
-ForeignCall = Callable[[Host], Callable[[float], Iterator[CheckOutput]]]
+ForeignCall = Callable[["Host"], Callable[[float], Iterator[CheckOutput]]]
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-import traceback
 from typing import Any, Optional
 
-from npudoctor.cli.config import UsageError, is_usage_error, suggestion
+from npudoctor.cli.config import UsageError, is_usage_error, no_such_option
 from npudoctor.cli.terminal import output
 from npudoctor.core.errors import is_out_of_memory
 from npudoctor.core.messages import _
@@ -28,6 +27,8 @@ def refusal(error: Exception) -> tuple[int, Optional[str]]:
             return 64, _usage(error)
     if is_out_of_memory(error):
         return 70, _("out of memory: the limit (ulimit -v, or the container) is too low")
+    import traceback  # of bugs alone: it loads a parser of Python
+
     # Its lines may hold what was read from a file or a command line.
     lines = traceback.format_exception(type(error), error, error.__traceback__)
     output.write_stderr("".join(redact_lines(lines)))
@@ -48,5 +49,4 @@ def _usage(error: Any) -> str:
     if option in options:
         flag = _("the option {option} takes no value")
         return (flag if options[option] else _("the option {option} needs a value")).format(option=option)
-    near = suggestion(option, set(options))
-    return _("no such option: {option}{suggestion}", option=option, suggestion=near)
+    return no_such_option(option, options)
