@@ -76,7 +76,13 @@ def test_clean_unknown_and_what_cannot_be_judged(npudoctor: Npudoctor, tmp_path:
 
 
 def test_usage(npudoctor: Npudoctor, tmp_path: Path) -> None:
-    tried = ([], ["nosuch.log"], ["EI00666"], ["cann-env.not-sourcd"], [str(tmp_path), "nosuch"])
+    tried: list[list[str]] = [
+        [],
+        ["nosuch.log"],
+        ["EI00666"],
+        ["cann-env.not-sourcd"],
+        [str(tmp_path), "nosuch"],
+    ]
     for words, done in zip(tried, npudoctor.each([("explain", *words) for words in tried])):
         assert (done.status, done.out, len(done.err.splitlines())) == (64, "", 1), words
 

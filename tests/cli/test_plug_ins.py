@@ -98,10 +98,10 @@ def test_a_broken_one_is_a_row(site: Site) -> None:
         wanted[f"broken-{number}"] = (str(file), said)
     rows = site.rows()
     assert set(rows) == set(wanted)
-    for name, (file, said) in wanted.items():
+    for name, (path, said) in wanted.items():
         (row,) = rows[name]
         assert (row["status"], row["needed"]) == ("broken", True), name
-        assert said in row["reason"] and file in row["reason"], row
+        assert said in row["reason"] and path in row["reason"], row
 
 
 def test_a_name_that_is_none_is_no_rows_id(site: Site) -> None:
