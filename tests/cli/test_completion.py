@@ -161,10 +161,9 @@ def test_every_command_option_and_value_is_there() -> None:
 
 
 def test_on_request_it_is_the_same(npudoctor: Npudoctor) -> None:
-    for shell in SHELLS:
-        assert npudoctor("completion", shell).out == completion(shell)
+    *printed, done = npudoctor.each([("completion", word) for word in (*SHELLS, "zhs")])
+    assert [one.out for one in printed] == [completion(shell) for shell in SHELLS]
     assert npudoctor("completion", SHELL="/usr/bin/zsh").out == completion("zsh")
-    done = npudoctor("completion", "zhs")
     assert (done.status, done.out) == (64, "") and done.err.endswith("known are bash, zsh, fish\n")
     assert npudoctor("completion").status == 64
 
