@@ -42,7 +42,7 @@ for words, variables in json.loads(sys.argv[1]):
     os.environ.clear()
     os.environ.update(variables)
     # As they are at a start.
-    output._result, output._emitted, reports._color = 1, False, None
+    output._result, output._emitted, reports._color = 1, False, "auto"
     streams = [(number, os.dup(number), tempfile.TemporaryFile()) for number in (1, 2)]
     for number, _kept, file in streams:
         os.dup2(file.fileno(), number)
