@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
@@ -42,7 +42,7 @@ for words, variables in json.loads(sys.argv[1]):
     os.environ.clear()
     os.environ.update(variables)
     # As they are at a start.
-    output._result, output._emitted, reports._color = 1, False, None
+    output._result, output._emitted, reports._color = 1, False, "auto"
     streams = [(number, os.dup(number), tempfile.TemporaryFile()) for number in (1, 2)]
     for number, _kept, file in streams:
         os.dup2(file.fileno(), number)
@@ -124,7 +124,7 @@ class Npudoctor:
     def each(
         self,
         lines: Sequence[Sequence[str]],
-        own: Sequence[dict[str, Optional[str]]] = (),
+        own: Sequence[Mapping[str, Optional[str]]] = (),
         **variables: Optional[str],
     ) -> list[Done]:
         """Run one line after another in one process, for what lies in their words alone.
@@ -133,7 +133,7 @@ class Npudoctor:
         Chinese: what options say is translated when they are loaded. `own`: more variables of each line.
         """
         environment = self.environment(variables)
-        more = own or [{}] * len(lines)
+        more: Sequence[Mapping[str, Optional[str]]] = own or [{}] * len(lines)
         assert len(more) == len(lines)
         told = json.dumps([(line, self.environment({**variables, **one})) for line, one in zip(lines, more)])
         done = subprocess.run(

@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from npudoctor.cli.advice import check_lines
 from npudoctor.testing import device, fake_host
 
-from .command import Npudoctor
+from .command import Done, Npudoctor
 
 
-def advice(run: Npudoctor, *arguments: str, **variables: str) -> list[str]:
-    done = run(*arguments, **variables)
+def advice(run: Npudoctor) -> list[str]:
+    return read(run())
+
+
+def read(done: Done) -> list[str]:
     assert (done.status, done.out) == (64, "")
     lines = done.err.splitlines()
     return [line.strip() for line in lines[lines.index("Next, on this machine:") + 1 :]]
@@ -31,16 +34,16 @@ def test_the_machines_own_devices_decide() -> None:
 
 
 def test_help_comes_first_and_advice_last(npudoctor: Npudoctor) -> None:
-    lines = advice(npudoctor)
-    assert lines and all(line.startswith("npudoctor check") for line in lines)
-    assert npudoctor().err.startswith("Usage: npudoctor [OPTIONS] COMMAND")
-    assert max(map(len, npudoctor().err.splitlines())) <= 80
+    done = npudoctor()
+    assert read(done) and all(line.startswith("npudoctor check") for line in read(done))
+    assert done.err.startswith("Usage: npudoctor [OPTIONS] COMMAND")
+    assert max(map(len, done.err.splitlines())) <= 80
 
 
 def test_a_slurm_job_of_many_nodes_is_checked_as_one(npudoctor: Npudoctor) -> None:
     command = "npudoctor fleet check --engine slurm"
-    assert any(command in line for line in advice(npudoctor, SLURM_JOB_NUM_NODES="4"))
-    assert not any(command in line for line in advice(npudoctor, SLURM_JOB_NUM_NODES="1"))
+    many, one = npudoctor.each([(), ()], [{"SLURM_JOB_NUM_NODES": "4"}, {"SLURM_JOB_NUM_NODES": "1"}])
+    assert any(command in line for line in read(many)) and not any(command in line for line in read(one))
 
 
 def test_logs_in_this_directory_are_explained(npudoctor: Npudoctor) -> None:
@@ -50,5 +53,5 @@ def test_logs_in_this_directory_are_explained(npudoctor: Npudoctor) -> None:
 
 
 def test_it_speaks_chinese(npudoctor: Npudoctor) -> None:
-    assert "npudoctor check" in npudoctor("--lang", "zh").err
-    assert "本机" in npudoctor("--lang", "zh").err
+    said = npudoctor("--lang", "zh").err
+    assert "npudoctor check" in said and "本机" in said

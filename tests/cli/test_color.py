@@ -76,13 +76,19 @@ def test_each_command_takes_it() -> None:
 def test_in_a_pipe_there_is_colour_where_it_is_asked_for(
     npudoctor: Npudoctor, words: tuple[str, ...]
 ) -> None:
-    plain, always = npudoctor(*words), npudoctor(*words, "--color", "always")
+    options = ((), ("--color", "always"), ("--color=never",), (), ("--color", "never"))
+    forced = {"FORCE_COLOR": "1"}
+    plain, always, never, told, but = npudoctor.each(
+        [(*words, *option) for option in options], [{}, {}, {}, forced, forced]
+    )
     assert ("\x1b[" in plain.out) is (words[0] == "--color=always")
     assert "\x1b[1;3" in always.out and always.status == plain.status
-    assert "\x1b[" not in npudoctor(*words, "--color=never").out
-    npudoctor.variables.update(FORCE_COLOR="1")
-    assert "\x1b[1;3" in npudoctor(*words).out
-    assert "\x1b[" not in npudoctor(*words, "--color", "never").out
+    assert "\x1b[1;3" in told.out and "\x1b[" not in never.out + but.out
+
+
+def test_a_start_of_its_own_is_coloured_alike(npudoctor: Npudoctor) -> None:
+    assert "\x1b[1;3" in npudoctor("check", "clock", FORCE_COLOR="1").out
+    assert "\x1b[" not in npudoctor("check", "clock", "--color", "never", FORCE_COLOR="1").out
 
 
 def test_a_file_is_coloured_by_choice_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shlex
@@ -21,6 +22,7 @@ from npudoctor.cli.companions.share import completion
 from .command import Npudoctor
 
 SHELLS = ("bash", "zsh", "fish")
+written = functools.cache(completion)
 EXPECTED = {
     "npudoctor che": {"check"},
     "npudoctor check scip": {code for code in known_words().of("names") if code.startswith("scip")},
@@ -71,7 +73,7 @@ def place(tmp_path: Path) -> Path:
     for name in SHELLS:
         path = tmp_path / "completions" / ("_npudoctor" if name == "zsh" else f"npudoctor.{name}")
         path.parent.mkdir(exist_ok=True)
-        path.write_text(completion(name), encoding="utf-8")
+        path.write_text(written(name), encoding="utf-8")
     (tmp_path / "bin").mkdir()
     program = tmp_path / "bin" / "npudoctor-test-program"
     program.write_text("#!/bin/sh\n")
@@ -149,7 +151,7 @@ def test_it_is_fast_and_starts_nothing(place: Path, lack: Callable[[str], None])
 
 def test_every_command_option_and_value_is_there() -> None:
     for shell in SHELLS:
-        text = completion(shell)
+        text = written(shell)
         for command in all_commands(command_tree()):
             assert command.name in text
             for option in command.options:
@@ -161,10 +163,9 @@ def test_every_command_option_and_value_is_there() -> None:
 
 
 def test_on_request_it_is_the_same(npudoctor: Npudoctor) -> None:
-    for shell in SHELLS:
-        assert npudoctor("completion", shell).out == completion(shell)
-    assert npudoctor("completion", SHELL="/usr/bin/zsh").out == completion("zsh")
-    done = npudoctor("completion", "zhs")
+    *printed, done = npudoctor.each([("completion", word) for word in (*SHELLS, "zhs")])
+    assert [one.out for one in printed] == [written(shell) for shell in SHELLS]
+    assert npudoctor("completion", SHELL="/usr/bin/zsh").out == written("zsh")
     assert (done.status, done.out) == (64, "") and done.err.endswith("known are bash, zsh, fish\n")
     assert npudoctor("completion").status == 64
 
@@ -178,4 +179,4 @@ def test_the_same_sources_make_the_same_file() -> None:
             capture_output=True,
             check=True,
         )
-        assert done.stdout.decode() == completion("zsh")
+        assert done.stdout.decode() == written("zsh")

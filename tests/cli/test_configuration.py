@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Optional
 
 import pytest
 
@@ -20,20 +21,23 @@ def user_file(npudoctor: Npudoctor) -> Path:
 
 
 def test_each_layer_wins_over_the_one_before(npudoctor: Npudoctor, user_file: Path, tmp_path: Path) -> None:
-    def scope(*arguments: str, **variables: str) -> str:
-        done = npudoctor("check", "accelerator", "--format", "json", *arguments, **variables)
-        return str(done.json["scope"])
-
-    assert scope() == "all"
+    line = ("check", "accelerator", "--format", "json")
+    assert npudoctor(*line).json["scope"] == "all"
     user_file.write_text('scope = "node"\n')
-    assert scope() == "node"
     named = tmp_path / "named.toml"
     named.write_text('scope = "job"')
-    assert scope("--config", "named.toml") == "job"
-    assert scope(NPUDOCTOR_CONFIG=str(named)) == "job"
-    assert scope("--config", "named.toml", NPUDOCTOR_SCOPE="all") == "all"
-    assert scope("--config", "named.toml", "--scope", "node", NPUDOCTOR_SCOPE="all") == "node"
-    assert scope(NPUDOCTOR_SCOPE="") == "node"
+    tried: list[tuple[tuple[str, ...], dict[str, Optional[str]], str]] = [
+        ((), {}, "node"),
+        (("--config", "named.toml"), {}, "job"),
+        ((), {"NPUDOCTOR_CONFIG": str(named)}, "job"),
+        (("--config", "named.toml"), {"NPUDOCTOR_SCOPE": "all"}, "all"),
+        (("--config", "named.toml", "--scope", "node"), {"NPUDOCTOR_SCOPE": "all"}, "node"),
+        ((), {"NPUDOCTOR_SCOPE": ""}, "node"),
+    ]
+    ended = npudoctor.each(
+        [(*line, *words) for words, _more, _scope in tried], [more for _words, more, _scope in tried]
+    )
+    assert [done.json["scope"] for done in ended] == [scope for _words, _more, scope in tried]
 
 
 def test_what_is_ignored_adds_up(npudoctor: Npudoctor, user_file: Path) -> None:
@@ -58,29 +62,31 @@ def test_xdg_config_home_replaces_dot_config(npudoctor: Npudoctor, user_file: Pa
     assert npudoctor(*arguments, XDG_CONFIG_HOME="relative").status == 64
 
 
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        (b"scop = 1", "{file}: unknown key scop; did you mean scope?"),
-        (b'scope = "nodes"', "{file}: scope: 'nodes' is not one of all, node, job"),
-        (b"deadline = -1", "{file}: deadline: -1 is not a number of seconds"),
-        (b'deadline = "5"', "{file}: deadline: '5' is not a number of seconds"),
-        (b'python = "bin/python3"', "{file}: python: 'bin/python3' is not an absolute path"),
-        (b'ignore = ["sick.bda"]', "{file}: ignore: no such check or code: sick.bda; did you mean sick.bad?"),
-        (b'ignore = "sick"', "{file}: ignore: 'sick' is not a list"),
-        (b"scope = ", "{file} is not valid TOML: "),
-        (b'scope = "\xff"', "{file} is not UTF-8"),
-        (b'[check]\nscope = "all"', "{file}: unknown key check"),
-    ],
-)
-def test_a_wrong_file_is_64_and_named(
-    npudoctor: Npudoctor, user_file: Path, text: bytes, complaint: str
-) -> None:
+WRONG = [
+    (b"scop = 1", "{file}: unknown key scop; did you mean scope?"),
+    (b'scope = "nodes"', "{file}: scope: 'nodes' is not one of all, node, job"),
+    (b"deadline = -1", "{file}: deadline: -1 is not a number of seconds"),
+    (b'deadline = "5"', "{file}: deadline: '5' is not a number of seconds"),
+    (b'python = "bin/python3"', "{file}: python: 'bin/python3' is not an absolute path"),
+    (b'ignore = ["sick.bda"]', "{file}: ignore: no such check or code: sick.bda; did you mean sick.bad?"),
+    (b'ignore = "sick"', "{file}: ignore: 'sick' is not a list"),
+    (b"scope = ", "{file} is not valid TOML: "),
+    (b'scope = "\xff"', "{file} is not UTF-8"),
+    (b'[check]\nscope = "all"', "{file}: unknown key check"),
+]
+
+
+def test_a_wrong_file_is_64_and_named(npudoctor: Npudoctor, user_file: Path) -> None:
     npudoctor.drop_in("sick", BAD)
-    user_file.write_bytes(text)
-    done = npudoctor("check", "sick")
-    assert (done.status, done.out, done.err.count("\n")) == (64, "", 1), done
-    assert done.err.startswith("npudoctor: " + complaint.format(file=user_file)), done.err
+    files = [user_file.parent / f"{number}" / "npudoctor/config.toml" for number in range(len(WRONG))]
+    for file, (text, _complaint) in zip(files, WRONG):
+        file.parent.mkdir(parents=True)
+        file.write_bytes(text)
+    homes: list[dict[str, Optional[str]]] = [{"XDG_CONFIG_HOME": str(file.parents[1])} for file in files]
+    ended = npudoctor.each([("check", "sick")] * len(files), homes)
+    for done, file, (_text, complaint) in zip(ended, files, WRONG):
+        assert (done.status, done.out, done.err.count("\n")) == (64, "", 1), done
+        assert done.err.startswith("npudoctor: " + complaint.format(file=file)), done.err
 
 
 def test_a_named_file_is_named_with_who_named_it(npudoctor: Npudoctor, tmp_path: Path) -> None:
@@ -91,13 +97,13 @@ def test_a_named_file_is_named_with_who_named_it(npudoctor: Npudoctor, tmp_path:
     assert (done.status, done.err) == (64, "npudoctor: NPUDOCTOR_CONFIG: /no/c.toml does not exist\n")
 
 
-@pytest.mark.parametrize(
-    "name", ["SCOPE", "EXPECT", "PROFILE", "FAIL_ON", "DEADLINE", "TIMEOUT", "FORMAT", "LANG"]
-)
-def test_a_wrong_variable_is_64_and_named(npudoctor: Npudoctor, name: str) -> None:
-    done = npudoctor("check", **{f"NPUDOCTOR_{name}": "wrong"})
-    assert (done.status, done.out, done.err.count("\n")) == (64, "", 1)
-    assert done.err.startswith(f"npudoctor: NPUDOCTOR_{name}: 'wrong' is no")
+def test_a_wrong_variable_is_64_and_named(npudoctor: Npudoctor) -> None:
+    names = ["SCOPE", "EXPECT", "PROFILE", "FAIL_ON", "DEADLINE", "TIMEOUT", "FORMAT", "LANG"]
+    ended = npudoctor.each([("check",)] * len(names), [{f"NPUDOCTOR_{name}": "wrong"} for name in names])
+    for name, done in zip(names, ended):
+        assert (done.status, done.out, done.err.count("\n")) == (64, "", 1)
+        assert done.err.startswith(f"npudoctor: NPUDOCTOR_{name}: 'wrong' is no")
+    assert npudoctor("check", NPUDOCTOR_SCOPE="wrong") == ended[0]
 
 
 def test_an_unknown_variable_is_a_warning(npudoctor: Npudoctor) -> None:
@@ -126,11 +132,12 @@ DESCRIBING = [("list",), ("show", "cache-server"), ("schema",)]
 def test_commands_that_describe_have_the_same_settings(
     npudoctor: Npudoctor, user_file: Path, arguments: tuple[str, ...]
 ) -> None:
-    done = npudoctor(*arguments, NPUDOCTOR_SCOP="node")
-    assert done.status == 0 and done.out
-    assert done.err.startswith("npudoctor: warning: unknown variable NPUDOCTOR_SCOP; did you mean")
-    for name in ("LANG", "FORMAT", "SCOPE"):
-        done = npudoctor(*arguments, **{f"NPUDOCTOR_{name}": "wrong"})
+    names = ("LANG", "FORMAT", "SCOPE")
+    variables: list[dict[str, Optional[str]]] = [{f"NPUDOCTOR_{name}": "wrong"} for name in names]
+    warned, *ended = npudoctor.each([arguments] * 4, [{"NPUDOCTOR_SCOP": "node"}, *variables])
+    assert warned.status == 0 and warned.out
+    assert warned.err.startswith("npudoctor: warning: unknown variable NPUDOCTOR_SCOP; did you mean")
+    for name, done in zip(names, ended):
         assert (done.status, done.out) == (64, "")
         assert done.err.startswith(f"npudoctor: NPUDOCTOR_{name}: 'wrong' is no")
     user_file.write_text("scope = 5")
@@ -140,11 +147,11 @@ def test_commands_that_describe_have_the_same_settings(
 
 def test_commands_that_describe_speak_as_configured(npudoctor: Npudoctor, user_file: Path) -> None:
     user_file.write_text('lang = "zh"\nformat = "json"')
-    assert npudoctor("list").json["schema"] == "npudoctor.list/1"
-    assert not npudoctor("list").out.count("检查")
-    assert "缓存" in npudoctor("list", "--format", "text").out
+    lines = [("list", "--format", "text"), ("show", "cache-server"), ("show", "cache-server", "--lang", "en")]
+    listed, text, shown, english = npudoctor.each([("list",), *lines])
+    assert listed.json["schema"] == "npudoctor.list/1" and not listed.out.count("检查")
+    assert "缓存" in text.out and "缓存" in shown.out and "缓存" not in english.out
     assert "缓存" in npudoctor("show", "cache-server").out
-    assert "缓存" not in npudoctor("show", "cache-server", "--lang", "en").out
 
 
 def test_a_schema_takes_a_language_and_has_none(npudoctor: Npudoctor) -> None:

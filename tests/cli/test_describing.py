@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -48,7 +46,8 @@ def test_the_table_has_a_line_for_each(npudoctor: Npudoctor) -> None:
 
 
 def test_a_manual_is_shown_by_id_and_by_code(npudoctor: Npudoctor) -> None:
-    by_id, by_code = npudoctor("show", "cache-server"), npudoctor("show", "cache-server.orphan-socket")
+    by_id, by_code = npudoctor.each([("show", "cache-server"), ("show", "cache-server.orphan-socket")])
+    assert npudoctor("show", "cache-server") == by_id
     assert by_id.out == by_code.out and by_id.status == 0
     assert by_id.out.startswith("cache-server: ")
     for part in (
@@ -76,67 +75,37 @@ def test_a_code_is_explained_by_what_the_manual_says_of_it(npudoctor: Npudoctor)
     assert "\n" not in cause
 
 
-# A process for each check, but what they all need is loaded once.
-SHOW_EACH = """
-import json, os, subprocess, sys, tempfile
-from npudoctor.__main__ import main
-from npudoctor.cli import main as _main
-from npudoctor.cli.app import command_line
-from npudoctor.registry.registry import load_all
-
-load_all({"NPUDOCTOR_CHECKS_DIR": ""})
-command_line(["show"])
-told = {}
-for name in sys.argv[1:]:
-    with tempfile.TemporaryFile() as out:
-        if not (pid := os.fork()):
-            os.dup2(out.fileno(), 1)
-            sys.argv = ["npudoctor", "show", name]
-            os._exit(main())  # without taking apart what all share
-        status = os.waitpid(pid, 0)[1]
-        out.seek(0)
-        told[name] = [status, out.read().decode()]
-print(json.dumps(told))
-"""
-
-
 def test_every_listed_check_has_a_manual(npudoctor: Npudoctor) -> None:
     checks = {check["id"]: check for check in npudoctor("list", "--format", "json").json["checks"]}
-    done = subprocess.run(
-        [sys.executable, "-c", SHOW_EACH, *checks], env=npudoctor.environment({}), cwd=npudoctor.folder,
-        stdin=subprocess.DEVNULL, capture_output=True, timeout=300, check=True,
-    )  # fmt: skip
-    told = json.loads(done.stdout)
-    assert list(told) == list(checks)
-    for name, (status, out) in told.items():
-        assert status == 0 and out.startswith(f"{name}: ")
-        assert all(code in out for code in checks[name]["codes"])
+    for name, done in zip(checks, npudoctor.each([("show", name) for name in checks])):
+        assert done.status == 0 and done.out.startswith(f"{name}: ")
+        assert all(code in done.out for code in checks[name]["codes"])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "title"),
-    [((), "report"), (("report",), "report"), (("fix",), "fix"), (("history",), "history")],
-)
-def test_a_schema_is_printed(npudoctor: Npudoctor, arguments: tuple[str, ...], title: str) -> None:
-    schema = npudoctor("schema", *arguments).json
-    Draft202012Validator.check_schema(schema)
-    assert schema["title"] == f"npudoctor.{title}/1"
+def test_a_schema_is_printed(npudoctor: Npudoctor) -> None:
+    titles = {(): "report", ("report",): "report", ("fix",): "fix", ("history",): "history"}
+    printed = npudoctor.each([("schema", *arguments) for arguments in titles])
+    for title, done in zip(titles.values(), printed):
+        Draft202012Validator.check_schema(done.json)
+        assert done.json["title"] == f"npudoctor.{title}/1"
 
 
 def test_a_real_report_fits_its_schema(npudoctor: Npudoctor) -> None:
     npudoctor.drop_in("sick", 'yield Finding("sick.bad", "bad", fix=Fix("t", (Export("A", "b c"),)))')
     npudoctor.drop_in("broken", top="1 / 0")
     validator = Draft202012Validator(npudoctor("schema").json)
-    for arguments in ((), ("--root", "/"), ("--scope", "job"), ("--ignore", "sick=x"), ("--expect", "gpu")):
-        report = npudoctor("check", "--format", "json", *arguments).json
-        assert list(validator.iter_errors(report)) == [], arguments
+    tried = ((), ("--root", "/"), ("--scope", "job"), ("--ignore", "sick=x"), ("--expect", "gpu"))
+    ended = npudoctor.each([("check", "--format", "json", *arguments) for arguments in tried])
+    for arguments, done in zip(tried, ended):
+        assert list(validator.iter_errors(done.json)) == [], arguments
 
 
 def test_what_fix_says_fits_its_schema(npudoctor: Npudoctor) -> None:
     npudoctor.drop_in("sick", 'yield Finding("sick.bad", "bad", fix=Fix("t", (Command(("rm", "x")),)))')
     validator = Draft202012Validator(npudoctor("schema", "fix").json)
-    for arguments in ((), ("sick",), ("sick", "--dry-run"), ("sick", "--yes"), ("accelerator",)):
-        done = npudoctor("fix", *arguments, "--format", "json")
+    tried = ((), ("sick",), ("sick", "--dry-run"), ("sick", "--yes"), ("accelerator",))
+    ended = npudoctor.each([("fix", *arguments, "--format", "json") for arguments in tried])
+    for arguments, done in zip(tried, ended):
         assert list(validator.iter_errors(done.json)) == [], arguments
         assert done.json["exit_code"] == done.status
     assert not validator.is_valid({**done.json, "exit_code": 3})

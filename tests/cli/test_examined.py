@@ -62,19 +62,18 @@ def test_its_working_directory_counts(npudoctor: Npudoctor, tmp_path: Path) -> N
     assert done.row("source-shadowing")["facts"]["working_directory"] == str((tmp_path / "job").resolve())
 
 
-@pytest.mark.parametrize(
-    ("told", "said"),
-    [
-        ("4194305", "there is no process 4194305"),
-        ("0", "'0' is not a process id"),
-        ("-1", "'-1' is not a process id"),
-        ("self", "'self' is not a process id"),
-        ("", "'' is not a process id"),
-        ("9" * 100, "is not a process id"),
-    ],
-)
-def test_no_such_process(npudoctor: Npudoctor, told: str, said: str) -> None:
-    assert said in refusal(npudoctor(*ASKED, "--env-of", told))
+def test_no_such_process(npudoctor: Npudoctor) -> None:
+    refused = {
+        "4194305": "there is no process 4194305",
+        "0": "'0' is not a process id",
+        "-1": "'-1' is not a process id",
+        "self": "'self' is not a process id",
+        "": "'' is not a process id",
+        "9" * 100: "is not a process id",
+    }
+    ended = npudoctor.each([(*ASKED, "--env-of", told) for told in refused])
+    for said, done in zip(refused.values(), ended):
+        assert said in refusal(done)
 
 
 def test_a_process_that_has_ended_has_no_variables(npudoctor: Npudoctor) -> None:
@@ -148,22 +147,22 @@ def test_a_script_that_ends_the_shell(npudoctor: Npudoctor, script: Path, text: 
     assert time.monotonic() - started < 8
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("[ -f /no/such/file ] && . /no/such/file", "it exits with status 1;"),
-        ("echo the reason >&2; return 3", "it exits with status 3: the reason;"),
-        ("grep x /dev/null", "it exits with status 1;"),
-        ("if", "syntax error"),
-    ],
-)
-def test_a_status_is_no_failure(npudoctor: Npudoctor, script: Path, text: str, said: str) -> None:
+def test_a_status_is_no_failure(npudoctor: Npudoctor, trusted: Path) -> None:
     """It is that of the last command; where the shell lives, its variables are what a person would have."""
-    script.write_text(f"export AUTO_USE_UC_MEMORY=1\n{text}\n")
-    done = npudoctor(*ASKED, "--source", str(script))
-    assert done.err.startswith(f"npudoctor: --source: {script}: ") and done.err.count("\n") == 1
-    assert said in done.err and "the variables it had set by then are checked" in done.err
-    assert (done.status, judged(done)) == (0, {"AUTO_USE_UC_MEMORY": "1"})
+    texts = {
+        "[ -f /no/such/file ] && . /no/such/file": "it exits with status 1;",
+        "echo the reason >&2; return 3": "it exits with status 3: the reason;",
+        "grep x /dev/null": "it exits with status 1;",
+        "if": "syntax error",
+    }
+    scripts = [trusted / f"set_env_{number}.sh" for number in range(len(texts))]
+    for script, text in zip(scripts, texts):
+        script.write_text(f"export AUTO_USE_UC_MEMORY=1\n{text}\n")
+    ended = npudoctor.each([(*ASKED, "--source", str(script)) for script in scripts])
+    for script, said, done in zip(scripts, texts.values(), ended):
+        assert done.err.startswith(f"npudoctor: --source: {script}: ") and done.err.count("\n") == 1
+        assert said in done.err and "the variables it had set by then are checked" in done.err
+        assert (done.status, judged(done)) == (0, {"AUTO_USE_UC_MEMORY": "1"})
 
 
 def test_a_script_that_changes_nothing_is_named(npudoctor: Npudoctor, script: Path) -> None:
@@ -198,12 +197,16 @@ def test_root_sources_only_what_nobody_else_may_write(npudoctor: Npudoctor, scri
 
 def test_paths_and_options_that_cannot_be(npudoctor: Npudoctor, script: Path) -> None:
     script.write_text("")
-    for path, why in (
-        ("/no/set_env.sh", ": /no/set_env.sh does not exist"),
-        ("/usr", ": /usr is not a regular file"),
-        ("", ""),
-    ):
-        assert f"--source{why}" in refusal(npudoctor(*ASKED, "--source", path))
+    places = {
+        "/no/set_env.sh": ": /no/set_env.sh does not exist",
+        "/usr": ": /usr is not a regular file",
+        "": "",
+    }
     me = str(os.getpid())
-    for pair in (("--env-of", me, "--source", str(script)), ("--source", str(script), "--root", "/")):
-        assert "cannot be used together" in refusal(npudoctor(*ASKED, *pair))
+    pairs = (("--env-of", me, "--source", str(script)), ("--source", str(script), "--root", "/"))
+    lines = [*(("--source", path) for path in places), *pairs]
+    ended = npudoctor.each([(*ASKED, *line) for line in lines])
+    for why, done in zip(places.values(), ended):
+        assert f"--source{why}" in refusal(done)
+    for done in ended[len(places) :]:
+        assert "cannot be used together" in refusal(done)

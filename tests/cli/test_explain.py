@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from npudoctor.explain.reading.newest import automatic, together
+
 from .command import Npudoctor
 
 LINE = "ImportError: libhccl.so: cannot open shared object file: No such file or directory\n"
@@ -58,46 +60,53 @@ def test_people_get_one_screen_in_their_language(npudoctor: Npudoctor, tmp_path:
 
 def test_the_line_of_the_answer_is_not_found_once_more(npudoctor: Npudoctor, tmp_path: Path) -> None:
     memory = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n"
-    alone = npudoctor("explain", str(log(tmp_path, memory)))
+    logs = [log(tmp_path, memory, "a.log"), log(tmp_path, memory + LINE, "b.log")]
+    alone, both = npudoctor.each([("explain", str(path)) for path in logs])
     assert "memory is exhausted" in alone.out and "also found" not in alone.out
-    two = npudoctor("explain", str(log(tmp_path, memory + LINE))).out.partition("also found")[2]
+    two = both.out.partition("also found")[2]
     assert ".log:2)" in two and ".log:1)" not in two
 
 
 def test_clean_unknown_and_what_cannot_be_judged(npudoctor: Npudoctor, tmp_path: Path) -> None:
-    assert npudoctor("explain", str(log(tmp_path, "Training finished\n"))).status == 0
-    unknown = npudoctor("explain", str(log(tmp_path, "[ERROR] out of tune\n")))
-    assert unknown.status == 1 and "[ERROR] out of tune" in unknown.out
-    assert npudoctor("explain", str(log(tmp_path, ""))).status == 1
+    contents = ("Training finished\n", "[ERROR] out of tune\n", "")
+    logs = [log(tmp_path, content, f"{number}.log") for number, content in enumerate(contents)]
+    done = npudoctor.each([("explain", str(path)) for path in logs])
+    assert [one.status for one in done] == [0, 1, 1]
+    assert "[ERROR] out of tune" in done[1].out
 
 
 def test_usage(npudoctor: Npudoctor, tmp_path: Path) -> None:
-    for words in (["nosuch.log"], ["EI00666"], ["cann-env.not-sourcd"], [str(tmp_path), "nosuch"]):
-        done = npudoctor("explain", *words)
+    tried: list[list[str]] = [
+        [],
+        ["nosuch.log"],
+        ["EI00666"],
+        ["cann-env.not-sourcd"],
+        [str(tmp_path), "nosuch"],
+    ]
+    for words, done in zip(tried, npudoctor.each([("explain", *words) for words in tried])):
         assert (done.status, done.out, len(done.err.splitlines())) == (64, "", 1), words
-    assert "cann-env.not-sourced" not in npudoctor("explain").out and npudoctor("explain").status == 64
 
 
 def test_codes_of_cann_of_signatures_and_of_findings(npudoctor: Npudoctor) -> None:
-    for word, known in (
-        ("ei0006", ""),
-        ("loader-cann-library", ""),
-        ("cann-env.not-sourced", "cann-env"),
-    ):
-        done = npudoctor("explain", word, "--format", "json")
+    words = {"ei0006": "", "loader-cann-library": "", "cann-env.not-sourced": "cann-env"}
+    ended = npudoctor.each([("explain", word, "--format", "json") for word in words])
+    for known, done in zip(words.values(), ended):
         assert done.status == 0 and done.json["inputs"] == [] and done.json["diagnoses"][0]["first"] is None
         assert known in done.json["msg"] + str(done.json["diagnoses"][0]["checks"])
         assert list(Draft202012Validator(SCHEMA).iter_errors(done.json)) == []
 
 
 def test_return_numbers_and_their_names(npudoctor: Npudoctor) -> None:
-    for word in ("507022", "ACL_ERROR_RT_IPC_ERROR"):
-        for language, text in (("en", "(IPC)"), ("zh", "进程间通信异常")):
-            done = npudoctor("explain", word, "--lang", language)
-            assert done.status == 0 and text in done.out and "507022" in done.out
-    small = npudoctor("explain", "7", "--format", "json")
+    words = ("507022", "ACL_ERROR_RT_IPC_ERROR")
+    texts = {"en": "(IPC)", "zh": "进程间通信异常"}
+    lines = [("explain", word, "--lang", language) for language in texts for word in words]
+    *known, small, none = npudoctor.each(
+        [*lines, ("explain", "7", "--format", "json"), ("explain", "599999")]
+    )
+    for line, done in zip(lines, known):
+        assert done.status == 0 and texts[line[-1]] in done.out and "507022" in done.out
     assert small.json["diagnoses"][0]["confidence"] == "possible" and "HCCL_E_UNAVAIL" in small.json["msg"]
-    assert npudoctor("explain", "599999").status == 64
+    assert none.status == 64
 
 
 def test_standard_input(npudoctor: Npudoctor) -> None:
@@ -124,14 +133,15 @@ def test_odd_things_are_one_line_each_and_the_rest_is_read(npudoctor: Npudoctor,
         assert line.startswith("npudoctor: ")
 
 
-def test_ten_thousand_files(npudoctor: Npudoctor, tmp_path: Path) -> None:
+def test_thousands_of_files(npudoctor: Npudoctor, tmp_path: Path) -> None:
+    """More than a process may have open at once."""
     folder = tmp_path / "logs"
     folder.mkdir()
-    for rank in range(10_000):
-        (folder / f"worker_{rank}.log").write_text("quiet\n" if rank != 7777 else LINE)
-    done = npudoctor("explain", str(folder), "--format", "json")
-    assert len(done.json["inputs"]) == 10_000 and done.err == ""
-    assert [one["rank"] for one in done.json["diagnoses"]] == [7777] * len(done.json["diagnoses"])
+    for rank in range(2000):
+        (folder / f"worker_{rank}.log").write_text("quiet\n" if rank != 1777 else LINE)
+    done = npudoctor.shell(f'ulimit -n 256; "$@" explain {folder} --format json')
+    assert len(done.json["inputs"]) == 2000 and done.err == ""
+    assert [one["rank"] for one in done.json["diagnoses"]] == [1777] * len(done.json["diagnoses"])
 
 
 def test_the_newest_log_here(npudoctor: Npudoctor, tmp_path: Path) -> None:
@@ -175,17 +185,34 @@ BESIDE = {
 }
 
 
-@pytest.mark.parametrize("case", BESIDE)
-def test_all_logs_of_the_newest_run_are_read(npudoctor: Npudoctor, tmp_path: Path, case: str) -> None:
+def beside(folder: Path, case: str) -> int:
+    """Write the logs of a case; how many of them are of the newest run."""
     healthy, failed, count = BESIDE[case]
     for name, age in {**healthy, **failed}.items():
-        path = log(tmp_path, LINE if name in failed else "step: 10 loss: 0.5\nTraining completed\n", name)
+        path = log(folder, LINE if name in failed else "step: 10 loss: 0.5\nTraining completed\n", name)
         os.utime(path, (NOW - age, NOW - age))
+    return count
+
+
+@pytest.mark.parametrize("case", ["ranks", "folder"])
+def test_all_logs_of_the_newest_run_are_read(npudoctor: Npudoctor, tmp_path: Path, case: str) -> None:
+    count = beside(tmp_path, case)
     done = npudoctor("explain", "--format", "json")
     assert done.json["verdict"] == "environment" and len(done.json["inputs"]) == count, done.err
     assert done.err.startswith(
         f"npudoctor: explaining the {count} logs of the newest run in this directory: "
     )
+
+
+@pytest.mark.parametrize("case", BESIDE)
+def test_the_logs_of_the_newest_run_are_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    count = beside(tmp_path, case)
+    monkeypatch.chdir(tmp_path)
+    chosen = together(automatic({"HOME": str(tmp_path)}).found)
+    failed = {name.partition("/")[0] for name in BESIDE[case][1]}
+    assert len(chosen) == count and failed <= {place.path for place in chosen}
 
 
 @pytest.mark.parametrize("names", [("slurm-8.out", "slurm-{}.out"), ("train.log", "old-{}.log")])
@@ -237,10 +264,16 @@ def test_a_check_that_could_not_look_refutes_nothing(npudoctor: Npudoctor) -> No
 
 
 def test_each_of_several_codes_is_answered(npudoctor: Npudoctor) -> None:
-    alone = {
-        code: npudoctor("explain", code, "--format", "json").json for code in ("EE1010", "EI0006", "ERR00100")
-    }
-    done = npudoctor("explain", *alone, "--format", "json")
+    codes = ("EE1010", "EI0006", "ERR00100")
+    *ones, text, wrong = npudoctor.each(
+        [
+            *(("explain", code, "--format", "json") for code in codes),
+            ("explain", *codes),
+            ("explain", "EI0006", "EI9996X"),
+        ]
+    )
+    alone = {code: one.json for code, one in zip(codes, ones)}
+    done = npudoctor("explain", *codes, "--format", "json")
     assert (done.status, done.err) == (0, "")
     assert list(Draft202012Validator(SCHEMA).iter_errors(done.json)) == []
     for code, answer in zip(alone, done.json["answers"]):
@@ -248,9 +281,7 @@ def test_each_of_several_codes_is_answered(npudoctor: Npudoctor) -> None:
     # The worst of them is the verdict of all.
     assert (alone["EE1010"]["verdict"], done.json["verdict"]) == ("not_environment", "environment")
     assert done.json["diagnoses"][0] == alone["EI0006"]["diagnoses"][0]
-    text = npudoctor("explain", *alone).out
-    assert [line for line in text.splitlines() if line in alone] == list(alone)
-    wrong = npudoctor("explain", "EI0006", "EI9996X")
+    assert [line for line in text.out.splitlines() if line in alone] == list(alone)
     assert (wrong.status, wrong.out) == (64, "") and "EI9996X: not a file" in wrong.err
 
 
@@ -259,10 +290,12 @@ def test_a_code_beside_a_log_that_is_there_is_a_missing_log(npudoctor: Npudoctor
     assert (done.status, done.out) == (64, "") and done.err.startswith("npudoctor: EI0006: ")
 
 
-@pytest.mark.parametrize("code", ["EI0006", "ERR00100", "507033", "loader-cann-library"])
-def test_show_answers_to_the_codes_of_logs_as_explain_does(npudoctor: Npudoctor, code: str) -> None:
-    shown, explained = npudoctor("show", code), npudoctor("explain", code)
-    assert (shown.status, shown.err) == (0, "") and shown.out == explained.out
+def test_show_answers_to_the_codes_of_logs_as_explain_does(npudoctor: Npudoctor) -> None:
+    lines = [(word, code) for code in ("EI0006", "ERR00100", "507033") for word in ("show", "explain")]
+    ended = npudoctor.each(lines)
+    ended += [npudoctor(word, "loader-cann-library") for word in ("show", "explain")]
+    for shown, explained in zip(ended[::2], ended[1::2]):
+        assert (shown.status, shown.err) == (0, "") and shown.out == explained.out
 
 
 def test_collect_packs_what_is_asked_for_without_secrets(npudoctor: Npudoctor, tmp_path: Path) -> None:
@@ -283,14 +316,14 @@ def test_collect_packs_what_is_asked_for_without_secrets(npudoctor: Npudoctor, t
     assert sorted(one.name for one in tmp_path.iterdir() if one.name.startswith(".npu")) == []
 
 
-@pytest.mark.parametrize("form", ["text", "json"])
-def test_nothing_is_written_at_home(npudoctor: Npudoctor, tmp_path: Path, form: str) -> None:
+def test_nothing_is_written_at_home(npudoctor: Npudoctor, tmp_path: Path) -> None:
     home, cache, work = (tmp_path / name for name in ("own home", "cache", "work"))
     for folder in (home, cache, work):
         folder.mkdir()
     path = log(work, LINE)
-    done = npudoctor("explain", str(path), "--format", form, HOME=str(home), XDG_CACHE_HOME=str(cache))
-    assert (done.status, done.err) == (0, "")
+    lines = [("explain", str(path), "--format", form) for form in ("text", "json")]
+    for done in npudoctor.each(lines, HOME=str(home), XDG_CACHE_HOME=str(cache)):
+        assert (done.status, done.err) == (0, "")
     assert (list(home.iterdir()), list(cache.iterdir()), list(work.iterdir())) == ([], [], [path])
 
 
@@ -386,8 +419,8 @@ def test_a_deadline_is_said_and_what_was_read_until_then_explained(
     (tmp_path / "pipe").unlink()
     text = npudoctor.shell(NEVER_ENDS.format(writes="echo quiet", seconds=2, more=""))
     assert text.status == 1 and text.out.startswith("UNKNOWN") and "the deadline of 2 s" in text.out
-    for told in ("0", "-1", "nan", "soon"):
-        done = npudoctor("explain", str(tmp_path), "--deadline", told)
+    told = ("0", "-1", "nan", "soon")
+    for done in npudoctor.each([("explain", str(tmp_path), "--deadline", seconds) for seconds in told]):
         assert (done.status, done.out, done.err.count("\n")) == (64, "", 1)
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
-import pytest
-
 from .command import Npudoctor
 
 SICK, WELL = ("check", "--expect", "npu"), ("check", "--expect", "none", "clock", "memory")
@@ -14,13 +12,12 @@ _SAMPLE = re.compile(r'npudoctor_\w+(\{(\w+="([^"\\\n]|\\.)*",?)+\})? -?\d+(\.\d
 
 
 def test_junit_has_a_case_for_each_check(npudoctor: Npudoctor) -> None:
-    done = npudoctor(*SICK, "--format", "junit")
+    done, well = npudoctor.each([(*line, "--format", "junit") for line in (SICK, WELL)])
     (suite,) = ElementTree.fromstring(done.out)  # noqa: S314
     cases = {case.get("name"): case for case in suite}
     assert done.status == 1 and suite.get("failures") == "1"
     (failure,) = cases["accelerator"]
     assert (failure.tag, failure.get("type")) == ("failure", "accelerator.missing")
-    well = npudoctor(*WELL, "--format", "junit")
     (suite,) = ElementTree.fromstring(well.out)  # noqa: S314
     assert (well.status, suite.get("failures"), suite.get("errors"), suite.get("tests")) == (0, "0", "0", "2")
 
@@ -38,29 +35,27 @@ def test_prometheus_reads_every_line(npudoctor: Npudoctor) -> None:
 
 
 def test_nagios_has_its_own_statuses(npudoctor: Npudoctor) -> None:
-    sick = npudoctor(*SICK, "--format", "nagios")
+    lines = [SICK, WELL, ("check", "accelerator"), ("check", "--scope", "nothing")]
+    sick, well, unknown, wrong = npudoctor.each([(*line, "--format", "nagios") for line in lines])
+    assert npudoctor("check", "accelerator", "--format", "nagios").status == 3
     first, *rest = sick.out.splitlines()
     assert sick.status == 2 and rest[0].startswith("accelerator.missing: ")
     assert re.fullmatch(r"CRITICAL: [^|]+ \| 'errors'=1;;0 'warnings'=\d+;0 'seconds'=\d+\.\d\ds", first)
-    well = npudoctor(*WELL, "--format", "nagios")
     assert (well.status, well.out.split(":")[0]) == (0, "OK")
-    unknown = npudoctor("check", "accelerator", "--format", "nagios")
     assert (unknown.status, unknown.out.split(":")[0]) == (3, "UNKNOWN")
-    wrong = npudoctor("check", "--format", "nagios", "--scope", "nothing")
     assert (wrong.status, wrong.out.split(":")[0], wrong.err) == (3, "UNKNOWN", "")
 
 
 def test_node_problem_detector_keeps_80_bytes(npudoctor: Npudoctor) -> None:
-    for lang in ("en", "zh"):
-        done = npudoctor(*SICK, "--format", "npd", "--lang", lang)
+    lines = [(*SICK, "--lang", "en"), (*SICK, "--lang", "zh"), WELL, ("check", "accelerator")]
+    *sick, well, unknown = npudoctor.each([(*line, "--format", "npd") for line in lines])
+    for done in sick:
         assert done.status == 1 and len(done.out.encode()) <= 80 and done.out.count("\n") == 1
         assert done.out.startswith("accelerator.missing: ")
-    assert npudoctor(*WELL, "--format", "npd").out == "ready\n"
-    assert npudoctor("check", "accelerator", "--format", "npd").status == 2
+    assert (well.out, unknown.status) == ("ready\n", 2)
 
 
-@pytest.mark.parametrize("format", ["xml", "sarif", ""])
-def test_others_are_refused(npudoctor: Npudoctor, format: str) -> None:
-    done = npudoctor("check", "--format", format)
-    assert (done.status, done.out) == (64, "")
-    assert done.err.strip().endswith("is not one of text, json, junit, prometheus, nagios, npd")
+def test_others_are_refused(npudoctor: Npudoctor) -> None:
+    for done in npudoctor.each([("check", "--format", name) for name in ("xml", "sarif", "")]):
+        assert (done.status, done.out) == (64, "")
+        assert done.err.strip().endswith("is not one of text, json, junit, prometheus, nagios, npd")

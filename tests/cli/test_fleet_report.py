@@ -34,8 +34,8 @@ def test_a_real_report_is_merged(npudoctor: Npudoctor) -> None:
 def test_node_sets_are_for_srun(npudoctor: Npudoctor) -> None:
     path = str(write(npudoctor, ready("node1"), ready("node2"), report("node3")))
     run = ("fleet", "report", path, "--nodes")
-    assert npudoctor(*run, "ready").out == "node[1-2]\n"
-    assert npudoctor(*run, "not-ready", "-w", "node[1-5]").out == "node3\n"
+    well, ill = npudoctor.each([(*run, "ready"), (*run, "not-ready", "-w", "node[1-5]")])
+    assert (well.out, ill.out) == ("node[1-2]\n", "node3\n")
     assert npudoctor(*run, "silent", SLURM_JOB_NODELIST="node[1-5]").out == "node[4-5]\n"
 
 
@@ -43,18 +43,20 @@ def test_the_status_is_the_verdict(npudoctor: Npudoctor) -> None:
     assert npudoctor("fleet", "report", str(write(npudoctor, ready("a")))).status == 0
     assert npudoctor("fleet", "report", str(write(npudoctor, report("a"), ready("b")))).status == 1
     assert npudoctor("fleet", "report", str(write(npudoctor, ready("a"))), "-w", "a,b").status == 2
-    for words in ((), ("/nowhere",), ("-", "--format", "xml"), ("-", "--nodes", "x"), ("-", "-w", "a[")):
-        done = npudoctor("fleet", "report", *words)
+    wrong = ((), ("/nowhere",), ("-", "--format", "xml"), ("-", "--nodes", "x"), ("-", "-w", "a["))
+    for done in npudoctor.each([("fleet", "report", *words) for words in wrong]):
         assert (done.status, done.out, done.err.count("\n")) == (64, "", 1), done
 
 
 def test_other_programs_can_read_it(npudoctor: Npudoctor) -> None:
     path = str(write(npudoctor, ready("a"), report("b")))
-    suites = ElementTree.fromstring(npudoctor("fleet", "report", path, "--format", "junit").out)  # noqa: S314
+    forms = (("junit",), ("prometheus",), ("csv",), ("html", "--output", "page.html"))
+    lines = [("fleet", "report", path, "--format", *form) for form in forms]
+    junit, prometheus, csv, page = npudoctor.each(lines)
+    suites = ElementTree.fromstring(junit.out)  # noqa: S314
     assert [suite.get("failures") for suite in suites] == ["0", "1"]
-    assert 'npudoctor_ready{node="b"} 0' in npudoctor("fleet", "report", path, "--format", "prometheus").out
-    assert "b,not_ready,error,cache-server," in npudoctor("fleet", "report", path, "--format", "csv").out
-    page = npudoctor("fleet", "report", path, "--format", "html", "--output", "page.html")
+    assert 'npudoctor_ready{node="b"} 0' in prometheus.out
+    assert "b,not_ready,error,cache-server," in csv.out
     assert page.out == "" and "<h1" in (npudoctor.folder / "page.html").read_text()
 
 
@@ -78,10 +80,10 @@ def test_a_set_of_several_states_leaves_no_node_out_that_may_be_dead(npudoctor: 
     }
     path = str(write(npudoctor, ready("node1"), report("node2"), open_one))
     run = ("fleet", "report", path, "-w", "node[1-5]", "--nodes")
-    assert npudoctor(*run, "not-ready,undetermined,silent").out == "node[2-5]\n"
-    assert npudoctor(*run, "ready,silent").out == "node[1,4-5]\n"
-    for wrong in ("ready,", "ready,x", ","):
-        done = npudoctor(*run, wrong)
+    states = ("not-ready,undetermined,silent", "ready,silent", "ready,", "ready,x", ",")
+    bad, some, *wrong = npudoctor.each([(*run, words) for words in states])
+    assert (bad.out, some.out) == ("node[2-5]\n", "node[1,4-5]\n")
+    for done in wrong:
         assert (done.status, done.out, done.err.count("\n")) == (64, "", 1)
 
 
@@ -134,8 +136,8 @@ def test_a_merged_document_without_newer_fields_is_read(npudoctor: Npudoctor) ->
     assert again["nodes"] == {"ready": "a", "not_ready": "b", "undetermined": "c", "silent": ""}
     errors = {finding["nodes"] for finding in again["findings"] if finding["severity"] == "error"}
     assert errors == {"b"}
-    for form in ("text", "html", "junit", "prometheus", "csv", "jsonl"):
-        done = npudoctor("fleet", "report", "old.json", "--format", form)
+    forms = ("text", "html", "junit", "prometheus", "csv", "jsonl")
+    for done in npudoctor.each([("fleet", "report", "old.json", "--format", form) for form in forms]):
         assert (done.status, done.err) == (1, "") and done.out
 
 

@@ -65,7 +65,7 @@ def test_a_configured_language_is_for_text(npudoctor: Npudoctor) -> None:
 @pytest.mark.parametrize("variables", [{"LANG": "zh_CN.UTF-8"}, {"NPUDOCTOR_LANG": "zh"}, {"LANGUAGE": "zh"}])
 def test_json_is_english_unless_told_otherwise(npudoctor: Npudoctor, variables: dict[str, str]) -> None:
     lines = (JSON, (*JSON, "--lang", "zh"), ("list", "--format", "json"))
-    assert [spoken(done.out) for done in npudoctor.each(lines, **variables)] == ["en", "zh", "en"]
+    assert [spoken(done.out) for done in npudoctor.each(lines, [variables] * 3)] == ["en", "zh", "en"]
 
 
 def test_only_the_words_differ(npudoctor: Npudoctor) -> None:

@@ -37,23 +37,23 @@ TALKATIVE = f"""
 def test_no_secret_is_in_a_whole_report(npudoctor: Npudoctor) -> None:
     npudoctor.drop_in("talks", TALKATIVE, top="from npudoctor import *")
     npudoctor.variables.update(PLANTED)
-    for options in ((), ("--format", "json"), ("-v",), ("--format", "json", "--profile", "full")):
-        done = npudoctor("check", *options)
+    tried = ((), ("--format", "json"), ("-v",), ("--format", "json", "--profile", "full"))
+    for done in npudoctor.each([("check", *options) for options in tried]):
         assert "talks" in done.out
         for secret in (*SECRETS, forms.LINE, forms.BODY):
             assert secret not in done.out + done.err
 
 
 def test_what_is_refused_does_not_repeat_secrets(npudoctor: Npudoctor) -> None:
-    for argv in (
+    lines = (
         ("check", f"--password={forms.WORD}"),
         ("check", "--config", f"https://bob:{forms.WORD}@host/c"),
         ("explain", f"token={forms.WORD}"),
         ("check", "--python", f"/no/password={forms.WORD}"),
-        ("run", "--", "/no/program", f"--token={forms.WORD}"),
         ("check", "--ignore", f"password={forms.WORD}"),
-    ):
-        done = npudoctor(*argv)
+    )
+    job = npudoctor("run", "--", "/no/program", f"--token={forms.WORD}")
+    for done in (*npudoctor.each(lines), job):
         assert done.status != 0 and done.err
         assert forms.WORD not in done.out + done.err
 

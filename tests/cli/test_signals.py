@@ -96,9 +96,9 @@ def test_an_ignored_hang_up_stays_ignored(npudoctor: Npudoctor, tmp_path: Path) 
 def test_a_signal_at_any_moment_ends_it_at_once(npudoctor: Npudoctor) -> None:
     """Before Python listens the system ends it; afterwards we do. Neither is a verdict."""
     npudoctor.drop_in("stuck", "time.sleep(300)\nyield")
-    for moment in range(30):
+    for moment in range(20):
         running = npudoctor.start("check", "stuck", "--format", "json")
-        time.sleep(moment / 60)
+        time.sleep(moment / 40)
         running.terminate()
         out, err = running.communicate(timeout=20)
         assert (running.returncode in (143, -signal.SIGTERM), out, err) == (True, b"", b""), moment

@@ -8,7 +8,7 @@ from npudoctor.cli.companions.grammar import known_words
 from npudoctor.core.suggestions import near_names
 from npudoctor.rehearsal.faults import FAULTS
 
-from .command import Npudoctor
+from .command import Done, Npudoctor
 
 
 @pytest.mark.parametrize(
@@ -64,8 +64,13 @@ MISTYPED = {
 }
 
 
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, ...], Done]:
+    return dict(zip(MISTYPED, Npudoctor(tmp_path_factory.mktemp("mistyped")).each(list(MISTYPED))))
+
+
 @pytest.mark.parametrize("words", MISTYPED)
-def test_wherever_something_is_named(npudoctor: Npudoctor, words: tuple[str, ...]) -> None:
-    done = npudoctor(*words)
+def test_wherever_something_is_named(ended: dict[tuple[str, ...], Done], words: tuple[str, ...]) -> None:
+    done = ended[words]
     assert (done.status, done.out) == (64, "")
     assert MISTYPED[words] in done.err and done.err.count("\n") == 1

@@ -77,22 +77,19 @@ def test_to_a_program_nothing_is_said_when_it_cannot(npudoctor: Npudoctor, forma
     assert (done.status, done.out) == (1, "")
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--typo"], "no such option: --typo"),
-        (["--shell", "cmd"], "--shell: 'cmd' is not one of bash, zsh, fish, csh"),
-        (["--format", "json"], "--format: 'json' is not one of slurm, docker"),
-        (["--format", "slurm", "--shell", "zsh"], "--shell and --format cannot be used together"),
-        (["--write", "/nonexistent/x"], "--write: /nonexistent/x: No such file or directory"),
-        (["--python", "/nonexistent"], "--python: /nonexistent does not exist"),
-    ],
-)
-def test_usage_errors_are_64_with_nothing_on_standard_output(
-    npudoctor: Npudoctor, words: list[str], said: str
-) -> None:
-    done = npudoctor("env", *words)
-    assert (done.status, done.out, done.err) == (64, "", f"npudoctor: {said}\n")
+MISUSES = [
+    (["--typo"], "no such option: --typo"),
+    (["--shell", "cmd"], "--shell: 'cmd' is not one of bash, zsh, fish, csh"),
+    (["--format", "json"], "--format: 'json' is not one of slurm, docker"),
+    (["--format", "slurm", "--shell", "zsh"], "--shell and --format cannot be used together"),
+    (["--write", "/nonexistent/x"], "--write: /nonexistent/x: No such file or directory"),
+    (["--python", "/nonexistent"], "--python: /nonexistent does not exist"),
+]
+
+
+def test_usage_errors_are_64_with_nothing_on_standard_output(npudoctor: Npudoctor) -> None:
+    for done, (_words, said) in zip(npudoctor.each([("env", *words) for words, _said in MISUSES]), MISUSES):
+        assert (done.status, done.out, done.err) == (64, "", f"npudoctor: {said}\n")
 
 
 def test_a_file_is_written_as_a_whole_and_can_be_sourced_twice(npudoctor: Npudoctor, cann: Path) -> None:
