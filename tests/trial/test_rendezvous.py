@@ -24,9 +24,14 @@ HOME = "127.0.0.1 localhost\n"
 
 
 def point(
-    place: str = "127.0.0.1", port: int = 0, bind: str = "any", label: str = "MASTER_PORT"
+    place: str = "127.0.0.1",
+    port: int = 0,
+    bind: str = "any",
+    label: str = "MASTER_PORT",
+    first: bool = False,
 ) -> dict[str, object]:
-    return {"label": label, "place": place, "port": port, "bind": bind, "here": None, "call": True}
+    known = {"label": label, "place": place, "port": port, "bind": bind}
+    return {**known, "here": None, "call": True, "first": first}
 
 
 def met(
@@ -114,7 +119,7 @@ def test_a_machine_that_is_well_gives_all() -> None:
     trial = met(point(port=port), own=True, hccl={"address": "127.0.0.1", "ports": [free_port()]})
     assert refusals(trial) == {} and the(trial, "hccl").facts["refused"] == {}
     own = ["connect-own"] if the(trial, "own-name").facts["ours"] else []
-    assert steps(trial) == ["own-name", "resolve", "bind", "connect", *own, "hccl", "socket"]
+    assert steps(trial) == ["interfaces", "own-name", "resolve", "bind", "connect", *own, "hccl", "socket"]
     assert states(port) == []
 
 
