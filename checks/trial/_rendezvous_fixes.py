@@ -54,7 +54,7 @@ def obstacle(
     if lacking is not None:
         return evidence, lacking
     if interface.queue not in PASSING and attempt.number == errno.ETIMEDOUT:
-        evidence = (*evidence, f"{name}: qdisc {interface.queue}")
+        evidence = (*evidence, f"`tc qdisc show dev {name}: qdisc {interface.queue}`")
         title = _("remove the queueing discipline that holds back what goes by {name}", name=name)
         return evidence, _typed(title, ("tc", "qdisc", "del", "dev", name, "root"))
     if attempt.number in NO_ROUTE:

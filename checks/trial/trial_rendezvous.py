@@ -66,23 +66,30 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
     no variable names a place on this machine, the ranks are taken to meet on 127.0.0.1, on a port that the
     system chooses.
 
-    Where the address is another machine's, one connection is tried: that nobody listens there yet is well.
-    Where NPUs are used, HCCL's ports on this host are listened on all at once, as its variables or the rank
-    table name them.
+    Where the address is another machine's, one connection is tried: that nobody listens there yet is well,
+    unless the first rank is sure to run here (RANK, or without it NODE_RANK, is 0; the job has one node).
+    Where nobody answers at a name, its name servers are asked for three more: for two that nobody has, one of
+    them in its domain, and for the name without the domains that are searched. Where NPUs are used, HCCL's
+    ports on this host are listened on all at once, as its variables or the rank table name them.
 
     - `trial-rendezvous.cannot-bind`: a port that the job needs cannot be listened on: somebody else holds it,
       it is kept for root, or the address is not one of this machine. Of a range of HCCL any free port will
       do; of a base port those of the job's NPUs must be free. A warning where torch, which listens on all
       addresses, is not installed, and the port of this address alone is free.
     - `trial-rendezvous.cannot-connect`: the address is not known here, or nothing on this machine can connect
-      to it, or not often enough; of another machine, that there is no way to it, and a warning where it does
-      not answer at all.
+      to it, or not often enough, which is a warning where neither torch nor MindSpore is installed. Of
+      another machine, that there is no way to it, and a warning where it does not answer at all; that it
+      refuses although the first rank runs here, in Kubernetes a warning, as a service leads to its pod only
+      once that is ready. A name that means what any name means here, a warning where only those of its domain
+      do; or that would be this machine's without a domain behind it. And where torch is installed, that the
+      kernel tells no network interfaces (netlink), without which Gloo stops.
     - `trial-rendezvous.own-name`: the name that `hostname` prints has no address, or none of this machine. An
       error for a job of several nodes, unless GLOO_SOCKET_IFNAME tells Gloo its address, and where torchrun
       finds the master by itself (PET_STANDALONE, PET_RDZV_BACKEND); else a warning, as Gloo then takes
       127.0.0.1. In a job of several nodes a loopback address is a warning.
     - `trial-rendezvous.slow`: a name takes more than a second to look up. After 5.5 seconds it is given up;
       where it is the master's, and another name server or domain might still answer, the row cannot tell.
+      Or a name has an address that does not answer before that of this machine, and connections wait for it.
 
     Nothing is tried on a port on which this job's own launcher listens: an ancestor such as torchrun's agent
     (TORCHELASTIC_USE_AGENT_STORE), the process of `--env-of` and its kin, or rank 0 where this is another

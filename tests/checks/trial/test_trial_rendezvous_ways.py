@@ -223,9 +223,12 @@ def test_an_address_of_ours_without_its_route() -> None:
         assert finding.fix and finding.fix.commands == (line,)
 
 
-def test_our_name_is_a_loopback_address_that_lo_lacks() -> None:
-    (finding,) = judged(own("127.0.1.1"), interfaces=(HOST, ETH)).findings
-    assert finding.fix and finding.fix.commands == (GIVE,)
+@pytest.mark.parametrize(
+    ("address", "line"), [("127.0.1.1", GIVE), ("::1", "sysctl -w net.ipv6.conf.lo.disable_ipv6=0")]
+)
+def test_our_name_is_a_loopback_address_that_lo_lacks(address: str, line: str) -> None:
+    (finding,) = judged(own(address), interfaces=(HOST, ETH)).findings
+    assert finding.fix and finding.fix.commands == (line,)
 
 
 @pytest.mark.parametrize(("variables", "lines"), [(JOB, ("export GLOO_SOCKET_IFNAME=lo",)), (TWO, ())])
