@@ -8,7 +8,7 @@ from typing import Optional
 from npudoctor import Host
 from npudoctor.checks.trial._folders import is_installed
 from npudoctor.core.frozen import dataclass, field
-from npudoctor.facts.job.interface_names import HCCL, addresses, default_order, read_names
+from npudoctor.facts.job.interface_names import GLOO, HCCL, addresses, default_order, read_names
 from npudoctor.facts.job.nodes import number, runs_first_rank
 from npudoctor.facts.job.ports import BASE, Claim, RemotePort, named_ports
 from npudoctor.facts.leftovers.port_holders import Holders, occupants
@@ -162,6 +162,14 @@ def host_ports(host: Host, holders: Holders) -> Optional[HostPorts]:
         needed = frozenset(base + device for device in ids if device < PER_NODE)
         return HostPorts(claim.label, address, every[:PER_NODE], needed, claim)
     return None
+
+
+def ways(host: Host) -> list[dict[str, str]]:
+    """The addresses on which Gloo is told to meet: the first one of each interface, as it takes them."""
+    value = host.variables.get(GLOO, "")
+    named = read_names(GLOO, value).of(host.network.interfaces()) if value else []
+    first = (next(iter(sorted(addresses(one), key=lambda own: own.ipv6)), None) for one in named)
+    return [{"label": f"{GLOO}={value}", "address": own.text} for own in first if own is not None]
 
 
 def _of_the_rank_table(host: Host) -> Optional[HostPorts]:

@@ -10,6 +10,7 @@ from npudoctor import ERROR, INFO, WARNING, Action, Finding, Fix, Host, Risk, Se
 from npudoctor.checks.trial._folders import MINDSPORE, is_installed
 from npudoctor.checks.trial._rendezvous_fixes import (
     meet_on_loopback,
+    name_interface,
     obstacle,
     open_the_way,
     own_address,
@@ -18,7 +19,7 @@ from npudoctor.checks.trial._rendezvous_fixes import (
 )
 from npudoctor.checks.trial._rendezvous_points import PLACES, Point
 from npudoctor.facts.job.expected_accelerator import meant_for_other_machines
-from npudoctor.facts.job.nodes import node_count
+from npudoctor.facts.job.nodes import is_loopback, node_count
 from npudoctor.trial.trials import Attempt
 
 CODE = "trial-rendezvous.cannot-connect"
@@ -116,8 +117,8 @@ def leads_elsewhere(
         yield found
     elif attempt.refused and attempt.what == "call":
         yield _no_way(host, point, attempt)
-    elif attempt.refused and attempt.number != errno.ETIMEDOUT:
-        # Who does not answer may be the way back to us: our listener drops what comes from elsewhere.
+    elif attempt.refused and not (attempt.number == errno.ETIMEDOUT and host.variables.get(CLUSTER)):
+        # In a cluster the way back to us changes the port by which our own end is known.
         yield _elsewhere(host, point, attempt, addresses)
 
 
@@ -222,9 +223,27 @@ def _doubtful(
     )
 
 
-def detour(point: Point, attempt: Attempt) -> Finding:
+def interface_unreachable(host: Host, attempt: Attempt, several: bool) -> Finding:
+    """The interface that Gloo is told to use leads nowhere, not even to ourselves."""
+    address, label = str(attempt.facts.get("address", "")), str(attempt.facts["label"])
+    evidence, fix = obstacle(host, [address], attempt)
+    if not several and not is_loopback(address):
+        fix = name_interface(host, several)
+    text = _(
+        "nothing on this machine can connect to {place} ({variable}): {why}",
+        place=address,
+        variable=label,
+        why=attempt.reason,
+    )
+    if attempt.facts.get("connections"):
+        text = few(attempt, address)
+    meets = is_installed(host, "torch") and not (host.npus.nodes or host.gpus.nodes)
+    severity = ERROR if meets else WARNING
+    return Finding(CODE, text, severity=severity, evidence=evidence, action=Action.CONFIG, fix=fix)
+
+
+def detour(point: Point, address: str) -> Finding:
     """Each client first waits for an address that is silent."""
-    address = str(attempt.facts.get("address", ""))
     text = _(
         "{place} ({variable}) first means {address}, which does not answer: each connection waits for it, "
         "and a program that listens on the first address alone cannot",

@@ -18,10 +18,12 @@ from npudoctor.checks.trial._rendezvous_points import (
     host_ports,
     listeners,
     points,
+    ways,
 )
 from npudoctor.checks.trial._rendezvous_ways import (
     cannot_connect,
     detour,
+    interface_unreachable,
     leads_elsewhere,
     no_interfaces,
     unresolved,
@@ -111,11 +113,12 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     allowed(host)
     holders = Holders(host)
-    asked, hccl, unknown = _asked(host, holders)
+    asked, hccl, named, unknown = _asked(host, holders)
     trial = host.trials.tried(
         "rendezvous",
         points=[point.question() for point in asked],
         own=True,
+        ways=named,
         hccl=hccl.question() if hccl else None,
         wait=WAIT,
     )
@@ -150,12 +153,14 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Unknown(unknown)
 
 
-def _asked(host: Host, holders: Holders) -> tuple[list[Point], Optional[HostPorts], str]:
+def _asked(
+    host: Host, holders: Holders
+) -> tuple[list[Point], Optional[HostPorts], list[dict[str, str]], str]:
     """What is asked of the child; and why some of it is not known: the rest is tried all the same."""
     try:
-        return points(host, holders), host_ports(host, holders), ""
+        return points(host, holders), host_ports(host, holders), ways(host), ""
     except CannotTell as error:
-        return [], None, error.reason
+        return [], None, [], error.reason
 
 
 def _of_ways(host: Host, trial: Trial, point: Optional[Point], attempt: Attempt) -> Iterator[Finding]:
@@ -167,6 +172,8 @@ def _of_ways(host: Host, trial: Trial, point: Optional[Point], attempt: Attempt)
         yield from own_name(host, attempt, _several(host, trial), attempt.facts.get("name") in masters)
     elif attempt.what in ("call", "connect-elsewhere") and point:
         yield from leads_elsewhere(host, point, attempt, addresses)
+    elif attempt.what == "connect" and point and attempt.facts.get("silent") and not attempt.refused:
+        yield detour(point, str(attempt.facts["silent"]))
     elif not attempt.refused:
         return
     elif attempt.what == "interfaces":
@@ -177,7 +184,9 @@ def _of_ways(host: Host, trial: Trial, point: Optional[Point], attempt: Attempt)
     elif attempt.what == "connect" and point:
         yield cannot_connect(host, point, attempt, addresses)
     elif attempt.what == "detour" and point:
-        yield detour(point, attempt)
+        yield detour(point, str(attempt.facts.get("address", "")))
+    elif attempt.what == "connect-way":
+        yield interface_unreachable(host, attempt, _several(host, trial))
     elif attempt.what == "connect-own" and not any(other.what == "connect" for other in refused):
         yield own_unreachable(host, trial, attempt, _several(host, trial))
 

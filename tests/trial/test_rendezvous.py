@@ -40,8 +40,9 @@ def met(
     own: bool = False,
     hccl: Optional[dict[str, object]] = None,
     wait: float = 3.0,
+    ways: Sequence[dict[str, str]] = (),
 ) -> Trial:
-    trial = tried("rendezvous", None, before, points=points, own=own, hccl=hccl, wait=wait)
+    trial = tried("rendezvous", None, before, points=points, own=own, hccl=hccl, wait=wait, ways=ways)
     assert (trial.hung, trial.died) == (None, None), "it did not come to its end"
     return trial
 
@@ -205,7 +206,7 @@ def command(*points: dict[str, object]) -> list[str]:
         return Ended("exited", 0, "", "")
 
     trials = Trials(start, lambda: None, list, lambda: sys.executable, time.monotonic() + 60)
-    trials.tried("rendezvous", points=points, own=True, hccl=None, wait=3.0)
+    trials.tried("rendezvous", points=points, own=True, hccl=None, wait=3.0, ways=[])
     *words, known = lines[0]
     return [*words, json.dumps({**json.loads(known), "prefix": ""})]
 

@@ -28,7 +28,7 @@ BACK = """
 nft add table ip n; nft 'add chain ip n o { type nat hook output priority -100; }'
 nft add rule ip n o ip daddr 10.9.9.2 tcp dport 29544 dnat to 10.9.9.1
 """
-CHAIN = "nft add table t; nft 'add chain t c { type filter hook input priority 0; }'"
+CHAIN = "nft add table {family} t; nft 'add chain {family} t c {{ type filter hook input priority 0; }}'"
 
 
 @pytest.fixture
@@ -79,7 +79,12 @@ def test_a_name_server_that_tells_the_truth(answering: Named) -> None:
     [
         ("", {"connect-elsewhere": errno.ECONNREFUSED}),
         ("ip route add unreachable 10.9.9.2", {"connect-elsewhere": errno.EHOSTUNREACH}),
-        (BACK, {"connect-elsewhere": errno.ETIMEDOUT}),  # our own filter drops what comes
+        ("ip link set near0 down", {"connect-elsewhere": errno.ENETUNREACH}),
+        (
+            "ip neigh replace 10.9.9.2 lladdr 02:00:00:00:00:77 dev near0",
+            {"connect-elsewhere": errno.ETIMEDOUT},
+        ),
+        (BACK, {}),
     ],
 )
 def test_the_first_rank_is_here_and_its_address_is_not(
@@ -105,11 +110,44 @@ def test_without_netlink_no_interface_is_told() -> None:
     assert refusals(met(point(), before=refused_calls(NETLINK))) == {"interfaces": errno.EAFNOSUPPORT}
 
 
+@pytest.mark.parametrize(
+    ("rules", "address", "refused"),
+    [
+        (["ip daddr 10.9.9.1 drop"], "10.9.9.1", {"connect-way": errno.ETIMEDOUT}),
+        (["ip daddr 10.9.9.1 drop"], "127.0.0.1", {}),
+        ([], "10.9.9.1", {}),
+        ([], "::1", {}),
+    ],
+)
+def test_the_interface_that_gloo_is_told_to_use(
+    named: Named, need: Callable[..., None], rules: list[str], address: str, refused: dict[str, int]
+) -> None:
+    need("nft")
+    ways = [{"label": "GLOO_SOCKET_IFNAME=eth0", "address": address}]
+    trial = met(point(), before=named(HOME, ruled(rules)), ways=ways)
+    assert refusals(trial) == refused and the(trial, "connect-way").facts["address"] == address
+
+
+def test_the_first_of_our_addresses_is_silent(named: Named, need: Callable[..., None]) -> None:
+    """Gloo tells others the first one only; who looks for a master asks for the next one a second later."""
+    need("nft")
+    hosts = "::1 node\n10.9.9.1 node\n"
+    before = named(hosts, ruled(["ip6 daddr ::1 drop"], "inet"))
+    trial = met(point("node", 29544), before=before, own=True)
+    assert refusals(trial) == {"connect-own": errno.ETIMEDOUT}
+    assert the(trial, "connect").facts["silent"] == "::1"
+    well = met(point("node", 29544), before=named(hosts, ruled([], "inet")), own=True)
+    assert refusals(well) == {} and "silent" not in the(well, "connect").facts
+
+
+def ruled(rules: Sequence[str], family: str = "ip") -> str:
+    """A second address, and rules of a firewall."""
+    lines = [f"nft add rule {family} t c {rule}" for rule in rules]
+    return "\n".join(("ip address add 10.9.9.1/32 dev lo", CHAIN.format(family=family), *lines))
+
+
 def own_name(named: Named, rules: Sequence[str]) -> Trial:
-    lines = "\n".join(
-        ("ip address add 10.9.9.1/32 dev lo", CHAIN, *(f"nft add rule t c {one}" for one in rules))
-    )
-    return met(point(), before=named(HOME + "10.9.9.1 node\n", lines), own=True)
+    return met(point(), before=named(HOME + "10.9.9.1 node\n", ruled(rules)), own=True)
 
 
 def test_our_own_name_leads_nowhere_and_the_loopback_address_does(

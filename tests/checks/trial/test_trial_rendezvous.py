@@ -407,6 +407,7 @@ def scene(tmp: Path) -> Iterator[Asked]:
     yield judged(attempt("connect-elsewhere", errno.ECONNREFUSED, **port))
     yield judged(attempt("connect", errno.ETIMEDOUT, **port, connections=2))
     yield judged(attempt("call", errno.ETIMEDOUT, **port), unresolved, interfaces=(LO, ETH))
+    yield judged(attempt("connect-way", errno.EPERM, label="GLOO_SOCKET_IFNAME=eth0", address="10.0.0.5"))
     yield judged(attempt("detour", errno.ETIMEDOUT, **port, address="fd00::7"))
     yield judged(attempt("interfaces", errno.EPERM), files=package_files("torch", "2.7.0"))
     yield judged(own("10.0.0.5"), attempt("connect-own", errno.ETIMEDOUT), attempt("connect-loopback"))

@@ -79,11 +79,11 @@ def test_a_name_to_which_the_resolver_answers_anything(
     [
         (errno.ECONNREFUSED, {}, Severity.ERROR),
         (errno.EHOSTUNREACH, {}, Severity.ERROR),
-        # What does not answer may lead back to us, through a host that passes the port on.
-        (errno.ETIMEDOUT, {}, None),
+        (errno.ETIMEDOUT, {}, Severity.ERROR),
         (0, {}, None),
-        # A service of a cluster leads to its pod only once that is ready.
+        # A service of a cluster leads to its pod only once that is ready, and by a port of its own.
         (errno.ECONNREFUSED, {"KUBERNETES_SERVICE_HOST": "10.96.0.1"}, Severity.WARNING),
+        (errno.ETIMEDOUT, {"KUBERNETES_SERVICE_HOST": "10.96.0.1"}, None),
     ],
 )
 def test_the_first_rank_is_here_and_its_address_is_not(
@@ -169,6 +169,42 @@ def test_an_address_that_is_silent_comes_first() -> None:
     (finding,) = judged(silent, variables=NAMED).findings
     assert finding.code == "trial-rendezvous.slow" and finding.weight is Severity.WARNING
     assert finding.message.startswith("node1.train (MASTER_ADDR) first means fd00::7, which does not answer")
+
+
+def test_an_address_of_ours_that_is_silent_comes_first() -> None:
+    connected = attempt("connect", **PLACE, silent="::1")
+    (finding,) = judged(connected, variables=NAMED).findings
+    assert finding.code == "trial-rendezvous.slow" and "first means ::1" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("variables", "files", "severity", "lines"),
+    [
+        (JOB, TORCH, Severity.ERROR, ("export GLOO_SOCKET_IFNAME=lo",)),
+        (JOB, {}, Severity.WARNING, ("export GLOO_SOCKET_IFNAME=lo",)),
+        (TWO, TORCH, Severity.ERROR, ()),
+    ],
+)
+def test_the_interface_that_gloo_is_told_to_use(
+    variables: Mapping[str, str], files: dict[str, Any], severity: Severity, lines: tuple[str, ...]
+) -> None:
+    label = "GLOO_SOCKET_IFNAME=eth0"
+    way = attempt("connect-way", errno.ETIMEDOUT, label=label, address="10.0.0.5")
+    (finding,) = judged(way, variables={**variables, "GLOO_SOCKET_IFNAME": "eth0"}, files=files).findings
+    assert (
+        finding.message == f"nothing on this machine can connect to 10.0.0.5 ({label}): Connection timed out"
+    )
+    assert finding.weight is severity and finding.fix and finding.fix.commands == lines
+
+
+@pytest.mark.parametrize(
+    ("value", "addresses"), [("eth0", ["10.0.0.5"]), ("lo,eth0", ["127.0.0.1", "10.0.0.5"]), ("ib0", [])]
+)
+def test_which_addresses_gloo_would_use(value: str, addresses: list[str]) -> None:
+    host = machine(Trial(), {**JOB, "GLOO_SOCKET_IFNAME": value})
+    questions(host)
+    asked = host.trials.asked["rendezvous"]["ways"]  # type: ignore[attr-defined]
+    assert [way["address"] for way in asked] == addresses
 
 
 BARE = FakeInterface("lo", loopback=True, state="unknown", mtu=65536)

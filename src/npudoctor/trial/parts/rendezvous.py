@@ -4,6 +4,7 @@
 `port`, `bind` ("any" as torch's TCPStore does, "place" as MindSpore's scheduler does, "either" where nobody
 knows which it will be, "" for nobody here), `here` (False where the place is known to be another machine,
 None where the kernel is to say) and `first` (whether the rank that listens is known to run here).
+`ways`: addresses that libraries are told to use, each with its `label`.
 `hccl`: `address` and `ports`, or null. `own`: whether this host's own name is tried. `wait`: seconds for an
 answer of the resolver.
 """
@@ -173,9 +174,11 @@ def reach(listener: Any, found: List[Tuple[int, Any]], facts: Dict[str, Any]) ->
         except Elsewhere:
             raise  # a client asks no further once it is connected
         except OSError as error:
-            refusal = error
+            refusal = timed(error)
+            if refusal.errno == errno.ETIMEDOUT:
+                facts["silent"] = address[0]
     if refusal is not None:
-        raise timed(refusal)
+        raise refusal
 
 
 def timed(error: OSError) -> OSError:
@@ -230,9 +233,9 @@ def meet(point: Dict[str, Any], found: List[Tuple[int, Any]], own: List[Tuple[in
                 with attempt("connect", label=label, port=port, place=place) as facts:
                     reach(listener, here, facts)
             elif found and filtered:
-                # Our filter drops what comes, and refuses nobody: who refuses is somebody else.
+                # It may lead back to us, as a container's host passes a port on.
                 with attempt("connect-elsewhere", label=label, port=port, place=place) as facts:
-                    call(point, found, NEAR, facts)
+                    call(point, found, NEAR, facts, listener)
         if here and found[0] not in here:
             detour(point, found[: found.index(here[0])])
         # On another port: what leads nowhere takes its second, and the job may want its port by then.
@@ -246,7 +249,7 @@ def come_by_own_name(port: int, own: List[Tuple[int, Any]]) -> None:
 
     reached = False
     with attempt("connect-own", port=port) as facts, listening(everywhere(0)) as listener:
-        reach(listener, own, facts)
+        reach(listener, own[:1], facts)  # Gloo tells the others the first that it can bind to
         reached = True
     if not reached:
         loopback = [(socket.AF_INET, ("127.0.0.1", 0))]  # type: List[Tuple[int, Any]]
@@ -265,18 +268,34 @@ def detour(point: Dict[str, Any], found: List[Tuple[int, Any]]) -> None:
                 raise
 
 
-def call(point: Dict[str, Any], found: List[Tuple[int, Any]], seconds: float, facts: Dict[str, Any]) -> None:
+def come_by_interface(way: Dict[str, Any]) -> None:
+    """By the address of the interface that a library is told to use."""
+    import socket
+
+    with attempt("connect-way", label=way["label"], address=way["address"]) as facts:
+        told = socket.getaddrinfo(way["address"], 0, 0, socket.SOCK_STREAM, 0, socket.AI_NUMERICHOST)
+        with listening(everywhere(0)) as listener:
+            reach(listener, [(entry[0], entry[4]) for entry in told], facts)
+
+
+def call(
+    point: Dict[str, Any],
+    found: List[Tuple[int, Any]],
+    seconds: float,
+    facts: Dict[str, Any],
+    listener: Any = None,
+) -> None:
     """To another machine. Where nobody listens it may be that the name only seems to be that machine's."""
     try:
-        knock(found, point["port"], seconds)
+        knock(found, point["port"], seconds, listener)
     except OSError:
         facts.update(doubts(point["place"], found))
         raise
 
 
-def knock(found: List[Tuple[int, Any]], port: int, seconds: float) -> None:
+def knock(found: List[Tuple[int, Any]], port: int, seconds: float, listener: Any = None) -> None:
     """Connect to the first of these addresses that answers: by somebody, or by a refusal, which came back the
-    same way."""
+    same way. A listener of ours lets it in, should it lead there."""
     import socket
 
     refusal: Optional[OSError] = None
@@ -285,6 +304,9 @@ def knock(found: List[Tuple[int, Any]], port: int, seconds: float) -> None:
         try:
             with by_reset(socket.socket(family, socket.SOCK_STREAM)) as client:
                 client.settimeout(max(0.1, until - time.monotonic()))
+                if listener is not None:
+                    client.bind(("", 0))
+                    only_from(listener, client.getsockname()[1])
                 client.connect((address[0], port, *address[2:]))
                 return
         except OSError as error:
@@ -340,6 +362,8 @@ def try_rendezvous() -> None:
             well = contextlib.suppress(ConnectionRefusedError, ConnectionResetError)
             with attempt("call", label=label, place=place, port=port) as facts, well:
                 call(point, found, FAR, facts)
+    for way in QUESTIONS["ways"]:
+        come_by_interface(way)
     if QUESTIONS["hccl"]:
         try_hccl(QUESTIONS["hccl"])
 
