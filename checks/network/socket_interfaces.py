@@ -80,7 +80,8 @@ def socket_interfaces(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `socket-interfaces.pasted-punctuation`: blanks, quotes or full-width characters about a name.
     - `socket-interfaces.missing`, `socket-interfaces.down`, `socket-interfaces.no-address`: none of the
       interfaces is there, up, or has an address. Of Gloo's list each must be. An error for HCCL and Gloo, a
-      warning for the others and, when it is down and has an address, for a job on one node.
+      warning for the others and, when it is down and has an address, for a job on one node. Information
+      for Gloo on one node where there is a link-local address, which it takes.
     - `socket-interfaces.inner`: lo, docker, veth, cali, flannel and their like, which other nodes cannot
       reach. Information for a job on one node, where lo is fine.
     - `socket-interfaces.ambiguous`: a whole name that HCCL or NCCL reads as the beginning of others too.
@@ -217,7 +218,9 @@ def _judge(host: Host, variable: str, pattern: Optional[NamePattern], several: b
         return
     bare = [interface for interface in alive if not addresses(interface)]
     if bare and (pattern.each or len(bare) == len(alive)):
-        yield _no_address(variable, value, bare, worst)
+        # Gloo takes a link-local address, too, ready or not, which within a node is as good as any.
+        well = variable == GLOO and not several and all(interface.addresses for interface in bare)
+        yield _no_address(variable, value, bare, INFO if well else worst)
         return
     yield from _judge_useful(
         variable, value, pattern, [interface for interface in alive if interface not in bare], several

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Sequence
 from typing import Optional
 
-from npudoctor import Command, Export, Fix, Host, Risk, _
+from npudoctor import Command, Export, Fix, Host, Risk, SetKernel, _
 from npudoctor.checks.trial._rendezvous_points import LOOPBACK
+from npudoctor.core.errors import CannotTell
+from npudoctor.facts.job.nodes import is_loopback
+from npudoctor.host.network.interfaces import Interface
+from npudoctor.trial.trials import Attempt
+
+LEAST_MTU, USUAL_MTU = 68, 65536  # of IPv4, which a smaller one takes away; of lo
+# Disciplines of the kernel's own choice, which let all pass; noop is that of an interface that is off.
+PASSING = ("", "noqueue", "noop", "pfifo_fast", "fq_codel", "fq", "mq")
+NO_ROUTE = (errno.EACCES, errno.EINVAL, errno.ENETUNREACH, errno.EHOSTUNREACH)
+SWITCH = "net.ipv6.conf.{name}.disable_ipv6"
 
 
 def meet_on_loopback(variable: str) -> Fix:
@@ -14,19 +26,104 @@ def meet_on_loopback(variable: str) -> Fix:
     return Fix(title, (Export(variable, LOOPBACK),), risk=Risk.MANUAL, needs_root=False)
 
 
-def loopback(host: Host) -> tuple[tuple[str, ...], Optional[Fix]]:
+def use_address(variable: str, address: str) -> Fix:
+    """An address needs no resolver; which one it is may not be known."""
+    title = _("use the address of the first rank's machine instead of its name, the same on every node")
+    steps = (Export(variable, address),) if address else ()
+    return Fix(title, steps, risk=Risk.MANUAL, needs_root=False)
+
+
+def obstacle(
+    host: Host, addresses: Sequence[str], attempt: Attempt, variable: str = ""
+) -> tuple[tuple[str, ...], Optional[Fix]]:
     """Packets to any of our own addresses go by lo: what is wrong with it, and the line that heals it."""
-    interface = next((one for one in host.network.interfaces() if one.loopback), None)
+    there = interfaces(host)
+    if there is None:
+        return (), None
+    interface = next((one for one in there if one.loopback), None)
     if interface is None:
         return (_("there is no loopback interface"),), None
-    steps = []
+    evidence: tuple[str, ...] = (interface.described,)
+    name = interface.name
     if not interface.up:
-        steps.append(Command(("ip", "link", "set", "dev", interface.name, "up")))
-    elif not any(address.text == LOOPBACK for address in interface.addresses):
-        steps.append(Command(("ip", "address", "add", f"{LOOPBACK}/8", "dev", interface.name)))
-    switch = _("switch {name} on", name=interface.name)
-    firewall = _("let this machine's firewall pass what goes by {name}", name=interface.name)
-    return (interface.described,), Fix(switch if steps else firewall, tuple(steps), risk=Risk.MANUAL)
+        title = _("switch {name} on", name=name)
+        if len(there) == 1:
+            title = _("switch {name} on in the network namespace in which the job starts", name=name)
+        return evidence, _typed(title, ("ip", "link", "set", "dev", name, "up"))
+    lacking = _without_address(host, interface, addresses, variable)
+    if lacking is not None:
+        return evidence, lacking
+    if interface.queue not in PASSING and attempt.number == errno.ETIMEDOUT:
+        evidence = (*evidence, f"`tc qdisc show dev {name}: qdisc {interface.queue}`")
+        title = _("remove the queueing discipline that holds back what goes by {name}", name=name)
+        return evidence, _typed(title, ("tc", "qdisc", "del", "dev", name, "root"))
+    if attempt.number in NO_ROUTE:
+        title = _(
+            "find what forbids the way to {address}: a line with prohibit, unreachable or blackhole in "
+            "`ip rule` or `ip route show table all`; it must come after the table local",
+            address=addresses[0],
+        )
+    else:
+        title = _(
+            "let this machine's firewall pass what goes by {name}, before any other rule, that of nat too: "
+            "see `nft list ruleset` and `iptables-legacy-save`",
+            name=name,
+        )
+    return evidence, Fix(title, risk=Risk.MANUAL)
+
+
+def _without_address(
+    host: Host, interface: Interface, addresses: Sequence[str], variable: str
+) -> Optional[Fix]:
+    """The loopback interface that has not the address; None where it has."""
+    name, steps = interface.name, []
+    loopback = [text for text in addresses if is_loopback(text)] or [LOOPBACK]
+    if all(":" in text for text in loopback):
+        if any(own.ipv6 for own in interface.addresses):
+            return None
+        if variable:
+            return meet_on_loopback(variable)
+        return Fix(_("switch IPv6 on"), (SetKernel(SWITCH.format(name=name), "0", "1"),), risk=Risk.MANUAL)
+    if any(_holds(own.text, own.length, text) for own in interface.addresses for text in loopback):
+        return None
+    mtu = host.network.mtu_of(name)
+    if mtu is not None and mtu < LEAST_MTU:
+        steps.append(Command(("ip", "link", "set", "dev", name, "mtu", str(USUAL_MTU))))
+    steps.append(Command(("ip", "address", "add", f"{LOOPBACK}/8", "dev", name)))
+    return Fix(_("give {name} its address back", name=name), tuple(steps), risk=Risk.MANUAL)
+
+
+def _holds(own: str, length: int, address: str) -> bool:
+    """Whether an address of an interface, with its prefix, makes another one local, as 127.0.0.1/8 does."""
+    import ipaddress
+
+    if ":" in own or ":" in address or not is_loopback(address):
+        return False
+    return ipaddress.ip_address(address) in ipaddress.ip_interface(f"{own}/{length}").network
+
+
+def _typed(title: str, line: tuple[str, ...]) -> Fix:
+    return Fix(title, (Command(line),), risk=Risk.MANUAL)
+
+
+def interfaces(host: Host) -> Optional[Sequence[Interface]]:
+    """Those of this network namespace; None where the kernel does not tell: a finding is told without."""
+    try:
+        return host.network.interfaces()
+    except CannotTell:
+        return None
+
+
+def without_route(host: Host, addresses: Sequence[str]) -> Optional[tuple[str, Fix]]:
+    """Of addresses to which no socket can be bound, one that an interface has: its name, and the line that
+    gives it its local route back, which goes when somebody flushes the table."""
+    for interface in interfaces(host) or ():
+        for own in interface.addresses:
+            if own.text in addresses and own.ready and interface.up:
+                title = _("give {address} its local route back", address=own.text)
+                words = ("ip", "route", "add", "local", own.text, "dev", interface.name, "table", "local")
+                return interface.name, _typed(title, words)
+    return None
 
 
 def open_the_way(place: str, port: int) -> Fix:
@@ -52,7 +149,7 @@ def _outward(host: Host) -> Optional[tuple[str, str]]:
     return next(
         (
             (interface.name, address.text)
-            for interface in host.network.interfaces()
+            for interface in interfaces(host) or ()
             if interface.alive and not interface.inner and not interface.loopback
             for address in interface.addresses
             if address.scope == "global" and not address.ipv6
@@ -61,9 +158,12 @@ def _outward(host: Host) -> Optional[tuple[str, str]]:
     )
 
 
-def name_interface(host: Host) -> Optional[Fix]:
+def name_interface(host: Host, several: bool = True) -> Optional[Fix]:
     """Gloo asks for no name where its interface is named."""
     found = _outward(host)
+    if not several:
+        title = _("for a job on this node alone, let Gloo use the loopback interface")
+        return Fix(title, (Export("GLOO_SOCKET_IFNAME", "lo"),), risk=Risk.MANUAL, needs_root=False)
     if found is None:
         return None
     title = _("tell Gloo its interface, on each node the one that leads to the others")

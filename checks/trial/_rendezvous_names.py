@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Optional
 
 from npudoctor import ERROR, WARNING, Action, Finding, Fix, Host, Risk, Severity, _
 from npudoctor.checks.trial._folders import is_installed
-from npudoctor.checks.trial._rendezvous_fixes import loopback, name_interface, write_hosts_line
+from npudoctor.checks.trial._rendezvous_fixes import (
+    name_interface,
+    obstacle,
+    without_route,
+    write_hosts_line,
+)
+from npudoctor.checks.trial._rendezvous_ways import few
 from npudoctor.trial.trials import Attempt, Trial
 
 
@@ -17,16 +24,17 @@ def own_name(host: Host, attempt: Attempt, several: bool, masters: bool) -> Iter
     name = str(attempt.facts.get("name", ""))
     named = [str(address) for address in attempt.facts.get("addresses", ())]
     own = [str(address) for address in attempt.facts.get("ours", ())]
-    severity, fix = _severity(host, several), write_hosts_line(host, name)
+    severity, fix = _severity(host, several), None
     if attempt.refused and attempt.number != errno.ETIMEDOUT:
         text = _("this machine's own name, {name}, has no address: {why}", name=name, why=attempt.reason)
+        fix = write_hosts_line(host, name)
     elif named and not own:
         text = _(
             "this machine's own name, {name}, means {addresses}, which is not an address of this machine",
             name=name,
             addresses=", ".join(named[:4]),
         )
-        fix = name_interface(host) or fix
+        fix = _way_to(host, name, named, attempt)
     elif _only_inner(own) and several and not host.variables.get("GLOO_SOCKET_IFNAME"):
         text = _(
             "this machine's own name, {name}, means {addresses}, which other nodes cannot reach",
@@ -45,6 +53,18 @@ def own_name(host: Host, attempt: Attempt, several: bool, masters: bool) -> Iter
         fix=fix,
         echo_of=("trial-rendezvous.cannot-connect",) if masters else (),
     )
+
+
+def _way_to(host: Host, name: str, named: Sequence[str], attempt: Attempt) -> Optional[Fix]:
+    """What makes the addresses of our name ours, or spares Gloo the name."""
+    unrouted = without_route(host, named)
+    if unrouted:
+        fix: Optional[Fix] = unrouted[1]
+    elif _only_inner(named):
+        _evidence, fix = obstacle(host, named, attempt)
+    else:
+        fix = name_interface(host) or write_hosts_line(host, name)
+    return fix
 
 
 def _severity(host: Host, several: bool) -> Severity:
@@ -70,14 +90,17 @@ def _only_inner(addresses: Sequence[str]) -> bool:
     return bool(addresses) and all(text.startswith("127.") or text == "::1" for text in addresses)
 
 
-def own_unreachable(host: Host, facts: Mapping[str, object], attempt: Attempt, several: bool) -> Finding:
+def own_unreachable(host: Host, trial: Trial, attempt: Attempt, several: bool) -> Finding:
     """The name means us, and nothing gets there."""
+    name = str(trial.facts().get("name", ""))
     text = _(
-        "nothing on this machine can connect to its own name, {name}: {why}",
-        name=facts.get("name", ""),
-        why=attempt.reason,
+        "nothing on this machine can connect to its own name, {name}: {why}", name=name, why=attempt.reason
     )
-    evidence, fix = loopback(host)
+    if attempt.facts.get("connections"):
+        text = few(attempt, name)
+    evidence, fix = obstacle(host, [str(one) for one in trial.facts().get("ours", ())], attempt)
+    if not several and any(one.what == "connect-loopback" and not one.refused for one in trial.attempts):
+        fix = name_interface(host, several)
     severity = ERROR if _gloo_decides(host) else _severity(host, several)
     return Finding(
         "trial-rendezvous.cannot-connect",

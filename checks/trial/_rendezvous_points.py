@@ -8,8 +8,8 @@ from typing import Optional
 from npudoctor import Host
 from npudoctor.checks.trial._folders import is_installed
 from npudoctor.core.frozen import dataclass, field
-from npudoctor.facts.job.interface_names import HCCL, addresses, default_order, read_names
-from npudoctor.facts.job.nodes import is_rank_zero, number
+from npudoctor.facts.job.interface_names import GLOO, HCCL, addresses, default_order, read_names
+from npudoctor.facts.job.nodes import number, runs_first_rank
 from npudoctor.facts.job.ports import BASE, Claim, RemotePort, named_ports
 from npudoctor.facts.leftovers.port_holders import Holders, occupants
 from npudoctor.host import CannotTell
@@ -27,7 +27,7 @@ class Point:
     """Where ranks meet. `label`: the variable of the port, "" for the loopback address, of which no variable
     speaks. `launcher`: this job's own launcher listens there already, or will. `here`: False where it is
     known to be another machine. `listens`: whether somebody on this machine will listen there. `surely`: it
-    is torch that does, on all addresses."""
+    is torch that does, on all addresses. `first`: whether the rank that listens is known to run here."""
 
     label: str
     place: str
@@ -37,6 +37,7 @@ class Point:
     listens: bool = True
     claim: Optional[Claim] = None
     surely: bool = True
+    first: bool = False
 
     @property
     def far(self) -> bool:
@@ -53,6 +54,7 @@ class Point:
             "bind": "" if self.launcher or not self.listens else how,
             "here": self.here,
             "call": not self.launcher,
+            "first": self.first,
         }
 
 
@@ -74,7 +76,7 @@ class HostPorts:
 
 def points(host: Host, holders: Holders) -> list[Point]:
     """Those that the variables name; where none is on this machine, the loopback address too."""
-    first = is_rank_zero(host)
+    first = runs_first_rank(host)
     agent = host.variables.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     torch = is_installed(host, "torch")
     named: list[Point] = []
@@ -86,14 +88,26 @@ def points(host: Host, holders: Holders) -> list[Point]:
             launcher = ours or (agent and label == "MASTER_PORT")
             # Only the first rank ever listens there: another one would take the port from it for a moment.
             listens = label != "MASTER_PORT" or not number(host, "RANK")
-            named.append(Point(label, place, port, launcher, listens=listens, claim=ports, surely=torch))
+            store = first and label == "MASTER_PORT"
+            named.append(
+                Point(label, place, port, launcher, None, listens, claim=ports, surely=torch, first=store)
+            )
         elif isinstance(ports, RemotePort) and ports.known and ports.port:
             label = next(name for name, place in PLACES.items() if place == ports.variable)
             store = label == "MASTER_PORT"
             # The first rank listens on all addresses, whatever its own is called from outside.
             listens = first and store
             named.append(
-                Point(label, ports.value, ports.port, agent and store, listens, listens, surely=torch)
+                Point(
+                    label,
+                    ports.value,
+                    ports.port,
+                    agent and store,
+                    listens,
+                    listens,
+                    surely=torch,
+                    first=listens,
+                )
             )
     if all(point.far for point in named):
         named.append(Point("", LOOPBACK, 0, here=True))
@@ -148,6 +162,14 @@ def host_ports(host: Host, holders: Holders) -> Optional[HostPorts]:
         needed = frozenset(base + device for device in ids if device < PER_NODE)
         return HostPorts(claim.label, address, every[:PER_NODE], needed, claim)
     return None
+
+
+def ways(host: Host) -> list[dict[str, str]]:
+    """The addresses on which Gloo is told to meet: the first one of each interface, as it takes them."""
+    value = host.variables.get(GLOO, "")
+    named = read_names(GLOO, value).of(host.network.interfaces()) if value else []
+    first = (next(iter(sorted(addresses(one), key=lambda own: own.ipv6)), None) for one in named)
+    return [{"label": f"{GLOO}={value}", "address": own.text} for own in first if own is not None]
 
 
 def _of_the_rank_table(host: Host) -> Optional[HostPorts]:

@@ -9,24 +9,36 @@ from npudoctor import (
     ERROR,
     WARNING,
     Action,
+    Command,
     Facts,
     Finding,
+    Fix,
     Host,
+    Risk,
     Scope,
     Unknown,
     _,
     check,
 )
-from npudoctor.checks.trial._limits import limit_line, memory_left, raise_limit
-from npudoctor.checks.trial._trying import allowed, incomplete
+from npudoctor.checks.trial._limits import (
+    ask_for_option,
+    limit_line,
+    memory_left,
+    raise_limit,
+)
+from npudoctor.checks.trial._trying import RANKS, allowed, incomplete, ranks_of_node
 from npudoctor.core.sizes import size_text
 from npudoctor.facts.job.process import frameworks
-from npudoctor.facts.system.limits import limit_of
+from npudoctor.facts.system.limits import limit_of, memory_group
 from npudoctor.trial.trials import Attempt
 
 MIB, GIB = 1 << 20, 1 << 30
 # torch, torch_npu and MindSpore reserve tens of GiB of addresses for a device; nothing of it is touched.
 RESERVED, RESERVED_WITHOUT = 64 * GIB, 4 * GIB
+# What a process cannot do without that has imported a framework: of torch 2.13 and MindSpore 2.7 for CPUs an
+# import was killed in a control group of 140 MiB, and went well in one of 160.
+IMPORT = 140 * MIB
+MEETING = ("MASTER_ADDR", "MASTER_PORT", "MS_SCHED_HOST", "MS_SCHED_PORT")
 HEADROOM = GIB  # below this nothing is touched: the first to be killed should not be somebody else
 # What refuses each attempt first, by the name in /proc/PID/limits, and its flag of ulimit.
 LIMITS = {
@@ -61,8 +73,9 @@ def trial_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - `trial-memory.cannot-reserve`: the address space or the data segment cannot grow; a warning where it
       is the 4 GiB of address space, as small jobs start with less.
-    - `trial-memory.cannot-allocate`: 256 MiB cannot be touched; or 64 KiB cannot be locked, which only some
-      jobs need: a warning.
+    - `trial-memory.cannot-allocate`: 256 MiB cannot be touched; or the control group allows less than imports
+      of torch or MindSpore take, 140 MiB for each rank of this node (of two where nothing counts them); or 64
+      KiB cannot be locked, which only some jobs need: a warning.
     - `trial-memory.cannot-execute`: a library cannot be mapped as the loader maps it.
 
     As root it is skipped, unless `--as-user` or `--env-of` says whose job it is.
@@ -91,6 +104,7 @@ def trial_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
         touch=left >= HEADROOM,
     )
     yield Facts({"left": left, "tried": [attempt.what for attempt in trial.attempts]})
+    yield from _too_little(host)
     for attempt in trial.refused():
         if attempt.what == "ctypes":
             raise Unknown(_("this Python cannot ask for memory: {why}", why=attempt.reason))
@@ -107,6 +121,49 @@ def trial_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Unknown(
             _("only {left} of memory is left here: the trial did not touch any", left=size_text(left))
         )
+
+
+def _too_little(host: Host) -> Iterator[Finding]:
+    """A control group in which a framework cannot even be imported by as many processes as the job has: what
+    touches memory there would only be killed."""
+    group = memory_group(host)
+    found = frameworks(host, "torch", "mindspore") if group else []
+    least = _processes(host) * IMPORT
+    if group and found and group.limit < least:
+        yield Finding(
+            "trial-memory.cannot-allocate",
+            _(
+                "the control group allows {limit} of memory; the processes of a job that import {framework} "
+                "({count}) take at least {need}",
+                limit=size_text(group.limit),
+                framework=found[0].name,
+                count=_processes(host),
+                need=size_text(least),
+            ),
+            evidence=(f"{group.path} limit={group.limit} used={group.used}",),
+            action=Action.CONFIG,
+            fix=_wider_group(host, group.path),
+        )
+
+
+def _processes(host: Host) -> int:
+    """How many processes of a job import the framework at least: its ranks here; where they meet and nobody
+    counts them, two, as a launcher is one too."""
+    ranks: int = ranks_of_node(host)
+    counted = any(host.variables.get(name) for name in RANKS)
+    return ranks if counted or not any(host.variables.get(name) for name in MEETING) else max(2, ranks)
+
+
+def _wider_group(host: Host, path: str) -> Fix:
+    if host.system.container():
+        option: Fix = ask_for_option("--memory", "16g")
+        return option
+    unit = path.rpartition("/")[2]
+    title = _("allow the control group more memory")
+    if unit.endswith((".slice", ".service", ".scope")):
+        step = Command(("systemctl", "set-property", unit, "MemoryMax=infinity"))
+        return Fix(title, (step,), risk=Risk.MANUAL)
+    return Fix(title, risk=Risk.MANUAL)
 
 
 def _finding(host: Host, attempt: Attempt, large: bool) -> Finding:

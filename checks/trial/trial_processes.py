@@ -23,8 +23,9 @@ from npudoctor import (
     _,
     check,
 )
+from npudoctor.checks.trial._folders import MINDSPORE, is_installed
 from npudoctor.checks.trial._limits import ask_for_option, limit_line, lower_stack, raise_limit, unfiltered
-from npudoctor.checks.trial._trying import allowed, incomplete
+from npudoctor.checks.trial._trying import allowed, incomplete, ranks_of_node
 from npudoctor.core.errors import CannotTell
 from npudoctor.facts.system.limits import group_folders, limit_of
 from npudoctor.trial.trials import Attempt, Trial
@@ -32,12 +33,10 @@ from npudoctor.trial.trials import Attempt, Trial
 THREADS = 64  # of a rank: its own, those of the collective library, of the data loader, of OpenMP
 DESCRIPTORS = 256
 # Ranks, and threads of all of them: on a node of more than 16 ranks each tries fewer.
-MOST_RANKS, MOST_THREADS = 64, 1024
+MOST_THREADS = 1024
 # Of a rank: below them two ranks of torch, and of MindSpore, that train on CPUs were seen not to start.
 FEW_THREADS, FEW_OF_MINDSPORE, FEW_DESCRIPTORS = 10, 24, 32
 HOUR, MINUTES = 3600, 600
-# The variables in which launchers count the ranks of a node.
-RANKS = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
 RESERVED_PIDS = 300  # the kernel gives these only once
 PID_MAX = 4194304
 # As it is said where a program could not be started.
@@ -89,7 +88,8 @@ def trial_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `trial-processes.no-descriptors`: a rank cannot open 256 descriptors (a warning from 32 on), or a pipe,
       an epoll or an eventfd is refused.
     - `trial-processes.cpu-time`: `ulimit -t` ends each rank in less than an hour of CPU time; a warning from
-      ten minutes on. With 64 threads an hour is gone in a minute.
+      ten minutes on, and where neither a framework nor an accelerator is here. With 64 threads an hour is
+      gone in a minute.
 
     Each says who refused: a limit of the shell, the control group whose `pids.max` is reached, a setting of
     the kernel. As root it is skipped, unless `--as-user` or `--env-of` says whose job it is.
@@ -111,7 +111,7 @@ def trial_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     (`pids.max`); proc_sys_kernel(5), pid_max, threads-max.
     """
     allowed(host)
-    ranks = _ranks(host)
+    ranks = ranks_of_node(host)
     threads = max(1, min(THREADS, MOST_THREADS // ranks))
     folders = list(dict.fromkeys(folder for folder, _unified in group_folders(host, "pids")))
     try:
@@ -146,22 +146,14 @@ def _nothing_started(host: Host, folders: Sequence[str]) -> Trial:
     return Trial((Attempt("limits", facts={"limits": {"-u": pair}}), refused))
 
 
-def _ranks(host: Host) -> int:
-    """Those of this node, at least one."""
-    for name in RANKS:
-        value = host.variables.get(name, "")
-        if value.isascii() and value.isdigit():
-            return max(1, min(MOST_RANKS, int(value[:6])))
-    return max(1, len(host.npus.nodes) or len(host.gpus.nodes))
-
-
 def _cpu_time(host: Host, limits: Mapping[str, list[int]]) -> Iterator[Finding]:
     pair = limits.get("-t")
     if pair and 0 <= pair[0] < HOUR:
         yield Finding(
             "trial-processes.cpu-time",
             _("a process is ended after {seconds} s of CPU time (ulimit -t)", seconds=pair[0]),
-            severity=ERROR if pair[0] < MINUTES else WARNING,
+            # A program of the standard library alone may be done before.
+            severity=ERROR if pair[0] < MINUTES and _trains(host) else WARNING,
             evidence=(limit_line("-t", pair),),
             action=Action.CONFIG,
             fix=raise_limit(host, "-t", pair, HOUR),
@@ -207,6 +199,10 @@ def _finding(host: Host, trial: Trial, attempt: Attempt, ranks: int, threads: in
 
 def _severity(enough_for_some: bool) -> Severity:
     return WARNING if enough_for_some else ERROR
+
+
+def _trains(host: Host) -> bool:
+    return is_installed(host, "torch", *MINDSPORE) or _accelerated(host)
 
 
 def _accelerated(host: Host) -> bool:

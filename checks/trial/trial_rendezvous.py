@@ -6,30 +6,10 @@ import errno
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional, Union
 
-from npudoctor import (
-    ERROR,
-    INFO,
-    WARNING,
-    Action,
-    Facts,
-    Finding,
-    Fix,
-    Host,
-    Risk,
-    Scope,
-    SetKernel,
-    Severity,
-    Unknown,
-    _,
-    check,
-)
+from npudoctor import ERROR, WARNING, Action, Facts, Finding, Fix, Host, Scope, Unknown, _, check
 from npudoctor.checks.network._hccl_ports_fixes import way_out
-from npudoctor.checks.trial._rendezvous_fixes import (
-    loopback,
-    meet_on_loopback,
-    open_the_way,
-    own_address,
-)
+from npudoctor.checks.trial._folders import is_installed
+from npudoctor.checks.trial._rendezvous_fixes import own_address, without_route
 from npudoctor.checks.trial._rendezvous_names import own_name, own_unreachable, slow
 from npudoctor.checks.trial._rendezvous_points import (
     PLACES,
@@ -38,11 +18,20 @@ from npudoctor.checks.trial._rendezvous_points import (
     host_ports,
     listeners,
     points,
+    ways,
+)
+from npudoctor.checks.trial._rendezvous_ways import (
+    cannot_connect,
+    detour,
+    interface_unreachable,
+    leads_elsewhere,
+    no_interfaces,
+    unresolved,
 )
 from npudoctor.checks.trial._trying import allowed, incomplete
+from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import replace
 from npudoctor.core.ports import runs, spell
-from npudoctor.facts.job.expected_accelerator import meant_for_other_machines
 from npudoctor.facts.job.nodes import node_count
 from npudoctor.facts.leftovers.port_holders import Holders, abbreviate
 from npudoctor.host.network.sockets import TcpSocket
@@ -51,11 +40,6 @@ from npudoctor.trial.trials import Attempt, Trial
 WAIT = 5.5  # seconds for a name: a resolver asks its next server after 5
 SLOW = 1.0
 PRIVILEGED = "net.ipv4.ip_unprivileged_port_start"
-NO_PORT = "no port is left"  # as the child says it
-OUTGOING, RESERVED_PORTS = (
-    f"/proc/sys/net/ipv4/ip_local_{name}" for name in ("port_range", "reserved_ports")
-)
-USUAL_PORTS, FEW_PORTS = "32768 60999", 1000  # of the kernel; of which a few jobs leave nothing
 
 
 @check(
@@ -84,23 +68,30 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
     no variable names a place on this machine, the ranks are taken to meet on 127.0.0.1, on a port that the
     system chooses.
 
-    Where the address is another machine's, one connection is tried: that nobody listens there yet is well.
-    Where NPUs are used, HCCL's ports on this host are listened on all at once, as its variables or the rank
-    table name them.
+    Where the address is another machine's, one connection is tried: that nobody listens there yet is well,
+    unless the first rank is sure to run here (RANK, or without it NODE_RANK, is 0; the job has one node).
+    Where nobody answers at a name, its name servers are asked for three more: for two that nobody has, one of
+    them in its domain, and for the name without the domains that are searched. Where NPUs are used, HCCL's
+    ports on this host are listened on all at once, as its variables or the rank table name them.
 
     - `trial-rendezvous.cannot-bind`: a port that the job needs cannot be listened on: somebody else holds it,
       it is kept for root, or the address is not one of this machine. Of a range of HCCL any free port will
       do; of a base port those of the job's NPUs must be free. A warning where torch, which listens on all
       addresses, is not installed, and the port of this address alone is free.
     - `trial-rendezvous.cannot-connect`: the address is not known here, or nothing on this machine can connect
-      to it, or not often enough; of another machine, that there is no way to it, and a warning where it does
-      not answer at all.
+      to it, or not often enough, which is a warning where neither torch nor MindSpore is installed. Of
+      another machine, that there is no way to it, and a warning where it does not answer at all; that it
+      refuses although the first rank runs here, in Kubernetes a warning, as a service leads to its pod only
+      once that is ready. A name that means what any name means here, a warning where only those of its domain
+      do; or that would be this machine's without a domain behind it. And where torch is installed, that the
+      kernel tells no network interfaces (netlink), without which Gloo stops.
     - `trial-rendezvous.own-name`: the name that `hostname` prints has no address, or none of this machine. An
       error for a job of several nodes, unless GLOO_SOCKET_IFNAME tells Gloo its address, and where torchrun
       finds the master by itself (PET_STANDALONE, PET_RDZV_BACKEND); else a warning, as Gloo then takes
       127.0.0.1. In a job of several nodes a loopback address is a warning.
     - `trial-rendezvous.slow`: a name takes more than a second to look up. After 5.5 seconds it is given up;
       where it is the master's, and another name server or domain might still answer, the row cannot tell.
+      Or a name has an address that does not answer before that of this machine, and connections wait for it.
 
     Nothing is tried on a port on which this job's own launcher listens: an ancestor such as torchrun's agent
     (TORCHELASTIC_USE_AGENT_STORE), the process of `--env-of` and its kin, or rank 0 where this is another
@@ -122,11 +113,12 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     allowed(host)
     holders = Holders(host)
-    asked, hccl = points(host, holders), host_ports(host, holders)
+    asked, hccl, named, unknown = _asked(host, holders)
     trial = host.trials.tried(
         "rendezvous",
         points=[point.question() for point in asked],
         own=True,
+        ways=named,
         hccl=hccl.question() if hccl else None,
         wait=WAIT,
     )
@@ -135,32 +127,20 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
     if any(attempt.what == "socket" for attempt in refused):
         raise Unknown(_("the trial could not ask for sockets: {why}", why=refused[-1].reason))
     by_label = {point.label: point for point in asked}
-    several, one_server = _several(host, trial), _has_one_server(host)
     silent, busy = [], []
     yield from slow(host, trial, SLOW)
     for attempt in trial.attempts:
         point = by_label.get(str(attempt.facts.get("label")))
-        if attempt.what == "own-name":
-            masters = {other.facts.get("place") for other in refused if other.what == "resolve"}
-            yield from own_name(host, attempt, several, attempt.facts.get("name") in masters)
-        elif _of_other_trials(host, point, attempt, holders):
+        if _of_other_trials(host, point, attempt, holders):
             busy.append(attempt)
         elif attempt.what == "hccl" and hccl:
             yield from _hccl(host, hccl, attempt, holders)
-        elif not attempt.refused:
-            continue
-        elif attempt.what == "bind" and point:
+        elif attempt.what == "bind" and point and attempt.refused:
             yield _cannot_bind(host, point, attempt, holders)
-        elif attempt.what == "resolve" and attempt.number == errno.ETIMEDOUT and not one_server:
+        elif attempt.what == "resolve" and attempt.number == errno.ETIMEDOUT and not _has_one_server(host):
             silent.append(str(attempt.facts["place"]))
-        elif attempt.what == "resolve" and point:
-            yield _unresolved(host, point, attempt, several)
-        elif attempt.what == "connect" and point:
-            yield _cannot_connect(host, point, attempt)
-        elif attempt.what == "call" and point:
-            yield _no_way(host, point, attempt)
-        elif not any(other.what == "connect" for other in refused):
-            yield own_unreachable(host, trial.facts(), attempt, several)
+        else:
+            yield from _of_ways(host, trial, point, attempt)
     incomplete(trial)
     if busy:
         raise Unknown(_("other trials held TCP port {port} all the time", port=busy[0].facts["port"]))
@@ -169,6 +149,57 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Unknown(
             _("no name server answered within {seconds:g} s for {names}", names=names, seconds=WAIT)
         )
+    if unknown:
+        raise Unknown(unknown)
+
+
+def _asked(
+    host: Host, holders: Holders
+) -> tuple[list[Point], Optional[HostPorts], list[dict[str, str]], str]:
+    """What is asked of the child; and why some of it is not known: the rest is tried all the same."""
+    try:
+        return points(host, holders), host_ports(host, holders), ways(host), ""
+    except CannotTell as error:
+        return [], None, [], error.reason
+
+
+def _of_ways(host: Host, trial: Trial, point: Optional[Point], attempt: Attempt) -> Iterator[Finding]:
+    """What an attempt says of names, and of the ways between the ranks."""
+    refused = trial.refused()
+    addresses = _addresses(trial, attempt)
+    if attempt.what == "own-name":
+        masters = {other.facts.get("place") for other in refused if other.what == "resolve"}
+        yield from own_name(host, attempt, _several(host, trial), attempt.facts.get("name") in masters)
+    elif attempt.what in ("call", "connect-elsewhere") and point:
+        yield from leads_elsewhere(host, point, attempt, addresses)
+    elif attempt.what == "connect" and point and attempt.facts.get("silent") and not attempt.refused:
+        yield detour(point, str(attempt.facts["silent"]))
+    elif not attempt.refused:
+        return
+    elif attempt.what == "interfaces":
+        if is_installed(host, "torch"):
+            yield no_interfaces(attempt)
+    elif attempt.what == "resolve" and point:
+        yield unresolved(host, point, attempt, _several(host, trial))
+    elif attempt.what == "connect" and point:
+        yield cannot_connect(host, point, attempt, addresses)
+    elif attempt.what == "detour" and point:
+        yield detour(point, str(attempt.facts.get("address", "")))
+    elif attempt.what == "connect-way":
+        yield interface_unreachable(host, attempt, _several(host, trial))
+    elif attempt.what == "connect-own" and not any(other.what == "connect" for other in refused):
+        yield own_unreachable(host, trial, attempt, _several(host, trial))
+
+
+def _addresses(trial: Trial, attempt: Attempt) -> list[str]:
+    """What the place of an attempt means here."""
+    label = attempt.facts.get("label")
+    told = (
+        other.facts.get("addresses", ())
+        for other in trial.attempts
+        if other.what == "resolve" and other.facts.get("label") == label
+    )
+    return [str(address) for address in next(told, ())]
 
 
 def _of_other_trials(host: Host, point: Optional[Point], attempt: Attempt, holders: Holders) -> bool:
@@ -184,7 +215,8 @@ def _several(host: Host, trial: Trial) -> bool:
     count = node_count(host)
     if host.options.peers or count is not None:
         return bool(host.options.peers) or (count or 0) > 1
-    return any(attempt.what == "call" for attempt in trial.attempts)
+    calls = (attempt for attempt in trial.attempts if attempt.what == "call")
+    return any(without_route(host, _addresses(trial, attempt)) is None for attempt in calls)
 
 
 def _has_one_server(host: Host) -> bool:
@@ -313,83 +345,3 @@ def _hccl(host: Host, hccl: HostPorts, attempt: Attempt, holders: Holders) -> It
         for socket in (listeners(host, hccl.claim, holders, port) if hccl.claim else [])
     ]
     yield _held(hccl.label, bad, held, evidence, fix, holders)
-
-
-def _unresolved(host: Host, point: Point, attempt: Attempt, several: bool) -> Finding:
-    """The place has no address here."""
-    variable = PLACES.get(point.label, "")
-    text = _(
-        "{variable} is {place}, a name whose address this machine cannot look up: {why}",
-        variable=variable,
-        place=point.place,
-        why=attempt.reason,
-    )
-    return Finding(
-        "trial-rendezvous.cannot-connect",
-        text,
-        severity=_at_most(host, ERROR),
-        action=Action.CONFIG,
-        fix=None if several else meet_on_loopback(variable),
-        echo_of=("master-address.bad-value", "master-address.unresolvable"),
-    )
-
-
-def _cannot_connect(host: Host, point: Point, attempt: Attempt) -> Finding:
-    place = {"place": point.place, "why": attempt.reason, "variable": PLACES.get(point.label, "")}
-    if attempt.why == NO_PORT:
-        return _no_port(host)
-    if point.label:
-        text = _("nothing on this machine can connect to {place} ({variable}): {why}", **place)
-    else:
-        text = _(
-            "nothing on this machine can connect to {place}, where ranks meet by default: {why}", **place
-        )
-    evidence, fix = loopback(host)
-    return Finding("trial-rendezvous.cannot-connect", text, evidence=evidence, action=Action.CONFIG, fix=fix)
-
-
-def _no_port(host: Host) -> Finding:
-    """Each connection has a port of its own on the side that opens it."""
-    told = (host.running_files.text(OUTGOING, 1 << 10) or "").split()
-    low, high = told if len(told) == 2 else ("", "")
-    kept = (host.running_files.text(RESERVED_PORTS, 1 << 20) or "").strip()
-    narrow = low.isdecimal() and high.isdecimal() and int(high) - int(low) < FEW_PORTS
-    step = SetKernel("net.ipv4.ip_local_port_range", USUAL_PORTS, f"{low} {high}")
-    return Finding(
-        "trial-rendezvous.cannot-connect",
-        _("the ranks cannot connect to each other: no port is left for connections that this machine opens"),
-        evidence=(
-            f"net.ipv4.ip_local_port_range = {low} {high}",
-            *([f"net.ipv4.ip_local_reserved_ports = {kept[:80]}"] if kept else []),
-        ),
-        action=Action.CONFIG,
-        fix=Fix(_("allow more until the next boot"), steps=(step,), risk=Risk.MANUAL) if narrow else None,
-    )
-
-
-def _no_way(host: Host, point: Point, attempt: Attempt) -> Finding:
-    """To another machine. One that does not answer may be switched on later."""
-    place = {
-        "place": point.place,
-        "port": point.port,
-        "variable": PLACES.get(point.label, ""),
-        "why": attempt.reason,
-    }
-    quiet = attempt.number == errno.ETIMEDOUT
-    if quiet:
-        text = _("{place} ({variable}) does not answer on TCP port {port}, not even by a refusal", **place)
-    else:
-        text = _("this machine cannot connect to {place} ({variable}), TCP port {port}: {why}", **place)
-    return Finding(
-        "trial-rendezvous.cannot-connect",
-        text,
-        severity=_at_most(host, WARNING if quiet else ERROR),
-        action=Action.CONFIG,
-        fix=open_the_way(point.place, point.port),
-        echo_of=("master-address.no-way",),
-    )
-
-
-def _at_most(host: Host, severity: Severity) -> Severity:
-    """The variables of a login node may be meant for the machines of its cluster."""
-    return INFO if meant_for_other_machines(host) else severity

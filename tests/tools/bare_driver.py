@@ -16,13 +16,15 @@ from importlib import import_module
 
 import npudoctor
 from npudoctor.__main__ import main
-from npudoctor.cli import diagnosis
+from npudoctor.cli import logs
 from npudoctor.cli.app import command_line
 from npudoctor.cli.companions.grammar import Command, Option, all_commands, command_tree
+from npudoctor.cli.request import read_rows
 from npudoctor.core.frozen import replace
 from npudoctor.core.optional import MissingExtra
 from npudoctor.core.trust import guard
 from npudoctor.explain.engine import engine_for
+from npudoctor.explain.signatures.prepared import prepare_table
 from npudoctor.registry import registry
 
 PLAUSIBLE = {
@@ -108,9 +110,9 @@ def load() -> None:
     with redirect_stdout(io.StringIO()), suppress(SystemExit):
         command_line(["check"])(["check", "--help"])
     registry.load_all({"NPUDOCTOR_CHECKS_DIR": ""})
-    table = diagnosis._table({"NPUDOCTOR_KNOWLEDGE_DIR": ""})
+    table = read_rows(prepare_table, {"NPUDOCTOR_KNOWLEDGE_DIR": ""})
     engine = engine_for(table)
-    vars(diagnosis).update(_table=lambda variables: table, engine_for=lambda table: engine)
+    vars(logs).update(read_rows=lambda _prepare, _variables: table, engine_for=lambda table: engine)
     for module in pkgutil.walk_packages(npudoctor.__path__, "npudoctor."):
         # What runs in the job's own interpreter acts when it is loaded.
         if not module.name.startswith(("npudoctor.probes.", "npudoctor.trial.parts.")):

@@ -24,9 +24,14 @@ HOME = "127.0.0.1 localhost\n"
 
 
 def point(
-    place: str = "127.0.0.1", port: int = 0, bind: str = "any", label: str = "MASTER_PORT"
+    place: str = "127.0.0.1",
+    port: int = 0,
+    bind: str = "any",
+    label: str = "MASTER_PORT",
+    first: bool = False,
 ) -> dict[str, object]:
-    return {"label": label, "place": place, "port": port, "bind": bind, "here": None, "call": True}
+    known = {"label": label, "place": place, "port": port, "bind": bind}
+    return {**known, "here": None, "call": True, "first": first}
 
 
 def met(
@@ -35,8 +40,9 @@ def met(
     own: bool = False,
     hccl: Optional[dict[str, object]] = None,
     wait: float = 3.0,
+    ways: Sequence[dict[str, str]] = (),
 ) -> Trial:
-    trial = tried("rendezvous", None, before, points=points, own=own, hccl=hccl, wait=wait)
+    trial = tried("rendezvous", None, before, points=points, own=own, hccl=hccl, wait=wait, ways=ways)
     assert (trial.hung, trial.died) == (None, None), "it did not come to its end"
     return trial
 
@@ -114,7 +120,7 @@ def test_a_machine_that_is_well_gives_all() -> None:
     trial = met(point(port=port), own=True, hccl={"address": "127.0.0.1", "ports": [free_port()]})
     assert refusals(trial) == {} and the(trial, "hccl").facts["refused"] == {}
     own = ["connect-own"] if the(trial, "own-name").facts["ours"] else []
-    assert steps(trial) == ["own-name", "resolve", "bind", "connect", *own, "hccl", "socket"]
+    assert steps(trial) == ["interfaces", "own-name", "resolve", "bind", "connect", *own, "hccl", "socket"]
     assert states(port) == []
 
 
@@ -200,7 +206,7 @@ def command(*points: dict[str, object]) -> list[str]:
         return Ended("exited", 0, "", "")
 
     trials = Trials(start, lambda: None, list, lambda: sys.executable, time.monotonic() + 60)
-    trials.tried("rendezvous", points=points, own=True, hccl=None, wait=3.0)
+    trials.tried("rendezvous", points=points, own=True, hccl=None, wait=3.0, ways=[])
     *words, known = lines[0]
     return [*words, json.dumps({**json.loads(known), "prefix": ""})]
 

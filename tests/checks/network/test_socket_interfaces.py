@@ -166,6 +166,8 @@ def test_an_interface_that_is_not_here(name: str, value: str, severity: Severity
         ({**SEVERAL, HCCL: "bare0"}, "no-address", ERROR),
         ({**SEVERAL, GLOO: "bare0"}, "no-address", ERROR),
         ({**SEVERAL, TENSORPIPE: "bare0"}, "no-address", WARNING),
+        ({**ALONE, GLOO: "bare0"}, "no-address", INFO),
+        ({**ALONE, HCCL: "bare0"}, "no-address", ERROR),
         ({**SEVERAL, HCCL: "docker"}, "inner", WARNING),
         ({**SEVERAL, GLOO: "lo"}, "inner", WARNING),
         ({**ALONE, HCCL: "docker0"}, "inner", INFO),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Optional
 
@@ -12,7 +12,8 @@ import pytest
 
 from npudoctor import Severity, Status
 from npudoctor.checks.trial.trial_memory import trial_memory
-from npudoctor.testing import Asked, Limit, Memory, ask, fake_host
+from npudoctor.testing import Asked, Content, Limit, Memory, ask, fake_host, package_files
+from npudoctor.testing.fakes import SITE
 from npudoctor.trial.trials import Attempt, Trial
 
 GIB = 1 << 30
@@ -103,6 +104,59 @@ def test_little_memory_is_not_touched() -> None:
     assert asked.status is Status.UNKNOWN and "did not touch" in (asked.reason or "")
 
 
+CGROUP = "/sys/fs/cgroup/job.scope"
+MODULES = {"torch": "_C", "mindspore": "_c_expression"}
+
+
+def grouped(size: int, variables: Mapping[str, str], packages: Mapping[str, str], container: bool) -> Asked:
+    """In a control group of so many MiB."""
+    files: dict[str, Content] = {
+        "/proc/self/cgroup": "0::/job.scope\n",
+        f"{CGROUP}/memory.max": f"{size << 20}\n",
+        f"{CGROUP}/memory.current": "1000000\n",
+        **({"/.dockerenv": ""} if container else {}),
+    }
+    for name, version in packages.items():
+        files.update(package_files(name, version))
+        files[f"{SITE}/{name}/{MODULES[name]}.so"] = ""
+    host = fake_host(
+        files,
+        variables=variables,
+        euid=1000,
+        user="li",
+        memory=Memory(128 * GIB, 100 * GIB),
+        limits=LIMITS,
+        trials={"memory": Trial((attempt("reserve", 0),))},
+    )
+    return ask(trial_memory, host)
+
+
+@pytest.mark.parametrize(
+    ("size", "variables", "packages", "least"),
+    [
+        (256, {}, {}, 0),
+        (128, {}, {"torch": "2.13.0"}, 140),
+        (128, {}, {"mindspore": "2.7.0"}, 140),
+        (256, {}, {"torch": "2.13.0"}, 0),
+        (256, {"MASTER_ADDR": "127.0.0.1"}, {"torch": "2.13.0"}, 280),
+        (256, {"MASTER_ADDR": "127.0.0.1", "LOCAL_WORLD_SIZE": "1"}, {"torch": "2.13.0"}, 0),
+        (512, {"LOCAL_WORLD_SIZE": "4"}, {"torch": "2.13.0"}, 560),
+        (512, {"MASTER_ADDR": "127.0.0.1"}, {"torch": "2.13.0"}, 0),
+    ],
+)
+def test_a_framework_has_no_room_in_the_control_group(
+    size: int, variables: Mapping[str, str], packages: Mapping[str, str], least: int
+) -> None:
+    asked = grouped(size, variables, packages, container=False)
+    assert asked.codes == (["trial-memory.cannot-allocate"] if least else [])
+    assert asked.status is Status.UNKNOWN
+    for finding in asked.findings:
+        assert finding.severity is Severity.ERROR and f"take at least {least} MiB" in finding.message
+        assert finding.fix and finding.fix.commands == (
+            "systemctl set-property job.scope MemoryMax=infinity",
+        )
+
+
 def test_root_is_not_the_job() -> None:
     asked = ask(trial_memory, fake_host())
     assert asked.status is Status.SKIPPED and "--as-user" in (asked.reason or "")
@@ -123,4 +177,6 @@ def scene(tmp: Path) -> Iterator[Asked]:
     yield judged(Trial((Attempt("ctypes", 0, "No module named _ctypes"),)))
     yield judged(Trial((attempt("reserve", 0),)), available=GIB - 1)
     yield judged(Trial(hung="touch"))
+    for container in (True, False):
+        yield grouped(128, {}, {"torch": "2.13.0"}, container)
     yield judged(Trial(died="", signal=11))

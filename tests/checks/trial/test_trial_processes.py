@@ -196,11 +196,23 @@ def test_ranks_that_ended_early() -> None:
     assert told(asked)[0] == "no-processes"
 
 
+TORCH, MINDSPORE = package_files("torch", "2.7.0"), package_files("mindspore", "2.7.0")
+
+
 @pytest.mark.parametrize(
-    ("seconds", "severity"), [(2, Severity.ERROR), (600, Severity.WARNING), (3600, None), (-1, None)]
+    ("seconds", "files", "severity"),
+    [
+        (2, TORCH, Severity.ERROR),
+        (2, MINDSPORE, Severity.ERROR),
+        (2, {}, Severity.WARNING),
+        (600, TORCH, Severity.WARNING),
+        (3600, TORCH, None),
+        (-1, TORCH, None),
+    ],
 )
-def test_cpu_time(seconds: int, severity: Optional[Severity]) -> None:
-    asked = judged(limits={"-t": [seconds, -1]})
+def test_cpu_time(seconds: int, files: Mapping[str, Content], severity: Optional[Severity]) -> None:
+    """What needs no framework may be done within seconds."""
+    asked = judged(limits={"-t": [seconds, -1]}, files=files)
     assert [finding.severity for finding in asked.findings] == ([severity] if severity else [])
     if severity:
         text = f"a process is ended after {seconds} s of CPU time (ulimit -t)"

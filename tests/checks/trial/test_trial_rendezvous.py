@@ -12,6 +12,7 @@ import pytest
 
 from npudoctor import Host, Severity, Status
 from npudoctor.checks.trial.trial_rendezvous import trial_rendezvous
+from npudoctor.core.frozen import replace
 from npudoctor.host.network.interfaces import Address, Interface
 from npudoctor.testing import Asked, FakeNetwork, ask, fake_host, package_files
 from npudoctor.trial.trials import Attempt, Trial
@@ -128,7 +129,7 @@ def test_nothing_connects_to_the_master_here() -> None:
     asked = judged(attempt("connect", errno.ETIMEDOUT, label="MASTER_PORT", port=29500))
     (finding,) = asked.findings
     assert finding.code == "trial-rendezvous.cannot-connect" and finding.fix
-    assert finding.fix.title == "let this machine's firewall pass what goes by lo"
+    assert finding.fix.title.startswith("let this machine's firewall pass what goes by lo")
     assert "connect to 127.0.0.1 (MASTER_ADDR): Connection timed out" in finding.message
 
 
@@ -380,6 +381,7 @@ def test_hccl_is_asked_on_its_own_address() -> None:
 def scene(tmp: Path) -> Iterator[Asked]:
     """Each code, and each way of putting it."""
     port: dict[str, Any] = {"label": "MASTER_PORT", "port": 29500, "place": "10.0.0.5"}
+    unresolved = attempt("resolve", addresses=["10.0.0.5"], label="MASTER_PORT", place="10.0.0.5")
     unknown = attempt("resolve", -3, "Temporary failure in name resolution", **port)
     for number in (errno.EACCES, errno.EADDRNOTAVAIL, errno.EADDRINUSE, errno.EPERM):
         yield judged(attempt("bind", number, **port), variables={**JOB, "MASTER_PORT": "80"})
@@ -400,6 +402,17 @@ def scene(tmp: Path) -> Iterator[Asked]:
         yield judged(own("10.0.0.5", ours=("10.0.0.5",)), attempt("connect-own", errno.ETIMEDOUT))
     for number in (errno.ETIMEDOUT, errno.EHOSTUNREACH):
         yield judged(attempt("call", number, **port), variables=TWO)
+    for facts in ({"nowhere": True}, {"beside": True}, {"alone": ["10.0.0.5"]}):
+        yield judged(attempt("call", **port, stranger="npudoctor-1", **facts))
+    yield judged(attempt("connect-elsewhere", errno.ECONNREFUSED, **port))
+    yield judged(attempt("connect", errno.ETIMEDOUT, **port, connections=2))
+    yield judged(attempt("call", errno.ETIMEDOUT, **port), unresolved, interfaces=(LO, ETH))
+    yield judged(attempt("connect-way", errno.EPERM, label="GLOO_SOCKET_IFNAME=eth0", address="10.0.0.5"))
+    yield judged(attempt("detour", errno.ETIMEDOUT, **port, address="fd00::7"))
+    yield judged(attempt("interfaces", errno.EPERM), files=package_files("torch", "2.7.0"))
+    yield judged(own("10.0.0.5"), attempt("connect-own", errno.ETIMEDOUT), attempt("connect-loopback"))
+    for number in (errno.ETIMEDOUT, errno.EACCES):
+        yield judged(attempt("connect", number, **port), interfaces=(replace(LO, queue="tbf"),))
     yield judged(attempt("resolve", errno.ETIMEDOUT, **port, took=5.5))
     yield judged(own("10.0.0.5", ours=("10.0.0.5",), took=2.04))
     for number in (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EMFILE):

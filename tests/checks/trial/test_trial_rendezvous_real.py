@@ -62,9 +62,48 @@ def twice(scene: str, typed: str, **variables: str) -> list[dict[str, list[str]]
             "export MASTER_PORT=29545",
             "cannot-bind",
         ),
+        (
+            "ip link set lo up; ip link set lo mtu 60",
+            "29544",
+            "ip link set dev lo mtu 65536\nip address add 127.0.0.1/8 dev lo",
+            "cannot-connect",
+        ),
+        (
+            "ip link set lo up; tc qdisc add dev lo root tbf rate 100bit burst 100 latency 60s",
+            "29544",
+            "tc qdisc del dev lo root",
+            "cannot-connect",
+        ),
     ],
 )
 def test_the_line_heals_it(scene: str, port: str, typed: str, code: str) -> None:
     ill, healed = twice(scene, typed, MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
-    assert ill["codes"] == [f"trial-rendezvous.{code}"] and typed in ill["lines"]
+    assert ill["codes"] == [f"trial-rendezvous.{code}"] and "\n".join(ill["lines"]).endswith(typed)
+    assert healed["codes"] == []
+
+
+CARD = """
+ip link set lo up; ip link add name near0 type veth peer name far0; ip link set near0 up
+ip address add 10.9.9.1/24 dev near0; ip route del local 10.9.9.1 dev near0 table local
+"""
+
+
+@pytest.mark.parametrize(
+    ("scene", "place", "typed"),
+    [
+        (
+            CARD,
+            "10.9.9.1",
+            "ip route add local 10.9.9.1 dev near0 table local",
+        ),
+        (
+            "ip link set lo up; ip address add 127.0.0.1/32 dev lo; ip address del 127.0.0.1/8 dev lo",
+            "127.0.1.1",
+            "ip address add 127.0.0.1/8 dev lo",
+        ),
+    ],
+)
+def test_an_address_is_given_back(scene: str, place: str, typed: str) -> None:
+    ill, healed = twice(scene, typed, MASTER_ADDR=place, MASTER_PORT="29544")
+    assert ill["codes"] == ["trial-rendezvous.cannot-connect"] and typed in ill["lines"]
     assert healed["codes"] == []

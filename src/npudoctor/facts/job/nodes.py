@@ -16,6 +16,8 @@ _SIZES = (
     ("MS_WORKER_NUM", "MS_LOCAL_WORKER_NUM"),
 )
 _RANKS = ("RANK", "RANK_ID", "OMPI_COMM_WORLD_RANK", "PADDLE_TRAINER_ID")
+# The nodes' numbers, as torchrun and those who start it name them.
+_NODES = ("GROUP_RANK", "NODE_RANK", "PET_NODE_RANK")
 _MEETING = ("MASTER_ADDR", "MS_SCHED_HOST")
 
 
@@ -37,6 +39,15 @@ def node_count(host: Host) -> Optional[int]:
 def is_rank_zero(host: Host) -> bool:
     """Whether the variables are those of the first rank, beside which the job's master listens."""
     return any(number(host, name) == 0 for name in _RANKS)
+
+
+def runs_first_rank(host: Host) -> bool:
+    """Whether the first rank is sure to run on this node, be it that of our variables or another one."""
+    if is_rank_zero(host):
+        return True
+    if any(number(host, name) is not None for name in _RANKS):
+        return False
+    return node_count(host) == 1 or any(number(host, name) == 0 for name in _NODES)
 
 
 def is_here(host: Host, place: str) -> Optional[bool]:

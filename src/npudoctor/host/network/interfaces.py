@@ -14,8 +14,8 @@ from npudoctor.host.network.netlink import GET_ADDRESS, GET_LINK, Message, dump
 from npudoctor.host.psutil_door import ask_psutil
 
 _UP, _LOOPBACK = 0x1, 0x8
-# IFLA_IFNAME, IFLA_MASTER, IFLA_OPERSTATE, IFLA_LINKINFO
-_NAME, _MASTER, _STATE, _INFO = 3, 10, 16, 18
+# IFLA_IFNAME, IFLA_QDISC, IFLA_MASTER, IFLA_OPERSTATE, IFLA_LINKINFO
+_NAME, _QUEUE, _MASTER, _STATE, _INFO = 3, 6, 10, 16, 18
 _KIND = 1  # IFLA_INFO_KIND
 _ADDRESS, _LOCAL, _LABEL, _FLAGS = 1, 2, 3, 8  # IFA_ADDRESS, IFA_LOCAL, IFA_LABEL, IFA_FLAGS
 _STATES = ("unknown", "notpresent", "down", "lowerlayerdown", "testing", "dormant", "up")
@@ -50,7 +50,8 @@ class Address:
 @dataclass(frozen=True)
 class Interface:
     """A network interface. `up`: switched on; `state`: the kernel's operstate, "unknown" where the driver
-    does not say; `kind`: "" for a card, else bridge, veth, vlan, bond...; `master`: what it is a port of.
+    does not say; `kind`: "" for a card, else bridge, veth, vlan, bond...; `master`: what it is a port of;
+    `queue`: its queueing discipline, as tc shows it, "" where the kernel does not say.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Interface:
     kind: str = ""
     master: str = ""
     addresses: tuple[Address, ...] = ()
+    queue: str = ""
 
     @property
     def alive(self) -> bool:
@@ -166,6 +168,7 @@ def _link(fixed: bytes, attributes: dict[int, bytes]) -> Interface:
         _STATES[state] if state < len(_STATES) else "unknown",
         bool(flags & _LOOPBACK),
         _text(nested(attributes.get(_INFO, b"")).get(_KIND, b"")),
+        queue=_text(attributes.get(_QUEUE, b"")),
     )
 
 

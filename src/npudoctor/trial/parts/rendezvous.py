@@ -2,8 +2,9 @@
 
 `points`: where ranks meet, each with `label` (the variable of its port), `place` (a name or an address),
 `port`, `bind` ("any" as torch's TCPStore does, "place" as MindSpore's scheduler does, "either" where nobody
-knows which it will be, "" for nobody here) and `here` (False where the place is known to be another machine,
-None where the kernel is to say).
+knows which it will be, "" for nobody here), `here` (False where the place is known to be another machine,
+None where the kernel is to say) and `first` (whether the rank that listens is known to run here).
+`ways`: addresses that libraries are told to use, each with its `label`.
 `hccl`: `address` and `ports`, or null. `own`: whether this host's own name is tried. `wait`: seconds for an
 answer of the resolver.
 """
@@ -17,6 +18,7 @@ import time
 from typing import Any, Dict, List, Optional, Tuple
 
 from npudoctor.trial.parts.attempts import QUESTIONS, attempt, end, one_at_a_time
+from npudoctor.trial.parts.lookups import Lookups, doubts, is_loopback, of_this_machine, ours
 
 FILTER = 26  # SO_ATTACH_FILTER
 LOOPBACK = b"lo\0"
@@ -25,7 +27,6 @@ CONNECTIONS = 8  # at once: two ranks of torch and their agent were seen to have
 NO_PORT = "no port is left"  # for the end that connects
 NEAR = 1.0  # seconds for a connection within this machine
 FAR = 2.5  # seconds for one to another: a lost SYN is sent again after one
-SLOW = 1.0  # seconds
 
 
 def program(port: int) -> bytes:
@@ -120,12 +121,13 @@ class Elsewhere(OSError):
     """Connected, but not to us."""
 
 
-def exchange(listener: Any, family: int, address: Any, count: int) -> None:
-    """Connect to the listener so many times at once, send a few bytes there and back, and reset."""
+def exchange(listener: Any, family: int, address: Any, facts: Dict[str, Any]) -> None:
+    """Connect to the listener several times at once, send a few bytes there and back, and reset."""
     import socket
 
     with contextlib.ExitStack() as stack:
-        for _number in range(count):
+        for number in range(CONNECTIONS):
+            facts["connections"] = number  # that were made before
             client = stack.enter_context(by_reset(socket.socket(family, socket.SOCK_STREAM)))
             client.settimeout(NEAR)
             try:
@@ -160,20 +162,23 @@ def accepted(listener: Any, port: int) -> Any:
         raise Elsewhere(errno.EADDRINUSE, "another program answers there") from None
 
 
-def reach(listener: Any, found: List[Tuple[int, Any]]) -> None:
+def reach(listener: Any, found: List[Tuple[int, Any]], facts: Dict[str, Any]) -> None:
     """By the first of these addresses that answers, as every client tries them. The listener's own port."""
     port = listener.getsockname()[1]
     refusal: Optional[OSError] = None
     for family, address in found:
         try:
-            exchange(listener, family, (address[0], port, *address[2:]), CONNECTIONS)
+            exchange(listener, family, (address[0], port, *address[2:]), facts)
+            del facts["connections"]
             return
         except Elsewhere:
             raise  # a client asks no further once it is connected
         except OSError as error:
-            refusal = error
+            refusal = timed(error)
+            if refusal.errno == errno.ETIMEDOUT:
+                facts["silent"] = address[0]
     if refusal is not None:
-        raise timed(refusal)
+        raise refusal
 
 
 def timed(error: OSError) -> OSError:
@@ -181,71 +186,6 @@ def timed(error: OSError) -> OSError:
     if error.errno is None:
         return OSError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
     return error
-
-
-class Lookups:
-    """What names mean, all asked side by side; a resolver may wait for a server that is not there."""
-
-    def __init__(self, names: List[str], wait: float) -> None:
-        self._answers = {}  # type: Dict[str, Any]
-        self._threads = {}  # type: Dict[str, Any]
-        self._until = time.monotonic() + wait
-        import threading
-
-        for name in names:
-            thread = threading.Thread(target=self._look, args=(name,), daemon=True)
-            try:
-                thread.start()
-            except RuntimeError:
-                self._look(name)  # no thread to be had: then in its turn
-            else:
-                self._threads[name] = thread
-
-    def _look(self, name: str, again: bool = False) -> None:
-        import socket
-
-        since = time.monotonic()
-        try:
-            found = socket.getaddrinfo(name, 0, 0, socket.SOCK_STREAM)
-            answer = [(entry[0], entry[4]) for entry in found]  # type: Any
-        except (OSError, UnicodeError) as error:
-            answer = error
-        took = time.monotonic() - since
-        if not again or took < self._answers[name][1]:
-            self._answers[name] = answer, took
-        if took > SLOW and not again and not isinstance(answer, Exception):
-            self._look(name, again=True)  # what is slow twice was not the machine's other work
-
-    def found(self, name: str, facts: Dict[str, Any]) -> List[Tuple[int, Any]]:
-        """The addresses of a name, in the order in which they are tried; raises what the resolver says."""
-        thread = self._threads.get(name)
-        if thread is not None:
-            thread.join(max(0.0, self._until - time.monotonic()))
-        if name not in self._answers:
-            facts["took"] = QUESTIONS["wait"]
-            raise OSError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
-        answer, took = self._answers[name]
-        facts["took"] = round(took, 3)
-        if isinstance(answer, Exception):
-            raise answer
-        facts["addresses"] = [address[0] for _family, address in answer]
-        return list(answer)
-
-
-def ours(found: List[Tuple[int, Any]]) -> List[Tuple[int, Any]]:
-    """Those that are addresses of this machine: a socket can be bound to them, as Gloo tells it too."""
-    import socket
-
-    bound = []
-    for family, address in found:
-        with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_STREAM) as sock:
-            sock.bind((address[0], 0, *address[2:]))
-            bound.append((family, address))
-    return bound
-
-
-def is_loopback(address: str) -> bool:
-    return address.startswith("127.") or address == "::1"
 
 
 def everywhere(port: int) -> List[Tuple[int, Any]]:
@@ -266,12 +206,13 @@ def guards(near: bool) -> bool:
 
 def meet(point: Dict[str, Any], found: List[Tuple[int, Any]], own: List[Tuple[int, Any]]) -> None:
     """Listen where the ranks will meet, and come there as they will: by the place's name, and by our own."""
-    port, label = point["port"], point["label"]
-    by_place = [(family, (address[0], port, *address[2:])) for family, address in found]
-    near = all(is_loopback(address[0]) for _family, address in found)
+    port, label, place = point["port"], point["label"], point["place"]
+    here = of_this_machine(found)
+    by_place = [(family, (address[0], port, *address[2:])) for family, address in here]
+    near = all(is_loopback(address[0]) for _family, address in here)
     with one_at_a_time("rendezvous") as alone:
         listener = None
-        with attempt("bind", label=label, port=port, place=point["place"], alone=alone) as facts:
+        with attempt("bind", label=label, port=port, place=place, alone=alone) as facts:
             try:
                 listener = persistently(by_place if point["bind"] == "place" else everywhere(port), near)
             except OSError:
@@ -288,31 +229,90 @@ def meet(point: Dict[str, Any], found: List[Tuple[int, Any]], own: List[Tuple[in
             listener.close()
             listener = listening(everywhere(0))
         with listener:
-            if found:
-                with attempt("connect", label=label, port=port, place=point["place"]):
-                    reach(listener, found)
+            if here:
+                with attempt("connect", label=label, port=port, place=place) as facts:
+                    reach(listener, here, facts)
+            elif found and filtered:
+                # It may lead back to us, as a container's host passes a port on.
+                with attempt("connect-elsewhere", label=label, port=port, place=place) as facts:
+                    call(point, found, NEAR, facts, listener)
+        if here and found[0] not in here:
+            detour(point, found[: found.index(here[0])])
         # On another port: what leads nowhere takes its second, and the job may want its port by then.
         if own and point["bind"] != "place":
-            with attempt("connect-own", port=port), listening(everywhere(0)) as listener:
-                reach(listener, own)
+            come_by_own_name(port, own)
 
 
-def call(point: Dict[str, Any], found: List[Tuple[int, Any]]) -> None:
-    """To another machine: whether there is a way to it. A refusal came back that way too."""
+def come_by_own_name(port: int, own: List[Tuple[int, Any]]) -> None:
+    """As Gloo does; where that leads nowhere, whether the loopback address does."""
+    import socket
+
+    reached = False
+    with attempt("connect-own", port=port) as facts, listening(everywhere(0)) as listener:
+        reach(listener, own[:1], facts)  # Gloo tells the others the first that it can bind to
+        reached = True
+    if not reached:
+        loopback = [(socket.AF_INET, ("127.0.0.1", 0))]  # type: List[Tuple[int, Any]]
+        with attempt("connect-loopback") as facts, listening(loopback, True) as listener:
+            reach(listener, loopback, facts)
+
+
+def detour(point: Dict[str, Any], found: List[Tuple[int, Any]]) -> None:
+    """To addresses that clients try before those of this machine; only one that is silent costs them time."""
+    label, place = point["label"], point["place"]
+    with attempt("detour", label=label, place=place, address=found[0][1][0]):
+        try:
+            knock(found, point["port"], NEAR)
+        except OSError as error:
+            if error.errno == errno.ETIMEDOUT:
+                raise
+
+
+def come_by_interface(way: Dict[str, Any]) -> None:
+    """By the address of the interface that a library is told to use."""
+    import socket
+
+    with attempt("connect-way", label=way["label"], address=way["address"]) as facts:
+        told = socket.getaddrinfo(way["address"], 0, 0, socket.SOCK_STREAM, 0, socket.AI_NUMERICHOST)
+        with listening(everywhere(0)) as listener:
+            reach(listener, [(entry[0], entry[4]) for entry in told], facts)
+
+
+def call(
+    point: Dict[str, Any],
+    found: List[Tuple[int, Any]],
+    seconds: float,
+    facts: Dict[str, Any],
+    listener: Any = None,
+) -> None:
+    """To another machine. Where nobody listens it may be that the name only seems to be that machine's."""
+    try:
+        knock(found, point["port"], seconds, listener)
+    except OSError:
+        facts.update(doubts(point["place"], found))
+        raise
+
+
+def knock(found: List[Tuple[int, Any]], port: int, seconds: float, listener: Any = None) -> None:
+    """Connect to the first of these addresses that answers: by somebody, or by a refusal, which came back the
+    same way. A listener of ours lets it in, should it lead there."""
     import socket
 
     refusal: Optional[OSError] = None
-    until = time.monotonic() + FAR
+    until = time.monotonic() + seconds
     for family, address in found:
         try:
             with by_reset(socket.socket(family, socket.SOCK_STREAM)) as client:
                 client.settimeout(max(0.1, until - time.monotonic()))
-                client.connect((address[0], point["port"], *address[2:]))
+                if listener is not None:
+                    client.bind(("", 0))
+                    only_from(listener, client.getsockname()[1])
+                client.connect((address[0], port, *address[2:]))
                 return
         except OSError as error:
-            if error.errno in (errno.ECONNREFUSED, errno.ECONNRESET):
-                return
             refusal = error
+            if error.errno in (errno.ECONNREFUSED, errno.ECONNRESET):
+                break
     if refusal is not None:
         raise timed(refusal)
 
@@ -338,6 +338,8 @@ def try_hccl(asked: Dict[str, Any]) -> None:
 def try_rendezvous() -> None:
     import socket
 
+    with attempt("interfaces"):
+        socket.if_nameindex()  # by netlink, as getifaddrs() asks, without which Gloo has no address
     points, name = QUESTIONS["points"], socket.gethostname()
     names = [point["place"] for point in points] + ([name] if QUESTIONS["own"] else [])
     lookups = Lookups(sorted(set(names)), QUESTIONS["wait"])
@@ -351,14 +353,17 @@ def try_rendezvous() -> None:
         found = []  # type: List[Tuple[int, Any]]
         with attempt("resolve", label=point["label"], place=point["place"]) as facts:
             found = lookups.found(point["place"], facts)
-        here = ours(found)
-        if not here and found and all(is_loopback(address[0]) for _family, address in found):
-            here = found  # this machine's by definition, also where no interface has it
-        if point["bind"] and (here or point["here"]):
-            meet(point, here, own)
+        here = of_this_machine(found)
+        if point["bind"] and (here or point["here"] or point["first"]):
+            meet(point, found, own)
         elif found and not here and point["call"]:
-            with attempt("call", label=point["label"], place=point["place"], port=point["port"]):
-                call(point, found)
+            label, place, port = point["label"], point["place"], point["port"]
+            # That nobody listens there yet is well.
+            well = contextlib.suppress(ConnectionRefusedError, ConnectionResetError)
+            with attempt("call", label=label, place=place, port=port) as facts, well:
+                call(point, found, FAR, facts)
+    for way in QUESTIONS["ways"]:
+        come_by_interface(way)
     if QUESTIONS["hccl"]:
         try_hccl(QUESTIONS["hccl"])
 
