@@ -7,7 +7,7 @@ import stat
 from typing import Optional
 
 from npudoctor import ERROR, WARNING, Action, Command, Finding, Fix, Host, Risk, _
-from npudoctor.checks.trial._folders import is_installed, writer
+from npudoctor.checks.trial._folders import has_framework, is_installed, writer
 from npudoctor.checks.trial._refusals import place_and_mount, refusal
 from npudoctor.trial.trials import Attempt
 
@@ -27,7 +27,8 @@ def device(host: Host, attempt: Attempt) -> Finding:
         if attempt.facts.get("device") is False:
             text = _("{path} is not the kernel's device: what is written to it stays there", path=path)
     # "Unable to open /dev/urandom", or to read it, is torch's word when it seeds a generator.
-    fatal = path == NULL and attempt.facts.get("device") is not False
+    # /dev/null is opened by every launcher; what multiprocessing does with it may fail.
+    fatal = path == NULL and attempt.facts.get("device") is not False and has_framework(host)
     fatal = fatal or (path == "/dev/urandom" and is_installed(host, "torch"))
     return Finding(
         "trial-files.device-unusable",

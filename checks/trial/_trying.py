@@ -5,6 +5,10 @@ from __future__ import annotations
 from npudoctor import Host, Skip, Unknown, _
 from npudoctor.trial.trials import Trial
 
+# The variables in which launchers count the ranks of a node.
+RANKS = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
+MOST_RANKS = 64
+
 
 def allowed(host: Host) -> None:
     """Skip where nothing is tried here."""
@@ -28,3 +32,12 @@ def incomplete(trial: Trial) -> None:
                 step=trial.died or "start",
             )
         )
+
+
+def ranks_of_node(host: Host) -> int:
+    """Those of this node, at least one."""
+    for name in RANKS:
+        value = host.variables.get(name, "")
+        if value.isascii() and value.isdigit():
+            return max(1, min(MOST_RANKS, int(value[:6])))
+    return max(1, len(host.npus.nodes) or len(host.gpus.nodes))

@@ -24,7 +24,7 @@ from npudoctor import (
     check,
 )
 from npudoctor.checks.trial._limits import ask_for_option, limit_line, lower_stack, raise_limit, unfiltered
-from npudoctor.checks.trial._trying import allowed, incomplete
+from npudoctor.checks.trial._trying import allowed, incomplete, ranks_of_node
 from npudoctor.core.errors import CannotTell
 from npudoctor.facts.system.limits import group_folders, limit_of
 from npudoctor.trial.trials import Attempt, Trial
@@ -32,12 +32,10 @@ from npudoctor.trial.trials import Attempt, Trial
 THREADS = 64  # of a rank: its own, those of the collective library, of the data loader, of OpenMP
 DESCRIPTORS = 256
 # Ranks, and threads of all of them: on a node of more than 16 ranks each tries fewer.
-MOST_RANKS, MOST_THREADS = 64, 1024
+MOST_THREADS = 1024
 # Of a rank: below them two ranks of torch, and of MindSpore, that train on CPUs were seen not to start.
 FEW_THREADS, FEW_OF_MINDSPORE, FEW_DESCRIPTORS = 10, 24, 32
 HOUR, MINUTES = 3600, 600
-# The variables in which launchers count the ranks of a node.
-RANKS = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
 RESERVED_PIDS = 300  # the kernel gives these only once
 PID_MAX = 4194304
 # As it is said where a program could not be started.
@@ -111,7 +109,7 @@ def trial_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     (`pids.max`); proc_sys_kernel(5), pid_max, threads-max.
     """
     allowed(host)
-    ranks = _ranks(host)
+    ranks = ranks_of_node(host)
     threads = max(1, min(THREADS, MOST_THREADS // ranks))
     folders = list(dict.fromkeys(folder for folder, _unified in group_folders(host, "pids")))
     try:
@@ -144,15 +142,6 @@ def _nothing_started(host: Host, folders: Sequence[str]) -> Trial:
     pair = [-1 if value is None else value for value in (limit.soft, limit.hard)]
     refused = Attempt("processes", errno.EAGAIN, NO_PROCESS, facts={"groups": groups})
     return Trial((Attempt("limits", facts={"limits": {"-u": pair}}), refused))
-
-
-def _ranks(host: Host) -> int:
-    """Those of this node, at least one."""
-    for name in RANKS:
-        value = host.variables.get(name, "")
-        if value.isascii() and value.isdigit():
-            return max(1, min(MOST_RANKS, int(value[:6])))
-    return max(1, len(host.npus.nodes) or len(host.gpus.nodes))
 
 
 def _cpu_time(host: Host, limits: Mapping[str, list[int]]) -> Iterator[Finding]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Union
 
-from npudoctor import ERROR, WARNING, Action, Facts, Finding, Host, Scope, Unknown, _, check
+from npudoctor import ERROR, WARNING, Action, Facts, Finding, Fix, Host, Risk, Scope, Unknown, _, check
+from npudoctor.checks.trial._folders import has_framework
 from npudoctor.checks.trial._modules import (
     LIBRARIES,
     absent_module,
@@ -19,16 +20,19 @@ from npudoctor.core.errors import CannotTell, DoesNotRun
 from npudoctor.trial.trials import Attempt, Trial
 
 # Without these torch and MindSpore cannot be imported; the others are for what only some jobs do.
-BASIC = frozenset(
-    ("zlib", "ctypes", "socket", "subprocess", "hashlib", "uuid", "multiprocessing.synchronize")
-)
+BASIC = frozenset((
+    *("zlib", "ctypes", "socket", "subprocess", "hashlib", "uuid"),
+    *("multiprocessing.synchronize", "multiprocessing.managers"),
+))  # fmt: skip
 KILLED = (9, 14, 15)  # by somebody else, or at the end of its time: nothing of Python's own
+MOST = 8  # files that are shown
 FORKSERVER_FIRST = (3, 14)  # from here on it is how multiprocessing starts children unless told otherwise
 CAUSES = (
     *("interpreter.does-not-run", "virtual-environment.base-missing"),
     *("python-variables.no-standard-library", "python-variables.bad-value"),
     "import-limits.not-executable",
 )
+SHADOWED = "source-shadowing.standard-library"
 
 
 @check(
@@ -42,15 +46,17 @@ def trial_python(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## What it does
 
-    Starts the job's own interpreter with the job's variables, and imports there what frameworks import of
-    the standard library: zlib, ctypes, socket, subprocess, hashlib, uuid and multiprocessing.synchronize,
-    then ssl, lzma, bz2, sqlite3, decimal and zoneinfo. Starts another Python from it by multiprocessing's
-    forkserver, whose server starts as a child of `spawn` does; by `spawn` itself where there is no such
-    server. The socket of the server lies in no folder; before Python 3.9 it is in the temporary one, and is
-    removed at once, also where the child is killed.
+    Starts the job's own interpreter with the job's variables, and imports there what frameworks import of the
+    standard library: zlib, ctypes, socket, subprocess, hashlib, uuid, multiprocessing.synchronize and
+    multiprocessing.managers, then ssl, lzma, bz2, sqlite3, decimal and zoneinfo. Starts another Python from
+    it by multiprocessing's forkserver, whose server starts as a child of `spawn` does; by `spawn` itself
+    where there is no such server; and enters the working directory again, as each of these does. The socket
+    of the server lies in no folder; before Python 3.9 it is in the temporary one, and is removed at once,
+    also where the child is killed.
 
     - `trial-python.cannot-start`: the interpreter ends before the first line, dies while it imports a module,
-      or cannot start another one.
+      or cannot start another one. A warning where the working directory is closed to the job's user and a
+      framework is installed, whose launcher starts its ranks without entering it.
     - `trial-python.module-missing`: a module is missing, with the library or the package that it was built
       without; or a shared library that it needs is gone. A warning for the second half of the list, which
       only some jobs need: downloads (ssl), torchvision (lzma, bz2).
@@ -84,8 +90,13 @@ def trial_python(host: Host) -> Iterator[Union[Finding, Facts]]:
             reported.add(attempt.why)  # what one library lacks, several modules say
             yield _module(host, attempt)
     yield from _starts(host, trial)
+    yield from _directory(host, trial)
     if trial.died is not None and trial.signal not in KILLED:
         yield _died(python, trial)
+        return
+    if trial.waits_for:
+        text = _("{python} does not start: {why}", python=python, why=trial.waits_for)
+        yield _cannot_start(text, ())
         return
     incomplete(trial)
     if any(attempt.facts.get("step") == "remover" for attempt in trial.refused()):
@@ -114,10 +125,15 @@ def _module(host: Host, attempt: Attempt) -> Finding:
         "trial-python.module-missing",
         text.format(**words),
         severity=ERROR if module in BASIC else WARNING,
-        evidence=(f"`import {module}: {attempt.why}`",),
+        evidence=(
+            f"`import {module}: {attempt.why}`",
+            # Where nothing is missing, one of these may be in the place of a module.
+            *(() if absent or soname else map(str, attempt.facts.get("others", ())[:MOST])),
+        ),
         action=Action.CONFIG,
         fix=fix,
-        echo_of=CAUSES,
+        # As the check of folders says it, which names the file.
+        echo_of=(*CAUSES, SHADOWED) if has_framework(host) else CAUSES,
     )
 
 
@@ -146,6 +162,23 @@ def _starts(host: Host, trial: Trial) -> Iterator[Finding]:
             echo_of=CAUSES,
         )
         return
+
+
+def _directory(host: Host, trial: Trial) -> Iterator[Finding]:
+    """Where the job starts, and a child that multiprocessing spawns may not go."""
+    for attempt in trial.refused():
+        if attempt.facts.get("step") == "directory":
+            yield Finding(
+                "trial-python.cannot-start",
+                _(
+                    "a child that multiprocessing spawns cannot enter the working directory {path}: {why}",
+                    path=attempt.facts["path"],
+                    why=attempt.reason,
+                ),
+                severity=WARNING if has_framework(host) else ERROR,
+                action=Action.CONFIG,
+                fix=Fix(_("start the job in a folder of its user's own"), risk=Risk.MANUAL, needs_root=False),
+            )
 
 
 def _version(host: Host) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ import pytest
 from npudoctor import ERROR, WARNING, Severity, Status
 from npudoctor.checks.trial.trial_python import trial_python
 from npudoctor.core.errors import CannotTell, DoesNotRun
-from npudoctor.testing import Asked, ask, fake_host
+from npudoctor.testing import Asked, ask, fake_host, package_files
 from npudoctor.testing.parts import FakeTrials
 from npudoctor.trial.trials import Attempt, Trial
 
@@ -50,6 +50,31 @@ def judged(
 def test_well() -> None:
     asked = judged(module("ctypes"), start("forkserver", ""), module("ssl"))
     assert asked.status is Status.OK and asked.codes == []
+
+
+@pytest.mark.parametrize(("packages", "severity"), [((), ERROR), (("torch",), WARNING)])
+def test_a_closed_working_directory(packages: tuple[str, ...], severity: Severity) -> None:
+    closed = Attempt("enter", errno.EACCES, facts={"step": "directory", "path": "/root"})
+    files = {k: v for name in packages for k, v in package_files(name, "2.7.0").items()}
+    host = fake_host(files, euid=1000, user="li", trials={"python": Trial((closed,))})
+    (finding,) = ask(trial_python, host).findings
+    assert (finding.code, finding.severity) == ("trial-python.cannot-start", severity)
+    assert finding.message.endswith("cannot enter the working directory /root: Permission denied")
+
+
+def test_it_waits_before_its_first_line() -> None:
+    asked = judged(trial=Trial(hung="", waits_for="/far does not answer"))
+    (finding,) = asked.findings
+    assert finding.severity is ERROR and asked.status is Status.PROBLEM
+    assert finding.message.endswith("does not start: /far does not answer")
+    assert judged(trial=Trial(hung="")).status is Status.UNKNOWN
+
+
+def test_what_may_be_in_the_place_of_a_module_is_shown() -> None:
+    why = "module 'queue' has no attribute 'Queue'"
+    facts = {"step": "import", "module": "multiprocessing.managers", "others": ["/job/queue.py"]}
+    (finding,) = judged(Attempt("import", 0, why, facts=facts)).findings
+    assert finding.severity is ERROR and finding.evidence[1:] == ("/job/queue.py",)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import threading
 import time
 from typing import Any, Optional
 
-from npudoctor.core.errors import CannotTell
+from npudoctor.core.errors import CannotTell, Silent
 from npudoctor.core.forked import Late, read_line
 from npudoctor.core.messages import _
 
@@ -126,7 +126,7 @@ class MountChild:
         return answer
 
     def _no_answer(self) -> CannotTell:
-        return CannotTell(
+        return Silent(
             _(
                 "the file system mounted at {mount} does not answer within {seconds:g} s",
                 mount=self._mount,

@@ -4,13 +4,15 @@ import contextlib
 import os
 import signal
 import sys
-from typing import Any, Optional, Tuple
+from typing import Any, List, Optional, Tuple
 
 from npudoctor.trial.parts.attempts import QUESTIONS, attempt, end
 from npudoctor.trial.parts.names import NAME, REMOVER, named, sweep
 
 # Those first that the others take: what fails is told by the most basic name.
 BASIC = ("zlib", "ctypes", "socket", "subprocess", "hashlib", "uuid", "multiprocessing.synchronize")
+# With all that they take: what people call their own files is found first in a folder of PYTHONPATH.
+MANAGERS = ("multiprocessing.managers",)
 OTHERS = ("ssl", "lzma", "bz2", "sqlite3", "decimal", *(("zoneinfo",) if sys.version_info >= (3, 9) else ()))
 # As long as the name that multiprocessing would take: `/pymp-XXXXXXXX/listener-XXXXXXXX`.
 LENGTH = 31
@@ -20,8 +22,19 @@ TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108  (as tempfile has them)
 
 def try_modules(names: Tuple[str, ...]) -> None:
     for name in names:
-        with attempt(f"import {name}", step="import", module=name):
-            __import__(name)
+        with attempt(f"import {name}", step="import", module=name) as facts:
+            try:
+                __import__(name)
+            except Exception:
+                facts["others"] = others()
+                raise
+
+
+def others() -> List[str]:
+    """The files of modules that are loaded and not the standard library's: one may have the name of one."""
+    own = tuple(os.path.dirname(os.path.realpath(str(module.__file__))) for module in (os, signal))
+    files = (getattr(sys.modules[name], "__file__", None) for name in sorted(sys.modules))
+    return [file for file in files if file and not os.path.realpath(file).startswith(own)]
 
 
 def without_tracker() -> None:
@@ -81,6 +94,11 @@ def try_server(path: str) -> bool:
 def try_starts() -> None:
     """The server is started as spawn starts a child, and forks one that reads what to do as that child does:
     spawn by itself is tried only where there is no such server."""
+    # As a child of spawn does, before it runs a line of the job.
+    with contextlib.suppress(FileNotFoundError):  # it is gone
+        here = os.getcwd()
+        with attempt("enter the working directory", step="directory", path=here):
+            os.chdir(here)
     # What multiprocessing starts looks into the working directory first, which may be anybody's.
     os.chdir("/")
     with attempt("multiprocessing", step="start", method="spawn"):
@@ -104,6 +122,7 @@ def try_starts() -> None:
 try_modules(BASIC)
 if all(name in sys.modules for name in BASIC):
     try_starts()
+try_modules(MANAGERS)
 try_modules(OTHERS)
 REMOVER.stop()
 end()
