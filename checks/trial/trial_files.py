@@ -82,13 +82,13 @@ def trial_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     ## What it does
 
     In a child of the job's Python, with the job's variables, limits and working directory: opens /dev/null,
-    /dev/zero, /dev/urandom and a pseudo-terminal. Looks for the temporary folder as Python's tempfile does
-    (TMPDIR, TEMP, TMP, /tmp, /var/tmp, /usr/tmp, the working directory; one that is append-only is passed
-    over), writes a block there and to the disk, locks it (flock), maps it so that it can be executed, opens a
-    file a second time, makes as many at once as the job's start takes, renames one, and binds a Unix socket
-    whose path is as long as torch's. Writes a block to the working directory, to HOME and to the caches and
-    logs of the frameworks that are installed (torch, Triton, MindSpore, CANN), or to the folder above in
-    which they would be made, and locks it.
+    /dev/zero, /dev/urandom, /proc/meminfo and a pseudo-terminal. Looks for the temporary folder as Python's
+    tempfile does (TMPDIR, TEMP, TMP, /tmp, /var/tmp, /usr/tmp, the working directory; one that is append-only
+    is passed over), writes a block there and to the disk, locks it (flock), maps it so that it can be
+    executed, opens a file a second time, makes as many at once as the job's start takes, renames one, and
+    binds a Unix socket whose path is as long as torch's. Writes a block to the working directory, to HOME and
+    to the caches and logs of the frameworks that are installed (torch, Triton, MindSpore, CANN), or to the
+    folder above in which they would be made, and locks it.
 
     All of it has no name where the file system can do that (O_TMPFILE). What needs a name begins with
     `.npudoctor-trial-` and is removed at once, also where the child is killed.
@@ -101,9 +101,9 @@ def trial_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `trial-files.path-too-long`: the path of a Unix socket has at most 107 bytes, and the temporary folder
       takes too many of them. An error where multiprocessing itself needs the room; a warning where only
       torch's manager of shared memory does (the sharing strategy `file_system`).
-    - `trial-files.device-unusable`: an error for /dev/null where a framework is installed, whose launcher
-      opens it, and for /dev/urandom where torch is, whose data loaders read it; a warning for the others,
-      which few jobs need, and for a file in the place of /dev/null.
+    - `trial-files.device-unusable`: an error for /dev/null and /proc/meminfo where MindSpore is installed,
+      whose launcher and pool of memory need them, and for /dev/urandom where torch is, whose data loaders
+      read it; a warning for the others, which few jobs need, and for a file in the place of /dev/null.
 
     A folder whose file server does not answer is not tried: a warning; an error where it is the temporary
     one, in which the trial waited; unknown where it is the working directory. As root the check is skipped,
@@ -140,10 +140,10 @@ def trial_files(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Unknown(unanswered)
 
 
-def _names(host: Host) -> int:
+def _names(host: Host, sockets: int = 3) -> int:
     """How many names the job makes in its temporary folder before its first step: multiprocessing a folder
-    and a socket in it; torchrun three folders, and one for each rank."""
-    return 3 + ranks_of_node(host) if is_installed(host, "torch") else 2
+    and a socket in it; torchrun three folders and one for each rank, whose data loaders have sockets."""
+    return 3 + (1 + sockets) * ranks_of_node(host) if is_installed(host, "torch") else 2
 
 
 def _as_question(folder: OutputFolder) -> dict[str, object]:
@@ -212,7 +212,7 @@ def _judge(host: Host, trial: Trial) -> Iterator[Finding]:
     for attempt in trial.refused():
         if attempt.number != errno.ECHILD:
             by_step.setdefault(str(attempt.facts.get("step", "")), []).append(attempt)
-    for attempt in (*by_step.get("device", ()), *by_step.get("terminal", ())):
+    for attempt in (*by_step.get("device", ()), *by_step.get("proc", ()), *by_step.get("terminal", ())):
         yield device(host, attempt)
     writing = [attempt for step in ("temporary", "folder") for attempt in by_step.get(step, ())]
     too_large = [attempt for attempt in writing if attempt.number == errno.EFBIG]
@@ -344,6 +344,7 @@ def _few_names(host: Host, attempt: Attempt) -> Finding:
     return Finding(
         "trial-files.cannot-write",
         text.format(why=why.why, **words),
+        severity=ERROR if int(attempt.facts["made"]) < _names(host, sockets=0) else WARNING,
         evidence=why.evidence,
         action=Action.CLEANUP if attempt.number == errno.ENOSPC else Action.CONFIG,
         fix=why.fix,

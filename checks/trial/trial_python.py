@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Union
 
-from npudoctor import ERROR, WARNING, Action, Facts, Finding, Fix, Host, Risk, Scope, Unknown, _, check
+from npudoctor import (
+    ERROR,
+    WARNING,
+    Action,
+    Command,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Unknown,
+    _,
+    check,
+)
 from npudoctor.checks.trial._folders import has_framework
 from npudoctor.checks.trial._modules import (
     LIBRARIES,
@@ -17,6 +31,8 @@ from npudoctor.checks.trial._modules import (
 )
 from npudoctor.checks.trial._trying import allowed, incomplete
 from npudoctor.core.errors import CannotTell, DoesNotRun
+from npudoctor.facts.job.working_directory import working_directory
+from npudoctor.facts.python.frameworks import ClosedNeed, closed_needs
 from npudoctor.trial.trials import Attempt, Trial
 
 # Without these torch and MindSpore cannot be imported; the others are for what only some jobs do.
@@ -25,6 +41,8 @@ BASIC = frozenset((
     *("multiprocessing.synchronize", "multiprocessing.managers"),
 ))  # fmt: skip
 KILLED = (9, 14, 15)  # by somebody else, or at the end of its time: nothing of Python's own
+# Of Python itself; of setuptools and virtualenv, which find no packages.
+FINDERS = ("_frozen_importlib", "_frozen_importlib_external", "_distutils_hack", "_virtualenv")
 MOST = 8  # files that are shown
 FORKSERVER_FIRST = (3, 14)  # from here on it is how multiprocessing starts children unless told otherwise
 CAUSES = (
@@ -52,7 +70,8 @@ def trial_python(host: Host) -> Iterator[Union[Finding, Facts]]:
     it by multiprocessing's forkserver, whose server starts as a child of `spawn` does; by `spawn` itself
     where there is no such server; and enters the working directory again, as each of these does. The socket
     of the server lies in no folder; before Python 3.9 it is in the temporary one, and is removed at once,
-    also where the child is killed.
+    also where the child is killed. What a framework requires and whose metadata this user may not read is
+    imported too; and where that Python looks for modules is compared with what the other checks know of it.
 
     - `trial-python.cannot-start`: the interpreter ends before the first line, dies while it imports a module,
       or cannot start another one. A warning where the working directory is closed to the job's user and a
@@ -77,9 +96,9 @@ def trial_python(host: Host) -> Iterator[Union[Finding, Facts]]:
     Python, "Python Setup and Usage: Build requirements"; multiprocessing, "Contexts and start methods".
     """
     allowed(host)
-    python = host.interpreter.label
+    python, needed = host.interpreter.label, _closed(host)
     try:
-        trial = host.trials.tried("python")
+        trial = host.trials.tried("python", needed=[one.module for one in needed])
     except DoesNotRun as error:
         yield _cannot_start(error.reason, (f"`{error.said}`",) if error.said else ())
         return
@@ -89,6 +108,7 @@ def trial_python(host: Host) -> Iterator[Union[Finding, Facts]]:
         if attempt.facts.get("step") == "import" and attempt.why not in reported:
             reported.add(attempt.why)  # what one library lacks, several modules say
             yield _module(host, attempt)
+    yield from _needed(host, trial, needed)
     yield from _starts(host, trial)
     yield from _directory(host, trial)
     if trial.died is not None and trial.signal not in KILLED:
@@ -99,8 +119,67 @@ def trial_python(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield _cannot_start(text, ())
         return
     incomplete(trial)
+    _search_path(host, trial)
     if any(attempt.facts.get("step") == "remover" for attempt in trial.refused()):
         raise Unknown(_("no second process can be started to clean up: what needs a file name was not tried"))
+
+
+def _closed(host: Host) -> list[ClosedNeed]:
+    """What a framework requires and nothing but an import tells of; nothing where that cannot be known."""
+    try:
+        return [one for one in closed_needs(host) if one.module]
+    except CannotTell:
+        return []
+
+
+def _needed(host: Host, trial: Trial, needed: Sequence[ClosedNeed]) -> Iterator[Finding]:
+    closed = {one.module: one for one in needed}
+    for attempt in trial.refused():
+        if attempt.facts.get("step") != "needed":
+            continue
+        one = closed[str(attempt.facts["module"])]
+        yield Finding(
+            "trial-python.module-missing",
+            _(
+                "{python} cannot import {module}, which a framework requires: {why}",
+                python=host.interpreter.label,
+                module=one.module,
+                why=attempt.reason,
+            ),
+            severity=ERROR if one.needed else WARNING,
+            evidence=(one.copy.folder,),
+            action=Action.CONFIG,
+            fix=Fix(
+                _("let everybody read what was installed, as its owner"),
+                steps=(Command(("chmod", "-R", "a+rX", one.place, one.copy.folder)),),
+                risk=Risk.MANUAL,
+            ),
+        )
+
+
+def _search_path(host: Host, trial: Trial) -> None:
+    """Unknown where code that was not run for the other checks leads this Python elsewhere."""
+    facts = trial.facts()
+    try:
+        layout = host.interpreter.layout()
+    except CannotTell:  # these say so
+        return
+    if not layout.unread or "search_path" not in facts:
+        return
+    # An empty entry of PYTHONPATH names the working directory, which source-shadowing judges.
+    known = {working_directory(host)}
+    for folder in (*layout.search_path, *host.variables.path_list("PYTHONPATH")):
+        known |= {folder, host.running_files.real(folder)}
+    more = [folder for folder in facts["search_path"] if folder not in known]
+    more += [finder for finder in facts["finders"] if finder not in FINDERS]
+    if more:
+        raise Unknown(
+            _(
+                "{path} leads to {more}, where nothing was looked for",
+                path=layout.unread[0],
+                more=", ".join(more),
+            )
+        )
 
 
 def _module(host: Host, attempt: Attempt) -> Finding:

@@ -21,7 +21,7 @@ from npudoctor.trial.trials import Trial
 pytestmark = pytest.mark.whole
 ABSENT = {errno.ENOENT}  # /usr/tmp
 STEPS = [
-    *("device", "device", "device", "terminal", "remover", "large", "temporary", "lock"),
+    *("device", "device", "device", "proc", "terminal", "remover", "large", "temporary", "lock"),
     *("execute", "many", "again", "rename", "socket"),
 ]  # fmt: skip
 
@@ -206,6 +206,19 @@ def test_no_temporary_folder_at_all(tmp_path: Path) -> None:
 def test_devices(tmp_path: Path, line: str, refused: dict[str, int]) -> None:
     trial = files(tmp_path, *mounted(line))
     assert {attempt.facts["path"]: attempt.number for attempt in trial.refused()} == refused
+
+
+@pytest.mark.needs_root
+@pytest.mark.parametrize(
+    ("line", "number"),
+    [
+        ("mount --bind /dev/full /proc/meminfo", 0),
+        ("touch $0 && mount --bind $0 /proc/meminfo", errno.ENODATA),
+    ],
+)
+def test_what_the_kernel_says_of_memory(tmp_path: Path, line: str, number: int) -> None:
+    trial = files(tmp_path, *mounted(line.replace("$0", f"{tmp_path}/empty")))
+    assert refusals(trial).get("read /proc/meminfo", 0) == number
 
 
 @pytest.mark.needs_root

@@ -10,13 +10,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from tests.trial import starting
 from tests.trial.killing import left_after_kills
 from tests.trial.refusing import refused_calls, refusing
-from tests.trial.starting import Ended, refusals, tried
+from tests.trial.starting import Ended, refusals
 
-from npudoctor.trial.trials import Trials
+from npudoctor.trial.trials import Trial, Trials
 
 pytestmark = pytest.mark.whole
+
+
+def tried(part: str = "python", needed: Sequence[str] = (), **words: object) -> Trial:
+    """The part, or another one that needs nothing either."""
+    return starting.tried(part, needed=needed, **words)  # type: ignore[arg-type]
+
+
 PYTHON = "/usr/bin/python3"
 MANAGERS = "multiprocessing.managers"
 UUID = ["uuid"] if sys.version_info < (3, 10) else []
@@ -62,6 +70,15 @@ def test_a_file_of_the_job_in_the_place_of_a_module(tmp_path: Path) -> None:
     """It has the name of what multiprocessing needs for its queues and managers."""
     (refused,) = tried("python", before=modules(tmp_path, queue="jobs = []")).refused()
     assert refused.facts["module"] == MANAGERS and str(tmp_path / "queue.py") in refused.facts["others"]
+
+
+def test_what_else_is_needed_is_imported(tmp_path: Path) -> None:
+    """Of which the other checks can read nothing; and where this Python looks is told."""
+    before = modules(tmp_path, needed_here="", needed_not="raise PermissionError(13, 'Permission denied')")
+    trial = tried("python", before=before, needed=["needed_here", "needed_not", "needed_nowhere"])
+    assert refusals(trial) == {"import needed_not": errno.EACCES, "import needed_nowhere": 0}
+    assert str(tmp_path) in trial.facts()["search_path"]
+    assert "_frozen_importlib" in trial.facts()["finders"]
 
 
 @pytest.mark.needs_root

@@ -74,6 +74,8 @@ def test_well() -> None:
         (attempt("device", "/dev/null", errno.ENODEV, device=False), "device-unusable", WARNING,
          "/dev/null is not the kernel's device: what is written to it stays there",
          "mknod -m 666 /dev/null c 1 3"),
+        (attempt("proc", "/proc/meminfo", errno.ENOTCONN), "device-unusable", WARNING,
+         "li cannot read /proc/meminfo: Transport endpoint is not connected", ""),
         (attempt("terminal", "/dev/ptmx", errno.ENOENT), "device-unusable", WARNING,
          "no pseudo-terminal can be opened: it does not exist",
          "mount -t devpts -o newinstance,ptmxmode=0666,mode=0620 devpts /dev/pts"),
@@ -127,9 +129,18 @@ def test_torch_reads_random_numbers(device: bool) -> None:
     assert finding.severity is ERROR
 
 
-def test_the_launchers_of_frameworks_open_null() -> None:
-    (finding,) = judged(attempt("device", "/dev/null", errno.EACCES), packages=("mindspore",)).findings
-    assert finding.severity is ERROR
+@pytest.mark.parametrize(("package", "severity"), [("mindspore", ERROR), ("torch", WARNING)])
+@pytest.mark.parametrize(("step", "path"), [("device", "/dev/null"), ("proc", "/proc/meminfo")])
+def test_what_mindspore_opens(package: str, severity: Severity, step: str, path: str) -> None:
+    (finding,) = judged(attempt(step, path, errno.EACCES), packages=(package,)).findings
+    assert finding.severity is severity
+
+
+@pytest.mark.parametrize(("made", "severity"), [(3, ERROR), (4, WARNING)])
+def test_data_loaders_take_more_files(made: int, severity: Severity) -> None:
+    refused = attempt("many", number=errno.ENOSPC, made=made, count=7)
+    (finding,) = judged(refused, packages=("torch",)).findings
+    assert finding.severity is severity
 
 
 def test_what_cannot_be_opened_twice_is_said_once() -> None:
@@ -141,7 +152,7 @@ def test_what_cannot_be_opened_twice_is_said_once() -> None:
     assert finding.severity is ERROR and "Unix socket" in finding.message
 
 
-@pytest.mark.parametrize(("packages", "names"), [((), 2), (("torch",), 5)])
+@pytest.mark.parametrize(("packages", "names"), [((), 2), (("torch",), 11)])
 def test_as_many_files_as_the_start_takes(packages: tuple[str, ...], names: int) -> None:
     files = {k: v for name in packages for k, v in package_files(name, "2.7.0").items()}
     host = fake_host(files, euid=1000, user="li", variables={"LOCAL_WORLD_SIZE": "2"})

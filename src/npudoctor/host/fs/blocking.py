@@ -43,6 +43,7 @@ def answer(op, path, limit, start):
                 kind = it.st_mode & 0o170000
                 found.append(it.st_size if kind == 0o100000 else -3 if kind == 0o120000 else -2)
             except (FileNotFoundError, NotADirectoryError): found.append(-1)
+            except PermissionError: found.append(-4)
         return found
     if op == "access": return os.access(path, limit)
     if op == "space":

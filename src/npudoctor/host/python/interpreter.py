@@ -159,7 +159,10 @@ class Interpreter:
                     "could not determine whether {name} is installed: {path} may lead to it and was not run",
                     name=name,
                     path=unread[0],
-                )
+                ),
+                tried_by=(
+                    "trial-python",
+                ),  # which compares where the job's Python looks with what is known here
             )
 
     def _look(self) -> Layout:

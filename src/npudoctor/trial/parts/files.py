@@ -125,6 +125,17 @@ def try_device(path: str, flags: int, numbers: Any) -> None:
             os.close(descriptor)
 
 
+def try_proc(path: str) -> None:
+    """What lxcfs, or the options of a mount, may have put out of reach."""
+    with attempt(f"read {path}", step="proc", path=path):
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if not os.read(descriptor, BLOCK):
+                raise OSError(errno.ENODATA, os.strerror(errno.ENODATA))
+        finally:
+            os.close(descriptor)
+
+
 def try_terminal() -> None:
     with attempt("open a pseudo-terminal", step="terminal", path="/dev/ptmx"):
         for descriptor in os.openpty():
@@ -282,6 +293,7 @@ def try_large() -> None:
 
 for device in DEVICES:
     try_device(*device)
+try_proc("/proc/meminfo")
 try_terminal()
 with attempt("start a process", step="remover"):
     REMOVER.start()

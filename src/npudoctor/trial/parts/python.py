@@ -20,6 +20,14 @@ ABSTRACT = sys.version_info >= (3, 9)  # from here on the name need not lie in a
 TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108  (as tempfile has them)
 
 
+def try_search_path() -> None:
+    """Where this Python looks for modules, and by whom, once all code that it runs at its start has run."""
+    with attempt("search path", step="path") as facts:
+        facts["search_path"] = [os.path.realpath(folder) for folder in sys.path]
+        finders = (one if isinstance(one, type) else type(one) for one in sys.meta_path)
+        facts["finders"] = [one.__module__ for one in finders]
+
+
 def try_modules(names: Tuple[str, ...]) -> None:
     for name in names:
         with attempt(f"import {name}", step="import", module=name) as facts:
@@ -119,10 +127,14 @@ def try_starts() -> None:
         start("spawn")
 
 
+try_search_path()
 try_modules(BASIC)
 if all(name in sys.modules for name in BASIC):
     try_starts()
 try_modules(MANAGERS)
+for needed in QUESTIONS["needed"]:
+    with attempt(f"import {needed}", step="needed", module=needed):
+        __import__(needed)
 try_modules(OTHERS)
 REMOVER.stop()
 end()
