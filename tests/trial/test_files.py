@@ -62,6 +62,12 @@ def test_without_unnamed_files_a_name_is_made_and_removed(tmp_path: Path) -> Non
     assert refusals(trial) == {} and trial.died is None and os.listdir(tmp_path) == []
 
 
+def test_names_are_made_without_a_session(tmp_path: Path) -> None:
+    trial = files(tmp_path, *refused_calls(refusing("setsid", errno.EPERM)))
+    assert refusals(trial) == {} and os.listdir(tmp_path) == []
+    assert {"rename", "socket"} <= {attempt.facts["step"] for attempt in trial.attempts}
+
+
 def test_no_name_is_made_where_nobody_would_remove_it(tmp_path: Path) -> None:
     no_child = refusing("clone", errno.EAGAIN)
     trial = files(tmp_path, *refused_calls(no_child))

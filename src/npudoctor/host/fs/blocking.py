@@ -16,7 +16,7 @@ import time
 from typing import Any, Optional
 
 from npudoctor.core.errors import CannotTell, Silent
-from npudoctor.core.forked import Late, read_line
+from npudoctor.core.forked import Late, read_line, start_apart
 from npudoctor.core.messages import _
 
 SERVER = r"""
@@ -105,13 +105,12 @@ class MountChild:
 
     def _exchange(self, op: str, path: str, limit: int, start: int) -> Optional[dict[str, Any]]:
         if self._child is None:
-            self._child = subprocess.Popen(
+            self._child = start_apart(
                 [sys.executable, "-I", "-S", "-c", SERVER],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 cwd="/",
-                start_new_session=True,
             )
         child = self._child
         if child.stdin is None or child.stdout is None:
