@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Union
+from typing import TYPE_CHECKING, Union
 
 from npudoctor import (
     ERROR,
@@ -32,13 +32,15 @@ from npudoctor.checks.trial._modules import (
 from npudoctor.checks.trial._trying import allowed, incomplete
 from npudoctor.core.errors import CannotTell, DoesNotRun
 from npudoctor.facts.job.working_directory import working_directory
-from npudoctor.facts.python.frameworks import ClosedNeed, closed_needs
 from npudoctor.trial.trials import Attempt, Trial
+
+if TYPE_CHECKING:
+    from npudoctor.facts.python.frameworks import ClosedNeed
 
 # Without these torch and MindSpore cannot be imported; the others are for what only some jobs do.
 BASIC = frozenset((
     *("zlib", "ctypes", "socket", "subprocess", "hashlib", "uuid"),
-    *("multiprocessing.synchronize", "multiprocessing.managers"),
+    *("multiprocessing.synchronize", "multiprocessing.queues"),
 ))  # fmt: skip
 KILLED = (9, 14, 15)  # by somebody else, or at the end of its time: nothing of Python's own
 # Of Python itself; of setuptools and virtualenv, which find no packages.
@@ -66,7 +68,7 @@ def trial_python(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     Starts the job's own interpreter with the job's variables, and imports there what frameworks import of the
     standard library: zlib, ctypes, socket, subprocess, hashlib, uuid, multiprocessing.synchronize and
-    multiprocessing.managers, then ssl, lzma, bz2, sqlite3, decimal and zoneinfo. Starts another Python from
+    multiprocessing.queues, then ssl, lzma, bz2, sqlite3, decimal and zoneinfo. Starts another Python from
     it by multiprocessing's forkserver, whose server starts as a child of `spawn` does; by `spawn` itself
     where there is no such server; and enters the working directory again, as each of these does. The socket
     of the server lies in no folder; before Python 3.9 it is in the temporary one, and is removed at once,
@@ -126,6 +128,10 @@ def trial_python(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _closed(host: Host) -> list[ClosedNeed]:
     """What a framework requires and nothing but an import tells of; nothing where that cannot be known."""
+    if not has_framework(host):
+        return []
+    from npudoctor.facts.python.frameworks import closed_needs
+
     try:
         return [one for one in closed_needs(host) if one.module]
     except CannotTell:

@@ -26,7 +26,7 @@ def tried(part: str = "python", needed: Sequence[str] = (), **words: object) -> 
 
 
 PYTHON = "/usr/bin/python3"
-MANAGERS = "multiprocessing.managers"
+QUEUES = "multiprocessing.queues"
 UUID = ["uuid"] if sys.version_info < (3, 10) else []
 
 
@@ -52,9 +52,9 @@ def test_all_is_there_and_nothing_is_left(tmp_path: Path) -> None:
         ("_ssl", ["ssl"]),
         ("_sqlite3", ["sqlite3"]),
         ("_ctypes", ["ctypes"]),
-        ("_multiprocessing", ["multiprocessing.synchronize", MANAGERS]),
+        ("_multiprocessing", ["multiprocessing.synchronize", QUEUES]),
         # What else starts a program as soon as it is imported: uuid, up to Python 3.9.
-        ("_posixsubprocess", ["subprocess", *UUID, "multiprocessing.synchronize", MANAGERS]),
+        ("_posixsubprocess", ["subprocess", *UUID, "multiprocessing.synchronize", QUEUES]),
     ],
 )
 def test_a_module_that_is_missing(tmp_path: Path, absent: str, refused: list[str]) -> None:
@@ -69,7 +69,7 @@ def test_a_module_that_is_missing(tmp_path: Path, absent: str, refused: list[str
 def test_a_file_of_the_job_in_the_place_of_a_module(tmp_path: Path) -> None:
     """It has the name of what multiprocessing needs for its queues and managers."""
     (refused,) = tried("python", before=modules(tmp_path, queue="jobs = []")).refused()
-    assert refused.facts["module"] == MANAGERS and str(tmp_path / "queue.py") in refused.facts["others"]
+    assert refused.facts["module"] == QUEUES and str(tmp_path / "queue.py") in refused.facts["others"]
 
 
 def test_what_else_is_needed_is_imported(tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def test_where_it_looks_for_modules(
 
 def test_what_may_be_in_the_place_of_a_module_is_shown() -> None:
     why = "module 'queue' has no attribute 'Queue'"
-    facts = {"step": "import", "module": "multiprocessing.managers", "others": ["/job/queue.py"]}
+    facts = {"step": "import", "module": "multiprocessing.queues", "others": ["/job/queue.py"]}
     (finding,) = judged(Attempt("import", 0, why, facts=facts)).findings
     assert finding.severity is ERROR and finding.evidence[1:] == ("/job/queue.py",)
 

@@ -12,7 +12,7 @@ from npudoctor.trial.parts.names import NAME, REMOVER, named, sweep
 # Those first that the others take: what fails is told by the most basic name.
 BASIC = ("zlib", "ctypes", "socket", "subprocess", "hashlib", "uuid", "multiprocessing.synchronize")
 # With all that they take: what people call their own files is found first in a folder of PYTHONPATH.
-MANAGERS = ("multiprocessing.managers",)
+QUEUES = ("multiprocessing.queues",)
 OTHERS = ("ssl", "lzma", "bz2", "sqlite3", "decimal", *(("zoneinfo",) if sys.version_info >= (3, 9) else ()))
 # As long as the name that multiprocessing would take: `/pymp-XXXXXXXX/listener-XXXXXXXX`.
 LENGTH = 31
@@ -131,7 +131,7 @@ try_search_path()
 try_modules(BASIC)
 if all(name in sys.modules for name in BASIC):
     try_starts()
-try_modules(MANAGERS)
+try_modules(QUEUES)
 for needed in QUESTIONS["needed"]:
     with attempt(f"import {needed}", step="needed", module=needed):
         __import__(needed)
