@@ -16,7 +16,7 @@ from npudoctor.host.users.accounts import user_names
 
 MIB, GIB = 1 << 20, 1 << 30
 FULL, LOW = 16 * MIB, GIB
-FEW, NO_INODES = 10000, 100
+FEW = 10000
 TMP = "/tmp"  # noqa: S108
 MOST = 20000  # entries that are looked at: a full /tmp may hold millions
 SHOWN = 8
@@ -43,7 +43,8 @@ def disk_space(host: Host) -> Iterator[Union[Finding, Facts]]:
     alone; one that is read-only has no room to judge.
 
     - `disk-space.full`: less than 16 MiB is free for users. `disk-space.low`: less than 1 GiB.
-    - `disk-space.no-inodes`: fewer than 100 files can be made. `disk-space.few-inodes`: fewer than 10000.
+    - `disk-space.no-inodes`: no file can be made. `disk-space.few-inodes`: fewer than 10000.
+      How many the job's start takes, the check trial-files tries.
     - `disk-space.tmp-owners`: where /tmp is short of room, whose files take the most of it.
 
     A quota is not seen: only writing tells.
@@ -77,7 +78,7 @@ def disk_space(host: Host) -> Iterator[Union[Finding, Facts]]:
             if code:
                 yield Finding(code, text.format(**words), evidence=evidence, action=Action.CLEANUP)
             if space.inodes and space.inodes_free < FEW:
-                none = space.inodes_free < NO_INODES
+                none = not space.inodes_free
                 yield Finding(
                     "disk-space.no-inodes" if none else "disk-space.few-inodes",
                     _(
@@ -100,7 +101,8 @@ def disk_space(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not spaces and not silent:
         raise Skip(_("every folder that a job writes to is mounted read-only"))
     if silent:
-        raise Unknown("; ".join(dict.fromkeys(silent)))
+        # Where these could be written, or why they could not, is told by then.
+        raise Unknown("; ".join(dict.fromkeys(silent)), tried_by=("trial-files",))
 
 
 def _spaces(host: Host) -> tuple[dict[str, Space], list[str]]:

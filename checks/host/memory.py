@@ -17,6 +17,7 @@ from npudoctor import (
     Host,
     Risk,
     Scope,
+    Unknown,
     _,
     check,
 )
@@ -77,7 +78,8 @@ def memory(host: Host) -> Iterator[Union[Finding, Facts]]:
             "limit_left": group.left if group else None,
         }
     )
-    if available < min(SHARE * total, 4 * GIB):
+    little = available < min(SHARE * total, 4 * GIB)
+    if little and not machine.why_least:
         yield Finding(
             "memory.nearly-used",
             _(
@@ -103,6 +105,8 @@ def memory(host: Host) -> Iterator[Union[Finding, Facts]]:
             text = _("the kernel has killed a process of this control group because its memory was used up")
             yield Finding("memory.killed", text, evidence=evidence)
     yield from _judge_address_space(limit_of(host, "Max address space"))
+    if little and machine.why_least:
+        raise Unknown(machine.why_least, tried_by=("trial-memory",))
 
 
 def _judge_address_space(limit: Limit) -> Iterator[Finding]:

@@ -36,6 +36,7 @@ TMP, SHM = "/tmp", "/dev/shm"  # noqa: S108  (looked at, never written)
 CACHE = ("MS_CACHE_HOST", "MS_CACHE_PORT")
 WHEELS = ("mindspore", "mindspore-ascend", "mindspore-gpu")
 OPEN = 0o1777
+TRIED_BY = ("trial-files", "trial-shared-memory")  # which make files there
 
 
 @check(
@@ -106,7 +107,7 @@ def temporary_folders(host: Host) -> Iterator[Union[Finding, Facts]]:
     if folders[TMP].writable is not False:
         yield from _judge_mindspore(host, f"{TMP}/mindspore")
     if silent is not None:
-        raise silent
+        raise Unknown(silent.reason, tried_by=TRIED_BY) from silent
     _expect_known(host, folders.values())
 
 
@@ -158,7 +159,8 @@ def _expect_known(host: Host, folders: Iterable[JobFolder]) -> None:
                     "list",
                     user=job_user(host).user,
                     path=place.path,
-                )
+                ),
+                tried_by=TRIED_BY,
             )
 
 

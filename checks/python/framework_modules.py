@@ -32,7 +32,7 @@ from npudoctor.facts.python.backends import (
     missing_part,
     unusable_plugins,
 )
-from npudoctor.facts.python.frameworks import FRAMEWORKS, PACKAGES, closure_of
+from npudoctor.facts.python.frameworks import FRAMEWORKS, PACKAGES, be_sure_of_needs, closed_needs, closure_of
 from npudoctor.facts.python.installed_modules import (
     is_another,
     is_editable,
@@ -115,12 +115,15 @@ def framework_modules(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not whole.roots and not strays:
         raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
     copies = {copy.folder: copy for copy in (*whole.roots, *(need.found for need in whole.needs)) if copy}
+    for one in closed_needs(host):  # there is no list of its files
+        copies.pop(one.copy.folder, None)
     yield Facts({"distributions": len(copies)})
     yield from strays
     yield from filter(None, (_judge(host, copy) for copy in copies.values()))
     yield from filter(None, (_judge_backend(host, backend) for backend in find_backends(host)))
     yield from (_plugin_unusable(framework, path) for framework, path in unusable_plugins(host))
     yield from filter(None, (_start_up_code(place, statement) for place, statement in start_up_code(host)))
+    be_sure_of_needs(host)
     unclear = find_undetermined(host)
     if unclear is not None:  # most are of a site that works, so that it decides nothing
         raise Unknown(unclear, advisory=True)

@@ -20,7 +20,7 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.core.errors import CannotTell, has_ended
+from npudoctor.core.errors import CannotTell, Silent, has_ended
 from npudoctor.facts.job.working_directory import job_user
 from npudoctor.host.users.accounts import home_of, user_names
 from npudoctor.host.users.identity import Identity
@@ -105,7 +105,7 @@ def _home(host: Host, who: Identity, home: str, own: Optional[str]) -> Iterator[
     try:
         entry = host.files.stat(home) if home.startswith("/") else None
     except CannotTell as error:
-        if not has_ended(error):
+        if not (has_ended(error) or isinstance(error, Silent)):
             raise
         text = _("HOME is {home}, which cannot be used: {why}", home=home, why=error.reason)
         yield _finding("identity.home-not-writable", WARNING, text, home, own if own != home else None)

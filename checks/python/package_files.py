@@ -24,11 +24,18 @@ from npudoctor import (
 from npudoctor.checks.python._pip import install_one_of, pip_reinstall
 from npudoctor.core.lazy import pattern
 from npudoctor.facts.python.backends import find_backends
-from npudoctor.facts.python.frameworks import FRAMEWORKS, closure_of
+from npudoctor.facts.python.frameworks import FRAMEWORKS, be_sure_of_needs, closed_needs, closure_of
 from npudoctor.facts.python.installed_modules import modules_of, recorded_once
 from npudoctor.facts.python.spoiled_files import SpoiledFiles
 from npudoctor.host.fs.archives import members
-from npudoctor.host.python.installed_files import Damage, find_damage, is_whole, share_there, site_of
+from npudoctor.host.python.installed_files import (
+    RECORD_LIMIT,
+    Damage,
+    find_damage,
+    is_whole,
+    share_there,
+    site_of,
+)
 from npudoctor.host.python.interpreter import Distribution, normal
 
 # What jobs import besides frameworks, and what is often installed over one another.
@@ -47,6 +54,9 @@ BESIDE = (
     ),
 )
 SHOWN = 3
+# "Unable to find torch_shm_manager" is the first word of `import torch` without it; whether it can be
+# executed, or what it holds, only some jobs ask.
+PROGRAMS = {"torch": "torch/bin/torch_shm_manager"}
 # Of MindSpore's plug-ins, as an import on the CPU uses them; seen of 2.7.0 and 2.10.0.
 _ALWAYS = pattern(r"/plugin/(?:cpu/)?libmindspore_(?:ops_cpu|ops_host|cpu_res_manager)\.so")
 _OPENED = pattern(r"/plugin/(?:ascend/)?libmindspore_(?:ascend|ops_ascend|ascend_res_manager)\.so")
@@ -74,7 +84,8 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     ## What it does
 
     Compares the modules and libraries (`.py`, `.so`) that the RECORD of each framework lists, and those of
-    all that it requires, with the disk: one stat a file. Headers, byte code, tests and data are left out.
+    all that it requires, with the disk: one stat a file; and looks for the program without which torch is not
+    imported. Headers, byte code, tests and data are left out.
 
     - `package-files.missing`: files are gone, and in no zip file of the search path. A warning where only
       plug-in libraries are, which some images leave out; so with the next two. An error where MindSpore
@@ -127,11 +138,13 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     ]
     if not copies and not half_removed:
         raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
-    seen = 0
+    seen, closed = 0, {one.copy.folder for one in closed_needs(host)}
     for copy in copies:
+        if copy.folder in closed:  # there is no list of its files
+            continue
         harm = find_damage(host.files, copy, recorded_once(host, copy))
         seen += harm.listed
-        missing = _not_elsewhere(host, copy, harm.missing)
+        missing = [*_not_elsewhere(host, copy, harm.missing), *_programs_gone(host, copy)]
         if missing:
             text = _("{name}: {count} of {all} modules and libraries are missing, such as {path}")
             yield _finding(host, "package-files.missing", text, copy, missing, harm.listed)
@@ -143,6 +156,15 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts({"distributions": len(copies), "files": seen})
     for site, name in half_removed:
         yield _report_interrupted(host, site, name)
+    be_sure_of_needs(host)
+
+
+def _programs_gone(host: Host, copy: Distribution) -> list[str]:
+    """Programs that an import looks for, and that its list of files has."""
+    path, record = PROGRAMS.get(normal(copy.name), ""), f"{copy.folder}/RECORD"
+    if not path or host.files.stat(f"{site_of(copy)}/{path}") is not None or not recorded_once(host, copy):
+        return []
+    return [path] if f"\n{path}," in f"\n{host.files.text(record, RECORD_LIMIT)}" else []
 
 
 def _two_versions(host: Host, copy: Distribution) -> Iterator[Finding]:
@@ -229,8 +251,9 @@ def _look_into(host: Host, copy: Distribution, harm: Damage) -> Iterator[Finding
     if spoiled:
         text = _("{name}: {path} exists but cannot be loaded: it holds zeros, half a file, or something else")
         yield _finding(host, "package-files.spoiled", text, copy, spoiled, harm.listed)
-    if looking.unreadable:
-        yield _unreadable(copy, looking.unreadable, harm)
+    unreadable = [*harm.closed, *looking.unreadable]
+    if unreadable:
+        yield _unreadable(copy, unreadable, harm)
     if looking.stale:
         yield _stale(host, copy, looking.stale, harm)
 

@@ -22,7 +22,7 @@ from npudoctor import (
 from npudoctor.checks.python._pip import install_accepted
 from npudoctor.facts.cann.python_needs import weight_for_cann
 from npudoctor.facts.python.closure import Need
-from npudoctor.facts.python.frameworks import FRAMEWORKS, closure_of, optional, order
+from npudoctor.facts.python.frameworks import FRAMEWORKS, be_sure_of_needs, closure_of, optional, order
 from npudoctor.facts.system.broken_rows import broken_rows
 
 # Checks that say the same of one package, and more of it.
@@ -106,6 +106,7 @@ def package_requirements(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield _finding(host, name, needs)
     if whole.unclear:
         raise Unknown(whole.unclear[0].reason)
+    be_sure_of_needs(host)
 
 
 def _finding(host: Host, name: str, needs: Sequence[Need]) -> Finding:

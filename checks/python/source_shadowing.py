@@ -84,8 +84,9 @@ def source_shadowing(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - `source-shadowing.package`: a framework, or a package that frameworks need.
     - `source-shadowing.standard-library`: a module of Python that frameworks import.
-    - `source-shadowing.closed-entry`: PYTHONPATH names a folder that this user may not look into. Python
-      passes over it without a word, and so do all checks; what lies there is missed by name only.
+    - `source-shadowing.closed-entry`: PYTHONPATH names a folder that this user may not look into, or whose
+      file server is gone. Python passes over it without a word, and so do all checks; what lies there is
+      missed by name only.
 
     The first two are an error where an installed framework imports what is hidden. Else they are a warning
     where PYTHONPATH names the folder (an empty entry names the working directory), and information in the
@@ -138,7 +139,7 @@ def _closed_entries(paths: Sequence[str]) -> Finding:
     return Finding(
         "source-shadowing.closed-entry",
         _(
-            "PYTHONPATH names folders that this user may not read, and Python skips them: {paths}",
+            "PYTHONPATH names folders that this user cannot read, and Python skips them: {paths}",
             paths=", ".join(dict.fromkeys(paths)),
         ),
     )

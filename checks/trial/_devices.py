@@ -7,11 +7,11 @@ import stat
 from typing import Optional
 
 from npudoctor import ERROR, WARNING, Action, Command, Finding, Fix, Host, Risk, _
-from npudoctor.checks.trial._folders import is_installed, writer
+from npudoctor.checks.trial._folders import MINDSPORE, is_installed, writer
 from npudoctor.checks.trial._refusals import place_and_mount, refusal
 from npudoctor.trial.trials import Attempt
 
-NULL = "/dev/null"
+NULL, MEMINFO = "/dev/null", "/proc/meminfo"
 NUMBERS = {NULL: (1, 3), "/dev/zero": (1, 5), "/dev/urandom": (1, 9)}
 
 
@@ -21,14 +21,20 @@ def device(host: Host, attempt: Attempt) -> Finding:
     why = refusal(host, attempt)
     if attempt.facts["step"] == "terminal":
         text, fix = _("no pseudo-terminal can be opened: {why}", why=why.why), _terminal_fix(host, attempt)
+    elif attempt.facts["step"] == "proc":
+        text = _("{user} cannot read {path}: {why}", user=writer(host), path=path, why=why.why)
+        fix = Fix(_("mount /proc whole; where lxcfs has died, start the container again"), risk=Risk.MANUAL)
     else:
         fix = _device_fix(host, attempt, NUMBERS[path])
         text = _("{user} cannot open {path}: {why}", user=writer(host), path=path, why=why.why)
         if attempt.facts.get("device") is False:
             text = _("{path} is not the kernel's device: what is written to it stays there", path=path)
     # "Unable to open /dev/urandom", or to read it, is torch's word when it seeds a generator.
-    fatal = path == NULL and attempt.facts.get("device") is not False
+    # msrun opens /dev/null; torchrun and multiprocessing do without.
+    fatal = path == NULL and attempt.facts.get("device") is not False and is_installed(host, *MINDSPORE)
     fatal = fatal or (path == "/dev/urandom" and is_installed(host, "torch"))
+    # MindSpore takes no memory where it cannot read how much there is.
+    fatal = fatal or (path == MEMINFO and is_installed(host, *MINDSPORE))
     return Finding(
         "trial-files.device-unusable",
         text,

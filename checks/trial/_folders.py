@@ -14,6 +14,7 @@ from npudoctor.host.users.accounts import home_of
 from npudoctor.host.users.identity import Identity
 
 MINDSPORE = ("mindspore", "mindspore-ascend", "mindspore-gpu")
+OTHERS = ("torch", "paddlepaddle", "paddlepaddle-gpu")
 # Where getpass.getuser() looks, which names the folder of torch's compiled code.
 NAMES = ("LOGNAME", "USER", "LNAME", "USERNAME")
 _NO_FILE_NAME = pattern(r'[\\/:*?"<>|]')
@@ -101,9 +102,14 @@ def _first_set(host: Host, *names: str) -> str:
     return next((name for name in names if host.variables.get(name)), "")
 
 
+def has_framework(host: Host) -> bool:
+    """Whether ranks are started by a framework's launcher; without one by multiprocessing."""
+    return is_installed(host, *MINDSPORE, *OTHERS)
+
+
 def launches_by_msrun(host: Host) -> bool:
     """Whether MindSpore is the only framework: its launcher writes logs to the working directory."""
-    return is_installed(host, *MINDSPORE) and not is_installed(host, "torch", "paddlepaddle")
+    return is_installed(host, *MINDSPORE) and not is_installed(host, *OTHERS)
 
 
 def is_installed(host: Host, *names: str) -> bool:

@@ -28,6 +28,8 @@ class Refusal(NamedTuple):
 def refusal(host: Host, attempt: Attempt) -> Refusal:
     """Who refused an attempt at a file or folder."""
     number = attempt.number
+    if attempt.facts.get("silent"):
+        return Refusal(str(attempt.facts["silent"]))
     if number == errno.EFBIG:  # wherever it lies
         return _file_size(host)
     path = str(attempt.facts.get("at") or attempt.facts["path"])

@@ -33,8 +33,9 @@ from npudoctor.checks.trial._folders import (
     writer,
 )
 from npudoctor.checks.trial._refusals import refusal
-from npudoctor.checks.trial._trying import allowed, incomplete
-from npudoctor.core.errors import CannotTell, has_ended
+from npudoctor.checks.trial._trying import allowed, incomplete, ranks_of_node
+from npudoctor.core.errors import CannotTell, Silent, has_ended
+from npudoctor.core.frozen import replace
 from npudoctor.core.sizes import size_text
 from npudoctor.trial.trials import Attempt, Trial
 
@@ -53,6 +54,8 @@ CAUSES = {
     HERE: ("working-directory.gone", *FULL),
     "HOME": (*AT_HOME, *FULL),
 }
+# As tempfile reads them.
+TEMPORARY = ("TMPDIR", "TEMP", "TMP")
 # The variable that leads to another folder, where a name of ours is not itself that.
 VARIABLES = {
     "CANN log": "ASCEND_PROCESS_LOG_PATH",
@@ -79,29 +82,31 @@ def trial_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     ## What it does
 
     In a child of the job's Python, with the job's variables, limits and working directory: opens /dev/null,
-    /dev/zero, /dev/urandom and a pseudo-terminal. Looks for the temporary folder as Python's tempfile does
-    (TMPDIR, TEMP, TMP, /tmp, /var/tmp, /usr/tmp, the working directory), writes a block there and to the
-    disk, locks it (flock), maps it so that it can be executed, renames a file, and binds a Unix socket whose
-    path is as long as torch's. Writes a block to the working directory, to HOME and to the caches and logs
-    of the frameworks that are installed (torch, Triton, MindSpore, CANN), or to the folder above in which
-    they would be made, and locks it.
+    /dev/zero, /dev/urandom, /proc/meminfo and a pseudo-terminal. Looks for the temporary folder as Python's
+    tempfile does (TMPDIR, TEMP, TMP, /tmp, /var/tmp, /usr/tmp, the working directory; one that is append-only
+    is passed over), writes a block there and to the disk, locks it (flock), maps it so that it can be
+    executed, opens a file a second time, makes as many at once as the job's start takes, renames one, and
+    binds a Unix socket whose path is as long as torch's. Writes a block to the working directory, to HOME and
+    to the caches and logs of the frameworks that are installed (torch, Triton, MindSpore, CANN), or to the
+    folder above in which they would be made, and locks it.
 
     All of it has no name where the file system can do that (O_TMPFILE). What needs a name begins with
     `.npudoctor-trial-` and is removed at once, also where the child is killed.
 
     - `trial-files.cannot-write`: a folder cannot be written, or files in it cannot be renamed, executed, or
       grow to 1 GiB; or a socket cannot be made there. An error where no temporary folder can be used, no
-      socket can be made in it, `ulimit -f` allows no file, or MindSpore alone is installed and msrun cannot
-      write its logs to the working directory; else a warning.
+      socket or too few files can be made in it, `ulimit -f` allows no file, or MindSpore alone is installed
+      and msrun cannot write its logs to the working directory; else a warning.
     - `trial-files.cannot-lock`: files in a folder cannot be locked, as on NFS without its lock service.
     - `trial-files.path-too-long`: the path of a Unix socket has at most 107 bytes, and the temporary folder
       takes too many of them. An error where multiprocessing itself needs the room; a warning where only
       torch's manager of shared memory does (the sharing strategy `file_system`).
-    - `trial-files.device-unusable`: an error for /dev/null, and for /dev/urandom where torch is installed,
-      whose data loaders read it; a warning for the others, which few jobs need, and for a file in the place
-      of /dev/null.
+    - `trial-files.device-unusable`: an error for /dev/null and /proc/meminfo where MindSpore is installed,
+      whose launcher and pool of memory need them, and for /dev/urandom where torch is, whose data loaders
+      read it; a warning for the others, which few jobs need, and for a file in the place of /dev/null.
 
-    A folder whose file server does not answer is left out, and the row is unknown. As root it is skipped,
+    A folder whose file server does not answer is not tried: a warning; an error where it is the temporary
+    one, in which the trial waited; unknown where it is the working directory. As root the check is skipped,
     unless `--as-user` says whose job it is.
 
     ## Why it matters
@@ -119,12 +124,15 @@ def trial_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     open(2), O_TMPFILE; unix(7); flock(2); Python, tempfile.gettempdir(); PyTorch, torch_shm_manager.
     """
     allowed(host)
-    folders, unanswered = _answering(host)
+    folders, silent, unanswered = _answering(host)
     here = next((folder.path for folder in folders if folder.name == HERE), "")
     logs = [f"{here}/{name}" for name in LOGS_OF_MSRUN] if here and launches_by_msrun(host) else []
-    trial = host.trials.tried("files", folders=[_as_question(folder) for folder in folders], existing=logs)
+    trial = host.trials.tried(
+        "files", folders=[_as_question(folder) for folder in folders], existing=logs, names=_names(host)
+    )
     yield Facts({"tried": [attempt.what for attempt in trial.attempts]})
-    yield from _judge(host, trial)
+    yield from _judge(host, replace(trial, attempts=(*trial.attempts, *silent)))
+    yield from _hangs(host, trial)
     incomplete(trial)
     if any(attempt.number == errno.ECHILD for attempt in trial.refused()):
         raise Unknown(_("no second process can be started to clean up: what needs a file name was not tried"))
@@ -132,24 +140,71 @@ def trial_files(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Unknown(unanswered)
 
 
+def _names(host: Host, sockets: int = 3) -> int:
+    """How many names the job makes in its temporary folder before its first step: multiprocessing a folder
+    and a socket in it; torchrun three folders and one for each rank, whose data loaders have sockets."""
+    return 3 + (1 + sockets) * ranks_of_node(host) if is_installed(host, "torch") else 2
+
+
 def _as_question(folder: OutputFolder) -> dict[str, object]:
     return {"name": folder.name, "path": folder.path, "makes": folder.makes, "locks": folder.locks}
 
 
-def _answering(host: Host) -> tuple[list[OutputFolder], str]:
-    """The folders that the child can be sent to without hanging there; why another is left out."""
-    answering, reason = [], ""
+def _answering(host: Host) -> tuple[list[OutputFolder], list[Attempt], str]:
+    """The folders that the child can be sent to without hanging there; those whose server is silent, each as
+    what came of it; why another is left out."""
+    answering: list[OutputFolder] = []
+    silent: list[Attempt] = []
+    reason = ""
     for folder in output_folders(host):
         try:
             if folder.path.startswith("/"):
                 host.running_files.stat(folder.path)
+        except Silent as error:
+            # The folder in which the job starts holds it up at once, or never.
+            if folder.name == HERE:
+                reason = reason or error.reason
+            else:
+                silent.append(_as_silent(folder, error.reason))
+            continue
         except CannotTell as error:
             # What is refused at once the child is to be told, too.
             if not (isinstance(error.__cause__, PermissionError) or has_ended(error)):
                 reason = reason or error.reason
                 continue
         answering.append(folder)
-    return answering, reason
+    return answering, silent, reason
+
+
+def _as_silent(folder: OutputFolder, reason: str) -> Attempt:
+    facts = {"step": "folder", **_as_question(folder), "silent": reason}
+    return Attempt(f"write {folder.path}", errno.ETIMEDOUT, reason, facts=facts)
+
+
+def _hangs(host: Host, trial: Trial) -> Iterator[Finding]:
+    """The temporary folder, where its server is silent: every job waits there as the trial did."""
+    name, path = next(
+        (
+            (name, host.variables[name])
+            for name in TEMPORARY
+            if trial.hung and host.variables.get(name) and trial.hung == f"write {host.variables[name]}"
+        ),
+        ("", ""),
+    )
+    try:
+        if path.startswith("/"):
+            host.running_files.stat(path)
+    except Silent as error:
+        yield Finding(
+            "trial-files.cannot-write",
+            _("temporary files of {user} go to {path}, which gives no answer: {why}").format(
+                user=writer(host), path=f"{name}={path}", why=error.reason
+            ),
+            action=Action.CONFIG,
+            fix=change_variable(_("use another folder, in the shell that starts the job"), name, None, path),
+        )
+    except CannotTell:
+        return
 
 
 def _judge(host: Host, trial: Trial) -> Iterator[Finding]:
@@ -157,7 +212,7 @@ def _judge(host: Host, trial: Trial) -> Iterator[Finding]:
     for attempt in trial.refused():
         if attempt.number != errno.ECHILD:
             by_step.setdefault(str(attempt.facts.get("step", "")), []).append(attempt)
-    for attempt in (*by_step.get("device", ()), *by_step.get("terminal", ())):
+    for attempt in (*by_step.get("device", ()), *by_step.get("proc", ()), *by_step.get("terminal", ())):
         yield device(host, attempt)
     writing = [attempt for step in ("temporary", "folder") for attempt in by_step.get(step, ())]
     too_large = [attempt for attempt in writing if attempt.number == errno.EFBIG]
@@ -225,6 +280,12 @@ def _temporary(host: Host, trial: Trial, by_step: dict[str, list[Attempt]]) -> I
         if is_installed(host, "torch") and not host.variables.get(INDUCTOR):
             text = _("{user} cannot load what torch.compile builds in {path}: {why}")
             yield _in_temporary(host, attempt, text, WARNING, _elsewhere(host, [INDUCTOR], _home(trial)))
+    for attempt in by_step.get("many", ()):
+        yield _few_names(host, attempt)
+    if "socket" not in by_step:  # which would be the same once more
+        for attempt in by_step.get("again", ()):
+            text = _("{user} cannot open a second time what it makes in {path}: {why}")
+            yield _in_temporary(host, attempt, text, WARNING, None)
     yield from _sockets(host, trial, by_step.get("socket", []))
 
 
@@ -267,6 +328,27 @@ def _in_temporary(host: Host, attempt: Attempt, text: str, severity: Severity, f
         evidence=why.evidence,
         action=Action.CONFIG,
         fix=fix or why.fix,
+    )
+
+
+def _few_names(host: Host, attempt: Attempt) -> Finding:
+    path = str(attempt.facts["path"])
+    words = {
+        "user": writer(host),
+        "path": path,
+        "made": attempt.facts["made"],
+        "count": attempt.facts["count"],
+    }
+    text = _("{user} can make only {made} of the {count} files in {path} that the job's start takes: {why}")
+    why = refusal(host, attempt)
+    return Finding(
+        "trial-files.cannot-write",
+        text.format(why=why.why, **words),
+        severity=ERROR if int(attempt.facts["made"]) < _names(host, sockets=0) else WARNING,
+        evidence=why.evidence,
+        action=Action.CLEANUP if attempt.number == errno.ENOSPC else Action.CONFIG,
+        fix=why.fix,
+        echo_of=FULL,
     )
 
 

@@ -23,7 +23,7 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.trial._folders import MINDSPORE, is_installed
+from npudoctor.checks.trial._folders import MINDSPORE, has_framework, is_installed
 from npudoctor.checks.trial._limits import ask_for_option, limit_line, lower_stack, raise_limit, unfiltered
 from npudoctor.checks.trial._trying import allowed, incomplete, ranks_of_node
 from npudoctor.core.errors import CannotTell
@@ -47,6 +47,7 @@ CALLS = {
     "eventfd2": "no-descriptors",
     "pipe2": "no-descriptors",
     "epoll_create1": "no-descriptors",
+    "setsid": "no-processes",
 }
 CAUSES = ("import-limits.too-low", "file-limits.unusable")
 
@@ -81,7 +82,8 @@ def trial_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     once; the first opens 256 descriptors. A pipe, an epoll and an eventfd are opened, and the kernel is asked
     on which CPUs the process may run.
 
-    - `trial-processes.no-processes`: not every rank gets its process.
+    - `trial-processes.no-processes`: not every rank gets its process; or it gets no session of its own, in
+      which launchers start each: a warning where no framework is installed.
     - `trial-processes.no-threads`: a rank cannot start 64 threads; a warning where 10 (with MindSpore 24)
       could be started for each of at least two ranks, and no accelerator is used, whose runtime needs more.
       Or a process may not ask for its CPUs, as OpenMP does.
@@ -183,6 +185,8 @@ def _finding(host: Host, trial: Trial, attempt: Attempt, ranks: int, threads: in
     elif attempt.what in CALLS:
         code = CALLS[attempt.what]
         text = _("the kernel refuses {call}: {who}")
+        if attempt.what == "setsid":  # torchrun, msrun and Paddle's launcher; multiprocessing does without
+            severity = _severity(not has_framework(host))
     else:
         return None
     refusal = _refusal(host, trial, attempt, missing)

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Union
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Union
 
-from npudoctor import ERROR, WARNING, Action, Facts, Finding, Host, Scope, Unknown, _, check
+from npudoctor import (
+    ERROR,
+    WARNING,
+    Action,
+    Command,
+    Facts,
+    Finding,
+    Fix,
+    Host,
+    Risk,
+    Scope,
+    Unknown,
+    _,
+    check,
+)
+from npudoctor.checks.trial._folders import has_framework
 from npudoctor.checks.trial._modules import (
     LIBRARIES,
     absent_module,
@@ -16,19 +31,28 @@ from npudoctor.checks.trial._modules import (
 )
 from npudoctor.checks.trial._trying import allowed, incomplete
 from npudoctor.core.errors import CannotTell, DoesNotRun
+from npudoctor.facts.job.working_directory import working_directory
 from npudoctor.trial.trials import Attempt, Trial
 
+if TYPE_CHECKING:
+    from npudoctor.facts.python.frameworks import ClosedNeed
+
 # Without these torch and MindSpore cannot be imported; the others are for what only some jobs do.
-BASIC = frozenset(
-    ("zlib", "ctypes", "socket", "subprocess", "hashlib", "uuid", "multiprocessing.synchronize")
-)
+BASIC = frozenset((
+    *("zlib", "ctypes", "socket", "subprocess", "hashlib", "uuid"),
+    *("multiprocessing.synchronize", "multiprocessing.queues"),
+))  # fmt: skip
 KILLED = (9, 14, 15)  # by somebody else, or at the end of its time: nothing of Python's own
+# Of Python itself; of setuptools and virtualenv, which find no packages.
+FINDERS = ("_frozen_importlib", "_frozen_importlib_external", "_distutils_hack", "_virtualenv")
+MOST = 8  # files that are shown
 FORKSERVER_FIRST = (3, 14)  # from here on it is how multiprocessing starts children unless told otherwise
 CAUSES = (
     *("interpreter.does-not-run", "virtual-environment.base-missing"),
     *("python-variables.no-standard-library", "python-variables.bad-value"),
     "import-limits.not-executable",
 )
+SHADOWED = "source-shadowing.standard-library"
 
 
 @check(
@@ -42,15 +66,18 @@ def trial_python(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## What it does
 
-    Starts the job's own interpreter with the job's variables, and imports there what frameworks import of
-    the standard library: zlib, ctypes, socket, subprocess, hashlib, uuid and multiprocessing.synchronize,
-    then ssl, lzma, bz2, sqlite3, decimal and zoneinfo. Starts another Python from it by multiprocessing's
-    forkserver, whose server starts as a child of `spawn` does; by `spawn` itself where there is no such
-    server. The socket of the server lies in no folder; before Python 3.9 it is in the temporary one, and is
-    removed at once, also where the child is killed.
+    Starts the job's own interpreter with the job's variables, and imports there what frameworks import of the
+    standard library: zlib, ctypes, socket, subprocess, hashlib, uuid, multiprocessing.synchronize and
+    multiprocessing.queues, then ssl, lzma, bz2, sqlite3, decimal and zoneinfo. Starts another Python from
+    it by multiprocessing's forkserver, whose server starts as a child of `spawn` does; by `spawn` itself
+    where there is no such server; and enters the working directory again, as each of these does. The socket
+    of the server lies in no folder; before Python 3.9 it is in the temporary one, and is removed at once,
+    also where the child is killed. What a framework requires and whose metadata this user may not read is
+    imported too; and where that Python looks for modules is compared with what the other checks know of it.
 
     - `trial-python.cannot-start`: the interpreter ends before the first line, dies while it imports a module,
-      or cannot start another one.
+      or cannot start another one. A warning where the working directory is closed to the job's user and a
+      framework is installed, whose launcher starts its ranks without entering it.
     - `trial-python.module-missing`: a module is missing, with the library or the package that it was built
       without; or a shared library that it needs is gone. A warning for the second half of the list, which
       only some jobs need: downloads (ssl), torchvision (lzma, bz2).
@@ -71,9 +98,9 @@ def trial_python(host: Host) -> Iterator[Union[Finding, Facts]]:
     Python, "Python Setup and Usage: Build requirements"; multiprocessing, "Contexts and start methods".
     """
     allowed(host)
-    python = host.interpreter.label
+    python, needed = host.interpreter.label, _closed(host)
     try:
-        trial = host.trials.tried("python")
+        trial = host.trials.tried("python", needed=[one.module for one in needed])
     except DoesNotRun as error:
         yield _cannot_start(error.reason, (f"`{error.said}`",) if error.said else ())
         return
@@ -83,13 +110,82 @@ def trial_python(host: Host) -> Iterator[Union[Finding, Facts]]:
         if attempt.facts.get("step") == "import" and attempt.why not in reported:
             reported.add(attempt.why)  # what one library lacks, several modules say
             yield _module(host, attempt)
+    yield from _needed(host, trial, needed)
     yield from _starts(host, trial)
+    yield from _directory(host, trial)
     if trial.died is not None and trial.signal not in KILLED:
         yield _died(python, trial)
         return
+    if trial.waits_for:
+        text = _("{python} does not start: {why}", python=python, why=trial.waits_for)
+        yield _cannot_start(text, ())
+        return
     incomplete(trial)
+    _search_path(host, trial)
     if any(attempt.facts.get("step") == "remover" for attempt in trial.refused()):
         raise Unknown(_("no second process can be started to clean up: what needs a file name was not tried"))
+
+
+def _closed(host: Host) -> list[ClosedNeed]:
+    """What a framework requires and nothing but an import tells of; nothing where that cannot be known."""
+    if not has_framework(host):
+        return []
+    from npudoctor.facts.python.frameworks import closed_needs
+
+    try:
+        return [one for one in closed_needs(host) if one.module]
+    except CannotTell:
+        return []
+
+
+def _needed(host: Host, trial: Trial, needed: Sequence[ClosedNeed]) -> Iterator[Finding]:
+    closed = {one.module: one for one in needed}
+    for attempt in trial.refused():
+        if attempt.facts.get("step") != "needed":
+            continue
+        one = closed[str(attempt.facts["module"])]
+        yield Finding(
+            "trial-python.module-missing",
+            _(
+                "{python} cannot import {module}, which a framework requires: {why}",
+                python=host.interpreter.label,
+                module=one.module,
+                why=attempt.reason,
+            ),
+            severity=ERROR if one.needed else WARNING,
+            evidence=(one.copy.folder,),
+            action=Action.CONFIG,
+            fix=Fix(
+                _("let everybody read what was installed, as its owner"),
+                steps=(Command(("chmod", "-R", "a+rX", one.place, one.copy.folder)),),
+                risk=Risk.MANUAL,
+            ),
+        )
+
+
+def _search_path(host: Host, trial: Trial) -> None:
+    """Unknown where code that was not run for the other checks leads this Python elsewhere."""
+    facts = trial.facts()
+    try:
+        layout = host.interpreter.layout()
+    except CannotTell:  # these say so
+        return
+    if not layout.unread or "search_path" not in facts:
+        return
+    # An empty entry of PYTHONPATH names the working directory, which source-shadowing judges.
+    known = {working_directory(host)}
+    for folder in (*layout.search_path, *host.variables.path_list("PYTHONPATH")):
+        known |= {folder, host.running_files.real(folder)}
+    more = [folder for folder in facts["search_path"] if folder not in known]
+    more += [finder for finder in facts["finders"] if finder not in FINDERS]
+    if more:
+        raise Unknown(
+            _(
+                "{path} leads to {more}, where nothing was looked for",
+                path=layout.unread[0],
+                more=", ".join(more),
+            )
+        )
 
 
 def _module(host: Host, attempt: Attempt) -> Finding:
@@ -114,10 +210,15 @@ def _module(host: Host, attempt: Attempt) -> Finding:
         "trial-python.module-missing",
         text.format(**words),
         severity=ERROR if module in BASIC else WARNING,
-        evidence=(f"`import {module}: {attempt.why}`",),
+        evidence=(
+            f"`import {module}: {attempt.why}`",
+            # Where nothing is missing, one of these may be in the place of a module.
+            *(() if absent or soname else map(str, attempt.facts.get("others", ())[:MOST])),
+        ),
         action=Action.CONFIG,
         fix=fix,
-        echo_of=CAUSES,
+        # As the check of folders says it, which names the file.
+        echo_of=(*CAUSES, SHADOWED) if has_framework(host) else CAUSES,
     )
 
 
@@ -146,6 +247,23 @@ def _starts(host: Host, trial: Trial) -> Iterator[Finding]:
             echo_of=CAUSES,
         )
         return
+
+
+def _directory(host: Host, trial: Trial) -> Iterator[Finding]:
+    """Where the job starts, and a child that multiprocessing spawns may not go."""
+    for attempt in trial.refused():
+        if attempt.facts.get("step") == "directory":
+            yield Finding(
+                "trial-python.cannot-start",
+                _(
+                    "a child that multiprocessing spawns cannot enter the working directory {path}: {why}",
+                    path=attempt.facts["path"],
+                    why=attempt.reason,
+                ),
+                severity=WARNING if has_framework(host) else ERROR,
+                action=Action.CONFIG,
+                fix=Fix(_("start the job in a folder of its user's own"), risk=Risk.MANUAL, needs_root=False),
+            )
 
 
 def _version(host: Host) -> tuple[int, ...]:

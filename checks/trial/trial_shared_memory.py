@@ -24,6 +24,7 @@ from npudoctor import (
     _,
     check,
 )
+from npudoctor.checks.trial._folders import has_framework
 from npudoctor.checks.trial._limits import ask_for_option, limit_line, memory_left, raise_limit, unfiltered
 from npudoctor.checks.trial._trying import allowed, incomplete
 from npudoctor.core.errors import CannotTell
@@ -68,12 +69,13 @@ def trial_shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## What it does
 
-    In a child of the job's Python, with the job's variables, limits and control group: makes a segment of
-    64 MiB in /dev/shm, as a worker of a data loader does for a batch (all of it where less than 256 MiB are
+    In a child of the job's Python, with the job's variables, limits and control group: makes a segment of 64
+    MiB in /dev/shm, as a worker of a data loader does for a batch (all of it where less than 256 MiB are
     free, else 8 MiB of it; where that is refused, one of 1 MiB); a semaphore as sem_open makes it; sends a
-    segment over Unix sockets, a pair and one that listens; and attaches a System V segment
-    of 1 MiB. Files have no name, or for a moment only; nothing is left. Where the machine or the control
-    group has less than 1 GiB of memory left, the large segment is not tried, and the row says so.
+    segment over Unix sockets, a pair and one that listens; opens what it made a second time, as a process
+    does that knows its name; and attaches a System V segment of 1 MiB. Files have no name, or for a moment
+    only; nothing is left. Where the machine or the control group has less than 1 GiB of memory left, the
+    large segment is not tried, and the row says so.
 
     - `trial-shared-memory.no-room`: there is no room, by the size of /dev/shm, its inodes, or a limit. A
       warning where 1 MiB can be had, which is enough for all but data loaders.
@@ -81,7 +83,9 @@ def trial_shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
       this Python for it.
 
     System V segments, which MindSpore's cache server and some of MPI use, and pairs of sockets are a warning.
-    As root the check is skipped, unless `--as-user` or `--env-of` says whose job it is.
+    So is what cannot be sent where no framework is installed, and what cannot be opened a second time where
+    one is: ranks that multiprocessing spawns open by name, data loaders that torch forks send. As root the
+    check is skipped, unless `--as-user` or `--env-of` says whose job it is.
 
     ## Why it matters
 
@@ -139,10 +143,15 @@ def _finding(host: Host, trial: Trial, attempt: Attempt) -> Finding:
             fix=Fix(_("use a Python that was built with it"), risk=Risk.MANUAL, needs_root=False),
         )
     elif attempt.what in ("socketpair", "listener"):
-        # Pairs are for pipes of multiprocessing that go both ways; torch does without.
-        severity = WARNING if attempt.what == "socketpair" else ERROR
+        # Pairs are for pipes of multiprocessing that go both ways; torch does without. What is sent is what
+        # frameworks share: ranks that multiprocessing spawns open it by name.
+        severity = ERROR if attempt.what == "listener" and has_framework(host) else WARNING
         text = _("processes cannot send memory over a Unix socket: {why}", why=attempt.reason)
         why = Remedy(text, fix=unfiltered(host, attempt))
+    elif attempt.what == "again":
+        # A rank that spawn starts opens each lock by its name; torch's own loaders fork, and send the rest.
+        severity = WARNING if has_framework(host) else ERROR
+        why = _reopened(attempt)
     elif attempt.what == "sysv":
         severity = WARNING
         why = _sysv(host, attempt)
@@ -160,6 +169,18 @@ def _finding(host: Host, trial: Trial, attempt: Attempt) -> Finding:
         fix=why.fix,
         echo_of=("trial-python.module-missing",) if attempt.what == "module" else (),
     )
+
+
+def _reopened(attempt: Attempt) -> Remedy:
+    """A file that its own maker may not open a second time."""
+    text = _("what is made in /dev/shm cannot be opened again by its name: {why}", why=attempt.reason)
+    mask = int(attempt.facts.get("umask", 0))
+    if mask & 0o600:
+        title = _("let the job's user use its own files, in the shell that starts the job")
+        step = Command(("umask", f"{mask & 0o077:04o}"))
+        return Remedy(text, (f"umask {mask:04o}",), Fix(title, (step,), risk=Risk.MANUAL, needs_root=False))
+    fix = Fix(_("remove the folder's default ACL"), (Command(("setfacl", "-k", SHM)),), risk=Risk.MANUAL)
+    return Remedy(text, (f"getfacl {SHM}",), fix)
 
 
 def _room(host: Host, trial: Trial, attempt: Attempt) -> Remedy:

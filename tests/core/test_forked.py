@@ -6,11 +6,34 @@ import errno
 import math
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
+from tests.trial.refusing import refused_calls, refusing
 
 from npudoctor.core import forked
+
+APART = """
+import os, sys
+from npudoctor.core.forked import start_apart
+with start_apart(["sleep", "60"]) as child:
+    print(os.getpgid(child.pid) == child.pid, os.getsid(child.pid) == child.pid)
+    os.killpg(child.pid, 9)
+try:
+    start_apart(["/proc/self/maps"])
+except PermissionError as error:
+    print(error.errno)
+"""
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_what_is_started_apart_can_be_killed_as_a_group(refused: bool) -> None:
+    """Also in a sandbox that lets nobody start a session."""
+    before = refused_calls(refusing("setsid", errno.EPERM)) if refused else ()
+    done = subprocess.run([*before, sys.executable, "-c", APART], capture_output=True, text=True, check=False)
+    assert (done.stdout.split(), done.stderr) == (["True", str(not refused), str(errno.EACCES)], "")
 
 
 def descriptors() -> int:

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Callable, Optional
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -74,6 +75,22 @@ def test_memory_is_what_the_kernel_says() -> None:
     assert 0 < found.available <= found.total
 
 
+@pytest.mark.needs_root
+def test_memory_without_its_table(need: Callable[..., None]) -> None:
+    """As where lxcfs has died."""
+    need("unshare", "mount")
+    code = (
+        "from npudoctor.host.resources import Resources; m = Resources().memory(); "
+        "print(m.total, m.available, m.why_least, sep='|')"
+    )
+    script = f'mount --bind /dev/null /proc/meminfo; exec {sys.executable} -c "{code}"'
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, check=False)
+    total, least, why = done.stdout.strip().split("|")
+    known = HERE.memory()
+    assert abs(int(total) - known.total) < known.total / 50 and 0 < int(least) < known.total
+    assert why.startswith("psutil cannot read the memory") and known.why_least == ""
+
+
 def test_limits_are_called_as_the_kernel_calls_them(other: int) -> None:
     assert HERE.limits(0) == kernels_limits("self")
     assert HERE.limits(other) == kernels_limits(other)
@@ -112,6 +129,7 @@ def test_an_image_has_none() -> None:
 
 def test_where_psutil_cannot_be_loaded_the_row_cannot_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psutil", None)
+    monkeypatch.setattr(os, "sysconf", Mock(side_effect=ValueError))
     asked = ask(memory, Host(Options()))
     assert (asked.status, asked.advisory, asked.codes) == (Status.UNKNOWN, False, [])
     assert asked.reason.startswith("psutil cannot be loaded: `import of psutil halted")
@@ -157,14 +175,13 @@ def test_on_a_mount_with_noexec_the_reason_says_so(tmp_path: Path, need: Callabl
         cp -r {package} {tmp_path}/psutil
         exec {sys.executable} -c 'import sys; sys.path[:0] = ["{tmp_path}", "{ROOT}/src"]
 from npudoctor.host.resources import Resources
-try: Resources().memory()
-except Exception as error: print(type(error).__name__, error)'
+print(Resources().memory().why_least)'
     """
     done = subprocess.run(
         ["unshare", "--mount", "--propagation", "private", "sh", "-c", script],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert done.stdout.startswith(f"CannotTell psutil cannot be loaded: {tmp_path}/psutil/"), done
+    assert done.stdout.startswith(f"psutil cannot be loaded: {tmp_path}/psutil/"), done
     assert done.stdout.endswith("is on a mount with noexec; TMPDIR names another folder\n")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from npudoctor import Finding, Severity, Status
 from npudoctor.core.model import Ignored, Result, Verdict
-from npudoctor.runner.verdict import count, fold, ignore, judge, one_line
+from npudoctor.runner.verdict import count, fold, ignore, judge, one_line, settle
 
 
 def finding(code: str, severity: Severity = Severity.ERROR, *echo_of: str) -> Finding:
@@ -51,6 +51,25 @@ def test_the_order_of_the_verdict(rows: list[Result], verdict: Verdict) -> None:
 def test_fail_on_warning() -> None:
     assert judge([ODD], Severity.WARNING) == (Verdict.NOT_READY, 1)
     assert judge([row("c", Status.OK, finding("c.note", Severity.INFO))], Severity.WARNING)[1] == 0
+
+
+@pytest.mark.parametrize(
+    ("tried", "needed"),
+    [
+        ([], True),
+        ([row("trial-a", Status.OK), row("trial-b", Status.PROBLEM)], False),
+        ([row("trial-a", Status.OK)], True),
+        *(
+            ([row("trial-a", Status.OK), row("trial-b", status)], True)
+            for status in (Status.UNKNOWN, Status.SKIPPED, Status.TIMEOUT)
+        ),
+    ],
+)
+def test_what_was_tried_need_not_be_looked_at(tried: list[Result], needed: bool) -> None:
+    """Only where every check that does the very thing has an answer."""
+    rows = settle([row("d", Status.UNKNOWN), *tried], {"d": ("trial-a", "trial-b"), "e": ()})
+    assert rows[0].needed is needed and rows[1:] == tried
+    assert settle([row("d", Status.TIMEOUT), *tried], {"d": ("trial-a",)})[0].needed
 
 
 @pytest.mark.parametrize("name", ["a.bad", "a"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -35,7 +36,8 @@ def left_after_kills(
     after that. `folder` is its HOME, its TMPDIR and where it is started; `group`: as `run` kills."""
     chance, shm = random.Random(part), set(os.listdir(SHM))  # noqa: S311
     variables = {**os.environ, "TMPDIR": str(folder), "HOME": str(folder), "TRIAL_OF": str(folder)}
-    asked = '{"seconds": 10, "folders": [], "existing": [], "limits": [], "prefix": ""}'
+    questions = {"folders": [], "existing": [], "names": 2, "needed": []}
+    asked = json.dumps({"seconds": 10, **questions, "limits": [], "prefix": ""})
     left: list[str] = []
     for _number in range(times):
         child = subprocess.Popen(

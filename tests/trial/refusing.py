@@ -14,8 +14,16 @@ PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, MODE_FILTER = 38, 22, 2
 LOAD, EQUAL, SET, RETURN = 0x20, 0x15, 0x45, 0x06
 ALLOW, REFUSE = 0x7FFF0000, 0x00050000
 NUMBERS = {
-    "x86_64": {"flock": 73, "clone": 56, "vfork": 58, "openat": 257, "bind": 49},
-    "aarch64": {"flock": 32, "clone": 220, "vfork": 220, "openat": 56, "bind": 200},
+    "x86_64": {"flock": 73, "clone": 56, "vfork": 58, "openat": 257, "bind": 49, "unlink": 87, "setsid": 112},
+    "aarch64": {
+        "flock": 32,
+        "clone": 220,
+        "vfork": 220,
+        "openat": 56,
+        "bind": 200,
+        "unlink": 35,
+        "setsid": 157,
+    },
 }[os.uname().machine]
 O_TMPFILE_BIT = 0o20000000 & 0xFFFFFFFF
 

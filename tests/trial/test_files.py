@@ -14,13 +14,16 @@ from typing import Optional
 import pytest
 from tests.trial.killing import left_after_kills
 from tests.trial.refusing import O_TMPFILE_BIT, refused_calls, refusing
-from tests.trial.starting import refusals, tried
+from tests.trial.starting import default_acl, refusals, tried
 
 from npudoctor.trial.trials import Trial
 
 pytestmark = pytest.mark.whole
 ABSENT = {errno.ENOENT}  # /usr/tmp
-STEPS = ["device"] * 3 + ["terminal", "remover", "large", "temporary", "lock", "execute", "rename", "socket"]
+STEPS = [
+    *("device", "device", "device", "proc", "terminal", "remover", "large", "temporary", "lock"),
+    *("execute", "many", "again", "rename", "socket"),
+]  # fmt: skip
 
 
 def folder(path: Path, name: str = "HOME", makes: bool = False, locks: bool = True) -> dict[str, object]:
@@ -34,10 +37,10 @@ def files(
     folders: Sequence[dict[str, object]] = (),
     python: str = sys.executable,
     existing: Sequence[str] = (),
+    names: int = 2,
 ) -> Trial:
-    return tried(
-        "files", limits, (*before, "env", f"TMPDIR={temporary}"), python, folders=folders, existing=existing
-    )
+    questions = {"folders": folders, "existing": existing, "names": names}
+    return tried("files", limits, (*before, "env", f"TMPDIR={temporary}"), python, **questions)
 
 
 def mounted(line: str) -> tuple[str, ...]:
@@ -57,6 +60,12 @@ def test_without_unnamed_files_a_name_is_made_and_removed(tmp_path: Path) -> Non
     without = refusing("openat", errno.EOPNOTSUPP, 2, O_TMPFILE_BIT)
     trial = files(tmp_path, *refused_calls(without))
     assert refusals(trial) == {} and trial.died is None and os.listdir(tmp_path) == []
+
+
+def test_names_are_made_without_a_session(tmp_path: Path) -> None:
+    trial = files(tmp_path, *refused_calls(refusing("setsid", errno.EPERM)))
+    assert refusals(trial) == {} and os.listdir(tmp_path) == []
+    assert {"rename", "socket"} <= {attempt.facts["step"] for attempt in trial.attempts}
 
 
 def test_no_name_is_made_where_nobody_would_remove_it(tmp_path: Path) -> None:
@@ -139,6 +148,39 @@ def test_mounts(tmp_path: Path, options: str, refused: dict[str, int]) -> None:
 
 
 @pytest.mark.needs_root
+def test_a_folder_that_is_append_only() -> None:
+    """As tempfile does, which cannot remove its first file: the next one is taken, and nothing is left."""
+    made = "mount -t tmpfs t /mnt; mkdir -m 1777 /mnt/kept; chattr +a /mnt/kept"
+    told = """[ -z "$(ls /mnt/kept)" ] || echo '{"what": "left", "number": 1}'"""
+    trial = files(Path("/mnt/kept"), *mounted(made), "sh", "-c", f'"$@"; {told}', "sh")
+    assert refusals(trial) == {"write /mnt/kept": errno.EPERM}
+    (chosen,) = (a for a in trial.attempts if a.facts["step"] == "temporary" and not a.refused)
+    assert chosen.facts["path"] == "/tmp"
+
+
+def test_a_filter_that_lets_nothing_be_removed(tmp_path: Path) -> None:
+    trial = files(tmp_path, *refused_calls(refusing("unlink", errno.EPERM)))
+    assert refusals(trial)[f"write {tmp_path}"] == errno.EPERM and os.listdir(tmp_path) == []
+
+
+@pytest.mark.needs_root
+@pytest.mark.parametrize(("names", "refused"), [(2, {}), (3, {"make 3 files in": errno.ENOSPC})])
+def test_few_names_are_left(tmp_path: Path, names: int, refused: dict[str, int]) -> None:
+    trial = files(tmp_path, *mounted(f"mount -t tmpfs -o nr_inodes=3 t {tmp_path}"), names=names)
+    assert {what.partition(" /")[0]: number for what, number in refusals(trial).items()} == refused
+    assert trial.facts()["made"] == 2
+
+
+@pytest.mark.needs_root
+@pytest.mark.parametrize(("owner", "refused"), [(4, {"again", "socket"}), (6, set())])
+def test_a_default_acl_that_takes_from_the_owner(owner: int, refused: set[str]) -> None:
+    as_nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+    made = f"mount -t tmpfs -o mode=1777 t /mnt; {default_acl('/mnt', owner)}"
+    trial = files(Path("/mnt"), *mounted(made), *as_nobody, python="/usr/bin/python3")
+    assert {attempt.facts["step"] for attempt in trial.refused()} == refused
+
+
+@pytest.mark.needs_root
 @pytest.mark.parametrize(("blocks", "full"), [(2, True), (1, False)])
 def test_a_full_file_system(tmp_path: Path, blocks: int, full: bool) -> None:
     fill = f"mount -t tmpfs -o size=8k t {tmp_path}; head -c {4096 * blocks} /dev/zero > {tmp_path}/full"
@@ -170,6 +212,19 @@ def test_no_temporary_folder_at_all(tmp_path: Path) -> None:
 def test_devices(tmp_path: Path, line: str, refused: dict[str, int]) -> None:
     trial = files(tmp_path, *mounted(line))
     assert {attempt.facts["path"]: attempt.number for attempt in trial.refused()} == refused
+
+
+@pytest.mark.needs_root
+@pytest.mark.parametrize(
+    ("line", "number"),
+    [
+        ("mount --bind /dev/full /proc/meminfo", 0),
+        ("touch $0 && mount --bind $0 /proc/meminfo", errno.ENODATA),
+    ],
+)
+def test_what_the_kernel_says_of_memory(tmp_path: Path, line: str, number: int) -> None:
+    trial = files(tmp_path, *mounted(line.replace("$0", f"{tmp_path}/empty")))
+    assert refusals(trial).get("read /proc/meminfo", 0) == number
 
 
 @pytest.mark.needs_root

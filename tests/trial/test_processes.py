@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.trial.refusing import refused_calls, refusing
 from tests.trial.starting import ALONE, refusals, tried
 
 from npudoctor.trial.trials import PARTS, Trial
@@ -40,6 +41,13 @@ def test_without_limits_all_is_given() -> None:
     assert least == {"descriptors": 256, "threads": 64}
     assert {"pipe2", "epoll_create1", "eventfd2", "pidfd", "sched_getaffinity"} <= {
         attempt.what for attempt in trial.attempts
+    }
+
+
+def test_a_filter_that_refuses_sessions() -> None:
+    """In which launchers start each rank."""
+    assert refusals(processes(before=refused_calls(refusing("setsid", errno.EPERM)))) == {
+        "setsid": errno.EPERM
     }
 
 

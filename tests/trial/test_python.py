@@ -5,15 +5,28 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from tests.trial import starting
 from tests.trial.killing import left_after_kills
 from tests.trial.refusing import refused_calls, refusing
-from tests.trial.starting import refusals, tried
+from tests.trial.starting import Ended, refusals
+
+from npudoctor.trial.trials import Trial, Trials
 
 pytestmark = pytest.mark.whole
+
+
+def tried(part: str = "python", needed: Sequence[str] = (), **words: object) -> Trial:
+    """The part, or another one that needs nothing either."""
+    return starting.tried(part, needed=needed, **words)  # type: ignore[arg-type]
+
+
 PYTHON = "/usr/bin/python3"
+QUEUES = "multiprocessing.queues"
 UUID = ["uuid"] if sys.version_info < (3, 10) else []
 
 
@@ -39,9 +52,9 @@ def test_all_is_there_and_nothing_is_left(tmp_path: Path) -> None:
         ("_ssl", ["ssl"]),
         ("_sqlite3", ["sqlite3"]),
         ("_ctypes", ["ctypes"]),
-        ("_multiprocessing", ["multiprocessing.synchronize"]),
+        ("_multiprocessing", ["multiprocessing.synchronize", QUEUES]),
         # What else starts a program as soon as it is imported: uuid, up to Python 3.9.
-        ("_posixsubprocess", ["subprocess", *UUID, "multiprocessing.synchronize"]),
+        ("_posixsubprocess", ["subprocess", *UUID, "multiprocessing.synchronize", QUEUES]),
     ],
 )
 def test_a_module_that_is_missing(tmp_path: Path, absent: str, refused: list[str]) -> None:
@@ -51,6 +64,32 @@ def test_a_module_that_is_missing(tmp_path: Path, absent: str, refused: list[str
     assert {attempt.why for attempt in trial.refused()} == {why}
     started = any(attempt.facts["step"] == "start" for attempt in trial.attempts)
     assert started is (absent in ("_ssl", "_sqlite3"))
+
+
+def test_a_file_of_the_job_in_the_place_of_a_module(tmp_path: Path) -> None:
+    """It has the name of what multiprocessing needs for its queues and managers."""
+    (refused,) = tried("python", before=modules(tmp_path, queue="jobs = []")).refused()
+    assert refused.facts["module"] == QUEUES and str(tmp_path / "queue.py") in refused.facts["others"]
+
+
+def test_what_else_is_needed_is_imported(tmp_path: Path) -> None:
+    """Of which the other checks can read nothing; and where this Python looks is told."""
+    before = modules(tmp_path, needed_here="", needed_not="raise PermissionError(13, 'Permission denied')")
+    trial = tried("python", before=before, needed=["needed_here", "needed_not", "needed_nowhere"])
+    assert refusals(trial) == {"import needed_not": errno.EACCES, "import needed_nowhere": 0}
+    assert str(tmp_path) in trial.facts()["search_path"]
+    assert "_frozen_importlib" in trial.facts()["finders"]
+
+
+@pytest.mark.needs_root
+def test_the_working_directory_is_closed() -> None:
+    """The job is in it, as after `su` without a dash; a child of spawn goes there."""
+    made = 'mount -t tmpfs -o mode=700 t /mnt; cd /mnt; exec "$@"'
+    before = ("unshare", "-m", "sh", "-c", made, "sh")
+    as_nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+    trial = tried("python", before=(*before, *as_nobody), python=PYTHON)
+    assert refusals(trial) == {"enter the working directory": errno.EACCES}
+    assert refusals(tried("python", before=before, python=PYTHON)) == {}
 
 
 @pytest.mark.needs_root
@@ -98,6 +137,23 @@ def test_it_does_not_start() -> None:
     assert trial.attempts == () and trial.died == "" and "encodings" in trial.said
 
 
+@pytest.mark.parametrize(("silent", "starts"), [("/far does not answer", 1), ("", 2)])
+def test_what_waits_for_a_silent_server_is_started_once(silent: str, starts: int) -> None:
+    """Each would wait as long, and leave another process behind."""
+    started: list[str] = []
+
+    def start(argv: Sequence[str], seconds: float) -> Ended:
+        started.append(argv[0])
+        return Ended("timeout", None, "", "")
+
+    until = time.monotonic() + 60
+    trials = Trials(start, lambda: None, list, lambda: PYTHON, until, silent=lambda: silent)
+    for _number in range(2):
+        trial = trials.tried("python")
+        assert (trial.hung, trial.waits_for) == ("", silent)
+    assert started == [PYTHON] * starts
+
+
 @pytest.mark.parametrize("group", [True, False])
 def test_where_killed_nothing_is_left(tmp_path: Path, group: bool) -> None:
     assert left_after_kills("python", tmp_path, seconds=0.15, times=10, group=group) == []
@@ -110,5 +166,5 @@ def test_other_pythons(version: str) -> None:
     if not pythons:
         pytest.skip(f"no Python {version} here")
     for part in ("python", "files"):
-        trial = tried(part, python=str(pythons[0]), folders=[], existing=[])
+        trial = tried(part, python=str(pythons[0]), folders=[], existing=[], names=2)
         assert (refusals(trial), trial.died, trial.hung) == ({}, None, None)

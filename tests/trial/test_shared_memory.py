@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.trial.starting import ALONE, refusals, tried
+from tests.trial.starting import ALONE, default_acl, refusals, tried
 
 from npudoctor.trial.trials import PARTS, Trial
 
@@ -44,7 +44,18 @@ def test_all_is_given() -> None:
     trial = shared()
     assert refusals(trial) == {} and (trial.hung, trial.died) == (None, None)
     assert [attempt.what for attempt in trial.attempts] == [
-        *("limits", "module", "module", "module", "segment", "semaphore", "socketpair", "listener", "sysv")
+        *(
+            "limits",
+            "module",
+            "module",
+            "module",
+            "segment",
+            "semaphore",
+            "again",
+            "socketpair",
+            "listener",
+            "sysv",
+        )
     ]
 
 
@@ -93,6 +104,19 @@ def test_the_folder_is_closed_to_this_user() -> None:
     assert refusals(trial) == dict.fromkeys(("segment", "small", "semaphore"), errno.EACCES)
     assert trial.facts()["mode"] == 0o755
     assert refusals(shared(before=on(mount("size=256m"), user=NOBODY), python="/usr/bin/python3")) == {}
+
+
+@pytest.mark.needs_root
+@pytest.mark.parametrize(("owner", "refused"), [(4, {"again": errno.EACCES}), (6, {})])
+def test_a_default_acl_that_takes_from_the_owner(owner: int, refused: dict[str, int]) -> None:
+    machine = on(mount("size=256m"), default_acl(str(FOLDER), owner), user=NOBODY)
+    assert refusals(shared(before=machine, python="/usr/bin/python3")) == refused
+
+
+def test_a_mask_that_takes_from_the_owner() -> None:
+    """Of root nothing is taken."""
+    trial = shared(before=("sh", "-c", 'umask 0600; exec "$@"', "sh"))
+    assert {attempt.facts.get("umask") for attempt in trial.attempts if attempt.what == "again"} == {0o600}
 
 
 @pytest.mark.needs_root

@@ -9,13 +9,19 @@ class CannotTell(Exception):
     """The question applies, but the machine did not let us look: the row ends as unknown.
 
     `advisory` is for what cannot be seen from this place whatever the node's state; such a row is
-    not needed for a verdict.
+    not needed for a verdict. `tried_by`: checks of the trial that do the very thing; where these have an
+    answer, this one's is not needed either.
     """
 
-    def __init__(self, reason: str, advisory: bool = False) -> None:
+    def __init__(self, reason: str, advisory: bool = False, tried_by: tuple[str, ...] = ()) -> None:
         super().__init__(reason)
         self.reason = reason
         self.advisory = advisory
+        self.tried_by = tried_by
+
+
+class Silent(CannotTell):
+    """What serves a file system did not answer in time: whoever uses it now waits as well."""
 
 
 def has_ended(error: CannotTell) -> bool:

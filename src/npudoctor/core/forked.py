@@ -9,16 +9,20 @@ started: in a child, a lock that another thread held is held for ever. Programs 
 from __future__ import annotations
 
 import contextlib
+import errno
 import math
 import os
 import signal
 import struct
 import time
-from collections.abc import Iterable, Iterator
-from typing import Any, Callable, Generic, NamedTuple, Optional, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Generic, NamedTuple, Optional, TypeVar
 
 from npudoctor.core.descriptors import wait_until_ready
 from npudoctor.core.threads import TURN
+
+if TYPE_CHECKING:
+    import subprocess
 
 T = TypeVar("T")
 PATIENCE = 5.0  # seconds that one look at a file system may take
@@ -27,6 +31,19 @@ ITEM, _ERROR, _END = range(3)
 _SIZE = struct.Struct("=Q")
 _PIECE = 1 << 20
 _REAP = 0.5  # seconds
+
+
+def start_apart(argv: Sequence[str], **words: Any) -> subprocess.Popen[bytes]:
+    """A program in a session of its own; where a sandbox refuses setsid(2), in a process group of its own, by
+    which it can be killed as well."""
+    import subprocess
+
+    try:
+        return subprocess.Popen(argv, start_new_session=True, **words)
+    except PermissionError as error:
+        if error.errno != errno.EPERM:
+            raise
+    return subprocess.Popen(argv, preexec_fn=os.setpgrp, **words)
 
 
 class Late(Exception):

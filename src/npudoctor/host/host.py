@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Callable, Generic, Optional, TypeVar
 
-from npudoctor.core.errors import CannotTell, NotRunning
+from npudoctor.core.errors import CannotTell, NotRunning, Silent
 from npudoctor.core.once import Once
 from npudoctor.host.clock import Clock
 from npudoctor.host.devices.accelerators import find_accelerators
@@ -183,11 +183,26 @@ class Host:
                 limits=self._examined_limits(),
             ),
             folder=self._job_folder,
+            silent=self._silent_at_start,
             limits=lambda: numbered(self._examined_limits()),
             why_not=lambda: why_not_tried(self.options, self.identity.is_root, self.disk),
             program=lambda: self.interpreter.program,
             until=self.options.until,
         )
+
+    def _silent_at_start(self) -> str:
+        """Why a Python of the job may wait before its first line: of the folders that it looks into, one
+        gives no answer."""
+        home = self.variables.get("HOME", "")
+        for path in (home, *self.variables.path_list("PYTHONPATH"), self.interpreter.program):
+            try:
+                if path.startswith("/"):
+                    self.running_files.stat(path)
+            except Silent as error:
+                return error.reason
+            except CannotTell:
+                continue
+        return ""
 
     def _job_folder(self) -> Optional[str]:
         """Where the job starts, for a child that is not started there: root enters no folder for another

@@ -28,10 +28,12 @@ LIMITS = (
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes that the machine has, and those that can be taken before it swaps."""
+    """Bytes that the machine has, and those that can be taken before it swaps. `why_least`: why there may be
+    more of the latter than is known, "" where all is."""
 
     total: int
     available: int
+    why_least: str = ""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,17 @@ class Resources:
 
     def memory(self) -> Memory:
         """What the whole machine has."""
-        figures = ask_psutil(_("the memory"), lambda psutil: psutil.virtual_memory())
+        try:
+            figures = ask_psutil(_("the memory"), lambda psutil: psutil.virtual_memory())
+        except CannotTell as error:
+            # sysinfo(2) needs no /proc, and counts what the kernel would give back as taken.
+            try:
+                page, total, free = map(os.sysconf, ("SC_PAGE_SIZE", "SC_PHYS_PAGES", "SC_AVPHYS_PAGES"))
+            except (OSError, ValueError):
+                raise error from None
+            if total <= 0 or free < 0:
+                raise
+            return Memory(page * total, page * free, error.reason)
         return Memory(figures.total, figures.available)
 
     def cpus(self, pid: int) -> int:

@@ -43,6 +43,7 @@ class CheckRun:
         self.status = Status.CRASHED  # until it has ended in another way
         self.reason: Optional[str] = None
         self.advisory = False
+        self.tried_by: tuple[str, ...] = ()
         self.ended = 0.0
 
     def end(self, status: Status, reason: Optional[str] = None, advisory: bool = False) -> None:
@@ -75,6 +76,7 @@ class CheckRun:
         except NotRunning:
             self.end(Status.SKIPPED, _("an image is not running"))
         except CannotTell as unknown:
+            self.tried_by = tuple(unknown.tried_by)
             self.end(Status.UNKNOWN, _text(unknown), bool(unknown.advisory))
         except Ended as ended:
             self.end(ended.status, _text(ended))

@@ -132,7 +132,8 @@ def collect_rows(begun: Sequence[Union[Result, CheckRun]], settings: Settings, u
             which = run.timeout if run.by < until else settings.deadline
             text = _("no result within {seconds:g} s; it was abandoned", seconds=which)
             rows.append(_row(run.check, Status.TIMEOUT, run, reason=text))
-    return rows
+    tried_by = {run.check.id: run.tried_by for run in begun if isinstance(run, CheckRun)}
+    return verdict.settle(rows, tried_by)
 
 
 def _not_asked(check: Check, settings: Settings) -> Optional[str]:

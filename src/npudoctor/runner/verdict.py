@@ -29,6 +29,20 @@ def ignore(rows: Sequence[Result], ignored: Mapping[str, Optional[str]]) -> list
     return marked
 
 
+def settle(rows: Sequence[Result], tried_by: Mapping[str, Sequence[str]]) -> list[Result]:
+    """The rows, with those not needed that could not look, where others have tried the very thing and have an
+    answer."""
+    answered = {row.check for row in rows if row.status in ANSWERED}
+    return [
+        replace(row, needed=False)
+        if row.status is Status.UNKNOWN
+        and tried_by.get(row.check)
+        and answered.issuperset(tried_by[row.check])
+        else row
+        for row in rows
+    ]
+
+
 def fold(rows: Sequence[Result]) -> list[Result]:
     """The rows with every echo marked by its cause, where the cause is in the report.
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Optional, Union
 
 from npudoctor.core.frozen import dataclass
-from npudoctor.host.fs.disk import LINK, NO_FILE, Opened
+from npudoctor.host.fs.disk import CLOSED, LINK, NO_FILE, Opened
 from npudoctor.host.fs.files import Entry, Space
 
 
@@ -119,9 +119,15 @@ class MemoryDisk:
         return [(name, node.uid, node.kind | node.permissions) for name, node in nodes]
 
     def sizes(self, folder: str, names: Sequence[str]) -> list[int]:
-        nodes = (self._nodes.get(f"{folder.rstrip('/')}/{name}") for name in names)
-        kinds = {stat.S_IFREG: 0, stat.S_IFLNK: LINK}
-        return [-1 if node is None else kinds.get(node.kind, NO_FILE) or len(node.content) for node in nodes]
+        return [self._size(f"{folder.rstrip('/')}/{name}") for name in names]
+
+    def _size(self, path: str) -> int:
+        node = self._nodes.get(path)
+        if node is None:
+            return -1
+        if node.error == errno.EACCES:
+            return CLOSED
+        return {stat.S_IFREG: 0, stat.S_IFLNK: LINK}.get(node.kind, NO_FILE) or len(node.content)
 
     def read(self, path: str, limit: int, start: int = 0) -> bytes:
         node = self._node(path)

@@ -148,6 +148,7 @@ class Asked:
     facts: Mapping[str, object]
     reason: str = ""
     advisory: bool = False
+    tried_by: tuple[str, ...] = ()
 
     @property
     def codes(self) -> list[str]:
@@ -160,6 +161,7 @@ def ask(check: Check, host: Host) -> Asked:
     findings: list[Finding] = []
     facts: dict[str, object] = {}
     status, reason, advisory = Status.OK, "", False
+    tried_by: tuple[str, ...] = ()
     try:
         why = why_not_applicable(check.needs, host)
         if why is not None:
@@ -176,4 +178,5 @@ def ask(check: Check, host: Host) -> Asked:
         status, reason = Status.SKIPPED, "an image is not running"
     except CannotTell as unknown:
         status, reason, advisory = Status.UNKNOWN, unknown.reason, unknown.advisory
-    return Asked(row_status(status, findings), tuple(findings), facts, reason, advisory)
+        tried_by = tuple(unknown.tried_by)
+    return Asked(row_status(status, findings), tuple(findings), facts, reason, advisory, tried_by)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Optional, Protocol
 
 from npudoctor.core.errors import CannotTell, DoesNotRun
-from npudoctor.core.frozen import dataclass, field
+from npudoctor.core.frozen import dataclass, field, replace
 from npudoctor.core.messages import _, strerror
 from npudoctor.core.parsing import json_of
 
@@ -64,7 +64,7 @@ class Trial:
 
     `hung`: the attempt in which it was when its time was over; `died`: the one in which it was ended, and
     `signal` by which, 0 for an exit. Both are None where it came to its end. `said`: its last line
-    about an error.
+    about an error. `waits_for`: of one that hangs before its first line, the file system that is silent.
     """
 
     attempts: tuple[Attempt, ...] = ()
@@ -72,6 +72,7 @@ class Trial:
     died: Optional[str] = None
     signal: int = 0
     said: str = ""
+    waits_for: str = ""
 
     def refused(self) -> list[Attempt]:
         """What was not given, the first first."""
@@ -88,7 +89,8 @@ class Trials:
     `start`: starts a program as the job would be started; `why_not`: why nothing is tried here, None where it
     may be; `limits`: the job's where they are not ours, as kind, soft, hard; `program`: the job's Python;
     `until`: when the run is over, on the steady clock; `folder`: where the child goes by its own rights, None
-    where it is started there.
+    where it is started there; `silent`: why a Python may wait before its first line, "" where nothing is
+    known for which it would.
     """
 
     def __init__(
@@ -99,9 +101,11 @@ class Trials:
         program: Callable[[], str],
         until: float,
         folder: Callable[[], Optional[str]] = lambda: None,
+        silent: Callable[[], str] = lambda: "",
     ) -> None:
         self._start, self._why_not, self._limits, self._folder = start, why_not, limits, folder
         self._program, self._until = program, until
+        self._silent, self._waits_for = silent, ""
 
     def why_not(self) -> Optional[str]:
         """Why nothing is tried here; None where it may be."""
@@ -110,6 +114,8 @@ class Trials:
     def tried(self, part: str, **questions: object) -> Trial:
         """Try one part, of which the runner lets one be tried at a time. CannotTell where it could not be
         started."""
+        if self._waits_for:  # each would wait as long, and leave another process behind that waits
+            return Trial(hung="", waits_for=self._waits_for)
         program, source = self._program(), source_of(part)
         seconds = min(SECONDS, self._until - MARGIN - time.monotonic())
         if seconds < LEAST:
@@ -130,7 +136,10 @@ class Trials:
             if answer.ended == "untrusted":
                 raise CannotTell(reason)
             raise DoesNotRun(reason, answer.status or 127, answer.stderr)
-        return read(answer, prefix)
+        trial = read(answer, prefix)
+        if trial.hung == "":
+            self._waits_for = self._silent()
+        return replace(trial, waits_for=self._waits_for)
 
 
 def source_of(part: str) -> str:

@@ -53,7 +53,8 @@ def told(tmp: Space, home: Space = PLENTY, files: Optional[dict[str, Content]] =
         (Space(100 * GIB, 15 * MIB, 0, 0, 2), ["disk-space.full"], Status.PROBLEM),
         (Space(4 * GIB, 900 * MIB, 0, 0, 2), [], Status.OK),  # small, and far from full
         (Space(100 * GIB, 50 * GIB, 1 << 20, 9999, 2), ["disk-space.few-inodes"], Status.PROBLEM),
-        (Space(100 * GIB, 50 * GIB, 1 << 20, 3, 2), ["disk-space.no-inodes"], Status.PROBLEM),
+        (Space(100 * GIB, 50 * GIB, 1 << 20, 3, 2), ["disk-space.few-inodes"], Status.PROBLEM),
+        (Space(100 * GIB, 50 * GIB, 1 << 20, 0, 2), ["disk-space.no-inodes"], Status.PROBLEM),
         (Space(0, 0, 0, 0, 2), [], Status.OK),
         (Space(GIB, 0, 10, 0, 2, read_only=True), [], Status.OK),
     ],
@@ -97,7 +98,9 @@ def test_a_dead_mount_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     host = fake_host({"/tmp": folder(0o1777), "/home/ada": folder()}, euid=1000, user="ada")
     monkeypatch.setattr(host.running_files, "space", no_answer)
-    assert ask(disk_space, host).reason == "the file system mounted at /home does not answer"
+    asked = ask(disk_space, host)
+    assert asked.reason == "the file system mounted at /home does not answer"
+    assert asked.tried_by == ("trial-files",)
 
 
 @pytest.mark.needs_root
@@ -114,7 +117,7 @@ def test_a_real_one_that_is_full_and_read_only(program: str) -> None:
 @pytest.mark.needs_root
 def test_a_real_one_that_is_full() -> None:
     script = (
-        f"{mount_over('/tmp', 'size=64m,nr_inodes=50')}\nfallocate -l 60m /tmp/data\n"
+        f"{mount_over('/tmp', 'size=64m,nr_inodes=2')}\nfallocate -l 60m /tmp/data\n"
         f"exec {shlex.quote(sys.executable)} -m npudoctor check disk-space --format json"
     )
     done = subprocess.run(["unshare", "-m", "sh", "-ec", script], capture_output=True, text=True)

@@ -53,6 +53,17 @@ def test_a_kernel_that_does_not_tell_what_may_be_mapped() -> None:
     assert asked.reason == "the kernel does not state the limit Max address space"
 
 
+@pytest.mark.parametrize(("available", "status"), [(200 * GIB, Status.OK), (2 * GIB, Status.UNKNOWN)])
+def test_where_only_the_least_is_known(available: int, status: Status) -> None:
+    """Without /proc/meminfo: what the kernel would give back counts as taken."""
+    asked = ask(
+        memory,
+        fake_host(memory=Memory(256 * GIB, available, "it is gone"), limits={"Max address space": FREE}),
+    )
+    assert (asked.status, asked.codes) == (status, [])
+    assert asked.tried_by == (("trial-memory",) if status is Status.UNKNOWN else ())
+
+
 def second(limit: str, used: int, stat: str = "", events: str = "") -> dict[str, Content]:
     """A control group of version 2."""
     return {

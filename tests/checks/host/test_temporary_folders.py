@@ -109,6 +109,7 @@ def test_a_tmpdir_that_cannot_be_used(files: dict[str, Content], why: str) -> No
 def test_a_tmpdir_that_gives_no_answer_hides_nothing() -> None:
     asked = told({TMP: folder(0o755), "/scratch": unreadable(5)}, variables={"TMPDIR": OWN})
     assert (asked.status, asked.codes) == (Status.UNKNOWN, ["temporary-folders.not-writable"])
+    assert asked.tried_by == ("trial-files", "trial-shared-memory")
 
 
 @pytest.mark.parametrize(

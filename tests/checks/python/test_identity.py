@@ -8,12 +8,14 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from npudoctor import Severity, Status
 from npudoctor.checks.python.identity import identity
 from npudoctor.checks.python.identity import identity as check
+from npudoctor.core.errors import Silent
 from npudoctor.host import Host, Options
 from npudoctor.host.users.identity import Identity
 from npudoctor.testing import Asked, Content, Node, ask, fake_host, folder, unreadable
@@ -175,6 +177,15 @@ def scene(tmp: Path) -> Iterator[Asked]:
         host = fake_host(SCENE_MACHINE, variables=variables)
         host.identity = Identity(uid, "ann" if uid == 1000 else str(uid), "/")
         yield ask(check, host)
+
+
+def test_a_home_whose_server_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some jobs never look at it; what the others do, the trial tells."""
+    host = fake_host(euid=1000, user="ann", variables={"HOME": "/far"})
+    monkeypatch.setattr(host.files, "stat", Mock(side_effect=Silent("/far does not answer")))
+    asked = ask(check, host)
+    assert (asked.status, asked.codes) == (Status.PROBLEM, ["identity.home-not-writable"])
+    assert asked.findings[0].message.endswith("/far does not answer") and asked.findings[0].weight is WARNING
 
 
 def test_a_home_whose_server_is_gone() -> None:

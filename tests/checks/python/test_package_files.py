@@ -19,7 +19,9 @@ from tests.checks.python.zips import zipped
 from tests.elves import library as elf_library
 
 from npudoctor import Severity, Status
+from npudoctor.checks.python.framework_modules import framework_modules
 from npudoctor.checks.python.package_files import package_files as check
+from npudoctor.checks.python.package_requirements import package_requirements
 from npudoctor.testing import (
     SITE,
     Asked,
@@ -164,6 +166,47 @@ def test_two_versions_and_the_files_are_of_the_other() -> None:
     assert [line.split("-m pip ")[1].split()[0] for line in finding.fix.commands] == [
         "download", "uninstall", "uninstall", "install",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("listed", "there", "codes"),
+    [(True, False, ["package-files.missing"]), (True, True, []), (False, False, [])],
+)
+def test_the_program_without_which_torch_is_not_imported(listed: bool, there: bool, codes: list[str]) -> None:
+    path = "torch/bin/torch_shm_manager"
+    files: dict[str, Content] = {
+        **package_files("torch", "2.13.0"),
+        f"{SITE}/torch/__init__.py": "import os\n",
+        f"{INFO}/RECORD": "torch/__init__.py,sha256=x,10\n" + (f"{path},sha256=x,80\n" if listed else ""),
+    }
+    if there:
+        files[f"{SITE}/{path}"] = ""  # what it holds only some jobs ask
+    asked = ask(check, fake_host(files))
+    assert asked.codes == codes and all(path in finding.message for finding in asked.findings)
+
+
+def test_a_folder_that_this_user_may_not_enter() -> None:
+    """As where root installed it under a strict umask."""
+    asked = told({"torch/nn/functional.py": unreadable()})
+    assert asked.codes == ["package-files.unreadable"]
+    assert f"{SITE}/torch/nn/functional.py" in asked.findings[0].message
+
+
+@pytest.mark.parametrize(
+    ("module", "tried_by"), [("typing_extensions.py", ("trial-python",)), ("other.py", ())]
+)
+def test_what_torch_requires_is_closed(module: str, tried_by: tuple[str, ...]) -> None:
+    """With it the list of its files: its import is tried, where its name is known."""
+    files: dict[str, Content] = {
+        **package_files("torch", "2.13.0", "Requires-Dist: typing-extensions"),
+        **package_files("numpy", "2.2.0"),
+        f"{SITE}/typing_extensions-4.16.0.dist-info/METADATA": unreadable(),
+        f"{SITE}/{module}": "",
+    }
+    for one in (check, framework_modules, package_requirements):
+        asked = ask(one, fake_host(files))
+        assert (asked.status, asked.codes, asked.tried_by) == (Status.UNKNOWN, [], tried_by)
+        assert "typing_extensions-4.16.0.dist-info" in asked.reason
 
 
 def test_no_record_is_no_damage() -> None:

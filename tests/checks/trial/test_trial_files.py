@@ -12,7 +12,8 @@ import pytest
 
 from npudoctor import ERROR, WARNING, Severity, Status
 from npudoctor.checks.trial.trial_files import trial_files
-from npudoctor.core.errors import CannotTell
+from npudoctor.core.errors import CannotTell, Silent
+from npudoctor.host import Host
 from npudoctor.host.fs.files import Entry
 from npudoctor.host.options import Options
 from npudoctor.host.users.identity import Account
@@ -66,13 +67,15 @@ def test_well() -> None:
 @pytest.mark.parametrize(
     ("refused", "code", "severity", "sentence", "line"),
     [
-        (attempt("device", "/dev/null", errno.ENOENT), "device-unusable", ERROR,
+        (attempt("device", "/dev/null", errno.ENOENT), "device-unusable", WARNING,
          "li cannot open /dev/null: it does not exist", "mknod -m 666 /dev/null c 1 3"),
         (attempt("device", "/dev/urandom", errno.ENOENT), "device-unusable", WARNING,
          "li cannot open /dev/urandom: it does not exist", "mknod -m 666 /dev/urandom c 1 9"),
         (attempt("device", "/dev/null", errno.ENODEV, device=False), "device-unusable", WARNING,
          "/dev/null is not the kernel's device: what is written to it stays there",
          "mknod -m 666 /dev/null c 1 3"),
+        (attempt("proc", "/proc/meminfo", errno.ENOTCONN), "device-unusable", WARNING,
+         "li cannot read /proc/meminfo: Transport endpoint is not connected", ""),
         (attempt("terminal", "/dev/ptmx", errno.ENOENT), "device-unusable", WARNING,
          "no pseudo-terminal can be opened: it does not exist",
          "mount -t devpts -o newinstance,ptmxmode=0666,mode=0620 devpts /dev/pts"),
@@ -103,6 +106,10 @@ def test_well() -> None:
         (attempt("lock", "/data/c", errno.ENOLCK, name="TRITON_CACHE_DIR"), "cannot-lock", WARNING,
          "files in TRITON_CACHE_DIR=/data/c cannot be locked: No locks available",
          "export TRITON_CACHE_DIR=/tmp/li-triton_cache_dir"),
+        (attempt("again", number=errno.EACCES), "cannot-write", WARNING,
+         "li cannot open a second time what it makes in /tmp: Permission denied", ""),
+        (attempt("many", number=errno.ENOSPC, made=1, count=2), "cannot-write", ERROR,
+         "li can make only 1 of the 2 files in /tmp that the job's start takes: / has no space left", ""),
         (attempt("socket", number=errno.EPERM, length=38, added=34), "cannot-write", ERROR,
          "li cannot create a Unix socket in /tmp, which data loaders need: ", ""),
     ],
@@ -120,6 +127,37 @@ def test_torch_reads_random_numbers(device: bool) -> None:
     refused = attempt("device", "/dev/urandom", errno.EACCES if device else errno.ENODEV, device=device)
     (finding,) = judged(refused, packages=("torch",)).findings
     assert finding.severity is ERROR
+
+
+@pytest.mark.parametrize(("package", "severity"), [("mindspore", ERROR), ("torch", WARNING)])
+@pytest.mark.parametrize(("step", "path"), [("device", "/dev/null"), ("proc", "/proc/meminfo")])
+def test_what_mindspore_opens(package: str, severity: Severity, step: str, path: str) -> None:
+    (finding,) = judged(attempt(step, path, errno.EACCES), packages=(package,)).findings
+    assert finding.severity is severity
+
+
+@pytest.mark.parametrize(("made", "severity"), [(3, ERROR), (4, WARNING)])
+def test_data_loaders_take_more_files(made: int, severity: Severity) -> None:
+    refused = attempt("many", number=errno.ENOSPC, made=made, count=7)
+    (finding,) = judged(refused, packages=("torch",)).findings
+    assert finding.severity is severity
+
+
+def test_what_cannot_be_opened_twice_is_said_once() -> None:
+    refused = [
+        attempt("again", number=errno.EACCES),
+        attempt("socket", number=errno.EACCES, length=38, added=34),
+    ]
+    (finding,) = judged(attempt("temporary"), *refused).findings
+    assert finding.severity is ERROR and "Unix socket" in finding.message
+
+
+@pytest.mark.parametrize(("packages", "names"), [((), 2), (("torch",), 11)])
+def test_as_many_files_as_the_start_takes(packages: tuple[str, ...], names: int) -> None:
+    files = {k: v for name in packages for k, v in package_files(name, "2.7.0").items()}
+    host = fake_host(files, euid=1000, user="li", variables={"LOCAL_WORLD_SIZE": "2"})
+    ask(trial_files, host)
+    assert host.trials.asked["files"]["names"] == names  # type: ignore[attr-defined]
 
 
 def test_no_temporary_folder() -> None:
@@ -254,18 +292,38 @@ def test_what_is_below_home_is_said_with_it() -> None:
     ]
 
 
-def test_a_server_that_does_not_answer_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    host = fake_host(euid=1000, user="li", files=FILES, variables={"HOME": "/dead"})
+def hanging(host: Host, monkeypatch: pytest.MonkeyPatch, error: CannotTell) -> None:
+    """Let no file below /dead be looked at."""
     stat = host.files.stat
 
-    def hanging(path: str) -> Optional[Entry]:
+    def late(path: str) -> Optional[Entry]:
         if path.startswith("/dead"):
-            raise CannotTell("/dead does not answer")
+            raise error
         return stat(path)
 
-    monkeypatch.setattr(host.files, "stat", hanging)
+    monkeypatch.setattr(host.files, "stat", late)
+
+
+def test_a_folder_that_cannot_be_looked_at_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = fake_host(euid=1000, user="li", files=FILES, variables={"HOME": "/dead"})
+    hanging(host, monkeypatch, CannotTell("/dead cannot be read"))
     asked = ask(trial_files, host)
-    assert asked.status is Status.UNKNOWN and asked.reason == "/dead does not answer"
+    assert asked.status is Status.UNKNOWN and asked.reason == "/dead cannot be read"
+    assert [entry["name"] for entry in host.trials.asked["files"]["folders"]] == ["working directory"]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("trial", "severities"), [(Trial(), [WARNING]), (Trial(hung="write /tmp"), [WARNING])]
+)
+def test_a_home_whose_server_is_silent(
+    monkeypatch: pytest.MonkeyPatch, trial: Trial, severities: list[Severity]
+) -> None:
+    host = fake_host(euid=1000, user="li", files=FILES, variables={"HOME": "/dead"}, trials={"files": trial})
+    hanging(host, monkeypatch, Silent("/dead does not answer"))
+    asked = ask(trial_files, host)
+    assert [finding.severity for finding in asked.findings] == severities
+    assert asked.findings[0].message == "li cannot write to /dead (HOME): /dead does not answer"
+    assert (asked.status is Status.UNKNOWN) is (trial.hung is not None)
     assert [entry["name"] for entry in host.trials.asked["files"]["folders"]] == ["working directory"]  # type: ignore[attr-defined]
 
 
@@ -308,6 +366,26 @@ def test_a_log_of_another_users_msrun() -> None:
     ask(trial_files, host)
     asked_of = host.trials.asked["files"]["existing"]  # type: ignore[attr-defined]
     assert asked_of == [f"{HOME}/scheduler.log", f"{HOME}/worker_0.log"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "error", "codes"),
+    [
+        ("/dead", Silent("/dead does not answer"), ["trial-files.cannot-write"]),
+        ("/dead", CannotTell("/dead cannot be read"), []),
+        ("/slow", Silent("/dead does not answer"), []),  # it may only be late
+    ],
+)
+def test_a_temporary_folder_in_which_the_trial_waits(
+    monkeypatch: pytest.MonkeyPatch, folder: str, error: CannotTell, codes: list[str]
+) -> None:
+    variables = {"TMPDIR": folder}
+    trials = {"files": Trial(hung=f"write {folder}")}
+    host = fake_host(euid=1000, user="li", files=FILES, variables=variables, trials=trials)
+    hanging(host, monkeypatch, error)
+    asked = ask(trial_files, host)
+    assert asked.codes == codes and asked.status is Status.UNKNOWN
+    assert [finding.severity for finding in asked.findings] == [ERROR] * len(codes)
 
 
 def scene(tmp: Path) -> Iterator[Asked]:

@@ -177,6 +177,7 @@ def test_the_machine_has_no_file_left() -> None:
         ("epoll_create1", errno.ENOSYS, "no-descriptors"),
         ("eventfd2", errno.ENOSYS, "no-descriptors"),
         ("sched_getaffinity", errno.EPERM, "no-threads"),
+        ("setsid", errno.EPERM, "no-processes"),
     ],
 )
 def test_a_call_that_is_filtered(call: str, number: int, code: str) -> None:
@@ -185,6 +186,13 @@ def test_a_call_that_is_filtered(call: str, number: int, code: str) -> None:
     assert told(judged(refused, container=True))[2] == (
         "ask whoever starts the container to add --security-opt seccomp=unconfined",
     )
+
+
+@pytest.mark.parametrize(("packages", "severity"), [((), Severity.WARNING), (("torch",), Severity.ERROR)])
+def test_launchers_of_frameworks_start_sessions(packages: tuple[str, ...], severity: Severity) -> None:
+    files = {k: v for name in packages for k, v in package_files(name, "2.7.0").items()}
+    (finding,) = judged(attempt("setsid", errno.EPERM), files=files).findings
+    assert finding.severity is severity
 
 
 def test_frameworks_do_without_a_pidfd() -> None:

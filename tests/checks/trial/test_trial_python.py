@@ -13,12 +13,14 @@ import pytest
 from npudoctor import ERROR, WARNING, Severity, Status
 from npudoctor.checks.trial.trial_python import trial_python
 from npudoctor.core.errors import CannotTell, DoesNotRun
-from npudoctor.testing import Asked, ask, fake_host
+from npudoctor.core.frozen import replace
+from npudoctor.testing import SITE, Asked, Content, ask, fake_host, package_files, unreadable
 from npudoctor.testing.fakes import FakeTrials
 from npudoctor.trial.trials import Attempt, Trial
 
 SYSTEM, BUILT = "/usr/bin/python3", "/opt/python/bin/python3"
 INSTALLERS = {"apt-get": "/usr/bin/apt-get", "dnf": "/usr/bin/dnf"}
+USER_SITE = "/home/li/.local/lib/python3.11/site-packages"
 TINY = "libtiny.so.1: cannot open shared object file: No such file or directory"
 
 
@@ -50,6 +52,85 @@ def judged(
 def test_well() -> None:
     asked = judged(module("ctypes"), start("forkserver", ""), module("ssl"))
     assert asked.status is Status.OK and asked.codes == []
+
+
+@pytest.mark.parametrize(("packages", "severity"), [((), ERROR), (("torch",), WARNING)])
+def test_a_closed_working_directory(packages: tuple[str, ...], severity: Severity) -> None:
+    closed = Attempt("enter", errno.EACCES, facts={"step": "directory", "path": "/root"})
+    files = {k: v for name in packages for k, v in package_files(name, "2.7.0").items()}
+    host = fake_host(files, euid=1000, user="li", trials={"python": Trial((closed,))})
+    (finding,) = ask(trial_python, host).findings
+    assert (finding.code, finding.severity) == ("trial-python.cannot-start", severity)
+    assert finding.message.endswith("cannot enter the working directory /root: Permission denied")
+
+
+def test_it_waits_before_its_first_line() -> None:
+    asked = judged(trial=Trial(hung="", waits_for="/far does not answer"))
+    (finding,) = asked.findings
+    assert finding.severity is ERROR and asked.status is Status.PROBLEM
+    assert finding.message.endswith("does not start: /far does not answer")
+    assert judged(trial=Trial(hung="")).status is Status.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("requirement", "severity"),
+    [("Requires-Dist: typing-extensions", ERROR), ("Requires-Dist: networkx", WARNING)],
+)
+def test_what_a_framework_requires_is_closed(requirement: str, severity: Severity) -> None:
+    name = requirement.rpartition(" ")[2].replace("-", "_")
+    refused = Attempt(f"import {name}", errno.EACCES, facts={"step": "needed", "module": name})
+    files: dict[str, Content] = {
+        **package_files("torch", "2.13.0", requirement),
+        f"{SITE}/{name}-4.16.0.dist-info/METADATA": unreadable(),
+        f"{SITE}/{name}.py": "",
+    }
+    host = fake_host(files, euid=1000, user="li", trials={"python": Trial((refused,))})
+    (finding,) = ask(trial_python, host).findings
+    assert (finding.code, finding.severity) == ("trial-python.module-missing", severity)
+    line = f"chmod -R a+rX {SITE}/{name}.py {SITE}/{name}-4.16.0.dist-info"
+    assert finding.fix is not None and finding.fix.commands == (line,)
+    assert host.trials.asked["python"]["needed"] == [name]  # type: ignore[attr-defined]
+
+
+PTH = {f"{USER_SITE}/gone-nspkg.pth": "import gone_package\n"}
+
+
+@pytest.mark.parametrize(
+    ("path", "finders", "files", "status"),
+    [
+        ([SITE, USER_SITE], ["_frozen_importlib"], PTH, Status.OK),
+        ([SITE, USER_SITE, "/more"], ["_frozen_importlib"], PTH, Status.UNKNOWN),
+        ([SITE, USER_SITE], ["gone_package"], PTH, Status.UNKNOWN),
+        ([SITE, "/more"], ["gone_package"], {}, Status.OK),  # nothing else counts on it
+    ],
+)
+def test_where_it_looks_for_modules(
+    monkeypatch: pytest.MonkeyPatch,
+    path: list[str],
+    finders: list[str],
+    files: dict[str, Content],
+    status: Status,
+) -> None:
+    """Code of a .pth file that was not run for the other checks may have led it anywhere."""
+    facts = {"step": "path", "search_path": path, "finders": finders}
+    trials = {"python": Trial((Attempt("search path", facts=facts),))}
+    host = fake_host(files, euid=1000, user="li", trials=trials)
+    unread = tuple(files)
+    layout = replace(host.interpreter.layout(), search_path=(SITE, USER_SITE), unread=unread)
+    monkeypatch.setattr(host.interpreter, "layout", lambda: layout)
+    asked = ask(trial_python, host)
+    assert asked.status is status
+    if unread:
+        with pytest.raises(CannotTell) as told:
+            host.interpreter.be_sure_without("torch")
+        assert told.value.tried_by == ("trial-python",)
+
+
+def test_what_may_be_in_the_place_of_a_module_is_shown() -> None:
+    why = "module 'queue' has no attribute 'Queue'"
+    facts = {"step": "import", "module": "multiprocessing.queues", "others": ["/job/queue.py"]}
+    (finding,) = judged(Attempt("import", 0, why, facts=facts)).findings
+    assert finding.severity is ERROR and finding.evidence[1:] == ("/job/queue.py",)
 
 
 @pytest.mark.parametrize(

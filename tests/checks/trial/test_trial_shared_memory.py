@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Optional
 
@@ -13,7 +13,7 @@ import pytest
 from npudoctor import Action, Severity, Status
 from npudoctor.checking.by_hand import SENTENCES
 from npudoctor.checks.trial.trial_shared_memory import trial_shared_memory
-from npudoctor.testing import Asked, Content, Memory, ask, fake_host, link
+from npudoctor.testing import Asked, Content, Memory, ask, fake_host, link, package_files
 from npudoctor.trial.trials import Attempt, Trial
 
 MIB, GIB = 1 << 20, 1 << 30
@@ -38,12 +38,14 @@ def judged(
     container: bool = False,
     files: Optional[Mapping[str, Content]] = None,
     available: int = 100 * GIB,
+    packages: Sequence[str] = (),
     **ended: object,
 ) -> Asked:
     known = Attempt("limits", facts={"limits": limits or {"-f": [-1, -1], "-v": [-1, -1]}})
     marks: dict[str, Content] = {"/.dockerenv": ""} if container else {}
+    installed = {k: v for name in packages for k, v in package_files(name, "2.7.0").items()}
     host = fake_host(
-        {"/proc/self/mountinfo": MOUNTED, **marks, **(files or {})},
+        {"/proc/self/mountinfo": MOUNTED, **marks, **installed, **(files or {})},
         euid=1000,
         user="li",
         memory=Memory(128 * GIB, available),
@@ -186,10 +188,32 @@ def test_a_python_without_semaphores() -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "severity"), [("listener", Severity.ERROR), ("socketpair", Severity.WARNING)]
+    ("umask", "line", "packages", "severity"),
+    [
+        (0o022, "setfacl -k /dev/shm", (), Severity.ERROR),
+        (0o022, "setfacl -k /dev/shm", ("torch",), Severity.WARNING),
+        (0o722, "umask 0022", (), Severity.ERROR),
+    ],
 )
-def test_unix_sockets(what: str, severity: Severity) -> None:
-    asked = judged(attempt(what, errno.EPERM))
+def test_what_cannot_be_opened_by_its_name(
+    umask: int, line: str, packages: tuple[str, ...], severity: Severity
+) -> None:
+    asked = judged(attempt("again", errno.EACCES, umask=umask), packages=packages)
+    message = "what is made in /dev/shm cannot be opened again by its name: Permission denied"
+    assert told(asked) == ("refused", message, (line,))
+    assert asked.findings[0].severity is severity
+
+
+@pytest.mark.parametrize(
+    ("what", "packages", "severity"),
+    [
+        ("listener", ("torch",), Severity.ERROR),
+        ("listener", (), Severity.WARNING),
+        ("socketpair", ("torch",), Severity.WARNING),
+    ],
+)
+def test_unix_sockets(what: str, packages: tuple[str, ...], severity: Severity) -> None:
+    asked = judged(attempt(what, errno.EPERM), packages=packages)
     message = "processes cannot send memory over a Unix socket: Operation not permitted"
     assert told(asked) == ("refused", message, ())
     assert asked.findings[0].severity is severity

@@ -278,6 +278,14 @@ def test_a_kernel_without_ipv6() -> None:
     assert len(sockets.listening()) == 2
 
 
+def test_a_proc_of_processes_alone() -> None:
+    """Mounted with subset=pid: there is no link of that name."""
+    sockets = Sockets(MemoryDisk({"/proc/self/net/tcp": TCP, "/proc/self/net/tcp6": TCP6}), frozenset)
+    assert len(sockets.listening()) > 2
+    with pytest.raises(CannotTell, match="/proc/net/unix cannot be read"):
+        sockets.unix_paths()
+
+
 @pytest.mark.parametrize("name", ["tcp", "tcp6", "unix"])
 def test_a_closed_table_is_no_empty_table(name: str) -> None:
     files = {"/proc/net/tcp": TCP, "/proc/net/tcp6": TCP6, "/proc/net/unix": UNIX}

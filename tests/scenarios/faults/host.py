@@ -27,7 +27,7 @@ def room(name: str, code: str, path: str, space: Space) -> None:
 
 room("/tmp is full", "disk-space.full", "/tmp", Space(100 * GIB, MIB, INODES, INODES, 2))
 room("the home is nearly full", "disk-space.low", HOME, Space(100 * GIB, 500 * MIB, INODES, INODES, 2))
-room("/tmp has no inode left", "disk-space.no-inodes", "/tmp", Space(100 * GIB, 50 * GIB, INODES, 3, 2))
+room("/tmp has no inode left", "disk-space.no-inodes", "/tmp", Space(100 * GIB, 50 * GIB, INODES, 0, 2))
 room("/tmp has few inodes left", "disk-space.few-inodes", "/tmp", Space(100 * GIB, 50 * GIB, INODES, 900, 2))
 SHM = "/dev/shm"
 room(

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Optional
 
+from npudoctor.core.errors import CannotTell
+from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.facts.python.closure import Closure, Failure, Need, Overruled, UnstatedNeed, closure
 from npudoctor.host.host import Host
 from npudoctor.host.python.interpreter import Distribution, normal
 from npudoctor.host.python.own_python import FRAMEWORKS as FRAMEWORKS
 from npudoctor.host.python.requirements import read_requirements
+from npudoctor.host.python.without_metadata import module_of
 from npudoctor.knowledge import requirements as rows
 from npudoctor.knowledge.tables import Row
 
@@ -38,6 +41,59 @@ EXTENSIONS = {
 def closure_of(host: Host) -> Closure:
     """What the installed frameworks require; walked once for all checks."""
     return host.once("requirements", lambda: _walk(host))
+
+
+@dataclass(frozen=True)
+class ClosedNeed:
+    """What a framework requires, and whose metadata this user may not read, as where root upgraded it under a
+    strict umask. `module`: by which it can be tried all the same, "" where its name tells none; `place`: its
+    file or folder; `needed`: the import fails without it, as far as is known."""
+
+    copy: Distribution
+    module: str
+    place: str
+    needed: bool
+
+
+def closed_needs(host: Host) -> list[ClosedNeed]:
+    """Those of the installed frameworks, each once; not the frameworks themselves."""
+    found = {
+        need.found.folder: need
+        for need in sorted(closure_of(host).needs, key=lambda need: not need.lenient)  # who needs it counts
+        if need.found is not None and not need.found.headers and need.name not in FRAMEWORKS
+    }
+    return [
+        ClosedNeed(need.found, *_module(host, need.found), not need.lenient)
+        for need in found.values()
+        if need.found is not None and _is_closed(host, need.found)
+    ]
+
+
+def _is_closed(host: Host, copy: Distribution) -> bool:
+    try:
+        host.files.text(f"{copy.folder}/METADATA", 1)
+    except CannotTell as error:
+        return isinstance(error.__cause__, PermissionError)
+    return False
+
+
+def _module(host: Host, copy: Distribution) -> tuple[str, str]:
+    site, module = copy.folder.rpartition("/")[0], module_of(normal(copy.name))
+    path = module.replace(".", "/")
+    file, package = host.files.sizes(site, [f"{path}.py", f"{path}/__init__.py"])
+    if package != -1:
+        return module, f"{site}/{path.partition('/')[0]}"
+    return (module, f"{site}/{path}.py") if file != -1 else ("", "")
+
+
+def be_sure_of_needs(host: Host) -> None:
+    """CannotTell where the metadata of something that a framework requires is closed."""
+    closed = closed_needs(host)
+    if closed:
+        raise CannotTell(
+            _("this user may not read {folders}", folders=", ".join(one.copy.folder for one in closed)),
+            tried_by=("trial-python",) if all(one.module for one in closed) else (),
+        )
 
 
 def _walk(host: Host) -> Closure:

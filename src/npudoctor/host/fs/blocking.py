@@ -15,8 +15,8 @@ import threading
 import time
 from typing import Any, Optional
 
-from npudoctor.core.errors import CannotTell
-from npudoctor.core.forked import Late, read_line
+from npudoctor.core.errors import CannotTell, Silent
+from npudoctor.core.forked import Late, read_line, start_apart
 from npudoctor.core.messages import _
 
 SERVER = r"""
@@ -43,6 +43,7 @@ def answer(op, path, limit, start):
                 kind = it.st_mode & 0o170000
                 found.append(it.st_size if kind == 0o100000 else -3 if kind == 0o120000 else -2)
             except (FileNotFoundError, NotADirectoryError): found.append(-1)
+            except PermissionError: found.append(-4)
         return found
     if op == "access": return os.access(path, limit)
     if op == "space":
@@ -104,13 +105,12 @@ class MountChild:
 
     def _exchange(self, op: str, path: str, limit: int, start: int) -> Optional[dict[str, Any]]:
         if self._child is None:
-            self._child = subprocess.Popen(
+            self._child = start_apart(
                 [sys.executable, "-I", "-S", "-c", SERVER],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 cwd="/",
-                start_new_session=True,
             )
         child = self._child
         if child.stdin is None or child.stdout is None:
@@ -126,7 +126,7 @@ class MountChild:
         return answer
 
     def _no_answer(self) -> CannotTell:
-        return CannotTell(
+        return Silent(
             _(
                 "the file system mounted at {mount} does not answer within {seconds:g} s",
                 mount=self._mount,

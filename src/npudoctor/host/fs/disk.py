@@ -95,7 +95,7 @@ class Space:
 
 
 # What is no file and no link, in the place of a size: a directory, a device.
-NO_FILE, LINK = -2, -3
+NO_FILE, LINK, CLOSED = -2, -3, -4
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,8 @@ class LocalDisk:
 
     def sizes(self, folder: str, names: Sequence[str]) -> list[int]:
         """Of each relative path below a folder the bytes that lstat tells; -1 where nothing is, NO_FILE for
-        what is no regular file, LINK for a link, which is not followed."""
+        what is no regular file, LINK for a link, which is not followed, CLOSED in a folder that this user may
+        not enter."""
         outside = self._ask_outside(folder)
         if outside is not None:
             answer: list[int] = outside.ask("sizes", "\0".join((folder, *names)))
@@ -197,6 +198,9 @@ class LocalDisk:
                 status = os.lstat(f"{folder}/{name}")
             except (FileNotFoundError, NotADirectoryError):
                 sizes.append(-1)
+                continue
+            except PermissionError:
+                sizes.append(CLOSED)
                 continue
             if status.st_mode & 0o170000 == stat.S_IFREG:
                 sizes.append(status.st_size)

@@ -99,7 +99,8 @@ class Files:
 
     def sizes(self, folder: str, names: Sequence[str]) -> list[int]:
         """Of many files below a folder, by relative path, their sizes; -1: missing, NO_FILE: no regular file,
-        LINK: a link, not followed. A stat each and nothing kept, for lists of ten thousand files.
+        LINK: a link, not followed, CLOSED: in a folder that this user may not enter. A stat each and nothing
+        kept, for lists of ten thousand files.
         """
         real, entry = self._walk(folder, follow=True)
         if entry is None or not entry.is_dir:

@@ -158,7 +158,11 @@ class Sockets:
 
     def _table(self, name: str, optional: bool = False) -> str:
         try:
-            return self._disk.read(f"/proc/net/{name}", 64 << 20).decode("utf-8", "surrogateescape")
+            try:
+                content = self._disk.read(f"/proc/net/{name}", 64 << 20)
+            except FileNotFoundError:  # what the link of that name leads to: with subset=pid there is no link
+                content = self._disk.read(f"/proc/self/net/{name}", 64 << 20)
+            return content.decode("utf-8", "surrogateescape")
         except OSError as error:
             if optional and error.errno == errno.ENOENT:
                 return ""  # a kernel without IPv6

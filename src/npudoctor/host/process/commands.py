@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Callable, Optional
 
 from npudoctor.core.descriptors import open_null
+from npudoctor.core.forked import start_apart
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.threads import share_work
 from npudoctor.host.fs.files import Files
@@ -264,14 +265,13 @@ class Commands:
                     raise OSError(errno.ECANCELED, os.strerror(errno.ECANCELED))
                 # Not DEVNULL: where a container has no /dev/null, every program would seem to be missing.
                 with open(open_null(), "rb") as nothing:
-                    child = subprocess.Popen(
+                    child = start_apart(
                         command,
                         stdin=nothing,
                         stdout=subprocess.PIPE,
                         stderr=subprocess.PIPE,
                         env=environment,
                         cwd=folder,
-                        start_new_session=True,
                         # Root is who it is already; in a user namespace it may set no groups.
                         user=user.uid if user and user.uid else None,
                         group=user.gid if user and user.uid else None,

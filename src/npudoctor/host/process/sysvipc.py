@@ -143,7 +143,10 @@ class SysVIPC:
             return self._disk.read(f"/proc/sysvipc/{name}", 64 << 20).decode("ascii", "replace")
         except OSError as error:
             why = strerror(error.errno)
-            raise CannotTell(_("/proc/sysvipc/{name} cannot be read: {why}", name=name, why=why)) from error
+            # A /proc with subset=pid shows none, nor what a job could do with them.
+            tried_by = ("trial-shared-memory",) if error.errno == errno.ENOENT else ()
+            text = _("/proc/sysvipc/{name} cannot be read: {why}", name=name, why=why)
+            raise CannotTell(text, tried_by=tried_by) from error
 
     def look(self, shmid: int) -> Optional[Segment]:
         """shmctl(IPC_STAT): the segment as the kernel sees it now, None when the id is gone.

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.lazy import pattern
-from npudoctor.host.fs.disk import LINK, NO_FILE
+from npudoctor.host.fs.disk import CLOSED, LINK, NO_FILE
 from npudoctor.host.fs.files import Files
 from npudoctor.host.libraries.elf import Damaged, Elf
 from npudoctor.host.python.interpreter import Distribution
@@ -37,13 +37,15 @@ class Damage:
     """What is wrong with the files of a distribution. `listed`: how many were looked for.
 
     `missing`: gone, or a link that leads to nothing. `short`: smaller than installed, and empty or no whole
-    ELF file. `sizes`: of each that was listed, as it is now; -1 where it is gone, NO_FILE where it is
-    something else, such as the folder that a container makes to mount a file that is not there.
+    ELF file. `closed`: in a folder that this user may not enter. `sizes`: of each that was listed, as it is
+    now; -1 where it is gone, CLOSED where that cannot be told, NO_FILE where it is something else, such as
+    the folder that a container makes to mount a file that is not there.
     """
 
     listed: int
     missing: tuple[str, ...] = ()
     short: tuple[str, ...] = ()
+    closed: tuple[str, ...] = ()
     sizes: tuple[int, ...] = ()
 
 
@@ -70,16 +72,19 @@ def find_damage(files: Files, distribution: Distribution, listed: Sequence[Insta
     """What of its list is gone or cut short. Other sizes are no damage: people patch modules, and strip
     libraries."""
     site = site_of(distribution)
-    missing, short, sizes = [], [], []
+    missing, short, closed, sizes = [], [], [], []
     for path, size, here in _sizes(files, site, listed):
         sizes.append(here)
         if here == NO_FILE:
+            continue
+        if here == CLOSED:
+            closed.append(path)
             continue
         if here < 0 and (size or not path.endswith("__init__.py")):  # without an empty one Python imports too
             missing.append(path)
         elif here < size and (not here or (".so" in path and not _is_whole(files, f"{site}/{path}", here))):
             short.append(path)
-    return Damage(len(listed), tuple(missing), tuple(short), tuple(sizes))
+    return Damage(len(listed), tuple(missing), tuple(short), tuple(closed), tuple(sizes))
 
 
 def share_there(files: Files, distribution: Distribution) -> float:

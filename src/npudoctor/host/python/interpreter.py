@@ -7,7 +7,7 @@ import posixpath
 from collections.abc import Callable, Iterator
 from typing import Optional
 
-from npudoctor.core.errors import CannotTell, DoesNotRun
+from npudoctor.core.errors import CannotTell, DoesNotRun, has_ended
 from npudoctor.core.frozen import dataclass, field
 from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
@@ -159,7 +159,10 @@ class Interpreter:
                     "could not determine whether {name} is installed: {path} may lead to it and was not run",
                     name=name,
                     path=unread[0],
-                )
+                ),
+                tried_by=(
+                    "trial-python",
+                ),  # which compares where the job's Python looks with what is known here
             )
 
     def _look(self) -> Layout:
@@ -255,8 +258,9 @@ class Interpreter:
         try:
             return reached_from(self._files, folder) if self._files.stat(folder) else Reached()
         except CannotTell as unknown:
-            # To Python itself a folder that this user may not look into is not there.
-            if getattr(unknown.__cause__, "errno", None) == errno.EACCES:
+            # To Python itself a folder that this user may not look into is not there; nor one whose file
+            # server is gone.
+            if getattr(unknown.__cause__, "errno", None) == errno.EACCES or has_ended(unknown):
                 return Reached()
             raise
 

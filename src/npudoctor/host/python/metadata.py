@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from npudoctor.core.errors import CannotTell
 from npudoctor.core.lazy import pattern
 from npudoctor.host.fs.files import Files
 
@@ -48,11 +49,16 @@ def distributions_in(folder: str, names: Iterable[str]) -> Iterator[tuple[str, s
 
 
 def metadata_of(files: Files, folder: str) -> str:
-    """The text of its headers; empty when there is none."""
-    for path in (f"{folder}/METADATA", f"{folder}/PKG-INFO", folder):
-        entry = files.stat(path)
-        if entry is not None and entry.is_file:
-            return files.text(path, METADATA_LIMIT) or ""
+    """The text of its headers; empty when there is none, and where this user may not read it: to
+    importlib.metadata it is not there then."""
+    try:
+        for path in (f"{folder}/METADATA", f"{folder}/PKG-INFO", folder):
+            entry = files.stat(path)
+            if entry is not None and entry.is_file:
+                return files.text(path, METADATA_LIMIT) or ""
+    except CannotTell as error:
+        if not isinstance(error.__cause__, PermissionError):
+            raise
     return ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import stat
 from typing import Optional
 
-from npudoctor.core.errors import CannotTell
+from npudoctor.core.errors import CannotTell, has_ended
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.mounts import Mount
 from npudoctor.host.fs.files import Entry, Files
@@ -42,12 +42,13 @@ def nearest(files: Files, path: str) -> NearestFolder:
 
 
 def is_closed(files: Files, folder: str) -> bool:
-    """Whether this user may not look into a folder, or not at what is in it; else nothing is said of it."""
+    """Whether this user may not look into a folder, or not at what is in it, or what served it is gone:
+    Python passes over it. Else nothing is said of it."""
     try:
         files.names(folder)
         files.stat(f"{folder}/__init__.py")
     except CannotTell as unknown:
-        return isinstance(unknown.__cause__, PermissionError)
+        return isinstance(unknown.__cause__, PermissionError) or has_ended(unknown)
     return False
 
 

@@ -8,6 +8,7 @@ import contextlib
 import errno
 import os
 import stat
+import struct
 from typing import Any, Dict, List, Optional
 
 from npudoctor.trial.parts.attempts import QUESTIONS, attempt, end
@@ -30,7 +31,9 @@ WITHOUT_UNNAMED = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL, e
 WRITTEN: Dict[str, Optional[Exception]] = {}
 SYNCED: List[int] = []
 LOCKED: List[str] = []
-NEVER = OSError()
+# FS_IOC_GETFLAGS, and the flag of `chattr +a`.
+GET_FLAGS = 0x80006601 | struct.calcsize("l") << 16
+APPEND_ONLY = 0x20
 REFUSED: List[str] = []  # names of sockets
 
 
@@ -50,6 +53,24 @@ def nearest(path: str, makes: bool) -> str:
         return here
 
 
+def removable(folder: str) -> None:
+    """OSError where no name can be removed. No name is made to find out: it would stay."""
+    import fcntl
+
+    flags = 0
+    # A file system without such flags, or one of 32 bits where they are read otherwise.
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            flags = struct.unpack("l", fcntl.ioctl(descriptor, GET_FLAGS, bytes(struct.calcsize("l"))))[0]
+        finally:
+            os.close(descriptor)
+    if flags & APPEND_ONLY:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(f"{folder.rstrip('/')}/{NAME}")
+
+
 def unnamed(folder: str) -> int:
     """An open file in a folder that has no name, or has it no longer."""
     try:
@@ -57,6 +78,7 @@ def unnamed(folder: str) -> int:
     except OSError as error:
         if error.errno not in WITHOUT_UNNAMED:
             raise
+    removable(folder)
     path = f"{folder.rstrip('/')}/{NAME}"
     REMOVER.will_remove(path)
     descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o700)
@@ -103,6 +125,17 @@ def try_device(path: str, flags: int, numbers: Any) -> None:
             os.close(descriptor)
 
 
+def try_proc(path: str) -> None:
+    """What lxcfs, or the options of a mount, may have put out of reach."""
+    with attempt(f"read {path}", step="proc", path=path):
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if not os.read(descriptor, BLOCK):
+                raise OSError(errno.ENODATA, os.strerror(errno.ENODATA))
+        finally:
+            os.close(descriptor)
+
+
 def try_terminal() -> None:
     with attempt("open a pseudo-terminal", step="terminal", path="/dev/ptmx"):
         for descriptor in os.openpty():
@@ -117,15 +150,15 @@ def temporary() -> Optional[str]:
             path = os.path.abspath(value)
         except FileNotFoundError:  # the working directory is gone
             path = value
-        try_folder(path, "temporary", name=name, makes=False, locks=True)
-        if WRITTEN.get(path, NEVER) is None:
+        if try_folder(path, "temporary", name=name, makes=False, locks=True):
             return path
     return None
 
 
-def try_folder(path: str, step: str, **entry: Any) -> None:
-    """A file in a folder, and a lock of one. Each place is asked once; what is there twice is said twice."""
-    place = ""
+def try_folder(path: str, step: str, **entry: Any) -> bool:
+    """A file in a folder, and a lock of one. Each place is asked once; what is there twice is said twice.
+    Whether the file can be made."""
+    place, made = "", False
     with attempt(f"write {path}", step=step, path=path, **entry) as facts:
         place = facts["at"] = nearest(path, entry["makes"])
         if place not in WRITTEN:
@@ -133,10 +166,14 @@ def try_folder(path: str, step: str, **entry: Any) -> None:
         error = WRITTEN[place]
         if error is not None:
             raise error
-    if entry["locks"] and place not in LOCKED and WRITTEN.get(place, NEVER) is None:
+        if step == "temporary":
+            removable(place)  # tempfile takes the next one where its first file stays
+        made = True
+    if entry["locks"] and place not in LOCKED and made:
         LOCKED.append(place)
         with attempt(f"lock {path}", step="lock", path=path, **entry):
             lock(place)
+    return made
 
 
 def write_in(folder: str) -> Optional[Exception]:
@@ -170,6 +207,32 @@ def try_execute(folder: str) -> None:
         try:
             os.write(descriptor, bytes(BLOCK))
             mmap.mmap(descriptor, BLOCK, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_EXEC).close()
+        finally:
+            os.close(descriptor)
+
+
+def try_many(folder: str) -> None:
+    """As many at once as the job makes folders, files and sockets there before its first step."""
+    count = QUESTIONS["names"]
+    with attempt(f"make {count} files in {folder}", step="many", path=folder, count=count) as facts:
+        held: List[int] = []
+        try:
+            while len(held) < count:
+                held.append(unnamed(folder))
+        finally:
+            facts["made"] = len(held)
+            for descriptor in held:
+                os.close(descriptor)
+
+
+def try_again(folder: str) -> None:
+    """As another process opens a file by its name: it asks for the rights that the new file has, from which a
+    default ACL of the folder may have taken the owner's own."""
+    with attempt(f"open a file of {folder} again", step="again", path=folder):
+        descriptor = unnamed(folder)
+        try:
+            with contextlib.suppress(FileNotFoundError):  # there is no /proc
+                os.close(os.open(f"/proc/self/fd/{descriptor}", os.O_RDWR | os.O_CLOEXEC))
         finally:
             os.close(descriptor)
 
@@ -230,6 +293,7 @@ def try_large() -> None:
 
 for device in DEVICES:
     try_device(*device)
+try_proc("/proc/meminfo")
 try_terminal()
 with attempt("start a process", step="remover"):
     REMOVER.start()
@@ -238,6 +302,8 @@ chosen = temporary()
 if chosen is not None:
     sweep(chosen)
     try_execute(chosen)
+    try_many(chosen)
+    try_again(chosen)
     if REMOVER.names is not None:
         try_rename(chosen)
         try_sockets(chosen)

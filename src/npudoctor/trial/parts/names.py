@@ -39,7 +39,10 @@ class Remover:
             return
         try:
             # Not in the process group that is killed as a whole.
-            os.setsid()
+            try:
+                os.setsid()
+            except OSError:  # a sandbox that refuses it
+                os.setpgid(0, 0)
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
             signal.alarm(QUESTIONS["seconds"] + 2)

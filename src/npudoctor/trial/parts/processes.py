@@ -121,7 +121,12 @@ def rank(parent: int, gate: int, answers: int, first: bool) -> None:
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         return
-    report: Dict[str, Any] = {"descriptors": 0, "threads": 0}
+    report: Dict[str, Any] = {"descriptors": 0, "threads": 0, "session": 0}
+    if first:  # as launchers start each
+        try:
+            os.setsid()
+        except OSError as error:
+            report["session"] = error.errno
     step = "descriptors"
     try:
         held = []
@@ -193,6 +198,10 @@ def try_ranks() -> None:
         release()
         if len(reports) < RANKS:
             raise RuntimeError(f"{RANKS - len(reports)} of {RANKS} processes ended early")
+    with attempt("setsid"):
+        for report in reports:
+            if report["session"]:
+                refuse(report["session"])
     for step, of_ranks in (("descriptors", max), ("threads", min)):
         with attempt(step, least=of_ranks([report[step] for report in reports] or [0])) as facts:
             first = next((report for report in reports if report.get("refused") == step), None)

@@ -4,13 +4,15 @@ import contextlib
 import os
 import signal
 import sys
-from typing import Any, Optional, Tuple
+from typing import Any, List, Optional, Tuple
 
 from npudoctor.trial.parts.attempts import QUESTIONS, attempt, end
 from npudoctor.trial.parts.names import NAME, REMOVER, named, sweep
 
 # Those first that the others take: what fails is told by the most basic name.
 BASIC = ("zlib", "ctypes", "socket", "subprocess", "hashlib", "uuid", "multiprocessing.synchronize")
+# With all that they take: what people call their own files is found first in a folder of PYTHONPATH.
+QUEUES = ("multiprocessing.queues",)
 OTHERS = ("ssl", "lzma", "bz2", "sqlite3", "decimal", *(("zoneinfo",) if sys.version_info >= (3, 9) else ()))
 # As long as the name that multiprocessing would take: `/pymp-XXXXXXXX/listener-XXXXXXXX`.
 LENGTH = 31
@@ -18,10 +20,29 @@ ABSTRACT = sys.version_info >= (3, 9)  # from here on the name need not lie in a
 TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108  (as tempfile has them)
 
 
+def try_search_path() -> None:
+    """Where this Python looks for modules, and by whom, once all code that it runs at its start has run."""
+    with attempt("search path", step="path") as facts:
+        facts["search_path"] = [os.path.realpath(folder) for folder in sys.path]
+        finders = (one if isinstance(one, type) else type(one) for one in sys.meta_path)
+        facts["finders"] = [one.__module__ for one in finders]
+
+
 def try_modules(names: Tuple[str, ...]) -> None:
     for name in names:
-        with attempt(f"import {name}", step="import", module=name):
-            __import__(name)
+        with attempt(f"import {name}", step="import", module=name) as facts:
+            try:
+                __import__(name)
+            except Exception:
+                facts["others"] = others()
+                raise
+
+
+def others() -> List[str]:
+    """The files of modules that are loaded and not the standard library's: one may have the name of one."""
+    own = tuple(os.path.dirname(os.path.realpath(str(module.__file__))) for module in (os, signal))
+    files = (getattr(sys.modules[name], "__file__", None) for name in sorted(sys.modules))
+    return [file for file in files if file and not os.path.realpath(file).startswith(own)]
 
 
 def without_tracker() -> None:
@@ -81,6 +102,11 @@ def try_server(path: str) -> bool:
 def try_starts() -> None:
     """The server is started as spawn starts a child, and forks one that reads what to do as that child does:
     spawn by itself is tried only where there is no such server."""
+    # As a child of spawn does, before it runs a line of the job.
+    with contextlib.suppress(FileNotFoundError):  # it is gone
+        here = os.getcwd()
+        with attempt("enter the working directory", step="directory", path=here):
+            os.chdir(here)
     # What multiprocessing starts looks into the working directory first, which may be anybody's.
     os.chdir("/")
     with attempt("multiprocessing", step="start", method="spawn"):
@@ -101,9 +127,14 @@ def try_starts() -> None:
         start("spawn")
 
 
+try_search_path()
 try_modules(BASIC)
 if all(name in sys.modules for name in BASIC):
     try_starts()
+try_modules(QUEUES)
+for needed in QUESTIONS["needed"]:
+    with attempt(f"import {needed}", step="needed", module=needed):
+        __import__(needed)
 try_modules(OTHERS)
 REMOVER.stop()
 end()

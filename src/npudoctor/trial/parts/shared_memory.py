@@ -138,6 +138,19 @@ def share(size: int, free: int = 0, sent: Optional[Any] = None) -> None:
         memory.close()
 
 
+def try_again() -> None:
+    """As another process opens a segment or a semaphore by its name: it asks for the rights that the new file
+    has, from which a default ACL of the folder may have taken the owner's own."""
+    with nameless() as descriptor, contextlib.suppress(FileNotFoundError):  # there is no /proc
+        os.close(os.open(f"/proc/self/fd/{descriptor}", os.O_RDWR | os.O_CLOEXEC))
+
+
+def umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
 def try_semaphore() -> None:
     """A named semaphore as sem_open makes it: a file that gets a name, and loses it at once."""
     with nameless() as descriptor:
@@ -248,6 +261,8 @@ if "mmap" not in missing:
     with attempt("semaphore", **room()):
         try_semaphore()
     if done:
+        with attempt("again", umask=umask(), **room()):
+            try_again()
         with attempt("socketpair"):
             share(4096, sent=over_pair)
         with attempt("listener"):
