@@ -267,6 +267,34 @@ def test_a_manual_loads_nothing_that_explains() -> None:
     assert _loaded(("show", "clock"), ("npudoctor.explain", *LOGS)) == []
 
 
+# What loads a parser of Python, or OpenSSL, or what only starts programs; each costs as much as ten checks.
+ASIDE = ("dataclasses", "inspect", "ast", "tokenize", "_hashlib", "secrets", "pydantic")
+
+
+@pytest.mark.parametrize("words", ["list", "schema", "history", "env", "explain EI0006", "check --nonsense"])
+def test_nothing_is_loaded_that_has_another_purpose(words: str) -> None:
+    programs = () if words == "env" else ("subprocess",)
+    assert _loaded(tuple(words.split()), (*ASIDE, *programs)) == []
+
+
+def test_neither_is_it_by_what_starts_a_job() -> None:
+    """Nor by the child that asks the checks."""
+    script = (
+        "import sys; sys.argv = ['npudoctor', 'run', '-q', '--force', '--', 'true'];"
+        "import npudoctor.__main__ as entry; entry.main()"
+    )
+    command = [sys.executable, "-I", "-S", "-X", "importtime", "-c", _with_path(script)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert done.returncode == 0 and "npudoctor.runner.runner" in loaded, done.stderr
+    assert loaded.isdisjoint(("dataclasses", "inspect", "tokenize", "_hashlib", "secrets"))
+
+
+@pytest.mark.parametrize("words", ["list", "schema", "explain EI0006"])
+def test_who_looks_at_no_machine_loads_nothing_that_does(words: str) -> None:
+    assert _loaded(tuple(words.split()), ("npudoctor.host.host", "npudoctor.host.process.commands")) == []
+
+
 def test_the_manual_of_a_check_loads_no_parser_of_python() -> None:
     """Neither does that of one of its codes, as explain tells it."""
     for words in (("show", "clock"), ("explain", "clock.unsynchronised")):

@@ -6,7 +6,6 @@ import errno
 import fcntl
 import json
 import os
-import secrets
 import time
 from typing import Optional
 
@@ -31,7 +30,7 @@ class Journal:
         # It sorts by time: the second, then in hexadecimal its microsecond and three random digits.
         second, rest = divmod(time.time_ns(), 10**9)
         moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(second))
-        self.run = f"{moment}-{rest // 1000:05x}{secrets.token_hex(2)[:3]}"
+        self.run = f"{moment}-{rest // 1000:05x}{os.urandom(2).hex()[:3]}"
         self._boot_id = boot_id
         self._at = at
         self._lock = -1

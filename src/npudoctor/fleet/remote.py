@@ -6,7 +6,7 @@ warnings before and behind it do no harm.
 
 from __future__ import annotations
 
-import secrets
+import os
 import time
 from collections import deque
 from typing import Optional
@@ -51,7 +51,7 @@ _UNWATCH = "kill $watch 2>/dev/null; "
 
 def new_mark() -> str:
     """A word for one run that no banner can hold."""
-    return f"npudoctor-{secrets.token_hex(8)}"
+    return f"npudoctor-{os.urandom(8).hex()}"
 
 
 def script(*, talking: bool = False, carried: bool = False) -> str:

@@ -7,7 +7,6 @@ Lines keep the numbers that they have in the file.
 
 from __future__ import annotations
 
-import html
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Callable, Optional
@@ -104,6 +103,8 @@ def _whole_lines(first: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
 def _repairs(first: bytes) -> Iterator[Repair]:
     """What has to be done to a log that begins so."""
     if _ENTITY.search(first):
+        import html  # its table of all characters is large, and hardly any log comes from a page
+
         blank = {b"&nbsp;": b" "}  # not as HTML has it, which no message has
         yield lambda block: _ENTITY.sub(
             lambda entity: blank.get(entity[0]) or html.unescape(entity[0].decode()).encode(), block

@@ -161,14 +161,13 @@ def _read(path: str) -> Optional[BuiltIn]:
     """What the file says; None where there is none, it is not of these sources, or is damaged."""
     try:
         content = _content(path)
-        literals = list(map(Literal._make, content["literals"]))
+        literal = list(map(Literal._make, content["literals"])).__getitem__
         searches = []  # of each mark, then of each entry
         for rows in (*content["marks"], *(rows for _fields, rows in content["entries"])):
             of_rows = []
             for pattern, role, numbers, links, known_by in rows:
-                chain = tuple(tuple(literals[number] for number in link) for link in links)
-                any_of = tuple(literals[number] for number in numbers)
-                of_rows.append(Search(pattern, role, any_of, chain, tuple(known_by)))
+                chain = tuple(tuple(map(literal, link)) for link in links)
+                of_rows.append(Search(pattern, role, tuple(map(literal, numbers)), chain, tuple(known_by)))
             searches.append(tuple(of_rows))
         marks_read = len(content["marks"])
         entries = tuple(map(Entry, _signatures(content), searches[marks_read:]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -101,7 +100,7 @@ def _park(name: str, descriptor: int, at: Observer) -> Iterator[str]:
     if PARKED.match(name):
         yield name
         return
-    parked = f".{name}.npudoctor.{secrets.token_hex(8)}"
+    parked = f".{name}.npudoctor.{os.urandom(8).hex()}"
     try:
         with watch_change(at, f"park socket {name}"):
             _rename(name, parked, descriptor)
