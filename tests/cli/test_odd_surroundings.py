@@ -203,10 +203,17 @@ def test_no_process_and_no_thread_can_be_started(npudoctor: Npudoctor) -> None:
     assert "could not be started" in job.err
 
 
+CLOSED = ("2>&-", "<&- 2>&-", ">&- 2>&-", "<&- >&- 2>&-")
+
+
 @pytest.mark.parametrize(
-    "words", [("undo",), ("fix", "cache-server", "--yes"), ("history",), ("show", "cache-server")]
+    ("words", "closed"),
+    [
+        *((("history",), closed) for closed in CLOSED),
+        *((("fix", "cache-server", "--yes"), closed) for closed in CLOSED),
+        *((words, closed) for words in (("undo",), ("show", "cache-server")) for closed in CLOSED[2:]),
+    ],
 )
-@pytest.mark.parametrize("closed", ["2>&-", "<&- 2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
 def test_closed_streams_end_no_command_early(
     npudoctor: Npudoctor, closed: str, words: tuple[str, ...]
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Callable
 
@@ -38,14 +39,15 @@ Seen = tuple[Any, Any]
 def evaluated(
     tmp_path: Path, library: Path, need: Callable[..., None], lack: Callable[[str], None]
 ) -> Callable[..., list[Seen]]:
-    """What all shells of a machine come to, in the order of SHELLS."""
+    """What shells of a machine come to: all, or those that are named. Each era is tried in all; what hangs on
+    the script, not on the syntax of the lines, in some."""
     need("unshare", "mount", "ip", *SHELLS)
     if not staged.system_python():
         lack("the system has no Python")
 
-    def shells(machine: Machine, root: bool = False) -> list[Seen]:
+    def shells(machine: Machine, names: Iterable[str] = SHELLS, root: bool = False) -> list[Seen]:
         machine.variables["NPUDOCTOR_EXPECT"] = "npu"
-        lines = [[name, "-c", line] for name, line in SHELLS.items()]
+        lines = [[name, "-c", SHELLS[name]] for name in names]
         answers = staged.through_shells(machine, tmp_path, library, lines, root=root)
         return [(variables, report) for variables, report in answers]
 
@@ -81,7 +83,7 @@ def test_in_every_shell_on_every_era(version: str, evaluated: Callable[..., list
 def test_root_too(evaluated: Callable[..., list[Seen]]) -> None:
     machine = _bare("9.0.0", "mindspore")
     set_env.give(machine)
-    for variables, report in evaluated(machine, root=True):
+    for variables, report in evaluated(machine, ("bash", "fish"), root=True):
         _is_well(variables, report)
         assert variables[set_env.MARK] == "1"
 
@@ -92,7 +94,7 @@ def test_with_the_script_of_atb_where_it_is_needed(evaluated: Callable[..., list
     machine.variables["LCCL_DETERMINISTIC"] = "1"  # what the user chose is kept
     set_env.give(machine)
     set_env.give_atb(machine)
-    for variables, report in evaluated(machine):
+    for variables, report in evaluated(machine, ("zsh", "tcsh")):
         _is_well(variables, report)
         assert variables["ATB_HOME_PATH"].endswith("/cxx_abi_1")
         assert (variables["ASDOPS_LOG_LEVEL"], variables["LCCL_DETERMINISTIC"]) == ("ERROR", "1")
@@ -104,6 +106,6 @@ def test_a_script_that_others_could_write_is_not_run(
 ) -> None:
     machine = _bare("8.1.RC1")
     set_env.give(machine, permissions, uid)
-    for variables, report in evaluated(machine):
+    for variables, report in evaluated(machine, ("bash", "fish") if uid else ("zsh", "tcsh")):
         _is_well(variables, report)
         assert set_env.MARK not in variables
