@@ -61,12 +61,12 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     In a child of the job's Python, as the job's user: looks up MASTER_ADDR, MS_SCHED_HOST and this machine's
     own name; listens on MASTER_PORT as torch's TCPStore does (IPv6 and IPv4 in one, else IPv4, SO_REUSEADDR),
-    on MS_SCHED_PORT as MindSpore's scheduler does (on the address alone); connects to it by the address and
-    by the own name, eight times at once, sends a few bytes, and closes by reset. Nobody else reaches the
-    listener: a socket filter keeps others away, or for a loopback address the interface; where the kernel
-    grants neither the port is bound only, and another one is connected to. Nothing stays in TIME_WAIT. Where
-    no variable names a place on this machine, the ranks are taken to meet on 127.0.0.1, on a port that the
-    system chooses.
+    on MS_SCHED_PORT as MindSpore's scheduler does (on the address alone); connects to it by the address, by
+    the first address of the own name and by that of GLOO_SOCKET_IFNAME, as Gloo does, eight times at once,
+    sends a few bytes, and closes by reset. Nobody else reaches the listener: a socket filter keeps others
+    away, or for a loopback address the interface; where the kernel grants neither the port is bound only, and
+    another one is connected to. Nothing stays in TIME_WAIT. Where no variable names a place on this machine,
+    the ranks are taken to meet on 127.0.0.1, on a port that the system chooses.
 
     Where the address is another machine's, one connection is tried: that nobody listens there yet is well,
     unless the first rank is sure to run here (RANK, or without it NODE_RANK, is 0; the job has one node).
