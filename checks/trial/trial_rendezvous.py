@@ -61,12 +61,13 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     In a child of the job's Python, as the job's user: looks up MASTER_ADDR, MS_SCHED_HOST and this machine's
     own name; listens on MASTER_PORT as torch's TCPStore does (IPv6 and IPv4 in one, else IPv4, SO_REUSEADDR),
-    on MS_SCHED_PORT as MindSpore's scheduler does (on the address alone); connects to it by the address and
-    by the own name, eight times at once, sends a few bytes, and closes by reset. Nobody else reaches the
-    listener: a socket filter keeps others away, or for a loopback address the interface; where the kernel
-    grants neither the port is bound only, and another one is connected to. Nothing stays in TIME_WAIT. Where
-    no variable names a place on this machine, the ranks are taken to meet on 127.0.0.1, on a port that the
-    system chooses.
+    on MS_SCHED_PORT as MindSpore's scheduler does (on the address alone); connects to it by the address, by
+    the first address of the own name and by that of GLOO_SOCKET_IFNAME, as Gloo does, eight times at once,
+    sends a few bytes, and closes by reset. Nobody else reaches the listener: a socket filter keeps others
+    away, or for a loopback address the interface, or the routers that packets have passed; where the kernel
+    grants none of these the port is bound only, and another one is connected to. Nothing stays in TIME_WAIT.
+    Where no variable names a place on this machine, the ranks are taken to meet on 127.0.0.1, on a port that
+    the system chooses.
 
     Where the address is another machine's, one connection is tried: that nobody listens there yet is well,
     unless the first rank is sure to run here (RANK, or without it NODE_RANK, is 0; the job has one node).
@@ -81,8 +82,8 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `trial-rendezvous.cannot-connect`: the address is not known here, or nothing on this machine can connect
       to it, or not often enough, which is a warning where neither torch nor MindSpore is installed. Of
       another machine, that there is no way to it, and a warning where it does not answer at all; that it
-      refuses although the first rank runs here, in Kubernetes a warning, as a service leads to its pod only
-      once that is ready. A name that means what any name means here, a warning where only those of its domain
+      does not take the connection although the first rank runs here, in Kubernetes a warning at most, as a
+      service leads to its pod only once that is ready. A name that means what any name means here, a warning where only those of its domain
       do; or that would be this machine's without a domain behind it. And where torch is installed, that the
       kernel tells no network interfaces (netlink), without which Gloo stops.
     - `trial-rendezvous.own-name`: the name that `hostname` prints has no address, or none of this machine. An
@@ -91,7 +92,8 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
       127.0.0.1. In a job of several nodes a loopback address is a warning.
     - `trial-rendezvous.slow`: a name takes more than a second to look up. After 5.5 seconds it is given up;
       where it is the master's, and another name server or domain might still answer, the row cannot tell.
-      Or a name has an address that does not answer before that of this machine, and connections wait for it.
+      Or a name first has an address that does not answer, and connections wait for it; where it is one of
+      this machine and torch is installed, whose clients give up before the next, it is `cannot-connect`.
 
     Nothing is tried on a port on which this job's own launcher listens: an ancestor such as torchrun's agent
     (TORCHELASTIC_USE_AGENT_STORE), the process of `--env-of` and its kin, or rank 0 where this is another
@@ -173,7 +175,7 @@ def _of_ways(host: Host, trial: Trial, point: Optional[Point], attempt: Attempt)
     elif attempt.what in ("call", "connect-elsewhere") and point:
         yield from leads_elsewhere(host, point, attempt, addresses)
     elif attempt.what == "connect" and point and attempt.facts.get("silent") and not attempt.refused:
-        yield detour(point, str(attempt.facts["silent"]))
+        yield detour(host, point, str(attempt.facts["silent"]), ours=True)
     elif not attempt.refused:
         return
     elif attempt.what == "interfaces":
@@ -184,7 +186,7 @@ def _of_ways(host: Host, trial: Trial, point: Optional[Point], attempt: Attempt)
     elif attempt.what == "connect" and point:
         yield cannot_connect(host, point, attempt, addresses)
     elif attempt.what == "detour" and point:
-        yield detour(point, str(attempt.facts.get("address", "")))
+        yield detour(host, point, str(attempt.facts.get("address", "")), ours=False)
     elif attempt.what == "connect-way":
         yield interface_unreachable(host, attempt, _several(host, trial))
     elif attempt.what == "connect-own" and not any(other.what == "connect" for other in refused):

@@ -14,7 +14,7 @@ import pytest
 from tests.trial import name_server
 from tests.trial.refusing import refused_calls
 from tests.trial.starting import refusals
-from tests.trial.test_rendezvous import FAR, HOME, in_namespace, met, named, point, steps, the
+from tests.trial.test_rendezvous import FAR, HOME, ORDINARY, in_namespace, met, named, point, steps, the
 
 from npudoctor.trial.trials import Trial
 
@@ -87,11 +87,12 @@ def test_a_name_server_that_tells_the_truth(answering: Named) -> None:
         (BACK, {}),
     ],
 )
+@pytest.mark.parametrize("who", [(), ORDINARY], ids=("root", "ordinary"))
 def test_the_first_rank_is_here_and_its_address_is_not(
-    more: str, refused: dict[str, int], need: Callable[..., None]
+    more: str, refused: dict[str, int], who: Sequence[str], need: Callable[..., None]
 ) -> None:
     need("nft")
-    trial = met(FIRST, before=in_namespace(FAR + more))
+    trial = met(FIRST, before=(*in_namespace(FAR + more), *who))
     assert refusals(trial) == refused and "bind" in steps(trial) and "call" not in steps(trial)
 
 

@@ -171,10 +171,17 @@ def test_an_address_that_is_silent_comes_first() -> None:
     assert finding.message.startswith("node1.train (MASTER_ADDR) first means fd00::7, which does not answer")
 
 
-def test_an_address_of_ours_that_is_silent_comes_first() -> None:
+@pytest.mark.parametrize(
+    ("files", "code", "severity"),
+    [({}, "slow", Severity.WARNING), (TORCH, "cannot-connect", Severity.ERROR)],
+)
+def test_an_address_of_ours_that_is_silent_comes_first(
+    files: dict[str, Any], code: str, severity: Severity
+) -> None:
     connected = attempt("connect", **PLACE, silent="::1")
-    (finding,) = judged(connected, variables=NAMED).findings
-    assert finding.code == "trial-rendezvous.slow" and "first means ::1" in finding.message
+    (finding,) = judged(connected, variables=NAMED, files=files).findings
+    assert finding.code == f"trial-rendezvous.{code}" and "first means ::1" in finding.message
+    assert finding.weight is severity
 
 
 @pytest.mark.parametrize(

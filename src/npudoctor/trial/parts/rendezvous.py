@@ -21,6 +21,9 @@ from npudoctor.trial.parts.attempts import QUESTIONS, attempt, end, one_at_a_tim
 from npudoctor.trial.parts.lookups import Lookups, doubts, is_loopback, of_this_machine, ours
 
 FILTER = 26  # SO_ATTACH_FILTER
+LEAST_TTL, LEAST_HOPS = 21, 73  # IP_MINTTL, IPV6_MINHOPCOUNT
+# Packets begin with the most, which nobody gives them by himself, and lose one at each router.
+MOST, FEW_ROUTERS = 255, 250
 LOOPBACK = b"lo\0"
 WORD = b"npudoctor"
 CONNECTIONS = 8  # at once: two ranks of torch and their agent were seen to have seven
@@ -53,7 +56,8 @@ def guarded(listener: Any, near: bool) -> bool:
 
     Some kernels give filters to root alone. From Linux 5.7 on everybody may bind a socket to an interface,
     which is enough for a loopback address (`near`): nobody comes from elsewhere, and who comes from here is
-    reset. What this machine sends to another address of its own does not count as coming by lo.
+    reset. What this machine sends to another address of its own does not count as coming by lo: then what has
+    fewer hops left than ours is dropped, as all that other Linux machines send has 64.
     """
     import socket
 
@@ -63,7 +67,26 @@ def guarded(listener: Any, near: bool) -> bool:
         if near:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, LOOPBACK)
             return True
+    with contextlib.suppress(OSError):
+        listener.setsockopt(socket.IPPROTO_IP, LEAST_TTL, FEW_ROUTERS)
+        if listener.family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, LEAST_HOPS, FEW_ROUTERS)
+        return True
     return False
+
+
+def let_in(listener: Any, client: Any) -> int:
+    """Make our own end one that the listener takes: its port."""
+    import socket
+
+    if client.family == socket.AF_INET6:
+        client.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, MOST)
+    else:
+        client.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, MOST)
+    client.bind(("", 0))
+    port = int(client.getsockname()[1])
+    only_from(listener, port)
+    return port
 
 
 def by_reset(sock: Any) -> Any:
@@ -131,13 +154,11 @@ def exchange(listener: Any, family: int, address: Any, facts: Dict[str, Any]) ->
             client = stack.enter_context(by_reset(socket.socket(family, socket.SOCK_STREAM)))
             client.settimeout(NEAR)
             try:
-                client.bind(("", 0))
+                port = let_in(listener, client)
             except OSError as error:
                 if error.errno == errno.EADDRINUSE:
                     raise OSError(errno.EADDRNOTAVAIL, NO_PORT) from None
                 raise
-            port = client.getsockname()[1]
-            only_from(listener, port)
             client.connect(address)
             server = stack.enter_context(accepted(listener, port))
             server.settimeout(NEAR)
@@ -209,7 +230,7 @@ def meet(point: Dict[str, Any], found: List[Tuple[int, Any]], own: List[Tuple[in
     port, label, place = point["port"], point["label"], point["place"]
     here = of_this_machine(found)
     by_place = [(family, (address[0], port, *address[2:])) for family, address in here]
-    near = all(is_loopback(address[0]) for _family, address in here)
+    near = bool(here) and all(is_loopback(address[0]) for _family, address in here)
     with one_at_a_time("rendezvous") as alone:
         listener = None
         with attempt("bind", label=label, port=port, place=place, alone=alone) as facts:
@@ -305,8 +326,7 @@ def knock(found: List[Tuple[int, Any]], port: int, seconds: float, listener: Any
             with by_reset(socket.socket(family, socket.SOCK_STREAM)) as client:
                 client.settimeout(max(0.1, until - time.monotonic()))
                 if listener is not None:
-                    client.bind(("", 0))
-                    only_from(listener, client.getsockname()[1])
+                    let_in(listener, client)
                 client.connect((address[0], port, *address[2:]))
                 return
         except OSError as error:
