@@ -68,7 +68,7 @@ def _run_package(root: Path, code: str) -> None:
 
 def compile_signatures(root: Path = ROOT) -> Path:
     """Work out what `explain` looks for, and return the file."""
-    _run_package(root, "from npudoctor.explain.signatures.prepared import write; write()")
+    _run_package(root, "from npudoctor.explain.signatures.prepared import bring_up_to_date as go; go()")
     return root / "src" / "npudoctor" / "explain" / "table.json"
 
 

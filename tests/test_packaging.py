@@ -64,8 +64,7 @@ def again(packages: Packages, tmp_path_factory: pytest.TempPathFactory) -> Packa
         os.utime(path, (1731000000, 1731000000))
     umask = os.umask(0o077)
     try:
-        build(tree, out, "--wheel")
-        build(tree, out, "--sdist")
+        build(tree, out, "--wheel", "--sdist")
     finally:
         os.umask(umask)
     return Packages(tree, out / packages.sdist.name, out / packages.wheel.name)

@@ -5,11 +5,23 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from types import SimpleNamespace
 from typing import Any, Callable
 
 import pytest
-from tests.support.workers import FILES, FIRST_NAMESPACE, MACHINE, Sharing, apart, longest_first, set_apart
+from tests.support import room
+from tests.support.others import forked
+from tests.support.workers import (
+    FILES,
+    FIRST_NAMESPACE,
+    MACHINE,
+    Sharing,
+    apart,
+    longest_first,
+    report_less,
+    set_apart,
+)
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FIRST = f"{FIRST_NAMESPACE[0]}::test_a"
@@ -119,3 +131,53 @@ def test_the_status_and_the_words_of_a_worker_pass_its_shell() -> None:
     done = subprocess.run(line, input="read", capture_output=True, text=True, check=False)
     if "unshare" not in done.stderr:
         assert (done.returncode, done.stdout) == (7, "a 'word' read\n")
+
+
+class WorkerInteractor:
+    """What sends reports; known to report_less by its name."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, Any]] = []
+
+    def sendevent(self, name: str, **values: Any) -> None:
+        self.sent.append((name, values.get("data")))
+
+
+def test_only_that_a_test_was_set_up_or_taken_down_well_is_not_sent() -> None:
+    def send(**options: Any) -> list[tuple[str, Any]]:
+        worker = WorkerInteractor()
+        known: Any = SimpleNamespace(
+            option=SimpleNamespace(**{"xmlpath": None, "durations": None, **options}),
+            pluginmanager=SimpleNamespace(get_plugins=lambda: {object(), worker}),
+        )
+        report_less(known)
+        for outcome in ("passed", "failed", "skipped"):
+            for when in ("setup", "call", "teardown"):
+                worker.sendevent("testreport", data={"outcome": outcome, "when": when})
+        worker.sendevent("workerfinished")
+        return worker.sent
+
+    told = [(data["outcome"], data["when"]) for name, data in send() if name == "testreport"]
+    assert told[0] == ("passed", "call") and len(told) == 7 and send()[-1][0] == "workerfinished"
+    assert len(send(xmlpath="x.xml")) == len(send(durations=5)) == 10
+
+
+@pytest.mark.needs_root
+def test_temporary_folders_are_in_memory_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (room.ON_DISK, "PYTEST_DEBUG_TEMPROOT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(room, "LEAST", 0)
+
+    def ask() -> tuple[bool, set[str]]:
+        kept = room.keep_in_memory()
+        with open("/proc/self/mounts", encoding="utf-8") as mounts:
+            return kept, {line.split()[1] for line in mounts if line.startswith("tmpfs")}
+
+    before = forked(lambda: room.open_place())
+    kept, mounted = forked(ask)
+    if not kept:
+        pytest.skip("nothing can be mounted here")
+    assert {f"{tempfile.gettempdir()}/{name}" for name in (room.OURS, room.OPEN)} <= mounted
+    assert forked(lambda: room.open_place()) == before
+    monkeypatch.setenv(room.ON_DISK, "1")
+    assert forked(ask)[0] is False

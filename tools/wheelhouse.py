@@ -18,7 +18,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from carried import MACHINES, download
+from packaging.utils import canonicalize_name
+
+from carried import MACHINES, download, pins
 from sbom import bill
 
 PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
@@ -31,7 +33,7 @@ def main(wheel: Path, target: Path) -> None:
         shutil.copy(wheel, folder)
         for machine in MACHINES:
             for python in PYTHONS:
-                download("wheelhouse", python, machine, folder)
+                download("wheelhouse", python, machine, folder, brought(folder, python, machine))
         name = target.name[: -len(".tar")]
         with tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as archive:
             for file, content in members(folder, wheel.name):
@@ -39,6 +41,14 @@ def main(wheel: Path, target: Path) -> None:
                 entry.size, entry.mode = len(content), 0o644
                 entry.mtime = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
                 archive.addfile(entry, io.BytesIO(content))
+
+
+def brought(folder: Path, python: str, machine: str) -> set[str]:
+    """Of what is pinned for this Python on this machine, that of which the wheel for all of them is there."""
+    names = (path.name.split("-") for path in folder.glob("*-none-any.whl"))
+    there = {(canonicalize_name(name), version) for name, version, *_tags in names}
+    pinned = (line.split(" ")[0].split("==") for line in pins("wheelhouse", python, machine))
+    return {name for name, version in pinned if (canonicalize_name(name), version) in there}
 
 
 def members(folder: Path, ours: str) -> Iterator[tuple[str, bytes]]:

@@ -132,18 +132,18 @@ def torch_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _beside_torch(host: Host, adapter: Distribution, torch: Optional[Distribution]) -> Optional[Finding]:
     specifier, source, own = _find_torch(host, adapter)
-    fix, or_else = _fixes(host, specifier, torch)
     if torch is None:
         return Finding(
             "torch-npu.torch-missing",
             _("torch_npu {torch_npu} is installed without torch", torch_npu=adapter.version),
             evidence=(adapter.evidence,),
             action=Action.CONFIG,
-            fix=fix,
+            fix=_fixes(host, specifier, torch)[0],
         )
     version = version_number(torch) if specifier else None  # to say so when it is none
     if version is None or accepts(specifier, torch.version):
         return None
+    fix, or_else = _fixes(host, specifier, torch)
     release = exact(specifier)
     near = release is not None and release.release == version.release
     return Finding(

@@ -50,6 +50,8 @@ def imports(text: str) -> Iterator[str]:
 
 
 def optional_in(text: str) -> list[str]:
+    if not any(name in text for name in optional.EXTRAS):
+        return []
     return [name for name in imports(text) if name.partition(".")[0] in optional.EXTRAS]
 
 

@@ -144,8 +144,10 @@ def test_there_is_one_door() -> None:
     for folder in ("src/npudoctor", "checks"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             name = str(path.relative_to(ROOT))
-            nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-            if not name.startswith(ELSEWHERE) and any(parses(node) for node in nodes):
+            text = path.read_text(encoding="utf-8")
+            if name.startswith(ELSEWHERE) or not any(word in text for word in (*MODULES, "csv", "json")):
+                continue
+            if any(parses(node) for node in ast.walk(ast.parse(text))):
                 readers.add(name)
     assert readers == set(ALLOWED) | {"src/npudoctor/core/forked.py"}  # pickle: our own child's
 

@@ -160,9 +160,10 @@ def makes_files(node: ast.AST) -> bool:
     if not isinstance(node, ast.Call):
         return False
     called = node.func
-    if isinstance(called, ast.Attribute) and not ast.unparse(called.value).startswith("super("):
+    if isinstance(called, ast.Attribute):
         module = called.value.id if isinstance(called.value, ast.Name) else ""
-        return called.attr in METHODS or called.attr in CALLS.get(module, ())
+        makes = called.attr in METHODS or called.attr in CALLS.get(module, ())
+        return makes and not ast.unparse(called.value).startswith("super(")
     if isinstance(called, ast.Name) and called.id == "open" and len(node.args) > 1:
         opened_by_number = isinstance(node.args[0], ast.Call)  # of os.open or way.open_new, judged there
         mode = node.args[1].value if isinstance(node.args[1], ast.Constant) else "?"

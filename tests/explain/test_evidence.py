@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Iterator
 
@@ -14,15 +15,20 @@ from npudoctor.explain.signatures.recognise import bare
 from npudoctor.explain.signatures.signatures import built_in
 
 ENGINE = late()
-PIECES = [one.log.strip("\n") for signature in built_in() for one in signature.examples if one.match]
 LIFE = ["epoch: 1 step: 125, loss is 1.9", "loading a shard", "", "Training finished", "[WARNING] slow disk"]
 LIFE += ["[INFO] Starting worker group", "request 7 was answered", "Traceback (most recent call last):"]
+
+
+@functools.cache
+def examples() -> list[str]:
+    """What signatures find, by their own examples; not when collected, as every process is."""
+    return [one.log.strip("\n") for signature in built_in() for one in signature.examples if one.match]
 
 
 def log(seed: int) -> str:
     """A log in which a few failures come again and again: in a row, after life, of ranks, as warnings."""
     chance = random.Random(seed)  # noqa: S311  (it is to be repeatable)
-    pieces = chance.sample(PIECES, 4)
+    pieces = chance.sample(examples(), 4)
     lines: list[str] = []
     for _turn in range(chance.choice((5, 40, 300))):
         lines += [chance.choice(LIFE)] * chance.choice((0, 1, 30))

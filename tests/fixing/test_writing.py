@@ -16,6 +16,7 @@ import pytest
 from tests.support import ipc
 from tests.support.desk import Desk
 from tests.support.others import as_user, forked
+from tests.support.room import open_place
 
 from npudoctor.fixing.outcome import ActionStatus, Outcome
 from npudoctor.fixing.steps.steps import WriteFile, decode, encode
@@ -231,7 +232,7 @@ def test_a_copy_is_kept_nowhere_but_in_our_own_folder(desk: Desk) -> None:
 @pytest.fixture
 def open_desk() -> Iterator[Desk]:
     """A desk that other users can come to."""
-    home = Path(tempfile.mkdtemp(prefix="npudoctor-"))
+    home = Path(tempfile.mkdtemp(prefix="npudoctor-", dir=open_place()))
     home.chmod(0o755)
     yield Desk(home)
     shutil.rmtree(home)

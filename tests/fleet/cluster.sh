@@ -14,7 +14,7 @@ keep=("$@")
 mount --make-rprivate /
 mount -t tmpfs tmpfs /run
 mkdir -p /run/sshd /run/netns /run/tmp
-mount --bind /tmp /run/tmp
+mount --rbind /tmp /run/tmp
 mount --bind "$folder/ssh_config" /etc/ssh/ssh_config
 ip link set lo up
 ip link add br0 type bridge

@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.room import open_place
 from tests.support.roots import python_in
 
 
 @pytest.fixture(scope="module")
 def original() -> Iterator[Path]:
     """A Python of root's, copied once."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=open_place()) as folder:
         python_in(Path(folder, "base"))
         yield Path(folder, "base")
 

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Callable, Optional, Union
 
 from tests.checks.leftovers.leftovers_machine import Leftovers
+from tests.support.room import open_place
 
 from npudoctor.core.model import Report
 from npudoctor.host import Host, Options
@@ -247,7 +248,7 @@ def _host_of_image(machine: Machine) -> Host:
 
 def _site_rows(text: str) -> Knowledge:
     """Our tables with the rows of a file, read by the real code, which keeps what it read."""
-    with TemporaryDirectory() as directory:
+    with TemporaryDirectory(dir=open_place()) as directory:
         path = Path(directory, "site.toml")
         path.write_text(text, encoding="utf-8")
         path.chmod(0o644)
@@ -266,7 +267,7 @@ def _told(machine: Machine, version: str, prefix: str, site: str) -> str:
 
 def judge(loaded: LoadedChecks, machine: Machine) -> Report:
     """What the doctor says of it."""
-    with TemporaryDirectory() if machine.leaves else nullcontext("") as folder:
+    with TemporaryDirectory(dir=open_place()) if machine.leaves else nullcontext("") as folder:
         host = host_of(machine)
         if machine.leaves:
             _leave(host, machine.leaves, Path(folder))

@@ -30,6 +30,8 @@ class Late:
         return fresh()
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # pytest asks whatever stands in a module for names of its own
+            raise AttributeError(name)
         return getattr(self._engine, name)
 
 

@@ -29,6 +29,7 @@ from npudoctor.testing import Asked, FakeClock, ask
 
 from . import ipc
 from .others import forked
+from .room import open_place
 
 T = TypeVar("T")
 GROUPS = "system.slice/slurmstepd.scope"
@@ -129,7 +130,7 @@ class Node:
 
 def on_a_node(scene: Callable[[Node], T]) -> T:
     """The answer of a scene that is played on such a node; whatever it started ends with it."""
-    with tempfile.TemporaryDirectory(prefix="npudoctor-") as mounted:
+    with tempfile.TemporaryDirectory(prefix="npudoctor-", dir=open_place()) as mounted:
         number = os.getpid()
 
         def outer() -> T:

@@ -30,6 +30,7 @@ from npudoctor.runner.description import minimal_host, minimal_target
 from npudoctor.testing import Asked, FakeClock, ask
 
 from . import ipc
+from .room import open_place
 
 PROGRAM = "dataset-cache-server"
 ROOT = Path(__file__).parents[2]
@@ -43,7 +44,7 @@ SERVE = f"{FIND}; from tests.support.server import main; main(sys.argv[1:])"
 @functools.cache
 def program() -> Path:
     """Python under the name of a cache server: that name is what /proc/PID/exe then shows."""
-    home = Path(tempfile.mkdtemp(prefix="npudoctor-"))
+    home = Path(tempfile.mkdtemp(prefix="npudoctor-", dir=open_place()))
     atexit.register(shutil.rmtree, home)
     real = Path(sys.executable).resolve()
     (home / "bin").mkdir()
@@ -82,7 +83,7 @@ class Machine:
 
     def __init__(self) -> None:
         # Not pytest's tmp_path: other users must be able to come here.
-        self.home = Path(tempfile.mkdtemp(prefix="npudoctor-"))
+        self.home = Path(tempfile.mkdtemp(prefix="npudoctor-", dir=open_place()))
         self.home.chmod(0o755)
         self.tmp = self.home / "tmp"
         self.tmp.mkdir()

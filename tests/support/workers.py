@@ -96,6 +96,25 @@ def set_apart(config: pytest.Config) -> bool:
     return True
 
 
+def report_less(config: pytest.Config) -> None:
+    """Do not send that a test was set up, and taken down, well: the first process would unpack these two of
+    three reports of each test, and do nothing with them but add their times up, where that is asked for."""
+    if config.option.xmlpath or config.option.durations:
+        return
+    plugins = config.pluginmanager.get_plugins()
+    worker = next((plugin for plugin in plugins if type(plugin).__name__ == "WorkerInteractor"), None)
+    if worker is None:  # xdist has another name for it
+        return
+    send = worker.sendevent
+
+    def send_what_counts(name: str, **values: Any) -> None:
+        report = values.get("data", {}) if name == "testreport" else {}
+        if report.get("outcome") != "passed" or report.get("when") == "call":
+            send(name, **values)
+
+    worker.sendevent = send_what_counts
+
+
 class Sharing(LoadScopeScheduling):  # type: ignore[misc]
     """A file stays in one process, as fixtures of modules are made once.
 

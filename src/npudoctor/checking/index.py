@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -28,14 +29,15 @@ def load_index() -> dict[tuple[str, str], Check]:
 
 def _check(row: dict[str, Any]) -> Check:
     """Apart, as each check keeps the row of its own from which its file is found."""
+    loaded = cache(lambda: _load_indexed(row))
     compares = ({**fact, "own": tuple(fact.get("own", ()))} for fact in row.get("compares", ()))
     return Check(
         id=row["id"],
         scope=Scope(row["scope"]),
         codes={code: SEVERITIES[name] for code, name in row["codes"].items()},
-        ask=lambda host: _load_indexed(row).ask(host),
+        ask=lambda host: loaded().ask(host),
         title=row["title"],
-        page=lambda: _load_indexed(row).manual,
+        page=lambda: loaded().manual,
         tags=tuple(row.get("tags", ())),
         group=row["group"],
         needs=tuple(row.get("needs", ())),

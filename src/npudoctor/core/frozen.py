@@ -78,6 +78,9 @@ else:
 
         def __init__(self, *args, **kwargs):
             values = self.__dict__
+            if len(args) == len(names) and not kwargs:  # as files are described: thousands in a run
+                values.update(zip(names, args))
+                return
             values.update(defaults)
             values.update(zip(names, args))
             values.update(kwargs)

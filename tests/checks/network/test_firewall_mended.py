@@ -49,12 +49,18 @@ NEIGHBOURS = "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept"
 UFW = """mount -t tmpfs none /media && cp -a /etc/ufw /media/ufw && mount --bind /media/ufw /etc/ufw
 cp -a /etc/default /media/default && mount --bind /media/default /etc/default
 ufw --force enable"""
+# It answers once it is ready; whether it listens a small program asks, not time after time one in Python.
 FIREWALLD = """mount -t tmpfs none /media && cp -a /etc/firewalld /media/etc
 mount --bind /media/etc /etc/firewalld
 mount -t tmpfs none /run && mkdir -p /run/dbus && mount -t tmpfs none /var/log
 dbus-daemon --system --fork > /dev/null 2>&1
 firewalld --nofork > /dev/null 2>&1 &
-for _ in $(seq 100); do firewall-cmd --state > /dev/null 2>&1 && break; sleep 0.1; done
+own="--system --print-reply --dest=org.freedesktop.DBus / org.freedesktop.DBus.GetNameOwner"
+for _ in $(seq 200); do
+    dbus-send $own string:org.fedoraproject.FirewallD1 > /dev/null 2>&1 && break
+    sleep 0.1
+done
+firewall-cmd --state > /dev/null
 firewall-cmd --zone=public --change-interface=eth7
 firewall-cmd --permanent --zone=public --change-interface=eth7
 """

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Optional
 
@@ -81,29 +83,36 @@ def test_a_file_system_of_a_user_below_a_folder_of_roots(site: Path) -> None:
     assert forked(ask) == (said, said)
 
 
+@pytest.fixture
+def on_disk() -> Iterator[Path]:
+    """Not pytest's folder, which may be in memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
 @pytest.mark.parametrize("hidden", ["/proc", "/proc/self/mountinfo"])
 def test_without_a_list_of_the_mounts_only_the_root_file_system_is_trusted(
-    tmp_path: Path, hidden: str
+    on_disk: Path, hidden: str
 ) -> None:
     def ask() -> list[Optional[str]]:
         unshare("mnt")
-        subprocess.run(["mount", "-t", "tmpfs", "none", str(tmp_path / "mount")], check=True)
-        (tmp_path / "mount/file").write_text("")
+        subprocess.run(["mount", "-t", "tmpfs", "none", str(on_disk / "mount")], check=True)
+        (on_disk / "mount/file").write_text("")
         if hidden == "/proc":
             subprocess.run(["mount", "-t", "tmpfs", "none", "/proc"], check=True)
         else:
             subprocess.run(["mount", "--bind", "/dev/null", f"/proc/{os.getpid()}/mountinfo"], check=True)
-        paths = (str(tmp_path / "mount/file"), str(tmp_path / "file"))
+        paths = (str(on_disk / "mount/file"), str(on_disk / "file"))
         by_root = [trust().why_not(path) for path in paths]
         return by_root + [why_untrusted(path, 0) for path in paths]
 
-    if os.lstat(tmp_path).st_dev != os.lstat("/").st_dev:
+    if os.lstat(on_disk).st_dev != os.lstat("/").st_dev:
         pytest.skip("the folder for temporary files is on a file system of its own")
-    (tmp_path / "mount").mkdir()
-    (tmp_path / "file").write_text("")
+    (on_disk / "mount").mkdir()
+    (on_disk / "file").write_text("")
     answers = forked(ask)
     said = "/mount is not on the same file system as /, and /proc/self/mountinfo does not show who mounted it"
-    assert answers[2:] == [f"{tmp_path}{said}", None]
+    assert answers[2:] == [f"{on_disk}{said}", None]
     if hidden == "/proc":  # nothing is touched by ourselves that may hang
         assert all("mountinfo cannot be read" in (answer or "") for answer in answers[:2])
     else:

@@ -129,7 +129,8 @@ def _random(value: str) -> bool:
     text = value.rstrip("=")
     if not 10 <= len(text) <= 4096 or any(char in "./ ()[]{}<>" for char in text[:2]) or " " in text:
         return False
-    if sum(char.isdigit() for char in text) < max(2, len(text) // 12) or not any(map(str.isalpha, text)):
+    digits = sum(map(text.count, "0123456789")) if text.isascii() else sum(map(str.isdigit, text))
+    if digits < max(2, len(text) // 12) or not any(map(str.isalpha, text)):
         return False
     if text.lower().startswith("0x") or _JOINED_WORDS.match(text) or ("/" in text and "." in text):
         return False

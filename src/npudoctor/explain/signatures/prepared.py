@@ -121,6 +121,12 @@ def write(path: str = FILE) -> None:
         file.write(json.dumps(content, ensure_ascii=False) + "\n")
 
 
+def bring_up_to_date(path: str = FILE) -> None:
+    """Write the file unless it says what these sources say: a wheel that is built from an sdist has it."""
+    if _read(path) is None:
+        write(path)
+
+
 def _work_out() -> BuiltIn:
     return BuiltIn(marks(), tuple(map(entry_of, built_in())), ())
 

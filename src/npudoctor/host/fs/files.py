@@ -26,10 +26,10 @@ _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 
 
 class _Folder(NamedTuple):
-    """How far a path was resolved: the parts without links, what is there, the links that were followed, and
-    every part that was passed."""
+    """How far a path was resolved: the path without links, "" for the root; what is there, the links that
+    were followed, and every part that was passed."""
 
-    parts: tuple[str, ...]
+    at: str
     entry: Optional[Entry]
     links: int
     passed: tuple[tuple[str, Entry], ...]
@@ -196,25 +196,24 @@ class Files:
         folder, _slash, last = path.rpartition("/")
         known = self._folders.get(folder)
         todo, is_new = deque(path.split("/") if known is None else (last,)), known is None
-        parts, entry, links, before = known or _Folder((), self._entry("/"), 0, ())
-        done = [*parts]
+        at, entry, links, before = known or _Folder("", self._entry("/"), 0, ())
         passed.extend(before)
         while todo:
             if is_new and len(todo) == 1:
                 # The way to a folder holds for all that is asked about in it, as each entry does.
                 if entry is not None and entry.is_dir:
-                    self._folders[folder] = _Folder(tuple(done), entry, links, tuple(passed))
+                    self._folders[folder] = _Folder(at, entry, links, tuple(passed))
                 is_new = False
             part = todo.popleft()
             if part in ("", "."):
                 continue
             if part == "..":
                 if entry is None or not entry.is_dir:
-                    return f"/{'/'.join(done)}", None  # as the kernel: there is no way through a file
-                del done[-1:]
-                entry = self._entry(f"/{'/'.join(done)}")
+                    return at or "/", None  # as the kernel: there is no way through a file
+                at = at.rpartition("/")[0]
+                entry = self._entry(at or "/")
                 continue
-            here = f"/{'/'.join([*done, part])}"
+            here = f"{at}/{part}"
             entry = self._entry(here)
             if entry is None:
                 return here, None
@@ -229,23 +228,27 @@ class Files:
                     raise _unreadable(here, error) from error
                 # Put the target of a link before what is left; the parts from which it goes on.
                 todo.extendleft(reversed(target.split("/")))
-                done = [] if target.startswith("/") else done
-                entry = self._entry(f"/{'/'.join(done)}")  # the target may add nothing: "/" or "."
+                at = "" if target.startswith("/") else at
+                entry = self._entry(at or "/")  # the target may add nothing: "/" or "."
             else:
-                done.append(part)
-        return f"/{'/'.join(done)}", entry
+                at = here
+        return at or "/", entry
 
     def _entry(self, here: str) -> Optional[Entry]:
-        if here not in self._entries:
-            try:
-                self._entries[here] = self.disk.lstat(self.on_disk(here))
-            except ValueError:
-                self._entries[here] = None  # a name that no file can have: a NUL in it, or no bytes for it
-            except OSError as error:
-                if error.errno not in _ABSENT:
-                    raise _unreadable(here, error) from error
-                self._entries[here] = None
-        return self._entries[here]
+        try:
+            return self._entries[here]
+        except KeyError:
+            pass
+        try:
+            entry = self.disk.lstat(self.on_disk(here))
+        except ValueError:
+            entry = None  # a name that no file can have: a NUL in it, or no bytes for it
+        except OSError as error:
+            if error.errno not in _ABSENT:
+                raise _unreadable(here, error) from error
+            entry = None
+        self._entries[here] = entry
+        return entry
 
 
 def _unless_absent(path: str, ask: Callable[[], T], absent: U) -> Union[T, U]:
