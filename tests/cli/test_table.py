@@ -268,7 +268,7 @@ def test_a_manual_loads_nothing_that_explains() -> None:
 
 
 # What loads a parser of Python, or OpenSSL, or what only starts programs; each costs as much as ten checks.
-ASIDE = ("dataclasses", "inspect", "ast", "tokenize", "_hashlib", "secrets", "pydantic")
+ASIDE = ("dataclasses", "inspect", "ast", "tokenize", "_hashlib", "secrets", "pydantic", "tempfile")
 
 
 @pytest.mark.parametrize("words", ["list", "schema", "history", "env", "explain EI0006", "check --nonsense"])

@@ -5,18 +5,21 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 import pytest
 
 from npudoctor import Facts, Finding, Fix, Host, Scope, Severity, Skip, Status, Unknown
-from npudoctor.checking.check import Check, CheckFunction, CheckOutput
+from npudoctor.checking.check import Check, CheckOutput
 from npudoctor.core.model import Report, Result, Verdict
 from npudoctor.core.threads import GRACE
 from npudoctor.host import NotRunning
 from npudoctor.registry.collector import LoadedChecks
 from npudoctor.runner.runner import Settings, run
 from npudoctor.testing import fake_host
+
+if TYPE_CHECKING:
+    from npudoctor.checking.check import CheckFunction
 
 CODES = {"bad": Severity.ERROR, "odd": Severity.WARNING, "note": Severity.INFO}
 

@@ -12,12 +12,13 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.core.lazy import pattern
 from npudoctor.core.model import THINGS, Compared, Facts, Finding, Scope, Severity, Status
 
+BUILT_IN = "built-in"
+CheckOutput = Union[Finding, Facts]
+
 if TYPE_CHECKING:  # who only lists checks loads nothing that looks at a machine
     from npudoctor.host import Host
 
-BUILT_IN = "built-in"
-CheckOutput = Union[Finding, Facts]
-CheckFunction = Callable[["Host"], Iterator[CheckOutput]]
+    CheckFunction = Callable[[Host], Iterator[CheckOutput]]
 
 MOST_COMPARED = 50  # facts of one check that fleets compare
 LONGEST = 100  # characters of a name or a path of one

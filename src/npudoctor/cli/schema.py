@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Annotated
 
 from npudoctor.core.messages import _
@@ -21,8 +22,7 @@ def schema(
     lang: o.Lang = None,
 ) -> int:
     """Print the JSON Schema of a document."""
-    from importlib.resources import files
-
+    from npudoctor import render
     from npudoctor.cli.arguments.settings import load_settings
     from npudoctor.cli.config import UsageError, suggestion
     from npudoctor.cli.terminal import output
@@ -33,5 +33,8 @@ def schema(
         raise UsageError(
             _("no such document: {name}{suggestion}", name=document, suggestion=suggestion(document, known))
         )
-    output.emit((files("npudoctor.render") / "schemas" / f"{document}-1.json").read_text("utf-8"))
+    # As all our files: what reads those of any package loads archives, paths and random numbers.
+    path = os.path.join(os.path.dirname(render.__file__), "schemas", f"{document}-1.json")
+    with open(path, encoding="utf-8") as file:
+        output.emit(file.read())
     return 0

@@ -13,11 +13,11 @@ from npudoctor.core.model import Result, Status
 if TYPE_CHECKING:
     from npudoctor.host import Host
 
+    # A forked question: the runner calls it before it starts any thread, and gets what waits for the answer.
+    ForeignCall = Callable[[Host], Callable[[float], Iterator[CheckOutput]]]
+
 DROP_IN_GROUP, PLUG_IN_GROUP = "drop-in", "plug-in"
 UNREAD = 3  # checks that were not loaded, named after an unknown name
-
-# A forked question: the runner calls it before it starts any thread, and gets what waits for the answer.
-ForeignCall = Callable[["Host"], Callable[[float], Iterator[CheckOutput]]]
 
 
 @dataclass(frozen=True)

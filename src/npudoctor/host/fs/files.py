@@ -6,7 +6,7 @@ import errno
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, Optional, TypeVar, Union
+from typing import Optional, TypeVar, Union
 
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.messages import _, strerror
@@ -25,14 +25,10 @@ U = TypeVar("U")
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 
 
-class _Folder(NamedTuple):
-    """How far a path was resolved: the path without links, "" for the root; what is there, the links that
-    were followed, and every part that was passed."""
-
-    at: str
-    entry: Optional[Entry]
-    links: int
-    passed: tuple[tuple[str, Entry], ...]
+# How far a path was resolved: the path without links ("" for the root), what is there, the links that were followed, and every
+# part that was passed. For the hints of a named tuple Python's compiler would be set up, which `list` has no
+# other use for.
+_Folder = tuple[str, Optional[Entry], int, tuple[tuple[str, Entry], ...]]
 
 
 class Files:
@@ -196,13 +192,13 @@ class Files:
         folder, _slash, last = path.rpartition("/")
         known = self._folders.get(folder)
         todo, is_new = deque(path.split("/") if known is None else (last,)), known is None
-        at, entry, links, before = known or _Folder("", self._entry("/"), 0, ())
+        at, entry, links, before = known or ("", self._entry("/"), 0, ())
         passed.extend(before)
         while todo:
             if is_new and len(todo) == 1:
                 # The way to a folder holds for all that is asked about in it, as each entry does.
                 if entry is not None and entry.is_dir:
-                    self._folders[folder] = _Folder(at, entry, links, tuple(passed))
+                    self._folders[folder] = (at, entry, links, tuple(passed))
                 is_new = False
             part = todo.popleft()
             if part in ("", "."):
