@@ -41,7 +41,7 @@ ip link set off0 up
 ip link add side0 type veth peer name side1
 ip addr add 10.1.0.1/16 dev side0
 ip link set side0 up; ip link set side1 up
-tc qdisc add dev side0 root tbf rate 1mbit burst 10k latency 1s
+tc qdisc add dev side0 root tbf rate 1mbit burst 10k latency 1s || true
 ip route add default via 192.0.2.254
 ip route add blackhole 10.9.0.0/16
 ip route add default dev side0 table 7
