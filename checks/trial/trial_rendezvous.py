@@ -81,11 +81,11 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
       addresses, is not installed, and the port of this address alone is free.
     - `trial-rendezvous.cannot-connect`: the address is not known here, or nothing on this machine can connect
       to it, or not often enough, which is a warning where neither torch nor MindSpore is installed. Of
-      another machine, that there is no way to it, and a warning where it does not answer at all; that it
-      does not take the connection although the first rank runs here, in Kubernetes a warning at most, as a
-      service leads to its pod only once that is ready. A name that means what any name means here, a warning
-      where only those of its domain do; or that would be this machine's without a domain behind it. And where
-      torch is installed, that the kernel tells no network interfaces (netlink), without which Gloo stops.
+      another machine, that there is no way to it, and a warning where it does not answer at all; that it does
+      not take the connection although the first rank runs here, in Kubernetes a warning at most, as a service
+      leads to its pod only once that is ready. A name that means what any name means here, a warning where
+      only those of its domain do; or that would be this machine's without a domain behind it. And where torch
+      is installed, that the kernel tells no network interfaces (netlink), without which Gloo stops.
     - `trial-rendezvous.own-name`: the name that `hostname` prints has no address, or none of this machine. An
       error for a job of several nodes, unless GLOO_SOCKET_IFNAME tells Gloo its address, and where torchrun
       finds the master by itself (PET_STANDALONE, PET_RDZV_BACKEND); else a warning, as Gloo then takes

@@ -41,6 +41,7 @@ ip link set off0 up
 ip link add side0 type veth peer name side1
 ip addr add 10.1.0.1/16 dev side0
 ip link set side0 up; ip link set side1 up
+tc qdisc add dev side0 root tbf rate 1mbit burst 10k latency 1s || true
 ip route add default via 192.0.2.254
 ip route add blackhole 10.9.0.0/16
 ip route add default dev side0 table 7
@@ -58,7 +59,7 @@ def look(*ways: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 @pytest.mark.needs_root
 def test_real_links_and_addresses(need: Callable[..., None]) -> None:
-    need("unshare", "ip")
+    need("unshare", "ip", "tc")
     found, _ways = look()
     eth0 = found["eth0"]
     outer = [one for one in eth0["addresses"] if one["scope"] != "link"]
@@ -74,6 +75,7 @@ def test_real_links_and_addresses(need: Callable[..., None]) -> None:
     assert (found["br0"]["kind"], found["br0"]["up"], found["br0"]["state"]) == ("bridge", False, "down")
     assert (found["off0"]["up"], found["off0"]["state"]) == (True, "lowerlayerdown")
     assert found["lo"]["loopback"]
+    assert (found["lo"]["queue"], found["side0"]["queue"]) == ("noqueue", "tbf")
     assert [one["text"] for one in found["lo"]["addresses"]] == ["127.0.0.1", "::1"]
 
 

@@ -25,9 +25,9 @@ U = TypeVar("U")
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 
 
-# How far a path was resolved: the path without links ("" for the root), what is there, the links that were followed, and every
-# part that was passed. For the hints of a named tuple Python's compiler would be set up, which `list` has no
-# other use for.
+# How far a path was resolved: the path without links ("" for the root), what is there, the links that were
+# followed, and every part that was passed. For the hints of a named tuple Python's compiler would be set up,
+# which `list` has no other use for.
 _Folder = tuple[str, Optional[Entry], int, tuple[tuple[str, Entry], ...]]
 
 
