@@ -30,8 +30,8 @@ def device(host: Host, attempt: Attempt) -> Finding:
         if attempt.facts.get("device") is False:
             text = _("{path} is not the kernel's device: what is written to it stays there", path=path)
     # "Unable to open /dev/urandom", or to read it, is torch's word when it seeds a generator.
-    # msrun opens /dev/null; torchrun and multiprocessing do without.
-    fatal = path == NULL and attempt.facts.get("device") is not False and is_installed(host, *MINDSPORE)
+    # msrun opens /dev/null, and so does what starts most jobs: `>/dev/null` in a script, subprocess.DEVNULL.
+    fatal = path == NULL and attempt.facts.get("device") is not False
     fatal = fatal or (path == "/dev/urandom" and is_installed(host, "torch"))
     # MindSpore takes no memory where it cannot read how much there is.
     fatal = fatal or (path == MEMINFO and is_installed(host, *MINDSPORE))

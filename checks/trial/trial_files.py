@@ -101,9 +101,10 @@ def trial_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     - `trial-files.path-too-long`: the path of a Unix socket has at most 107 bytes, and the temporary folder
       takes too many of them. An error where multiprocessing itself needs the room; a warning where only
       torch's manager of shared memory does (the sharing strategy `file_system`).
-    - `trial-files.device-unusable`: an error for /dev/null and /proc/meminfo where MindSpore is installed,
-      whose launcher and pool of memory need them, and for /dev/urandom where torch is, whose data loaders
-      read it; a warning for the others, which few jobs need, and for a file in the place of /dev/null.
+    - `trial-files.device-unusable`: an error for /dev/null, which launchers and the scripts around them open,
+      for /proc/meminfo where MindSpore is installed, whose pool of memory needs it, and for /dev/urandom
+      where torch is, whose data loaders read it; a warning for the others, which few jobs need, and for a
+      file in the place of /dev/null.
 
     A folder whose file server does not answer is not tried: a warning; an error where it is the temporary
     one, in which the trial waited; unknown where it is the working directory. As root the check is skipped,
