@@ -91,6 +91,14 @@ def test_memory_without_its_table(need: Callable[..., None]) -> None:
     assert why.startswith("psutil cannot read the memory") and known.why_least == ""
 
 
+def test_memory_of_which_nobody_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(psutil, "virtual_memory", Mock(side_effect=FileNotFoundError(2, "gone")))
+    assert HERE.memory().why_least == "psutil cannot read the memory: No such file or directory"
+    monkeypatch.setattr(os, "sysconf", Mock(side_effect=ValueError))
+    with pytest.raises(CannotTell, match="psutil cannot read the memory"):
+        HERE.memory()
+
+
 def test_limits_are_called_as_the_kernel_calls_them(other: int) -> None:
     assert HERE.limits(0) == kernels_limits("self")
     assert HERE.limits(other) == kernels_limits(other)
@@ -129,7 +137,6 @@ def test_an_image_has_none() -> None:
 
 def test_where_psutil_cannot_be_loaded_the_row_cannot_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psutil", None)
-    monkeypatch.setattr(os, "sysconf", Mock(side_effect=ValueError))
     asked = ask(memory, Host(Options()))
     assert (asked.status, asked.advisory, asked.codes) == (Status.UNKNOWN, False, [])
     assert asked.reason.startswith("psutil cannot be loaded: `import of psutil halted")

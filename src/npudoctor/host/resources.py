@@ -52,6 +52,8 @@ class Resources:
         try:
             figures = ask_psutil(_("the memory"), lambda psutil: psutil.virtual_memory())
         except CannotTell as error:
+            if isinstance(error.__cause__, (ImportError, MemoryError, NotImplementedError)):
+                raise  # psutil itself is not there, which has a remedy
             # sysinfo(2) needs no /proc, and counts what the kernel would give back as taken.
             try:
                 page, total, free = map(os.sysconf, ("SC_PAGE_SIZE", "SC_PHYS_PAGES", "SC_AVPHYS_PAGES"))
