@@ -34,10 +34,13 @@ DISTRIBUTIONS = {"paddle": "paddlepaddle"}
 # What frameworks import of the standard library, and people call their own files.
 STANDARD = (
     *("calendar", "code", "collections", "copy", "dataclasses", "email", "enum", "functools", "html", "http"),
-    *("inspect", "json", "logging", "multiprocessing", "numbers", "operator", "platform", "profile", "queue"),
-    *("random", "secrets", "select", "signal", "socket", "statistics", "string", "struct", "subprocess"),
+    *("inspect", "json", "logging", "multiprocessing", "numbers", "operator", "pickle", "platform", "profile"),
+    *("queue", "random", "secrets", "select", "selectors", "signal", "socket", "statistics", "string", "struct", "subprocess"),
     *("tempfile", "threading", "token", "tokenize", "types", "typing", "uuid", "warnings"),
 )
+# A Python that multiprocessing starts by `spawn` or `forkserver` loads them, in its working directory first,
+# before it knows a line of the job: of CPython 3.8 to 3.13.
+SPAWNED = ("multiprocessing", "pickle", "select", "selectors", "signal", "socket", "subprocess")
 # Distributions of the years before Python had the module itself: over its own, Python's other modules, or the
 # frameworks, do not import. Each was tried with torch and Paddle, in a folder of PYTHONPATH.
 BACKPORTS = ("enum", "typing", "dataclasses", "uuid", "contextvars", "pathlib", "asyncio")
@@ -88,10 +91,11 @@ def source_shadowing(host: Host) -> Iterator[Union[Finding, Facts]]:
       file server is gone. Python passes over it without a word, and so do all checks; what lies there is
       missed by name only.
 
-    The first two are an error where an installed framework imports what is hidden. Else they are a warning
-    where PYTHONPATH names the folder (an empty entry names the working directory), and information in the
-    working directory: only `python script.py` beside that script, `python -m`, `python -c` and notebooks
-    search it.
+    The first two are an error where an installed framework imports what is hidden; where none is installed,
+    in the working directory, for what another Python loads first that multiprocessing starts (`socket.py`).
+    Else they are a warning where PYTHONPATH names the folder (an empty entry names the working directory),
+    and information in the working directory: only `python script.py` beside that script, `python -m`,
+    `python -c` and notebooks search it.
 
     ## Why it matters
 
@@ -180,27 +184,33 @@ def _compare_copies(
         if installed is not None:
             if host.files.real(installed) != host.files.real(path):
                 text = _("{found} hides {name} in {folder}: a job that is started in this folder may load it")
+                spawned = not front.certain and _is_spawned(host, name)
+                if spawned:
+                    text = _(
+                        "{found} hides {name} in {folder}: each Python that multiprocessing starts here loads it"
+                    )
+                fatal = spawned or _is_imported(host, name)
                 if front.certain:
                     text = _("{found} hides {name} in {folder}: PYTHONPATH names its folder")
                 place = installed[: installed.rindex(f"/{name}")]
                 yield Finding(
                     "source-shadowing.package" if name in PACKAGES else "source-shadowing.standard-library",
                     text.format(found=path, name=name, folder=place),
-                    severity=ERROR if _is_imported(host, name) else WARNING if front.certain else INFO,
+                    severity=ERROR if fatal else WARNING if front.certain else INFO,
                     evidence=(_("found first: {path}", path=path), _("hidden: {path}", path=installed)),
                     action=Action.CONFIG,
-                    fix=_without(host, front) or _move_aside(host, name, path),
-                    echo_of=() if _is_imported(host, name) else TRIED,
+                    fix=_without(host, front) or (_move_aside(name, path) if fatal else None),
+                    echo_of=() if fatal else TRIED,
                 )
             return
 
 
-def _move_aside(host: Host, name: str, path: str) -> Optional[Fix]:
+def _move_aside(name: str, path: str) -> Optional[Fix]:
     """The line that takes one file of the job's own out of the way, where an import fails by it.
 
     Its byte code in __pycache__ counts no more then. A folder may be a project: its owner decides.
     """
-    if not _is_imported(host, name) or path.rpartition("/")[2].startswith("__init__."):
+    if path.rpartition("/")[2].startswith("__init__."):
         return None
     step = Command(("mv", "-n", path, f"{path}.aside"))
     back = Command(("mv", "-n", f"{path}.aside", path)).lines()
@@ -217,6 +227,14 @@ def _is_imported(host: Host, name: str) -> bool:
     packages = {normal(root.name) for root in whole.roots} | {need.name for need in whole.needs if need.found}
     distribution = DISTRIBUTIONS.get(name, normal(name))
     return bool(whole.roots) and (name in (*STANDARD, *BACKPORTS) or distribution in packages)
+
+
+def _is_spawned(host: Host, name: str) -> bool:
+    """Whether ranks that multiprocessing starts load it; with a framework its launcher starts them."""
+    try:
+        return name in SPAWNED and not closure_of(host).roots
+    except CannotTell:
+        return False
 
 
 def _without(host: Host, front: Front) -> Optional[Fix]:

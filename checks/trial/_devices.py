@@ -11,7 +11,7 @@ from npudoctor.checks.trial._folders import MINDSPORE, is_installed, writer
 from npudoctor.checks.trial._refusals import place_and_mount, refusal
 from npudoctor.trial.trials import Attempt
 
-NULL, MEMINFO = "/dev/null", "/proc/meminfo"
+NULL, PROC = "/dev/null", ("/proc/meminfo", "/proc/self/stat")
 NUMBERS = {NULL: (1, 3), "/dev/zero": (1, 5), "/dev/urandom": (1, 9)}
 
 
@@ -34,7 +34,7 @@ def device(host: Host, attempt: Attempt) -> Finding:
     fatal = path == NULL and attempt.facts.get("device") is not False
     fatal = fatal or (path == "/dev/urandom" and is_installed(host, "torch"))
     # MindSpore takes no memory where it cannot read how much there is.
-    fatal = fatal or (path == MEMINFO and is_installed(host, *MINDSPORE))
+    fatal = fatal or (path in PROC and is_installed(host, *MINDSPORE))
     return Finding(
         "trial-files.device-unusable",
         text,

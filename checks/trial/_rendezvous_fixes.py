@@ -114,6 +114,15 @@ def interfaces(host: Host) -> Optional[Sequence[Interface]]:
         return None
 
 
+def find_taken(host: Host, addresses: Sequence[str]) -> Optional[tuple[str, str]]:
+    """Of addresses to which no socket can be bound, one that IPv6 found taken: the interface, the address."""
+    for interface in interfaces(host) or ():
+        for own in interface.addresses:
+            if own.text in addresses and not own.ready:
+                return interface.name, own.text
+    return None
+
+
 def without_route(host: Host, addresses: Sequence[str]) -> Optional[tuple[str, Fix]]:
     """Of addresses to which no socket can be bound, one that an interface has: its name, and the line that
     gives it its local route back, which goes when somebody flushes the table."""

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 from npudoctor import ERROR, INFO, WARNING, Action, Finding, Fix, Host, Risk, SetKernel, Severity, _
-from npudoctor.checks.trial._folders import MINDSPORE, is_installed
+from npudoctor.checks.trial._folders import MINDSPORE, has_framework, is_installed
 from npudoctor.checks.trial._rendezvous_fixes import (
     meet_on_loopback,
     name_interface,
     obstacle,
     open_the_way,
+    find_taken,
     own_address,
     use_address,
     without_route,
@@ -110,8 +111,11 @@ def leads_elsewhere(
 ) -> Iterator[Finding]:
     """What is said of a place that is not this machine's; nothing of one that answers."""
     found = _doubtful(host, point, attempt.facts, addresses)
+    taken = find_taken(host, addresses) if attempt.refused else None
     unrouted = without_route(host, addresses) if attempt.refused else None
-    if unrouted:
+    if taken:
+        yield _own_but_taken(host, point, *taken)
+    elif unrouted:
         yield _own_without_route(host, point, *unrouted)
     elif found:
         yield found
@@ -154,6 +158,21 @@ def _own_without_route(host: Host, point: Point, name: str, fix: Fix) -> Finding
         variable=PLACES.get(point.label, ""),
         interface=name,
     )
+    return Finding(CODE, text, severity=_at_most(host, ERROR), action=Action.CONFIG, fix=fix)
+
+
+def _own_but_taken(host: Host, point: Point, name: str, address: str) -> Finding:
+    """An interface has the address, and may not use it (duplicate address detection, RFC 4862)."""
+    text = _(
+        "nothing on this machine can connect to {place} ({variable}): {interface} has {address}, but may not "
+        "use it, as another machine was found to have it, or the search for one is not over",
+        place=point.place,
+        variable=PLACES.get(point.label, ""),
+        interface=name,
+        address=address,
+    )
+    title = _("give one of the two machines another address: ip -6 addr show {interface}", interface=name)
+    fix = Fix(title, risk=Risk.MANUAL)
     return Finding(CODE, text, severity=_at_most(host, ERROR), action=Action.CONFIG, fix=fix)
 
 
@@ -244,7 +263,8 @@ def interface_unreachable(host: Host, attempt: Attempt, several: bool) -> Findin
 
 def detour(host: Host, point: Point, address: str, ours: bool) -> Finding:
     """Each client first waits for an address that is silent. `ours`: a firewall drops what is sent there;
-    torch was seen to give up before it came to the next one, which of an absent neighbour takes 3 s."""
+    torch was seen to give up before it came to the next one, which of an absent neighbour takes 3 s. What
+    Python has of its own listens on the first address alone."""
     text = _(
         "{place} ({variable}) first means {address}, which does not answer: each connection waits for it, "
         "and a program that listens on the first address alone cannot",
@@ -256,7 +276,8 @@ def detour(host: Host, point: Point, address: str, ours: bool) -> Finding:
         "remove the line with {address} from /etc/hosts, or the record from the name server", address=address
     )
     fix = Fix(title, risk=Risk.MANUAL)
-    code = CODE if ours and is_installed(host, "torch") else "trial-rendezvous.slow"
+    stops = (ours and is_installed(host, "torch")) or not has_framework(host)
+    code = CODE if stops else "trial-rendezvous.slow"
     return Finding(code, text, action=Action.CONFIG, fix=fix)
 
 

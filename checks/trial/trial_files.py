@@ -213,7 +213,7 @@ def _judge(host: Host, trial: Trial) -> Iterator[Finding]:
     for attempt in trial.refused():
         if attempt.number != errno.ECHILD:
             by_step.setdefault(str(attempt.facts.get("step", "")), []).append(attempt)
-    for attempt in (*by_step.get("device", ()), *by_step.get("proc", ()), *by_step.get("terminal", ())):
+    for attempt in (*by_step.get("device", ()), *by_step.get("proc", ())[:1], *by_step.get("terminal", ())):
         yield device(host, attempt)
     writing = [attempt for step in ("temporary", "folder") for attempt in by_step.get(step, ())]
     too_large = [attempt for attempt in writing if attempt.number == errno.EFBIG]
@@ -274,6 +274,9 @@ def _temporary(host: Host, trial: Trial, by_step: dict[str, list[Attempt]]) -> I
     chosen, refused = chosen_folder(trial), by_step.get("temporary", [])
     if refused and (chosen or (trial.hung, trial.died) == (None, None)):
         yield _unusable(host, refused, chosen)
+    for attempt in by_step.get("own-folder", ()):
+        text = _("{user} cannot use a folder that it makes in {path}, as multiprocessing does: {why}")
+        yield _in_temporary(host, attempt, text, ERROR, _usual_umask(attempt))
     for attempt in by_step.get("rename", ()):
         text = _("{user} cannot rename files in {path}: {why}")
         yield _in_temporary(host, attempt, text, WARNING, None)
@@ -330,6 +333,14 @@ def _in_temporary(host: Host, attempt: Attempt, text: str, severity: Severity, f
         action=Action.CONFIG,
         fix=fix or why.fix,
     )
+
+
+def _usual_umask(attempt: Attempt) -> Optional[Fix]:
+    """Where it takes rights from the owner himself."""
+    if not attempt.facts.get("umask", 0) & 0o700:
+        return None
+    title = _("leave the owner all rights, in the shell that starts the job")
+    return Fix(title, steps=(Command(("umask", "022")),), risk=Risk.MANUAL, needs_root=False)
 
 
 def _few_names(host: Host, attempt: Attempt) -> Finding:

@@ -18,9 +18,10 @@ from npudoctor import (
     Scope,
     Unknown,
     _,
+    change_variable,
     check,
 )
-from npudoctor.checks.trial._folders import has_framework
+from npudoctor.checks.trial._folders import has_framework, is_installed
 from npudoctor.checks.trial._modules import (
     LIBRARIES,
     absent_module,
@@ -52,6 +53,7 @@ CAUSES = (
     *("python-variables.no-standard-library", "python-variables.bad-value"),
     "import-limits.not-executable",
 )
+LOG_LEVEL, SHOWN = "LOGLEVEL", 40
 SHADOWED = "source-shadowing.standard-library"
 
 
@@ -76,7 +78,7 @@ def trial_python(host: Host) -> Iterator[Union[Finding, Facts]]:
     imported too; and where that Python looks for modules is compared with what the other checks know of it.
 
     - `trial-python.cannot-start`: the interpreter ends before the first line, dies while it imports a module,
-      or cannot start another one. A warning where the working directory is closed to the job's user and a
+      or cannot start another one; or torchrun does not know the level that LOGLEVEL names. A warning where the working directory is closed to the job's user and a
       framework is installed, whose launcher starts its ranks without entering it.
     - `trial-python.module-missing`: a module is missing, with the library or the package that it was built
       without; or a shared library that it needs is gone. A warning for the second half of the list, which
@@ -100,7 +102,11 @@ def trial_python(host: Host) -> Iterator[Union[Finding, Facts]]:
     allowed(host)
     python, needed = host.interpreter.label, _closed(host)
     try:
-        trial = host.trials.tried("python", needed=[one.module for one in needed])
+        trial = host.trials.tried(
+            "python",
+            needed=[one.module for one in needed],
+            levels=[LOG_LEVEL] if is_installed(host, "torch") else [],
+        )
     except DoesNotRun as error:
         yield _cannot_start(error.reason, (f"`{error.said}`",) if error.said else ())
         return
@@ -112,6 +118,7 @@ def trial_python(host: Host) -> Iterator[Union[Finding, Facts]]:
             yield _module(host, attempt)
     yield from _needed(host, trial, needed)
     yield from _starts(host, trial)
+    yield from _log_level(host, trial)
     yield from _directory(host, trial)
     if trial.died is not None and trial.signal not in KILLED:
         yield _died(python, trial)
@@ -124,6 +131,24 @@ def trial_python(host: Host) -> Iterator[Union[Finding, Facts]]:
     _search_path(host, trial)
     if any(attempt.facts.get("step") == "remover" for attempt in trial.refused()):
         raise Unknown(_("no second process can be started to clean up: what needs a file name was not tried"))
+
+
+def _log_level(host: Host, trial: Trial) -> Iterator[Finding]:
+    for attempt in trial.refused():
+        if attempt.facts.get("step") == "log level":
+            value = host.variables.get(LOG_LEVEL, "")
+            title = _("leave it out, or name a level as Python's logging does: DEBUG, INFO, WARNING, ERROR")
+            yield Finding(
+                "trial-python.cannot-start",
+                _(
+                    "torchrun does not start: it takes its log level from {variable}={value}: {why}",
+                    variable=LOG_LEVEL,
+                    value=value[:SHOWN],
+                    why=attempt.reason,
+                ),
+                action=Action.CONFIG,
+                fix=change_variable(title, LOG_LEVEL, None, value),
+            )
 
 
 def _closed(host: Host) -> list[ClosedNeed]:

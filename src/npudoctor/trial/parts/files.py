@@ -12,7 +12,7 @@ import struct
 from typing import Any, Dict, List, Optional
 
 from npudoctor.trial.parts.attempts import QUESTIONS, attempt, end
-from npudoctor.trial.parts.names import NAME, REMOVER, named, sweep
+from npudoctor.trial.parts.names import INSIDE, NAME, REMOVER, named, sweep
 
 BLOCK = 4096  # the least that a file takes
 LARGE = 1 << 30  # bytes of a checkpoint
@@ -237,6 +237,18 @@ def try_again(folder: str) -> None:
             os.close(descriptor)
 
 
+def try_own_folder(folder: str) -> None:
+    """As `tempfile.mkdtemp` makes one for multiprocessing, and a file in it: a umask that was meant for files,
+    or a default ACL, shuts its owner out."""
+    path = f"{folder.rstrip('/')}/{NAME[:-1]}z"
+    with attempt(f"make a folder in {folder}", step="own-folder", path=folder) as facts, named(path):
+        os.mkdir(path, 0o700)
+        facts["umask"] = os.umask(0)
+        os.umask(facts["umask"])
+        with named(f"{path}/{INSIDE}"):
+            os.close(os.open(f"{path}/{INSIDE}", os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+
+
 def try_rename(folder: str) -> None:
     before, after = (f"{folder.rstrip('/')}/{NAME[:-1]}{letter}" for letter in "xy")
     with attempt(f"rename in {folder}", step="rename", path=folder), named(before, after):
@@ -293,7 +305,8 @@ def try_large() -> None:
 
 for device in DEVICES:
     try_device(*device)
-try_proc("/proc/meminfo")
+for path in ("/proc/meminfo", "/proc/self/stat"):  # the latter is not in a /proc of other processes
+    try_proc(path)
 try_terminal()
 with attempt("start a process", step="remover"):
     REMOVER.start()
@@ -305,6 +318,7 @@ if chosen is not None:
     try_many(chosen)
     try_again(chosen)
     if REMOVER.names is not None:
+        try_own_folder(chosen)
         try_rename(chosen)
         try_sockets(chosen)
 for folder in QUESTIONS["folders"]:

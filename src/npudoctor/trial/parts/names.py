@@ -15,7 +15,16 @@ LONGEST = 33  # of these names, in bytes
 LEFT = 20  # seconds: no trial lives as long, also one of a pid namespace that shares the folder
 MANY = 10000  # names of a folder in which those of earlier trials are looked for
 START = f"{PREFIX}{os.getpid()}-"
+INSIDE = "inside"  # a file of a folder that has such a name
 NAME = START + os.urandom(16).hex()[: LONGEST - len(START)]
+
+
+def remove(path: str) -> None:
+    """A name, whatever it is of; a folder must be empty."""
+    try:
+        os.unlink(path)
+    except IsADirectoryError:
+        os.rmdir(path)
 
 
 class Remover:
@@ -55,9 +64,9 @@ class Remover:
                 if not more:
                     break
                 text += more
-            for name in text.split(b"\0"):
+            for name in reversed(text.split(b"\0")):  # what lies in a folder goes before it
                 with contextlib.suppress(OSError):
-                    os.unlink(name)
+                    remove(os.fsdecode(name))
         finally:
             os._exit(0)
 
@@ -88,8 +97,10 @@ def sweep(folder: str) -> None:
             try:
                 os.kill(int(pid), 0)
             except ProcessLookupError:
-                if not stat.S_ISDIR(known.st_mode):
-                    os.unlink(entry.path)
+                if stat.S_ISDIR(known.st_mode):
+                    with contextlib.suppress(OSError):
+                        os.unlink(f"{entry.path}/{INSIDE}")
+                remove(entry.path)
 
 
 @contextlib.contextmanager
@@ -101,4 +112,4 @@ def named(*paths: str) -> Iterator[None]:
     finally:
         for path in paths:
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)
+                remove(path)

@@ -38,6 +38,16 @@ def try_modules(names: Tuple[str, ...]) -> None:
                 raise
 
 
+def try_log_level(name: str) -> None:
+    """As torchrun gives it to Python's logging, which knows DEBUG and no debug."""
+    if name not in os.environ:
+        return
+    with attempt("set the log level", step="log level", variable=name):
+        import logging
+
+        logging.getLogger("npudoctor-trial").setLevel(os.environ[name])
+
+
 def others() -> List[str]:
     """The files of modules that are loaded and not the standard library's: one may have the name of one."""
     own = tuple(os.path.dirname(os.path.realpath(str(module.__file__))) for module in (os, signal))
@@ -136,5 +146,7 @@ for needed in QUESTIONS["needed"]:
     with attempt(f"import {needed}", step="needed", module=needed):
         __import__(needed)
 try_modules(OTHERS)
+for variable in QUESTIONS["levels"]:
+    try_log_level(variable)
 REMOVER.stop()
 end()
