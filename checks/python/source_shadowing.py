@@ -34,8 +34,30 @@ DISTRIBUTIONS = {"paddle": "paddlepaddle"}
 # What frameworks import of the standard library, and people call their own files.
 STANDARD = (
     *("calendar", "code", "collections", "copy", "dataclasses", "email", "enum", "functools", "html", "http"),
-    *("inspect", "json", "logging", "multiprocessing", "numbers", "operator", "pickle", "platform", "profile"),
-    *("queue", "random", "secrets", "select", "selectors", "signal", "socket", "statistics", "string", "struct", "subprocess"),
+    *(
+        "inspect",
+        "json",
+        "logging",
+        "multiprocessing",
+        "numbers",
+        "operator",
+        "pickle",
+        "platform",
+        "profile",
+    ),
+    *(
+        "queue",
+        "random",
+        "secrets",
+        "select",
+        "selectors",
+        "signal",
+        "socket",
+        "statistics",
+        "string",
+        "struct",
+        "subprocess",
+    ),
     *("tempfile", "threading", "token", "tokenize", "types", "typing", "uuid", "warnings"),
 )
 # A Python that multiprocessing starts by `spawn` or `forkserver` loads them, in its working directory first,
@@ -186,9 +208,7 @@ def _compare_copies(
                 text = _("{found} hides {name} in {folder}: a job that is started in this folder may load it")
                 spawned = not front.certain and _is_spawned(host, name)
                 if spawned:
-                    text = _(
-                        "{found} hides {name} in {folder}: each Python that multiprocessing starts here loads it"
-                    )
+                    text = _("{found} hides {name} in {folder}: Pythons that multiprocessing starts load it")
                 fatal = spawned or _is_imported(host, name)
                 if front.certain:
                     text = _("{found} hides {name} in {folder}: PYTHONPATH names its folder")

@@ -106,3 +106,13 @@ def _file_size(host: Host) -> Refusal:
         )
         fix = Fix(title, risk=Risk.MANUAL, needs_root=False)
     return Refusal(why, (f"ulimit -Sf {soft}, ulimit -Hf {'unlimited' if hard is None else hard}",), fix)
+
+
+def give_owner_rights(umask: int, folder: str) -> tuple[tuple[str, ...], Fix]:
+    """Where what was just made in a folder is closed to its own maker: what shows it, and what heals it."""
+    if umask & 0o700:
+        title = _("let the job's user use its own files, in the shell that starts the job")
+        step = Command(("umask", f"{umask & 0o077:04o}"))
+        return (f"umask {umask:04o}",), Fix(title, (step,), risk=Risk.MANUAL, needs_root=False)
+    title = _("remove the folder's default ACL")
+    return (f"getfacl {folder}",), Fix(title, (Command(("setfacl", "-k", folder)),), risk=Risk.MANUAL)

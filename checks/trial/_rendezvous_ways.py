@@ -9,11 +9,11 @@ from typing import Any, Optional
 from npudoctor import ERROR, INFO, WARNING, Action, Finding, Fix, Host, Risk, SetKernel, Severity, _
 from npudoctor.checks.trial._folders import MINDSPORE, has_framework, is_installed
 from npudoctor.checks.trial._rendezvous_fixes import (
+    find_taken,
     meet_on_loopback,
     name_interface,
     obstacle,
     open_the_way,
-    find_taken,
     own_address,
     use_address,
     without_route,

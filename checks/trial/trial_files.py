@@ -32,7 +32,7 @@ from npudoctor.checks.trial._folders import (
     output_folders,
     writer,
 )
-from npudoctor.checks.trial._refusals import refusal
+from npudoctor.checks.trial._refusals import give_owner_rights, refusal
 from npudoctor.checks.trial._trying import allowed, incomplete, ranks_of_node
 from npudoctor.core.errors import CannotTell, Silent, has_ended
 from npudoctor.core.frozen import replace
@@ -94,9 +94,10 @@ def trial_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     `.npudoctor-trial-` and is removed at once, also where the child is killed.
 
     - `trial-files.cannot-write`: a folder cannot be written, or files in it cannot be renamed, executed, or
-      grow to 1 GiB; or a socket cannot be made there. An error where no temporary folder can be used, no
-      socket or too few files can be made in it, `ulimit -f` allows no file, or MindSpore alone is installed
-      and msrun cannot write its logs to the working directory; else a warning.
+      grow to 1 GiB; or no socket can be made there, or no folder that its owner may enter. An error where no
+      temporary folder can be used, no socket, no such folder or too few files can be made in it, `ulimit -f`
+      allows no file, or MindSpore alone is installed and msrun cannot write its logs to the working
+      directory; else a warning.
     - `trial-files.cannot-lock`: files in a folder cannot be locked, as on NFS without its lock service.
     - `trial-files.path-too-long`: the path of a Unix socket has at most 107 bytes, and the temporary folder
       takes too many of them. An error where multiprocessing itself needs the room; a warning where only
@@ -275,8 +276,7 @@ def _temporary(host: Host, trial: Trial, by_step: dict[str, list[Attempt]]) -> I
     if refused and (chosen or (trial.hung, trial.died) == (None, None)):
         yield _unusable(host, refused, chosen)
     for attempt in by_step.get("own-folder", ()):
-        text = _("{user} cannot use a folder that it makes in {path}, as multiprocessing does: {why}")
-        yield _in_temporary(host, attempt, text, ERROR, _usual_umask(attempt))
+        yield _own_folder(host, attempt)
     for attempt in by_step.get("rename", ()):
         text = _("{user} cannot rename files in {path}: {why}")
         yield _in_temporary(host, attempt, text, WARNING, None)
@@ -335,12 +335,20 @@ def _in_temporary(host: Host, attempt: Attempt, text: str, severity: Severity, f
     )
 
 
-def _usual_umask(attempt: Attempt) -> Optional[Fix]:
-    """Where it takes rights from the owner himself."""
-    if not attempt.facts.get("umask", 0) & 0o700:
-        return None
-    title = _("leave the owner all rights, in the shell that starts the job")
-    return Fix(title, steps=(Command(("umask", "022")),), risk=Risk.MANUAL, needs_root=False)
+def _own_folder(host: Host, attempt: Attempt) -> Finding:
+    path, why = str(attempt.facts["path"]), refusal(host, attempt)
+    reason, evidence, fix = why.why, why.evidence, why.fix
+    if attempt.number == errno.EACCES:  # of what was just made in a folder that can be written
+        evidence, fix = give_owner_rights(int(attempt.facts.get("umask", 0)), path)
+        reason = attempt.reason
+    text = _("{user} cannot use a folder that it makes in {path}, as multiprocessing does: {why}")
+    return Finding(
+        "trial-files.cannot-write",
+        text.format(user=writer(host), path=path, why=reason),
+        evidence=evidence,
+        action=Action.CONFIG,
+        fix=fix,
+    )
 
 
 def _few_names(host: Host, attempt: Attempt) -> Finding:

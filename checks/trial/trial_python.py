@@ -78,8 +78,9 @@ def trial_python(host: Host) -> Iterator[Union[Finding, Facts]]:
     imported too; and where that Python looks for modules is compared with what the other checks know of it.
 
     - `trial-python.cannot-start`: the interpreter ends before the first line, dies while it imports a module,
-      or cannot start another one; or torchrun does not know the level that LOGLEVEL names. A warning where the working directory is closed to the job's user and a
-      framework is installed, whose launcher starts its ranks without entering it.
+      or cannot start another one; or torchrun does not know the level that LOGLEVEL names. A warning where
+      the working directory is closed to the job's user and a framework is installed, whose launcher starts
+      its ranks without entering it.
     - `trial-python.module-missing`: a module is missing, with the library or the package that it was built
       without; or a shared library that it needs is gone. A warning for the second half of the list, which
       only some jobs need: downloads (ssl), torchvision (lzma, bz2).

@@ -80,20 +80,22 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
       do; of a base port those of the job's NPUs must be free. A warning where torch, which listens on all
       addresses, is not installed, and the port of this address alone is free.
     - `trial-rendezvous.cannot-connect`: the address is not known here, or nothing on this machine can connect
-      to it, or not often enough, which is a warning where neither torch nor MindSpore is installed. Of
-      another machine, that there is no way to it, and a warning where it does not answer at all; that it does
-      not take the connection although the first rank runs here, in Kubernetes a warning at most, as a service
-      leads to its pod only once that is ready. A name that means what any name means here, a warning where
-      only those of its domain do; or that would be this machine's without a domain behind it. And where torch
-      is installed, that the kernel tells no network interfaces (netlink), without which Gloo stops.
+      to it, or not often enough, which is a warning where neither torch nor MindSpore is installed; or IPv6
+      found that another machine has it. Of another machine, that there is no way to it, and a warning where
+      it does not answer at all; that it does not take the connection although the first rank runs here, in
+      Kubernetes a warning at most, as a service leads to its pod only once that is ready. A name that means
+      what any name means here, a warning where only those of its domain do; or that would be this machine's
+      without a domain behind it. And where torch is installed, that the kernel tells no network interfaces
+      (netlink), without which Gloo stops.
     - `trial-rendezvous.own-name`: the name that `hostname` prints has no address, or none of this machine. An
       error for a job of several nodes, unless GLOO_SOCKET_IFNAME tells Gloo its address, and where torchrun
       finds the master by itself (PET_STANDALONE, PET_RDZV_BACKEND); else a warning, as Gloo then takes
       127.0.0.1. In a job of several nodes a loopback address is a warning.
     - `trial-rendezvous.slow`: a name takes more than a second to look up. After 5.5 seconds it is given up;
       where it is the master's, and another name server or domain might still answer, the row cannot tell.
-      Or a name first has an address that does not answer, and connections wait for it; where it is one of
-      this machine and torch is installed, whose clients give up before the next, it is `cannot-connect`.
+      Or a name first has an address that does not answer, and connections wait for it. It is `cannot-connect`
+      where it is one of this machine and torch is installed, whose clients give up before the next; and where
+      no framework is, as what Python has of its own listens on the first address alone.
 
     Nothing is tried on a port on which this job's own launcher listens: an ancestor such as torchrun's agent
     (TORCHELASTIC_USE_AGENT_STORE), the process of `--env-of` and its kin, or rank 0 where this is another

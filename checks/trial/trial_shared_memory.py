@@ -26,6 +26,7 @@ from npudoctor import (
 )
 from npudoctor.checks.trial._folders import has_framework
 from npudoctor.checks.trial._limits import ask_for_option, limit_line, memory_left, raise_limit, unfiltered
+from npudoctor.checks.trial._refusals import give_owner_rights
 from npudoctor.checks.trial._trying import allowed, incomplete
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.mounts import MOUNTINFO, parse_mountinfo
@@ -174,13 +175,7 @@ def _finding(host: Host, trial: Trial, attempt: Attempt) -> Finding:
 def _reopened(attempt: Attempt) -> Remedy:
     """A file that its own maker may not open a second time."""
     text = _("what is made in /dev/shm cannot be opened again by its name: {why}", why=attempt.reason)
-    mask = int(attempt.facts.get("umask", 0))
-    if mask & 0o600:
-        title = _("let the job's user use its own files, in the shell that starts the job")
-        step = Command(("umask", f"{mask & 0o077:04o}"))
-        return Remedy(text, (f"umask {mask:04o}",), Fix(title, (step,), risk=Risk.MANUAL, needs_root=False))
-    fix = Fix(_("remove the folder's default ACL"), (Command(("setfacl", "-k", SHM)),), risk=Risk.MANUAL)
-    return Remedy(text, (f"getfacl {SHM}",), fix)
+    return Remedy(text, *give_owner_rights(int(attempt.facts.get("umask", 0)), SHM))
 
 
 def _room(host: Host, trial: Trial, attempt: Attempt) -> Remedy:

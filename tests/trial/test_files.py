@@ -20,9 +20,10 @@ from npudoctor.trial.trials import Trial
 
 pytestmark = pytest.mark.whole
 ABSENT = {errno.ENOENT}  # /usr/tmp
+AS_NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 STEPS = [
-    *("device", "device", "device", "proc", "terminal", "remover", "large", "temporary", "lock"),
-    *("execute", "many", "again", "rename", "socket"),
+    *("device", "device", "device", "proc", "proc", "terminal", "remover", "large", "temporary", "lock"),
+    *("execute", "many", "again", "own-folder", "rename", "socket"),
 ]  # fmt: skip
 
 
@@ -172,11 +173,13 @@ def test_few_names_are_left(tmp_path: Path, names: int, refused: dict[str, int])
 
 
 @pytest.mark.needs_root
-@pytest.mark.parametrize(("owner", "refused"), [(4, {"again", "socket"}), (6, set())])
+@pytest.mark.parametrize(
+    ("owner", "refused"),
+    [(4, {"again", "own-folder", "socket"}), (6, {"own-folder"}), (7, set())],
+)
 def test_a_default_acl_that_takes_from_the_owner(owner: int, refused: set[str]) -> None:
-    as_nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
     made = f"mount -t tmpfs -o mode=1777 t /mnt; {default_acl('/mnt', owner)}"
-    trial = files(Path("/mnt"), *mounted(made), *as_nobody, python="/usr/bin/python3")
+    trial = files(Path("/mnt"), *mounted(made), *AS_NOBODY, python="/usr/bin/python3")
     assert {attempt.facts["step"] for attempt in trial.refused()} == refused
 
 
@@ -228,6 +231,33 @@ def test_what_the_kernel_says_of_memory(tmp_path: Path, line: str, number: int) 
 
 
 @pytest.mark.needs_root
+def test_a_proc_without_this_process(tmp_path: Path) -> None:
+    """As where it is of another pid namespace."""
+    kept = f"{tmp_path}/kept"
+    line = f"cp /proc/meminfo {kept}; mount -t tmpfs t /proc; cp {kept} /proc/meminfo"
+    trial = files(tmp_path, *mounted(line))
+    assert refusals(trial) == {"read /proc/self/stat": errno.ENOENT}
+
+
+@pytest.mark.needs_root
+@pytest.mark.parametrize(("umask", "number"), [("0177", errno.EACCES), ("0777", errno.EACCES), ("0077", 0)])
+def test_a_folder_that_shuts_its_owner_out(umask: str, number: int) -> None:
+    made = "mount -t tmpfs -o mode=1777 t /mnt"
+    masked = ("sh", "-c", f'umask {umask}; exec "$@"', "sh")
+    trial = files(Path("/mnt"), *mounted(made), *AS_NOBODY, *masked, python="/usr/bin/python3")
+    assert refusals(trial).get("make a folder in /mnt", 0) == number
+    assert trial.facts()["umask"] == int(umask, 8) and trial.died is None
+
+
+@pytest.mark.needs_root
+def test_a_folder_that_shuts_its_owner_out_is_removed() -> None:
+    line = "mount -t tmpfs -o mode=1777 t /mnt"
+    masked = ("sh", "-c", 'umask 0177; "$@"; ls -A /mnt >&2', "sh")
+    answer = files(Path("/mnt"), *mounted(line), *AS_NOBODY, *masked, python="/usr/bin/python3")
+    assert answer.said == ""
+
+
+@pytest.mark.needs_root
 def test_a_file_in_the_place_of_a_device_is_not_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("as it was")
     trial = files(tmp_path, *mounted(f"mount --bind {tmp_path}/file /dev/null"))
@@ -238,10 +268,9 @@ def test_a_file_in_the_place_of_a_device_is_not_written(tmp_path: Path) -> None:
 @pytest.mark.needs_root
 def test_a_mode_keeps_the_user_out() -> None:
     made = "mount -t tmpfs t /mnt; mkdir -m 700 /mnt/closed; mkdir -m 777 /mnt/open"
-    as_nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
     folders = [folder(Path(f"/mnt/{name}/cache"), name, makes=True) for name in ("closed", "open")]
     # Not ours, which others may not be able to reach.
-    trial = files(Path("/mnt/open"), *mounted(made), *as_nobody, folders=folders, python="/usr/bin/python3")
+    trial = files(Path("/mnt/open"), *mounted(made), *AS_NOBODY, folders=folders, python="/usr/bin/python3")
     assert {attempt.facts["name"]: attempt.number for attempt in trial.refused()} == {"closed": errno.EACCES}
     assert trial.died is None
 
@@ -277,9 +306,8 @@ def test_what_is_there_already_is_opened_and_left_as_it_is() -> None:
     seen = '[ "$(cat /mnt/closed /mnt/open; ls /mnt)" = "$(printf \'one\\ntwo\\nclosed\\nopen\')" ]'
     changed = """echo '{"what": "changed", "number": 1}'"""
     watched = ("sh", "-c", f'"$@"; {seen} || {changed}', "sh")
-    as_nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
     logs = [f"/mnt/{name}" for name in ("closed", "open", "missing")]
-    before = (*mounted(made), *watched, *as_nobody)
+    before = (*mounted(made), *watched, *AS_NOBODY)
     trial = files(Path("/mnt"), *before, python="/usr/bin/python3", existing=logs)
     assert (refusals(trial), trial.died) == ({"open /mnt/closed": errno.EACCES}, None)
 

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Optional
 
 import pytest
 from tests.trial import starting
@@ -20,9 +21,11 @@ from npudoctor.trial.trials import Trial, Trials
 pytestmark = pytest.mark.whole
 
 
-def tried(part: str = "python", needed: Sequence[str] = (), **words: object) -> Trial:
+def tried(
+    part: str = "python", needed: Sequence[str] = (), levels: Sequence[str] = (), **words: object
+) -> Trial:
     """The part, or another one that needs nothing either."""
-    return starting.tried(part, needed=needed, **words)  # type: ignore[arg-type]
+    return starting.tried(part, needed=needed, levels=levels, **words)  # type: ignore[arg-type]
 
 
 PYTHON = "/usr/bin/python3"
@@ -70,6 +73,17 @@ def test_a_file_of_the_job_in_the_place_of_a_module(tmp_path: Path) -> None:
     """It has the name of what multiprocessing needs for its queues and managers."""
     (refused,) = tried("python", before=modules(tmp_path, queue="jobs = []")).refused()
     assert refused.facts["module"] == QUEUES and str(tmp_path / "queue.py") in refused.facts["others"]
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [("debug", "Unknown level: 'debug'"), ("", "Unknown level: ''"), ("DEBUG", ""), (None, "")],
+)
+def test_a_log_level(value: Optional[str], why: str) -> None:
+    before = ("env", "-u", "LOGLEVEL") if value is None else ("env", f"LOGLEVEL={value}")
+    refused = tried(levels=["LOGLEVEL"], before=before).refused()
+    assert [attempt.why for attempt in refused] == ([why] if why else [])
+    assert tried(before=("env", "LOGLEVEL=debug")).refused() == []
 
 
 def test_what_else_is_needed_is_imported(tmp_path: Path) -> None:

@@ -117,7 +117,8 @@ def test_a_real_one_that_is_full_and_read_only(program: str) -> None:
 @pytest.mark.needs_root
 def test_a_real_one_that_is_full() -> None:
     script = (
-        f"{mount_over('/tmp', 'size=64m,nr_inodes=2')}\nfallocate -l 60m /tmp/data\n"
+        f"{mount_over('/tmp', 'size=64m,nr_inodes=40')}\nfallocate -l 60m /tmp/data\n"
+        "while mktemp /tmp/XXXXXX >/dev/null 2>&1; do :; done\n"
         f"exec {shlex.quote(sys.executable)} -m npudoctor check disk-space --format json"
     )
     done = subprocess.run(["unshare", "-m", "sh", "-ec", script], capture_output=True, text=True)

@@ -14,7 +14,7 @@ import pytest
 from tests.support.others import let_through
 
 from npudoctor import Risk, Severity, Status
-from npudoctor.checks.python.source_shadowing import source_shadowing
+from npudoctor.checks.python.source_shadowing import SPAWNED, source_shadowing
 from npudoctor.checks.python.source_shadowing import source_shadowing as check
 from npudoctor.host import Host, Options
 from npudoctor.host.fs.files import Files, LocalDisk
@@ -128,6 +128,29 @@ def test_the_working_directory_alone_is_information() -> None:
     assert {finding.severity for finding in asked.findings} == {Severity.INFO}
     assert asked.findings[0].fix is None
     assert told({"/job/random.py": ""}, PYTHONSAFEPATH="1").status is Status.SKIPPED
+
+
+def test_what_multiprocessing_starts_looks_into_the_working_directory_first() -> None:
+    """Where a framework is installed, its launcher starts the ranks."""
+    files: dict[str, Content] = {f"{STDLIB}/socket.py": "", "/job/socket.py": ""}
+    (finding,) = told(files).findings
+    assert finding.weight is Severity.ERROR and finding.message.endswith("multiprocessing starts load it")
+    assert finding.fix is not None and finding.fix.commands == ("mv -n /job/socket.py /job/socket.py.aside",)
+    assert told(files, PYTHONSAFEPATH="1").status is Status.SKIPPED
+    assert {finding.weight for finding in told({**files, "/job/random.py": ""}).findings} == {
+        Severity.ERROR,
+        Severity.INFO,
+    }
+
+
+def test_multiprocessing_loads_what_is_said_of_it(tmp_path: Path) -> None:
+    """Each by itself: of a child of spawn, by this very Python."""
+    line = "from multiprocessing.spawn import spawn_main; from multiprocessing import resource_tracker"
+    for name in SPAWNED:
+        (tmp_path / f"{name}.py").write_text(f"raise SystemExit({name!r})")
+        done = subprocess.run([sys.executable, "-c", line], cwd=tmp_path, capture_output=True, text=True)
+        assert done.stderr.strip() == name
+        (tmp_path / f"{name}.py").unlink()
 
 
 def test_the_same_file_under_another_name_is_not_hidden() -> None:

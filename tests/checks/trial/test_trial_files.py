@@ -135,6 +135,16 @@ def test_mindspore_reads_how_much_memory_there_is(package: str, severity: Severi
     assert finding.severity is severity
 
 
+@pytest.mark.parametrize(
+    ("umask", "line"), [(0o177, "umask 0077"), (0o700, "umask 0000"), (0o22, "setfacl -k /tmp")]
+)
+def test_a_folder_that_shuts_its_owner_out(umask: int, line: str) -> None:
+    refused = attempt("own-folder", "/tmp", errno.EACCES, umask=umask)
+    (finding,) = judged(refused).findings
+    assert finding.weight is ERROR and finding.message.endswith("as multiprocessing does: Permission denied")
+    assert finding.fix is not None and finding.fix.commands == (line,)
+
+
 @pytest.mark.parametrize(("made", "severity"), [(3, ERROR), (4, WARNING)])
 def test_data_loaders_take_more_files(made: int, severity: Severity) -> None:
     refused = attempt("many", number=errno.ENOSPC, made=made, count=7)

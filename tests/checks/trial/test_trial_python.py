@@ -54,6 +54,28 @@ def test_well() -> None:
     assert asked.status is Status.OK and asked.codes == []
 
 
+def test_a_log_level_that_torchrun_does_not_know() -> None:
+    why = "Unknown level: 'debug'"
+    asked_for: list[object] = []
+
+    class Noting(FakeTrials):
+        def tried(self, part: str, **questions: object) -> Trial:
+            asked_for.append(questions["levels"])
+            refused = Attempt("set", 0, why, facts={"step": "log level", "variable": "LOGLEVEL"})
+            return Trial((refused,) if questions["levels"] else ())
+
+    for packages in ((), ("torch",)):
+        files = {k: v for name in packages for k, v in package_files(name, "2.7.0").items()}
+        host = fake_host(files, euid=1000, user="li", python=BUILT, variables={"LOGLEVEL": "debug"})
+        host.trials = Noting({})
+        asked = ask(trial_python, host)
+        assert asked.codes == ["trial-python.cannot-start"] * len(packages)
+    assert asked_for == [[], ["LOGLEVEL"]]
+    (finding,) = asked.findings
+    assert finding.message.endswith(f"from LOGLEVEL=debug: `{why}`")
+    assert finding.fix is not None and finding.fix.commands == ("unset LOGLEVEL",)
+
+
 @pytest.mark.parametrize(("packages", "severity"), [((), ERROR), (("torch",), WARNING)])
 def test_a_closed_working_directory(packages: tuple[str, ...], severity: Severity) -> None:
     closed = Attempt("enter", errno.EACCES, facts={"step": "directory", "path": "/root"})

@@ -22,7 +22,7 @@ from tests.checks.trial.test_trial_rendezvous import (
 from npudoctor import Finding, Host, Severity, Status
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import replace
-from npudoctor.host.network.interfaces import Address
+from npudoctor.host.network.interfaces import Address, Interface
 from npudoctor.host.network.network import Network
 from npudoctor.testing import package_files
 from npudoctor.testing.network import FakeInterface
@@ -164,16 +164,24 @@ def test_what_is_found_is_said_also_where_no_interface_is_told() -> None:
     assert asked.codes == ["trial-rendezvous.cannot-connect", "trial-rendezvous.own-name"]
 
 
-def test_an_address_that_is_silent_comes_first() -> None:
+@pytest.mark.parametrize(
+    ("files", "code", "severity"),
+    [({}, "cannot-connect", Severity.ERROR), (TORCH, "slow", Severity.WARNING)],
+)
+def test_an_address_that_is_silent_comes_first(files: dict[str, Any], code: str, severity: Severity) -> None:
     silent = attempt("detour", errno.ETIMEDOUT, **PLACE, address="fd00::7")
-    (finding,) = judged(silent, variables=NAMED).findings
-    assert finding.code == "trial-rendezvous.slow" and finding.weight is Severity.WARNING
+    (finding,) = judged(silent, variables=NAMED, files=files).findings
+    assert finding.code == f"trial-rendezvous.{code}" and finding.weight is severity
     assert finding.message.startswith("node1.train (MASTER_ADDR) first means fd00::7, which does not answer")
 
 
 @pytest.mark.parametrize(
     ("files", "code", "severity"),
-    [({}, "slow", Severity.WARNING), (TORCH, "cannot-connect", Severity.ERROR)],
+    [
+        ({}, "cannot-connect", Severity.ERROR),
+        (TORCH, "cannot-connect", Severity.ERROR),
+        (MINDSPORE, "slow", Severity.WARNING),
+    ],
 )
 def test_an_address_of_ours_that_is_silent_comes_first(
     files: dict[str, Any], code: str, severity: Severity
@@ -284,3 +292,12 @@ def test_the_loopback_interface_does_where_our_own_name_does_not(
     assert finding.fix and finding.fix.commands == lines
     (finding,) = judged(ours, refused, attempt("connect-loopback", errno.ETIMEDOUT)).findings
     assert finding.fix and finding.fix.title.startswith(FIREWALL)
+
+
+def test_an_address_of_ours_that_another_machine_has() -> None:
+    taken = Interface("eth0", addresses=(Address("10.0.0.5", 24), Address("fd00::5", 64, ready=False)))
+    refused = leading("call", errno.ETIMEDOUT, "fd00::5")
+    finding = only(refused, interfaces=(LO, taken))
+    assert finding.weight is Severity.ERROR and "eth0 has fd00::5, but may not use it" in finding.message
+    free = Interface("eth0", addresses=(Address("10.0.0.5", 24),))
+    assert only(refused, interfaces=(LO, free)).weight is Severity.WARNING

@@ -238,8 +238,8 @@ def try_again(folder: str) -> None:
 
 
 def try_own_folder(folder: str) -> None:
-    """As `tempfile.mkdtemp` makes one for multiprocessing, and a file in it: a umask that was meant for files,
-    or a default ACL, shuts its owner out."""
+    """As `tempfile.mkdtemp` makes one for multiprocessing, and a file in it: a umask that was meant for
+    files, or a default ACL, shuts its owner out."""
     path = f"{folder.rstrip('/')}/{NAME[:-1]}z"
     with attempt(f"make a folder in {folder}", step="own-folder", path=folder) as facts, named(path):
         os.mkdir(path, 0o700)
