@@ -11,7 +11,7 @@ from npudoctor.checks.trial._folders import MINDSPORE, is_installed, writer
 from npudoctor.checks.trial._refusals import place_and_mount, refusal
 from npudoctor.trial.trials import Attempt
 
-NULL, PROC = "/dev/null", ("/proc/meminfo", "/proc/self/stat")
+NULL, PROC = "/dev/null", ("/proc/meminfo", "/proc/self")
 NUMBERS = {NULL: (1, 3), "/dev/zero": (1, 5), "/dev/urandom": (1, 9)}
 
 

@@ -232,11 +232,13 @@ def test_what_the_kernel_says_of_memory(tmp_path: Path, line: str, number: int) 
 
 @pytest.mark.needs_root
 def test_a_proc_without_this_process(tmp_path: Path) -> None:
-    """As where it is of another pid namespace."""
+    """A chroot in which nobody mounted it; then the /proc of an outer pid namespace."""
     kept = f"{tmp_path}/kept"
     line = f"cp /proc/meminfo {kept}; mount -t tmpfs t /proc; cp {kept} /proc/meminfo"
     trial = files(tmp_path, *mounted(line))
-    assert refusals(trial) == {"read /proc/self/stat": errno.ENOENT}
+    assert refusals(trial) == {"find this process": errno.ENOENT}
+    trial = files(tmp_path, "unshare", "--pid", "--fork")
+    assert refusals(trial) == {"find this process": errno.ESRCH}
 
 
 @pytest.mark.needs_root

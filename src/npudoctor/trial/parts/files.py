@@ -136,6 +136,13 @@ def try_proc(path: str) -> None:
             os.close(descriptor)
 
 
+def try_own_process() -> None:
+    """In the /proc of an outer pid namespace, as in a chroot below it, this process has another number."""
+    with attempt("find this process", step="proc", path="/proc/self"):
+        if os.readlink("/proc/self") != str(os.getpid()):
+            raise OSError(errno.ESRCH, os.strerror(errno.ESRCH))
+
+
 def try_terminal() -> None:
     with attempt("open a pseudo-terminal", step="terminal", path="/dev/ptmx"):
         for descriptor in os.openpty():
@@ -305,8 +312,8 @@ def try_large() -> None:
 
 for device in DEVICES:
     try_device(*device)
-for path in ("/proc/meminfo", "/proc/self/stat"):  # the latter is not in a /proc of other processes
-    try_proc(path)
+try_proc("/proc/meminfo")
+try_own_process()
 try_terminal()
 with attempt("start a process", step="remover"):
     REMOVER.start()
