@@ -230,8 +230,16 @@ def same_inode(machine: Machine, server: Server, *, listens: bool) -> socket.soc
     return new
 
 
+@pytest.fixture
+def on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine on a file system of a disk, such as ext4: tmpfs gives no number twice."""
+    monkeypatch.setattr("tests.support.machine.open_place", lambda: None)
+
+
 @pytest.mark.parametrize("listens", [True, False])
-def test_a_server_that_started_meanwhile_and_got_the_same_inode(machine: Machine, listens: bool) -> None:
+def test_a_server_that_started_meanwhile_and_got_the_same_inode(
+    on_disk: None, machine: Machine, listens: bool
+) -> None:
     """Device, inode and key are the same, and while it starts connect() is refused: only mtime tells."""
     server = socket_alone(machine)
     step = step_of(machine, "orphan-socket")

@@ -95,7 +95,7 @@ def _not_there(host: Host, paths: Iterable[str]) -> list[str]:
 
 def _leftover(path: str) -> bool:
     """Of dead cache servers: in a real folder, which is gone again when the machine was judged."""
-    return bool(re.match(r"/tmp/[^/]+/(mindspore|spilled|spill)/", path))
+    return bool(re.match(r"/tmp/([^/]+/){1,2}(mindspore|spilled|spill)/", path))
 
 
 def _of_export(machine: Machine, host: Host, word: str) -> list[str]:

@@ -36,10 +36,10 @@ def answering(named: Named, tmp_path: Path) -> Callable[..., tuple[str, ...]]:
     """A machine with a name server of its own that knows these names."""
 
     def script(*rules: str, options: str = "", hosts: str = HOME) -> tuple[str, ...]:
-        ready = tmp_path / "ready"
+        ready = tmp_path / f"ready-{len(list(tmp_path.iterdir()))}"  # of this server, not of one before
         words = " ".join(f"'{rule}'" for rule in rules)
         serve = f"{sys.executable} {name_server.__file__} {ready} {words} >/dev/null 2>&1 &\n"
-        serve += f"for time in 1 2 3 4 5 6 7 8 9; do [ -e {ready} ] || sleep 0.2; done"
+        serve += f"for time in $(seq 100); do [ -e {ready} ] || sleep 0.1; done"
         return named(hosts, serve, f"nameserver 127.0.0.1\n{options}")
 
     return script

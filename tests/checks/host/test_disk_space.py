@@ -134,7 +134,7 @@ def scene(tmp: Path) -> Iterator[Asked]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "MOST", 2)
         yield told(Space(100 * GIB, 900 * MIB, 0, 0, 2), files=files)
-    yield told(Space(100 * GIB, MIB, 1 << 20, 3, 2))
+    yield told(Space(100 * GIB, MIB, 1 << 20, 0, 2))
     yield told(Space(100 * GIB, 50 * GIB, 1 << 20, 300, 2))
     yield told(PLENTY, files={"/tmp": unreadable(5)})
 
