@@ -167,7 +167,8 @@ from npudoctor import Host
 from npudoctor.checks.device.device_nodes import device_nodes
 from npudoctor.checks.device import _node_access
 from npudoctor.testing import ask
-import npudoctor.fixing.steps.steps, npudoctor.host.fs.blocking, npudoctor.host.system, npudoctor.host.users.identity, pwd, shlex
+import npudoctor.fixing.steps.steps, npudoctor.host.system, npudoctor.host.users.identity, pwd, shlex
+import npudoctor.host.fs.blocking
 sys.executable = "/usr/bin/python3"  # ours need not be another user'"'"'s to run
 os.setgroups([int(gid) for gid in sys.argv[1].split(",")])
 os.setresgid(4000, 4000, 4000)
