@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
-from typing import Optional
+from typing import NamedTuple, Optional
 
 from npudoctor import Command, Export, Fix, Host, Risk, SetKernel, _
 from npudoctor.checks.trial._rendezvous_points import LOOPBACK
@@ -114,24 +114,33 @@ def interfaces(host: Host) -> Optional[Sequence[Interface]]:
         return None
 
 
-def find_taken(host: Host, addresses: Sequence[str]) -> Optional[tuple[str, str]]:
-    """Of addresses to which no socket can be bound, one that IPv6 found taken: the interface, the address."""
-    for interface in interfaces(host) or ():
-        for own in interface.addresses:
-            if own.text in addresses and not own.ready:
-                return interface.name, own.text
-    return None
+class Unusable(NamedTuple):
+    """An interface has an address, and no socket can be bound to it: which, why, and what heals it."""
+
+    interface: str
+    why: str
+    fix: Fix
 
 
-def without_route(host: Host, addresses: Sequence[str]) -> Optional[tuple[str, Fix]]:
-    """Of addresses to which no socket can be bound, one that an interface has: its name, and the line that
-    gives it its local route back, which goes when somebody flushes the table."""
+def find_unusable(host: Host, addresses: Sequence[str]) -> Optional[Unusable]:
+    """Of addresses to which no socket can be bound, one that an interface has: IPv6 found it taken, or its
+    local route is gone, as when somebody flushes the table."""
     for interface in interfaces(host) or ():
         for own in interface.addresses:
-            if own.text in addresses and own.ready and interface.up:
+            if own.text not in addresses:
+                continue
+            name = interface.name
+            if not own.ready:
+                why = _("another machine was found to have it too, or the search for one is not over")
+                title = _(
+                    "give one of the two machines another address: ip -6 addr show {interface}",
+                    interface=name,
+                )
+                return Unusable(name, why, Fix(title, risk=Risk.MANUAL))
+            if interface.up:
                 title = _("give {address} its local route back", address=own.text)
-                words = ("ip", "route", "add", "local", own.text, "dev", interface.name, "table", "local")
-                return interface.name, _typed(title, words)
+                words = ("ip", "route", "add", "local", own.text, "dev", name, "table", "local")
+                return Unusable(name, _("the kernel has no local route to it"), _typed(title, words))
     return None
 
 

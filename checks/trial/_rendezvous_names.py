@@ -9,9 +9,9 @@ from typing import Optional
 from npudoctor import ERROR, WARNING, Action, Finding, Fix, Host, Risk, Severity, _
 from npudoctor.checks.trial._folders import is_installed
 from npudoctor.checks.trial._rendezvous_fixes import (
+    find_unusable,
     name_interface,
     obstacle,
-    without_route,
     write_hosts_line,
 )
 from npudoctor.checks.trial._rendezvous_ways import few
@@ -57,9 +57,9 @@ def own_name(host: Host, attempt: Attempt, several: bool, masters: bool) -> Iter
 
 def _way_to(host: Host, name: str, named: Sequence[str], attempt: Attempt) -> Optional[Fix]:
     """What makes the addresses of our name ours, or spares Gloo the name."""
-    unrouted = without_route(host, named)
-    if unrouted:
-        fix: Optional[Fix] = unrouted[1]
+    unusable = find_unusable(host, named)
+    if unusable:
+        fix: Optional[Fix] = unusable.fix
     elif _only_inner(named):
         _evidence, fix = obstacle(host, named, attempt)
     else:

@@ -9,14 +9,14 @@ from typing import Any, Optional
 from npudoctor import ERROR, INFO, WARNING, Action, Finding, Fix, Host, Risk, SetKernel, Severity, _
 from npudoctor.checks.trial._folders import MINDSPORE, has_framework, is_installed
 from npudoctor.checks.trial._rendezvous_fixes import (
-    find_taken,
+    Unusable,
+    find_unusable,
     meet_on_loopback,
     name_interface,
     obstacle,
     open_the_way,
     own_address,
     use_address,
-    without_route,
 )
 from npudoctor.checks.trial._rendezvous_points import PLACES, Point
 from npudoctor.facts.job.expected_accelerator import meant_for_other_machines
@@ -111,12 +111,9 @@ def leads_elsewhere(
 ) -> Iterator[Finding]:
     """What is said of a place that is not this machine's; nothing of one that answers."""
     found = _doubtful(host, point, attempt.facts, addresses)
-    taken = find_taken(host, addresses) if attempt.refused else None
-    unrouted = without_route(host, addresses) if attempt.refused else None
-    if taken:
-        yield _own_but_taken(host, point, *taken)
-    elif unrouted:
-        yield _own_without_route(host, point, *unrouted)
+    unusable = find_unusable(host, addresses) if attempt.refused else None
+    if unusable:
+        yield _own_but_unusable(host, point, unusable)
     elif found:
         yield found
     elif attempt.refused and attempt.what == "call":
@@ -149,31 +146,15 @@ def _no_way(host: Host, point: Point, attempt: Attempt) -> Finding:
     )
 
 
-def _own_without_route(host: Host, point: Point, name: str, fix: Fix) -> Finding:
-    """An interface has the address, and what is sent to it leaves the machine."""
+def _own_but_unusable(host: Host, point: Point, unusable: Unusable) -> Finding:
     text = _(
-        "nothing on this machine can connect to {place} ({variable}): {interface} has that address, but "
-        "the kernel has no local route to it",
+        "nothing on this machine can connect to {place} ({variable}): {interface} has its address, but {why}",
         place=point.place,
         variable=PLACES.get(point.label, ""),
-        interface=name,
+        interface=unusable.interface,
+        why=unusable.why,
     )
-    return Finding(CODE, text, severity=_at_most(host, ERROR), action=Action.CONFIG, fix=fix)
-
-
-def _own_but_taken(host: Host, point: Point, name: str, address: str) -> Finding:
-    """An interface has the address, and may not use it (duplicate address detection, RFC 4862)."""
-    text = _(
-        "nothing on this machine can connect to {place} ({variable}): {interface} has {address}, but may not "
-        "use it, as another machine was found to have it, or the search for one is not over",
-        place=point.place,
-        variable=PLACES.get(point.label, ""),
-        interface=name,
-        address=address,
-    )
-    title = _("give one of the two machines another address: ip -6 addr show {interface}", interface=name)
-    fix = Fix(title, risk=Risk.MANUAL)
-    return Finding(CODE, text, severity=_at_most(host, ERROR), action=Action.CONFIG, fix=fix)
+    return Finding(CODE, text, severity=_at_most(host, ERROR), action=Action.CONFIG, fix=unusable.fix)
 
 
 def _elsewhere(host: Host, point: Point, attempt: Attempt, addresses: Sequence[str]) -> Finding:

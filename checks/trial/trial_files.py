@@ -11,7 +11,6 @@ from npudoctor import (
     WARNING,
     Action,
     Command,
-    Export,
     Facts,
     Finding,
     Fix,
@@ -21,27 +20,32 @@ from npudoctor import (
     Severity,
     Unknown,
     _,
-    change_variable,
     check,
 )
 from npudoctor.checks.trial._devices import device
 from npudoctor.checks.trial._folders import (
     OutputFolder,
-    is_installed,
     launches_by_msrun,
     output_folders,
     writer,
 )
-from npudoctor.checks.trial._refusals import give_owner_rights, refusal
-from npudoctor.checks.trial._trying import allowed, incomplete, ranks_of_node
+from npudoctor.checks.trial._refusals import refusal
+from npudoctor.checks.trial._temporary_folder import (
+    FULL,
+    INDUCTOR,
+    chosen_folder,
+    count_names,
+    find_hanging,
+    in_temporary,
+    judge_temporary,
+    lead_elsewhere,
+)
+from npudoctor.checks.trial._trying import allowed, incomplete
 from npudoctor.core.errors import CannotTell, Silent, has_ended
 from npudoctor.core.frozen import replace
 from npudoctor.core.sizes import size_text
 from npudoctor.trial.trials import Attempt, Trial
 
-INDUCTOR = "TORCHINDUCTOR_CACHE_DIR"
-LONGEST = 107  # bytes of a Unix socket's path, besides the null byte at its end
-FULL = ("disk-space.full", "disk-space.no-inodes")
 HERE = "working directory"
 LOGS_OF_MSRUN = ("scheduler.log", "worker_0.log")
 AT_HOME = ("identity.home-missing", "identity.home-not-writable")
@@ -53,14 +57,6 @@ CACHES = (
 CAUSES = {
     HERE: ("working-directory.gone", *FULL),
     "HOME": (*AT_HOME, *FULL),
-}
-# As tempfile reads them.
-TEMPORARY = ("TMPDIR", "TEMP", "TMP")
-# The variable that leads to another folder, where a name of ours is not itself that.
-VARIABLES = {
-    "CANN log": "ASCEND_PROCESS_LOG_PATH",
-    "atc_data": "ACL_OP_COMPILER_CACHE_DIR",
-    "kernel_meta": "MS_COMPILER_CACHE_PATH",
 }
 
 
@@ -130,22 +126,16 @@ def trial_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     here = next((folder.path for folder in folders if folder.name == HERE), "")
     logs = [f"{here}/{name}" for name in LOGS_OF_MSRUN] if here and launches_by_msrun(host) else []
     trial = host.trials.tried(
-        "files", folders=[_as_question(folder) for folder in folders], existing=logs, names=_names(host)
+        "files", folders=[_as_question(folder) for folder in folders], existing=logs, names=count_names(host)
     )
     yield Facts({"tried": [attempt.what for attempt in trial.attempts]})
     yield from _judge(host, replace(trial, attempts=(*trial.attempts, *silent)))
-    yield from _hangs(host, trial)
+    yield from find_hanging(host, trial)
     incomplete(trial)
     if any(attempt.number == errno.ECHILD for attempt in trial.refused()):
         raise Unknown(_("no second process can be started to clean up: what needs a file name was not tried"))
     if unanswered:
         raise Unknown(unanswered)
-
-
-def _names(host: Host, sockets: int = 3) -> int:
-    """How many names the job makes in its temporary folder before its first step: multiprocessing a folder
-    and a socket in it; torchrun three folders and one for each rank, whose data loaders have sockets."""
-    return 3 + (1 + sockets) * ranks_of_node(host) if is_installed(host, "torch") else 2
 
 
 def _as_question(folder: OutputFolder) -> dict[str, object]:
@@ -183,32 +173,6 @@ def _as_silent(folder: OutputFolder, reason: str) -> Attempt:
     return Attempt(f"write {folder.path}", errno.ETIMEDOUT, reason, facts=facts)
 
 
-def _hangs(host: Host, trial: Trial) -> Iterator[Finding]:
-    """The temporary folder, where its server is silent: every job waits there as the trial did."""
-    name, path = next(
-        (
-            (name, host.variables[name])
-            for name in TEMPORARY
-            if trial.hung and host.variables.get(name) and trial.hung == f"write {host.variables[name]}"
-        ),
-        ("", ""),
-    )
-    try:
-        if path.startswith("/"):
-            host.running_files.stat(path)
-    except Silent as error:
-        yield Finding(
-            "trial-files.cannot-write",
-            _("temporary files of {user} go to {path}, which gives no answer: {why}").format(
-                user=writer(host), path=f"{name}={path}", why=error.reason
-            ),
-            action=Action.CONFIG,
-            fix=change_variable(_("use another folder, in the shell that starts the job"), name, None, path),
-        )
-    except CannotTell:
-        return
-
-
 def _judge(host: Host, trial: Trial) -> Iterator[Finding]:
     by_step: dict[str, list[Attempt]] = {}
     for attempt in trial.refused():
@@ -224,13 +188,13 @@ def _judge(host: Host, trial: Trial) -> Iterator[Finding]:
     for attempt in by_step.get("large", ()):
         if attempt.number == errno.EFBIG:
             yield _file_size(host, attempt, WARNING, size_text(int(attempt.facts["bytes"])))
-    yield from _temporary(host, trial, by_step)
+    yield from judge_temporary(host, trial, by_step)
     for group in _by_place(by_step.get("folder", ())):
         yield _folder(host, group, chosen_folder(trial))
     for attempt in by_step.get("existing", ()):
         text = _("{user} cannot write to {path}, a log of msrun: {why}")
         title = _("start the job in a folder of its own, or give msrun one with --log_dir")
-        yield _in_temporary(host, attempt, text, ERROR, Fix(title, risk=Risk.MANUAL, needs_root=False))
+        yield in_temporary(host, attempt, text, ERROR, Fix(title, risk=Risk.MANUAL, needs_root=False))
     for attempt in by_step.get("lock", ()):
         yield _lock(host, attempt, chosen_folder(trial))
 
@@ -262,169 +226,6 @@ def _file_size(host: Host, attempt: Attempt, severity: Severity, size: str) -> F
     )
 
 
-def chosen_folder(trial: Trial) -> str:
-    """The temporary folder that the job's programs take; "" where there is none."""
-    for attempt in trial.attempts:
-        if attempt.facts.get("step") == "temporary" and not attempt.refused:
-            return str(attempt.facts["path"])
-    return ""
-
-
-def _temporary(host: Host, trial: Trial, by_step: dict[str, list[Attempt]]) -> Iterator[Finding]:
-    """What is wrong with the temporary folder: the first refusal is that of the folder that was wanted."""
-    chosen, refused = chosen_folder(trial), by_step.get("temporary", [])
-    if refused and (chosen or (trial.hung, trial.died) == (None, None)):
-        yield _unusable(host, refused, chosen)
-    for attempt in by_step.get("own-folder", ()):
-        yield _own_folder(host, attempt)
-    for attempt in by_step.get("rename", ()):
-        text = _("{user} cannot rename files in {path}: {why}")
-        yield _in_temporary(host, attempt, text, WARNING, None)
-    for attempt in by_step.get("execute", ()):
-        if is_installed(host, "torch") and not host.variables.get(INDUCTOR):
-            text = _("{user} cannot load what torch.compile builds in {path}: {why}")
-            yield _in_temporary(host, attempt, text, WARNING, _elsewhere(host, [INDUCTOR], _home(trial)))
-    for attempt in by_step.get("many", ()):
-        yield _few_names(host, attempt)
-    if "socket" not in by_step:  # which would be the same once more
-        for attempt in by_step.get("again", ()):
-            text = _("{user} cannot open a second time what it makes in {path}: {why}")
-            yield _in_temporary(host, attempt, text, WARNING, None)
-    yield from _sockets(host, trial, by_step.get("socket", []))
-
-
-def _unusable(host: Host, refused: Sequence[Attempt], chosen: str) -> Finding:
-    attempt = refused[0]
-    name, path = str(attempt.facts["name"]), str(attempt.facts["path"])
-    why = refusal(host, attempt)
-    words = {"user": writer(host), "path": f"{name}={path}" if name else path, "why": why.why}
-    fix = why.fix
-    if chosen:
-        text = _("{user} cannot write to {path}: {why}; temporary files go to {chosen}")
-        if name:
-            title = _("use {path} instead, in the shell that starts the job", path=chosen)
-            fix = change_variable(title, name, None, path)
-    else:
-        text = _("{user} has no temporary folder: {path} cannot be written: {why}")
-    return Finding(
-        "trial-files.cannot-write",
-        text.format(chosen=chosen, **words),
-        severity=WARNING if chosen else ERROR,
-        evidence=(
-            *why.evidence,
-            *(f"{other.facts['path']}: {refusal(host, other).why}" for other in refused[1:]),
-        ),
-        action=Action.CONFIG,
-        fix=fix,
-        echo_of=() if chosen else FULL,
-    )
-
-
-def _in_temporary(host: Host, attempt: Attempt, text: str, severity: Severity, fix: Optional[Fix]) -> Finding:
-    path, why = str(attempt.facts["path"]), refusal(host, attempt)
-    reason = why.why
-    if attempt.facts["step"] == "execute" and any("noexec" in line for line in why.evidence):
-        reason = _("it is mounted with noexec")
-    return Finding(
-        "trial-files.cannot-write",
-        text.format(user=writer(host), path=path, why=reason),
-        severity=severity,
-        evidence=why.evidence,
-        action=Action.CONFIG,
-        fix=fix or why.fix,
-    )
-
-
-def _own_folder(host: Host, attempt: Attempt) -> Finding:
-    path, why = str(attempt.facts["path"]), refusal(host, attempt)
-    reason, evidence, fix = why.why, why.evidence, why.fix
-    if attempt.number == errno.EACCES:  # of what was just made in a folder that can be written
-        evidence, fix = give_owner_rights(int(attempt.facts.get("umask", 0)), path)
-        reason = attempt.reason
-    text = _("{user} cannot use a folder that it makes in {path}, as multiprocessing does: {why}")
-    return Finding(
-        "trial-files.cannot-write",
-        text.format(user=writer(host), path=path, why=reason),
-        evidence=evidence,
-        action=Action.CONFIG,
-        fix=fix,
-    )
-
-
-def _few_names(host: Host, attempt: Attempt) -> Finding:
-    path = str(attempt.facts["path"])
-    words = {
-        "user": writer(host),
-        "path": path,
-        "made": attempt.facts["made"],
-        "count": attempt.facts["count"],
-    }
-    text = _("{user} can make only {made} of the {count} files in {path} that the job's start takes: {why}")
-    why = refusal(host, attempt)
-    return Finding(
-        "trial-files.cannot-write",
-        text.format(why=why.why, **words),
-        severity=ERROR if int(attempt.facts["made"]) < _names(host, sockets=0) else WARNING,
-        evidence=why.evidence,
-        action=Action.CLEANUP if attempt.number == errno.ENOSPC else Action.CONFIG,
-        fix=why.fix,
-        echo_of=FULL,
-    )
-
-
-def _sockets(host: Host, trial: Trial, refused: Sequence[Attempt]) -> Iterator[Finding]:
-    """By the last one that was tried: the shorter name, where torch's own was refused."""
-    if not refused:
-        return
-    other = next(
-        (
-            str(attempt.facts["path"])
-            for attempt in trial.attempts
-            if attempt.facts.get("step") == "instead" and not attempt.refused
-        ),
-        "",
-    )
-    named = next(
-        str(attempt.facts["name"])
-        for attempt in trial.attempts
-        if attempt.facts.get("step") == "temporary" and not attempt.refused
-    )
-    before = host.variables.get(named or "TMPDIR")
-    title = _("use {path} instead, in the shell that starts the job", path=other)
-    fix = change_variable(title, named or "TMPDIR", other, before) if other else None
-    if refused[0].number != errno.ENAMETOOLONG:
-        text = _("{user} cannot create a Unix socket in {path}, which data loaders need: {why}")
-        yield _in_temporary(host, refused[0], text, ERROR, fix)
-        return
-    falls_back = bool(trial.facts().get("falls_back"))
-    fatal = len(refused) > 1 and not falls_back
-    text = _(
-        "{path} is {size} bytes long: multiprocessing and data loaders cannot create their sockets in it "
-        "(at most {most} bytes)"
-    )
-    if not fatal:
-        if not is_installed(host, "torch"):
-            return
-        text = _(
-            "{path} is {size} bytes long: torch's shared memory manager cannot create its socket in it (at "
-            "most {most} bytes)"
-        )
-    last = refused[-1] if fatal else refused[0]
-    path = str(last.facts["path"])
-    yield Finding(
-        "trial-files.path-too-long",
-        text.format(
-            path=f"{named}={path}" if named else path,
-            size=int(last.facts["length"]) - int(last.facts["added"]),
-            most=LONGEST - int(last.facts["added"]),
-        ),
-        severity=ERROR if fatal else WARNING,
-        evidence=(f"{last.facts['length']} > {LONGEST}",),
-        action=Action.CONFIG,
-        fix=fix,
-    )
-
-
 def _folder(host: Host, group: Sequence[Attempt], chosen: str) -> Finding:
     """What goes to one place that cannot be written; the first is the most general."""
     names = [str(attempt.facts["name"]) for attempt in group]
@@ -443,7 +244,7 @@ def _folder(host: Host, group: Sequence[Attempt], chosen: str) -> Finding:
         action=Action.CONFIG,
         # No variable leads the logs of msrun elsewhere.
         fix=why.fix
-        or (_elsewhere(host, variables, chosen) if severity is WARNING else None)
+        or (lead_elsewhere(host, variables, chosen) if severity is WARNING else None)
         or _give(host, group[0], names[0]),
         echo_of=(*causes, *(CACHES if len(names) > 1 and severity is WARNING else ())),
     )
@@ -458,35 +259,12 @@ def _give(host: Host, attempt: Attempt, name: str) -> Optional[Fix]:
     return Fix(title, steps=(Command(("chown", writer(host), path)),), risk=Risk.MANUAL)
 
 
-def _elsewhere(host: Host, names: Sequence[str], folder: str) -> Optional[Fix]:
-    """Let what goes there go to a folder that the trial could write."""
-    steps: list[Union[Command, Export]] = []
-    for name in names:
-        variable = VARIABLES.get(name, name)
-        path = f"{folder.rstrip('/')}/{writer(host)}-{variable.lower()}"
-        if variable == "ASCEND_CACHE_PATH":  # CANN does not make it
-            steps.append(Command(("mkdir", "-p", path)))
-        steps.append(Export(variable, path))
-    if not steps or not folder:
-        return None
-    title = _("use {path} for it, in the shell that starts the job", path=folder)
-    return Fix(title, steps=tuple(steps), risk=Risk.MANUAL, needs_root=False)
-
-
-def _home(trial: Trial) -> str:
-    """HOME, where it can be written."""
-    for attempt in trial.attempts:
-        if attempt.facts.get("name") == "HOME" and not attempt.refused:
-            return str(attempt.facts["path"])
-    return ""
-
-
 def _lock(host: Host, attempt: Attempt, chosen: str) -> Finding:
     name, path, why = str(attempt.facts["name"]), str(attempt.facts["path"]), refusal(host, attempt)
     title = _("mount it with locks: on NFS without the option nolock, and with rpc.statd running")
     fix = Fix(title, risk=Risk.MANUAL)
     if name not in CAUSES and name in (INDUCTOR, "TRITON_CACHE_DIR", "XDG_CACHE_HOME") and chosen != path:
-        fix = _elsewhere(host, [name], chosen) or fix
+        fix = lead_elsewhere(host, [name], chosen) or fix
     return Finding(
         "trial-files.cannot-lock",
         _("files in {path} cannot be locked: {why}", path=f"{name}={path}" if name else path, why=why.why),

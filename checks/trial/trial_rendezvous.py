@@ -9,7 +9,7 @@ from typing import Optional, Union
 from npudoctor import ERROR, WARNING, Action, Facts, Finding, Fix, Host, Scope, Unknown, _, check
 from npudoctor.checks.network._hccl_ports_fixes import way_out
 from npudoctor.checks.trial._folders import is_installed
-from npudoctor.checks.trial._rendezvous_fixes import own_address, without_route
+from npudoctor.checks.trial._rendezvous_fixes import find_unusable, own_address
 from npudoctor.checks.trial._rendezvous_names import own_name, own_unreachable, slow
 from npudoctor.checks.trial._rendezvous_points import (
     PLACES,
@@ -220,7 +220,7 @@ def _several(host: Host, trial: Trial) -> bool:
     if host.options.peers or count is not None:
         return bool(host.options.peers) or (count or 0) > 1
     calls = (attempt for attempt in trial.attempts if attempt.what == "call")
-    return any(without_route(host, _addresses(trial, attempt)) is None for attempt in calls)
+    return any(find_unusable(host, _addresses(trial, attempt)) is None for attempt in calls)
 
 
 def _has_one_server(host: Host) -> bool:

@@ -302,6 +302,18 @@ def test_what_an_earlier_trial_left_is_removed(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == sorted([young, living, other])
 
 
+def test_a_folder_that_an_earlier_trial_left_is_removed_with_its_own_file_alone(tmp_path: Path) -> None:
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    own, another = (tmp_path / f".npudoctor-trial-{gone.pid}-{number}" for number in (1, 2))
+    for path, name in ((own, own.name), (another, "inside")):
+        path.mkdir()
+        (path / name).touch()
+        os.utime(path, (0, 0))
+    assert refusals(files(tmp_path)) == {}
+    assert [*tmp_path.rglob("*")] == [another, another / "inside"]
+
+
 @pytest.mark.needs_root
 def test_what_is_there_already_is_opened_and_left_as_it_is() -> None:
     made = "mount -t tmpfs t /mnt; chmod 777 /mnt; cd /mnt; echo one >closed; echo two >open; chmod 666 open"

@@ -298,6 +298,9 @@ def test_an_address_of_ours_that_another_machine_has() -> None:
     taken = Interface("eth0", addresses=(Address("10.0.0.5", 24), Address("fd00::5", 64, ready=False)))
     refused = leading("call", errno.ETIMEDOUT, "fd00::5")
     finding = only(refused, interfaces=(LO, taken))
-    assert finding.weight is Severity.ERROR and "eth0 has fd00::5, but may not use it" in finding.message
+    assert (
+        finding.weight is Severity.ERROR
+        and "eth0 has its address, but another machine was found" in finding.message
+    )
     free = Interface("eth0", addresses=(Address("10.0.0.5", 24),))
     assert only(refused, interfaces=(LO, free)).weight is Severity.WARNING

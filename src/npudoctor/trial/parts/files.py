@@ -12,7 +12,7 @@ import struct
 from typing import Any, Dict, List, Optional
 
 from npudoctor.trial.parts.attempts import QUESTIONS, attempt, end
-from npudoctor.trial.parts.names import INSIDE, NAME, REMOVER, named, sweep
+from npudoctor.trial.parts.names import NAME, REMOVER, named, sweep
 
 BLOCK = 4096  # the least that a file takes
 LARGE = 1 << 30  # bytes of a checkpoint
@@ -246,14 +246,17 @@ def try_again(folder: str) -> None:
 
 def try_own_folder(folder: str) -> None:
     """As `tempfile.mkdtemp` makes one for multiprocessing, and a file in it: a umask that was meant for
-    files, or a default ACL, shuts its owner out."""
-    path = f"{folder.rstrip('/')}/{NAME[:-1]}z"
+    files, or a default ACL, shuts its owner out. Both have one name: where somebody else puts a link in the
+    folder's place, no file that the link leads to is called so."""
+    name = f"{NAME[:-1]}z"
+    path = f"{folder.rstrip('/')}/{name}"
+    inside = f"{path}/{name}"
     with attempt(f"make a folder in {folder}", step="own-folder", path=folder) as facts, named(path):
         os.mkdir(path, 0o700)
         facts["umask"] = os.umask(0)
         os.umask(facts["umask"])
-        with named(f"{path}/{INSIDE}"):
-            os.close(os.open(f"{path}/{INSIDE}", os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+        with named(inside):
+            os.close(os.open(inside, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
 
 
 def try_rename(folder: str) -> None:

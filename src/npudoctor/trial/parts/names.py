@@ -15,7 +15,6 @@ LONGEST = 33  # of these names, in bytes
 LEFT = 20  # seconds: no trial lives as long, also one of a pid namespace that shares the folder
 MANY = 10000  # names of a folder in which those of earlier trials are looked for
 START = f"{PREFIX}{os.getpid()}-"
-INSIDE = "inside"  # a file of a folder that has such a name
 NAME = START + os.urandom(16).hex()[: LONGEST - len(START)]
 
 
@@ -99,7 +98,7 @@ def sweep(folder: str) -> None:
             except ProcessLookupError:
                 if stat.S_ISDIR(known.st_mode):
                     with contextlib.suppress(OSError):
-                        os.unlink(f"{entry.path}/{INSIDE}")
+                        os.unlink(f"{entry.path}/{entry.name}")
                 remove(entry.path)
 
 
