@@ -88,18 +88,22 @@ def sweep(folder: str) -> None:
     """Remove what a killed trial of this user left in a folder where its remover was killed, too."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for _number, entry in zip(range(MANY), entries):
-            if not entry.name.startswith(PREFIX):
-                continue
-            pid, known = entry.name[len(PREFIX) :].split("-")[0], entry.stat(follow_symlinks=False)
-            if known.st_uid != os.geteuid() or not pid.isdigit() or time.time() - known.st_mtime < LEFT:
-                continue
-            try:
-                os.kill(int(pid), 0)
-            except ProcessLookupError:
-                if stat.S_ISDIR(known.st_mode):
-                    with contextlib.suppress(OSError):
-                        os.unlink(f"{entry.path}/{entry.name}")
-                remove(entry.path)
+            if entry.name.startswith(PREFIX):
+                with contextlib.suppress(OSError):  # one that cannot be removed keeps no other
+                    sweep_one(entry)
+
+
+def sweep_one(entry: "os.DirEntry[str]") -> None:
+    pid, known = entry.name[len(PREFIX) :].split("-")[0], entry.stat(follow_symlinks=False)
+    if known.st_uid != os.geteuid() or not pid.isdigit() or time.time() - known.st_mtime < LEFT:
+        return
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        if stat.S_ISDIR(known.st_mode):
+            with contextlib.suppress(OSError):
+                os.unlink(f"{entry.path}/{entry.name}")
+        remove(entry.path)
 
 
 @contextlib.contextmanager
