@@ -45,22 +45,23 @@ AICPU = "ASCEND_AICPU_PATH"
     codes={"aicpu-path.unset": ERROR, "aicpu-path.missing": ERROR, "aicpu-path.other-install": ERROR},
 )
 def aicpu_path(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """ASCEND_AICPU_PATH leads to the AICPU kernels of the CANN in use.
+    """ASCEND_AICPU_PATH points to the CANN in use.
 
     ## What it does
 
-    Compares ASCEND_AICPU_PATH with ASCEND_HOME_PATH, ASCEND_TOOLKIT_HOME and ASCEND_OPP_PATH. All name one
-    installation: two paths are the same when their `opp` is the same folder, links resolved, so that
-    `latest` and `8.1.RC1` of one tree agree. It applies where such a variable is set or CANN is installed.
+    Compares ASCEND_AICPU_PATH with ASCEND_HOME_PATH, ASCEND_TOOLKIT_HOME and ASCEND_OPP_PATH. All must name
+    one installation. Two paths are the same when their `opp` resolves to the same folder, so `latest` and
+    `8.1.RC1` of one tree agree. The check applies where such a variable is set or CANN is installed.
 
-    - `aicpu-path.unset`: a warning, as only operators that run on the AICPU need it; an error with
-      PyTorch 1.x on CANN before 6.0, whose every job runs some, and whose environment was written by hand;
-      information with other frameworks on such a CANN, whose scripts never set it.
-      It is fine where CANN is in /usr/local/Ascend itself: the runtime falls back to that folder.
-    - `aicpu-path.missing`: it names no folder, or one without `opp`.
-    - `aicpu-path.other-install`: it names another installation; an error when their versions differ.
+    - `aicpu-path.unset`: a warning, because only operators that run on the AICPU need the variable. An error
+      with PyTorch 1.x on CANN before 6.0: every such job runs some of them, and its environment was written
+      by hand. Information with other frameworks on such a CANN, whose scripts never set it. No finding where
+      CANN is in /usr/local/Ascend itself: the runtime falls back to that folder.
+    - `aicpu-path.missing`: the variable names no folder, or a folder without `opp`.
+    - `aicpu-path.other-install`: the variable names another installation; an error when their versions
+      differ.
 
-    Where no NPU is to be used, as on a node that only builds, all of them are information.
+    Where no NPU is to be used, as on a node that only builds, every finding is information.
 
     ## Why it matters
 
@@ -70,8 +71,8 @@ def aicpu_path(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    The line is an `export` for the shell that starts the job. Nothing is written; it is never applied by
-    `npudoctor fix`, as no program can change the shell that called it.
+    The line is an `export` for the shell that starts the job. Nothing is written. `npudoctor fix` never
+    applies the line, because no program can change the shell that called it.
 
     ## References
 
@@ -177,7 +178,7 @@ def _other_install(
     return Finding(
         "aicpu-path.other-install",
         _(
-            "ASCEND_AICPU_PATH names {mine}, but {name} names {other}",
+            "ASCEND_AICPU_PATH points to {mine}, but {name} points to {other}",
             mine=named_install.label,
             name=foreign[0].named_by,
             other=foreign[0].label,

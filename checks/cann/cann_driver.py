@@ -55,25 +55,25 @@ MOUNTS = (
     compares=(Compared("cann", "CANN"),),  # where cann-install was not asked
 )
 def cann_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The Ascend driver suits the CANN in use.
+    """The Ascend driver matches the CANN in use.
 
     ## What it does
 
     Reads the driver's `version.info` (where `/etc/ascend_install.info` says, else in /usr/local/Ascend) and
     compares it with the CANN in use. Nothing is run.
 
-    - `cann-driver.interface-too-old`: CANN's runtime asks for a newer driver interface
+    - `cann-driver.interface-too-old`: CANN's runtime requires a newer driver interface
       (`required_driver_<name>_version`); CANN's own installer warns of it too.
-    - `cann-driver.incompatible`: the release notes name the pair as one that does not work.
-    - `cann-driver.not-listed`: no release note names the pair, and newer drivers are named; information where
-      older ones are named too, unless neither package's own list has the other's branch. A driver newer
-      than all that are named, or a CANN newer than the table, is only noted
+    - `cann-driver.incompatible`: the release notes say that the pair does not work.
+    - `cann-driver.not-listed`: no release note lists the pair, but newer drivers are listed. Information
+      where older ones are listed too, unless neither package's own list has the other's branch. A driver
+      newer than all listed ones, or a CANN newer than the table, is only noted
       (`cann-driver.newer-than-table`).
-    - `cann-driver.other-branch`: no row is about this CANN, and neither package lists the other's branch.
-      The meaning of those lists is inferred, so this is information.
+    - `cann-driver.other-branch`: the table has no row for this CANN, and neither package lists the other's
+      branch. The meaning of those lists is inferred, so this is information.
     - `cann-driver.missing`, `cann-driver.no-library`: a job is to use NPUs here, and the driver or its
-      libascend_hal.so is not there. In a container: what to mount. `cann-driver.not-mounted`: there the
-      library is, but no version.info, so that nothing can be compared.
+      libascend_hal.so is missing. In a container, the fix says what to mount. `cann-driver.not-mounted`: the
+      library is there but version.info is not, so nothing can be compared.
     - `cann-driver.site-table`: rows that this site added to the table cannot be used.
 
     ## Why it matters
@@ -97,7 +97,7 @@ def cann_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
     if driver is None:
         # No version.info of a driver is here.
         if host.options.root is not None:
-            raise Skip(_("no Ascend driver is installed in the image: it belongs to the machine"))
+            raise Skip(_("no Ascend driver is installed in the image: the driver belongs to the host"))
         if not host.npu_wanted():
             raise Skip(_("no Ascend driver is installed, and no NPU is expected on this machine"))
         inside = host.system.container()
@@ -200,7 +200,7 @@ def _judge(
         return
     words = {"nearest": ", ".join(declared.nearest), "as_of": declared.as_of}
     if declared.verdict == "incompatible":
-        text = _("the driver {driver} does not work with {cann}, which is declared to work with {nearest}")
+        text = _("the driver {driver} is incompatible with {cann}; declared compatible: {nearest}")
         yield _finding("cann-driver.incompatible", text, install, driver, declared, **words)
     elif declared.verdict == "not-listed":
         text = _("no release note lists the driver {driver} for {cann}; the nearest listed: {nearest}")

@@ -59,24 +59,25 @@ def cann_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     ## What it does
 
     Compares ASCEND_HOME_PATH, ASCEND_TOOLKIT_HOME, ASCEND_OPP_PATH, TOOLCHAIN_HOME, PATH and PYTHONPATH with
-    what the installation's own script would set, by release: up to 5.0 they were set by hand. Two paths
-    of one tree are the same. Only folders that the tree has are required. Where no NPU is to be used, every
-    finding is information. ASCEND_AICPU_PATH and LD_LIBRARY_PATH have checks of their own.
+    what the script of the installed release would set; up to 5.0 they were set by hand. Two paths to one tree
+    are the same. Only folders that exist in the tree are required. Where no NPU is to be used, every finding
+    is information. ASCEND_AICPU_PATH and LD_LIBRARY_PATH have checks of their own.
 
     - `not-sourced`: no variable names CANN; up to 5.0 PYTHONPATH does not either. An error where a framework
-      that runs on it is installed.
-    - `unset`: some are set and others not; an error when ASCEND_OPP_PATH is missing.
-    - `no-such-path`: one names a folder that has no CANN.
+      that runs on CANN is installed.
+    - `unset`: some variables are set and others are not; an error when ASCEND_OPP_PATH is missing.
+    - `no-such-path`: a variable names a folder that has no CANN.
     - `mixed-installs`: variables name two installations; an error when their versions differ.
-    - `other-install-first`: PYTHONPATH finds another installation first, an error when their versions
-      differ; or PATH does, a warning.
-    - `missing-entry`: PYTHONPATH or PATH lacks CANN's folder for te and its operators, or its compiler.
+    - `other-install-first`: PYTHONPATH finds another installation first, an error when their versions differ;
+      or PATH does, a warning.
+    - `missing-entry`: PYTHONPATH lacks CANN's folder for te and its operators, or PATH lacks its compiler.
     - `atb-not-sourced`: vllm-ascend is installed, and the script of nnal's ATB was not sourced.
 
     ## Why it matters
 
-    Without them a job ends at its first line: `ImportError: libhccl.so: cannot open shared object file`,
-    `ASCEND_OPP_PATH environment variable is not set`. With those of two releases it ends later.
+    Without these variables a job fails at its first line:
+    `ImportError: libhccl.so: cannot open shared object file`,
+    `ASCEND_OPP_PATH environment variable is not set`. With variables of two releases it fails later.
 
     ## Fix safety
 
@@ -179,7 +180,7 @@ def _not_sourced(host: Host, install: Install, severity: Severity) -> Finding:
     script = set_env_script(host.files, install)
     text = _("no variable of the CANN at {install} is set in this shell")
     if script:
-        text = _("{script} was not sourced in this shell, and CANN is at {install}")
+        text = _("{script} was not sourced in this shell, but CANN is installed at {install}")
     return Finding(
         "cann-env.not-sourced",
         text.format(install=install.label, script=script),
@@ -192,9 +193,9 @@ def _not_sourced(host: Host, install: Install, severity: Severity) -> Finding:
 def _no_such_path(host: Host, active: Optional[Install], wrong: Mapping[str, str]) -> Finding:
     vital = active is None or any(name in WEIGHTS for name in wrong)
     name, value = next(iter(wrong.items()))
-    text = _('{name} is "{value}", where there is no CANN')
+    text = _('{name} is "{value}", which contains no CANN')
     if set_env.latest_below(host.files, value):
-        text = _('{name} is "{value}", where there is no CANN: it is in the subfolder latest')
+        text = _('{name} is "{value}", which contains no CANN: it is in the subfolder latest')
     return Finding(
         "cann-env.no-such-path",
         text.format(name=name, value=value),
@@ -211,13 +212,13 @@ def _unset(host: Host, install: Install, values: Mapping[str, str], severity: Se
     return Finding(
         "cann-env.unset",
         _(
-            "{names} not set: the variables of the CANN at {install} are set only in part",
+            "{names} not set: only some variables of the CANN at {install} are set",
             names=", ".join(values),
             install=install.label,
         ),
         severity=severity,
         action=Action.CONFIG,
-        fix=_manual(_("set what is missing"), steps, tuple(f"unset {name}" for name in values)),
+        fix=_manual(_("set the missing variables"), steps, tuple(f"unset {name}" for name in values)),
     )
 
 
@@ -240,7 +241,7 @@ def _mixed_installs(
     return Finding(
         "cann-env.mixed-installs",
         _(
-            "{name} names the CANN at {other}, and {mine_name} the one at {mine}",
+            "{name} points to the CANN at {other}, but {mine_name} points to the one at {mine}",
             name=name,
             other=other.label,
             mine=active.label,
@@ -293,7 +294,10 @@ def _missing_entry(
 def _atb_not_sourced(script: str) -> Finding:
     return Finding(
         "cann-env.atb-not-sourced",
-        _("{script} was not sourced in this shell: vllm-ascend needs the libraries of ATB", script=script),
+        _(
+            "{script} was not sourced in this shell, but vllm-ascend needs the libraries of ATB",
+            script=script,
+        ),
         action=Action.CONFIG,
         fix=_manual(_("source the script of ATB"), (Command(("source", script)),)),
     )
@@ -321,7 +325,7 @@ def _remedy(host: Host, install: Install, values: Mapping[str, str], atb: bool =
 
 def _put_in_front(host: Host, name: str, folders: Sequence[str]) -> Fix:
     """The variable with these folders put in front."""
-    title = _("put CANN's own folders in front of {name}", name=name)
+    title = _("prepend CANN's own folders to {name}", name=name)
     value = _in_front(host, name, folders)
     return change_variable(title, name, value, host.variables.get(name) or None)
 

@@ -57,26 +57,27 @@ def cann_install(host: Host) -> Answers:
 
     ## What it does
 
-    Looks for CANN where the variables name it, where install records name it, in /usr/local/Ascend, in the
-    user's Ascend folder and in conda's, in the layout of every release from 20.0 to 9.x. Two names of one
-    tree are one installation. The facts of the row list all of them, which is in use, and why.
+    Looks for CANN where variables and install records point, in /usr/local/Ascend, in the user's Ascend
+    folder and in conda's, in the layout of every release from 20.0 to 9.x. Two names of one tree are one
+    installation. The facts list all installations, which one is in use, and why.
 
-    - `missing`: NPUs are used here, MindSpore, torch_npu or vllm-ascend is installed, and CANN is
-      not. To train on the CPU of such a machine, pass `--expect none`.
-    - `not-readable`: this user may not read what a job needs of it.
-    - `dangling-latest`: `latest` (or `cann`), or parts of it, lead nowhere; information where another
+    - `missing`: NPUs are used here, MindSpore, torch_npu or vllm-ascend is installed, and CANN is not. To
+      train on the CPU of such a machine, pass `--expect none`.
+    - `not-readable`: this user may not read a part of CANN that a job needs.
+    - `dangling-latest`: `latest` (or `cann`), or a part of it, is a dangling link; information where another
       CANN is in use.
-    - `mixed-latest`: the parts that `latest` names lie in different releases; an error when te and the
-      compiler are of two, else a warning.
-    - `kernels-missing`: no kernels (from 8.5: ops) package, on a machine with NPUs; for CANN 8.0 and later.
+    - `mixed-latest`: the parts of `latest` are in different releases; an error when te and the compiler
+      belong to two releases, else a warning.
+    - `kernels-missing`: no kernels (from 8.5: ops) package is installed on a machine with NPUs; for CANN 8.0
+      and later.
     - `kernels-other-version`: the kernels package is not one that this release requires.
-    - `wrong-machine`: an error when its libraries are for another machine; information when only its
-      install record says so: that `arch=` there must be this machine's is inferred.
+    - `wrong-machine`: an error when CANN's libraries are for another machine. Information when only its
+      install record says so: it is inferred that `arch=` in the record must match this machine.
 
     ## Why it matters
 
-    A half upgraded CANN loads libraries of two releases, and fails late and without a clear message. Without
-    its kernels package operators cannot run. What root installed for itself alone, others cannot load.
+    A half-upgraded CANN loads libraries of two releases and fails late, without a clear message. Without its
+    kernels package, operators cannot run. Other users cannot load a CANN that root installed only for itself.
 
     ## Fix safety
 
@@ -175,9 +176,9 @@ def _find_dangling(host: Host, variables: Mapping[str, str], active: Optional[In
         # Often one name leads to the next: the first one is the cause.
         first = next(iter(places))
         links = [link for links in places.values() for link in links]
-        text = _("{place} is dangling: the CANN it points to is gone")
+        text = _("{place} is a dangling link: the CANN it points to no longer exists")
         if links[0] != first:
-            text = _("parts of {place} are dangling: the CANN they point to is gone")
+            text = _("{place} contains dangling links: the CANN they point to no longer exists")
         yield Finding(
             "cann-install.dangling-latest",
             text.format(place=first),
@@ -264,7 +265,7 @@ def _machine_of(host: Host) -> Optional[str]:
 def _not_readable(reason: str, severity: Severity, user: str) -> Finding:
     return Finding(
         "cann-install.not-readable",
-        _("the CANN in use cannot be read by {user}: {reason}", user=user, reason=reason),
+        _("{user} cannot read the CANN in use: {reason}", user=user, reason=reason),
         severity=severity,
         evidence=(_("an installation with --install-for-all can be read by every user"),),
         action=Action.CONFIG,
@@ -289,7 +290,7 @@ def _other_kernels(install: Install, version: str) -> Finding:
     return Finding(
         "cann-install.kernels-other-version",
         _(
-            "the kernels package is {version}, which does not suit the CANN at {install}",
+            "the kernels package is {version}, which does not match the CANN at {install}",
             version=version,
             install=install.label,
         ),
@@ -307,7 +308,7 @@ def _wrong_machine(install: Install, built_for: str, machine: str, proven: bool)
     return Finding(
         "cann-install.wrong-machine",
         _(
-            "the CANN at {install} is for {told}, and this machine is {machine}",
+            "the CANN at {install} is for {told}, but this machine is {machine}",
             install=install.label,
             told=built_for,
             machine=machine,

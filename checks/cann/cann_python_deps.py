@@ -48,26 +48,27 @@ def cann_python_deps(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## What it does
 
-    Takes what te requires in its own metadata, as the CANN in use ships it, and the list that the vendor
-    gives, and looks for it in the interpreter that will run the job. It applies where a framework that runs
-    on CANN is installed. Nothing is imported.
+    Takes the requirements in te's own metadata, as the CANN in use ships it, and the vendor's list. Looks for
+    these packages in the interpreter that will run the job. The check applies where a framework that runs on
+    CANN is installed. Nothing is imported.
 
-    - `missing`: an error for what te requires and the vendor's list names as well, a warning for what te
-      alone requires, a note for what the list alone names. Without te's metadata the list alone speaks: a
-      warning, or a note for what only tools need.
-    - `unsuitable`: installed, in a version that te does not accept.
-    - `numpy-2`: NumPy 2 beside a CANN whose Python code cannot use it: all before 8.3. For later ones
-      it is unknown, and nothing is reported.
-    - `site-table`: rows that this site added to our list cannot be used.
+    - `missing`: an error for a package that te requires and the vendor's list names, a warning for one that
+      only te requires, information for one that only the list names. Without te's metadata only the list
+      decides: a warning, or information for a package that only tools need.
+    - `unsuitable`: the package is installed in a version that te does not accept.
+    - `numpy-2`: NumPy 2 is installed with a CANN whose Python code cannot use it: all releases before 8.3.
+      For later ones it is unknown, and nothing is reported.
+    - `site-table`: rows that this site added to npudoctor's list cannot be used.
 
     ## Why it matters
 
-    No wheel of torch_npu or MindSpore requires them, so pip does not install them. What one reads when one is
-    missing does not name it: `EH9999: Inner Error!`, `[Init][Env]init env failed!`, `error code is 500001`.
+    No wheel of torch_npu or MindSpore requires these packages, so pip does not install them. The error
+    messages do not name the missing package: `EH9999: Inner Error!`, `[Init][Env]init env failed!`,
+    `error code is 500001`.
 
     ## Fix safety
 
-    Shown only: what is installed may not suit what else is in that environment.
+    Shown only: the installed packages may conflict with others in that environment.
 
     ## References
 
@@ -98,7 +99,7 @@ def cann_python_deps(host: Host) -> Iterator[Union[Finding, Facts]]:
             yield Finding(
                 "cann-python-deps.unsuitable",
                 _(
-                    "{name} {version} is installed in {python}, and the CANN in use needs {required}",
+                    "{name} {version} is installed in {python}, but the CANN in use requires {required}",
                     name=need.name,
                     version=version,
                     python=host.interpreter.label,
@@ -138,7 +139,7 @@ def _report_missing(host: Host, active: Install, gone: Sequence[Need]) -> Iterat
         yield Finding(
             "cann-python-deps.missing",
             _(
-                "{names} not installed in {python}, and the CANN in use needs it",
+                "{names} not installed in {python}, but the CANN in use requires it",
                 names=", ".join(need.name for need in needs),
                 python=host.interpreter.label,
             ),
@@ -197,5 +198,5 @@ def _evidence(needs: Sequence[Need]) -> tuple[str, ...]:
 def _install(host: Host, lines: Sequence[str]) -> Fix:
     from npudoctor.checks.python._pip import pip_install
 
-    fix: Fix = pip_install(host, _("install what CANN needs"), *lines)
+    fix: Fix = pip_install(host, _("install the packages that CANN requires"), *lines)
     return fix

@@ -52,24 +52,23 @@ MANY = 2000  # builds of operators whose locks are looked for
     },
 )
 def compile_cache(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """Compile caches are usable and not locked by dead builds.
+    """Compile caches are usable, with no stale locks.
 
     ## What it does
 
-    Looks at the caches of this shell: operators of CANN (ACL_OP_COMPILER_CACHE_DIR, else ASCEND_CACHE_PATH,
-    else `atc_data` in HOME) and of MindSpore (MS_COMPILER_CACHE_PATH, else `kernel_meta` in the working
-    directory).
+    Looks at the compile caches of this shell: that of CANN's operators (ACL_OP_COMPILER_CACHE_DIR, else
+    ASCEND_CACHE_PATH, else `atc_data` in HOME) and that of MindSpore (MS_COMPILER_CACHE_PATH, else
+    `kernel_meta` in the working directory).
 
-    - `compile-cache.stale-lock`: MindSpore's builder of custom operators makes `<build>/build.lock`, holds it
-      open, and removes it at its end. An hour old, and its owner has nothing in that
-      folder open: its builder died.
-      `compile-cache.lock`: one that is younger, in use, or of which that cannot be proven (in a container, on
-      a network mount, or when the owner's processes are hidden).
-    - `compile-cache.not-writable`, `compile-cache.missing`: judged by owner, mode and mount, nothing
-      is written; what an NFS server lets root do is unknown.
-      ASCEND_CACHE_PATH must exist.
-    - `compile-cache.no-file-locks`: on NFSv3, or mounted without locks, CANN's documents advise against it.
-    - `compile-cache.relative`: where it lies depends on where the job is started.
+    - `compile-cache.stale-lock`: MindSpore's builder of custom operators creates `<build>/build.lock`, holds
+      it open, and removes it at the end. This lock is at least an hour old, and its owner has nothing open in
+      that folder: the builder died. `compile-cache.lock`: the lock is younger, in use, or cannot be proven
+      stale (in a container, on a network mount, or when the owner's processes are hidden).
+    - `compile-cache.not-writable`, `compile-cache.missing`: judged by owner, mode and mount; nothing is
+      written. What an NFS server lets root do is unknown. ASCEND_CACHE_PATH must exist.
+    - `compile-cache.no-file-locks`: the cache is on NFSv3 or on a mount without locks; CANN's documents
+      advise against it.
+    - `compile-cache.relative`: the location of the cache depends on where the job is started.
 
     ## Why it matters
 
@@ -78,9 +77,10 @@ def compile_cache(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    A stale lock on a local file system (ext4, xfs, btrfs, tmpfs) is removed by `fix` while we hold a lease of
-    it (F_SETLEASE), which the kernel grants only where nobody has it open: a living build has. Elsewhere it
-    is shown only. Caches are never removed: they can be computed again, but that takes long.
+    On a local file system (ext4, xfs, btrfs, tmpfs), `fix` removes a stale lock while it holds a lease on it
+    (F_SETLEASE). The kernel grants the lease only where no process has the lock open, and a running build has
+    it open. On other file systems the command is only shown. Caches are never removed: they can be built
+    again, but that takes long.
 
     ## References
 
@@ -97,7 +97,7 @@ def compile_cache(host: Host) -> Iterator[Union[Finding, Facts]]:
     reason = ""
     for cache in caches:
         if not cache.path.startswith("/"):
-            text = _("the compile cache {path} ({name}) is below the folder in which the job is started")
+            text = _("the compile cache {path} ({name}) is relative to the folder where the job starts")
             yield _finding("relative", text, cache)
             continue
         try:
@@ -136,7 +136,7 @@ def _of(host: Host, cache: Cache) -> Generator[Finding, None, str]:
 
 
 def _not_entered(host: Host, cache: Cache, reason: str) -> Finding:
-    text = _("{user} may not enter the compile cache {path}")
+    text = _("{user} cannot enter the compile cache {path}")
     return _finding("not-writable", text, cache, (reason,), user=job_user(host).user)
 
 
@@ -153,7 +153,7 @@ def _folder(
         text = _("only the NFS server knows whether root may write in {place}")
         return text.format(place=place.path)
     if may is False:
-        text = _("{user} may not write to the compile cache {path}: see {place}")
+        text = _("{user} cannot write to the compile cache {path}: check {place}")
         if mount is not None and mount.read_only:
             text = _("the compile cache {path} cannot be written: {mount} is mounted read-only")
         words = {"user": who.user, "place": place.path, "mount": mount.point if mount else ""}

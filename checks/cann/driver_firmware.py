@@ -33,12 +33,12 @@ def driver_firmware(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - `driver-firmware.firmware-outside`: the firmware's version is not in the driver's own range,
       `compatible_version_fw`.
-    - `driver-firmware.driver-outside`: the driver is in none of the lines that the firmware names,
+    - `driver-firmware.driver-outside`: the driver is not in any of the series that the firmware lists,
       `compatible_version_drv`. The meaning of that list is inferred from real files, so this is information.
-    - `driver-firmware.incomplete`: `Driver_Install_Status` is there and not `complete`.
+    - `driver-firmware.incomplete`: `Driver_Install_Status` is present and is not `complete`.
 
-    What only root may read, or a container cannot see, leaves the row unknown, which does not decide the
-    verdict. The tool's own answer, for root: `npu-smi info -t board -i 0`, line `Compatibility`.
+    Where only root may read a file, or a container cannot see it, the result is unknown and does not decide
+    the verdict. For root, the tool gives its own answer: `npu-smi info -t board -i 0`, line `Compatibility`.
 
     ## Why it matters
 

@@ -55,44 +55,45 @@ VITAL = ("ASCEND_HOME_PATH", "ASCEND_OPP_PATH")  # a wrong path in one of these 
     },
 )
 def library_path(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The loader finds the libraries of the CANN in use and of the driver.
+    """The loader finds the CANN and driver libraries.
 
     ## What it does
 
-    Reads what the interpreter, the installed framework for Ascend (torch_npu, MindSpore, the Paddle
-    plug-in) and libascendcl, libhccl, libge_runner, libascend_hal need, and looks for each library as the
-    loader does: RPATH, LD_LIBRARY_PATH in its order, RUNPATH, /etc/ld.so.cache, the default folders, with
-    what is loaded already; a library for another machine is passed over. Nothing is run, `ldd` neither.
-    It applies where CANN is installed.
+    Reads which libraries the interpreter, the installed framework for Ascend (torch_npu, MindSpore, the
+    Paddle plug-in) and libascendcl, libhccl, libge_runner, libascend_hal need. Looks for each library as the
+    loader does: RPATH, LD_LIBRARY_PATH in its order, RUNPATH, /etc/ld.so.cache, the default folders, and what
+    is already loaded. A library for another machine is skipped. Nothing is run, not even `ldd`. The check
+    applies where CANN is installed.
 
-    - `library-path.not-found`: a library that the job loads is not found.
-    - `library-path.driver-not-found`: the same for one of the driver, known by its name where it is nowhere.
-    - `library-path.broken`: the loader meets a file that is not a library, and stops.
-    - `library-path.stub-first`: a stand-in for builds (`devlib`, `stub`) is found before the real one.
-    - `library-path.other-cann`: a library is taken from another CANN than the one in use; a warning unless
-      their versions are known and differ, information when such a folder comes later and changes nothing.
-    - `library-path.outside-cann`: a library that the CANN in use has is taken from a folder that belongs to
-      no CANN: a copy, what is left of a removed release, an environment's own. What Python packages bring
-      themselves is theirs. Its release is unknown, so this is a warning.
-    - `library-path.working-directory`: an empty entry of LD_LIBRARY_PATH is the working directory, a relative
-      one a folder below it, and so is one with a `~` that was in quotes. CANN's own 8.x script leaves an
-      empty one, so it is information; a warning where a library is taken from there, or where everybody
-      may put one there.
+    - `library-path.not-found`: the loader does not find a library that the job loads.
+    - `library-path.driver-not-found`: the same for a library of the driver. If it is nowhere on the machine,
+      its name identifies it as the driver's.
+    - `library-path.broken`: the loader finds a file that is not a library, and stops.
+    - `library-path.stub-first`: a stub for builds (`devlib`, `stub`) is found before the real library.
+    - `library-path.other-cann`: a library is loaded from a CANN other than the one in use; a warning unless
+      their versions are known and differ. Information when such a folder comes later and changes nothing.
+    - `library-path.outside-cann`: a library that the CANN in use has is loaded from a folder that belongs to
+      no CANN: a copy, a leftover of a removed release, or the environment's own. Libraries that Python
+      packages bring for themselves are not reported. The library's release is unknown, so this is a warning.
+    - `library-path.working-directory`: an empty entry of LD_LIBRARY_PATH is the working directory. A relative
+      entry is a folder below it, and so is an entry with a quoted `~`. CANN's own 8.x script leaves an empty
+      entry, so this is information; a warning where a library is loaded from there, or where everybody may
+      put one there.
 
-    An entry that is missing, or there twice, changes nothing and is not mentioned. Errors are warnings where
-    nothing is installed that runs on CANN; where no NPU is expected or found they are information, and
-    what is nowhere on the machine is not reported.
+    An entry that does not exist or appears twice changes nothing and is not reported. Errors become warnings
+    where nothing that runs on CANN is installed. Where no NPU is expected or found they become information,
+    and a library that is nowhere on the machine is not reported.
 
     ## Why it matters
 
-    `ImportError: libhccl.so: cannot open shared object file`, the same for libascend_hal.so: scripts of CANN
-    up to 8.3 do not add the driver's folders. With a stand-in aclInit fails with 100039 or 500000; with
-    libraries and operators of two releases a job fails later and less clearly.
+    `ImportError: libhccl.so: cannot open shared object file`, or the same for libascend_hal.so: CANN's
+    scripts up to 8.3 do not add the driver's folders. With a stub library, aclInit fails with 100039 or
+    500000. With libraries and operators of two releases, a job fails later and less clearly.
 
     ## Fix safety
 
-    One `export` line that keeps the order of all that stays and appends what is missing. Nothing is written;
-    it is never applied by `npudoctor fix`, as no program can change the shell that called it.
+    One `export` line keeps the order of all remaining entries and appends what is missing. Nothing is
+    written. `npudoctor fix` never applies the line, because no program can change the shell that called it.
 
     ## References
 
@@ -149,7 +150,7 @@ class LibraryJudge:
         yield from self._not_found()
         for library in self.job.missing:
             if library.broken:
-                message = _("the loader stops at {name}: {why}", name=library.name, why=library.broken)
+                message = _("the loader cannot load {name}: {why}", name=library.name, why=library.broken)
                 yield self._finding("library-path.broken", message, [_need(library)], fix=None)
         yield from self._stub_first()
         yield from self._other_cann()
@@ -160,7 +161,7 @@ class LibraryJudge:
             yield self._finding(
                 "library-path.outside-cann",
                 _(
-                    "{names} is taken from {folder}, which is not part of the CANN in use ({install})",
+                    "{names} is loaded from {folder}, which is not part of the CANN in use ({install})",
                     names=_names(outside),
                     folder=folder,
                     install=self.active.label,
@@ -252,9 +253,9 @@ class LibraryJudge:
         stubs = shadowing or self.job.stubs
         if not stubs or not (shadowing or self.wanted):
             return
-        text = _("{names} is a stub for builds, found before the real library in {folder}")
+        text = _("{names} is a build-time stub that the loader finds before the real library in {folder}")
         if not shadowing:
-            text = _("{names} is a stub for builds, and the real library is not on this machine")
+            text = _("{names} is a build-time stub, and the real library is not on this machine")
         message = text.format(names=_names(stubs), folder=self.libraries.folder_of(stubs[0].name))
         fix = self._fix() if shadowing else None
         yield self._finding("library-path.stub-first", message, _paths(stubs), fix=fix)
@@ -265,7 +266,7 @@ class LibraryJudge:
             libraries = [library for library, _other in self.job.other_cann]
             other = self.job.other_cann[0][1]
             differ = bool(other.version and active.version) and other.version != active.version
-            text = _("{names} is taken from {other}, but the CANN in use is {install}")
+            text = _("{names} is loaded from {other}, but the CANN in use is {install}")
             message = text.format(names=_names(libraries), other=other.label, install=active.label)
             severity = self.severity if differ else min(WARNING, self.severity)
             yield self._finding(
@@ -342,21 +343,21 @@ def _texts(kind: str) -> tuple[str, str, str]:
     in which everybody may put a library."""
     if kind == "empty":
         return (
-            _("LD_LIBRARY_PATH has an empty entry, which is the working directory"),
-            _("{names} is taken from the working directory: LD_LIBRARY_PATH has an empty entry"),
-            _("LD_LIBRARY_PATH has an empty entry, and everybody can write to the working directory {here}"),
+            _("LD_LIBRARY_PATH has an empty entry, which means the working directory"),
+            _("{names} is loaded from the working directory: LD_LIBRARY_PATH has an empty entry"),
+            _("LD_LIBRARY_PATH has an empty entry, and the working directory {here} is world-writable"),
         )
     if kind == "relative":
         return (
-            _("LD_LIBRARY_PATH has the relative entry {entries}, which is below the working directory"),
-            _("{names} is taken from below the working directory: LD_LIBRARY_PATH has the entry {entries}"),
+            _("LD_LIBRARY_PATH has the entry {entries}, which is relative to the working directory"),
             _(
-                "LD_LIBRARY_PATH has the relative entry {entries}: it is below {here}, where "
-                "everybody can write"
+                "{names} is loaded from a folder below the working directory: LD_LIBRARY_PATH has the entry "
+                "{entries}"
             ),
+            _("LD_LIBRARY_PATH has the relative entry {entries} below {here}, and everyone can write there"),
         )
     return (
-        _("LD_LIBRARY_PATH has the entry {entries}: the loader does not know ~, and no shell expanded it"),
-        _("{names} is taken from a folder that is named ~: LD_LIBRARY_PATH has the entry {entries}"),
-        _("LD_LIBRARY_PATH has the entry {entries}: ~ is a folder in {here}, where everybody can write"),
+        _("LD_LIBRARY_PATH has the entry {entries}: no shell expanded ~, and the loader does not expand it"),
+        _("{names} is loaded from a folder named ~: LD_LIBRARY_PATH has the entry {entries}"),
+        _("LD_LIBRARY_PATH has the entry {entries}: ~ is a folder in {here}, and everyone can write there"),
     )

@@ -53,18 +53,17 @@ def log_directory(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## What it does
 
-    Logs go to ASCEND_PROCESS_LOG_PATH, else to ASCEND_WORK_PATH, else to `ascend/log` in HOME, and below it
-    to `debug`, `run` and `security`; a folder that is missing is made. This looks, by owner, mode
-    and mount, whether the job's user may write in those that are there, or in the nearest folder above.
-    Nothing is written to try it; whether the disk is full is another check's question. What an NFS server
-    lets root do is unknown.
+    Logs go to ASCEND_PROCESS_LOG_PATH, else to ASCEND_WORK_PATH, else to `ascend/log` in HOME, in the
+    subfolders `debug`, `run` and `security`; missing folders are created. The check reads owner, mode and
+    mount to see whether the job's user may write in the existing folders, or in the nearest folder above. It
+    writes nothing, and another check covers disk space. What an NFS server lets root do is unknown.
 
-    - `log-directory.not-writable`: often a folder that root made, when a job once ran with sudo; or a
-      file system that is mounted read-only.
-    - `log-directory.no-directory`: what is to be the folder, or one above it, is something else.
+    - `log-directory.not-writable`: often a folder that root created when a job once ran with sudo, or a file
+      system that is mounted read-only.
+    - `log-directory.no-directory`: the log folder, or a folder above it, is not a directory.
     - `log-directory.relative`: where the logs go depends on where the job is started.
-    - `log-directory.many-files`: so many logs that each listing takes long. They are evidence: look before
-      they are removed.
+    - `log-directory.many-files`: there are so many logs that each listing takes long. They are evidence: look
+      at them before you remove them.
 
     ## Why it matters
 
@@ -72,8 +71,8 @@ def log_directory(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    The lines are shown only. `chown -R` takes the folder away from whoever made it, and root who walks
-    through a tree that somebody else may change meanwhile can be led to other files.
+    The lines are shown only. `chown -R` takes the folder away from whoever created it. If somebody else can
+    change the tree while root walks through it, root can be led to other files.
 
     ## References
 
@@ -88,7 +87,7 @@ def log_directory(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts({"path": value, "from": name})
     if not value.startswith("/"):
         message = _(
-            "CANN's logs go to {path} ({name}), below the folder in which the job is started",
+            "CANN's logs go to {path} ({name}), which is relative to the folder where the job starts",
             path=value,
             name=name,
         )
@@ -107,7 +106,7 @@ def log_directory(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _not_writable(host: Host, place: NearestFolder, mount: Optional[Mount], path: str, name: str) -> Finding:
-    text = _("CANN's logs cannot be written to {path} ({name}): {user} may not write in {place}")
+    text = _("CANN's logs cannot be written to {path} ({name}): {user} cannot write to {place}")
     read_only = mount is not None and mount.read_only
     if read_only:
         text = _("CANN's logs cannot be written to {path} ({name}): {mount} is mounted read-only")
@@ -128,7 +127,7 @@ def _not_entered(host: Host, path: str, name: str, reason: str) -> Finding:
     return Finding(
         "log-directory.not-writable",
         _(
-            "CANN's logs cannot be written to {path} ({name}): {user} may not enter it",
+            "CANN's logs cannot be written to {path} ({name}): {user} cannot enter it",
             path=path,
             name=name,
             user=who.user,
@@ -208,7 +207,7 @@ def _fix(host: Host, place: NearestFolder, name: str) -> Optional[Fix]:
         return None
     if place.path.startswith(f"{home}/"):
         return Fix(
-            _("give {place} back to {user}", place=place.path, user=identity.user),
+            _("change the owner of {place} to {user}", place=place.path, user=identity.user),
             steps=(Command(("chown", "-R", str(identity.euid), place.path)),),
             undo=Command(("chown", "-R", str(place.entry.uid), place.path)).lines(),
             risk=Risk.MANUAL,
@@ -220,4 +219,4 @@ def _fix(host: Host, place: NearestFolder, name: str) -> Optional[Fix]:
     place = nearest(host.files, better)
     if not may_make(place.entry, job_user(host), mount_at(host, place)):
         return None
-    return change_variable(_("let the logs go to {path}", path=better), OWN, better, before)
+    return change_variable(_("write the logs to {path}", path=better), OWN, better, before)

@@ -58,7 +58,7 @@ Row = Mapping[str, Any]
     compares=(Compared("variables"),),
 )
 def log_settings(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """CANN's log variables are valid, with no debugging left on.
+    """CANN's log variables are valid, without leftover debugging.
 
     ## What it does
 
@@ -68,19 +68,19 @@ def log_settings(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - `log-settings.verbose`: a level of 0 (DEBUG) or 1 (INFO), for everything or for a module.
     - `log-settings.graph-dump`: DUMP_GE_GRAPH writes every graph to the disk.
-    - `log-settings.bad-value`, `log-settings.pasted-punctuation`: CANN takes the default instead and says
-      nothing. A module that we do not know (`log-settings.unknown-module`) may void the whole list.
-    - `log-settings.no-log-file`: logs go to the screen, so there is no file to look into after a failure.
-    - `log-settings.set-twice`, `log-settings.deprecated`: ASCEND_LOG_PRINT_TO_STDOUT wins over its
+    - `log-settings.bad-value`, `log-settings.pasted-punctuation`: CANN silently uses the default instead. A
+      module that npudoctor does not know (`log-settings.unknown-module`) may invalidate the whole list.
+    - `log-settings.no-log-file`: logs go to the screen, so there is no log file to read after a failure.
+    - `log-settings.set-twice`, `log-settings.deprecated`: ASCEND_LOG_PRINT_TO_STDOUT overrides its
       predecessor, which is deprecated from CANN 9.2.0 on.
-    - `log-settings.no-effect`: DUMP_GRAPH_LEVEL without DUMP_GE_GRAPH.
+    - `log-settings.no-effect`: DUMP_GRAPH_LEVEL is set without DUMP_GE_GRAPH.
 
     ## Why it matters
 
-    A debugging level that was left on slows every step and fills the disk; old scripts set
-    ASCEND_SLOG_PRINT_TO_STDOUT=3, which has never meant anything. To see more while debugging, set
-    ASCEND_GLOBAL_LOG_LEVEL=1 for one run. The level of the device is another one
-    (`msnpureport`, on the host).
+    A debug level that was left on slows every step and fills the disk. Old scripts set
+    ASCEND_SLOG_PRINT_TO_STDOUT=3, a value that has never had a meaning. To see more while debugging, set
+    ASCEND_GLOBAL_LOG_LEVEL=1 for one run. The log level of the device is a separate setting (`msnpureport`,
+    on the host).
 
     ## Fix safety
 
@@ -156,7 +156,7 @@ def _modules(row: Row, value: str) -> Iterator[Finding]:
 def _left_on(valid: Mapping[str, str]) -> Iterator[Finding]:
     level = LEVELS.get(valid.get("ASCEND_GLOBAL_LOG_LEVEL", ""))
     if level:
-        text = _("{name} is {value} ({level}): so much logging slows training down")
+        text = _("{name} is {value} ({level}): this log level slows training down")
         yield _finding(
             "verbose", text, "ASCEND_GLOBAL_LOG_LEVEL", valid["ASCEND_GLOBAL_LOG_LEVEL"], "3", level=level
         )
@@ -175,7 +175,7 @@ def _screen(host: Host, variables: Mapping[str, str], valid: Mapping[str, str]) 
         text = _("{name} is overridden by ASCEND_LOG_PRINT_TO_STDOUT")
         yield _finding("set-twice", text, OLD, variables[OLD], "")
     elif OLD in valid and _since_9_2(host):
-        text = _("{name} is deprecated from CANN 9.2.0 on; ASCEND_LOG_PRINT_TO_STDOUT is its successor")
+        text = _("{name} is deprecated since CANN 9.2.0; ASCEND_LOG_PRINT_TO_STDOUT replaces it")
         yield _finding("deprecated", text, OLD, valid[OLD], "")
     decides = NEW if NEW in variables else OLD
     if valid.get(decides) == "1":

@@ -53,18 +53,20 @@ def nnal_atb(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## What it does
 
-    Finds out which library of torch_npu or of the Paddle plug-in needs libatb.so, and which one the loader
-    takes. Compares its release with that of the CANN in use, and its C++ ABI, by its folder `cxx_abi_0` or
-    `cxx_abi_1`, with that of torch, by the symbols of libc10; looks whether it has all symbols of the
-    namespace `atb` that are needed. Nothing is run or imported. It applies where one of them is installed.
+    Finds which library of torch_npu or of the Paddle plug-in needs libatb.so, and which libatb.so the loader
+    takes. Compares its release with that of the CANN in use. Compares its C++ ABI, read from its folder
+    `cxx_abi_0` or `cxx_abi_1`, with that of torch, read from the symbols of libc10. Checks that it has all
+    needed symbols of the namespace `atb`. Nothing is run or imported. The check applies where torch_npu or
+    the Paddle plug-in is installed.
 
-    - `nnal-atb.not-found`: an error where import fails without it; a warning where vllm-ascend is installed;
-      else information, and only where NNAL is installed, as torch_npu runs without it. Every finding is
-      information where no NPU is expected.
-    - `nnal-atb.other-abi`: ATB's script took the other ABI, as torch could not be imported, or another one.
-    - `nnal-atb.both-abis`: its script was sourced twice; the first one is used.
+    - `nnal-atb.not-found`: an error where the import fails without ATB; a warning where vllm-ascend is
+      installed; else information, and only where NNAL is installed, because torch_npu runs without it. Every
+      finding is information where no NPU is expected.
+    - `nnal-atb.other-abi`: ATB's script selected the other ABI because it could not import torch, or imported
+      another torch.
+    - `nnal-atb.both-abis`: ATB's script was sourced twice; the first ABI is used.
     - `nnal-atb.other-version`: NNAL and CANN are different releases.
-    - `nnal-atb.undefined-symbols`: NNAL is older than what torch_npu was built for.
+    - `nnal-atb.undefined-symbols`: NNAL is older than the release that torch_npu was built for.
 
     ## Why it matters
 
@@ -208,7 +210,8 @@ class AtbJudge:
             names = sorted(symbols)
             evidence = (f"{ATB}: {atb.path}", *names[:SHOWN])
             message = _(
-                "libatb.so lacks {count} symbols that {by} needs, such as {name}: NNAL does not suit it",
+                "libatb.so lacks {count} symbols that {by} needs, such as {name}: NNAL is not compatible "
+                "with it",
                 count=len(names),
                 by=self.wanter,
                 name=names[0],

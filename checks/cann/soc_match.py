@@ -44,17 +44,18 @@ def soc_match(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## What it does
 
-    Compares the NPUs on the PCI bus with the chips for which kernels are installed: the folders
-    `opp/built-in/op_impl/ai_core/tbe/kernel/ascend910b` and their like, and from CANN 8.5 on the name of the
-    ops package (`Ascend-cann-910b-ops`). Where no kernels are installed at all, `cann-install` says so.
+    Compares the NPUs on the PCI bus with the chips for which kernels are installed. The chips are read from
+    folders such as `opp/built-in/op_impl/ai_core/tbe/kernel/ascend910b` and, from CANN 8.5 on, from the name
+    of the ops package (`Ascend-cann-910b-ops`). Where no kernels are installed at all, `cann-install` says
+    so.
 
-    - `soc-match.other-chip`: none of them is for an NPU that is here.
-    - `soc-match.perhaps-other-chip`: the same, for chips whose PCI id is known from no document.
+    - `soc-match.other-chip`: an NPU of this machine has a chip for which no kernels are installed.
+    - `soc-match.perhaps-other-chip`: the same, for a chip whose PCI id is not documented.
 
     ## Why it matters
 
-    The kernels package and most container images are for one chip. With another one's, the first operator
-    fails at run time and names the operator, not the package.
+    The kernels package and most container images are for one chip. With kernels for another chip, the first
+    operator fails at run time, and the message names the operator, not the package.
 
     ## References
 

@@ -63,36 +63,37 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## What it does
 
-    Finds every te and hccl on the examined interpreter's search path, PYTHONPATH included, in the order in
-    which Python would. Compares the number in `te/version.py` and `hccl/sys_version.py` with `Version=` of
-    CANN's compiler: the version that pip shows never changes. It applies where a framework that runs on
-    CANN is installed.
+    Finds every te and hccl on the examined interpreter's search path, PYTHONPATH included, in Python's own
+    order. Compares the number in `te/version.py` and `hccl/sys_version.py` with `Version=` of CANN's
+    compiler, because the version that pip shows never changes. The check applies where a framework that runs
+    on CANN is installed.
 
-    - `other-version`: the copy that is imported is of another release (its major.minor differs).
-    - `other-build`: of another build of the same release, which is only noted.
-    - `missing`: CANN ships te, and the interpreter does not find it. In an image, where no PYTHONPATH is
-      known, CANN's own copy counts as found.
-    - `not-readable`: a copy that the job's user may not read or enter: Python passes over it.
-    - `shadowed-copy`: a copy of another release lies behind the right one, and does no harm as long as
-      PYTHONPATH stays as it is.
+    - `other-version`: the imported copy belongs to another release (its major.minor differs).
+    - `other-build`: the imported copy is another build of the same release, which is only noted.
+    - `missing`: CANN ships te, but the interpreter does not find it. In an image, PYTHONPATH is unknown, so
+      CANN's own copy is accepted.
+    - `not-readable`: the job's user may not read or enter a copy, so Python skips it.
+    - `shadowed-copy`: a copy of another release comes after the right one in the search path. It does no harm
+      as long as PYTHONPATH stays as it is.
 
     ## Why it matters
 
-    te compiles operators together with CANN's libraries. After an upgrade of CANN an old te in the
-    interpreter's own folder is what remains: `TVM/te/cce error`, `"te" wheel package version does not match`.
+    te compiles operators together with CANN's libraries. After an upgrade of CANN, an old te remains in the
+    interpreter's own folder: `TVM/te/cce error`, `"te" wheel package version does not match`.
 
     ## Fix safety
 
-    The line installs the wheels that the toolkit ships itself, from their files and from nowhere else: no
-    index is asked, no dependency is changed, and neither variables nor a user's pip.conf are obeyed. As the
-    version number of these wheels never changes, pip would keep the old one without `--force-reinstall`. topi
-    is not installed from CANN 8.1 on: it is part of te.
+    The line installs the wheels that the toolkit ships, from their files and nowhere else: pip asks no index,
+    changes no dependency, and ignores variables and the user's pip.conf. The version number of these wheels
+    never changes, so pip would keep the old wheel without `--force-reinstall`. From CANN 8.1 on topi is not
+    installed: it is part of te.
 
-    `npudoctor fix te-topi --risk caution` runs it, as the user to whom the interpreter belongs; as root only
-    where interpreter, packages and wheels are root's and nobody else may write them, and only while the
-    wheels are the very files that were looked at. Stop the jobs of this interpreter before. `npudoctor undo`
-    puts the old ones back where the CANN that they came from is installed too; else it cannot be undone.
-    For an interpreter without pip, one that uv manages, and an image the line is only shown.
+    `npudoctor fix te-topi --risk caution` runs the line as the owner of the interpreter. It runs the line as
+    root only where interpreter, packages and wheels belong to root and nobody else may write them. It runs
+    only while the wheels are the files that were checked. Stop the jobs of this interpreter first.
+    `npudoctor undo` reinstalls the old wheels where the CANN that they came from is still installed; else the
+    fix cannot be undone. For an interpreter without pip, for one that uv manages, and for an image, the line
+    is only shown.
 
     For a copy that PYTHONPATH names, the line puts CANN's own folder in front.
 
@@ -148,7 +149,7 @@ def _compare(host: Host, active: Install, searched: Sequence[Copy]) -> Iterator[
         yield Finding("te-topi.other-build", _say(text, active, first), evidence=_evidence(searched))
     behind = [copy for copy in searched[1:] if _is_other_train(active, copy)]
     if behind:
-        text = _("a second {name}, from CANN {version}, is in {folder} behind the right one")
+        text = _("{folder} has a second {name}, from CANN {version}; Python finds the right one first")
         yield Finding("te-topi.shadowed-copy", _say(text, active, behind[0]), evidence=_evidence(searched))
 
 
@@ -270,7 +271,7 @@ def _in_front(host: Host, active: Install) -> Optional[Fix]:
         return None
     entries = [entry for entry in host.variables.path_list("PYTHONPATH") if entry]
     value = ":".join(dict.fromkeys((*python_folders(host.files, active), *entries)))
-    title = _("put CANN's own folders in front of {name}", name="PYTHONPATH")
+    title = _("prepend CANN's own folders to {name}", name="PYTHONPATH")
     return change_variable(title, "PYTHONPATH", value, host.variables.get("PYTHONPATH") or None)
 
 

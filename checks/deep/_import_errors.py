@@ -135,7 +135,7 @@ def _explain_hiding(host: Host, raised: Raised, path: str, module: str) -> Cause
     """A file of the job's own is taken for a module."""
     installed = owner_of_module(host, module.partition(".")[0]) or owner_of_module(host, module)
     name = installed.label if installed else _("the module {module}", module=module.partition(".")[0])
-    text = _("{path} hides {package}: {error}", path=path, package=name, error=raised.message)
+    text = _("{path} shadows {package}: {error}", path=path, package=name, error=raised.message)
     return Cause(
         text, raised, distinct(path, module), remedies.rename(path), owner=name if installed else None
     )
@@ -166,7 +166,9 @@ def _explain_missing_name(host: Host, raised: Raised) -> Optional[Cause]:
     own = found is not None and found.folder == owner.distribution.folder
     path = raised.path or path_of(owner)
     if is_byte_code_stale(host, path, name):
-        text = _("{path} of {package} has {name}, which {user} needs, but its byte code is from another file")
+        text = _(
+            "{path} of {package} has {name}, which {user} needs, but its byte code comes from another file"
+        )
         fix = remedies.remove_byte_code(path)
     elif own:
         text = _("the files of {package} are inconsistent: {module} has no {name}, which {place} needs")
@@ -189,7 +191,7 @@ def _explain_protobuf(host: Host, raised: Raised) -> Optional[Cause]:
         return None
     protobuf = host.interpreter.installed("protobuf")
     label = protobuf.label if protobuf else "protobuf"
-    text = _("{variable}={value} asks for an implementation that {package} does not have: {error}")
+    text = _("{variable}={value} requests an implementation that {package} does not have: {error}")
     text = text.format(variable=PROTOBUF, value=setting, package=label, error=raised.message)
     fix = remedies.by_hand(_("unset {variable}", variable=PROTOBUF))
     return Cause(text, raised, distinct(PROTOBUF, "protobuf"), fix, owner=label)
@@ -311,7 +313,7 @@ def _explain_other_numpy(host: Host, raised: Raised) -> Optional[Cause]:
     fix = remedies.install_suiting(host, numpy, owner)
     return Cause(
         _(
-            "{user} was built for another release than the {numpy} that is installed: {error}",
+            "{user} was built for a release other than the installed {numpy}: {error}",
             user=user,
             numpy=label,
             error=error,

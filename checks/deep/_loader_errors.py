@@ -100,7 +100,9 @@ def _explain_not_opened(host: Host, raised: Raised, match: re.Match[str], owner:
             folder=path.rpartition("/")[0],
             package=owner.label,
         )
-        fix = remedies.by_hand(_("ldd the file that needs it; reinstall {package}", package=owner.label))
+        fix = remedies.by_hand(
+            _("run ldd on the file that needs it; reinstall {package}", package=owner.label)
+        )
         return _cause(raised, message, path, owner, fix)
     text = _(
         "{path} of {package} is missing; {user} needs it",
@@ -156,7 +158,7 @@ def _explain_class(host: Host, raised: Raised, match: re.Match[str], owner: Opti
 def _explain_tls(_host: Host, raised: Raised, match: re.Match[str], owner: Optional[Owner]) -> Cause:
     library = match["library"]
     text = _(
-        "no room is left for the thread-local data of {file} (static TLS block)", file=_file(library, owner)
+        "the static TLS block has no room for the thread-local data of {file}", file=_file(library, owner)
     )
     return Cause(text, raised, ("static TLS", *_words(library, owner)))
 
@@ -169,7 +171,7 @@ def _explain_mapping(_host: Host, raised: Raised, match: re.Match[str], owner: O
     if library.startswith("/") and (match["why"] or "").startswith("Operation not permitted"):
         fix = remedies.by_hand(
             _(
-                "is {folder} mounted with noexec? findmnt -T {folder} -o TARGET,OPTIONS",
+                "check whether {folder} is mounted with noexec: findmnt -T {folder} -o TARGET,OPTIONS",
                 folder=library.rpartition("/")[0],
             )
         )

@@ -106,14 +106,14 @@ def _without_exception(host: Host, probed: ProbeResult, left: Optional[Cause]) -
     owner = owner_of(host, loading or (frame.file if frame else None))
     if loading:
         library = _("{path} of {package}", path=loading, package=owner.label) if owner else loading
-        text = _("{ending} while {library} is loaded")
+        text = _("{ending} while loading {library}")
         if silent:
             text = _("{ending}; {library} was loaded last")
         words.update(library=library)
     elif probed.answer.ended == "timeout":
         text = _("{ending}: it waits in {place}")
     elif left is not None:
-        text = _("{ending}: {place} exits Python")
+        text = _("{ending}: {place} makes Python exit")
     else:
         text = _("{ending} in {place}")
     words_about = distinct(

@@ -56,7 +56,7 @@ def install_suiting(host: Host, copy: Distribution, user: Optional[Distribution]
         pass
     if user is None:
         return by_hand(_("install a release of {name} that has it", name=copy.name))
-    return by_hand(_("install releases of {user} and {name} that go together", user=user.label, name=name))
+    return by_hand(_("install compatible releases of {user} and {name}", user=user.label, name=name))
 
 
 def suits(host: Host, copy: Distribution, user: Optional[Distribution]) -> bool:
@@ -77,7 +77,7 @@ def install_provider(host: Host, module: str, user: Optional[Distribution]) -> F
     if specifier is None and name == module:
         return by_hand(
             _(
-                "install the package that brings the module {module} into {python}",
+                "in {python}, install the package that provides the module {module}",
                 module=module,
                 python=host.interpreter.path,
             )
@@ -101,4 +101,4 @@ def rename(path: str) -> Fix:
 def remove_byte_code(path: str) -> Fix:
     """Python writes byte code once more where there is none."""
     folder = path.rpartition("/")[0]
-    return by_hand(_("remove {folder}/__pycache__: Python makes it again", folder=folder))
+    return by_hand(_("remove {folder}/__pycache__: Python recreates it", folder=folder))

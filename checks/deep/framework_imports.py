@@ -49,23 +49,24 @@ def framework_imports(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     Imports each installed framework in a child process of the examined interpreter, with the variables and
     the working directory of the job: torch, torch with torch_npu, torchvision, torchaudio, mindspore, paddle,
-    vllm, vllm with vllm-ascend, tensorflow. One after the other, each with a deadline of its own (120 s).
-    Modules are found as from the working directory, and written is only to a temporary folder, which is
-    removed; what the import leaves running is ended. Asked with `--profile deep`, or by its name. As root
-    only where all that would be run is root's.
+    vllm, vllm with vllm-ascend, tensorflow. They run one after the other, each with its own time limit (120
+    s). Modules are found as from the working directory. Only a temporary folder is written to, and it is
+    removed; processes that the import leaves running are ended. The check runs with `--profile deep`, or if
+    it is selected by name. As root it runs only if everything that it would execute belongs to root.
 
     - `framework-imports.failed`: the import ended with an error, was killed, or did not end. The exception
-      tells what it is about: the module, library or file, whose package that is, and where it was met; of a
-      crash or a hang, where the program was. What `npudoctor explain` knows of such a failure is added.
-      Imports that fail for the same cause are told together; what another check names is folded under that.
-      What crashes is tried once more, plainly: only two crashes are a failure. Where `import torch` does not
-      end, what begins with it is not waited for.
-    - `framework-imports.died-once`: it crashed, and the second try came to its end.
-    - `framework-imports.slow`: it took more than 60 s.
+      shows the cause: the module, library or file, the package that it belongs to, and where the error
+      occurred; for a crash or a hang, where the program was. What `npudoctor explain` knows about such a
+      failure is added. Imports that fail for the same cause are reported together; a cause that another check
+      names is folded under that check. An import that crashes is repeated once with as little of npudoctor's
+      own code as possible: only two crashes are a failure. If `import torch` does not end, imports that begin
+      with it are not tried.
+    - `framework-imports.died-once`: the import crashed, and the second try succeeded.
+    - `framework-imports.slow`: the import took more than 60 s.
 
     ## Why it matters
 
-    No look at metadata proves that an import works. This does.
+    Metadata cannot prove that an import works. This check does.
 
     ## References
 

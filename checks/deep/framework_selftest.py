@@ -26,21 +26,23 @@ FRAMEWORKS = {
     codes={"framework-selftest.failed": ERROR, "framework-selftest.died-once": WARNING},
 )
 def framework_selftest(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """Every installed framework computes.
+    """Every installed framework passes its self-test.
 
     ## What it does
 
-    In a child process of the examined interpreter, as `framework-imports` does: `mindspore.run_check()`,
-    `paddle.utils.run_check()`, for torch a matrix product, a convolution, a gradient, and NumPy in both
-    directions where that is installed. On the CPU with `--expect none` or where no accelerator is; else on
-    one device. Where the import alone fails, or does not end, it is not tried again.
+    Runs a test of each installed framework in a child process of the examined interpreter, as
+    `framework-imports` does: `mindspore.run_check()`, `paddle.utils.run_check()`, and for torch a matrix
+    product, a convolution, a gradient, and, if NumPy is installed, conversion to and from it. It runs on the
+    CPU with `--expect none` or if there is no accelerator; otherwise on one device. If the import alone fails
+    or does not end, it is not tried again.
 
-    - `framework-selftest.failed`: it ended with an error, was killed, or did not end.
-    - `framework-selftest.died-once`: it crashed, and the second try came to its end.
+    - `framework-selftest.failed`: the test ended with an error, was killed, or did not end.
+    - `framework-selftest.died-once`: the test crashed, and the second try succeeded.
 
     ## Why it matters
 
-    An import may succeed and the first operator fail: of another NumPy, of a library that is loaded late.
+    An import may succeed and the first operator still fail, because of another NumPy or a library that is
+    loaded late.
 
     ## References
 

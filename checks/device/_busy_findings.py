@@ -56,16 +56,19 @@ def held_outside(
 ) -> Finding:
     """A holder that this container does not see. `unseen`: MB that no visible process explains; `core`: how
     busy the AI core is, in percent, None where that is unknown."""
-    text = _("{device} is in use: {used} MB of {total} MB are taken; this container cannot see by whom")
+    text = _(
+        "{device} is in use: {used} MB of {total} MB are taken; this container cannot see which "
+        "process uses it"
+    )
     if core is not None:
         text = _(
-            "{device} is in use: {used} MB of {total} MB are taken, and its AI core is {core} % "
-            "busy; this container cannot see by whom"
+            "{device} is in use: {used} MB of {total} MB are taken, and its AI core is {core} % busy; "
+            "this container cannot see which process uses it"
         )
     return Finding(
         f"{check}.memory-held",
         text.format(device=device, used=used, total=total, core=core),
-        evidence=(_("not explained: {count} MB", count=unseen),),
+        evidence=(_("unaccounted for: {count} MB", count=unseen),),
         device=device,
         action=Action.CLEANUP,
     )
@@ -73,10 +76,10 @@ def held_outside(
 
 def memory_held(check: str, device: str, used: int, total: int, rest: int, idle: Optional[int]) -> Finding:
     """Memory that no process explains. `idle`: what an idle device uses, where npu-smi lists no processes."""
-    text = _("{device} has {used} MB of {total} MB in use; no process that is shown accounts for {rest} MB")
+    text = _("{device} has {used} MB of {total} MB in use; no visible process accounts for {rest} MB")
     if idle is not None:
         text = _(
-            "{device} has {used} MB of {total} MB in use, an idle one {idle}; this npu-smi lists no processes"
+            "{device} has {used} MB of {total} MB in use (idle: {idle} MB); this npu-smi lists no processes"
         )
     return Finding(
         f"{check}.memory-held",

@@ -54,9 +54,9 @@ def _by_group(host: Host, gid: int, paths: list[str], evidence: tuple[str, ...],
         undo=Command(("gpasswd", "-d", user, group)).lines(),
         risk=Risk.MANUAL,
     )
-    text = _("{user} may not open {paths}: they belong to the group {group} ({gid}), and {user} is not in it")
+    text = _("{user} cannot open {paths}: they belong to the group {group} ({gid}), and {user} is not in it")
     if user in members:
-        text = _("{user} may not open {paths}: {user} was added to the group {group} after this login")
+        text = _("{user} cannot open {paths}: {user} was added to the group {group} after this login")
         fix = Fix(
             _("log in again, or continue in a shell of that group"),
             steps=(Command(("newgrp", group)),),
@@ -64,7 +64,7 @@ def _by_group(host: Host, gid: int, paths: list[str], evidence: tuple[str, ...],
             needs_root=False,
         )
     elif host.system.container():
-        text = _("{user} may not open {paths}: start the container with --group-add {gid}, their group")
+        text = _("{user} cannot open {paths}: start the container with --group-add {gid}, their group")
         fix = asked_for([("--group-add", str(gid))])
     return Finding(
         code,
@@ -79,7 +79,7 @@ def _by_mode(host: Host, paths: list[str], evidence: tuple[str, ...], code: str)
     return Finding(
         code,
         _(
-            "{user} may not open {paths}: neither their owner's nor their group's mode allows it",
+            "{user} cannot open {paths}: neither their owner's nor their group's mode allows it",
             user=host.identity.user,
             paths=abbreviate(paths),
         ),

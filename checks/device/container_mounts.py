@@ -36,14 +36,15 @@ def container_mounts(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## What it does
 
-    In a container that has NPUs, or is to use them, it looks for what the guides mount into it. It does not
-    matter whether that is a mount or part of the image. On a host it is skipped; the device nodes are another
-    check's.
+    In a container that has NPUs, or is expected to use them, looks for the files that the guides mount into
+    it. They may be mounted or part of the image. On a host the check is skipped. The device nodes are the
+    subject of another check.
 
-    - `container-mounts.driver`: there is no libascend_hal.so, neither in `/usr/local/Ascend/driver/lib64` (or
-      where `/etc/ascend_install.info` says) nor on LD_LIBRARY_PATH.
+    - `container-mounts.driver`: libascend_hal.so is neither in `/usr/local/Ascend/driver/lib64` (or the
+      folder that `/etc/ascend_install.info` names) nor on LD_LIBRARY_PATH.
     - `container-mounts.incomplete`: the driver's version.info, `/usr/local/dcmi`, npu-smi or
-      `/etc/ascend_install.info` is missing. A job runs without them; versions and health are then unknown.
+      `/etc/ascend_install.info` is missing. A job runs without them, but versions and health are then
+      unknown.
 
     The remedy names the options of `docker run`.
 

@@ -28,32 +28,33 @@ NOBODY = 65534  # whose things are nobody's in a user namespace: not even its ro
     always=True,
 )
 def device_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """NPU device nodes are complete and accessible to this user.
+    """This user can access all NPU device nodes.
 
     ## What it does
 
-    Beside `/dev/davinciN` a job opens `/dev/davinci_manager`, `/dev/hisi_hdc` and `/dev/devmm_svm` (on a 950
-    `/dev/asdrv_svm`). This looks that they are there, that they are character devices, and whether owner,
-    group and mode let this user read and write them. Groups are compared by number, as in a container the
-    same name may be another number. Where the mode says no, the system itself is asked as well, since it
-    sees access lists too. No node is opened. It runs in every scope and profile, as it concerns the node
-    and the user.
+    Checks the device nodes that a job opens in addition to `/dev/davinciN`: `/dev/davinci_manager`,
+    `/dev/hisi_hdc` and `/dev/devmm_svm` (on a 950 `/dev/asdrv_svm`). They must exist and be character
+    devices, and their owner, group and mode must let this user read and write them. Groups are compared by
+    number, because the same name may have another number in a container. If the mode denies access, the
+    kernel is asked as well, because it also evaluates access control lists. No node is opened. The check runs
+    in every scope and profile, because it concerns the node and the user.
 
-    - `device-nodes.missing`: NPUs are here, but one of the nodes that all of them share is not.
-    - `device-nodes.not-a-device`: something else has the name of a node. `docker run -v /dev/hisi_hdc:...`
-      makes a folder where the host has no such node.
-    - `device-nodes.no-access`: this user is not in the nodes' group, or has not logged in since it was added.
+    - `device-nodes.missing`: this machine has NPUs, but a device node that all NPUs share does not exist.
+    - `device-nodes.not-a-device`: a file or folder has the name of a device node.
+      `docker run -v /dev/hisi_hdc:...` creates a folder if the host has no such node.
+    - `device-nodes.no-access`: this user is not in the nodes' group, or has not logged in since being added
+      to it.
 
     ## Why it matters
 
-    Without its group a job ends at its first line (`drvErr=87`, `Can't get ascend_hal device count`), and
-    npu-smi says `ret is -8005`.
+    If a user is not in the group, a job ends at its first line (`drvErr=87`,
+    `Can't get ascend_hal device count`), and npu-smi says `ret is -8005`.
 
     ## Fix safety
 
-    The line is shown only. `usermod -aG` gives the user all that the group may open, and holds from the next
-    login on: nothing that `npudoctor fix` did could be seen to have helped, and root, who alone could do it,
-    does not meet the problem. Who is in the group already is told to log in again.
+    The line is shown only. `usermod -aG` gives the user everything that the group may open, and takes effect
+    at the next login. `npudoctor fix` could not verify the result, and root, who alone could run it, does not
+    have the problem. A user who is already in the group only has to log in again.
 
     ## References
 
@@ -78,7 +79,9 @@ def device_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
     closed = {path: entry for path, entry in nodes.items() if not may_use(host, entry)}
     if host.identity.is_root:
         if any(entry.uid == NOBODY for entry in closed.values()):
-            raise Unknown(_("the device nodes belong to nobody in this user namespace"), advisory=True)
+            raise Unknown(
+                _("the device nodes belong to an unmapped user in this user namespace"), advisory=True
+            )
         return
     from npudoctor.checks.device._node_access import find_denied, no_access
 

@@ -55,7 +55,7 @@ SHOWN_NODES = 16
     },
 )
 def device_visibility(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """Variables that choose NPUs match each other and the devices.
+    """NPU selection variables match each other and the devices.
 
     ## What it does
 
@@ -63,19 +63,20 @@ def device_visibility(host: Host) -> Iterator[Union[Finding, Facts]]:
     container runtime chooses device nodes, and the devices that Slurm gave the job, with `/dev/davinciN`. No
     tool is run.
 
-    The runtime counts from 0 among the devices that are here (logic ids), also in a container that was
-    given NPU 4 and 5. It reads up to the first id that is not one of these, or the first character that is
-    neither digit nor comma: `1, 2,3` is 1, and `1,3,8` of eight is 1,3.
+    The runtime counts from 0 among the devices that are present (logic ids), even in a container that was
+    given NPU 4 and 5. It stops at the first id that is not one of these, or at the first character that is
+    neither a digit nor a comma: `1, 2,3` is read as 1, and `1,3,8` on a machine with eight devices as 1,3.
 
-    - `device-visibility.none-left`: nothing of the value is read, so the job has no device.
-    - `device-visibility.bad-value`: a value of more than 4096 characters, which is not a device list.
-    - `device-visibility.cut`, `device-visibility.no-such-device`: it gets fewer than are written there.
-    - `device-visibility.not-ascending`: ids must ascend, each once.
-    - `device-visibility.empty`: the variable is set but empty; what the runtime does with that is unknown.
-    - `device-visibility.not-given`: in a container: it was to be given a device whose node is not here.
-    - `device-visibility.container-only`: on a host ASCEND_VISIBLE_DEVICES limits no job.
-    - `device-visibility.beyond-slurm`: the job sees devices that Slurm did not give to it. Slurm sets no
-      variable of Ascend's; where it locks the other devices by control groups, this is harmless.
+    - `device-visibility.none-left`: no part of the value can be used, so the job has no device.
+    - `device-visibility.bad-value`: the value is longer than 4096 characters and is not a device list.
+    - `device-visibility.cut`, `device-visibility.no-such-device`: the job gets fewer devices than the value
+      lists.
+    - `device-visibility.not-ascending`: the ids must be ascending and unique.
+    - `device-visibility.empty`: the variable is set but empty; how the runtime treats that is unknown.
+    - `device-visibility.not-given`: in a container: the value names a device whose node does not exist here.
+    - `device-visibility.container-only`: on a host ASCEND_VISIBLE_DEVICES does not limit a job.
+    - `device-visibility.beyond-slurm`: the job sees devices that Slurm did not allocate to it. Slurm sets
+      none of Ascend's variables; if it blocks the other devices by control groups, this is harmless.
 
     ## Why it matters
 
@@ -176,7 +177,7 @@ def _judge_slurm(host: Host) -> Iterator[Finding]:
     seen = set(runtime_ids(value, count).ids) if value else set(range(count))
     beyond = sorted(seen - set(allocated))
     if beyond:
-        text = _("Slurm gave this job the NPUs {given} ({variable}), and it also sees {beyond}")
+        text = _("Slurm gave this job the NPUs {given} ({variable}), but the job also sees {beyond}")
         yield _finding(
             "device-visibility.beyond-slurm",
             text,

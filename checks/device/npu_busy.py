@@ -33,28 +33,30 @@ def npu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## What it does
 
-    Reads the memory and the processes that `npu-smi info` shows, of the devices that this job gets: those
-    of ASCEND_RT_VISIBLE_DEVICES, else those that Slurm named, else all that are here. Processes of this job
-    are no strangers: our ancestors and descendants, the same Slurm job, and with --env-of all of that job.
+    Reads the memory and the processes that `npu-smi info` shows for the devices that this job gets: those of
+    ASCEND_RT_VISIBLE_DEVICES, else those that Slurm allocated, else all that are present. Processes of this
+    job are not reported: ancestors and descendants of npudoctor, processes of the same Slurm job, and with
+    --env-of all processes of that job.
 
-    - `npu-busy.held`: another process holds such a device. Information only, where no variable named the
-      devices, some are free, and the process is another user's: that is a machine that people share.
-    - `npu-busy.held-by-session`: a process of our session, or the same user's in our control group (a
-      container, a login), that this job did not start: a notebook that is still open, an older run.
-    - `npu-busy.memory-held`: more memory is in use than an idle chip of this kind has (the table names its
-      captures) and the listed processes explain, by more than 1 GiB. Something that ended badly, or a
-      process that npu-smi does not show, holds it. Old ones show no processes at all; the message says so.
-      With eight processes on a chip, the most that it ever lists, nothing is reported.
+    - `npu-busy.held`: another process holds a device of this job. This is information if no variable names
+      the devices, some are free, and the process belongs to another user: such a machine is shared.
+    - `npu-busy.held-by-session`: a process of this session, or of the same user in the same control group (a
+      container, a login), holds a device, and this job did not start it: for example an open notebook or an
+      older run.
+    - `npu-busy.memory-held`: over 1 GiB more memory is in use than an idle chip of this kind uses (the table
+      names its captures) and the listed processes explain. A process that ended badly, or one that npu-smi
+      does not show, holds it. Old versions of npu-smi show no processes at all; the message then says so.
+      With eight processes on a chip, the most that npu-smi lists, nothing is reported.
 
-    In a container npu-smi shows pids of the host, or none. More than 1 GiB that is held there by a process
-    which the container does not see, or an AI core that computes for one, is `npu-busy.memory-held`, whoever
-    it is; less, or what may be a process beside us that has the device open, leaves the row
-    unknown, which does not decide the verdict.
+    In a container npu-smi shows pids of the host, or none. `npu-busy.memory-held` is reported, whoever the
+    holder is, if a process that the container cannot see holds more than 1 GiB or keeps an AI core busy. If
+    it holds less, or the holder may be a process of this job, session or container that has the device open,
+    the result is unknown, which does not affect the verdict.
 
     ## Why it matters
 
-    A job that shares a device ends with `Malloc device memory failed`, or both become slow. Never end every
-    python: look at who it is.
+    A job that shares a device ends with `Malloc device memory failed`, or both jobs become slow. Never kill
+    all python processes: first look at who owns them.
 
     ## References
 
@@ -172,6 +174,6 @@ def _report_unseen(uses: Sequence[ChipUse], holders: DeviceHolders) -> Iterator[
             undetermined.append(use.chip.label)
     if undetermined:
         raise Unknown(
-            _("{devices}: this container cannot see who holds it", devices=", ".join(undetermined)),
+            _("{devices}: this container cannot see which process holds it", devices=", ".join(undetermined)),
             advisory=True,
         )

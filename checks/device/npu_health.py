@@ -34,21 +34,21 @@ def npu_health(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## What it does
 
-    Reads the column Health of `npu-smi info`. Of each chip that is not OK the tool is asked for the error
-    codes and what they mean (`npu-smi info -t health`), all of them side by side; multi-bit errors of the
-    device memory, lost heartbeats and the like are among these. A chip that is OK is asked no more. In a
-    container only the devices whose nodes are here are looked at, where the table tells which those are.
+    Reads the column Health of `npu-smi info`. For each chip that is not OK, the tool is asked for the error
+    codes and their meaning (`npu-smi info -t health`), for all such chips in parallel; they include multi-bit
+    errors of the device memory and lost heartbeats. Chips that are OK are not queried further. In a container
+    only the devices whose nodes exist there are examined, if the table identifies them.
 
-    - `npu-health.warning`: something is wrong that the device works with.
-    - `npu-health.alarm`, `npu-health.critical`: it does not work as it should; keep jobs off the device and
-      tell the vendor the codes.
+    - `npu-health.warning`: the device reports a fault, but still works.
+    - `npu-health.alarm`, `npu-health.critical`: the device does not work properly; start no jobs on it and
+      report the codes to the vendor.
 
-    UNKNOWN, or a word that is not one of npu-smi's, leaves the row unknown. A chip without an error code is
-    shown as OK by the tool itself. Where npu-smi gives no table, npu-tool says why.
+    If the value is UNKNOWN or not one of npu-smi's words, the result is unknown. npu-smi itself shows a chip
+    without an error code as OK. If npu-smi prints no table, npu-tool reports the reason.
 
     ## Why it matters
 
-    A device in alarm fails jobs hours later, or slows the whole communicator down.
+    A device in the Alarm state makes jobs fail hours later, or slows down the whole communicator.
 
     ## References
 

@@ -82,28 +82,31 @@ def npu_tool(host: Host) -> Iterator[Union[Finding, Facts]]:
     ## What it does
 
     Looks for npu-smi in the system's folders, in the driver's `tools` and on PATH, and runs `npu-smi info`
-    with the driver's own libraries. What it prints decides, not its exit status, which is 0 for some
-    failures. The table is read by its headers; an unknown one is kept as evidence, and the row is
+    with the driver's own libraries. The output is judged, not the exit status, which is 0 for some failures.
+    The table is read by its headers; if they are unknown, the output is kept as evidence, and the result is
     unknown.
 
-    - `npu-tool.hung`: no answer twice, and a process that works with the driver (or the killed npu-smi
-      itself) was in state D both times. Only a reboot ends that. Without such a process the row is unknown.
+    - `npu-tool.hung`: npu-smi did not answer twice, and a process that uses the driver (or the killed npu-smi
+      itself) was in state D both times. Only a reboot ends that. Without such a process the result is
+      unknown.
     - `npu-tool.driver-not-ready`: -8005: the driver is not loaded, or was upgraded without a reboot. In a
-      container a warning: there permissions may be missing.
+      container this is a warning, because permissions may be missing there.
     - `npu-tool.device-used`: -8020: another container holds the device.
     - `npu-tool.no-rights`: -8002, or -8005 with `ret=4`: this user is not in the devices' group; in a
-      container also a virtual NPU.
+      container it may also be a virtual NPU.
     - `npu-tool.library-missing`: a library is neither in the driver's folders nor in the system's.
-    - `npu-tool.no-card`: it sees no card, but device nodes are here. `npu-tool.fewer-devices`: the table has
-      fewer chips than there are device nodes, so a card may have dropped out.
-    - `npu-tool.failed`: another of its codes.
-    - `npu-tool.unknown-answer`: neither a table nor a message that npudoctor knows.
-    - `npu-tool.driver-incomplete`: it says that the driver may not be completely installed.
-    - `npu-tool.not-found`: no npu-smi. Jobs do not need it, but the devices' health is then unknown.
+    - `npu-tool.no-card`: npu-smi sees no card, but device nodes exist.
+    - `npu-tool.fewer-devices`: the table has fewer chips than there are device nodes, so a card may have
+      dropped out.
+    - `npu-tool.failed`: npu-smi failed with another of its codes.
+    - `npu-tool.unknown-answer`: npu-smi printed neither a table nor a message that npudoctor knows.
+    - `npu-tool.driver-incomplete`: npu-smi says that the driver may not be completely installed.
+    - `npu-tool.not-found`: npu-smi was not found. Jobs do not need it, but the devices' health is then
+      unknown.
 
     ## Why it matters
 
-    npu-smi asks the driver what a job will ask it. Where it fails on the host, the job fails at its first
+    npu-smi sends the driver the same queries as a job. If it fails on the host, the job fails at its first
     line (`RuntimeError: Initialize`).
 
     ## References
@@ -148,11 +151,11 @@ def npu_tool(host: Host) -> Iterator[Union[Finding, Facts]]:
 def _describe_failure(path: str, look: NpuSmiInfo) -> str:
     answer = look.answer
     if answer.ended == "timeout":
-        text = _("{path} did not answer in time; it was asked {count} times")
+        text = _("{path} did not answer in time (attempts: {count})")
     elif answer.ended == "flooded":
         text = _("{path} does not stop printing")
     elif answer.ended == "untrusted":
-        text = _("{path} is not run as root: users other than root can change it")
+        text = _("npudoctor does not run {path} as root: users other than root can change it")
     elif answer.ended == "not-started":
         text = _("{path} cannot be started: {why}")
     elif answer.status is not None and answer.status < 0:
@@ -170,7 +173,8 @@ def _report_hang(path: str, look: NpuSmiInfo) -> Finding:
     return Finding(
         "npu-tool.hung",
         _(
-            "{path} does not answer, and {process} is stuck in the driver (state D): only a reboot ends that",
+            "{path} does not answer, and {process} is stuck in the driver (state D): only a reboot "
+            "clears this",
             path=path,
             process=processes[0],
         ),
@@ -203,7 +207,7 @@ def _judge_answer(host: Host, path: str, look: NpuSmiInfo) -> Iterator[Finding]:
         if any(line.strip() for line in lines):
             yield Finding(
                 "npu-tool.unknown-answer",
-                _("npudoctor does not recognise the output of {path}", path=path),
+                _("npudoctor does not recognize the output of {path}", path=path),
                 evidence=_quote_lines(lines),
             )
     else:
@@ -228,7 +232,7 @@ def _text(failure: NpuSmiFailure, inside: bool) -> str:
         if inside:
             return _(
                 "{path} cannot reach the driver ({code}): it is not loaded, this container lacks "
-                "permissions, or another one holds the device"
+                "permissions, or another container holds the device"
             )
         return _(
             "{path} cannot reach the driver ({code}): it is not loaded, or was upgraded without a reboot"
@@ -243,10 +247,9 @@ def _text(failure: NpuSmiFailure, inside: bool) -> str:
     if failure.kind == "no-rights":
         if inside:
             return _(
-                "{path} may not use the driver as {user} ({code}): the group of the device nodes, "
-                "or a virtual NPU"
+                "{path} cannot use the driver as {user} ({code}): wrong device node group, or a virtual NPU"
             )
-        return _("{path} may not use the driver as {user} ({code})")
+        return _("{path} cannot use the driver as {user} ({code})")
     return texts[failure.kind]
 
 

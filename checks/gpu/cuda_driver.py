@@ -34,25 +34,25 @@ if TYPE_CHECKING:
     },
 )
 def cuda_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The NVIDIA driver suits the CUDA of the frameworks.
+    """The NVIDIA driver supports the CUDA of the frameworks.
 
     ## What it does
 
     Reads the version of the loaded kernel module (/sys/module/nvidia/version, /proc/driver/nvidia/version)
-    and compares it with the libraries of the driver that a job would load (libcuda.so.1, libnvidia-ml.so.1,
-    by the names of their files) and with the CUDA that torch, Paddle and MindSpore were built for. Nothing is
-    run or loaded. It applies where a GPU's device node is here.
+    and compares it with the driver libraries that a job would load (libcuda.so.1, libnvidia-ml.so.1, by their
+    file names) and with the CUDA that torch, Paddle and MindSpore were built for. Nothing is run or loaded.
+    The check applies if this machine has a GPU device node.
 
-    - `cuda-driver.too-old`: the driver is older than the oldest one for that CUDA. From CUDA 11 on one
-      driver serves all minor releases of a major one, so that is what is compared. A package for forward
-      compatibility (`cuda-compat`) whose libcuda is found counts. A warning where another framework in the
-      interpreter is served.
-    - `cuda-driver.mismatch`: the libraries are of another version than the loaded module: NVML and CUDA
-      refuse to start. A warning where the libraries are the older ones of the same major version.
+    - `cuda-driver.too-old`: the driver is older than the oldest driver for that CUDA. From CUDA 11 on one
+      driver supports all minor releases of a major release, so only the major release is compared. If the
+      libcuda of a package for forward compatibility (`cuda-compat`) is found, its version is compared
+      instead. A warning if the driver supports another framework in the interpreter.
+    - `cuda-driver.mismatch`: the libraries have a different version than the loaded module, so NVML and CUDA
+      refuse to start. A warning if the libraries are older and have the same major version.
     - `cuda-driver.compat-unusable`: the libcuda that is found belongs to a package for forward compatibility
-      that is older than the loaded module, or the GPU is a GeForce, for which there is no forward
+      that is older than the loaded module, or the GPU is a GeForce, which does not support forward
       compatibility: CUDA ends with error 803 or 804.
-    - `cuda-driver.no-library`: a framework for GPUs is installed, and libcuda.so.1 is not found.
+    - `cuda-driver.no-library`: a framework for GPUs is installed, but libcuda.so.1 is not found.
     - `cuda-driver.stub-first`: the loader finds a stub that is only meant for builds.
 
     ## Why it matters
@@ -77,7 +77,7 @@ def cuda_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
     if cuda is not None and cuda.stub:
         yield Finding(
             "cuda-driver.stub-first",
-            _("the loader finds {path}, a stub that is only meant for builds", path=cuda.path),
+            _("the loader finds {path}, a build-time stub", path=cuda.path),
             action=Action.CONFIG,
         )
     elif cuda is None and frameworks:
@@ -154,7 +154,7 @@ def _facts(
 
 
 def _no_library(host: Host, frameworks: Sequence[Runtime]) -> Finding:
-    text = _("{names} is installed for GPUs, and the loader does not find the driver's libcuda.so.1")
+    text = _("{names} is installed for GPUs, but the loader does not find the driver's libcuda.so.1")
     if host.system.container():
         text = _(
             "{names} is installed for GPUs, but this container lacks the driver's libcuda.so.1 "
@@ -168,13 +168,13 @@ def _mismatch(host: Host, module: str, library: DriverLibrary) -> Finding:
     version = library.version or ""
     older = order(version) < order(module) and order(version)[0] == order(module)[0]
     text = _(
-        "the loaded NVIDIA module is {module}, its libraries are {library}: reboot, or reload the module"
+        "the loaded NVIDIA module is {module}, but its libraries are {library}: reboot, or reload the module"
     )
     action = Action.REBOOT
     if host.system.container():
         text = _(
-            "the host's NVIDIA module is {module}, the libraries here are {library}: this image brings its "
-            "own, or the host's driver was updated after this container was started"
+            "the host's NVIDIA module is {module}, but the libraries here are {library}: this image "
+            "ships its own, or the host's driver was updated after this container started"
         )
         action = Action.CONFIG
     return Finding(
@@ -194,9 +194,9 @@ def _compat(host: Host, module: str, cuda: DriverLibrary) -> Iterator[Finding]:
         yield Finding(
             "cuda-driver.compat-unusable",
             _(
-                "the loader finds {path} of driver {library}, a package for forward compatibility that "
-                "is older than the loaded NVIDIA module {module}: CUDA ends with error 803; take its "
-                "folder out of LD_LIBRARY_PATH",
+                "the loader finds {path} of driver {library}, a forward compatibility package that is older "
+                "than the loaded NVIDIA module {module}: CUDA fails with error 803; remove its folder from "
+                "LD_LIBRARY_PATH",
                 path=cuda.path,
                 library=version,
                 module=module,
@@ -210,8 +210,8 @@ def _compat(host: Host, module: str, cuda: DriverLibrary) -> Iterator[Finding]:
         yield Finding(
             "cuda-driver.compat-unusable",
             _(
-                "the loader finds {path}, a package for forward compatibility, which NVIDIA offers for data "
-                "centre GPUs and not for {model}: CUDA ends with error 803 or 804; take its folder out of "
+                "the loader finds {path}, a forward compatibility package, which NVIDIA offers for data "
+                "center GPUs and not for {model}: CUDA fails with error 803 or 804; remove its folder from "
                 "LD_LIBRARY_PATH, or install a newer driver",
                 path=cuda.path,
                 model=model,

@@ -36,32 +36,35 @@ def gpu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## What it does
 
-    Asks the driver for the memory and the processes of each GPU: through nvidia-ml-py where that is installed
-    beside npudoctor (the extra `gpu`), in a child process with a deadline, else through nvidia-smi. Only the
-    GPUs that this job gets count: those of CUDA_VISIBLE_DEVICES, else all that are here. Processes of this
-    job are no strangers: our ancestors and descendants and the same Slurm job; nor are NVIDIA's own services.
+    Asks the driver for the memory and the processes of each GPU: through nvidia-ml-py if it is installed with
+    npudoctor (the extra `gpu`), in a child process with a time limit, otherwise through nvidia-smi. Only the
+    GPUs of this job are examined: those of CUDA_VISIBLE_DEVICES, else all that are present. Processes of this
+    job are not reported (ancestors and descendants of npudoctor, and processes of the same Slurm job);
+    neither are NVIDIA's own services.
 
-    - `gpu-busy.held`: another process computes on such a GPU. Information only, where no variable named the
-      GPUs, some are free, and the process is another user's: that is a machine that people share.
-    - `gpu-busy.held-by-session`: a process of our session, or the same user's in the same control group, that
-      this job did not start: one that was left in the background, or another part of the same work.
-    - `gpu-busy.memory-held`: more than 1 GiB is in use that no process explains: something that ended badly,
-      or a process that is not shown, holds it. With nvidia-smi, which lists no graphics processes, it is not
-      reported for a GPU with a screen.
-    - `gpu-busy.reset-required`: the driver reports only that such a GPU must be reset first.
+    - `gpu-busy.held`: another process computes on a GPU of this job. This is information if no variable names
+      the GPUs, some are free, and the process belongs to another user: such a machine is shared.
+    - `gpu-busy.held-by-session`: a process of this session, or of the same user in the same control group,
+      computes on a GPU, and this job did not start it: it was left in the background, or is another part of
+      the same work.
+    - `gpu-busy.memory-held`: more than 1 GiB is in use that no process accounts for: a process that ended
+      badly, or one that is not shown, holds it. nvidia-smi lists no graphics processes, so with it this is
+      not reported for a GPU with a screen.
+    - `gpu-busy.reset-required`: the driver reports only that the GPU must be reset first.
 
-    A GPU for which the driver reports only an error, and outside of a container a process without a number,
-    leaves the row unknown.
+    If the driver reports only an error for a GPU, or, outside a container, a process without a pid, the
+    result is unknown.
 
-    In a container the driver shows only the container's own processes: memory that others hold there is
-    `gpu-busy.memory-held`, whoever they are. What may be held by a process beside us that has the GPU open, a
-    GPU that is split (MIG), and numbers in CUDA_VISIBLE_DEVICES where the GPUs are of several models and
-    CUDA_DEVICE_ORDER is not PCI_BUS_ID leave the row unknown, which does not decide the verdict.
+    In a container the driver shows only the container's own processes: memory that others hold is reported
+    there as `gpu-busy.memory-held`, whoever they are. The result is unknown, which does not affect the
+    verdict, if the memory may be held by a process of this job, session or container that has the GPU open,
+    if a GPU is split (MIG), or if CUDA_VISIBLE_DEVICES contains numbers, the GPUs are of several models and
+    CUDA_DEVICE_ORDER is not PCI_BUS_ID.
 
     ## Why it matters
 
-    A job that shares a GPU ends with `CUDA out of memory` or `Out of memory error on GPU 0`, or both become
-    slow. Never end every python: look at who it is.
+    A job that shares a GPU ends with `CUDA out of memory` or `Out of memory error on GPU 0`, or both jobs
+    become slow. Never kill all python processes: first look at who owns them.
 
     ## References
 
@@ -122,7 +125,7 @@ def _judge_silent(gpus: Sequence[Gpu]) -> Generator[Finding, None, Optional[Unkn
         elif gpu.trouble:
             silent.append(f"{gpu.label}: {gpu.trouble}")
     return (
-        Unknown(_("the driver does not report who holds it: {devices}", devices="; ".join(silent)))
+        Unknown(_("the driver does not report which process holds it: {devices}", devices="; ".join(silent)))
         if silent
         else None
     )
@@ -196,7 +199,7 @@ def _report_unseen(
             undetermined.append(gpu.label)
     return (
         Unknown(
-            _("{devices}: this container cannot see who holds it", devices=", ".join(undetermined)),
+            _("{devices}: this container cannot see which process holds it", devices=", ".join(undetermined)),
             advisory=True,
         )
         if undetermined

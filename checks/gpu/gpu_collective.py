@@ -22,23 +22,25 @@ WITH_MPI = "libgpu_collective.so"
     codes={"gpu-collective.not-loadable": ERROR},
 )
 def gpu_collective(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """MindSpore can load its library for communication between GPUs.
+    """MindSpore can load its GPU communication library.
 
     ## What it does
 
-    Reads what libgpu_collective.so and libnvidia_collective.so of the installed MindSpore need, and looks for
-    each library as the loader does: RPATH, LD_LIBRARY_PATH, RUNPATH, ld.so.cache, the default folders.
-    Nothing is loaded. It applies to a MindSpore for GPUs, where a GPU is here or `--expect gpu` is given.
+    Reads which libraries libgpu_collective.so and libnvidia_collective.so of the installed MindSpore need,
+    and looks for each one as the loader does: RPATH, LD_LIBRARY_PATH, RUNPATH, ld.so.cache, the default
+    folders. Nothing is loaded. The check applies to a MindSpore for GPUs, if this machine has a GPU or
+    `--expect gpu` is given.
 
-    - `gpu-collective.not-loadable`: a library that one of them needs is not found or is broken; libnccl and
-      libmpi in most cases. An error where a variable says that the job has several processes, else a warning,
-      and information where there is one GPU. Where MS_ROLE, MS_WORKER_NUM or MS_SCHED_HOST is set,
+    - `gpu-collective.not-loadable`: a library that one of them needs is not found or is broken, in most cases
+      libnccl or libmpi. An error if a variable says that the job has several processes, otherwise a warning,
+      and information if the machine has one GPU. If MS_ROLE, MS_WORKER_NUM or MS_SCHED_HOST is set,
       libgpu_collective.so, which needs MPI, is not examined.
 
     ## Why it matters
 
     `Loading libgpu_collective.so failed. Many reasons could cause this`: MindSpore names three, and this one
-    is the most frequent. It is loaded when communication is initialised, not when MindSpore is imported.
+    is the most frequent. The library is loaded when communication is initialized, not when MindSpore is
+    imported.
 
     ## References
 
@@ -58,7 +60,7 @@ def gpu_collective(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not libraries:
         raise Skip(
             _(
-                "no MindSpore with communication between GPUs is installed in {python}",
+                "no MindSpore with GPU communication is installed in {python}",
                 python=host.interpreter.label,
             )
         )

@@ -25,30 +25,31 @@ SHARED = ("nvidiactl", "nvidia-uvm")
     always=True,
 )
 def gpu_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """GPU device nodes are complete and accessible to this user.
+    """This user can access all GPU device nodes.
 
     ## What it does
 
-    Beside `/dev/nvidiaN` a job opens `/dev/nvidiactl` and `/dev/nvidia-uvm`. This looks whether they are
-    character devices, and whether owner, group and mode let this user read and write them; where the mode
-    says no, the system itself is asked as well, since it sees access lists too. No node is opened. It
-    runs in every scope and profile, as it concerns the node and the user.
+    Checks the device nodes that a job opens in addition to `/dev/nvidiaN`: `/dev/nvidiactl` and
+    `/dev/nvidia-uvm`. They must be character devices, and their owner, group and mode must let this user read
+    and write them. If the mode denies access, the kernel is asked as well, because it also evaluates access
+    control lists. No node is opened. The check runs in every scope and profile, because it concerns the node
+    and the user.
 
-    - `gpu-nodes.no-access`: this user may open none of the GPUs, or not what all of them share.
-    - `gpu-nodes.not-a-device`: something else has the name of a node.
-    - `gpu-nodes.missing`: in a container: a shared node was not given to it. On a host CUDA has it made by
-      nvidia-modprobe when the first job starts, so there it is not looked for.
+    - `gpu-nodes.no-access`: this user may not open any of the GPUs, or a node that all of them share.
+    - `gpu-nodes.not-a-device`: a file or folder has the name of a device node.
+    - `gpu-nodes.missing`: in a container: a shared node was not passed to it. On a host CUDA uses
+      nvidia-modprobe to create the node when the first job starts, so it is not looked for there.
 
-    One GPU of several that may not be opened is no finding: that is how some sites share them.
+    If one GPU of several may not be opened, nothing is reported: some sites share GPUs that way.
 
     ## Why it matters
 
-    Without `/dev/nvidiactl` or its right a job finds no GPU and may say so only by being slow; without
-    `/dev/nvidia-uvm` it ends in `CUDA unknown error` while nvidia-smi shows no fault.
+    If `/dev/nvidiactl` is missing or may not be opened, a job finds no GPU, and the only sign may be that it
+    is slow. Without `/dev/nvidia-uvm` it ends in `CUDA unknown error` while nvidia-smi shows no fault.
 
     ## Fix safety
 
-    The line is shown only: who may open a GPU is for the administrator to say.
+    The line is shown only: the administrator decides who may open a GPU.
 
     ## References
 
@@ -82,7 +83,9 @@ def gpu_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
     closed = {path: entry for path, entry in there.items() if _is_node(entry) and not may_use(host, entry)}
     if host.identity.is_root:
         if any(entry.uid == NOBODY for entry in closed.values()):
-            raise Unknown(_("the device nodes belong to nobody in this user namespace"), advisory=True)
+            raise Unknown(
+                _("the device nodes belong to an unmapped user in this user namespace"), advisory=True
+            )
         return
     barred = find_denied(host, closed)
     if not all(path in barred for path in paths):

@@ -44,23 +44,23 @@ def gpu_visibility(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## What it does
 
-    Reads CUDA_VISIBLE_DEVICES as CUDA does, and compares it with `/dev/nvidiaN`: numbers count from 0 among
-    the GPUs that are here, also in a container that was given GPU 4 and 5. CUDA takes them up to the first
-    that is not one of these. Names (`GPU-...`) may be cut short where one GPU only begins so; the driver is
-    asked for them only when there is one in the value.
+    Reads CUDA_VISIBLE_DEVICES as CUDA does, and compares it with `/dev/nvidiaN`. Numbers count from 0 among
+    the GPUs that are present, even in a container that was given GPU 4 and 5. CUDA stops at the first number
+    that is not one of these. Names (`GPU-...`) may be shortened to a prefix that is unique; the driver is
+    asked for the names only if the value contains one.
 
-    - `gpu-visibility.none-left`: nothing of the value is a GPU here, so the job finds none.
-    - `gpu-visibility.repeated`: a GPU is named twice: CUDA does not start at all (error 101).
-    - `gpu-visibility.no-such-device`: the job gets fewer than are written there.
+    - `gpu-visibility.none-left`: no part of the value is a GPU of this machine, so the job finds none.
+    - `gpu-visibility.repeated`: a GPU is listed twice: CUDA does not start at all (error 101).
+    - `gpu-visibility.no-such-device`: the job gets fewer GPUs than the value lists.
     - `gpu-visibility.hidden`: the value is empty, -1, or Slurm's NoDevFiles: somebody hid all GPUs.
-      Information only, unless `--expect gpu` says that the job needs one.
+      Information, unless `--expect gpu` says that the job needs one.
 
-    Parts of a GPU (`MIG-...`) leave the row unknown, which does not decide the verdict.
+    If the value lists parts of a GPU (`MIG-...`), the result is unknown, which does not affect the verdict.
 
     ## Why it matters
 
-    `No CUDA GPUs are available`, or ranks that all land on one GPU. A line copied from a node with eight
-    GPUs, or a shell that was left with a value, does it.
+    `No CUDA GPUs are available`, or ranks that all run on one GPU. The cause is a line copied from a node
+    with eight GPUs, or a value left in the shell.
 
     ## Fix safety
 
@@ -89,7 +89,7 @@ def gpu_visibility(host: Host) -> Iterator[Union[Finding, Facts]]:
     if ids:
         better = change_variable(_("choose the GPUs {ids}", ids=ids), RUNTIME, ids, value)
     if visible.repeated:
-        text = _("{name}={value} lists a GPU twice, and CUDA does not start with that")
+        text = _("{name}={value} lists a GPU twice: CUDA does not start")
         yield _finding("gpu-visibility.repeated", text, value, better)
     elif visible.stopped and not visible.ids:
         text = _("{name}={value} leaves the job no GPU: there are {count}, counted from 0")

@@ -59,26 +59,27 @@ def nccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## What it does
 
-    Judges the variables NCCL_* and torch's TORCH_NCCL_* that are set, by a table whose rows each name their
-    source. It applies where a GPU is here or `--expect gpu` is given. NCCL_SOCKET_IFNAME is judged by
-    `socket-interfaces`.
+    Checks the variables NCCL_* and torch's TORCH_NCCL_* that are set against a table in which each row names
+    its source. The check applies if this machine has a GPU or `--expect gpu` is given. NCCL_SOCKET_IFNAME is
+    the subject of `socket-interfaces`.
 
-    - `nccl-env.bad-value`: a value that is not a documented one. An error where torch ends the job
-      with it, a warning for NCCL_ALGO and NCCL_PROTO, with which newer releases of NCCL do not start, else
-      information: NCCL takes the default.
-    - `nccl-env.pasted-punctuation`: full-width digits, quotes that no shell took off, a semicolon, blanks.
-    - `nccl-env.read-otherwise`: a word where a number is read. `NCCL_IB_DISABLE=true` is 0, and disables
-      nothing.
-    - `nccl-env.left-on`: a transport is switched off: NCCL_P2P_DISABLE, NCCL_SHM_DISABLE,
-      NCCL_IB_DISABLE. They are good for finding a fault, and slow when they stay.
-    - `nccl-env.debug`: NCCL_DEBUG=INFO or TRACE, NCCL_CHECK_POINTERS.
+    - `nccl-env.bad-value`: a value that is not documented. An error if torch ends the job because of it, a
+      warning for NCCL_ALGO and NCCL_PROTO, because newer releases of NCCL do not start with it, otherwise
+      information: NCCL uses the default.
+    - `nccl-env.pasted-punctuation`: full-width digits, quotes that the shell did not remove, a semicolon,
+      blanks.
+    - `nccl-env.read-otherwise`: a word where a number is read. `NCCL_IB_DISABLE=true` is read as 0, and
+      disables nothing.
+    - `nccl-env.left-on`: a transport is switched off by NCCL_P2P_DISABLE, NCCL_SHM_DISABLE or
+      NCCL_IB_DISABLE. These help to find a fault, but make jobs slow if they stay set.
+    - `nccl-env.debug`: NCCL_DEBUG=INFO or TRACE, or NCCL_CHECK_POINTERS, is set.
     - `nccl-env.outdated`: a name that is no longer read, or that torch has renamed.
-    - `nccl-env.misspelt`: a name that nobody reads, close to one that NCCL does.
+    - `nccl-env.misspelt`: an unknown name that resembles one that NCCL reads.
 
     ## Why it matters
 
-    NCCL does not complain about what it cannot read: the job runs, slower or over the wrong network.
-    NVIDIA's guide says of the variables for debugging that they should not be kept in scripts.
+    NCCL does not report values that it cannot read: the job runs, slower or over the wrong network. NVIDIA's
+    guide says that debugging variables should not be kept in scripts.
 
     ## Fix safety
 
@@ -91,7 +92,7 @@ def nccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     - PyTorch, ProcessGroupNCCL environment variables.
     """
     if host.options.root is not None:
-        raise Skip(_("an image is not running"))
+        raise Skip(_("an image has no running job"))
     variables = host.variables
     named = sorted(name for name in variables if name.startswith(PREFIXES))
     if not named:
@@ -166,7 +167,7 @@ def _report_outdated(host: Host, row: Row, value: str) -> Finding:
     if row["kind"] == "old":
         text = _("{name} is no longer read; {new} replaces it") if new else _("{name} is no longer read")
         return _finding("outdated", text, row, value, new=new)
-    text = _("{name} is called {new} now; the old name is read with a warning")
+    text = _("{name} was renamed to {new}; the old name is still read, with a warning")
     steps: tuple[Step, ...] = (Command(("unset", row["name"])),)
     steps += () if new in host.variables else (Export(new, value),)
     return _finding("outdated", text, row, value, steps=steps, new=new)

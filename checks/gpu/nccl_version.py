@@ -52,30 +52,33 @@ def nccl_version(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     Looks for the libnccl.so.2 that torch, MindSpore and Paddle would load, as the loader does (RPATH,
     LD_LIBRARY_PATH, RUNPATH, /etc/ld.so.cache, the default folders), and reads its version from the file:
-    every build has the words `NCCL version 2.27.5+cuda12.9` in it. Nothing is run, loaded or imported. It
-    applies where a GPU is here or `--expect gpu` is given.
+    every build contains the words `NCCL version 2.27.5+cuda12.9`. Nothing is run, loaded or imported. The
+    check applies if this machine has a GPU or `--expect gpu` is given.
 
-    - `nccl-version.missing`: the framework finds none. An error for torch, which is not imported without
-      it, and where a variable says that the job has several processes; else a warning; only said where
-      there is one GPU.
-    - `nccl-version.missing-symbols`: the library lacks functions that the framework calls. As bad.
-    - `nccl-version.too-old`: MindSpore from 1.1 on needs 2.7.6 (as bad); torch and Paddle get an older one
-      than their packages ask for (a warning).
-    - `nccl-version.overwritten`: several distributions nvidia-nccl-cu11, -cu12, -cu13 are installed, which
-      put their library in the same place: one is left, and not that of the framework's CUDA, or none.
+    - `nccl-version.missing`: the framework finds no libnccl.so.2. An error for torch, which cannot be
+      imported without it, and if a variable says that the job has several processes; otherwise a warning, and
+      information if the machine has one GPU.
+    - `nccl-version.missing-symbols`: the library lacks functions that the framework calls. Same severity as
+      `nccl-version.missing`.
+    - `nccl-version.too-old`: MindSpore 1.1 and later needs 2.7.6 (same severity as `nccl-version.missing`);
+      torch or Paddle finds an older one than its package requires (a warning).
+    - `nccl-version.overwritten`: several of the distributions nvidia-nccl-cu11, -cu12 and -cu13 are
+      installed, which put their library in the same place: only one is left, for another CUDA than the
+      framework's, or none.
     - `nccl-version.other-copy`: a newer copy hides the one that was installed with the framework.
 
-    A torch that has NCCL built in has nothing to be judged. Where MindSpore's NCCL does not say its version,
-    the row is unknown.
+    A torch with built-in NCCL is not judged. If MindSpore's NCCL does not state its version, the result is
+    unknown.
 
     ## Why it matters
 
     `Loading libgpu_collective.so failed`, `undefined symbol: ncclCommRegister`, `NCCL version mismatch`: a
-    folder of LD_LIBRARY_PATH with another NCCL in it decides, and nobody sees it before the ranks meet.
+    folder in LD_LIBRARY_PATH that contains another NCCL takes precedence, and this goes unnoticed until the
+    ranks connect.
 
     ## Fix safety
 
-    `pip install` and `export` lines to be typed; nothing is installed or written by `npudoctor fix`.
+    `pip install` and `export` lines for you to run; `npudoctor fix` installs and writes nothing.
 
     ## References
 
@@ -112,7 +115,7 @@ def nccl_version(host: Host) -> Iterator[Union[Finding, Facts]]:
     if any(_least(host, use) for use in silent):
         raise Unknown(
             _(
-                "the NCCL of {names} does not say its version",
+                "the NCCL of {names} does not state its version",
                 names=", ".join(use.framework for use in silent),
             ),
             advisory=True,
@@ -185,7 +188,7 @@ def _find_overwritten(host: Host, uses: Sequence[tuple[NcclUse, Optional[Build]]
             yield Finding(
                 "nccl-version.overwritten",
                 _(
-                    "{names} have put libnccl.so.2 in the same place; {framework} needs that of {wanted}",
+                    "{names} installed libnccl.so.2 to the same path; {framework} needs the one of {wanted}",
                     names=names,
                     framework=use.framework,
                     wanted=requirement,
@@ -207,7 +210,7 @@ def _report_too_old(host: Host, use: NcclUse, build: Build, needed: str) -> Find
     return Finding(
         "nccl-version.too-old",
         _(
-            "{framework} {version} needs NCCL {needed}, and would load {nccl}: {path}",
+            "{framework} {version} needs NCCL {needed}, but would load {nccl}: {path}",
             nccl=build.version,
             path=use.path,
             **words,
@@ -244,7 +247,7 @@ def _find_other_copy(host: Host, use: NcclUse, build: Build, needed: Optional[st
 def _evidence(use: NcclUse, build: Build) -> tuple[str, ...]:
     lines = [f"{use.path}: NCCL {build.version or '?'}" + (f", CUDA {build.cuda}" if build.cuda else "")]
     if use.entry:
-        lines.append(_("found by the entry {entry} of LD_LIBRARY_PATH", entry=use.entry))
+        lines.append(_("found through the entry {entry} of LD_LIBRARY_PATH", entry=use.entry))
     if use.own and use.own != use.path:
         lines.append(use.own)
     return tuple(lines)
@@ -256,7 +259,7 @@ def _own_first(host: Host, use: NcclUse) -> Optional[Fix]:
         return None
     value = host.variables[PATH]
     folder = use.own.rpartition("/")[0]
-    title = _("let {folder} be searched first", folder=folder)
+    title = _("make the loader search {folder} first", folder=folder)
     return change_variable(title, PATH, f"{folder}:{value}", value)
 
 

@@ -51,28 +51,29 @@ def openmpi(host: Host) -> Iterator[Union[Finding, Facts]]:
     ## What it does
 
     Looks for the libmpi that the communication libraries of MindSpore for GPUs need, as the loader does, and
-    for the `mpirun` that a shell would start, and reads their versions from their files. Nothing is run. It
-    applies where MindSpore is one for GPUs and a GPU is here or `--expect gpu` is given, and not where
-    MS_ROLE, MS_WORKER_NUM or MS_SCHED_HOST says that MindSpore meets without MPI.
+    for the `mpirun` that a shell would start, and reads their versions from their files. Nothing is run. The
+    check applies to a MindSpore for GPUs, if this machine has a GPU or `--expect gpu` is given. It is skipped
+    if MS_ROLE, MS_WORKER_NUM or MS_SCHED_HOST says that the processes of MindSpore rendezvous without MPI.
 
-    - `openmpi.missing`: no libmpi. An error where a variable says that the job has several processes, else a
-      warning, and only said where there is one GPU.
-    - `openmpi.several`: the library that is loaded is of another version than the launcher's own.
-    - `openmpi.other-mpi`: the first `mpirun` in PATH is one of MPICH or Intel MPI: each process would believe
-      that it is alone.
+    - `openmpi.missing`: libmpi is not found. An error if a variable says that the job has several processes,
+      otherwise a warning, and information if the machine has one GPU.
+    - `openmpi.several`: the loaded library has a different version than the launcher's own.
+    - `openmpi.other-mpi`: the first `mpirun` in PATH belongs to MPICH or Intel MPI: each process would run as
+      the only one.
     - `openmpi.too-old`: older than 4.0.3, with which MindSpore's guide was written. Information.
-    - `openmpi.no-launcher`: there is no `mpirun` in PATH. Information, as Slurm's `srun` is another way.
-    - `openmpi.root`: mpirun refuses to run as root unless it is told to. Information.
+    - `openmpi.no-launcher`: there is no `mpirun` in PATH. Information, because Slurm's `srun` can start the
+      job too.
+    - `openmpi.root`: mpirun refuses to run as root unless root is explicitly allowed. Information.
 
     ## Why it matters
 
-    `Loading libgpu_collective.so failed`; with the launcher of another MPI every process is rank 0 of 1 and
-    trains for itself.
+    `Loading libgpu_collective.so failed`. With the launcher of another MPI every process is rank 0 of 1 and
+    trains alone.
 
     ## Fix safety
 
-    `export` lines to be typed; nothing is written. Running as root is what containers do; elsewhere it is
-    not advised.
+    `export` lines for you to run; nothing is written. In containers it is usual to run as root; elsewhere it
+    is not advised.
 
     ## References
 
@@ -104,8 +105,7 @@ def openmpi(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield Finding(
             "openmpi.missing",
             _(
-                "MindSpore's communication between GPUs needs {name} of Open MPI, which the loader does "
-                "not find",
+                "MindSpore's GPU communication needs {name} of Open MPI, which the loader does not find",
                 name=name,
             ),
             severity=weight(host),
@@ -125,7 +125,7 @@ def _launcher(host: Host, name: str, version: Optional[str]) -> Iterator[Finding
     if path is None:
         if version is not None:
             yield Finding(
-                "openmpi.no-launcher", _("Open MPI's library is installed, but there is no mpirun in PATH")
+                "openmpi.no-launcher", _("Open MPI's library is installed, but mpirun is not in PATH")
             )
         return
     if is_other(host, path):
@@ -152,7 +152,7 @@ def _report_too_old(mpi: Mpi, least: str) -> Finding:
     return Finding(
         "openmpi.too-old",
         _(
-            "Open MPI is {version}; MindSpore's guide was written with {least}",
+            "Open MPI is {version}; MindSpore's guide uses {least}",
             version=mpi.version,
             least=least,
         ),
@@ -195,7 +195,7 @@ def _root() -> Finding:
         ),
         action=Action.CONFIG,
         fix=Fix(
-            _("let mpirun run as root, as in a container"),
+            _("allow mpirun to run as root, for example in a container"),
             tuple(Export(name, "1") for name in ROOT),
             tuple(f"unset {name}" for name in ROOT),
             Risk.MANUAL,

@@ -47,23 +47,24 @@ def paddle_flags(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## What it does
 
-    Judges the variables FLAGS_* about memory, devices and communication that are set, where Paddle is
-    installed, by a table whose rows each name their source.
+    If Paddle is installed, checks the variables FLAGS_* that are set for memory, devices and communication
+    against a table in which each row names its source.
 
-    - `paddle-flags.bad-value`: a value that Paddle does not take, or takes in part (`0.5x` is 0.5), or one
-      that is out of range. Depending on its release Paddle ends with it or goes on with the default.
-    - `paddle-flags.pasted-punctuation`: full-width digits, quotes that no shell took off, a semicolon.
-    - `paddle-flags.no-such-device`: FLAGS_selected_gpus or FLAGS_selected_npus names a device beyond those
-      that are here.
-    - `paddle-flags.collection-off`: FLAGS_eager_delete_tensor_gb is below 0: memory that is not used any
-      more is not given back. Information.
-    - `paddle-flags.no-effect`: FLAGS_fast_eager_deletion_mode or FLAGS_memory_fraction_of_eager_deletion
-      beside that; FLAGS_fraction_of_gpu_memory_to_use beside FLAGS_initial_gpu_memory_in_mb. Information.
+    - `paddle-flags.bad-value`: Paddle does not accept the value, or reads only part of it (`0.5x` is read as
+      0.5), or it is out of range. Depending on its release Paddle ends with an error or uses the default.
+    - `paddle-flags.pasted-punctuation`: full-width digits, quotes that the shell did not remove, a semicolon.
+    - `paddle-flags.no-such-device`: FLAGS_selected_gpus or FLAGS_selected_npus names a device that this
+      machine does not have.
+    - `paddle-flags.collection-off`: FLAGS_eager_delete_tensor_gb is below 0: memory that is no longer used is
+      not freed. Information.
+    - `paddle-flags.no-effect`: FLAGS_fast_eager_deletion_mode or FLAGS_memory_fraction_of_eager_deletion is
+      set while FLAGS_eager_delete_tensor_gb is below 0, or FLAGS_fraction_of_gpu_memory_to_use together with
+      FLAGS_initial_gpu_memory_in_mb. Information.
 
     ## Why it matters
 
-    A job that is short of device memory is tuned by these flags, and one that Paddle does not understand
-    changes nothing and says nothing.
+    A job that is short of device memory is tuned by these flags. A flag that Paddle does not understand has
+    no effect, and Paddle reports nothing.
 
     ## Fix safety
 
@@ -75,7 +76,7 @@ def paddle_flags(host: Host) -> Iterator[Union[Finding, Facts]]:
     - PaddlePaddle/Paddle, flags.cc and flags_native.cc: the types, and how they are read.
     """
     if host.options.root is not None:
-        raise Skip(_("an image is not running"))
+        raise Skip(_("an image has no running job"))
     variables = host.variables
     if not any(name.startswith("FLAGS_") for name in variables):
         raise Skip(_("none of the variables of this check is set"))
@@ -132,7 +133,7 @@ def _effects(host: Host, row: Row, value: str) -> Iterator[Finding]:
     if name == COLLECTION and double(value) < 0:
         yield _finding(
             "collection-off",
-            _("{name} is {value}: below 0, memory that is no longer used is kept"),
+            _("{name} is {value}: a negative value keeps memory that is no longer used"),
             row,
             value,
         )

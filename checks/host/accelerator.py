@@ -26,18 +26,19 @@ def accelerator(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## What it does
 
-    Looks for the device nodes of Ascend NPUs (`/dev/davinciN`) and NVIDIA GPUs (`/dev/nvidiaN`).
-    The PCI bus, the kernel's driver of each card and the installed driver explain why nodes are missing.
-    No tool is run. It is asked in every scope and profile.
+    Looks for the device nodes of Ascend NPUs (`/dev/davinciN`) and NVIDIA GPUs (`/dev/nvidiaN`). The PCI bus,
+    the kernel driver of each card and the installed driver explain why nodes are missing. No tool is run. The
+    check runs in every scope and profile.
 
-    - `--expect npu` or `--expect gpu`: `accelerator.missing` where there is none. `--expect npu=8`:
-      `accelerator.fewer` where there are less, as after one has fallen off the bus.
-    - `--expect auto`, the default: found is fine; hardware without device nodes is `missing`, as its
-      driver is not at work; nothing at all is "cannot tell", since nobody said what this machine is for.
+    - `--expect npu` or `--expect gpu`: `accelerator.missing` if there is none. `--expect npu=8`:
+      `accelerator.fewer` if there are fewer than that, for example after one has fallen off the bus.
+    - `--expect auto`, the default: any accelerator is fine. Hardware without device nodes is `missing`,
+      because its driver does not work. If there is neither, the result is "cannot tell": nothing says what
+      this machine is for.
     - `--expect none`: nothing is looked for.
 
-    In a container the host's PCI bus shows through, so there the device nodes alone decide.
-    Cards that are handed to virtual machines (`vfio-pci`) are no hardware of this machine.
+    In a container the host's PCI bus is visible, so only the device nodes decide there. Cards that are passed
+    to virtual machines (`vfio-pci`) are not part of this machine.
 
     ## Why it matters
 
@@ -66,10 +67,7 @@ def accelerator(host: Host) -> Iterator[Union[Finding, Facts]]:
     idle = [] if inside else [accelerators for accelerators in kinds.values() if accelerators.waiting]
     if not idle:
         raise Unknown(
-            _(
-                "could not determine the accelerator, as no NPU or GPU was found: say --expect npu, "
-                "gpu or none"
-            )
+            _("could not determine the accelerator: no NPU or GPU was found; pass --expect npu, gpu or none")
         )
     for accelerators in idle:
         yield _report_missing(host, accelerators)
@@ -89,7 +87,7 @@ def _fewer(host: Host, accelerators: Accelerators, expected: int) -> Finding:
     return Finding(
         "accelerator.fewer",
         _(
-            "this machine shows {count} of the {wanted} {kind}s that are expected",
+            "this machine shows {count} of the {wanted} expected {kind}s",
             count=len(accelerators.nodes),
             wanted=expected,
             kind=accelerators.kind.upper(),

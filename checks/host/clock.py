@@ -33,20 +33,20 @@ DAY = 86400
     compares=(Compared("synchronised", "clock synchronised"),),
 )
 def clock(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The clock is right and synchronised.
+    """The clock is correct and synchronized.
 
     ## What it does
 
-    Asks the kernel whether somebody keeps its clock (adjtimex, which reads only).
+    Asks the kernel whether its clock is synchronized (adjtimex, read only).
 
-    - `clock.unsynchronised`: nobody told the kernel so. chrony without `rtcsync` looks the same, so this is
-      information.
+    - `clock.unsynchronised`: the kernel's clock is not marked as synchronized. chrony without `rtcsync` looks
+      the same, so this is information.
     - `clock.wrong`: the clock shows a date before this software was made.
 
     ## Why it matters
 
-    The logs of the ranks are put in order by their times, and who looks for the first error finds the wrong
-    one. Certificates and tokens are refused by a clock that is far off.
+    The logs of the ranks are ordered by their timestamps, so a wrong clock makes the wrong error look like
+    the first one. Certificates and tokens are rejected when the clock is far off.
 
     ## Fix safety
 
@@ -65,9 +65,9 @@ def clock(host: Host) -> Iterator[Union[Finding, Facts]]:
     kept = host.clock.synchronised()
     yield Facts({"synchronised": kept})
     if kept is None:
-        raise Unknown(_("could not determine whether the kernel's clock is synchronised"), advisory=True)
+        raise Unknown(_("could not determine whether the kernel's clock is synchronized"), advisory=True)
     if not kept:
-        text = _("the kernel's clock is not marked as synchronised: no NTP, or chrony without rtcsync")
+        text = _("the kernel's clock is not marked as synchronized: no NTP, or chrony without rtcsync")
         yield Finding("clock.unsynchronised", text, action=Action.CONFIG, fix=_ask(host))
 
 
@@ -76,7 +76,7 @@ def _ask(host: Host) -> Optional[Fix]:
     tools = (("timedatectl", "status"), ("chronyc", "tracking"))
     steps = tuple(Command(argv) for argv in tools if host.commands.find(argv[0]))
     return (
-        Fix(_("see which service synchronises the clock"), steps=steps, risk=Risk.MANUAL, needs_root=False)
+        Fix(_("check which service synchronizes the clock"), steps=steps, risk=Risk.MANUAL, needs_root=False)
         if steps
         else None
     )

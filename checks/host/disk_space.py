@@ -34,31 +34,33 @@ SHOWN = 8
     },
 )
 def disk_space(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """There is space where the job writes.
+    """The folders the job writes to have free space.
 
     ## What it does
 
-    Asks the file systems of /tmp, of the home, of CANN's logs and of the working directory for free space and
-    free inodes; those on one file system are one row. A mount that does not answer is named and left
-    alone; one that is read-only has no room to judge.
+    Reads the free space and the free inodes of the file systems of /tmp, the home directory, CANN's logs and
+    the working directory. Folders on the same file system are reported together. A mount that does not answer
+    is named and not examined further; a read-only mount is not judged.
 
-    - `disk-space.full`: less than 16 MiB is free for users. `disk-space.low`: less than 1 GiB.
-    - `disk-space.no-inodes`: no file can be made. `disk-space.few-inodes`: fewer than 10000.
-      How many the job's start takes, the check trial-files tries.
-    - `disk-space.tmp-owners`: where /tmp is short of room, whose files take the most of it.
+    - `disk-space.full`: less than 16 MiB is free for ordinary users.
+    - `disk-space.low`: less than 1 GiB is free for ordinary users.
+    - `disk-space.no-inodes`: no more files can be created.
+    - `disk-space.few-inodes`: fewer than 10000 files can be created. The check trial-files tries how many the
+      start of the job needs.
+    - `disk-space.tmp-owners`: the users whose files take the most space in /tmp, reported when /tmp is short
+      of space.
 
-    A quota is not seen: only writing tells.
+    Quotas are not visible: only writing shows them.
 
     ## Why it matters
 
     A job that cannot write its log, its compiled operators or its checkpoint ends at that moment, and its log
-    ends before it says why.
+    stops before it gives the reason.
 
     ## Fix safety
 
-    Nothing is removed, and `rm -rf /tmp/*` is never the answer: it ends living MindSpore cache servers and
-    destroys what proves that others are dead. Ask the owners; `npudoctor fix --cache-server` removes what is
-    proven.
+    Nothing is removed. Do not run `rm -rf /tmp/*`: it ends living MindSpore cache servers and destroys the
+    evidence that others are dead. Ask the owners; `npudoctor fix --cache-server` removes what is proven dead.
 
     ## References
 

@@ -52,21 +52,23 @@ _LOGINS = pattern(r"(sshd?(@.*)?|crond?|(console-|serial-)?getty(@.*)?|user@\d+)
     compares=(Compared("soft", "open files, soft limit"),),
 )
 def file_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """This shell's processes may open enough files.
+    """This shell's open file limit is high enough.
 
     ## What it does
 
-    Reads the limit of open files (`ulimit -n`) that a job started from here inherits; with `--env-of PID` the
-    one of that process. Ascend's guides recommend 512000; it is quiet from 65536.
+    Reads the limit of open files (`ulimit -n`) that a job started from this shell inherits; with
+    `--env-of PID`, the limit of that process. Ascend's guides recommend 512000; nothing is reported from
+    65536 on.
 
-    - `file-limits.unusable`: below 32; no framework gets far enough to train.
-    - `file-limits.low`: from 32, and below 4096.
-    - `file-limits.below-guide`: from 4096, and below 65536.
-    - `file-limits.next-login`: too low, but limits.conf or limits.d gives enough to the next login.
+    - `file-limits.unusable`: the limit is below 32; no framework gets far enough to train.
+    - `file-limits.low`: the limit is at least 32, but below 4096.
+    - `file-limits.below-guide`: the limit is at least 4096, but below 65536.
+    - `file-limits.next-login`: the limit is too low now, but limits.conf or limits.d raises it enough at the
+      next login.
 
-    A shell may raise its own soft limit up to the hard limit. Above that only root can, for sessions to come;
-    a service gets its limits from its unit, a Slurm job from slurmd or the shell that submitted it, and a
-    container when it is made.
+    A shell may raise its own soft limit up to the hard limit. Only root can raise it further, and only for
+    new sessions. A service gets its limits from its unit, a Slurm job from slurmd or from the shell that
+    submitted it, and a container when it is created.
 
     ## Why it matters
 
@@ -75,11 +77,11 @@ def file_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    What the shell may do itself, up to its hard limit, is shown only: no child can raise a limit for its
-    parent. For logins, /etc/security/limits.d/90-npudoctor.conf is written where pam_limits is in use, with
-    CAUTION: a program that closes every possible descriptor starts more slowly. It never asks for more than
-    fs.nr_open, as no session could be opened then. `npudoctor undo` takes it back; sessions that are open
-    keep what they have.
+    What the shell can do itself, up to its hard limit, is shown only: a child process cannot raise a limit
+    for its parent. For logins, /etc/security/limits.d/90-npudoctor.conf is written where pam_limits is in
+    use. The risk is CAUTION: a program that closes every possible descriptor starts more slowly. The file
+    never asks for more than fs.nr_open, because then no session could be opened. `npudoctor undo` removes the
+    file; open sessions keep their limits.
 
     ## References
 
@@ -100,7 +102,7 @@ def file_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield Finding(
             "file-limits.next-login",
             _(
-                "a process may have {soft} files open, but enough from the next login: log in again",
+                "the open file limit is {soft} but is high enough from the next login: log in again",
                 soft=limit.soft,
             ),
             evidence=(*_evidence(limit), then.path),
@@ -113,7 +115,7 @@ def file_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Finding(
         code,
         _(
-            "a process may have {soft} files open; the guide recommends {recommended}",
+            "the open file limit is {soft}; the Ascend guide recommends {recommended}",
             soft=limit.soft,
             recommended=RECOMMENDED,
         ),
@@ -141,7 +143,7 @@ def _evidence(limit: Limit) -> tuple[str, ...]:
     hard = "unlimited" if limit.hard is None else str(limit.hard)
     lines = [f"ulimit -Sn {limit.soft}, ulimit -Hn {hard}"]
     if _room(limit) and not _may_raise_itself(limit):
-        lines.append(_("this shell may raise it now: {line}", line=f"ulimit -Sn {limit.hard}"))
+        lines.append(_("this shell can raise it now: {line}", line=f"ulimit -Sn {limit.hard}"))
     return tuple(lines)
 
 
@@ -156,7 +158,7 @@ def _by_itself(limit: Limit, later: Optional[Fix] = None) -> Fix:
     title = _("raise the limit in the shell that starts the job")
     if later is not None:
         title = _(
-            "raise the limit in the shell that starts the job as far as it may; for more: {later}",
+            "raise the limit to the hard limit in the shell that starts the job; to go higher: {later}",
             later="; ".join((later.title, *later.commands)),
         )
     return Fix(title, steps=steps, risk=Risk.MANUAL, needs_root=False)
@@ -170,7 +172,7 @@ def _raise_hard_limit(host: Host) -> Fix:
         words = ("--ulimit", f"nofile={number}:{number}")
         return Fix(title.format(number=number), risk=Risk.MANUAL, needs_root=False, container=words)
     if _slurm(host):
-        title = _("a Slurm job has the limit of the shell that submitted it, or slurmd's: raise it there")
+        title = _("a Slurm job inherits the limit of the submitting shell or of slurmd: raise it there")
         return Fix(title, (Command(("systemctl", "edit", "slurmd.service")),), risk=Risk.MANUAL)
     if unit:
         title = _(

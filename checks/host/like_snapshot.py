@@ -71,36 +71,37 @@ def like_snapshot(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## What it does
 
-    Compares this node with the file of `--like`, which `npudoctor snapshot` wrote on a node that trains well,
-    and reads what a snapshot reads. Without that option there is no row; with it there is one in every scope
-    and profile. A report (`check --format json`) can be given too: then only the facts that it holds are
-    compared.
+    Compares this node with the file that `--like` names, which `npudoctor snapshot` wrote on a node that
+    trains well. It reads the same facts as a snapshot. Without that option the check is left out; with it,
+    the check runs in every scope and profile. A report (`check --format json`) can be given too: then only
+    the facts in the report are compared.
 
-    - `like-snapshot.version`: CANN, driver, firmware, a framework or what extends it, or Python (3.11, not
-      3.11.7) is another one, or is missing here.
-    - `like-snapshot.device`: there are fewer NPUs or GPUs than there, or those of another model.
-    - `like-snapshot.network`: an interface, its state or its MTU, or a setting of an NPU's network port.
-    - `like-snapshot.variable`: a variable of the job. Those of ranks and shells are left out, and those whose
-      value a snapshot hides.
-    - `like-snapshot.limit`: a limit that is lower here. A higher one stops nobody.
-    - `like-snapshot.package`: another package of Python is missing here, or of another version. One that only
-      this node has is no finding.
-    - `like-snapshot.system`: the kernel, its settings, the distribution, a path.
+    - `like-snapshot.version`: CANN, the driver, the firmware, a framework, an extension of a framework or
+      Python (3.11, not 3.11.7) has a different version here, or is missing.
+    - `like-snapshot.device`: this node has fewer NPUs or GPUs than the snapshot, or a different model.
+    - `like-snapshot.network`: a network interface, its state or MTU, or a setting of an NPU's network port
+      differs.
+    - `like-snapshot.variable`: an environment variable of the job differs. Variables of ranks and shells are
+      left out, and so are those whose value a snapshot hides.
+    - `like-snapshot.limit`: a limit is lower here. A higher one does no harm.
+    - `like-snapshot.package`: another Python package is missing here or has a different version. A package
+      that only this node has is not reported.
+    - `like-snapshot.system`: the kernel, its settings, the distribution or a path differs.
 
-    What one of the two could not read leaves the row unknown, unless neither can be seen from here. Of an
-    image (`--root`) only what is installed in it is compared.
+    A fact that could not be read on one of the two nodes makes the result unknown, unless neither can be seen
+    from here. For an image (`--root`), only what is installed in it is compared.
 
     ## Why it matters
 
-    An error is what ends a job, or keeps its ranks from meeting: HCCL and NCCL want one version on all nodes,
-    the operators of another CANN are other operators, and a rank without a device has nothing to run on. What
-    differs otherwise explains why one node of many is slow, or fails later: that is a warning. A kernel of
-    another patch level is seldom the cause, so it is information.
+    An error is a difference that ends the job or keeps its ranks from connecting: HCCL and NCCL require one
+    version on all nodes, another CANN has other operators, and a rank without a device has nothing to run on.
+    Any other difference explains why one node of many is slow or fails later: that is a warning. A different
+    patch level of the kernel is seldom the cause, so it is information.
 
     ## Fix safety
 
-    All fixes are shown only: the snapshot may be of a node that is wrong itself. Values that are paths are
-    left to a person, as the folders may not be here.
+    All fixes are shown only: the node of the snapshot may itself be wrong. Values that are paths must be set
+    by hand, because the folders may not exist here.
 
     ## References
 
@@ -141,7 +142,7 @@ def like_snapshot(host: Host) -> Iterator[Union[Finding, Facts]]:
     if unknown:
         more = f" (+{len(unknown) - NAMED})" if len(unknown) > NAMED else ""
         raise Unknown(
-            _("could not be compared with the snapshot: {facts}", facts="; ".join(unknown[:NAMED]) + more)
+            _("could not compare with the snapshot: {facts}", facts="; ".join(unknown[:NAMED]) + more)
         )
 
 

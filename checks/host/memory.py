@@ -45,22 +45,23 @@ def memory(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## What it does
 
-    Reads how much memory the machine has available, and every limit on the way up from the control group of
-    this shell (of the process, with `--env-of PID`): a container, a Slurm job, a user's slice.
+    Reads how much memory the machine has available, and every limit from the control group of this shell
+    (with `--env-of PID`, of that process) upward: a container, a Slurm job, a user's slice.
 
     - `memory.address-space`: a process of this shell may map less than 1 GiB (`ulimit -v`); the libraries of
-      a framework alone take more.
+      a framework alone need more.
     - `memory.nearly-used`: less than 5 % of the machine's memory, and less than 4 GiB, is available.
-    - `memory.limit-nearly-used`: the same for the tightest control group. Page cache and what else the kernel
-      would give back is not counted as used; shared memory is.
-    - `memory.limit-small`: the tightest limit is below 4 GiB, less than a model's host copy takes.
-    - `memory.killed`: the kernel killed a process of the control group for memory.
+    - `memory.limit-nearly-used`: less than 5 % of the tightest control group's limit, and less than 4 GiB, is
+      left. Page cache and other memory that the kernel can reclaim does not count as used; shared memory
+      does.
+    - `memory.limit-small`: the tightest limit is below 4 GiB, less than the host copy of a model needs.
+    - `memory.killed`: the kernel killed a process of the control group because its memory was used up.
 
     ## Why it matters
 
-    The kernel ends a process that takes the last memory without a word in its own log: the other ranks report
-    a timeout, and the job's status is 137. Where `ulimit -v` is reached, libraries fail to load and threads
-    to start, each with an error of its own.
+    The kernel kills a process that takes the last memory, and the process logs nothing: the other ranks
+    report a timeout, and the job's exit status is 137. When `ulimit -v` is reached, libraries fail to load
+    and threads fail to start, each with a different error.
 
     ## References
 
@@ -94,15 +95,15 @@ def memory(host: Host) -> Iterator[Union[Finding, Facts]]:
         words = {"path": group.path, "limit": size_text(group.limit), "left": size_text(group.left)}
         evidence = (f"{group.path} limit={group.limit} used={group.used} kills={group.kills}",)
         if group.left < min(SHARE * group.limit, 4 * GIB):
-            text = _("the control group may use {limit} of memory, and only {left} is left")
+            text = _("the control group's memory limit is {limit}, and only {left} is left")
             yield Finding(
                 "memory.limit-nearly-used", text.format(**words), evidence=evidence, action=Action.CONFIG
             )
         if group.limit < 4 * GIB:
-            text = _("the control group may use only {limit} of memory")
+            text = _("the control group's memory limit is only {limit}")
             yield Finding("memory.limit-small", text.format(**words), evidence=evidence, action=Action.CONFIG)
         if group.kills:
-            text = _("the kernel has killed a process of this control group because its memory was used up")
+            text = _("the kernel killed a process of this control group because the group ran out of memory")
             yield Finding("memory.killed", text, evidence=evidence)
     yield from _judge_address_space(limit_of(host, "Max address space"))
     if little and machine.why_least:

@@ -36,24 +36,23 @@ def shm_size(host: Host) -> Iterator[Union[Finding, Facts]]:
     Asks how large /dev/shm is and how much of it is free.
 
     - `shm-size.missing`: there is no /dev/shm.
-    - `shm-size.small`: 64 MiB or less, which is what a container gets when nobody says more.
-    - `shm-size.below-usual`: below 1 GiB.
+    - `shm-size.small`: it is 64 MiB or less, the default size in a container.
+    - `shm-size.below-usual`: it is smaller than 1 GiB.
     - `shm-size.nearly-full`: less than a tenth of it, and less than 1 GiB, is free.
-      `npudoctor check shared-memory` lists what lies there.
+      `npudoctor check shared-memory` lists what is in it.
 
     ## Why it matters
 
-    Workers of data loaders and collective libraries pass data through it. A full one ends the job with
-    "Bus error", "unable to open shared memory object" or "No space left on device".
+    Data loader workers and collective libraries pass data through it. When it is full, the job ends with "Bus
+    error", "unable to open shared memory object" or "No space left on device".
 
     ## Fix safety
 
-    A remount changes the limit of what is there, and loses nothing; it is back as it was after a reboot, and
-    `npudoctor undo` brings the old size back as long as what lies there fits into it, and nobody has given
-    it another since. It is CAUTION because
-    what fills /dev/shm takes memory from everybody. The size is half of the memory, as the kernel's own
-    default is, and at most 16 GiB. A container gets its size when it is made: that is shown only, as is
-    everything where /dev/shm is no tmpfs.
+    A remount changes the size limit and loses no data. It lasts until the next reboot. `npudoctor undo`
+    restores the old size if the content still fits and nobody has changed the size since. The risk is CAUTION
+    because what fills /dev/shm takes memory from everyone. The new size is half of the memory, like the
+    kernel's default, but at most 16 GiB. The fix is shown only in a container, which gets its size when it is
+    created, and where /dev/shm is not a tmpfs.
 
     ## References
 
@@ -67,7 +66,7 @@ def shm_size(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts({"bytes": space.total, "free": space.free})
     words = {"size": size_text(space.total), "free": size_text(space.free)}
     if space.total <= 64 * MIB:
-        text = _("the shared memory in /dev/shm is only {size} large")
+        text = _("the shared memory in /dev/shm is only {size}")
         yield Finding(
             "shm-size.small",
             text.format(**words),
@@ -76,10 +75,10 @@ def shm_size(host: Host) -> Iterator[Union[Finding, Facts]]:
             echo_of=TRIED,
         )
     elif space.total < GIB:
-        text = _("the shared memory in /dev/shm is {size} large; many data loaders need more")
+        text = _("the shared memory in /dev/shm is {size}; many data loaders need more")
         yield Finding("shm-size.below-usual", text.format(**words), fix=_larger(host, space.total))
     if space.free < min(NEARLY * space.total, GIB):
-        text = _("the shared memory in /dev/shm is nearly full: {free} of {size} are free")
+        text = _("the shared memory in /dev/shm is nearly full: {free} of {size} is free")
         yield Finding("shm-size.nearly-full", text.format(**words), action=Action.CLEANUP, echo_of=TRIED)
 
 

@@ -49,38 +49,39 @@ TRIED_BY = ("trial-files", "trial-shared-memory")  # which make files there
     },
 )
 def temporary_folders(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """This user may write to /tmp, TMPDIR and /dev/shm.
+    """This user can write to /tmp, TMPDIR and /dev/shm.
 
     ## What it does
 
-    Looks at owner, mode and mount of /tmp, of /dev/shm and of the folder that TMPDIR names; nothing is
-    written to try it. How much room they have is a question of `disk-space` and `shm-size`, and a /dev/shm
-    that is missing is one of `shm-size`.
+    Reads the owner, mode and mount of /tmp, /dev/shm and the folder that TMPDIR names, without writing to
+    them. The checks `disk-space` and `shm-size` report how much space they have, and `shm-size` reports a
+    missing /dev/shm.
 
-    - `temporary-folders.not-writable`: the folder is missing, lies on a file system that is mounted
-      read-only, or its mode keeps this user out. An error for /tmp and /dev/shm; a warning for TMPDIR, where
-      most programs then take /tmp, and for /tmp where TMPDIR names a folder that can be written.
-    - `temporary-folders.mindspore-closed`: /tmp/mindspore belongs to another user, who keeps this one out:
-      the dataset cache server of MindSpore makes it with mode 0700 for the user who starts the first one. An
-      error where MS_CACHE_HOST or MS_CACHE_PORT says that this job uses one, else a warning, and only where
-      MindSpore is installed.
+    - `temporary-folders.not-writable`: the folder is missing, is on a file system that is mounted read-only,
+      or its mode does not let this user write. This is an error for /tmp and /dev/shm. It is a warning for
+      TMPDIR, because most programs then use /tmp, and for /tmp when TMPDIR names a writable folder.
+    - `temporary-folders.mindspore-closed`: /tmp/mindspore belongs to another user, and this user may not
+      enter it: the dataset cache server of MindSpore creates it with mode 0700 for the user who starts the
+      first one. This is an error when MS_CACHE_HOST or MS_CACHE_PORT says that this job uses a cache server.
+      Otherwise it is a warning, and only where MindSpore is installed.
 
-    Where a mode does not tell (an access list, a server of files), the kernel is asked, as access(2) does;
-    for a process of another user (`--env-of`) that cannot be done, and the row is unknown. Quotas are not
-    seen.
+    If the mode does not decide (an access control list, a file server), the kernel is asked, as access(2)
+    does. For a process of another user (`--env-of`) that is not possible, and the result is unknown. Quotas
+    are not visible.
 
     ## Why it matters
 
-    Semaphores and shared tensors of Python's multiprocessing are files in /dev/shm: without it a data loader
-    with workers ends with `OSError: [Errno 30] Read-only file system` or `PermissionError`. Its sockets, the
-    rendezvous of launchers and the files of compilers are in TMPDIR, or in /tmp. In a /tmp/mindspore that is
-    another user's `dataset-cache --start` says that the server has started, and it dies at once.
+    Semaphores and shared tensors of Python's multiprocessing are files in /dev/shm: if it is not writable, a
+    data loader with workers ends with `OSError: [Errno 30] Read-only file system` or `PermissionError`. The
+    sockets of multiprocessing, the rendezvous of launchers and the files of compilers are in TMPDIR or in
+    /tmp. If /tmp/mindspore belongs to another user, `dataset-cache --start` reports that the server has
+    started, but the server ends at once.
 
     ## Fix safety
 
-    Shown only. A file system that the kernel made read-only after an error must be repaired first; a
-    container gets its mounts when it is started. Never remove another user's /tmp/mindspore: the socket in
-    it may be a living server's.
+    Shown only. A file system that the kernel made read-only after an error must be repaired first. A
+    container gets its mounts when it is started. Never remove another user's /tmp/mindspore: the socket in it
+    may belong to a running server.
 
     ## References
 
@@ -155,7 +156,7 @@ def _expect_known(host: Host, folders: Iterable[JobFolder]) -> None:
         if place.writable is None:
             raise Unknown(
                 _(
-                    "could not determine whether {user} may write to {path}: it may have an access control "
+                    "could not determine whether {user} can write to {path}: it may have an access control "
                     "list",
                     user=job_user(host).user,
                     path=place.path,
@@ -177,17 +178,17 @@ def _not_writable(host: Host, place: JobFolder, severity: Severity, variable: st
         words["owner"] = _name(host, place.entry.uid)
         words["mode"] = f"{place.entry.permissions:04o}"
     if place.gone:
-        why = _("{user} may not write to {path}: {why}")
+        why = _("{user} cannot write to {path}: {why}")
     elif place.closed:
-        why = _("{user} may not write to {path}: this user may not enter {closed}")
+        why = _("{user} cannot write to {path}: this user cannot enter {closed}")
     elif place.entry is None:
-        why = _("{user} may not write to {path}: it does not exist")
+        why = _("{user} cannot write to {path}: it does not exist")
     elif not place.entry.is_dir:
-        why = _("{user} may not write to {path}: it is not a folder")
+        why = _("{user} cannot write to {path}: it is not a folder")
     elif place.mount is not None and place.mount.read_only:
-        why = _("{user} may not write to {path}: {mount} is mounted read-only")
+        why = _("{user} cannot write to {path}: {mount} is mounted read-only")
     else:
-        why = _("{user} may not write to {path}: it belongs to {owner}, mode {mode}")
+        why = _("{user} cannot write to {path}: it belongs to {owner}, mode {mode}")
     evidence: tuple[str, ...]
     if place.entry is None:
         evidence = ()
@@ -226,7 +227,7 @@ def _fix(host: Host, place: JobFolder, variable: str) -> Optional[Fix]:
                 risk=Risk.MANUAL,
             )
         commands = (Command(("mount", "-o", "remount,rw", place.mount.point)),)
-        heading = _("mount it writable, once `dmesg` shows no error of that file system")
+        heading = _("remount it writable once `dmesg` shows no errors for that file system")
         return Fix(heading, steps=commands, risk=Risk.MANUAL)
     if place.entry is None:
         steps = (Command(("mkdir", "-m", f"{OPEN:o}", place.path)),)
@@ -256,8 +257,8 @@ def _judge_mindspore(host: Host, path: str) -> Iterator[Finding]:
     yield Finding(
         "temporary-folders.mindspore-closed",
         _(
-            "no dataset cache server of {user} can start: {path} belongs to {owner}, mode {mode}; "
-            "`dataset-cache --start` reports success and the server exits at once",
+            "{user} cannot start a dataset cache server: {path} belongs to {owner}, mode {mode}; "
+            "`dataset-cache --start` reports success, but the server exits immediately",
             user=job_user(host).user,
             path=path,
             owner=owner,

@@ -20,17 +20,17 @@ def working_directory_check(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## What it does
 
-    Looks at the working directory of this shell; with `--env-of PID` at that of the process. Nothing is
-    written to try it: owner, mode and mount decide.
+    Reads the owner, mode and mount of the working directory of this shell; with `--env-of PID`, of that
+    process. Nothing is written.
 
     - `working-directory.gone`: it was removed, or another folder was put in its place.
     - `working-directory.not-writable`: this user may make no files in it, or it lies on a read-only mount.
 
     ## Why it matters
 
-    In a folder that is gone every program fails at once ("getcwd: cannot access parent directories"). CANN,
-    MindSpore and torch_npu write `kernel_meta`, `fusion_result.json`, `rank_0` and their like where the job
-    was started; where they cannot, compilation of operators fails.
+    In a removed folder every program fails at once ("getcwd: cannot access parent directories"). CANN,
+    MindSpore and torch_npu write `kernel_meta`, `fusion_result.json`, `rank_0` and similar files to the
+    folder in which the job was started. If they cannot write there, compilation of operators fails.
 
     ## References
 
@@ -47,7 +47,7 @@ def working_directory_check(host: Host) -> Iterator[Union[Finding, Facts]]:
     place = nearest(host.files, here)
     user, mount = job_user(host), mount_at(host, place)
     if may_make(place.entry, user, mount) is False:
-        text = _("{user} may not write to the working directory {path}")
+        text = _("{user} cannot write to the working directory {path}")
         yield Finding(
             "working-directory.not-writable",
             text.format(user=user.user, path=here),

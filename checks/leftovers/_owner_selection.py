@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def select_owner(host: Host) -> Callable[..., bool]:
     """Whether something with these uids is asked for; Skip where one job is: nothing here names a job."""
     if host.options.only_job is not None:
-        raise Skip(_("what dead processes left names no Slurm job: limit it by --user"))
+        raise Skip(_("leftovers of dead processes carry no Slurm job ID: select by --user"))
     owner = selected_owner(host)
     return lambda *uids: owner is None or owner in uids
 

@@ -46,35 +46,38 @@ if TYPE_CHECKING:
     },
 )
 def cache_server(host: Host) -> Iterator[Finding]:
-    """No dead MindSpore dataset cache server left memory, sockets or spilled data behind.
+    """No leftovers of dead MindSpore dataset cache servers.
 
     ## What it does
 
-    Looks for the sockets of cache servers at all places that any version has used, asks each socket
-    whether somebody listens, and compares them, the logs and the processes with the System V segments.
-    - `orphan-segment`: shared memory that is proven to be a dead server's, and that nobody is attached to.
-    - `orphan-socket`, `orphan-spill`: its socket, and the folder of data that it spilled to the disk.
+    Looks for the sockets of cache servers in all places that any version has used, tests whether a process
+    listens on each socket, and compares the sockets, the logs and the processes with the System V segments.
+    - `orphan-segment`: shared memory that is proven to belong to a dead server and that no process has
+      attached.
+    - `orphan-socket`, `orphan-spill`: the socket of a dead server, and the folder of data that it spilled to
+      disk.
     - `client-attached`: the server is dead, but living clients hold its shared memory until they end.
-    - `unproven`: it looks like a leftover, and whose it is, or that it is dead, cannot be proven. It is shown
-      and never removed.
+    - `unproven`: it looks like a leftover, but its owner, or that its server is dead, cannot be proven. It is
+      shown and never removed.
 
-    A server that lives is never spoken of. `--user` limits what is said to one owner; with `--job` the
-    check is skipped, as nothing of a dead server names a Slurm job.
+    Living servers are never reported. `--user` limits the check to one owner. With `--job` the check is
+    skipped, because nothing of a dead server names a Slurm job.
 
     ## Why it matters
 
-    A server that was killed (kill -9, out of memory) leaves its segment, 4 GiB unless told otherwise,
-    its socket file and its spilled data. The memory is gone until a reboot; a start on the same port
-    may be refused; the spilled data is never removed by a later server.
+    A server that was killed (kill -9, out of memory) leaves its segment (4 GiB by default), its socket file
+    and its spilled data. The memory is lost until a reboot, a start on the same port may be refused, and no
+    later server removes the spilled data.
 
     ## Fix safety
 
-    SAFE for what is proven dead. A segment is proven by its socket (its key is the socket's, same user,
-    made in the same seconds, its creator dead, nobody attached, nobody listens at two looks 2 s apart)
-    or by the log that its creator wrote. Spilled data is proven by the log of a server proven dead, and
-    by nobody having it open. Size, age and the looks of a key prove nothing: what is not proven is shown
-    and never removed. Removed are the very objects that were looked at (shmid, device and inode), each
-    looked at once more right before; segment first, then socket, then spilled data. Logs are kept.
+    SAFE for what is proven dead. A segment is proven dead by its socket (the key is derived from the socket,
+    same user, created within the same seconds, creator dead, no process attached, no process listening in two
+    samples 2 s apart) or by the log that its creator wrote. Spilled data is proven dead if the log of a
+    server that is proven dead names it and no process has it open. Size, age and the form of a key prove
+    nothing: what is not proven is shown and never removed. Only the objects that were examined are removed
+    (by shmid, device and inode), and each is examined again right before its removal: first the segment, then
+    the socket, then the spilled data. Logs are kept.
 
     ## References
 
@@ -95,12 +98,12 @@ def cache_server(host: Host) -> Iterator[Finding]:
     yield from _report_proven(host, judged)
     yield from _report_unproven(host, judged)
     if scene.unseen:
-        reasons = [_("could not look into {path}: {why}", path=path, why=why) for path, why in scene.unseen]
+        reasons = [_("could not examine {path}: {why}", path=path, why=why) for path, why in scene.unseen]
         raise Unknown("; ".join(some(reasons)))
     if scene.hidden:
         raise Unknown(
             _(
-                "only root can look into {folders}, where other users' servers may be",
+                "only root can examine {folders}, where other users' servers may be",
                 folders=", ".join(some(scene.hidden)),
             ),
             advisory=not host.identity.is_root,
@@ -125,7 +128,8 @@ def _orphan_segment(host: Host, judged: SegmentState) -> Finding:
     if judged.socket is not None:
         evidence += (
             _(
-                "MindSpore itself cleans socket and segment: dataset-cache --start -p {port}, then --stop",
+                "MindSpore can remove the socket and the segment itself: dataset-cache --start -p {port}, "
+                "then --stop",
                 port=judged.socket.port,
             ),
         )
@@ -240,10 +244,10 @@ def _report_proven(host: Host, judged: Leftovers) -> Iterator[Finding]:
         # A living server's, which a removal of ours that was killed had renamed.
         yield Finding(
             "cache-server.orphan-socket",
-            _("an interrupted removal renamed a living server's socket {path}", path=socket.original),
+            _("an interrupted removal renamed the socket {path} of a running server", path=socket.original),
             action=Action.CLEANUP,
             fix=_safe_fix(
-                host, _("give the socket its name back"), steps.restore_socket(socket), socket.entry.uid
+                host, _("restore the socket's name"), steps.restore_socket(socket), socket.entry.uid
             ),
         )
     text = _(
@@ -268,11 +272,11 @@ def _report_unproven(host: Host, judged: Leftovers) -> Iterator[Finding]:
             if (bool(state.segment.nattch), bool(state.ready_in)) == kind
         ]
         text = _(
-            "{count} segments of user {owner}, {size} in all, may be dead cache servers'; "
-            "that is not proven: {names}"
+            "{count} segments of user {owner}, {size} in all, may belong to dead cache servers; this is "
+            "not proven: {names}"
         )
         yield from by_owner(host, segments, _creator, _unproven_segment, text, _shmid, _size)
-    text = _("{count} sockets of user {owner} may be dead cache servers'; that is not proven: {names}")
+    text = _("{count} sockets of user {owner} may belong to dead cache servers; this is not proven: {names}")
     yield from by_owner(
         host, judged.unproven_sockets, lambda state: state.file.entry.uid, _unproven_socket, text,
         lambda state: state.file.path,
@@ -280,11 +284,11 @@ def _report_unproven(host: Host, judged: Leftovers) -> Iterator[Finding]:
     folders = [
         *(((spill.folder or spill.log).entry.uid, spill.path, spill.folder, spill.why)
           for spill in judged.unproven_spills),
-        *((folder.entry.uid, folder.path, folder, _("no log names it")) for folder in judged.unlogged),
+        *((folder.entry.uid, folder.path, folder, _("no log mentions it")) for folder in judged.unlogged),
     ]  # fmt: skip
     text = _(
-        "{count} folders of user {owner}, {size} in all, may be dead cache servers' spilled data; "
-        "that is not proven: {names}"
+        "{count} folders of user {owner}, {size} in all, may contain spilled data of dead cache "
+        "servers; this is not proven: {names}"
     )
     yield from by_owner(
         host, folders, lambda row: row[0], lambda row: _unproven_folder(*row[1:]), text, lambda row: row[1],
@@ -318,11 +322,12 @@ def _unproven_segment(judged: SegmentState) -> Finding:
             "the shared memory segment {shmid} of {size} is too new to be judged: its server may be starting",
             **words,
         )
-        title = _("ask again in {seconds} s", seconds=math.ceil(judged.ready_in) + 1)
+        title = _("run the check again in {seconds} s", seconds=math.ceil(judged.ready_in) + 1)
         fix = Fix(title, risk=Risk.MANUAL, needs_root=False, unproven=True)
     else:
         message = _(
-            "the shared memory segment {shmid} of {size} may be a dead cache server's; this is not proven",
+            "the shared memory segment {shmid} of {size} may belong to a dead cache server; this is not "
+            "proven",
             **words,
         )
         # What somebody uses is nothing that a person should be told to remove either.
@@ -348,7 +353,7 @@ def _unproven_socket(state: SocketState) -> Finding:
     )
     return Finding(
         "cache-server.unproven",
-        _("the socket {path} may be a dead cache server's; this is not proven", path=state.file.path),
+        _("the socket {path} may belong to a dead cache server; this is not proven", path=state.file.path),
         evidence=(state.why,),
         fix=_by_hand(step),
     )
@@ -382,7 +387,7 @@ def _unproven_folder(path: str, folder: Optional[SpillFolder], why: str) -> Find
 
     return Finding(
         "cache-server.unproven",
-        _("the folder {path} may be a dead cache server's spilled data; this is not proven", path=path),
+        _("the folder {path} may contain spilled data of a dead cache server; this is not proven", path=path),
         evidence=(why,),
         # Lines that remove something else than containers are shown to nobody, whatever a log says.
         fix=_by_hand(steps.remove_spill(folder)) if folder and folder.plain else _by_hand(),
@@ -396,5 +401,5 @@ def _safe_fix(host: Host, title: str, step: Step, owner: int) -> Fix:
 def _by_hand(*steps: Step) -> Fix:
     title = _("only when you are sure that nothing uses it")
     if not steps:
-        title = _("remove them yourself, and only when you are sure that nothing uses them")
+        title = _("remove them by hand, only when you are sure that nothing uses them")
     return Fix(title, steps=steps, risk=Risk.MANUAL, unproven=True)

@@ -49,36 +49,37 @@ SHOWN = 20  # evidence lines of one finding; a database or a leaking job may hav
     },
 )
 def shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """No shared memory seems to be left over.
+    """No orphaned shared memory.
 
     ## What it does
 
     Lists the files of known libraries in /dev/shm (`torch_`, `paddle_`, `mindspore_`, `pym-`, `psm_`,
-    `sem.mp-`, `nccl-`, `hccl`) and the System V segments that cannot be a MindSpore cache server's, where
-    nobody seems to use them.
+    `sem.mp-`, `nccl-`, `hccl`) and the System V segments that cannot belong to a MindSpore cache server, if
+    no process seems to use them.
 
-    - `shared-memory.left-over`: the name of the file holds the pid of its maker, which is gone or belongs to
-      a process that began later; no process is seen to map the file or to have it open; those of its owner,
-      and of others if its mode lets them in, could be looked at; none of another pid namespace shares the
-      place; it is at least ten minutes old.
-    - `shared-memory.unproven`: nobody is seen to use it, but something of that is missing: Python's and
-      NCCL's names hold no pid at all.
-    - `shared-memory.unattached`: segments that no process has attached. Whether the creator lives is
-      said, as a program may keep its data in a segment that it attaches only now and then.
-    - `shared-memory.foreign`: segments that processes have attached although the creator is gone or
-      cannot be seen from here, or that are marked for destruction (they go when the last process lets
-      go); and semaphore sets and message queues of a user of whom no process is seen.
+    - `shared-memory.left-over`: the file name contains the pid of its creator, which is gone or now belongs
+      to a process that started later; no process is seen that maps the file or has it open; the processes of
+      its owner, and of others if its mode lets them in, could be examined; no process in another pid
+      namespace shares the folder; the file is at least ten minutes old.
+    - `shared-memory.unproven`: no process is seen that uses the file, but one of the other conditions for
+      `shared-memory.left-over` is not met: for example, the names that Python and NCCL choose contain no pid
+      at all.
+    - `shared-memory.unattached`: segments that no process has attached. The evidence says whether the creator
+      is alive, because a program may keep its data in a segment that it attaches only now and then.
+    - `shared-memory.foreign`: segments that processes have attached although the creator is gone or cannot be
+      seen from here, or that are marked for destruction (they go when the last process detaches); and
+      semaphore sets and message queues of a user with no visible process.
 
-    Files are a warning when they hold 1 GiB or more, else information. Not spoken of are what is in use,
-    files of others of whose use this user cannot tell anything, and what is not proven when it is less than
-    1 MiB in less than 100 files; in a container, which cannot see all who use the place, less than 1 GiB.
-    Of more than 5000 files only the biggest are judged; the finding says how many were not.
+    Files are a warning when they hold 1 GiB or more, otherwise information. Not reported are files in use,
+    other users' files whose use this user cannot determine, and unproven files if they are fewer than 100 and
+    hold less than 1 MiB (in a container, which cannot see all processes that use the folder, less than 1
+    GiB). Of more than 5000 files only the biggest are judged; the finding says how many were not.
 
-    A segment with processes attached and a living creator, such as PostgreSQL's, is in normal use. Segments
-    that a cache server could have made (key 0x61......, whole GiB, mode 0600 or 0666) are the check
-    `cache-server`'s, and are not repeated here. At most the 20 biggest of a kind are listed; the totals are
-    in the facts. `--user` limits all of it to one owner; what a dead process left names no Slurm job, so with
-    `--job` the check is skipped.
+    A segment with attached processes and a living creator, such as PostgreSQL's, is in normal use. Segments
+    that a cache server could have created (key 0x61......, whole GiB, mode 0600 or 0666) are the subject of
+    the check `cache-server` and are not repeated here. At most the 20 biggest of a kind are listed; the
+    totals are in the facts. `--user` limits the check to one owner. With `--job` the check is skipped,
+    because what a dead process left names no Slurm job.
 
     ## Why it matters
 
@@ -87,13 +88,15 @@ def shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    What is left over is removed by `fix` where no process of its owner lives that could be of a job and is
-    as old as the file, or is an orphan: such a one may know its name and open it later. Each file is removed
-    while we hold a lease of it (F_SETLEASE), which the kernel grants only where nobody has it open or mapped,
-    not even hidden from us, in another container, or on its way through a socket. Then nothing living uses
-    it or can find it again, and what it held is lost to everybody already.
+    `fix` removes a file that is left over only if its owner has no living process that could belong to a job
+    and is as old as the file or an orphan: such a process may know the name of the file and open it later.
+    Each file is removed while npudoctor holds a lease on it (F_SETLEASE). The kernel grants the lease only if
+    no process has the file open or mapped, including hidden processes, processes in other containers, and
+    descriptors in transit through a socket. Then no living process uses the file or can find it again, and
+    its content is already lost to everyone.
 
-    All else is shown only: whether a segment or a file without a pid is still wanted, only a person can know.
+    Everything else is shown only: only a person can know whether a segment, or a file without a pid, is still
+    needed.
 
     ## References
 
@@ -175,10 +178,12 @@ def _report_foreign(host: Host, segments: Sequence[Segment], others: Sequence[Ip
     for other in others[:SHOWN]:
         if other.kind == "msg":
             text = _(
-                "msqid {id}, key 0x{key:08x}, {held} bytes queued, owner {owner}: no process of the owner"
+                "msqid {id}, key 0x{key:08x}, {held} bytes queued, owner {owner}: the owner has no process"
             )
         else:
-            text = _("semid {id}, key 0x{key:08x}, {held} semaphores, owner {owner}: no process of the owner")
+            text = _(
+                "semid {id}, key 0x{key:08x}, {held} semaphores, owner {owner}: the owner has no process"
+            )
         lines.append(text.format(id=other.id, key=other.key, held=other.held, owner=_owner(other.uid, names)))
     if len(others) > SHOWN:
         lines.append(_("and {count} more semaphore sets and queues", count=len(others) - SHOWN))
@@ -285,7 +290,7 @@ def _of_owner(host: Host, proven: Sequence[SharedFileState], rest: Sequence[Shar
         marks = tuple(FileMark(name, file.dev, file.ino, file.size, file.mtime_ns) for name, file in files)
         owner = unknown[0].file.entry.uid
         title = _(
-            "remove each one that the kernel grants a lease on, that is, that nobody has open or mapped"
+            "remove each file on which the kernel grants a lease, so that no process has it open or mapped"
         )
         steps = (RemoveUnused(FOLDER, owner, marks),)
         fix = Fix(title, steps, risk=Risk.SAFE, needs_root=owner != host.identity.euid)
@@ -301,8 +306,8 @@ def _report_unproven(host: Host, judged: Sequence[SharedFileState], rest: Sequen
     return Finding(
         "shared-memory.unproven",
         _(
-            "{size} in /dev/shm (files: {count}): no process is seen using it; could not determine "
-            "whether it is left over",
+            "{size} in /dev/shm (files: {count}): no visible process uses it; could not determine "
+            "whether it is orphaned",
             count=len(judged),
             size=format_size(_bytes(judged)),
         ),
@@ -320,8 +325,8 @@ def _left_over(
     return Finding(
         "shared-memory.left-over",
         _(
-            "{size} in /dev/shm (files: {count}) belongs to processes that are gone, and no process is seen "
-            "using it",
+            "{size} in /dev/shm (files: {count}) belongs to processes that no longer exist; no visible "
+            "process uses it",
             count=len(judged),
             size=format_size(_bytes(judged)),
         ),
@@ -357,7 +362,7 @@ def _list_files(
     if unjudged:
         lines.append(
             _(
-                "and {count} more in /dev/shm were not looked at: none is bigger than {size}",
+                "and {count} more in /dev/shm were not examined: none is larger than {size}",
                 count=len(unjudged),
                 size=format_size(unjudged[0].entry.held),
             )

@@ -46,50 +46,53 @@ if TYPE_CHECKING:
     },
 )
 def stale_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """No process has outlived its job or container, and none hangs in the kernel.
+    """No process is stale or stuck in the kernel.
 
     ## What it does
 
-    A parent that is gone proves nothing: whoever starts a program with nohup, tmux or docker exec leaves it
-    without one. What is found:
+    Looks for processes that outlived their job or container, are stuck in the kernel, or hold a device
+    without using it. A missing parent proves nothing: a program started with nohup, tmux or docker exec has
+    none either. The findings:
 
-    - `stale-processes.left-behind`: it is in the control group of a Slurm job of which no slurmstepd lives on
-      this node, or of a container whose shim or conmon is gone. A process cannot leave its control group.
-      Not of a job that Slurm says is not over: between two of its steps it has no slurmstepd here.
-    - `stale-processes.outlived-job`: it was started with SLURM_JOB_ID of a job that Slurm does not know any
-      more or says is over, is in no control group of a job, and no slurmstepd of that job lives here.
-    - `stale-processes.stuck`: in state D at two looks 2 s apart, without a moment on a processor in between.
-      A warning when it holds a device; else information, as a slow disk looks like this too.
-    - `stale-processes.zombie`: an ended process of training that its parent did not fetch at two looks, or
-      one whose other threads live on, and hold what it held. A signal changes nothing: its parent must end.
-    - `stale-processes.compile-worker`: it compiles operators (MindSpore's kernel_build_server, CANN's pool of
-      compilers), and the process that it compiled for is gone.
-    - `stale-processes.idle`: it has a device open, and used neither a processor nor the AI core (or the GPU)
-      at two looks. An idle server and a rank that waits for others look the same: it is only named. Where
-      nobody says how busy the device is, nothing is named.
+    - `stale-processes.left-behind`: the process is in the control group of a Slurm job that has no living
+      slurmstepd on this node, or of a container whose shim or conmon is gone. A process cannot leave its
+      control group. Not reported if Slurm says that the job is not over: between two of its steps it has no
+      slurmstepd here.
+    - `stale-processes.outlived-job`: the process was started with SLURM_JOB_ID of a job that Slurm no longer
+      knows or says is over; it is in no control group of a job, and no slurmstepd of that job lives here.
+    - `stale-processes.stuck`: the process is in state D in two samples 2 s apart and used no CPU time in
+      between. A warning if it holds a device, otherwise information, because a slow disk looks the same.
+    - `stale-processes.zombie`: a training process has ended and its parent has not reaped it in two samples,
+      or its other threads live on and keep what it held. A signal has no effect: its parent must end.
+    - `stale-processes.compile-worker`: the process compiles operators (MindSpore's kernel_build_server,
+      CANN's pool of compilers), and the process that it compiles for is gone.
+    - `stale-processes.idle`: the process has a device open, but used neither CPU time nor the AI core (or the
+      GPU) in two samples. An idle server and a rank that waits for others look the same, so the process is
+      only named. If the load of the device is unknown, nothing is reported.
 
-    Never named as left over or idle are the processes of tmux, screen, systemd --user and notebooks, and our
-    own ancestors; as idle neither those of a system service. What other users have open only root sees. From
-    inside a container, or where processes are hidden, nothing is proven; the row is unknown when a process is
-    seen of which that would matter. `--user` limits all of it to one
-    owner, `--job` to one Slurm job.
+    Processes of tmux, screen, systemd --user and notebooks, and the ancestors of npudoctor, are never
+    reported as left over or idle; processes of a system service are never reported as idle. Only root sees
+    what other users have open. Inside a container, or where processes are hidden, nothing can be proven; the
+    result is unknown if a process is found for which this matters. `--user` limits the check to one owner,
+    `--job` to one Slurm job.
 
     ## Why it matters
 
-    A process that was left behind holds devices, ports and memory, and the next job fails on them. One that
-    hangs in the driver holds its device until a reboot.
+    A process that was left behind holds devices, ports and memory, and the next job fails because of that. A
+    process that is stuck in the driver holds its device until a reboot.
 
     ## Fix safety
 
-    What `stale-processes.left-behind` names is ended by `fix` with `--risk caution`: SIGTERM, a wait of 10 s,
-    SIGKILL for what is left, children before their parents, each held by a descriptor (pidfd) and proven anew
-    right before. What it had in memory is lost. Not ended are one of a job of which Slurm (scontrol) does not
-    say that it is over, a process with a child that is not proven, one in somebody's session or login, one
-    with the rights of several users, and, unless root names the owner by `--owner`, other users' ones. Where
-    the kernel has no pidfd (before 5.3) `--yes` ends nothing.
+    `fix` with `--risk caution` ends the processes of `stale-processes.left-behind`: SIGTERM, a wait of 10 s,
+    then SIGKILL for those that remain; children before their parents; each one is held by a descriptor
+    (pidfd) and verified again right before the signal. What it had in memory is lost. Not ended are a process
+    of a job that Slurm (scontrol) does not report as over, a process with a child that is not proven stale, a
+    process in somebody's session or login, a process with the rights of several users, and, unless root names
+    the owner with `--owner`, processes of other users. If the kernel has no pidfd (before 5.3), `--yes` ends
+    nothing.
 
-    All else is shown only, and never for all programs of a name: `pkill -9 python` ends the jobs of
-    everybody. Look at a process before you end it: that cannot be undone.
+    Everything else is shown only, and never for all programs of a name: `pkill -9 python` ends the jobs of
+    all users. Look at a process before you end it: that cannot be undone.
 
     ## References
 
@@ -205,7 +208,7 @@ def _outlived_job(host: Host, over: Mapping[int, str]) -> Iterator[Finding]:
         over = dict(sorted(over.items()))  # they were found job by job
         yield Finding(
             "stale-processes.outlived-job",
-            _("processes were started in a Slurm job that is over: {pids}", pids=_name_some(host, over)),
+            _("processes were started in a Slurm job that has ended: {pids}", pids=_name_some(host, over)),
             evidence=_lines(host, over),
             fix=_fix_by_look(list(over)),
         )
@@ -221,9 +224,9 @@ def _report_stuck(host: Host, holders: Sequence[Holder]) -> Iterator[Finding]:
         }
         if not details:
             continue
-        text = _("processes hang in the kernel (state D) and hold a device: {pids}")
+        text = _("processes are stuck in the kernel (state D) and hold a device: {pids}")
         if not with_device:
-            text = _("processes hang in the kernel (state D): {pids}")
+            text = _("processes are stuck in the kernel (state D): {pids}")
         yield Finding(
             "stale-processes.stuck",
             text.format(pids=_name_some(host, details)),
@@ -238,7 +241,7 @@ def _zombie(host: Host, zombies: Sequence[Process]) -> Iterator[Finding]:
     """Those that ended and were not fetched."""
     if zombies:
         why = {
-            process.pid: _("{count} threads of it live on", count=process.threads - 1)
+            process.pid: _("{count} of its threads are still alive", count=process.threads - 1)
             if process.threads > 1
             else _(
                 "its parent is process {pid} ({program})",
@@ -269,12 +272,12 @@ def _compile_worker(host: Host, orphans: Sequence[Process]) -> Iterator[Finding]
         yield Finding(
             "stale-processes.compile-worker",
             _(
-                "processes compile operators for a process that is gone: {pids}",
+                "processes compile operators for a process that no longer exists: {pids}",
                 pids=_name_some(host, details),
             ),
             evidence=_lines(host, details),
             fix=Fix(
-                _("look at them first, then end them: that cannot be undone"),
+                _("inspect them first, then end them; this cannot be undone"),
                 steps=(*_fix_by_look(pids).steps, Command(("kill", *map(str, pids[:SHOWN])))),
                 risk=Risk.MANUAL,
                 needs_root=others,
@@ -336,13 +339,13 @@ def _fix_by_look(pids: Sequence[int], title: Optional[str] = None) -> Fix:
     """A line to look at them, and none to end them."""
     listed = ",".join(map(str, pids[:SHOWN]))
     look = Command(("ps", "-o", "pid,ppid,user,stat,lstart,wchan,args", "-p", listed))
-    return Fix(title or _("look at them"), steps=(look,), risk=Risk.MANUAL, needs_root=False)
+    return Fix(title or _("inspect them"), steps=(look,), risk=Risk.MANUAL, needs_root=False)
 
 
 def _fix_by_signal(host: Host, step: SignalProcess) -> Fix:
     """The step that ends just them."""
     return Fix(
-        _("end them: that cannot be undone"),
+        _("end them; this cannot be undone"),
         steps=(step,),
         risk=Risk.CAUTION,
         needs_root=step.owner != host.identity.euid,

@@ -50,38 +50,38 @@ TMP = "/tmp"  # noqa: S108  (looked at, never written)
     },
 )
 def temp_files(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """No dead build locks an extension of PyTorch, and no ended training left temporary folders.
+    """No stale PyTorch build locks or leftover temporary folders.
 
     ## What it does
 
     - `temp-files.stale-lock`: PyTorch builds an extension under a file `lock` that it holds open and removes
-      at its end, in TORCH_EXTENSIONS_DIR or `~/.cache/torch_extensions`. This one is empty, ten minutes old,
-      beside a build or alone, and its owner has nothing in that folder open: its build died.
-    - `temp-files.lock`: one that is an hour old and of which that cannot be proven: in a container, on a
-      file system that another node may use (a network mount, or what this node itself gives to others by
-      NFS), or when the owner's processes are hidden.
+      at the end, in TORCH_EXTENSIONS_DIR or `~/.cache/torch_extensions`. This one is empty, ten minutes old,
+      next to a build or alone, and no process of its owner has a file in that folder open: its build died.
+    - `temp-files.lock`: a lock that is an hour old, and whose build cannot be proven dead: in a container, on
+      a file system that another node may use (a network mount, or one that this node exports over NFS), or if
+      the owner's processes are hidden.
     - `temp-files.left-over`: folders of Python's multiprocessing (`pymp-`) and PyTorch (`torch-shm-dir-`) in
-      /tmp and TMPDIR, where no other node uses these. No socket in them is in use, nobody has anything in
-      them open, they are ten minutes old, and every Python process of their owner that lives began after
-      they last changed, and is no orphan that may have inherited them.
+      /tmp and TMPDIR, if no other node uses these. No socket in the folder is in use, no process has a file
+      in it open, the folder is ten minutes old, and every living Python process of its owner started after
+      the folder last changed and is not an orphan that may have inherited it.
 
-    Folders of others are left to others: only root sees who uses them. Of a folder with more than 100000
-    names only so many are read. MindSpore's own build.lock is the check `compile-cache`'s. `--user` looks at
-    the files of that user, and at the extensions in that home; with `--job` the check is skipped, as nothing
-    here names a job.
+    Folders of other users are skipped: only root sees who uses them. In a folder with more than 100000 names
+    only that many are read. MindSpore's own build.lock is the subject of the check `compile-cache`. `--user`
+    selects the files of that user and the extensions in that user's home; with `--job` the check is skipped,
+    because nothing here names a job.
 
     ## Why it matters
 
-    While a lock exists, every process that wants the extension waits for it for ever: training hangs at its
-    start without a word. The folders are small; thousands of them use up inodes.
+    While a lock exists, every process that needs the extension waits for it forever: training hangs at its
+    start without a message. The folders are small, but thousands of them use up inodes.
 
     ## Fix safety
 
-    A stale lock on a local file system (ext4, xfs, btrfs, tmpfs) is removed by `fix` while we hold a lease of
-    it (F_SETLEASE), which the kernel grants only where nobody has it open: a living build has. Elsewhere it
-    is shown only; a lock of a build that runs on another node looks the same on shared storage. Folders in
-    which there are only sockets that nobody answers are removed, with the proof made anew; those that hold
-    files are shown only, as somebody may want them.
+    `fix` removes a stale lock on a local file system (ext4, xfs, btrfs, tmpfs) while npudoctor holds a lease
+    on it (F_SETLEASE), which the kernel grants only if no process has the file open; a running build has. On
+    other file systems the fix is shown only, because on shared storage the lock of a build on another node
+    looks the same. Folders that contain only sockets on which no process listens are removed after they are
+    verified again. Folders that contain files are shown only, because somebody may need the files.
 
     ## References
 
@@ -192,7 +192,7 @@ def _left_over(host: Host, folders: Sequence[TempFolder]) -> Iterator[Finding]:
     steps = {folder.path: step for folder in left if (step := _removable(host, folder))}
     for owner in sorted({folder.entry.uid for folder in left if folder.path in steps}):
         owned = [folder for folder in left if folder.entry.uid == owner and folder.path in steps]
-        title = _("remove the folders and the sockets in them, on which nobody listens")
+        title = _("remove the folders and the dead sockets in them")
         needs_root = owner != host.identity.euid
         yield _report_left_over(
             host,
@@ -262,11 +262,11 @@ def _unlock(host: Host, path: str, entry: Entry, kind: str) -> Fix:
         return _removal(host, entry.uid, (Command(("rm", "--", path)),), unproven=False)
     needs_root = entry.uid != host.identity.euid
     steps = (RemoveUnused(path.rpartition("/")[0], entry.uid, (mark_of(path, entry),)),)
-    return Fix(_("remove what nobody uses"), steps=steps, risk=Risk.SAFE, needs_root=needs_root)
+    return Fix(_("remove the unused lock file"), steps=steps, risk=Risk.SAFE, needs_root=needs_root)
 
 
 def _removal(host: Host, owner: int, steps: Sequence[Command], *, unproven: bool) -> Fix:
-    title = _("only when you are sure that nothing uses it") if unproven else _("remove what nobody uses")
+    title = _("only when you are sure that nothing uses it") if unproven else _("remove the unused lock file")
     return _manual(host, owner, title, steps, unproven=unproven)
 
 

@@ -48,13 +48,13 @@ def way_in(
     zoneless = any(
         step.argv[0] == "firewall-cmd" and not any("--zone=" in word for word in step.argv) for step in steps
     )
-    title = _("Let everybody in on these ports; with --peers, only the other nodes")
+    title = _("Open these ports to everyone; with --peers, only to the other nodes")
     if any(peers):
-        title = _("Let the other nodes in on these ports")
+        title = _("Open these ports to the other nodes")
     if zoneless:
         title = _(
-            "{title}; in the default zone: add --zone= where firewall-cmd --get-active-zones names another "
-            "one for the interface by which they come",
+            "{title}; this uses the default zone: add --zone= if firewall-cmd --get-active-zones lists "
+            "the incoming interface in another zone",
             title=title,
         )
     return Fix(title, steps, risk=Risk.MANUAL if zoneless else Risk.CAUTION)

@@ -36,15 +36,15 @@ def reserve(host: Host, outgoing: Span, reserved: Sequence[Span], more: Sequence
     now, then = (spell(without(spans, ())) for spans in (reserved, [*reserved, *more]))
     step = SetKernel(RESERVED, then, now)
     if host.system.container():  # its network may be the host's, and no boot reads its files
-        title = _("Reserve them until the container ends, or on its host")
+        title = _("Reserve the ports until the container ends, or on its host")
         return Fix(title, (step,), risk=Risk.MANUAL)
     other = _said_elsewhere(host)
     if other is not None:
-        title = _("Reserve them until the next boot; {path} decides what is reserved then", path=other)
+        title = _("Reserve the ports until the next boot; then {path} decides what is reserved", path=other)
         return Fix(title, (step,))
     kept = WriteFile.at(host, KEPT, f"{RESERVED}={then}\n")
     # Last what ends the finding: a run that was killed in between is finished by the next one.
-    return Fix(_("Reserve them, now and at every boot"), (kept, step))
+    return Fix(_("Reserve the ports now and at every boot"), (kept, step))
 
 
 def _said_elsewhere(host: Host) -> Optional[str]:
@@ -77,11 +77,11 @@ def way_out(host: Host, claim: Claim, bound: Sequence[TcpSocket], first: int = 0
     if not claim.hccl:
         lowest = claim.spans[0][0] if claim.spans[0][0] >= first else max(TORCHRUN, first)
         free = stretch(1, taken, [*avoid, (HCCL_BASE, HCCL_BASE + HCCL_WIDTH - 1)], lowest)
-        title, name = _("Let the job meet on a free port, the same on every node"), claim.variable
+        title, name = _("Use a free port for the rendezvous, the same on every node"), claim.variable
     else:
         wide = min(max(claim.count, HCCL_WIDTH), WIDEST) if claim.variable == RANGE else HCCL_WIDTH
         free = stretch(wide, taken, avoid, HCCL_BASE)
-        title = _("Let HCCL use ports that are free, the same on every node of the job")
+        title = _("Move HCCL to free ports, the same on every node of the job")
         name = RANGE if claim.variable == RANGE else BASE
     if free is None:
         return None

@@ -119,10 +119,10 @@ def _not_applied(machine: Machine) -> Iterator[Finding]:
                 wrong.append(port.device)
     if wrong:
         devices = sorted(set(wrong))
-        text = _("NPU {devices} are not set as {conf} says: {what}")
+        text = _("The settings of NPU {devices} differ from {conf}: {what}")
         text = text.format(devices=_few(devices), conf=CONF, what=_few(lines, 2))
         steps = tuple(Command((machine.program, "-i", str(device), "-cfg", "recovery")) for device in devices)
-        fix = Fix(_("configure the ports as the file says, while no job uses them"), steps, risk=Risk.MANUAL)
+        fix = Fix(_("apply the file to the ports; no job may be using them"), steps, risk=Risk.MANUAL)
         yield _finding("not-applied", text, machine.severity, devices, tuple(lines), fix)
 
 
@@ -140,7 +140,7 @@ def _not_saved(machine: Machine) -> Iterator[Finding]:
             if not kept and is_address(address) and not address.lower().startswith(("fe80:", "169.254.")):
                 lost.append(port)
     if lost:
-        text = _("NPU {devices} will lose the address at the next boot: {conf} does not have {what}")
+        text = _("NPU {devices} will lose the address at the next boot: {what} is not in {conf}")
         lines = [f"address_{port.device}={port.get('address')}" for port in lost]
         devices = [port.device for port in lost]
         text = text.format(devices=_few(devices), conf=CONF, what=_few(lines, 2))
@@ -154,7 +154,7 @@ def _not_saved(machine: Machine) -> Iterator[Finding]:
             for port in lost
             if port.get("netmask")
         )
-        fix = Fix(_("let the tool set and save it; no job may be using the ports"), steps, risk=Risk.MANUAL)
+        fix = Fix(_("set and save it with hccn_tool; no job may be using the ports"), steps, risk=Risk.MANUAL)
         yield _finding("not-saved", text, WARNING, devices, tuple(lines), fix)
 
 
@@ -210,7 +210,7 @@ def _tls(machine: Machine) -> Iterator[Finding]:
     text = _("TLS is on for NPU {on} and off for {off}: they cannot connect to each other")
     text = text.format(on=_few(by_switch["1"]), off=_few(by_switch["0"]))
     fix = Fix(
-        _("set it as on the other NPUs, and alike on every node"),
+        _("set TLS as on the other NPUs, and the same on every node"),
         tuple(_switch(machine.program, device, many) for device in by_switch[few]),
         tuple(line for device in by_switch[few] for line in _switch(machine.program, device, few).lines()),
         Risk.MANUAL,

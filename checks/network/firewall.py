@@ -28,48 +28,48 @@ _PLACES = {"MASTER_PORT": "MASTER_ADDR", "MS_SCHED_PORT": "MS_SCHED_HOST"}
     codes={"firewall.blocked": ERROR},
 )
 def firewall(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The firewall lets the other nodes connect to the ports of the job.
+    """The firewall lets other nodes reach the job's ports.
 
     ## What it does
 
     Takes the ports that the job will bind here, as `hccl-ports` does, and works out what the rules in the
-    kernel do with a new TCP connection to each: all base chains of nftables and of iptables (either kind)
-    in their order, with chains, sets, maps, interfaces, marks and connection states, for the first packet,
-    its answer and the third. One that is surely dropped or rejected makes the port `blocked`; if all surely
-    pass, it is `open`; a rule that cannot be judged and could matter makes it `unknown`. firewalld and ufw
-    write their rules into the kernel, so they are judged too.
+    kernel do with a new TCP connection to each port. It follows all base chains of nftables and of iptables
+    (either kind) in their order, with chains, sets, maps, interfaces, marks and connection states, for the
+    first packet, its answer and the third. A port is `blocked` if one packet is surely dropped or rejected,
+    and `open` if all surely pass. It is `unknown` if a rule cannot be judged and could matter. firewalld and
+    ufw write their rules into the kernel, so they are judged too.
 
-    With `--peers` a connection from each of these addresses is judged, on the interface by which the peer
-    comes. Without, it is judged for every address but ours: a default drop that no rule lifts for anybody
-    is `blocked`, one with exceptions is `unknown`.
+    With `--peers`, the check judges a connection from each of these addresses, on the interface by which the
+    peer comes. Without it, the check judges connections from every address except this machine's: a default
+    drop without any exception is `blocked`, one with exceptions is `unknown`.
 
-    - `firewall.blocked` is an error where several nodes take part and other ranks need the port. It is a
-      warning for HCCL's ports on a node that may not be the root, or where nothing says how many nodes
-      there are, and information on a single node, or where no variable names the port.
+    - `firewall.blocked`: an error where several nodes take part and other ranks need the port. A warning for
+      HCCL's ports on a node that may not be the root, or where nothing says how many nodes there are.
+      Information on a single node, or where no variable names the port.
 
-    The facts say `open`, `blocked` or `unknown` for each port, the worst of all peers; of a range of more
-    than 1024 ports the first 1024 are judged.
+    The facts say `open`, `blocked` or `unknown` for each port: the worst result of all peers. Of a range of
+    more than 1024 ports the first 1024 are judged.
 
-    Only root sees the rules, and only of this network namespace: in a container with its own, the rules
-    of the host are not judged. Not seen are eBPF programs (Cilium, XDP), ipsets, the state of rate limits,
-    and firewalls between the machines.
+    Only root can read the rules, and only those of this network namespace: in a container with its own, the
+    rules of the host are not judged. The check does not see eBPF programs (Cilium, XDP), ipsets, the state of
+    rate limits, or firewalls between the machines.
 
     ## Why it matters
 
-    A firewall that drops makes the other ranks wait until "connect() timed out" or EI0006; one that rejects
-    ends them at once. The guides turn the whole firewall off; one rule is enough.
+    A firewall that drops packets makes the other ranks wait until "connect() timed out" or EI0006; one that
+    rejects them ends the ranks at once. The guides turn the whole firewall off; one rule is enough.
 
     ## Fix safety
 
-    `npudoctor fix firewall --peers ADDR,... --risk caution` puts the lines in, in front of what drops, in the
-    words of the tool that keeps the rules: firewall-cmd (once for now, once to stay), ufw, nft, iptables and
-    ip6tables. Nothing else of the firewall is touched. Who may connect is for the administrator to say:
-    without `--peers` the lines let in everybody. A rule that stands there already is not put in twice. Then
-    the check is asked again.
+    `npudoctor fix firewall --peers ADDR,... --risk caution` inserts the lines in front of the rule that
+    drops, with the tool that manages the rules: firewall-cmd (once for now, once permanently), ufw, nft,
+    iptables and ip6tables. Nothing else in the firewall changes. The administrator decides who may connect:
+    without `--peers` the lines let everybody in. A rule that already exists is not inserted again. Then the
+    check runs again.
 
-    `npudoctor undo` takes out what was put in, and only that: a rule of nftables carries a comment by which
-    its handle is found. Rules put in by nft or iptables are gone after a reboot; those of firewalld and ufw
-    stay. Where the zone of firewalld is not clear the lines are shown only.
+    `npudoctor undo` removes what was inserted, and only that: a rule of nftables carries a comment by which
+    its handle is found. Rules inserted by nft or iptables are gone after a reboot; those of firewalld and ufw
+    stay. Where the firewalld zone is not clear, the lines are shown only.
 
     ## References
 
@@ -78,7 +78,7 @@ def firewall(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     claims = list(_claims(host))
     if not claims:
-        raise Skip(_("no variable names a port of this machine, and no NPU is used"))
+        raise Skip(_("no variable sets a port of this machine, and no NPU is used"))
     if not host.identity.is_root:
         raise Unknown(_("only root can read the firewall's rules"), advisory=True)
 
@@ -205,15 +205,15 @@ class Answers:
         elif self.rules.unread:
             why = "; ".join(self.rules.unread)
         elif any(verdict.late for _c, _s, verdict in self._judged):
-            why = _("there are too many rules to judge in the time of this check")
+            why = _("there are too many rules to evaluate in the time of this check")
         elif not self.for_peers:
             why = _("it depends on who connects: name the other nodes with --peers")
         else:
             places = (place for _c, _s, verdict in self._judged for place in verdict.places)
-            why = _("it depends on what cannot be judged: {rules}", rules=abbreviate(places, 3))
+            why = _("it depends on rules that could not be evaluated: {rules}", rules=abbreviate(places, 3))
             why = "; ".join([why, *self.rules.unlent])
         return _(
-            "could not determine whether the firewall lets others in on TCP {ports}: {why}",
+            "could not determine whether the firewall lets others connect to TCP {ports}: {why}",
             ports=abbreviate((spell([span]) for span in open_ports), 8),
             why=why,
         )
@@ -253,7 +253,7 @@ def _judge_claim(host: Host, claim: Claim, answers: Answers) -> Iterator[Finding
         "firewall.blocked",
         ngettext(
             "The firewall blocks {who} from TCP port {ports} ({label}): {place}",
-            "The firewall keeps {who} out of TCP ports {ports} ({label}): {place}",
+            "The firewall blocks {who} from TCP ports {ports} ({label}): {place}",
             sum(high - low + 1 for low, high in ports),
             who=abbreviate(peers) if peers else _("every other node"),
             ports=abbreviate((spell([span]) for span in ports), 8),

@@ -68,37 +68,37 @@ def hccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## What it does
 
-    Judges the variables that are set: the limits of time, the whitelist, RDMA and PCIe settings, buffers,
-    algorithms, expansion mode, retries, and CM_CHIEF_*. What is valid is known from a table, each row with
-    its source, and depends on the chip where the PCI bus says which it is. HCCL_IF_BASE_PORT and
-    HCCL_HOST_SOCKET_PORT_RANGE are judged by `hccl-ports`, HCCL_SOCKET_IFNAME by `socket-interfaces`,
+    Checks the variables that are set: time limits, the whitelist, RDMA and PCIe settings, buffers,
+    algorithms, expansion mode, retries, and CM_CHIEF_*. A table lists the valid values, each row with its
+    source; they depend on the chip where the PCI bus identifies it. HCCL_IF_BASE_PORT and
+    HCCL_HOST_SOCKET_PORT_RANGE are checked by `hccl-ports`, HCCL_SOCKET_IFNAME by `socket-interfaces`,
     HCCL_IF_IP by `hccl-interface`.
 
-    - `hccl-env.bad-value`: no number, out of range, a word that is not known. An error where HCCL stops
-      with it (EI0001), a warning where it takes something else or where a variable is set and empty,
-      information where the word is for another chip, or an algorithm that we do not know.
-    - `hccl-env.pasted-punctuation`: full-width digits, quotes that no shell took off, a semicolon, blanks.
-    - `hccl-env.unsupported-pair`: HCCL_INTRA_PCIE_ENABLE and HCCL_INTRA_ROCE_ENABLE both 1, or one of them
-      0 and the other unset.
-    - `hccl-env.conflict`: CM_CHIEF_* beside RANK_TABLE_FILE, RANK_ID or RANK_SIZE.
-    - `hccl-env.whitelist`: the whitelist is on and its file is not set, missing, or no JSON. It is on by
-      HCCL_WHITELIST_DISABLE=0; up to CANN 5.1 also by default, later it is off.
-    - `hccl-env.timeout-order`: HCCL_CONNECT_TIMEOUT, HCCL_EXEC_TIMEOUT and HCCL_EVENT_TIMEOUT should be
-      longer in this order; the first two may be equal. A warning where the last is shorter than the second:
+    - `hccl-env.bad-value`: the value is not a number, is out of range, or is an unknown word. An error where
+      HCCL stops with it (EI0001), a warning where HCCL uses another value or the variable is set and empty,
+      information where the word is for another chip, or is an algorithm that npudoctor does not know.
+    - `hccl-env.pasted-punctuation`: full-width digits, quotes that no shell removed, a semicolon, blanks.
+    - `hccl-env.unsupported-pair`: HCCL_INTRA_PCIE_ENABLE and HCCL_INTRA_ROCE_ENABLE are both 1, or one of
+      them is 0 and the other unset.
+    - `hccl-env.conflict`: CM_CHIEF_* is set together with RANK_TABLE_FILE, RANK_ID or RANK_SIZE.
+    - `hccl-env.whitelist`: the whitelist is on, and its file is not set, missing, or not JSON.
+      HCCL_WHITELIST_DISABLE=0 turns it on; up to CANN 5.1 it is also on by default, later it is off.
+    - `hccl-env.timeout-order`: HCCL_CONNECT_TIMEOUT, HCCL_EXEC_TIMEOUT and HCCL_EVENT_TIMEOUT should increase
+      in this order; the first two may be equal. A warning where the last is shorter than the second, because
       the wait is cut short.
-    - `hccl-env.no-effect`: a valid value that is not looked at on this chip, or beside another variable.
-    - `hccl-env.deprecated`: a value that is to be dropped.
+    - `hccl-env.no-effect`: HCCL ignores a valid value on this chip, or because of another variable.
+    - `hccl-env.deprecated`: a value that will be dropped.
     - `hccl-env.misspelt`: a name that HCCL does not read, close to one that it does.
 
     ## Why it matters
 
-    HCCL reads its variables when the ranks meet, minutes after the start, and one that it cannot read ends
-    the job on this node; the others wait for HCCL_CONNECT_TIMEOUT.
+    HCCL reads its variables when the ranks connect, minutes after the start. A variable that it cannot read
+    ends the job on this node; the other nodes wait for HCCL_CONNECT_TIMEOUT.
 
     ## Fix safety
 
-    The lines are `export` or `unset` for the shell that starts the job; nothing is written. The limits of
-    time must be the same on every node.
+    The lines are `export` or `unset` for the shell that starts the job; nothing is written. The time limits
+    must be the same on every node.
 
     ## References
 
@@ -108,7 +108,7 @@ def hccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     variables = host.variables
     named = any(name.startswith(("HCCL_", "CM_")) for name in variables)
     if not named and not has_several_ranks(variables):
-        raise Skip(_("none of HCCL's variables is set"))
+        raise Skip(_("no HCCL variable is set"))
     if accelerators(host) == (False, True):
         raise Skip(_("this machine has no NPU"))
 
@@ -131,7 +131,7 @@ def hccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     ]
     yield from others
     if not named and not others:
-        raise Skip(_("none of HCCL's variables is set"))
+        raise Skip(_("no HCCL variable is set"))
 
 
 def _chip(host: Host) -> str:
@@ -215,7 +215,7 @@ def _misspelt(variables: Mapping[str, str], table: Mapping[str, Any]) -> Iterato
             label[5:], [name[5:] for name in known if name.startswith("HCCL_")], 1, 0.84
         )
         if close and f"HCCL_{close[0]}" not in variables:
-            text = _("{name} is not a variable that npudoctor knows; HCCL reads {known}")
+            text = _("npudoctor does not know the variable {name}; HCCL reads {known}")
             right = f"HCCL_{close[0]}"
             steps = (Command(("unset", label)), Export(right, variables[label]))
             yield _finding("misspelt", text, label, variables[label], steps=steps, known=right)
@@ -228,7 +228,7 @@ SHOWN = 200  # of a value: a rank table pasted into one is shown in part
 
 def _order(shorter: str, longer: str, values: Mapping[str, str], severity: Optional[Severity]) -> Finding:
     """Two limits of time of which the inner one should end first."""
-    text = _("{name} is {value} s and should be longer than {shorter} ({least} s), or it ends the wait first")
+    text = _("{name} is {value} s and should be longer than {shorter} ({least} s), or it expires first")
     better = int(float(values[shorter])) + MARGIN
     steps = None if longer == "HCCL_EVENT_TIMEOUT" and better <= LONGEST else ()
     return _finding(
@@ -253,7 +253,7 @@ def _effects(
         yield _finding("no-effect", text, row["name"], value, row=row, steps=(), why=partly)
     for word in deprecated_words(row, value, chip):
         # A value that works, and is going away.
-        text = _("{name} names {which}, which will be dropped")
+        text = _("{name} uses {which}, which will be removed")
         yield _finding("deprecated", text, row["name"], value, "", row=row, which=word)
 
 
@@ -282,7 +282,7 @@ def _conflict(chief: Mapping[str, str], table: Mapping[str, str]) -> Finding:
     return Finding(
         "hccl-env.conflict",
         _(
-            "{chief} must not be set beside {table}: HCCL is told the ranks in one way only",
+            "{chief} must not be set together with {table}: HCCL accepts only one source of ranks",
             chief=", ".join(chief),
             table=", ".join(table),
         ),
@@ -304,7 +304,7 @@ def _whitelist(host: Host, valid: Mapping[str, str]) -> Iterator[Finding]:
         evidence=evidence,
         action=Action.CONFIG,
         fix=Fix(
-            _("Do without a whitelist"),
+            _("Turn the whitelist off"),
             (Export("HCCL_WHITELIST_DISABLE", "1"),),
             risk=Risk.MANUAL,
             needs_root=False,

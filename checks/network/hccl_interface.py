@@ -52,41 +52,42 @@ NAME, IFNAME = "HCCL_IF_IP", "HCCL_SOCKET_IFNAME"
     compares=(Compared("interface", "HCCL interface", complete=True),),
 )
 def hccl_interface(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """HCCL_IF_IP is an address of this machine that the other nodes can reach.
+    """Other nodes can reach this machine at HCCL_IF_IP.
 
     ## What it does
 
-    Reads HCCL_IF_IP, `ADDRESS` or `ADDRESS%INTERFACE`, and asks the kernel which interface of this network
-    namespace carries it, and which way packets take from it to the master: the address in MASTER_ADDR,
+    Reads HCCL_IF_IP, `ADDRESS` or `ADDRESS%INTERFACE`. Asks the kernel which interface of this network
+    namespace has the address, and which route packets take from it to the master: the address in MASTER_ADDR,
     MS_SCHED_HOST or CM_CHIEF_IP, else the first of `--peers`. No packet is sent.
 
-    - `hccl-interface.bad-value`: no IP address; several; nothing at all, which is what
-      `$(hostname -I | awk ...)` leaves where it finds none. HCCL stops with EI0001.
-    - `hccl-interface.pasted-punctuation`: blanks, quotes or full-width characters about the address.
-    - `hccl-interface.not-ours`: no interface carries it. Scripts that are the same on all nodes, and
-      containers with a network of their own, have the address of somebody else.
-    - `hccl-interface.down`: its interface is off, or has no carrier. A warning for a job on one node.
-    - `hccl-interface.inner`: lo, or a bridge or interface of containers. An error for lo, else a warning;
-      information for a job on one node, where lo is fine.
-    - `hccl-interface.no-way`: the kernel knows no way from it to the master.
-    - `hccl-interface.other-way`: the way to the master leaves by another interface. Information where both
-      are of the network in which the master is.
-    - `hccl-interface.wins`: HCCL_SOCKET_IFNAME names another interface, and is not looked at.
+    - `hccl-interface.bad-value`: not an IP address; several addresses; or nothing at all, which is what
+      `$(hostname -I | awk ...)` leaves where it finds no address. HCCL stops with EI0001.
+    - `hccl-interface.pasted-punctuation`: blanks, quotes or full-width characters around the address.
+    - `hccl-interface.not-ours`: no interface of this machine has the address. A script that is the same on
+      all nodes, or a container with its own network, names another machine's address.
+    - `hccl-interface.down`: the interface of the address is switched off or has no carrier. A warning for a
+      job on one node.
+    - `hccl-interface.inner`: the interface is lo, or a bridge or interface of containers. An error for lo,
+      else a warning; information for a job on one node, where lo is fine.
+    - `hccl-interface.no-way`: the kernel has no route from the address to the master.
+    - `hccl-interface.other-way`: the route to the master uses another interface. Information where both
+      interfaces are in the master's network.
+    - `hccl-interface.wins`: HCCL_SOCKET_IFNAME names another interface, and HCCL ignores it.
 
-    On a machine without an accelerator, all but a bad value is information: the address may be of the node
-    where the job will run.
+    On a machine without an accelerator, every finding except a bad value is information: the address may
+    belong to the node where the job will run.
 
     ## Why it matters
 
-    HCCL listens on this address and tells it to the other ranks. Where they cannot reach it they wait for
+    HCCL listens on this address and sends it to the other ranks. If they cannot reach it, they wait for
     HCCL_CONNECT_TIMEOUT and fail with EI0006 or EI0015, which name a socket, not this variable.
 
     ## Fix safety
 
-    Lines of variables are for the shell that starts the job, and are of this node: each node has another
-    address. An interface that is switched off is switched on by `npudoctor fix --risk caution`: others of the
-    machine may be meant to go by other ways. `npudoctor undo` switches it off again; the kernel then forgets
-    its IPv6 addresses. One that is on and has no carrier wants a cable or the switch.
+    Lines that set variables are for the shell that starts the job, and for this node only: each node has
+    another address. `npudoctor fix --risk caution` switches on an interface that is off: other programs of
+    the machine may be meant to use other routes. `npudoctor undo` switches it off again; the kernel then
+    drops its IPv6 addresses. If an interface is on and has no carrier, check the cable or the switch.
 
     ## References
 
@@ -150,7 +151,7 @@ def _find_overruled(host: Host, value: str, owner: Interface) -> Iterator[Findin
         return  # socket-interfaces says so
     if pattern.names and owner not in pattern.of([owner]):
         message = _(
-            "HCCL_IF_IP is {value} on {interface}, and wins over HCCL_SOCKET_IFNAME={given}",
+            "HCCL_IF_IP is {value} on {interface}, and overrides HCCL_SOCKET_IFNAME={given}",
             value=value,
             interface=owner.name,
             given=names,
@@ -179,7 +180,7 @@ def _judge_interface(host: Host, value: str, owner: Interface) -> Iterator[Findi
         # An address that only this host knows.
         better = _better(host)
         message = _(
-            "HCCL_IF_IP is {value}, on {interface}, which does not lead out of this machine",
+            "HCCL_IF_IP is {value} on {interface}, which is internal to this machine",
             value=value,
             interface=owner.name,
         )
@@ -199,7 +200,7 @@ def _down(value: str, owner: Interface, severity: Severity) -> Finding:
     if not owner.up:
         way = ("ip", "link", "set", "dev", owner.name)
         line = Command((*way, "up"), (*way, "down"))
-        fix = Fix(_("switch {name} on", name=owner.name), (line,), risk=Risk.CAUTION)
+        fix = Fix(_("bring {name} up", name=owner.name), (line,), risk=Risk.CAUTION)
     message = _(
         "HCCL_IF_IP is {value}, and its interface {interface} is down", value=value, interface=owner.name
     )

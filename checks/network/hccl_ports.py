@@ -50,56 +50,58 @@ MOST = 64  # ports that are not free and that the facts name one by one
     },
 )
 def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The ports that HCCL and the launcher bind on this host are free.
+    """The ports of HCCL and the launcher are free.
 
     ## What it does
 
-    Reads which TCP ports the job will bind here, and who has a socket on them in this network namespace.
-    Judged are:
+    Reads which TCP ports the job will bind here, and who has a socket on them in this network namespace. It
+    judges:
 
-    - HCCL's host ports: HCCL_HOST_SOCKET_PORT_RANGE (`61000-61050`, `61000,61050-61100`, or `auto`, where
-      the system chooses and nothing is judged), else 32 ports from HCCL_IF_BASE_PORT, else 60000 to 60031
-      where an NPU is found or expected;
-    - MASTER_PORT where MASTER_ADDR is this machine, MS_SCHED_PORT where MS_SCHED_HOST is. A name is
-      compared with our own and with /etc/hosts; no name server is asked. A name that only one could tell
-      is said to be undecided when the port is held, and is no matter when it is free.
+    - HCCL's host ports: HCCL_HOST_SOCKET_PORT_RANGE (`61000-61050`, `61000,61050-61100`, or `auto`, where the
+      system chooses and nothing is judged), else 32 ports from HCCL_IF_BASE_PORT, else 60000 to 60031 where
+      an NPU is found or expected;
+    - MASTER_PORT where MASTER_ADDR is this machine, and MS_SCHED_PORT where MS_SCHED_HOST is. A host name is
+      compared with this machine's own and with /etc/hosts; no name server is asked. If only a name server can
+      resolve it, the result is unknown when the port is held, and nothing is reported when it is free.
 
-    What is found:
+    Findings:
 
     - `hccl-ports.held-by-stale`: all holders are proven stale, see below.
-    - `hccl-ports.held`: another living process holds it. A listener on one address, say 127.0.0.1, keeps
-      others from that address and from the wildcard, not from other addresses: the address is named, and
-      judged as if it mattered. The end of an outgoing connection keeps others off just the same.
+    - `hccl-ports.held`: another living process holds the port. A listener on one address, such as 127.0.0.1,
+      blocks only that address and the wildcard; the finding names the address and is reported as if it
+      mattered. The local end of an outgoing connection blocks the port too.
     - `hccl-ports.bad-value`: the value cannot be read, is out of range, overlaps or runs past 65535: HCCL
-      stops with EI0001. Blanks in a range are a warning, as HCCL drops them.
-    - `hccl-ports.ephemeral`: the kernel may give HCCL's ports to any outgoing connection, as they lie in
+      stops with EI0001. Blanks in a range are a warning, because HCCL drops them.
+    - `hccl-ports.ephemeral`: the kernel may give HCCL's ports to any outgoing connection, because they are in
       net.ipv4.ip_local_port_range and not in net.ipv4.ip_local_reserved_ports.
     - `hccl-ports.default-held`: 29500, 29688, 50000, 6000 (MASTER_PORT of common scripts), 8118 (msrun), or
-      5500, 6500, 6600 (MindSpore Serving, whose scripts name them) is held. No variable names it, so it
+      5500, 6500, 6600 (MindSpore Serving, whose scripts name them) is held. No variable names the port, so it
       matters only when the job takes the default.
 
-    A port that an ancestor of ours listens on is well: torchrun's agent holds MASTER_PORT for the job.
-    Whose descriptors we may not see is named by the user of the socket.
+    A port on which an ancestor process of npudoctor listens is fine: torchrun's agent holds MASTER_PORT for
+    the job. If the holder's descriptors cannot be read, the finding names the user of the socket.
 
-    A process is proven stale when it sits in the control group of a Slurm job of which no slurmstepd is
-    left on this node, or in that of a container whose shim or conmon is gone. A parent that is gone proves
-    nothing, and from inside a container nothing is proven.
+    A process is proven stale when it is in the control group of a Slurm job that has no slurmstepd left on
+    this node, or of a container whose shim or conmon is gone. A missing parent proves nothing. From inside a
+    container nothing is proven.
 
-    Not seen are 16666, which is bound on the NPU (HCCL_NPU_SOCKET_PORT_RANGE), and sockets that are bound
-    but neither listen nor are connected, which the kernel does not list. 50052, the port of the MindSpore
-    dataset cache server, is no TCP port in MindSpore 2.7 and later: see `npudoctor show cache-server`.
+    The check does not see port 16666, which is bound on the NPU (HCCL_NPU_SOCKET_PORT_RANGE), or sockets that
+    are bound but neither listen nor are connected, which the kernel does not list. Port 50052 of the
+    MindSpore dataset cache server is not a TCP port in MindSpore 2.7 and later: see
+    `npudoctor show cache-server`.
 
     ## Why it matters
 
-    A held port ends the job while the ranks meet: "listen on ip[...] and specific port[60000] fail",
+    A held port ends the job while the ranks connect: "listen on ip[...] and specific port[60000] fail",
     "Address already in use", EJ0003 or EI0015, or a timeout on the ranks that wait for the one that failed.
 
     ## Fix safety
 
-    Reserving ports is CAUTION: outgoing connections have fewer, and `npudoctor undo` gives them back. It
-    holds now, and by a file in /etc/sysctl.d at every boot; where another file says what is reserved, or in
-    a container, none is written. All else is shown only. Another port must be the same on every node of
-    the job. Before you end a process that was left behind, look at it: ending it cannot be undone.
+    Reserving ports is CAUTION: fewer ports remain for outgoing connections, and `npudoctor undo` gives them
+    back. It takes effect now and, through a file in /etc/sysctl.d, at every boot. No file is written in a
+    container, or where another file sets the reserved ports. All other fixes are shown only. Another port
+    must be the same on every node of the job. Look at a stale process before you end it: ending it cannot be
+    undone.
 
     ## References
 
@@ -135,7 +137,7 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
             if not ports.unsure:
                 yield from _judge(host, ports, occupied.held, holders)
     if not (named or npu_here(host) or gpu_here(host)):
-        raise Skip(_("no variable names a port of this machine, and no NPU is used"))
+        raise Skip(_("no variable sets a port of this machine, and no NPU is used"))
     defaults = _defaults(host, named, holders)
     if defaults:
         yield _report_defaults(defaults, holders)
@@ -149,7 +151,7 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
     if undecided:
         raise Unknown("; ".join(undecided), advisory=True)
     if not defaults and all(isinstance(ports, RemotePort) for ports in named):
-        raise Skip(_("no variable names a port of this machine, and no NPU is used"))
+        raise Skip(_("no variable sets a port of this machine, and no NPU is used"))
 
 
 def _judge(host: Host, claim: Claim, sockets: Sequence[TcpSocket], holders: Holders) -> Iterator[Finding]:
@@ -247,7 +249,7 @@ def _held_by_stale(
     )
     pids = sorted({pid for socket in sockets for pid in holders.pids(socket)})
     fix = Fix(
-        _("End what was left behind; add -KILL when it does not go"),
+        _("End the stale processes; add -KILL if they do not exit"),
         tuple(Command(("kill", str(pid))) for pid in pids),
         risk=Risk.MANUAL,
         needs_root=any(host.processes.all()[pid].uid != host.identity.euid for pid in pids),
@@ -264,8 +266,8 @@ def _held_by_stale(
 def _report_defaults(sockets: Sequence[TcpSocket], holders: Holders) -> Finding:
     """Defaults that no variable names: they matter only to a job that names no port."""
     text = ngettext(
-        "TCP port {ports}, a default ({label}) that no variable names, is held on {addresses} by {who}",
-        "TCP ports {ports}, defaults ({label}) that no variable names, are held on {addresses} by {who}",
+        "Default TCP port {ports} ({label}) is held on {addresses} by {who}; no variable sets it",
+        "Default TCP ports {ports} ({label}) are held on {addresses} by {who}; no variable sets them",
         len({socket.port for socket in sockets}),
     )
     label = ", ".join(dict.fromkeys(DEFAULTS[socket.port] for socket in sockets))
@@ -280,7 +282,7 @@ def _ephemeral(host: Host, claim: Claim) -> Optional[Finding]:
     if not outgoing or not open_to_all:
         return None
     message = _(
-        "Any outgoing connection may take {ports} ({label}): {name} is {first} to {last}, {other} lacks them",
+        "Outgoing connections may take {ports} ({label}): in {name} ({first} to {last}), not in {other}",
         ports=_few(open_to_all),
         label=claim.label,
         name=OUTGOING,

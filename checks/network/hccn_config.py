@@ -47,37 +47,38 @@ def hccn_config(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     Reads /etc/hccn.conf, and asks hccn_tool for each NPU whose device node is here: `-ip`, `-link`,
     `-net_health`, `-netdetect`, `-gateway`, `-tls`, `-mtu`, each with `-g`, which changes nothing. Eight NPUs
-    are asked side by side; one that does not answer a question is not asked the next. The MTU is not judged:
-    `npudoctor fleet report` compares it between nodes.
+    are asked in parallel. An NPU that does not answer a question is not asked the next one. The MTU is not
+    judged: `npudoctor fleet report` compares it between nodes.
 
     - `hccn-config.tls-differs`: TLS is on for some NPUs and off for others.
-    - `hccn-config.duplicate-address`, `hccn-config.no-address`: two NPUs have one address; some have one and
-      others have none. `hccn-config.bad-value`, `hccn-config.clash`: what the file says is no address or no
-      netmask, or is said twice.
+    - `hccn-config.duplicate-address`, `hccn-config.no-address`: two NPUs have the same address; some NPUs
+      have an address and others have none. `hccn-config.bad-value`, `hccn-config.clash`: a value in the file
+      is not an address or a netmask, or is given twice.
     - `hccn-config.gateway`: the gateway is not in the network of the address.
-    - `hccn-config.not-applied`: a port has another address than the file says, or none.
-    - `hccn-config.not-saved`: a port has an address that the file does not name: it is lost at the next boot.
-    - `hccn-config.link-down`: of a port that has an address. `hccn-config.unhealthy`: the port does not reach
-      its netdetect address. "Init" is well: no such address was given.
+    - `hccn-config.not-applied`: a port's address differs from the one in the file, or the port has none.
+    - `hccn-config.not-saved`: a port has an address that is not in the file: it is lost at the next boot.
+    - `hccn-config.link-down`: a port that has an address has no link. `hccn-config.unhealthy`: the port does
+      not reach its netdetect address. "Init" is healthy: no such address was set.
     - `hccn-config.not-set-up`: `--peers` names other nodes, and no NPU here has an address.
 
-    A machine on which no NPU has an address is well, unless `--peers` is given: a single node, and a super
-    pod, meet over other links. For the same reason most of these are warnings, and errors with `--peers`.
+    A machine on which no NPU has an address is fine unless `--peers` is given: a single node or a super pod
+    connects over other links. For the same reason most of these findings are warnings, and errors with
+    `--peers`.
 
-    The tool is for root only: for others the file alone is judged, where they may read it. In a container
-    into which neither file nor tool was mounted the check does not apply, nor on cards for inference, which
-    have no port. It is left out of the profile quick.
+    Only root may run the tool: for other users only the file is judged, where they may read it. The check
+    does not apply in a container where neither file nor tool is mounted, nor on inference cards, which have
+    no port. The profile quick leaves it out.
 
     ## Why it matters
 
-    Ranks on several nodes meet over these ports. Without a link, with a doubled address or with TLS on one
-    side only, the job waits for HCCL_CONNECT_TIMEOUT and ends with EI0006, EI0014, EJ0002 or EJ0004.
+    Ranks on several nodes connect over these ports. Without a link, with a duplicate address or with TLS on
+    one side only, the job waits for HCCL_CONNECT_TIMEOUT and ends with EI0006, EI0014, EJ0002 or EJ0004.
 
     ## Fix safety
 
-    All fixes are shown only. Setting a port again interrupts whatever uses it on any NPU of the node, which
-    cannot be seen from here; what the port had before is not always told, so that it could not be taken
-    back; and the other end, the switch, must agree.
+    All fixes are shown only. Configuring a port again interrupts everything that uses it on any NPU of the
+    node, and npudoctor cannot see those users. The tool does not always report the old settings, so they
+    could not be restored. The switch at the other end must agree.
 
     ## References
 
@@ -120,15 +121,17 @@ def hccn_config(host: Host) -> Iterator[Union[Finding, Facts]]:
 def _why_not_asked(host: Host, program: Optional[str]) -> Optional[str]:
     """Why hccn_tool is not run; None where it is."""
     if program is None:
-        return _("hccn_tool is not here: only {conf} was judged", conf=CONF)
+        return _("hccn_tool was not found: only {conf} was checked", conf=CONF)
     if not host.identity.is_root:
-        return _("only root may ask hccn_tool")
+        return _("only root may run hccn_tool")
     if not host.commands.may_run(program):
         return _(
             "{path} is not run as root: it or a folder above it is writable by other users", path=program
         )
     if OTHER_SYNTAX in host.npus.models:
-        return _("how hccn_tool answers on {model} is known only from its documentation", model=OTHER_SYNTAX)
+        return _(
+            "the output of hccn_tool on {model} is known only from its documentation", model=OTHER_SYNTAX
+        )
     return None
 
 
@@ -159,7 +162,7 @@ def _silent(ports: Sequence[Port]) -> str:
         f"hccn_tool -i {device} -{name} -g: {_describe_ending(reply)}" for device, name, reply in missing[:3]
     ]
     more = f" (+{len(missing) - 3})" if len(missing) > 3 else ""
-    return _("npudoctor does not recognise the answer: {answers}", answers="; ".join(lines) + more)
+    return _("npudoctor does not recognize the answer: {answers}", answers="; ".join(lines) + more)
 
 
 def _not_known(ports: Sequence[Port], question: str) -> bool:

@@ -52,40 +52,39 @@ NAMES = ("MASTER_ADDR", "MS_SCHED_HOST", "CM_CHIEF_IP", "PADDLE_MASTER")
     },
 )
 def master_address(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The ranks meet at the master's address, which this machine can reach.
+    """The master's address is correct and reachable from here.
 
     ## What it does
 
     Reads MASTER_ADDR (torchrun, torch.distributed, MindSpeed), MS_SCHED_HOST (msrun), CM_CHIEF_IP
-    (TensorFlow) and PADDLE_MASTER, which has its port in it, and looks up what the name means, as the
-    job's own getaddrinfo() would; in a child process, since a name server may not answer. No packet is
-    sent to the master.
+    (TensorFlow) and PADDLE_MASTER, which includes its port. Resolves each name as the job's own getaddrinfo()
+    would, in a child process, because a name server may not answer. No packet is sent to the master.
 
-    - `master-address.bad-value`: neither an address nor a name: blanks, quotes, a protocol or a port in it.
-      PADDLE_MASTER may begin with `etcd://` or `http://`.
-    - `master-address.bad-port`: the port in MASTER_PORT, MS_SCHED_PORT, CM_CHIEF_PORT or PADDLE_MASTER is
-      no port.
-    - `master-address.unresolvable`: the name means nothing here. Name servers that do not answer make the
-      row unknown.
-    - `master-address.ipv6`: MS_SCHED_HOST is IPv6 only, which MindSpore's scheduler does not take.
-    - `master-address.loopback`: each node of a job of several would meet itself.
-    - `master-address.own-name`: a name that only /etc/hosts of this machine turns into a loopback address,
-      such as Debian's line `127.0.1.1 host`: what asks for its own address, as Gloo does, tells it to the
-      other nodes.
-    - `master-address.not-ours`: rank 0 is here and the address is another machine's. In a container only a
-      warning: its host may pass the port on.
-    - `master-address.no-way`: this machine has no route to it.
-    - `master-address.inner`: the address is that of a bridge for containers or virtual machines here, such
-      as docker0, and other nodes cannot reach it: what `hostname -I` lists may be that.
+    - `master-address.bad-value`: the value is neither an address nor a host name: it has blanks, quotes, a
+      protocol or a port in it. PADDLE_MASTER may begin with `etcd://` or `http://`.
+    - `master-address.bad-port`: the port in MASTER_PORT, MS_SCHED_PORT, CM_CHIEF_PORT or PADDLE_MASTER is not
+      valid.
+    - `master-address.unresolvable`: this machine cannot resolve the name. If the name servers do not answer,
+      the result is unknown.
+    - `master-address.ipv6`: MS_SCHED_HOST resolves to IPv6 only, which MindSpore's scheduler does not accept.
+    - `master-address.loopback`: in a job on several nodes, each node would connect to itself.
+    - `master-address.own-name`: only /etc/hosts of this machine resolves the name to a loopback address, for
+      example with Debian's line `127.0.1.1 host`. A program that looks up its own address, as Gloo does,
+      sends the loopback address to the other nodes.
+    - `master-address.not-ours`: rank 0 is here, but the address belongs to another machine. In a container
+      only a warning, because its host may forward the port.
+    - `master-address.no-way`: this machine has no route to the address.
+    - `master-address.inner`: the address belongs to a bridge for containers or virtual machines here, such as
+      docker0, and other nodes cannot reach it. The output of `hostname -I` may contain such an address.
 
-    Whether the job has several nodes is said by --peers, WORLD_SIZE with LOCAL_WORLD_SIZE, Slurm, or NNODES.
-    Where nothing here could run a job, as on a login node, all of it is information.
+    Whether the job has several nodes is read from --peers, WORLD_SIZE with LOCAL_WORLD_SIZE, Slurm, or
+    NNODES. Where no job could run, as on a login node, every finding is information.
 
     ## Why it matters
 
     With a wrong address the ranks wait until a timeout ("connect() timed out", "The client socket has timed
-    out"), or end with "host not found" or "Name or service not known". One machine uses its own address;
-    several use the master's, the same on all of them.
+    out"), or end with "host not found" or "Name or service not known". A job on one machine uses that
+    machine's address; a job on several uses the master's, the same on all of them.
 
     ## Fix safety
 
@@ -97,7 +96,7 @@ def master_address(host: Host) -> Iterator[Union[Finding, Facts]]:
     resolution"; HCCL environment variables CM_CHIEF_IP and CM_CHIEF_PORT; paddle.distributed.launch.
     """
     if not any(host.variables.get(name) for name in NAMES):
-        raise Skip(_("no variable says where the ranks meet"))
+        raise Skip(_("no variable sets the master's address"))
 
     silent = []
     for name in NAMES:
@@ -174,7 +173,10 @@ def _port(host: Host, name: str, value: str, variable: str) -> Iterator[Finding]
     except ValueError as error:
         # A port that is none; hccl-ports says the same of those that would be bound here.
         message = _(
-            "{variable}={value} names no port: {why}", variable=name, value=value[:LONGEST], why=str(error)
+            "{variable}={value} has no valid port: {why}",
+            variable=name,
+            value=value[:LONGEST],
+            why=str(error),
         )
         yield Finding(
             "master-address.bad-port",
@@ -221,14 +223,15 @@ def _judge_place(host: Host, variable: str, place: str, addresses: Sequence[str]
     numbers = [ipaddress.ip_address(address.partition("%")[0]) for address in addresses]
     if variable == "MS_SCHED_HOST" and all(":" in address for address in addresses):
         # MindSpore's scheduler has no IPv6.
-        text = _("{variable} is {value}: MindSpore's scheduler takes no IPv6 address")
+        text = _("{variable} is {value}: MindSpore's scheduler does not support IPv6")
         yield _finding("ipv6", _fill_sentence(text, variable, place, addresses), _weight(host, ERROR))
     # A packet to the unspecified address does not leave the machine either.
     if all(number.is_loopback or number.is_unspecified for number in numbers):
         if several and same_host(place.lower(), host.system.name.lower()):
             # Our own name, which only here means a loopback address.
             message = _(
-                "{variable} is {value}, our own name, which here is {addresses}, not the address of a NIC",
+                "{variable} is {value}, this machine's name, which resolves here to {addresses}, not to a "
+                "NIC address",
                 variable=variable,
                 value=place,
                 addresses=", ".join(addresses[:4]),
@@ -255,7 +258,7 @@ def _judge_place(host: Host, variable: str, place: str, addresses: Sequence[str]
         address.lower().startswith("fe80") or host.network.route_to(address) is not None
         for address in addresses
     ):
-        no_route = _("{variable} is {value}, to which this machine has no route")
+        no_route = _("{variable} is {value}, but this machine has no route to it")
         yield _finding("no-way", _fill_sentence(no_route, variable, place, addresses), _weight(host, ERROR))
 
 

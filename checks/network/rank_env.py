@@ -74,7 +74,7 @@ TELLING = (
     },
 )
 def rank_env(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The rank variables agree with each other and with this machine.
+    """The rank variables are consistent and match this machine.
 
     ## What it does
 
@@ -82,26 +82,26 @@ def rank_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     MS_ROLE, MS_WORKER_NUM, MS_NODE_ID, MS_SCHED_HOST and MS_SCHED_PORT (msrun), PADDLE_*, and compares them
     with each other and with those of Open MPI, MPICH and a Slurm step.
 
-    - `rank-env.bad-value`: no number where a rank or a count is wanted; a role that MindSpore does not know.
-      `-1` in LOCAL_RANK is taken for "not set".
-    - `rank-env.out-of-range`: a rank that is not below the number of ranks; a warning for NODE_RANK and
-      NNODES, which scripts hand on to torchrun.
-    - `rank-env.disagree`: two launchers that count as many ranks and number this process differently;
-      information for two counts of which neither can be a part of the other; MS_WORKER_NUM that is not
-      RANK_SIZE; LOCAL_RANK above RANK; Paddle's list of endpoints that does not fit its own rank or count.
-    - `rank-env.no-device`: LOCAL_RANK or LOCAL_WORLD_SIZE beyond the devices that this job sees.
-      Nothing is said where it sees one: then each process has its own, whatever its number is.
-    - `rank-env.half-set`: MS_ROLE without the scheduler's address; information where LOCAL_RANK and RANK
-      are set and one of WORLD_SIZE, MASTER_ADDR and MASTER_PORT is not: the script may set them itself.
+    - `rank-env.bad-value`: a rank or a count is not a number, or MindSpore does not know the role. `-1` in
+      LOCAL_RANK means "not set".
+    - `rank-env.out-of-range`: a rank is not below the number of ranks; a warning for NODE_RANK and NNODES,
+      which scripts pass on to torchrun.
+    - `rank-env.disagree`: two launchers give the same number of ranks and number this process differently;
+      information for two counts of which neither can be a part of the other. Also: MS_WORKER_NUM differs from
+      RANK_SIZE; LOCAL_RANK is above RANK; Paddle's list of endpoints does not fit its own rank or count.
+    - `rank-env.no-device`: LOCAL_RANK or LOCAL_WORLD_SIZE exceeds the devices that this job sees. Nothing is
+      reported where it sees one device: then each process has its own, whatever its number is.
+    - `rank-env.half-set`: MS_ROLE is set without the scheduler's address. Information where LOCAL_RANK and
+      RANK are set and one of WORLD_SIZE, MASTER_ADDR and MASTER_PORT is not: the script may set them itself.
 
-    Nothing is said of counts that may be a part of each other: on Kubernetes RANK and WORLD_SIZE count pods
-    before torchrun starts, and a Slurm step may start one torchrun on each node. The rank table is judged by
-    `rank-table`, MASTER_ADDR by `master-address`.
+    Counts that may be a part of each other are not reported: on Kubernetes RANK and WORLD_SIZE count pods
+    before torchrun starts, and a Slurm step may start one torchrun on each node. `rank-table` checks the rank
+    table, `master-address` checks MASTER_ADDR.
 
     ## Why it matters
 
-    Two processes with one rank, or a rank that nobody has, are not noticed at the start: all others wait for
-    it until HCCL_CONNECT_TIMEOUT ends, and the message names a socket.
+    Two processes with the same rank, or a rank without a process, are not noticed at the start: all others
+    wait until HCCL_CONNECT_TIMEOUT ends, and the message names a socket.
 
     ## Fix safety
 
@@ -139,7 +139,7 @@ def _each(variables: Mapping[str, str]) -> Iterator[Finding]:
             given = ", ".join(f"{name}={variables[name][:SHOWN]}" for name in wrong)
             yield _finding(
                 "bad-value",
-                _("{given}: a rank is a whole number from 0 on, a count one from 1 on", given=given),
+                _("{given}: a rank must be an integer >= 0, and a count an integer >= 1", given=given),
                 names.all,
                 variables,
                 names if names.ours else None,
@@ -160,7 +160,7 @@ def _between_launchers(variables: Mapping[str, str]) -> Iterator[Finding]:
     """What two launchers say against each other."""
     for first, second in contradictions(variables):
         message = _(
-            "{one}={rank} ({launcher}), but {other}={other_rank} ({other_launcher}), both of {size}",
+            "{one}={rank} ({launcher}), but {other}={other_rank} ({other_launcher}), both with {size} ranks",
             one=first.names.rank,
             rank=first.rank,
             launcher=first.names.launcher,
@@ -173,7 +173,8 @@ def _between_launchers(variables: Mapping[str, str]) -> Iterator[Finding]:
     # Two numbers of ranks, of which none can be inside of the other.
     for first, second in clashing_sizes(variables):
         message = _(
-            "{one}={size} ({launcher}), but {other}={other_size} ({other_launcher}): neither is a part",
+            "{one}={size} ({launcher}), but {other}={other_size} ({other_launcher}): neither is a "
+            "multiple of the other",
             one=first.names.size,
             size=first.size,
             launcher=first.names.launcher,
@@ -216,7 +217,7 @@ def _paddle(variables: Mapping[str, str]) -> Iterator[Finding]:
     if size and size != len(endpoints):
         yield _disagree(
             _(
-                "PADDLE_TRAINERS_NUM is {size}, but PADDLE_TRAINER_ENDPOINTS names {count}",
+                "PADDLE_TRAINERS_NUM is {size}, but PADDLE_TRAINER_ENDPOINTS lists {count}",
                 size=size,
                 count=len(endpoints),
             ),
@@ -226,7 +227,7 @@ def _paddle(variables: Mapping[str, str]) -> Iterator[Finding]:
     elif len(set(endpoints)) < len(endpoints):
         again = next(endpoint for endpoint in endpoints if endpoints.count(endpoint) > 1)
         yield _disagree(
-            _("PADDLE_TRAINER_ENDPOINTS names {endpoint} more than once", endpoint=again), names, variables
+            _("PADDLE_TRAINER_ENDPOINTS lists {endpoint} more than once", endpoint=again), names, variables
         )
     elif own and rank is not None and rank < len(endpoints) and endpoints[rank] != own:
         yield _disagree(

@@ -77,54 +77,57 @@ _CAUSES = {"rank-id": ("rank-env.bad-value", "rank-env.out-of-range")}
     ),
 )
 def rank_table(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The rank table file is complete, valid and matches this machine.
+    """Rank table is complete, valid and matches this machine.
 
     ## What it does
 
     Reads the file that RANK_TABLE_FILE names (or MINDSPORE_HCCL_CONFIG_PATH, which MindSpore 1.x prefers).
-    While it says `"status": "initializing"`, is missing or is half written, it is read again for as long as
-    `--wait SECONDS` says. Known are the templates "1.0" and "1.2" (super pod), the older one of groups and
-    pods, and the oldest one of the laboratory; of another version nothing is judged.
+    While the file says `"status": "initializing"`, is missing or is half written, it is read again for as
+    long as `--wait SECONDS` says. The known templates are "1.0" and "1.2" (super pod), the older one of
+    groups and pods, and the oldest one of the laboratory. A table of another version is not judged.
 
     The file:
 
-    - `rank-table.missing`, `rank-table.unreadable`: there is none, or this user may not read it. Where only
-      torch_npu is installed, the first is a warning: HCCL then negotiates without a word.
-    - `rank-table.not-json`: it is no JSON; a comment as in the documents' examples is the usual reason. Text
-      that follows the table is a warning.
-    - `rank-table.initializing`: a warning; an error when it was waited for in vain.
-    - `rank-table.symbolic-link`: torch_npu refuses one. `rank-table.not-named-json`: HCCL's public source
-      opens only names that end in `.json`. `rank-table.two-tables`: both variables are set, to two files.
+    - `rank-table.missing`, `rank-table.unreadable`: the file does not exist, or this user may not read it.
+      Where only torch_npu is installed, a missing file is a warning: HCCL then silently negotiates.
+    - `rank-table.not-json`: the file is not JSON; the usual reason is a comment, as in the documents'
+      examples. Text after the table is a warning.
+    - `rank-table.initializing`: a warning; an error if the table is still incomplete after the wait.
+    - `rank-table.symbolic-link`: torch_npu refuses a symbolic link. `rank-table.not-named-json`: HCCL's
+      public source opens only names that end in `.json`. `rank-table.two-tables`: both variables are set, and
+      name two files.
 
     The table:
 
-    - `rank-table.bad-value`: something is missing, no string, no number, no address, no port; or the file has
-      more than 32 MiB.
-    - `rank-table.wrong-count`, `rank-table.device-counts`: what is counted is not what is there.
-    - `rank-table.rank-ids`, `rank-table.split-ranks`: the ranks are 0 to N-1, once each, and those of one
-      server follow each other. `rank-table.repeated`: an id or an address is given twice.
-    - `rank-table.no-address`: device_ip is missing where it is needed: with several servers (with several
+    - `rank-table.bad-value`: a key is missing, or its value is not a string, number, address or port where
+      one is required; or the file is larger than 32 MiB.
+    - `rank-table.wrong-count`, `rank-table.device-counts`: a count in the table differs from what is listed;
+      the servers do not all have the same number of devices, or it is not 1, 2, 4, 8 or 16.
+    - `rank-table.rank-ids`, `rank-table.split-ranks`: the ranks must be 0 to N-1, each once, and those of one
+      server must be consecutive. `rank-table.repeated`: an id or an address is given twice.
+    - `rank-table.no-address`: device_ip is missing where it is required: with several servers (with several
       super pods), or when HCCL_INTRA_ROCE_ENABLE or HCCL_INTER_HCCS_DISABLE asks for RoCE.
-    - `rank-table.super-pods`, `rank-table.server-mode`: super_pod_list and server_list name the same servers.
+    - `rank-table.super-pods`, `rank-table.server-mode`: super_pod_list and server_list must name the same
+      servers.
     - `rank-table.shared-device`, `rank-table.shared-port`, `rank-table.low-port`, `rank-table.backup`: ports
-      are apart, and a backup is the other die of the same NPU.
+      must differ, and a backup must be the other die of the same NPU.
 
     This process and this machine:
 
     - `rank-table.rank-id`, `rank-table.rank-size`, `rank-table.device-id`: RANK_ID or RANK, RANK_SIZE or
-      WORLD_SIZE, DEVICE_ID agree with it.
-    - `rank-table.not-this-host`, `rank-table.wrong-address`: device_ip is `address_N` of /etc/hccn.conf.
-      Which server is this machine is told by the rank, by those addresses, by host_ip and server_id.
-    - `rank-table.no-device`: /dev/davinciN is there for each device_id, or for that of the rank in the
-      variables.
-    - `rank-table.host-address`: host_ip is an address of this machine; it matters only to a job that runs
-      operators again (HCCL_OP_RETRY_ENABLE).
+      WORLD_SIZE, and DEVICE_ID must agree with the table.
+    - `rank-table.not-this-host`, `rank-table.wrong-address`: device_ip must be `address_N` of /etc/hccn.conf.
+      The rank, those addresses, host_ip and server_id identify the server that is this machine.
+    - `rank-table.no-device`: /dev/davinciN must exist for each device_id, or for the device_id of the rank in
+      the variables.
+    - `rank-table.host-address`: host_ip must be an address of this machine; it matters only to a job that
+      runs operators again (HCCL_OP_RETRY_ENABLE).
 
     ## Why it matters
 
-    HCCL refuses a wrong table when the ranks are to meet, after all of them were started: EI0004, EI0014,
-    EI0017, "The ranktable config devId is inconsistent with the local devId", "The IP is used repeatedly";
-    EJ0004 when device_ip is not the address of the NPU. A wrong address of another server is a timeout.
+    HCCL refuses a wrong table when the ranks connect, after all of them were started: EI0004, EI0014, EI0017,
+    "The ranktable config devId is inconsistent with the local devId", "The IP is used repeatedly"; EJ0004
+    when device_ip is not the address of the NPU. A wrong address of another server causes a timeout.
 
     ## References
 
@@ -145,8 +148,8 @@ def rank_table(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield _finding(
             "two-tables",
             _(
-                "{variable} is {path}, but {other} is {second}: MindSpore 1.x takes the latter, others the "
-                "former",
+                "{variable} is {path}, but {other} is {second}: MindSpore 1.x reads {other}, others read "
+                "{variable}",
                 **names,
             ),
         )
@@ -172,14 +175,14 @@ def _of_the_file(host: Host, variable: str, path: str, look: RankTableFile) -> I
     elif fault:
         yield _finding(fault, _("the rank table {path} is not JSON: {why}", **place))
     elif look.more:
-        yield _finding("not-json", _("text follows the rank table in {path}", **place), WARNING)
+        yield _finding("not-json", _("{path} contains text after the rank table", **place), WARNING)
     if look.initializing:
         yield _report_initializing(host, path)
     if look.link and host.interpreter.version_of("torch-npu"):
         text = _("the rank table {path} is a symbolic link, which torch_npu refuses")
         real = host.files.real(path)
         line = Export(variable, real) if real else None
-        title = _("name the file itself")
+        title = _("use the path of the file itself")
         fix = Fix(title, (line,), risk=Risk.MANUAL, needs_root=False) if line else None
         yield replace(_finding("symbolic-link", text.format(**place)), fix=fix)
     if not fault and not path.endswith(".json"):
@@ -192,12 +195,16 @@ def _report_initializing(host: Host, path: str) -> Finding:
     if waited:
         return _finding(
             "initializing",
-            _("the rank table {path} still says initializing after {seconds:g} s", path=path, seconds=waited),
+            _(
+                "the rank table {path} still has the status initializing after {seconds:g} s",
+                path=path,
+                seconds=waited,
+            ),
         )
-    hint = _("--wait SECONDS reads it again until it is completed")
+    hint = _("--wait SECONDS rereads the file until it is complete")
     return _finding(
         "initializing",
-        _("the rank table {path} says initializing: it is still being written", path=path),
+        _("the rank table {path} has the status initializing: it is still being written", path=path),
         WARNING,
         (hint,),
     )
@@ -212,7 +219,7 @@ def _of_the_table(host: Host, path: str, look: RankTableFile) -> Iterator[Union[
     if template_of(look.table) == SERVERS and isinstance(version, str) and version not in ("", *VERSIONS):
         raise Unknown(
             _(
-                "npudoctor does not know the rules of version {version}, which the rank table {path} has",
+                "the rank table {path} has version {version}, whose rules npudoctor does not know",
                 path=path,
                 version=version[:20],
             ),

@@ -67,41 +67,41 @@ WORST = {HCCL: ERROR, GLOO: ERROR, TENSORPIPE: WARNING, NCCL: WARNING}
     ),
 )
 def socket_interfaces(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The job's network interfaces exist, are up and are the same for all libraries.
+    """Network interfaces exist, are up and match across libraries.
 
     ## What it does
 
-    Reads HCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME, TP_SOCKET_IFNAME and NCCL_SOCKET_IFNAME as their readers
-    do, and asks the kernel for the interfaces of this network namespace. HCCL and NCCL take `eth`
-    (beginning), `=eth0` (whole name), `^docker` (all but these beginnings), `^=eth0`, each with more after
-    commas; Gloo takes whole names after commas, TensorPipe one whole name.
+    Reads HCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME, TP_SOCKET_IFNAME and NCCL_SOCKET_IFNAME as their libraries
+    do, and asks the kernel for the interfaces of this network namespace. HCCL and NCCL accept `eth`
+    (beginning), `=eth0` (whole name), `^docker` (all but these beginnings), `^=eth0`, each with more names
+    after commas. Gloo accepts whole names separated by commas, TensorPipe one whole name.
 
-    - `socket-interfaces.bad-value`: a list with an empty name: HCCL stops with EI0001.
-    - `socket-interfaces.pasted-punctuation`: blanks, quotes or full-width characters about a name.
+    - `socket-interfaces.bad-value`: the list contains an empty name: HCCL stops with EI0001.
+    - `socket-interfaces.pasted-punctuation`: blanks, quotes or full-width characters around a name.
     - `socket-interfaces.missing`, `socket-interfaces.down`, `socket-interfaces.no-address`: none of the
-      interfaces is there, up, or has an address. Of Gloo's list each must be. An error for HCCL and Gloo, a
-      warning for the others and, when it is down and has an address, for a job on one node. Information
-      for Gloo on one node where there is a link-local address, which it takes.
-    - `socket-interfaces.inner`: lo, docker, veth, cali, flannel and their like, which other nodes cannot
-      reach. Information for a job on one node, where lo is fine.
-    - `socket-interfaces.ambiguous`: a whole name that HCCL or NCCL reads as the beginning of others too.
+      interfaces exists, is up, or has an address. Of Gloo's list each one must. An error for HCCL and Gloo, a
+      warning for the others. A warning for a job on one node when the interface is down and has an address.
+      Information for Gloo on one node where there is a link-local address, which Gloo uses.
+    - `socket-interfaces.inner`: lo, docker, veth, cali, flannel and similar interfaces, which other nodes
+      cannot reach. Information for a job on one node, where lo is fine.
+    - `socket-interfaces.ambiguous`: HCCL or NCCL reads a whole name as the beginning of other names too.
     - `socket-interfaces.differ`: in a job on several nodes the variables name different interfaces.
-    - `socket-interfaces.unset`: HCCL would choose the first interface by name, and the way to the master
-      is another. Only in a job on several nodes whose master or peers are known.
+    - `socket-interfaces.unset`: HCCL would choose the first interface by name, but the route to the master
+      uses another. Reported only in a job on several nodes whose master or peers are known.
 
-    HCCL_IF_IP wins over HCCL_SOCKET_IFNAME; then, and on a machine without an accelerator, all is
-    information. NCCL_SOCKET_IFNAME is not looked at where there are only NPUs.
+    HCCL_IF_IP takes precedence over HCCL_SOCKET_IFNAME: findings about the latter are then information. On a
+    machine without an accelerator, all findings are. NCCL_SOCKET_IFNAME is ignored where there are only NPUs.
 
     ## Why it matters
 
-    The ranks tell each other these addresses. One that nobody can reach is a timeout of minutes on all
-    nodes: EI0006, EI0015, `Gloo connectFullMesh failed`.
+    The ranks send each other these addresses. An address that nobody can reach causes a timeout of minutes on
+    all nodes: EI0006, EI0015, `Gloo connectFullMesh failed`.
 
     ## Fix safety
 
-    Lines of variables are for the shell that starts the job. An interface that is switched off is switched on
-    by `npudoctor fix --risk caution`: others of the machine may be meant to go by other ways. `npudoctor
-    undo` switches it off again; the kernel then forgets its IPv6 addresses.
+    Lines that set variables are for the shell that starts the job. `npudoctor fix --risk caution` switches on
+    an interface that is off: other programs of the machine may be meant to use other routes. `npudoctor undo`
+    switches it off again; the kernel then drops its IPv6 addresses.
 
     ## References
 
@@ -258,7 +258,7 @@ def _judge_useful(
     elif not pattern.exact and len(useful) > 1 and value in {interface.name for interface in useful}:
         # A whole name that is the beginning of others too.
         message = _(
-            "{variable}={value} is the beginning of {names}; write ={value} for the one of that name",
+            "{variable}={value} is a prefix of {names}; write ={value} to match the exact name",
             variable=variable,
             value=value[:LONGEST],
             names=_names(useful),
@@ -311,19 +311,19 @@ def _report_missing(
 ) -> Finding:
     """No interface is called so."""
     if names:
-        text = _("{variable}={value}: there is no interface {names} here")
+        text = _("{variable}={value}: this machine has no interface {names}")
     else:
-        text = _("{variable}={value} names no interface of this machine")
+        text = _("{variable}={value} matches no interface of this machine")
     message = text.format(variable=variable, value=value[:LONGEST], names=", ".join(names)[:LONGEST])
     if any(name[:1] in "^=" for name in names if name):
-        message += " " + _("({variable} takes whole names only)", variable=variable)
+        message += " " + _("({variable} accepts exact names only)", variable=variable)
     useful = [interface.name for interface in there if _useful(interface) and not interface.inner]
     if len(useful) < 2:
         return _finding("missing", message, variable, value, there, severity, useful[0] if useful else None)
     words = {"variable": variable, "names": ", ".join(useful)[:LONGEST]}
     choice = Fix(
         _(
-            "set {variable} in the job's script to one of {names}: the one that leads to the other nodes",
+            "set {variable} in the launch script to the one of {names} that leads to the other nodes",
             **words,
         ),
         risk=Risk.MANUAL,
@@ -341,7 +341,7 @@ def _down(variable: str, value: str, down: Sequence[Interface], severity: Severi
     if len(down) == 1 and not down[0].up:
         way = ("ip", "link", "set", "dev", down[0].name)
         line = Command((*way, "up"), (*way, "down"))
-        title = _("switch {name} on", name=down[0].name)
+        title = _("bring {name} up", name=down[0].name)
         fix = Fix(title, (line,), risk=Risk.CAUTION)
     return _finding("down", message, variable, value, down, severity, None, fix)
 
@@ -360,7 +360,7 @@ def _no_address(variable: str, value: str, interfaces: Sequence[Interface], seve
 def _inner(variable: str, value: str, interfaces: Sequence[Interface], severity: Severity) -> Finding:
     """An interface that leads to containers of this host only."""
     message = _(
-        "{variable}={value}: {names} does not lead out of this machine",
+        "{variable}={value}: {names} is internal to this machine",
         variable=variable,
         value=value[:LONGEST],
         names=_names(interfaces),

@@ -53,7 +53,7 @@ def pip_fix(host: Host, title: str, *lines: Line) -> Fix:
     if installs_nothing(host):
         return Fix(
             _(
-                "{title}: not in this Python, which refuses it or has no pip; create a virtual environment",
+                "{title}; this Python is externally managed or has no pip: create a virtual environment",
                 title=title,
             ),
             steps=(),
@@ -63,7 +63,7 @@ def pip_fix(host: Host, title: str, *lines: Line) -> Fix:
     nowhere = [match[0] for line in lines for match in _list_fetched(host, line) if _index_of(match) is None]
     if nowhere:
         title = _(
-            "{title}; no public index has {builds}: take it from where it was installed from",
+            "{title}; no public index has {builds}: use the source that it was installed from",
             title=title,
             builds=", ".join(dict.fromkeys(nowhere)),
         )
@@ -128,7 +128,7 @@ def pip_wheels(
         undo_inputs=tuple(mark for mark in old if mark is not None) if back else (),
     )
     if user is None or None in marks or (not isolated and host.identity.is_root):
-        title = _("{title}; by hand: not everything that this runs belongs to you or root", title=title)
+        title = _("{title}; by hand: some files that this runs belong to neither you nor root", title=title)
         return Fix(title, (Command(step.argv),), risk=Risk.MANUAL, needs_root=False)
     return Fix(title, (step,), risk=Risk.CAUTION, needs_root=bool(isolated) and user != host.identity.euid)
 
@@ -174,7 +174,7 @@ def _uncover_packages(host: Host, lines: Sequence[Line]) -> Optional[Fix]:
                     host,
                     entry,
                     _(
-                        "take {entry} out of PYTHONPATH: its {name} lies in front of what pip installs",
+                        "remove {entry} from PYTHONPATH: its {name} hides the one that pip installs",
                         entry=entry,
                         name=copy.label,
                     ),
@@ -189,7 +189,7 @@ def out_of_pythonpath(host: Host, folder: str) -> Optional[Fix]:
     entry = next((path for path in entries if path.startswith("/") and host.files.real(path) == real), None)
     if entry is None:
         return None
-    return _without(host, entry, _("take {entry} out of PYTHONPATH", entry=entry))
+    return _without(host, entry, _("remove {entry} from PYTHONPATH", entry=entry))
 
 
 def _without(host: Host, entry: str, title: str) -> Fix:
@@ -221,14 +221,14 @@ def install_accepted(
     if pair is not None:
         first, second = (f"{need.user.label} ({name}{need.specifier})" for need in pair)
         title = _(
-            "{one} and {other} exclude each other: no {name} suits both; uninstall one of them",
+            "{one} and {other} conflict: no {name} satisfies both; uninstall one of them",
             one=first,
             other=second,
             name=name,
         )
         return Fix(title, steps=(), risk=Risk.MANUAL, needs_root=False)
     needs += _needs_of_others(host, name, needs)
-    title = title or _("install a {name} that all of them accept", name=name)
+    title = title or _("install a {name} that all installed packages accept", name=name)
     fix: Fix = pip_fix(host, title, ("install", *pins(host, name), f"{name}{tidy(join_specifiers(needs))}"))
     return fix
 

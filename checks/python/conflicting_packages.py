@@ -50,37 +50,39 @@ class Here:
     },
 )
 def conflicting_packages(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The installed frameworks do not get in each other's way.
+    """The installed frameworks do not conflict with each other.
 
     ## What it does
 
     Looks at mindspore, paddlepaddle, triton, torch, torch-npu, vllm, numpy and scipy in the folders of the
     examined interpreter, in the order of its search path. Nothing is imported.
 
-    - `conflicting-packages.two-flavours`: two distributions in one folder whose files are the same ones:
-      mindspore and mindspore-ascend or -gpu, paddlepaddle and -gpu. What was installed last has
-      overwritten parts of the other. torch beside torch-npu is as it must be; triton beside triton-ascend
-      is torch-family's.
-    - `conflicting-packages.mixed-copy`: metadata of two versions of one distribution in one folder, which an
-      upgrade that broke off leaves behind.
-    - `conflicting-packages.two-copies`: other versions in two folders; information: the first one wins.
-    - `conflicting-packages.other-machine`: the header of the main extension module names another machine
+    - `conflicting-packages.two-flavours`: two distributions in one folder contain the same files: mindspore
+      and mindspore-ascend or -gpu, paddlepaddle and -gpu. The one that was installed last has overwritten
+      parts of the other. torch with torch-npu is correct; triton with triton-ascend is the subject of
+      torch-family.
+    - `conflicting-packages.mixed-copy`: one folder contains metadata of two versions of one distribution,
+      left by an interrupted upgrade.
+    - `conflicting-packages.two-copies`: two folders contain different versions. Information: Python uses the
+      first one.
+    - `conflicting-packages.other-machine`: the header of the main extension module names a different machine
       than the interpreter's, whatever the tag of the wheel says.
-    - `conflicting-packages.other-python`: the main extension module is there for other Pythons only.
-    - `conflicting-packages.other-c-library`: it is there for a Python with another C library only: a wheel
-      for musl (Alpine) under glibc, or the other way round. Python does not look for that name.
+    - `conflicting-packages.other-python`: the main extension module exists for other Python versions only.
+    - `conflicting-packages.other-c-library`: the main extension module exists only for a Python with another
+      C library: a wheel for musl (Alpine) under glibc, or the reverse. Python does not look for that file
+      name.
 
-    Of Pillow and ml_dtypes, which frameworks import, the last three are judged too.
+    For Pillow and ml_dtypes, which frameworks import, the last three findings are reported too.
 
     ## Why it matters
 
-    Wheels of MindSpore for Ascend were published as fit for any machine, and hold aarch64 files: they
-    install anywhere. Two flavours together fail at import, or run the slower one without a word.
+    Wheels of MindSpore for Ascend were published for any machine but contain aarch64 files, so they can be
+    installed anywhere. Two variants together fail at import, or the slower one runs without a message.
 
     ## Fix safety
 
-    Shown only. Where two distributions share their files, both must go before one is installed again:
-    removing one removes files of the other.
+    Shown only. If two distributions share their files, uninstall both before you install one again: removing
+    one removes files of the other.
 
     ## References
 
@@ -165,7 +167,7 @@ def _two_flavours(host: Host, winners: dict[str, Distribution]) -> Iterator[Find
                 yield Finding(
                     "conflicting-packages.two-flavours",
                     _(
-                        "{first} and {second} share one folder: what was installed last has overwritten the "
+                        "{first} and {second} share one folder: the one installed last has overwritten the "
                         "other",
                         first=first.label,
                         second=second.label,
@@ -251,6 +253,6 @@ def _other_machine(
 
 
 def _again(host: Host, copy: Distribution) -> Fix:
-    title = _("install {name} again", name=copy.name)
+    title = _("reinstall {name}", name=copy.name)
     fix: Fix = pip_reinstall(host, title, f"{copy.name}=={copy.version}")
     return fix

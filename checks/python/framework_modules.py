@@ -69,32 +69,32 @@ from npudoctor.knowledge.requirements import imported_modules
     },
 )
 def framework_modules(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """Python finds the installed frameworks, and what they load by themselves.
+    """Python finds the installed frameworks and their autoloaded modules.
 
     ## What it does
 
-    Follows imports through the search path of the examined interpreter as Python would, the working
-    directory and PYTHONPATH first, through `.pth` files, zip files and editable installs. Nothing is
-    imported. Where code of a `.pth` file decides, nothing is said to be missing.
+    Follows imports through the search path of the examined interpreter as Python would: first the working
+    directory and PYTHONPATH, then `.pth` files, zip files and editable installs. Nothing is imported. If code
+    in a `.pth` file decides, nothing is reported as missing.
 
-    - `framework-modules.source-gone`: an editable install, or a development link (`.egg-link`), whose
-      sources are gone.
-    - `framework-modules.not-built`: what is found first is a source tree without its compiled module.
-    - `framework-modules.hidden`: another module or package of that name is found first, such as
-      `google/__init__.py` before `google.protobuf`. One with the same parts, or that leads on
-      (`__path__`), is none; in a zip file, such as an old egg, one that needs a library is. An error where
-      an installed framework is known to need it for its import.
-    - `framework-modules.backend-gone`: an installed package announces a back end to torch 2.5 and later
-      (entry point `torch.backends`), and its module or function is not there, or something that the module
-      imports without a condition.
-    - `framework-modules.plugin-unusable`: in a folder of which TensorFlow or Paddle loads every library lies
-      one that is none.
-    - `framework-modules.start-up-code`: what Python runs at its start (sitecustomize, usercustomize, a line
-      of code in a `.pth` file) ends it, by its text: `sys.exit()`, `os._exit()`, `raise SystemExit` at the
-      top level. A warning where something before that may keep it from being reached, where it raises another
-      exception, which Python only reports, or where it puts something in the place of a framework
-      (`sys.modules["torch"] = ...`). Where such a module does more and was not run, the row says so, and that
-      decides nothing.
+    - `framework-modules.source-gone`: the sources of an editable install, or of a development link
+      (`.egg-link`), are gone.
+    - `framework-modules.not-built`: the first match is a source tree without its compiled module.
+    - `framework-modules.hidden`: another module or package with that name is found first, such as
+      `google/__init__.py` before `google.protobuf`. Not reported if it has the same parts or continues the
+      search (`__path__`); in a zip file, such as an old egg, it is reported if it needs a library. An error
+      if an installed framework is known to need the hidden module for its import.
+    - `framework-modules.backend-gone`: an installed package registers a back end with torch 2.5 and later
+      (entry point `torch.backends`), but its module or function does not exist, or something that the module
+      imports unconditionally.
+    - `framework-modules.plugin-unusable`: TensorFlow or Paddle loads every library in a folder, and one file
+      in it is not a library.
+    - `framework-modules.start-up-code`: code that Python runs at startup (sitecustomize, usercustomize, a
+      line of code in a `.pth` file) ends Python, judging by its text: `sys.exit()`, `os._exit()`,
+      `raise SystemExit` at the top level. A warning if something before that line may prevent its execution,
+      if the code raises another exception, which Python only reports, or if it replaces a framework
+      (`sys.modules["torch"] = ...`). If such a module does more and was not run, the result says so, and this
+      does not affect the verdict.
 
     ## Why it matters
 
@@ -239,21 +239,21 @@ def _not_built(host: Host, copy: Distribution, module: Module, beside: bool = Fa
     installing it once more changes nothing."""
     again = pip_reinstall(
         host,
-        _("build it, take its folder out of the search path, or install {name} itself", name=copy.name),
+        _("build it, remove its folder from the search path, or install {name} itself", name=copy.name),
         copy.requirement,
     )
     fix = again
     if beside:
         # The line where a variable leads to it; .pth files and the working directory are for a person.
         text = _(
-            "move {path} aside, or take the folder it is in out of the search path", path=module.folders[0]
+            "move {path} aside, or remove its parent folder from the search path", path=module.folders[0]
         )
         by_hand = Fix(text, steps=(), risk=Risk.MANUAL, needs_root=False)
         fix = out_of_pythonpath(host, module.folders[0].rpartition("/")[0]) or by_hand
     return Finding(
         "framework-modules.not-built",
         _(
-            "{path} is a source tree that was not built, and Python takes it for {name} {version}",
+            "{path} is an unbuilt source tree, but Python loads it as {name} {version}",
             path=module.folders[0],
             name=copy.name,
             version=copy.version,
@@ -271,7 +271,7 @@ def _report_hidden(host: Host, copy: Distribution, name: str, winner: Module, mi
     return Finding(
         "framework-modules.hidden",
         _(
-            "{path} is found before {module} of {name} {version}, but is something else",
+            "{path} hides {module} of {name} {version}, but is not part of it",
             path=path,
             module=name,
             name=copy.name,
@@ -280,7 +280,7 @@ def _report_hidden(host: Host, copy: Distribution, name: str, winner: Module, mi
         severity=WARNING if mild else ERROR,
         evidence=(copy.folder, *_leading_to(host, winner)),
         action=Action.CONFIG,
-        fix=_aside(_("move it aside, or take its folder out of the search path"), path),
+        fix=_aside(_("move it aside, or remove its folder from the search path"), path),
     )
 
 
@@ -333,7 +333,7 @@ def _plugin_unusable(framework: str, path: str) -> Finding:
             path=path,
         ),
         action=Action.CONFIG,
-        fix=_aside(_("move it aside, or reinstall what it came with"), path),
+        fix=_aside(_("move it aside, or reinstall its package"), path),
         echo_of=("package-files.cut-short",),
     )
 
@@ -358,7 +358,7 @@ def _start_up_code(place: str, statement: StartupStatement) -> Optional[Finding]
         severity=ERROR if statement.kind == "ends" and statement.certain else WARNING,
         action=Action.CONFIG,
         fix=Fix(
-            _("take that line out of {path}, or move the file aside", path=place.rpartition(":")[0]),
+            _("remove that line from {path}, or move the file aside", path=place.rpartition(":")[0]),
             risk=Risk.MANUAL,
             needs_root=False,
         ),

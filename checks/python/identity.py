@@ -41,25 +41,27 @@ NAMES = ("LOGNAME", "USER", "LNAME", "USERNAME")
     },
 )
 def identity(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The user of this job has a name and a home of its own.
+    """The job's user has its own name and home.
 
     ## What it does
 
-    Looks whether the machine has a name for the user id of the job, whether HOME names a folder, and whether
-    the owner and mode of that folder let this user write it. Access lists and read-only mounts are not seen.
+    Checks whether the machine has a name for the user id of the job, whether HOME names a folder, and whether
+    the owner and mode of that folder let this user write to it. Access control lists and read-only mounts are
+    not visible.
 
-    - `identity.no-passwd-entry`: no name for the id, as in a container that is started with `--user 1000`;
-      information where LOGNAME, USER, LNAME or USERNAME is set all the same.
-    - `identity.home-unset`: HOME is not set; information where the machine knows a home.
-    - `identity.home-missing`, `identity.home-not-writable`: information for root, who can make it.
-    - `identity.home-of-another`: it belongs to somebody else, as after `sudo` that keeps HOME. What a job of
-      root writes there is not the owner's any more.
+    - `identity.no-passwd-entry`: the user id has no name, for example in a container that is started with
+      `--user 1000`. Information if LOGNAME, USER, LNAME or USERNAME is set.
+    - `identity.home-unset`: HOME is not set. Information if the system knows a home directory for the user.
+    - `identity.home-missing`, `identity.home-not-writable`: HOME does not exist or is not a folder, or this
+      user may not write to it. Information if it does not exist and the user is root, who can create it.
+    - `identity.home-of-another`: HOME belongs to another user, for example after `sudo` that keeps HOME.
+      Files that a job of root writes there do not belong to the owner of HOME.
 
     ## Why it matters
 
-    Without a name `getpass.getuser()` raises `KeyError: 'getpwuid(): uid not found'`, and PyTorch calls it
-    for the folder of its compile cache. In HOME lie CANN's logs (`~/ascend/log`), the caches of compilers, of
-    models and of pip: what cannot be written is lost, or ends the job.
+    If the user id has no name, `getpass.getuser()` raises `KeyError: 'getpwuid(): uid not found'`, and
+    PyTorch calls it for the folder of its compile cache. HOME contains CANN's logs (`~/ascend/log`) and the
+    caches of compilers, models and pip: what cannot be written is lost, or ends the job.
 
     ## Fix safety
 
@@ -97,9 +99,9 @@ def _home(host: Host, who: Identity, home: str, own: Optional[str]) -> Iterator[
     """What is wrong with HOME; `own` is the home that the machine gives the user."""
     root = who.is_root
     if not home:
-        text = _("HOME is not set, and the machine knows no home for this user")
+        text = _("HOME is not set, and the system has no home for this user")
         if own:
-            text = _("HOME is not set; programs that ask the machine get {home}")
+            text = _("HOME is not set; programs that ask the system get {home}")
         yield _finding("identity.home-unset", INFO if own else WARNING, text.format(home=own), home, own)
         return
     try:
@@ -119,12 +121,15 @@ def _home(host: Host, who: Identity, home: str, own: Optional[str]) -> Iterator[
         severity = INFO if root and entry is None else WARNING
         yield _finding("identity.home-missing", severity, text.format(home=home), home, better)
     elif not who.may_write(entry):
-        text = _("HOME is {home}, which this user cannot write: it belongs to {owner}, mode {mode:04o}")
+        text = _("HOME is {home}, which this user cannot write to: it belongs to {owner}, mode {mode:04o}")
         words = {"owner": _owner(host, entry.uid), "mode": entry.permissions}
         message = text.format(home=home, **words)
         yield _finding("identity.home-not-writable", WARNING, message, home, better)
     elif entry.uid not in (0, who.euid):
-        text = _("HOME is {home}, which belongs to {owner}; what this job writes there will not")
+        text = _(
+            "HOME is {home}, which belongs to {owner}; files that this job writes there belong to the "
+            "job's user"
+        )
         message = text.format(home=home, owner=_owner(host, entry.uid))
         yield _finding("identity.home-of-another", INFO, message, home, better)
 

@@ -61,24 +61,26 @@ TRIED = ("trial-memory.cannot-reserve", "trial-memory.cannot-allocate", "trial-p
     },
 )
 def import_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The libraries of the frameworks may be mapped into memory.
+    """The frameworks' libraries can be mapped into memory.
 
     ## What it does
 
-    Adds up what the libraries of each installed framework take of the address space, by their own headers,
-    and what an import of it was seen to take besides, and compares that with the limits of this shell (of the
-    process, with `--env-of PID`). Looks at the options of the mounts on which they lie.
+    Adds up the address space that the libraries of each installed framework take, by their own headers, and
+    the additional memory that an import of it was seen to take, and compares the sum with the limits of this
+    shell (with `--env-of PID`, of that process). Also reads the options of the mounts on which the libraries
+    are.
 
-    - `import-limits.address-space`: `ulimit -v` is smaller than that; a warning where it leaves less than
-      4 GiB, which a training job soon takes.
-    - `import-limits.data`: the same for `ulimit -d`.
-    - `import-limits.not-executable`: an extension module lies on a mount with `noexec`.
-    - `import-limits.too-low`: a limit with which an import was seen to die: of MindSpore and Paddle a stack
-      of 280 KiB (`ulimit -s`), files of no size (`-f 0`); of MindSpore 3 processes of the user, threads too
-      (`-u`), where that is not root.
+    - `import-limits.address-space`: `ulimit -v` is smaller than the import needs; a warning if less than 4
+      GiB is left after the import, which a training job soon uses.
+    - `import-limits.data`: `ulimit -d` is smaller than the import needs; a warning as for
+      `import-limits.address-space`.
+    - `import-limits.not-executable`: an extension module is on a mount with `noexec`.
+    - `import-limits.too-low`: a limit with which an import was seen to fail: of MindSpore and Paddle a stack
+      of 280 KiB (`ulimit -s`) or a file size of 0 (`-f 0`); of MindSpore 3 processes of the user, including
+      threads (`-u`), if the user is not root.
 
-    Without a limit, the common case, only the mounts are judged. torch lives with all of the low ones, and no
-    import needs locked memory.
+    If there is no limit, which is the common case, only the mounts are checked. torch works with all of these
+    low limits, and no import needs locked memory.
 
     ## Why it matters
 
@@ -88,8 +90,8 @@ def import_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    Shown only: a line for the shell that starts the job, where the hard limit allows it. What a mount allows
-    is for its administrator to say.
+    Shown only: a line for the shell that starts the job, if the hard limit allows it. The administrator of a
+    mount decides what the mount allows.
 
     ## References
 

@@ -62,23 +62,24 @@ PUBLISHED = ("torch-npu", "mindspore", "mindspore-ascend", "vllm-ascend")
     },
 )
 def interpreter(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The interpreter is the one that the framework was installed for.
+    """The framework was installed for this interpreter.
 
     ## What it does
 
     Looks at the python3 of PATH, or the one that `--python` names; nothing is imported.
 
-    - `interpreter.does-not-run`: it ends with an error by itself, before any line of a program. All that is
-      installed in it then remains unknown.
+    - `interpreter.does-not-run`: it ends with an error by itself, before any line of a program. Everything
+      that is installed in it then remains unknown.
     - `interpreter.other-abi`: the extension modules of torch, torch_npu or MindSpore that it would load are
       all for another CPython.
     - `interpreter.framework-elsewhere`: CANN is installed, python3 has no framework for it, and another
-      interpreter of PATH, or of the active environment, has one.
-    - `interpreter.notebook-kernel`: in a notebook: the kernel runs in another environment than python3.
-    - `interpreter.cann-range`: the CANN in use is not for this CPython; a note where only others than the
-      vendor say so.
-    - `interpreter.python-not-listed`: the installed release of torch_npu, MindSpore or vllm-ascend was not
-      published for this CPython, by our tables; a note where its extension modules are for it.
+      interpreter in PATH or in the active environment has one.
+    - `interpreter.notebook-kernel`: in a notebook: the kernel runs in a different environment than python3.
+    - `interpreter.cann-range`: the CANN in use does not support this CPython. Information if only sources
+      other than the vendor say so.
+    - `interpreter.python-not-listed`: according to our tables, the installed release of torch_npu, MindSpore
+      or vllm-ascend was not published for this CPython. Information if its extension modules are for this
+      CPython.
     - `interpreter.site-table`: rows that this site added cannot be used.
 
     ## Why it matters
@@ -88,7 +89,7 @@ def interpreter(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    Shown only: a line that asks for the other interpreter.
+    Shown only: a line that checks the other interpreter.
 
     ## References
 
@@ -205,7 +206,7 @@ def _examined_instead(host: Host, has_framework: bool) -> Iterator[Finding]:
         for path, framework in _find_others(host, tuple(FRAMEWORKS)):
             words = {"other": path, "name": framework.name, "version": framework.version}
             message = _(
-                "{python} has no framework for NPUs, and {other} has {name} {version}",
+                "{python} has no framework for NPUs, but {other} has {name} {version}",
                 python=host.interpreter.path,
                 **words,
             )

@@ -34,13 +34,14 @@ def libpython(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## What it does
 
-    Reads what the programs of MindSpore's cache server need, and CANN's library that compiles operators in
-    Python, and looks for libpython as the loader would: their RPATH, LD_LIBRARY_PATH, /etc/ld.so.cache, the
-    default folders. It applies where one of them needs it.
+    Reads which libraries the programs of MindSpore's cache server, and CANN's library that compiles operators
+    in Python, need, and looks for libpython as the loader would: their RPATH, LD_LIBRARY_PATH,
+    /etc/ld.so.cache, the default folders. The check applies if one of them needs libpython.
 
-    - `libpython.not-found`: it is not found; only said, as jobs without a cache server do without, and a
-      warning where MS_CACHE_HOST or MS_CACHE_PORT is set.
-    - `libpython.other-version`: the program wants that of another Python than the examined one.
+    - `libpython.not-found`: libpython is not found. Information, because jobs without a cache server do not
+      need it; a warning if MS_CACHE_HOST or MS_CACHE_PORT is set.
+    - `libpython.other-version`: the program requires the libpython of a different Python than the examined
+      one.
 
     ## Why it matters
 
@@ -49,8 +50,8 @@ def libpython(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    One `export` line that appends the folder. In front, the lib folder of a conda environment would hide the
-    libstdc++ of the system. It is never applied by `npudoctor fix`.
+    One `export` line that appends the folder. If the lib folder of a conda environment came first, it would
+    hide the libstdc++ of the system. It is never applied by `npudoctor fix`.
 
     ## References
 
@@ -75,7 +76,7 @@ def libpython(host: Host) -> Iterator[Union[Finding, Facts]]:
             folder = next(_folders(host, missing.name), None)
             version = ".".join((host.interpreter.layout().version or "").split(".")[:2])
             code = "libpython.not-found"
-            text = _("{program} does not find {name}, which lies in {folder}")
+            text = _("{program} does not find {name}, which is in {folder}")
             if folder is None:
                 text = _("{program} does not find {name}: this Python was built without its shared library")
                 if version and not missing.name.startswith(f"libpython{version}"):

@@ -55,23 +55,24 @@ PRELOAD = "LD_PRELOAD"
     },
 )
 def libstdcxx(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The C and C++ libraries that the loader takes are new enough for the frameworks.
+    """The C and C++ libraries meet the frameworks' requirements.
 
     ## What it does
 
-    Reads which versions (GLIBC, GLIBCXX, CXXABI) the extension modules of torch, torch_npu, MindSpore,
-    Paddle and TensorFlow want, with all that they load, and compares them with what libc and libstdc++ offer
-    that the loader takes: by RPATH, LD_LIBRARY_PATH, RUNPATH, /etc/ld.so.cache, the default folders, and
-    what was loaded before. Nothing is run or imported. Where CANN is installed it also looks for g++, by
-    files only.
+    Reads which versions (GLIBC, GLIBCXX, CXXABI) the extension modules of torch, torch_npu, MindSpore, Paddle
+    and TensorFlow, and all libraries that they load, require. Compares them with the versions in the libc and
+    libstdc++ that the loader would use: by RPATH, LD_LIBRARY_PATH, RUNPATH, /etc/ld.so.cache, the default
+    folders, and libraries that are already loaded. Nothing is run or imported. If CANN is installed, it also
+    looks for g++, by files only.
 
-    - `libstdcxx.glibc-too-old`: the system's C library is older than what the wheel was built for.
-    - `libstdcxx.too-old`: the libstdc++ that comes first is too old.
-    - `libstdcxx.compiler-too-old`: g++ is older than 7.3, which building operators asks for.
-    - `libstdcxx.compiler-missing`: no g++ on PATH; only said, as jobs that build no operators need none.
-    - `libstdcxx.static-tls`: on aarch64 with a C library before 2.32 the framework brings a libgomp, and the
-      environment has another one, which gets no room when it is loaded late. Only said: whether anything
-      loads it is not known.
+    - `libstdcxx.glibc-too-old`: the system's C library is older than the one that the wheel was built for.
+    - `libstdcxx.too-old`: the libstdc++ that is found first is too old.
+    - `libstdcxx.compiler-too-old`: g++ is older than 7.3, which is required to build operators.
+    - `libstdcxx.compiler-missing`: there is no g++ on PATH. Information, because jobs that build no operators
+      do not need it.
+    - `libstdcxx.static-tls`: on aarch64 with a C library before 2.32 the framework contains a libgomp, and
+      the environment has another one, which gets no space when it is loaded late. Information: whether any
+      program loads it is unknown.
 
     ## Why it matters
 
@@ -81,10 +82,10 @@ def libstdcxx(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    For libstdc++ one `export` line: the folder that hides the newer one is put last, or the folder of the
-    newer one is appended; a conda environment's lib is never put in front. For libgomp it is LD_PRELOAD,
-    which every program of that shell obeys. Neither is applied by `npudoctor fix`. The C library is part of
-    the system: there is no line for that.
+    For libstdc++ one `export` line: the folder that hides the newer one is moved to the end, or the folder of
+    the newer one is appended; a conda environment's lib is never put first. For libgomp the line sets
+    LD_PRELOAD, which affects every program of that shell. Neither is applied by `npudoctor fix`. The C
+    library is part of the system: there is no line for that.
 
     ## References
 

@@ -61,39 +61,40 @@ _OWN = pattern(r"lib(?:torch|c10|caffe2|shm|mindspore|paddle|phi|tensorflow)\w*\
     },
 )
 def loaded_libraries(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The loader takes whole libraries that suit the frameworks.
+    """The dynamic loader finds intact libraries that match the frameworks.
 
     ## What it does
 
-    Looks for every library that torch, MindSpore, Paddle and TensorFlow load when they are imported, and
-    torch's other back ends with it, as the loader does: LD_PRELOAD, RPATH, LD_LIBRARY_PATH, RUNPATH,
-    /etc/ld.so.cache, the default folders. What LD_LIBRARY_PATH or LD_PRELOAD put in the place of a wheel's
-    own library is compared with that one. A library for another machine is passed over, as the loader does.
-    Nothing is run or imported.
+    Looks for every library that torch, MindSpore, Paddle and TensorFlow load when they are imported,
+    including torch's other back ends, as the loader does: LD_PRELOAD, RPATH, LD_LIBRARY_PATH, RUNPATH,
+    /etc/ld.so.cache, the default folders. A library that LD_LIBRARY_PATH or LD_PRELOAD selects in place of a
+    wheel's own is compared with the wheel's own. A library for another machine is skipped, as the loader
+    does. Nothing is run or imported.
 
-    - `loaded-libraries.not-loadable`: the loader comes upon a file that is no library, or one that is cut
-      short, and stops: a pointer of Git LFS, an interrupted copy, a folder.
-    - `loaded-libraries.not-found`: a library of the system is missing. Where CANN is installed,
-      `library-path` says it; what is CUDA's, `package-requirements` and `nccl-version`.
-    - `loaded-libraries.lacks-symbols`: the library that LD_LIBRARY_PATH or LD_PRELOAD leads to lacks a
-      function that the framework calls, or asks for one that is nowhere; the wheel's own has it. Also where
-      a library of another size lies in the framework's own folder: it lacks a version, or next to all.
-    - `loaded-libraries.foreign-copy`: a framework's own library is taken from another copy of the framework.
-      No function is missing; whether it works is not known.
+    - `loaded-libraries.not-loadable`: the loader finds a file that is not a library, or a truncated one, and
+      stops: a Git LFS pointer, an interrupted copy, a folder.
+    - `loaded-libraries.not-found`: a system library is missing. Missing libraries of CANN, where it is
+      installed, are reported by `library-path`; those of CUDA by `package-requirements` and `nccl-version`.
+    - `loaded-libraries.lacks-symbols`: the library that LD_LIBRARY_PATH or LD_PRELOAD selects lacks a
+      function that the framework calls, or requires one that no library has; the wheel's own library has it.
+      Also reported if a library of a different size is in the framework's own folder and lacks a version, or
+      nearly all of them.
+    - `loaded-libraries.foreign-copy`: a framework's own library is loaded from another copy of the framework.
+      No function is missing; whether it works is unknown.
 
     An older libstdc++ is the subject of `libstdcxx`.
 
     ## Why it matters
 
-    `undefined symbol: __nvJitLinkComplete_12_4, version libnvJitLink.so.12`, `invalid ELF header`, `file too
-    short`: the framework cannot be imported, though pip has installed all of it well. A library that is cut
-    short ends Python without a word. Wheels with RPATH are safe from LD_LIBRARY_PATH, those with RUNPATH,
-    such as PyTorch from 2.8 on and all of `nvidia-*`, are not.
+    `undefined symbol: __nvJitLinkComplete_12_4, version libnvJitLink.so.12`, `invalid ELF header`,
+    `file too short`: the framework cannot be imported, although pip has installed everything correctly. A
+    truncated library ends Python without a message. LD_LIBRARY_PATH does not affect wheels with RPATH. It
+    affects wheels with RUNPATH, such as PyTorch from 2.8 on and all of `nvidia-*`.
 
     ## Fix safety
 
-    One line for the shell that starts the job: the entry is taken out, or the wheel's own folder is put
-    first where other libraries come from that entry too. Never applied by `npudoctor fix`.
+    One line for the shell that starts the job: it removes the entry, or puts the wheel's own folder first if
+    other libraries come from that entry too. Never applied by `npudoctor fix`.
 
     ## References
 
@@ -147,7 +148,7 @@ def _judge(host: Host, framework: str, loader: Loader) -> Said:
         # Of what a variable leads to: the rest belongs to packages, whose files have a check of their own.
         if library.via == LED_BY and not is_whole(host.files, library.library.path):
             words = _(
-                "{framework} cannot be imported: the loader takes {path}, which is truncated",
+                "{framework} cannot be imported: the loader finds {path}, which is truncated",
                 framework=framework,
                 path=library.path,
             )
@@ -258,7 +259,7 @@ def _copies(host: Host, framework: str, loader: Loader, copies: list[ReplacedLib
     return Finding(
         "loaded-libraries.foreign-copy",
         _(
-            "{framework} loads {path} because of {variable}, not its own {own}",
+            "{framework} loads {path} instead of its own {own} because of {variable}",
             framework=framework,
             path=first.found.path,
             variable=first.variable,
@@ -306,7 +307,7 @@ def _without(host: Host, variable: str, entry: str, entries: list[str]) -> Optio
         return None
     rest = ":".join(other for other in entries if other != entry)
     return Fix(
-        _("take {entry} out of {variable}", entry=entry or _("the empty entry"), variable=variable),
+        _("remove {entry} from {variable}", entry=entry or _("the empty entry"), variable=variable),
         steps=(Export(variable, rest) if rest else Command(("unset", variable)),),
         undo=Export(variable, host.variables.get(variable, "")).lines(),
         risk=Risk.MANUAL,

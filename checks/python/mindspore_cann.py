@@ -59,17 +59,17 @@ def mindspore_cann(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## What it does
 
-    Compares the number in CANN's `compiler/version.info` with the list of those that MindSpore accepts: its
-    own one, read from `mindspore/run_check/_check_version.py` without importing it, else the one in our table
-    of published wheels. That number is not the product's before 8.2: CANN 8.1.RC1 says 7.7. For releases of
-    which no list is known, the CANN that their release notes name is compared. MindSpore for GPU or CPU only
-    is not judged. Rows of this site come first.
+    Compares the version in CANN's `compiler/version.info` with the versions that MindSpore accepts: its own
+    list, read from `mindspore/run_check/_check_version.py` without importing it, else the list in our table
+    of published wheels. Before 8.2 that version is not the product version: CANN 8.1.RC1 says 7.7. For
+    releases without a known list, the CANN that their release notes name is compared. A MindSpore for GPU or
+    CPU only is not judged. Rows of this site take precedence.
 
-    - `mindspore-cann.not-accepted`: an error where CANN is older than all that this MindSpore accepts; else
-      a warning, as MindSpore itself only warns and goes on.
-    - `mindspore-cann.cann-not-listed`: no row has this pair.
-    - `mindspore-cann.cann-incompatible`: a row, such as one that this site added, forbids it.
-    - `mindspore-cann.newer-than-table`: MindSpore or CANN came after the newest row.
+    - `mindspore-cann.not-accepted`: an error if CANN is older than all versions that this MindSpore accepts,
+      otherwise a warning, because MindSpore itself only warns and continues.
+    - `mindspore-cann.cann-not-listed`: no row contains this pair.
+    - `mindspore-cann.cann-incompatible`: a row, such as one that this site added, forbids the pair.
+    - `mindspore-cann.newer-than-table`: MindSpore or CANN is newer than the newest row.
     - `mindspore-cann.site-table`: rows that this site added cannot be used.
 
     ## Why it matters

@@ -34,24 +34,24 @@ OF_CANN = ("te", "topi", "hccl", "auto-tune", "schedule-search", "opc-tool")
     codes={"numpy-version.unsuitable": ERROR, "numpy-version.missing": ERROR},
 )
 def numpy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The installed NumPy is one that the installed frameworks accept.
+    """The installed frameworks accept the installed NumPy.
 
     ## What it does
 
     Compares NumPy with what MindSpore, PyTorch, vllm-ascend, Paddle and the packages of CANN require in their
     own metadata, as far as they are installed. Nothing is imported. A package that requires any NumPy accepts
-    every one, but for torch before 2.3, whose metadata names no NumPy: it was built for NumPy 1.
+    every version. The exception is torch before 2.3, whose metadata names no NumPy: it was built for NumPy 1.
 
-    - `unsuitable`: one of them does not accept the installed NumPy. An error where a row of our table says
-      with which error that was seen to fail; a warning where only metadata says so, or where little fails.
-    - `missing`: NumPy is not installed, and one of them cannot do without it.
+    - `unsuitable`: one of them does not accept the installed NumPy. An error if a row of our table names the
+      error that this was seen to cause; a warning if only metadata says so, or if little fails.
+    - `missing`: NumPy is not installed, and one of them requires it.
 
     ## Why it matters
 
     NumPy 2 changed the binary interface: what was built against NumPy 1 may fail at import or when an array
-    is passed (torch before 2.3: "Numpy is not available"). MindSpore 2.7 to 2.9, which say `numpy<2.0.0`,
-    work with it but for datasets of plain numbers or strings ("Unable to avoid copy"). It comes in unasked,
-    as a dependency of something else.
+    is passed (torch before 2.3: "Numpy is not available"). MindSpore 2.7 to 2.9, which require `numpy<2.0.0`,
+    work with it except for datasets of plain numbers or strings ("Unable to avoid copy"). NumPy 2 is often
+    installed unasked, as a dependency of another package.
 
     ## Fix safety
 
@@ -80,7 +80,7 @@ def numpy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
     )
     if numpy is None:
         if needs:
-            text = _("NumPy is not installed, and {name} {version} requires it")
+            text = _("{name} {version} requires NumPy, which is not installed")
             yield _finding(host, "numpy-version.missing", text, needs, needs, [])
             return
         raise Skip(_("NumPy is not installed in {python}", python=host.interpreter.label))
@@ -91,7 +91,7 @@ def numpy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(text.format(python=host.interpreter.label))
     against = [pair for pair in both if not pair[1].contains(version, prereleases=True)]
     if against:
-        text = _("NumPy {numpy} does not suit {name} {version}, which requires numpy{required}")
+        text = _("{name} {version} requires numpy{required}, but NumPy {numpy} is installed")
         finding = _finding(host, "numpy-version.unsuitable", text, against, both, [numpy])
         table = (f"{row['source']}, {row['as_of']}",) if row and built[0] in against else ()
         failures = list(filter(None, (failure_beside(host, user, numpy) for user, _of in against)))
@@ -133,5 +133,5 @@ def _finding(
             ),
         ),
         action=Action.CONFIG,
-        fix=install_accepted(host, "numpy", _("install a NumPy that all of them accept"), needs),
+        fix=install_accepted(host, "numpy", _("install a NumPy that all installed packages accept"), needs),
     )

@@ -79,44 +79,44 @@ _OPENED = pattern(r"/plugin/(?:ascend/)?libmindspore_(?:ascend|ops_ascend|ascend
     },
 )
 def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The files of the installed frameworks are complete and intact.
+    """The installed frameworks' files are complete and intact.
 
     ## What it does
 
-    Compares the modules and libraries (`.py`, `.so`) that the RECORD of each framework lists, and those of
-    all that it requires, with the disk: one stat a file; and looks for the program without which torch is not
-    imported. Headers, byte code, tests and data are left out.
+    Compares the modules and libraries (`.py`, `.so`) that the RECORD of each framework and of everything that
+    it requires lists with the files on disk, with one stat for each file. Also looks for the program without
+    which torch cannot be imported. Headers, byte code, tests and data are left out.
 
-    - `package-files.missing`: files are gone, and in no zip file of the search path. A warning where only
-      plug-in libraries are, which some images leave out; so with the next two. An error where MindSpore
-      opens them on every machine: those of the CPU, and those of Ascend that are cut.
+    - `package-files.missing`: files are missing, and no zip file in the search path contains them. A warning
+      if only plug-in libraries are missing, which some images leave out, otherwise an error; the same holds
+      for `package-files.cut-short` and `package-files.spoiled`. Also an error for plug-in libraries that
+      MindSpore opens on every machine: those of the CPU, and truncated ones of Ascend.
     - `package-files.cut-short`: a file is empty, or a library ends before its own headers say.
-    - `package-files.spoiled`: what the file holds cannot be loaded: zeros after a crash, a pointer of Git
-      LFS, a source of another size that does not compile, byte code that is cut and that Python takes for
-      its source's, a folder in its place. Looked into are sources of another size, packages' own files, the
-      ends of many others, of every library its headers and tables, and samples of the code of the largest
-      and of those of another size. A package that imports parts of itself that are not there is another
-      version's.
-    - `package-files.changed`: of what a framework requires, a package's own `__init__.py`, or its only
-      module, has another size than was installed; or a library of its size holds something else, where it
-      was written after the installation.
-    - `package-files.stale-code`: byte code that Python does not compare with the source (PEP 552,
-      unchecked) was made of another source, and is what Python runs. A warning where the source itself is
-      not what was installed.
-    - `package-files.unreadable`: this user may not read files of a framework, or of what it requires, as
-      where root installed them under a strict umask.
-    - `package-files.interrupted`: pip was stopped while it replaced a package, which lies beside as `~orch`;
-      information where the package itself is whole.
-    - `package-files.two-versions`: metadata of two versions in one folder. An error where the files have the
-      sizes of the version that pip and the frameworks do not believe in.
+    - `package-files.spoiled`: the content of the file cannot be loaded: zeros after a crash, a Git LFS
+      pointer, a source with a different size that does not compile, truncated byte code that Python considers
+      valid for its source, a folder in its place. The check reads sources with a different size, the
+      packages' own files, the ends of many others, the headers and tables of every library, and samples of
+      the code of the largest libraries and of those with a different size. A package that imports parts of
+      itself that do not exist belongs to another version.
+    - `package-files.changed`: in a package that a framework requires, `__init__.py` or the only module has a
+      different size than was installed; or a library of the same size has different content and was written
+      after the installation.
+    - `package-files.stale-code`: byte code that Python does not compare with the source (PEP 552, unchecked)
+      was compiled from a different source, and Python runs this byte code. A warning if the source itself is
+      not the installed one.
+    - `package-files.unreadable`: this user may not read files of a framework or of a package that it
+      requires, for example because root installed them with a strict umask.
+    - `package-files.interrupted`: pip was stopped while it replaced a package, whose old files remain under a
+      name like `~orch`. Information if the package itself is complete.
+    - `package-files.two-versions`: one folder contains metadata of two versions. An error if the files have
+      the sizes of the version that pip and the frameworks do not assume.
 
-    All other files that are there and of another size are not complained of: people patch modules and strip
-    libraries.
+    Other existing files with a different size are not reported: people patch modules and strip libraries.
 
     ## Why it matters
 
-    pip believes its own metadata, and so does everybody who asks `pip list`. A full disk, a killed
-    installation, one of two opencv packages uninstalled: the import then fails, or kills Python with SIGBUS.
+    pip trusts its own metadata, and so does everyone who runs `pip list`. After a full disk, a killed
+    installation or the removal of one of two opencv packages, the import fails, or ends Python with SIGBUS.
 
     ## Fix safety
 
@@ -180,7 +180,7 @@ def _two_versions(host: Host, copy: Distribution) -> Iterator[Finding]:
             own_share, other_share = share_there(host.files, copy), share_there(host.files, other)
             if other_share > own_share:
                 message = _(
-                    "{name} claims to be {first}, but its files are those of {other}: an upgrade was "
+                    "{name} is recorded as {first}, but its files are those of {other}: an upgrade was "
                     "interrupted"
                 )
             yield Finding(
@@ -273,7 +273,7 @@ def _unreadable(copy: Distribution, paths: Sequence[str], harm: Damage) -> Findi
         evidence=tuple(f"{site}/{path}" for path in paths[:SHOWN]),
         action=Action.CONFIG,
         fix=Fix(
-            _("let everybody read what was installed, as its owner"),
+            _("as the owner, make the installed files readable for all users"),
             steps=(Command(("chmod", "-R", "a+rX", *tops)),),
             risk=Risk.MANUAL,
         ),
@@ -296,7 +296,7 @@ def _stale(host: Host, copy: Distribution, stale: Sequence[str], harm: Damage) -
         evidence=tuple(f"{site}/{path}" for path in stale[:SHOWN]),
         action=Action.CONFIG,
         fix=Fix(
-            _("compile the sources again"),
+            _("recompile the sources"),
             steps=(Command((host.interpreter.program, "-m", "compileall", "-q", "-f", "-l", *folders)),),
             risk=Risk.MANUAL,
             needs_root=False,
@@ -349,9 +349,9 @@ def _whose(name: str) -> Optional[str]:
 def _report_interrupted(host: Host, site: str, name: str) -> Finding:
     package = _whose(name) or name
     there = host.files.stat(f"{site}/{package.replace('-', '_')}/__init__.py") is not None
-    text = _("{path} was left by an interrupted pip, and {package} itself is not there")
+    text = _("{path} was left by an interrupted pip, and {package} itself is missing")
     if there:
-        text = _("{path} was left by an interrupted pip; {package} itself is there")
+        text = _("{path} was left by an interrupted pip; {package} itself is present")
     fix: Optional[Fix] = None
     if not there:
         copy = host.interpreter.installed(package)

@@ -64,22 +64,23 @@ def package_requirements(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## What it does
 
-    Follows the requirements (`Requires-Dist`) of each installed framework through all that they lead to, with
-    the extras and markers of the examined interpreter, and compares them with what is installed. Nothing is
+    Follows the requirements (`Requires-Dist`) of each installed framework, direct and indirect, with the
+    extras and markers of the examined interpreter, and compares them with what is installed. Nothing is
     imported.
 
-    - `package-requirements.missing`: a required distribution is not installed. A warning where the framework
-      is known to import without it (networkx for PyTorch).
-    - `package-requirements.unsuitable`: another version is installed than is required. An error where a row
-      of our table says with which error that was seen to fail; else a warning: such bounds are often guesses.
+    - `package-requirements.missing`: a required distribution is not installed. A warning if the framework is
+      known to import without it (networkx for PyTorch).
+    - `package-requirements.unsuitable`: the installed version does not meet the requirement. An error if a
+      row of our table names the error that this was seen to cause, otherwise a warning: such bounds are often
+      guesses.
     - `package-requirements.site-table`: rows that this site added to our table cannot be used.
 
-    What is known to be needed and stands in no metadata is added: NumPy below 2 for MindSpore 2.10.0.
+    Known requirements that no metadata contains are added: NumPy below 2 for MindSpore 2.10.0.
 
     ## Why it matters
 
     `import torch` or `import mindspore` ends with `No module named ...`, an hour after the job was queued.
-    It comes of `pip install --no-deps`, of an upgrade for something else, of `pip uninstall`.
+    The cause is `pip install --no-deps`, an upgrade for another package, or `pip uninstall`.
 
     ## Fix safety
 
@@ -112,10 +113,10 @@ def package_requirements(host: Host) -> Iterator[Union[Finding, Facts]]:
 def _finding(host: Host, name: str, needs: Sequence[Need]) -> Finding:
     need = needs[0]
     code, severity = "package-requirements.missing", WARNING if all(map(optional, needs)) else ERROR
-    text = _("{name} is not installed, and {user} {release} requires {name}{required}")
+    text = _("{user} {release} requires {name}{required}, but {name} is not installed")
     if need.found is not None:
         code = "package-requirements.unsuitable"
-        text = _("{name} {version} is installed, and {user} {release} requires {name}{required}")
+        text = _("{user} {release} requires {name}{required}, but {name} {version} is installed")
     words = {"name": name, "version": need.found.version if need.found else ""}
     words.update(user=need.user.name, release=need.user.version, required=str(need.specifier))
     # The codes of the checks that know more of this package. CANN's check counts where it is as strict.

@@ -22,14 +22,14 @@ BUILD = ("paddle/version/__init__.py", "paddle/version.py")
     advisory=True,
 )
 def paddle_cpu(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """Paddle for CPUs was built with MKL where that suits.
+    """Paddle for CPUs on x86-64 is built with MKL.
 
     ## What it does
 
-    On x86-64, where paddlepaddle is installed and no plug-in for NPUs beside it: reads from its own
-    `paddle/version` whether it was built with MKL. Nothing is imported.
+    On x86-64, if paddlepaddle is installed without a plug-in for NPUs, reads from its own `paddle/version`
+    whether it was built with MKL. Nothing is imported.
 
-    - `openblas`: it was built with OpenBLAS; a note.
+    - `openblas`: Paddle was built with OpenBLAS. Information.
 
     ## Why it matters
 
@@ -47,13 +47,13 @@ def paddle_cpu(host: Host) -> Iterator[Union[Finding, Facts]]:
     machine = host.interpreter.layout().machine
     if machine is None:
         wheel = host.files.text(f"{paddle.folder}/WHEEL") or ""
-        machine = read_machine(wheel) or _("a machine that it does not name")
+        machine = read_machine(wheel) or _("an unspecified machine")
     if machine != "x86_64":
-        raise Skip(_("this check applies to x86-64, and Paddle is for {machine}", machine=machine))
+        raise Skip(_("this check applies to x86-64, but Paddle is for {machine}", machine=machine))
     path, built = _with_mkl(host, paddle)
     yield Facts({"paddle": paddle.version, "with_mkl": built})
     if built is None:
-        raise Unknown(_("the installed Paddle does not say how it was built"), advisory=True)
+        raise Unknown(_("could not determine how the installed Paddle was built"), advisory=True)
     if built.upper() == "OFF":
         yield Finding(
             "paddle-cpu.openblas",

@@ -39,19 +39,20 @@ KNOWN_FROM = 3
     },
 )
 def paddle_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """Paddle's plug-in for NPUs goes with the installed Paddle and the CANN in use.
+    """The Paddle NPU plug-in matches Paddle and CANN.
 
     ## What it does
 
-    Where paddle-custom-npu is installed: looks for paddlepaddle, in its build for CPUs, of the same release,
-    and compares CANN with those for which the plug-in was published or built. Nothing is imported.
+    If paddle-custom-npu is installed, looks for paddlepaddle of the same release, in its build for CPUs, and
+    compares CANN with the versions for which the plug-in was published or built. Nothing is imported.
 
-    - `paddle-npu.paddle-missing`: neither paddlepaddle nor paddlepaddle-gpu is there.
-    - `paddle-npu.gpu-build`: only the build for GPUs is there.
-    - `paddle-npu.other-release`: the numbers of the two differ. A note: nothing declares that they may not.
-    - `paddle-npu.cann-not-listed`, `cann-incompatible`, `newer-than-table`, `site-table`: as those of
-      torch-npu. Few rows are published, all about CANN 8.0, so that a newer CANN is only a note; plug-ins
-      before 3.0 have none.
+    - `paddle-npu.paddle-missing`: neither paddlepaddle nor paddlepaddle-gpu is installed.
+    - `paddle-npu.gpu-build`: only the build for GPUs is installed.
+    - `paddle-npu.other-release`: the version numbers of the two differ. Information: no source says that they
+      must be equal.
+    - `paddle-npu.cann-not-listed`, `cann-incompatible`, `newer-than-table`, `site-table`: the same as for
+      torch-npu. Few rows are published, all about CANN 8.0, so a newer CANN is only information; there are no
+      rows for plug-ins before 3.0.
 
     ## Why it matters
 
@@ -81,7 +82,9 @@ def paddle_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
     if install is None:
         raise Skip(without_cann(PLUGIN))
     if cann is None:
-        raise Unknown(_("the CANN at {path} does not say its version", path=install.path), advisory=True)
+        raise Unknown(
+            _("could not determine the version of the CANN at {path}", path=install.path), advisory=True
+        )
     # The rows about this plug-in: of its release, and for later ones those about no certain release.
     plugin_release = version_number(plugin)
     judged = judge_pair(
@@ -142,7 +145,7 @@ def _beside_paddle(host: Host, plugin: Distribution, paddle: Optional[Distributi
         yield Finding(
             "paddle-npu.other-release",
             _(
-                "paddle-custom-npu {plugin} extends {name} {paddle}: their releases differ",
+                "paddle-custom-npu {plugin} does not match {name} {paddle}: their releases differ",
                 plugin=plugin.version,
                 name=paddle.name,
                 paddle=paddle.version,

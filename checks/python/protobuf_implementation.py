@@ -21,7 +21,7 @@ MODULES = {"cpp": ("google/protobuf/pyext", "_message."), "upb": ("google/_upb",
     codes={"protobuf-implementation.not-there": ERROR},
 )
 def protobuf_implementation(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """protobuf has the implementation that the environment asks for.
+    """protobuf has the requested implementation.
 
     ## What it does
 
@@ -45,7 +45,9 @@ def protobuf_implementation(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     implementation = host.variables.get(VARIABLE, "")
     if implementation not in MODULES:
-        raise Skip(_("{variable} asks for no implementation that could be missing", variable=VARIABLE))
+        raise Skip(
+            _("{variable} does not request an implementation that could be missing", variable=VARIABLE)
+        )
     protobuf = host.interpreter.installed("protobuf")
     if protobuf is None:
         host.interpreter.be_sure_without("protobuf")

@@ -40,28 +40,29 @@ VARIABLES = (HOME, PLATLIBDIR, EXECUTABLE, WARNINGS, *NAMES, *framework_values.N
     },
 )
 def python_variables(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """Python starts with the variables that it reads itself.
+    """Python starts with its own environment variables.
 
     ## What it does
 
     Judges the variables of Python by what the examined release does with them; each was tried with Python
     3.7 to 3.13. Nothing is run.
 
-    - `python-variables.no-standard-library`: PYTHONHOME or PYTHONPLATLIBDIR leads to a folder that has no
+    - `python-variables.no-standard-library`: PYTHONHOME or PYTHONPLATLIBDIR points to a folder that has no
       standard library of this release, or none of its extension modules.
     - `python-variables.bad-value`: PYTHONHASHSEED, PYTHONMALLOC, PYTHONUTF8, PYTHONIOENCODING,
       PYTHONTRACEMALLOC, PYTHONINTMAXSTRDIGITS, PYTHON_GIL, PYTHON_CPU_COUNT or PYTHON_FROZEN_MODULES has a
       value with which Python does not start.
     - `python-variables.hides-packages`: PYTHONEXECUTABLE names another Python; from 3.11 on the packages of a
       virtual environment are then not found.
-    - `python-variables.warnings-as-errors`: PYTHONWARNINGS makes errors of all warnings, and Paddle gives one
-      when it is imported where ccache is not installed. torch, MindSpore and TensorFlow give none.
+    - `python-variables.warnings-as-errors`: PYTHONWARNINGS turns all warnings into errors, and Paddle issues
+      a warning when it is imported and ccache is not installed. torch, MindSpore and TensorFlow issue none.
 
     - `python-variables.framework-refuses`: a variable of torch, MindSpore, Paddle or NumPy has a value with
-      which its import was seen to fail, or never to end: TORCH_LOGS, TORCH_LOGS_OUT, TORCH_LOGS_FORMAT,
+      which the import was seen to fail or never to end: TORCH_LOGS, TORCH_LOGS_OUT, TORCH_LOGS_FORMAT,
       PYTORCH_JIT, TORCH_DISTRIBUTED_DEBUG, GOMP_CPU_AFFINITY; GLOG_v, GLOG_stderrthreshold, GLOG_logtostderr,
       logger_maxBytes, logger_backupCount; FLAGS_prim_all, FLAGS_prim_forward, FLAGS_prim_backward;
-      NUMPY_MADVISE_HUGEPAGE, NPY_PROMOTION_STATE. Only where the installed release has the lines that refuse.
+      NUMPY_MADVISE_HUGEPAGE, NPY_PROMOTION_STATE. Reported only if the installed release contains the code
+      that refuses the value.
 
     Others were tried and do no harm to an import: PYTHONOPTIMIZE, PYTHONDEVMODE, PYTHONSAFEPATH,
     PYTHONNOUSERSITE, PYTHONCASEOK, PYTHONDONTWRITEBYTECODE. PYTHONPATH is the subject of `source-shadowing`.
@@ -138,7 +139,9 @@ def _home(host: Host, layout: Layout, version: tuple[int, ...]) -> Optional[Find
         names = host.files.names(folder) if folder.endswith("/lib-dynload") else []
         modules = [f"{end}/lib-dynload/{name}" for name in names if name.startswith("_struct.")]
         places += [_in_libs(second or prefix, module) for module in modules]
-    text = _("PYTHONHOME is {value}, where Python {version} does not find its standard library: no {path}")
+    text = _(
+        "PYTHONHOME is {value}, but Python {version} has no standard library there: {path} does not exist"
+    )
     return _without_library(host, HOME, version, text, places)
 
 
@@ -149,7 +152,10 @@ def _platlibdir(host: Host, layout: Layout, version: tuple[int, ...]) -> Optiona
     prefix = own[: -len(end)].rpartition("/")[0]
     if not value or version < (3, 9) or not prefix or host.variables.get(HOME):
         return None
-    text = _("PYTHONPLATLIBDIR is {value}, and Python {version} has no standard library there: no {path}")
+    text = _(
+        "PYTHONPLATLIBDIR is {value}, but Python {version} has no standard library there: {path} "
+        "does not exist"
+    )
     return _without_library(host, PLATLIBDIR, version, text, [[f"{prefix}/{value}{end}/os.py"]])
 
 
@@ -265,10 +271,13 @@ def value_instead(name: str, value: str, version: tuple[int, ...], free: bool) -
         right = number is not None and (number == 0 or number >= _LEAST_DIGITS)
         right, wanted = (
             right or version < (3, 11),
-            _("0, or a number from {least}", least=_LEAST_DIGITS),
+            _("0, or a number of at least {least}", least=_LEAST_DIGITS),
         )
     elif name == "PYTHON_CPU_COUNT":
-        right, wanted = not new or value == "default" or bool(number), _("'default' or a number from 1")
+        right, wanted = (
+            not new or value == "default" or bool(number),
+            _("'default' or a number of at least 1"),
+        )
     elif name == "PYTHON_FROZEN_MODULES":
         right, wanted = not new or value in ("on", "off"), "on, off"
     else:  # PYTHON_GIL

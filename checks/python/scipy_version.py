@@ -58,26 +58,26 @@ class Wanted:
     },
 )
 def scipy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The installed SciPy suits the installed MindSpore.
+    """The installed MindSpore accepts the installed SciPy.
 
     ## What it does
 
     Compares the SciPy of the examined interpreter with what the installed MindSpore (mindspore,
-    mindspore-ascend or mindspore-gpu) requires in its own metadata; where that holds no requirements at
-    all, with a table of the published wheels. Neither known: "cannot tell". SciPy itself is unsuitable where
-    it was built for a NumPy of a later series than is there: SciPy 1.18 beside NumPy 1.26, to which
-    MindSpore 2.7 to 2.9 hold. Nothing is imported.
+    mindspore-ascend or mindspore-gpu) requires in its own metadata; if that contains no requirements at all,
+    with a table of the published wheels. If neither is known, the result is "cannot tell". SciPy itself is
+    unsuitable if it was built for a later NumPy series than the installed one: SciPy 1.18 with NumPy 1.26, to
+    which MindSpore 2.7 to 2.9 are limited. Nothing is imported.
 
-    - `unsuitable`: MindSpore does not accept the installed SciPy, or NumPy does not suit it. An error where a
-      row of our table says with which error that was seen to fail, else a warning.
-    - `slow-initialisation`: SciPy 1.4, with which initialising the weights takes very long.
+    - `unsuitable`: MindSpore does not accept the installed SciPy, or NumPy does not match it. An error if a
+      row of our table names the error that this was seen to cause, otherwise a warning.
+    - `slow-initialisation`: SciPy 1.4, with which the initialization of the weights takes very long.
     - `missing`: SciPy is not installed, and MindSpore requires it.
     - `site-table`: rows that this site added to that table cannot be used.
 
     ## Why it matters
 
-    With a SciPy of the 1.4 series training starts, but initialising the weights takes very long, and nothing
-    says why; MindSpore's own FAQ names it. Another unsuitable one fails at import or, worse, later.
+    With SciPy 1.4.x training starts, but the initialization of the weights takes very long without a message;
+    MindSpore's own FAQ describes this. Any other unsuitable SciPy fails at import or, worse, later.
 
     ## Fix safety
 
@@ -126,7 +126,8 @@ def _read_requirement(host: Host, mindspore: Distribution, layout: Layout) -> Op
     if row is None:
         raise Unknown(
             _(
-                "neither the metadata of {name} {version} nor our table says which SciPy it requires",
+                "neither the metadata of {name} {version} nor the built-in table says which SciPy it "
+                "requires",
                 name=mindspore.name,
                 version=mindspore.version,
             )
@@ -137,16 +138,14 @@ def _read_requirement(host: Host, mindspore: Distribution, layout: Layout) -> Op
 
 def _judge(host: Host, scipy: Optional[Distribution], wanted: Wanted) -> Optional[Finding]:
     if scipy is None:
-        text = _("SciPy is not installed, and MindSpore {mindspore} requires scipy{required}")
+        text = _("MindSpore {mindspore} requires scipy{required}, but SciPy is not installed")
         return _finding(host, "scipy-version.missing", text, None, wanted)
     version = version_number(scipy)
     if version.release[:2] == SLOW:
-        text = _(
-            "SciPy {scipy} beside MindSpore {mindspore}: the 1.4 series makes weight initialisation very slow"
-        )
+        text = _("SciPy {scipy} (1.4 series) makes weight initialization very slow in MindSpore {mindspore}")
         return _finding(host, "scipy-version.slow-initialisation", text, scipy, wanted)
     if not wanted.specifier.contains(version, prereleases=True):
-        text = _("SciPy {scipy} does not suit MindSpore {mindspore}, which requires scipy{required}")
+        text = _("MindSpore {mindspore} requires scipy{required}, but SciPy {scipy} is installed")
         finding = _finding(host, "scipy-version.unsuitable", text, scipy, wanted)
         failure = failure_beside(host, wanted.mindspore, scipy)
         reasons = (failure.reason,) if failure else ()
@@ -176,7 +175,7 @@ def _beside_numpy(host: Host, scipy: Distribution, mindspore: Distribution) -> O
     return Finding(
         "scipy-version.unsuitable",
         _(
-            "SciPy {scipy} requires numpy{required}, and NumPy {numpy} is installed",
+            "SciPy {scipy} requires numpy{required}, but NumPy {numpy} is installed",
             scipy=scipy.version,
             required=specifier,
             numpy=numpy.version,

@@ -35,21 +35,22 @@ class Reader:
     codes={"setuptools.pkg-resources-gone": WARNING},
 )
 def setuptools(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """pkg_resources is there where an installed package still imports it.
+    """pkg_resources is installed if a package imports it.
 
     ## What it does
 
     Reads the imports of the installed tensorboard (`tensorboard/default.py`) and torch
-    (`torch/utils/cpp_extension.py`). Where they hold pkg_resources, it must be in a folder of the examined
-    interpreter. Whatever provides it: setuptools up to 81, or a package of the distribution.
+    (`torch/utils/cpp_extension.py`). If they import pkg_resources, it must be in a folder of the examined
+    interpreter, whatever provides it: setuptools up to 81, or a package of the distribution.
 
-    - `pkg-resources-gone`: it is in none of them, as with setuptools 82 and later.
+    - `pkg-resources-gone`: no folder of the interpreter contains pkg_resources, as with setuptools 82 and
+      later.
 
     ## Why it matters
 
-    setuptools 82 no longer holds pkg_resources, and virtual environments of Python 3.12 and later hold no
-    setuptools at all. TensorBoard up to 2.20 then does not start, and an older PyTorch does not build
-    operators: `No module named 'pkg_resources'`. The training itself may well run: a warning.
+    setuptools 82 no longer contains pkg_resources, and virtual environments of Python 3.12 and later contain
+    no setuptools at all. TensorBoard up to 2.20 then does not start, and an older PyTorch does not build
+    operators: `No module named 'pkg_resources'`. The training itself may still run, so this is a warning.
 
     ## Fix safety
 
@@ -88,7 +89,7 @@ def setuptools(host: Host) -> Iterator[Union[Finding, Facts]]:
                 "{name} {version} imports pkg_resources, which setuptools {setuptools} no longer contains"
             )
             if here is None:
-                text = _("{name} {version} imports pkg_resources, and setuptools is not installed")
+                text = _("{name} {version} imports pkg_resources, but setuptools is not installed")
             words = {"name": reader.found.name, "version": reader.found.version, "setuptools": here}
             from packaging.specifiers import SpecifierSet
 

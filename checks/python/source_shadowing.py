@@ -96,33 +96,33 @@ TRIED = ("trial-python.cannot-start", "trial-python.module-missing")
     },
 )
 def source_shadowing(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """No folder of the job's own hides an installed package.
+    """No folder of the job hides an installed package.
 
     ## What it does
 
-    Looks where Python looks first: in the folders of PYTHONPATH, and in the working directory; of
+    Looks where Python looks first: in the folders of PYTHONPATH, and in the working directory; for
     `npudoctor run` in the folder of the script that the command names. A file or a package there
     (`torch/__init__.py`, `random.py`) hides the installed one of that name, or the standard library's.
-    Folders that hold metadata of installed distributions are install folders themselves, CANN's
-    too, and are only searched for old backports: `enum34`, `typing`, `dataclasses`, `pathlib`, `asyncio`,
-    `uuid`, `contextvars`. A folder without `__init__.py` hides nothing.
+    Folders that contain metadata of installed distributions are install folders themselves, including CANN's,
+    and are only searched for old backports: `enum34`, `typing`, `dataclasses`, `pathlib`, `asyncio`, `uuid`,
+    `contextvars`. A folder without `__init__.py` hides nothing.
 
-    - `source-shadowing.package`: a framework, or a package that frameworks need.
-    - `source-shadowing.standard-library`: a module of Python that frameworks import.
-    - `source-shadowing.closed-entry`: PYTHONPATH names a folder that this user may not look into, or whose
-      file server is gone. Python passes over it without a word, and so do all checks; what lies there is
-      missed by name only.
+    - `source-shadowing.package`: a framework, or a package that frameworks need, is hidden.
+    - `source-shadowing.standard-library`: a module of Python that frameworks import is hidden.
+    - `source-shadowing.closed-entry`: PYTHONPATH names a folder that this user may not read, or whose file
+      server is gone. Python skips it without a message, and so do all checks; what it contains can only be
+      reported as missing, by name.
 
-    The first two are an error where an installed framework imports what is hidden; where none is installed,
-    in the working directory, for what another Python loads first that multiprocessing starts (`socket.py`).
-    Else they are a warning where PYTHONPATH names the folder (an empty entry names the working directory),
-    and information in the working directory: only `python script.py` beside that script, `python -m`,
-    `python -c` and notebooks search it.
+    The first two findings are an error if an installed framework imports what is hidden. If no framework is
+    installed, they are an error in the working directory for modules that a Python started by multiprocessing
+    loads first (`socket.py`). Otherwise they are a warning if PYTHONPATH names the folder (an empty entry
+    names the working directory), and information in the working directory: only `python script.py` in the
+    folder of that script, `python -m`, `python -c` and notebooks search it.
 
     ## Why it matters
 
-    The error speaks of a missing attribute or a circular import inside the framework, never of the file
-    that was found instead. In a checkout of numpy, numpy does not import.
+    The error reports a missing attribute or a circular import inside the framework, never the file that was
+    found instead. In a checkout of numpy, the import of numpy fails.
 
     ## Fix safety
 
@@ -208,10 +208,13 @@ def _compare_copies(
                 text = _("{found} hides {name} in {folder}: a job that is started in this folder may load it")
                 spawned = not front.certain and _is_spawned(host, name)
                 if spawned:
-                    text = _("{found} hides {name} in {folder}: Pythons that multiprocessing starts load it")
+                    text = _(
+                        "{found} hides {name} in {folder}: Python processes that multiprocessing starts "
+                        "load it"
+                    )
                 fatal = spawned or _is_imported(host, name)
                 if front.certain:
-                    text = _("{found} hides {name} in {folder}: PYTHONPATH names its folder")
+                    text = _("{found} hides {name} in {folder}: PYTHONPATH contains its folder")
                 place = installed[: installed.rindex(f"/{name}")]
                 yield Finding(
                     "source-shadowing.package" if name in PACKAGES else "source-shadowing.standard-library",
@@ -234,7 +237,7 @@ def _move_aside(name: str, path: str) -> Optional[Fix]:
         return None
     step = Command(("mv", "-n", path, f"{path}.aside"))
     back = Command(("mv", "-n", f"{path}.aside", path)).lines()
-    title = _("rename the file, and what imports it by this name")
+    title = _("rename the file and update the code that imports it")
     return Fix(title, steps=(step,), undo=tuple(back), risk=Risk.MANUAL, needs_root=False)
 
 
@@ -271,7 +274,7 @@ def _without(host: Host, front: Front) -> Optional[Fix]:
     kept = (entry for entry in entries if same.isdisjoint(pythonpath([entry], here)))
     rest = ":".join(entry for entry in kept if entry != front.entry)
     return Fix(
-        _("take {entry} out of PYTHONPATH", entry=front.entry or _("the empty entry")),
+        _("remove {entry} from PYTHONPATH", entry=front.entry or _("the empty entry")),
         steps=(Export("PYTHONPATH", rest) if rest else Command(("unset", "PYTHONPATH")),),
         undo=Export("PYTHONPATH", ":".join(entries)).lines(),
         risk=Risk.MANUAL,

@@ -54,26 +54,27 @@ FIRST = "triton/__init__.py"
     compares=(Compared(""),),
 )
 def torch_family(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """torchvision, torchaudio and triton go with the installed torch.
+    """torchvision, torchaudio and triton match the installed torch.
 
     ## What it does
 
     Compares torch with what torchvision, torchaudio and torchtext require in their own metadata; builds of
-    one release, 2.7.1+cpu and 2.7.1, are alike. Looks for triton beside triton-ascend: both fill the same
-    folder `triton`, and what was installed last has overwritten the other. Where the list of files tells that
-    triton-ascend came last this is only a note. Nothing is imported.
+    one release, 2.7.1+cpu and 2.7.1, are treated as equal. Also checks whether triton and triton-ascend are
+    both installed: both fill the same folder `triton`, and the one that was installed last has overwritten
+    the other. If the list of files shows that triton-ascend was installed last, this is only information.
+    Nothing is imported.
 
-    - `torch-missing`: one of them is installed, and torch is not.
-    - `mismatch`: one of them requires another torch than the installed one.
+    - `torch-missing`: one of them is installed, but torch is not.
+    - `mismatch`: one of them requires a different torch than the installed one.
     - `triton-mixed`: triton and triton-ascend are both installed.
-    - `other-build`: the extension module of torchvision or torchaudio asks for libraries of PyTorch that this
-      build does not have (libtorch_cuda.so, of `+cpu`), or for another CUDA than it.
+    - `other-build`: the extension module of torchvision or torchaudio requires libraries of PyTorch that this
+      build does not have (libtorch_cuda.so, missing in `+cpu`), or a different CUDA.
 
     ## Why it matters
 
-    torchvision and torchaudio are built against one torch: beside another one the import fails with an
-    undefined symbol, or `operator torchvision::nms does not exist`. With the files of triton in place of
-    those of triton-ascend no kernel is compiled for the NPU.
+    torchvision and torchaudio are built against one torch: with another torch the import fails with an
+    undefined symbol, or `operator torchvision::nms does not exist`. If the files of triton have replaced
+    those of triton-ascend, no kernel is compiled for the NPU.
 
     ## Fix safety
 
@@ -109,7 +110,7 @@ def torch_family(host: Host) -> Iterator[Union[Finding, Facts]]:
     elif not judged:
         raise Skip(
             _(
-                "no torchvision, torchaudio or the like in {python} requires a torch release",
+                "no torchvision, torchaudio or similar package in {python} requires a torch release",
                 python=host.interpreter.label,
             )
         )
@@ -140,7 +141,7 @@ def _judge(host: Host, member: Distribution, torch: Optional[Distribution]) -> O
     return Finding(
         "torch-family.mismatch",
         _(
-            "{name} {version} requires torch{required}, and torch {torch} is installed",
+            "{name} {version} requires torch{required}, but torch {torch} is installed",
             torch=torch.version,
             **words,
         ),
@@ -164,9 +165,9 @@ def _other_build(host: Host, member: Distribution, torch: Distribution) -> Optio
         )
     words = {"library": other.library, "mine": other.cuda, "theirs": other.cuda_of_torch}
     local = torch.version.partition("+")[2]
-    title = _("install the {name} that goes with the installed torch")
+    title = _("install the {name} that matches the installed torch")
     if local:
-        title = _("install the {name} of the same index as torch, built for {local}")
+        title = _("install {name} from the same index as torch, built for {local}")
     return Finding(
         "torch-family.other-build",
         text.format(name=member.name, version=member.version, torch=torch.version, **words),
@@ -202,7 +203,7 @@ def _same_build(host: Host, title: str, member: Distribution, torch: Distributio
 
 def _install_matching(host: Host, member: Distribution, torch: Distribution) -> Optional[Fix]:
     """The line that installs the release which goes with the torch that stays, where one is known."""
-    title = _("install the {name} that goes with the installed torch", name=member.name)
+    title = _("install the {name} that matches the installed torch", name=member.name)
     if not overwritten_by_torch(host):
         # pip chooses it, with the build that is there: beside 2.9.0+cpu one made for CUDA does not load.
         return _same_build(host, title, member, torch)
@@ -222,7 +223,7 @@ def _install_matching(host: Host, member: Distribution, torch: Distribution) -> 
 def _report_mixed(host: Host, triton: Distribution, ascend: Distribution) -> Finding:
     folder = f"{ascend.folder.rpartition('/')[0]}/triton"
     came_last = _came_last(host, ascend, triton)
-    text = _("triton {triton} and triton-ascend {ascend} both fill the folder {folder}")
+    text = _("triton {triton} and triton-ascend {ascend} both install into the folder {folder}")
     if came_last is False:
         text = _("triton {triton} has overwritten files of triton-ascend {ascend} in {folder}")
     # The one that this torch uses: triton where there is torch, and nothing that lets it use NPUs.

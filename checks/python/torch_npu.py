@@ -63,32 +63,33 @@ CANN_CAUSES = (
     },
 )
 def torch_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """torch_npu goes with the installed torch and with the CANN in use.
+    """torch_npu matches the installed torch and CANN.
 
     ## What it does
 
     Compares torch with what torch_npu requires in its own metadata; builds of one release, 2.7.1+cpu and
-    2.7.1, are alike. Where the metadata names no release, as in old wheels, with the table of published
-    packages; where that has no row, with torch_npu's own number. Then torch_npu with the version of the CANN
-    in use, by that table. Nothing is imported.
+    2.7.1, are treated as equal. If the metadata names no release, as in old wheels, the table of published
+    packages is used; if it has no row, torch_npu's own number. Then compares torch_npu with the version of
+    the CANN in use, by that table. Nothing is imported.
 
-    - `torch-npu.torch-missing`: torch_npu is installed, and torch is not.
-    - `torch-npu.torch-mismatch`: an error where torch_npu's metadata wants another release; a warning where
-      only the table or its number does, or where the two differ by less than a release.
+    - `torch-npu.torch-missing`: torch_npu is installed, but torch is not.
+    - `torch-npu.torch-mismatch`: an error if torch_npu's metadata requires another release; a warning if only
+      the table or its number does, or if the two differ by less than a release.
     - `torch-npu.cann-missing`: torch 2.5 and later loads torch_npu when it is imported, unless
-      TORCH_DEVICE_BACKEND_AUTOLOAD=0; and the loader does not find a library of CANN that torch_npu needs.
-      `import torch` then fails on every machine, whether or not it is to use an NPU. Not judged where no
+      TORCH_DEVICE_BACKEND_AUTOLOAD=0, and the loader does not find a CANN library that torch_npu needs.
+      `import torch` then fails on every machine, whether or not it is to use an NPU. Not judged if no
       accelerator is expected or seen and `--expect none` was not given, as on a login node.
     - `torch-npu.cann-incompatible`: a row of the table, such as one that this site added, forbids the pair.
-    - `torch-npu.cann-not-listed`: both are known, the pair is not. The pairing is a recommendation, so this
-      is a warning; only a note where torch_npu lies between two packages that suit this CANN.
-    - `torch-npu.newer-than-table`: one of them came after the newest row.
+    - `torch-npu.cann-not-listed`: both versions are known, but the pair is not. The pairing is a
+      recommendation, so this is a warning; it is information if torch_npu lies between two packages that
+      match this CANN.
+    - `torch-npu.newer-than-table`: one of them is newer than the newest row.
     - `torch-npu.site-table`: rows that this site added cannot be used.
 
     ## Why it matters
 
-    torch_npu is built against one torch, and calls operators that one CANN has. Beside another torch the
-    import fails with an undefined symbol; beside another CANN an operator is missing when it is needed.
+    torch_npu is built against one torch, and calls operators of one CANN. With another torch the import fails
+    with an undefined symbol; with another CANN an operator is missing when it is needed.
 
     ## Fix safety
 
@@ -149,7 +150,7 @@ def _beside_torch(host: Host, adapter: Distribution, torch: Optional[Distributio
     return Finding(
         "torch-npu.torch-mismatch",
         _(
-            "torch_npu {torch_npu} was made for torch{required}, and torch {torch} is installed",
+            "torch_npu {torch_npu} was made for torch{required}, but torch {torch} is installed",
             torch_npu=adapter.version,
             required=drop_build(specifier),
             torch=torch.version,
@@ -193,7 +194,7 @@ def _find_torch(host: Host, adapter: Distribution) -> tuple[SpecifierSet, str, b
     release = public(adapter.version)
     if release is None or is_listed(host.knowledge, adapter.version):
         return SpecifierSet(), "", False
-    text = _("the release of {name} itself", name=adapter.name)
+    text = _("release number of {name}", name=adapter.name)
     return SpecifierSet(f"=={release.base_version}"), text, False
 
 
@@ -221,7 +222,7 @@ def _autoload_fails(host: Host, adapter: Distribution, torch: Optional[Distribut
     return Finding(
         "torch-npu.cann-missing",
         _(
-            "import torch fails: torch {torch} loads torch_npu {torch_npu} by itself, which needs {library}",
+            "import torch fails: torch {torch} autoloads torch_npu {torch_npu}, which needs {library}",
             torch=torch.version,
             torch_npu=adapter.version,
             library=missing[0],

@@ -78,7 +78,7 @@ OUT_OF_RANGE = Kind("training-env.bad-value", INFO, "out-of-range")
     compares=(Compared("variables", own=("ASCEND_DEVICE_ID", "DEVICE_ID")),),
 )
 def training_env(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The job's own environment variables are what their readers understand.
+    """The job's own environment variables have valid values.
 
     ## What it does
 
@@ -87,22 +87,23 @@ def training_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     installed; AUTO_USE_UC_MEMORY, ASCEND_COREDUMP_SIGNAL and ASCEND_TRACE_RECORD_NUM everywhere. Those for
     logs, devices and communication have checks of their own.
 
-    - `training-env.bad-value`: a number that is not valid. An error where torch_npu ends the job with it,
-      else information: another value is taken instead.
-    - `training-env.pasted-punctuation`: full-width digits or quotes, quotes that no shell took off, a
-      semicolon after the value. Information where the reader gets the number all the same.
-    - `training-env.read-otherwise`: a word where a number is read. torch_npu reads `on` as 0.
-      Information where the value begins with the number that is read: `2 # fast`.
-    - `training-env.no-effect`: the installed torch_npu does not know it any more.
-    - `training-env.overridden`: TASK_QUEUE_ENABLE is not looked at beside ASCEND_LAUNCH_BLOCKING=1.
+    - `training-env.bad-value`: a number that is not valid. An error if torch_npu ends the job because of it,
+      otherwise information: another value is used instead.
+    - `training-env.pasted-punctuation`: full-width digits or quotes, quotes that the shell did not remove, a
+      semicolon after the value. Information if the reader still gets the number.
+    - `training-env.read-otherwise`: a word where a number is read. torch_npu reads `on` as 0. Information if
+      the value begins with the number that is read: `2 # fast`.
+    - `training-env.no-effect`: the installed torch_npu no longer reads the variable.
+    - `training-env.overridden`: TASK_QUEUE_ENABLE has no effect with ASCEND_LAUNCH_BLOCKING=1.
 
-    What is valid is known from a table, each row with its source; where nobody says what is valid, only
-    punctuation is judged.
+    A table defines which values are valid; each row names its source. If no source says which values are
+    valid, only punctuation is judged.
 
     ## Why it matters
 
-    The readers do not complain: `“1”` from a document is 0, and the job runs, slower or otherwise than
-    measured. Old scripts carry variables that have done nothing for years, and people tune them.
+    The programs that read these variables do not report invalid values: `“1”` from a document is read as 0,
+    and the job runs, slower or differently than measured. Old scripts set variables that have had no effect
+    for years, and people tune them.
 
     ## Fix safety
 

@@ -30,7 +30,7 @@ _LONG = pattern(r"""#!/bin/sh\n'''exec' (?:"([^"\n]+)"|(\S+)) "\$0\"""")  # of p
     },
 )
 def virtual_environment(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The virtual environment has the Python that it was made with.
+    """The virtual environment still has its original Python.
 
     ## What it does
 
@@ -38,14 +38,15 @@ def virtual_environment(host: Host) -> Iterator[Union[Finding, Facts]]:
     PATH that come before it.
 
     - `virtual-environment.base-missing`: its python3 is a link to a Python that is gone. A shell then runs
-      the next python3 of PATH, without a word.
-    - `virtual-environment.other-python`: its packages lie in `lib/python3.11`, and its python3 is another
-      release now, which does not look there.
-    - `virtual-environment.settings-missing`: its pyvenv.cfg is gone, and its python3 is a link: that then is
-      the Python to which the link leads, with the packages of that one only.
+      the next python3 of PATH without a message.
+    - `virtual-environment.other-python`: its packages are in `lib/python3.11`, but its python3 is now another
+      release, which does not look there.
+    - `virtual-environment.settings-missing`: its pyvenv.cfg is gone, and its python3 is a link: it runs as
+      the Python that the link points to, with only the packages of that Python.
     - `virtual-environment.not-executable`: its python3 is a file that nobody may execute.
     - `virtual-environment.launcher-without-python`: the first line of torchrun, msrun, vllm or another
-      launcher in it names a Python that is not there: an environment that was moved. `python3 -m` works.
+      launcher in it names a Python that does not exist, because the environment was moved. `python3 -m`
+      works.
 
     ## Why it matters
 
@@ -54,8 +55,9 @@ def virtual_environment(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    Shown only. Where a Python of the release of its packages is on PATH, the environment is led to that one
-    and keeps them; else a new one is made beside it, with the same packages. Nothing of it is deleted.
+    Shown only. If a Python of the release of its packages is on PATH, the environment is pointed to that
+    Python and keeps its packages; otherwise a new environment is created next to it, with the same packages.
+    No package is deleted.
 
     ## References
 
@@ -196,14 +198,14 @@ def _anew(host: Host, folder: str) -> Fix:
     python = host.files.real(host.interpreter.path) or "python3"  # one outside of it
     new = f"{folder}-new"
     steps: tuple[tuple[str, ...], ...] = ((python, "-m", "venv", new),)
-    title = _("create a new environment beside it, install the packages there, and use that one")
+    title = _("create a new environment next to it, install the packages there, and use the new one")
     other = _on_path(host, folder, filled[0]) if filled else None
     if other is not None:
         title = _("point the environment at {python}; its packages stay", python=other)
         links = [f"{folder}/bin/{name}" for name in host.files.names(f"{folder}/bin") if _PROGRAM.match(name)]
         steps = (("rm", "-f", *links), (other, "-m", "venv", "--upgrade", folder))
     elif filled:
-        title = _("list its packages, install them into a new environment beside it, and use that one")
+        title = _("list its packages, install them into a new environment next to it, and use the new one")
         site, kept = f"{folder}/lib/{filled[0]}/site-packages", f"{folder}.packages.txt"
         steps = (
             # Not what they require: another Python may need other releases of that.
@@ -253,7 +255,7 @@ def _without_settings(host: Host, folder: str) -> Iterator[Finding]:
         ),
         action=Action.CONFIG,
         fix=Fix(
-            _("write the environment's pyvenv.cfg again; its packages stay"),
+            _("recreate the environment's pyvenv.cfg; its packages stay"),
             steps=(Command((real, "-m", "venv", "--without-pip", folder)),),
             risk=Risk.MANUAL,
             needs_root=False,
@@ -278,7 +280,7 @@ def _not_executable(host: Host, program: str) -> Optional[Finding]:
     return Finding(
         "virtual-environment.not-executable",
         _(
-            "nobody may execute {program}: its mode is {mode}",
+            "no user may execute {program}: its mode is {mode}",
             program=program,
             mode=f"{entry.mode & 0o7777:04o}",
         ),

@@ -67,26 +67,28 @@ class Unmet:
     },
 )
 def vllm_ascend(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """vllm-ascend goes with the installed vLLM, torch and torch_npu, and with the CANN in use.
+    """vllm-ascend matches vLLM, torch, torch_npu and CANN.
 
     ## What it does
 
     Compares torch, torch_npu, torchvision, torchaudio and triton-ascend with what vllm-ascend requires in its
-    own metadata; then vLLM and CANN with the table of its releases. What that table names suits even where
-    the metadata says otherwise, as with torch_npu 2.7.1.post1 beside vllm-ascend 0.11.0. Nothing is imported.
+    own metadata; then vLLM and CANN with the table of its releases. A version that the table names is
+    accepted even if the metadata says otherwise, for example torch_npu 2.7.1.post1 with vllm-ascend 0.11.0.
+    Nothing is imported.
 
-    - `vllm-ascend.unmet-requirement`: an error where a package is missing or of another release; a warning
-      where it differs by less, or is torchvision, torchaudio or triton-ascend.
-    - `vllm-ascend.vllm-missing`: vllm-ascend is installed, and vLLM is not.
-    - `vllm-ascend.vllm-mismatch`: this release was made for another vLLM: an error where that is another
-      minor (0.11 beside 0.23), a warning where it differs by less, or one of the two is a development build.
-    - `vllm-ascend.cann-not-listed`, `cann-incompatible`, `newer-than-table`, `site-table`: as those of
+    - `vllm-ascend.unmet-requirement`: an error if a package is missing or of another release; a warning if it
+      differs by less, or is torchvision, torchaudio or triton-ascend.
+    - `vllm-ascend.vllm-missing`: vllm-ascend is installed, but vLLM is not.
+    - `vllm-ascend.vllm-mismatch`: this release was made for another vLLM. An error if the minor release
+      differs (0.11 and 0.23), a warning if the versions differ by less or one of the two is a development
+      build.
+    - `vllm-ascend.cann-not-listed`, `cann-incompatible`, `newer-than-table`, `site-table`: the same as for
       torch-npu, by the rows about vllm-ascend.
 
     ## Why it matters
 
-    vllm-ascend replaces parts of one vLLM by its own. Beside another one it is not found, or it fails with
-    an ImportError or an unknown argument when the engine starts.
+    vllm-ascend replaces parts of one vLLM release with its own. With another vLLM it is not found, or it
+    fails with an ImportError or an unknown argument when the engine starts.
 
     ## Fix safety
 
@@ -126,7 +128,9 @@ def vllm_ascend(host: Host) -> Iterator[Union[Finding, Facts]]:
     if install is None:
         raise Skip(without_cann("vllm-ascend"))
     if cann is None:
-        raise Unknown(_("the CANN at {path} does not say its version", path=install.path), advisory=True)
+        raise Unknown(
+            _("could not determine the version of the CANN at {path}", path=install.path), advisory=True
+        )
     judged = judge_pair(pairs(host.knowledge, "vllm_ascend", "releases", "vllm_ascend"), plugin.version, cann)
     finding = pair_finding("vllm-ascend", "vllm-ascend", plugin.version, cann, judged)
     if finding is not None:
@@ -157,7 +161,7 @@ def _unmet(host: Host, plugin: Distribution, unmet: Sequence[Unmet], echo_of: tu
     ]
     # All are exact: nothing else may come along, of PyPI's torch or its triton. triton-ascend may be
     # elsewhere, and keeps none of the others waiting.
-    title = _("install what vllm-ascend requires, without further dependencies")
+    title = _("install the packages that vllm-ascend requires, without their dependencies")
     for need in unmet:
         if need.name == TRITON_ASCEND:
             title = with_source_of_triton(host, title, str(need.specifier).replace("==", ""))
@@ -168,7 +172,7 @@ def _unmet(host: Host, plugin: Distribution, unmet: Sequence[Unmet], echo_of: tu
     return Finding(
         "vllm-ascend.unmet-requirement",
         _(
-            "vllm-ascend {version} requires {required}, which is not what is installed",
+            "vllm-ascend {version} requires {required}, which is not installed",
             version=plugin.version,
             required=", ".join(requirements),
         ),
@@ -208,7 +212,7 @@ def _beside_vllm(
         }
         near = other.release[:2] in minors or plugin_release.is_devrelease or other.is_devrelease
         code, severity = "vllm-ascend.vllm-mismatch", WARNING if near else ERROR
-        text = _("vllm-ascend {version} was made for vLLM {wanted}, and vLLM {vllm} is installed")
+        text = _("vllm-ascend {version} was made for vLLM {wanted}, but vLLM {vllm} is installed")
     title = _(
         "install the vLLM that it was made for, without dependencies: its torch may differ from "
         "that of torch_npu"

@@ -23,12 +23,12 @@ def device(host: Host, attempt: Attempt) -> Finding:
         text, fix = _("no pseudo-terminal can be opened: {why}", why=why.why), _terminal_fix(host, attempt)
     elif attempt.facts["step"] == "proc":
         text = _("{user} cannot read {path}: {why}", user=writer(host), path=path, why=why.why)
-        fix = Fix(_("mount /proc whole; where lxcfs has died, start the container again"), risk=Risk.MANUAL)
+        fix = Fix(_("mount all of /proc; if lxcfs has died, restart the container"), risk=Risk.MANUAL)
     else:
         fix = _device_fix(host, attempt, NUMBERS[path])
         text = _("{user} cannot open {path}: {why}", user=writer(host), path=path, why=why.why)
         if attempt.facts.get("device") is False:
-            text = _("{path} is not the kernel's device: what is written to it stays there", path=path)
+            text = _("{path} is not the kernel's device: data written to it stays there", path=path)
     # "Unable to open /dev/urandom", or to read it, is torch's word when it seeds a generator.
     # msrun opens /dev/null, and so does what starts most jobs: `>/dev/null` in a script, subprocess.DEVNULL.
     fatal = path == NULL and attempt.facts.get("device") is not False
@@ -47,7 +47,7 @@ def device(host: Host, attempt: Attempt) -> Finding:
 
 def _terminal_fix(host: Host, attempt: Attempt) -> Optional[Fix]:
     if attempt.number == errno.ENOSPC:
-        title = _("close terminals that nobody uses, or raise kernel.pty.max")
+        title = _("close unused terminals, or raise kernel.pty.max")
         return Fix(title, risk=Risk.MANUAL)
     if attempt.number == errno.EACCES:
         device: Fix = _device_fix(host, attempt, (5, 2))
@@ -62,7 +62,7 @@ def _device_fix(host: Host, attempt: Attempt, numbers: tuple[int, int]) -> Fix:
     path = str(attempt.facts["path"])
     place, mount = place_and_mount(host, path)
     if attempt.number == errno.EPERM:
-        title = _("ask whoever starts the container to let it use {path}: --device {path}", path=path)
+        title = _("ask whoever starts the container to add --device {path}", path=path)
         return Fix(title, risk=Risk.MANUAL)
     make = Command(("mknod", "-m", "666", path, "c", *map(str, numbers)))
     if place is None or not place.there:

@@ -73,7 +73,7 @@ def lower_stack(limits: Optional[Sequence[int]]) -> Optional[Fix]:
     if limits is None or limits[0] <= 64 << 20:  # without a limit (-1) the C library takes 2 MiB
         return None
     return Fix(
-        _("give threads a stack of the usual size in the shell that starts the job"),
+        _("set the usual thread stack size in the shell that starts the job"),
         steps=(Command(("ulimit", "-Ss", "8192")),),
         risk=Risk.MANUAL,
         needs_root=False,

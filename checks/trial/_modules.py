@@ -82,10 +82,10 @@ def module_fix(host: Host, absent: str) -> Optional[Fix]:
         return Fix(_("install {package}", package="python3-libs"), steps=steps, risk=Risk.MANUAL)
     library = LIBRARIES.get(absent)
     if library is None:
-        title = _("install {python} again: its standard library is incomplete", python=path)
+        title = _("reinstall {python}: its standard library is incomplete", python=path)
         return Fix(title, risk=Risk.MANUAL, needs_root=False)
     package = library.debian if installer in ("apt-get", "") else library.rpm
-    title = _("build {python} again after {package} is installed", python=path, package=package)
+    title = _("install {package}, then rebuild {python}", python=path, package=package)
     line = Command((installer, "install", package))
     return Fix(title, steps=(line,) if installer else (), risk=Risk.MANUAL)
 

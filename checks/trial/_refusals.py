@@ -40,7 +40,7 @@ def refusal(host: Host, attempt: Attempt) -> Refusal:
         evidence = (*evidence, f"{mount.point} {mount.kind} {options}")
     point = mount.point if mount else path
     if number == errno.EROFS:
-        title = _("mount it writable, once `dmesg` shows no error of that file system")
+        title = _("remount it writable once `dmesg` shows no errors for that file system")
         steps = (Command(("mount", "-o", "remount,rw", point)),)
         return Refusal(
             _("{mount} is mounted read-only", mount=point), evidence, Fix(title, steps, risk=Risk.MANUAL)
@@ -93,7 +93,7 @@ def _has_inodes(host: Host, path: str) -> bool:
 def _file_size(host: Host) -> Refusal:
     limit = limit_of(host, "Max file size")
     soft, hard = (None if value is None else value >> 10 for value in (limit.soft, limit.hard))
-    why = _("ulimit -f allows files of {size} KiB only", size=soft or 0)
+    why = _("ulimit -f limits files to {size} KiB", size=soft or 0)
     if limit.hard is None or limit.hard > (limit.soft or 0):
         steps = (Command(("ulimit", "-Sf", "unlimited" if hard is None else str(hard))),)
         fix = Fix(
@@ -111,7 +111,7 @@ def _file_size(host: Host) -> Refusal:
 def give_owner_rights(umask: int, folder: str) -> tuple[tuple[str, ...], Fix]:
     """Where what was just made in a folder is closed to its own maker: what shows it, and what heals it."""
     if umask & 0o700:
-        title = _("let the job's user use its own files, in the shell that starts the job")
+        title = _("let the job's user access its own files, in the shell that starts the job")
         step = Command(("umask", f"{umask & 0o077:04o}"))
         return (f"umask {umask:04o}",), Fix(title, (step,), risk=Risk.MANUAL, needs_root=False)
     title = _("remove the folder's default ACL")

@@ -46,27 +46,27 @@ def obstacle(
     evidence: tuple[str, ...] = (interface.described,)
     name = interface.name
     if not interface.up:
-        title = _("switch {name} on", name=name)
+        title = _("bring {name} up", name=name)
         if len(there) == 1:
-            title = _("switch {name} on in the network namespace in which the job starts", name=name)
+            title = _("bring {name} up in the network namespace in which the job starts", name=name)
         return evidence, _typed(title, ("ip", "link", "set", "dev", name, "up"))
     lacking = _without_address(host, interface, addresses, variable)
     if lacking is not None:
         return evidence, lacking
     if interface.queue not in PASSING and attempt.number == errno.ETIMEDOUT:
         evidence = (*evidence, f"`tc qdisc show dev {name}: qdisc {interface.queue}`")
-        title = _("remove the queueing discipline that holds back what goes by {name}", name=name)
+        title = _("remove the queueing discipline that holds back traffic on {name}", name=name)
         return evidence, _typed(title, ("tc", "qdisc", "del", "dev", name, "root"))
     if attempt.number in NO_ROUTE:
         title = _(
-            "find what forbids the way to {address}: a line with prohibit, unreachable or blackhole in "
+            "find what blocks the route to {address}: a line with prohibit, unreachable or blackhole in "
             "`ip rule` or `ip route show table all`; it must come after the table local",
             address=addresses[0],
         )
     else:
         title = _(
-            "let this machine's firewall pass what goes by {name}, before any other rule, that of nat too: "
-            "see `nft list ruleset` and `iptables-legacy-save`",
+            "let this machine's firewall accept traffic on {name} before any other rule, including nat "
+            "rules: see `nft list ruleset` and `iptables-legacy-save`",
             name=name,
         )
     return evidence, Fix(title, risk=Risk.MANUAL)
@@ -83,14 +83,14 @@ def _without_address(
             return None
         if variable:
             return meet_on_loopback(variable)
-        return Fix(_("switch IPv6 on"), (SetKernel(SWITCH.format(name=name), "0", "1"),), risk=Risk.MANUAL)
+        return Fix(_("enable IPv6"), (SetKernel(SWITCH.format(name=name), "0", "1"),), risk=Risk.MANUAL)
     if any(_holds(own.text, own.length, text) for own in interface.addresses for text in loopback):
         return None
     mtu = host.network.mtu_of(name)
     if mtu is not None and mtu < LEAST_MTU:
         steps.append(Command(("ip", "link", "set", "dev", name, "mtu", str(USUAL_MTU))))
     steps.append(Command(("ip", "address", "add", f"{LOOPBACK}/8", "dev", name)))
-    return Fix(_("give {name} its address back", name=name), tuple(steps), risk=Risk.MANUAL)
+    return Fix(_("restore the address of {name}", name=name), tuple(steps), risk=Risk.MANUAL)
 
 
 def _holds(own: str, length: int, address: str) -> bool:
@@ -131,14 +131,14 @@ def find_unusable(host: Host, addresses: Sequence[str]) -> Optional[Unusable]:
                 continue
             name = interface.name
             if not own.ready:
-                why = _("another machine was found to have it too, or the search for one is not over")
+                why = _("another machine has it too, or duplicate address detection is not finished")
                 title = _(
                     "give one of the two machines another address: ip -6 addr show {interface}",
                     interface=name,
                 )
                 return Unusable(name, why, Fix(title, risk=Risk.MANUAL))
             if interface.up:
-                title = _("give {address} its local route back", address=own.text)
+                title = _("restore the local route of {address}", address=own.text)
                 words = ("ip", "route", "add", "local", own.text, "dev", name, "table", "local")
                 return Unusable(name, _("the kernel has no local route to it"), _typed(title, words))
     return None
@@ -147,7 +147,7 @@ def find_unusable(host: Host, addresses: Sequence[str]) -> Optional[Unusable]:
 def open_the_way(place: str, port: int) -> Fix:
     """Nothing that could be typed here."""
     title = _(
-        "let the network between the nodes, and the firewall of {place}, pass TCP port {port}",
+        "allow TCP port {port} in the network between the nodes and in the firewall of {place}",
         place=place,
         port=port,
     )
@@ -157,7 +157,7 @@ def open_the_way(place: str, port: int) -> Fix:
 def own_address(host: Host, variable: str) -> Fix:
     """Whoever listens on one address needs one of ours."""
     found = _outward(host)
-    title = _("where the first rank runs here: an address of this machine, the same on every node")
+    title = _("if the first rank runs here, use an address of this machine, the same on every node")
     step = Export(variable, found[1] if found else LOOPBACK)
     return Fix(title, (step,), risk=Risk.MANUAL, needs_root=False)
 
@@ -184,7 +184,7 @@ def name_interface(host: Host, several: bool = True) -> Optional[Fix]:
         return Fix(title, (Export("GLOO_SOCKET_IFNAME", "lo"),), risk=Risk.MANUAL, needs_root=False)
     if found is None:
         return None
-    title = _("tell Gloo its interface, on each node the one that leads to the others")
+    title = _("on each node, set Gloo's interface to the one that leads to the others")
     return Fix(title, (Export("GLOO_SOCKET_IFNAME", found[0]),), risk=Risk.MANUAL, needs_root=False)
 
 
@@ -195,4 +195,4 @@ def write_hosts_line(host: Host, name: str, address: str = "") -> Fix:
     # The kernel lets a host have any name; nobody is to paste one that a shell would run.
     plain = name.isascii() and name.replace("-", "").replace(".", "").isalnum()
     steps = (Command(("sh", "-c", f"echo '{line}' >> /etc/hosts")),) if plain else ()
-    return Fix(_("write the name into /etc/hosts"), steps, risk=Risk.MANUAL)
+    return Fix(_("add the name to /etc/hosts"), steps, risk=Risk.MANUAL)

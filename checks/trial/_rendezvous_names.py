@@ -30,14 +30,15 @@ def own_name(host: Host, attempt: Attempt, several: bool, masters: bool) -> Iter
         fix = write_hosts_line(host, name)
     elif named and not own:
         text = _(
-            "this machine's own name, {name}, means {addresses}, which is not an address of this machine",
+            "this machine's own name, {name}, resolves to {addresses}, which is not an address of this "
+            "machine",
             name=name,
             addresses=", ".join(named[:4]),
         )
         fix = _way_to(host, name, named, attempt)
     elif _only_inner(own) and several and not host.variables.get("GLOO_SOCKET_IFNAME"):
         text = _(
-            "this machine's own name, {name}, means {addresses}, which other nodes cannot reach",
+            "this machine's own name, {name}, resolves to {addresses}, which other nodes cannot reach",
             name=name,
             addresses=", ".join(own[:4]),
         )

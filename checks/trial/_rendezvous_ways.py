@@ -36,7 +36,7 @@ def unresolved(host: Host, point: Point, attempt: Attempt, several: bool) -> Fin
     """The place has no address here."""
     variable = PLACES.get(point.label, "")
     text = _(
-        "{variable} is {place}, a name whose address this machine cannot look up: {why}",
+        "{variable} is {place}, a name that this machine cannot resolve: {why}",
         variable=variable,
         place=point.place,
         why=attempt.reason,
@@ -80,7 +80,7 @@ def how_bad(host: Host, attempt: Attempt) -> Severity:
 def few(attempt: Attempt, place: str) -> str:
     count = int(attempt.facts["connections"])
     return _(
-        "of the connections to {place} that ranks have at once only {count} could be made: {why}",
+        "ranks open several connections to {place} at once, but only {count} could be made: {why}",
         place=place,
         count=count,
         why=attempt.reason,
@@ -96,13 +96,15 @@ def _no_port(host: Host) -> Finding:
     step = SetKernel("net.ipv4.ip_local_port_range", USUAL_PORTS, f"{low} {high}")
     return Finding(
         CODE,
-        _("the ranks cannot connect to each other: no port is left for connections that this machine opens"),
+        _("the ranks cannot connect to each other: this machine has no port left for outgoing connections"),
         evidence=(
             f"net.ipv4.ip_local_port_range = {low} {high}",
             *([f"net.ipv4.ip_local_reserved_ports = {kept[:80]}"] if kept else []),
         ),
         action=Action.CONFIG,
-        fix=Fix(_("allow more until the next boot"), steps=(step,), risk=Risk.MANUAL) if narrow else None,
+        fix=Fix(_("raise the limit until the next boot"), steps=(step,), risk=Risk.MANUAL)
+        if narrow
+        else None,
     )
 
 
@@ -133,7 +135,7 @@ def _no_way(host: Host, point: Point, attempt: Attempt) -> Finding:
     }
     quiet = attempt.number == errno.ETIMEDOUT
     if quiet:
-        text = _("{place} ({variable}) does not answer on TCP port {port}, not even by a refusal", **place)
+        text = _("{place} ({variable}) neither accepts nor refuses connections on TCP port {port}", **place)
     else:
         text = _("this machine cannot connect to {place} ({variable}), TCP port {port}: {why}", **place)
     return Finding(
@@ -196,19 +198,19 @@ def _doubtful(
     if alone:
         words["alone"] = ", ".join(alone[:4])
         text = _(
-            "{variable} is {place}, which here means {addresses}: a name to which the resolver adds one of "
-            "its domains; by itself the name means this machine, {alone}"
+            "{variable} is {place}, which resolves here to {addresses} because the resolver adds one of "
+            "its domains; the name itself resolves to this machine, {alone}"
         )
     elif facts.get("nowhere"):
         text = _(
-            "{variable} is {place}, which here means {addresses}, and so does every name: the name server "
-            "gives this address also for one that nobody has"
+            "{variable} is {place}, which resolves here to {addresses}, as every name does: the name "
+            "server returns this address even for names that do not exist"
         )
     elif facts.get("beside"):
         severity = WARNING
         text = _(
-            "{variable} is {place}, which here means {addresses}, and so does {stranger}, which nobody "
-            "has: the master may be another machine"
+            "{variable} is {place}, which resolves here to {addresses}, as does {stranger}, a name that "
+            "does not exist: the master may be another machine"
         )
     else:
         return None
@@ -247,8 +249,8 @@ def detour(host: Host, point: Point, address: str, ours: bool) -> Finding:
     torch was seen to give up before it came to the next one, which of an absent neighbour takes 3 s. What
     Python has of its own listens on the first address alone."""
     text = _(
-        "{place} ({variable}) first means {address}, which does not answer: each connection waits for it, "
-        "and a program that listens on the first address alone cannot",
+        "{place} ({variable}) resolves first to {address}, which does not answer: each connection "
+        "waits for it, and a program that listens only on the first address fails",
         place=point.place,
         variable=PLACES.get(point.label, ""),
         address=address,
@@ -265,12 +267,12 @@ def detour(host: Host, point: Point, address: str, ours: bool) -> Finding:
 def no_interfaces(attempt: Attempt) -> Finding:
     """Gloo, NCCL and HCCL look for their addresses by getifaddrs()."""
     text = _(
-        "the kernel does not tell a program of this job its network interfaces (netlink): {why}; Gloo stops",
+        "a job process cannot read its network interfaces from the kernel (netlink): {why}; Gloo stops",
         why=attempt.reason,
     )
     title = _(
-        "let the job have netlink sockets: add AF_NETLINK to RestrictAddressFamilies of its systemd unit, or "
-        "allow it in the sandbox that starts it"
+        "allow the job netlink sockets: add AF_NETLINK to RestrictAddressFamilies of its systemd "
+        "unit, or allow it in the sandbox that starts the job"
     )
     return Finding(CODE, text, action=Action.CONFIG, fix=Fix(title, risk=Risk.MANUAL))
 

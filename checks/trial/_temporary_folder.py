@@ -69,7 +69,7 @@ def find_hanging(host: Host, trial: Trial) -> Iterator[Finding]:
     except Silent as error:
         yield Finding(
             "trial-files.cannot-write",
-            _("temporary files of {user} go to {path}, which gives no answer: {why}").format(
+            _("temporary files of {user} go to {path}, which does not respond: {why}").format(
                 user=writer(host), path=f"{name}={path}", why=error.reason
             ),
             action=Action.CONFIG,
@@ -97,7 +97,7 @@ def judge_temporary(host: Host, trial: Trial, by_step: dict[str, list[Attempt]])
         yield _few_names(host, attempt)
     if "socket" not in by_step:  # which would be the same once more
         for attempt in by_step.get("again", ()):
-            text = _("{user} cannot open a second time what it makes in {path}: {why}")
+            text = _("{user} cannot reopen the files that it creates in {path}: {why}")
             yield in_temporary(host, attempt, text, WARNING, None)
     yield from _sockets(host, trial, by_step.get("socket", []))
 
@@ -168,7 +168,9 @@ def _few_names(host: Host, attempt: Attempt) -> Finding:
         "made": attempt.facts["made"],
         "count": attempt.facts["count"],
     }
-    text = _("{user} can make only {made} of the {count} files in {path} that the job's start takes: {why}")
+    text = _(
+        "{user} can create only {made} of the {count} files in {path} that the job needs to start: {why}"
+    )
     why = refusal(host, attempt)
     return Finding(
         "trial-files.cannot-write",

@@ -20,7 +20,7 @@ def allowed(host: Host) -> None:
 def incomplete(trial: Trial) -> None:
     """Unknown where it did not come to its end; what it had found until then was said before."""
     if trial.hung is not None:
-        raise Unknown(_("the trial had no answer in time; it waited in {step}", step=trial.hung or "start"))
+        raise Unknown(_("the trial did not finish in time; it waited in {step}", step=trial.hung or "start"))
     if trial.died is not None and not trial.signal:
         step = trial.died or "start"
         raise Unknown(_("the trial exited in {step}: {why}", step=step, why=f"`{trial.said}`"))

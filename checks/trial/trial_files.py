@@ -73,39 +73,39 @@ CAUSES = {
     },
 )
 def trial_files(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """A job can open the devices and make the files that it needs.
+    """A job can open devices and create its files.
 
     ## What it does
 
-    In a child of the job's Python, with the job's variables, limits and working directory: opens /dev/null,
-    /dev/zero, /dev/urandom, /proc/meminfo and a pseudo-terminal. Looks for the temporary folder as Python's
-    tempfile does (TMPDIR, TEMP, TMP, /tmp, /var/tmp, /usr/tmp, the working directory; one that is append-only
-    is passed over), writes a block there and to the disk, locks it (flock), maps it so that it can be
-    executed, opens a file a second time, makes as many at once as the job's start takes, renames one, and
-    binds a Unix socket whose path is as long as torch's. Writes a block to the working directory, to HOME and
-    to the caches and logs of the frameworks that are installed (torch, Triton, MindSpore, CANN), or to the
-    folder above in which they would be made, and locks it.
+    In a child of the job's Python, with the job's variables, limits and working directory, the trial opens
+    /dev/null, /dev/zero, /dev/urandom, /proc/meminfo and a pseudo-terminal. It looks for the temporary folder
+    as Python's tempfile does (TMPDIR, TEMP, TMP, /tmp, /var/tmp, /usr/tmp, the working directory; an
+    append-only folder is skipped). There it writes a block to the disk, locks it (flock), maps it as
+    executable, opens a file a second time, creates as many files at once as the job's start takes, renames
+    one, and binds a Unix socket whose path is as long as torch's. It writes a block to the working directory,
+    to HOME and to the caches and logs of the installed frameworks (torch, Triton, MindSpore, CANN), or to the
+    parent folder in which they would be created, and locks it.
 
-    All of it has no name where the file system can do that (O_TMPFILE). What needs a name begins with
-    `.npudoctor-trial-` and is removed at once, also where the child is killed.
+    The files have no name where the file system supports that (O_TMPFILE). A file that needs a name begins
+    with `.npudoctor-trial-` and is removed at once, even if the child is killed.
 
     - `trial-files.cannot-write`: a folder cannot be written, or files in it cannot be renamed, executed, or
-      grow to 1 GiB; or no socket can be made there, or no folder that its owner may enter. An error where no
-      temporary folder can be used, no socket, no such folder or too few files can be made in it, `ulimit -f`
-      allows no file, or MindSpore alone is installed and msrun cannot write its logs to the working
-      directory; else a warning.
+      grow to 1 GiB; or no socket can be created there, or no folder that its owner may enter. An error where
+      no temporary folder can be used, no socket, no such folder or too few files can be created in it,
+      `ulimit -f` allows no file, or MindSpore alone is installed and msrun cannot write its logs to the
+      working directory; else a warning.
     - `trial-files.cannot-lock`: files in a folder cannot be locked, as on NFS without its lock service.
-    - `trial-files.path-too-long`: the path of a Unix socket has at most 107 bytes, and the temporary folder
-      takes too many of them. An error where multiprocessing itself needs the room; a warning where only
-      torch's manager of shared memory does (the sharing strategy `file_system`).
-    - `trial-files.device-unusable`: an error for /dev/null, which launchers and the scripts around them open,
-      for /proc/meminfo where MindSpore is installed, whose pool of memory needs it, and for /dev/urandom
-      where torch is, whose data loaders read it; a warning for the others, which few jobs need, and for a
-      file in the place of /dev/null.
+    - `trial-files.path-too-long`: the path of a Unix socket has at most 107 bytes, and the path of the
+      temporary folder is too long. An error where multiprocessing itself cannot create its sockets; a warning
+      where only torch's shared memory manager cannot (the sharing strategy `file_system`).
+    - `trial-files.device-unusable`: an error for /dev/null, which launchers and the scripts around them open;
+      for /proc/meminfo where MindSpore is installed, because its memory pool needs it; and for /dev/urandom
+      where torch is installed, because its data loaders read it. A warning for the other devices, which few
+      jobs need, and for a file in the place of /dev/null.
 
-    A folder whose file server does not answer is not tried: a warning; an error where it is the temporary
-    one, in which the trial waited; unknown where it is the working directory. As root the check is skipped,
-    unless `--as-user` says whose job it is.
+    A folder whose file server does not answer is not tried: a warning. For the temporary folder, in which the
+    trial waited, it is an error; for the working directory, the result is unknown. As root the check is
+    skipped, unless `--as-user` names the job's user.
 
     ## Why it matters
 
@@ -133,7 +133,9 @@ def trial_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield from find_hanging(host, trial)
     incomplete(trial)
     if any(attempt.number == errno.ECHILD for attempt in trial.refused()):
-        raise Unknown(_("no second process can be started to clean up: what needs a file name was not tried"))
+        raise Unknown(
+            _("cannot start a second process to clean up: steps that need a file name were skipped")
+        )
     if unanswered:
         raise Unknown(unanswered)
 
@@ -193,7 +195,7 @@ def _judge(host: Host, trial: Trial) -> Iterator[Finding]:
         yield _folder(host, group, chosen_folder(trial))
     for attempt in by_step.get("existing", ()):
         text = _("{user} cannot write to {path}, a log of msrun: {why}")
-        title = _("start the job in a folder of its own, or give msrun one with --log_dir")
+        title = _("start the job in its own folder, or give msrun a folder with --log_dir")
         yield in_temporary(host, attempt, text, ERROR, Fix(title, risk=Risk.MANUAL, needs_root=False))
     for attempt in by_step.get("lock", ()):
         yield _lock(host, attempt, chosen_folder(trial))
@@ -255,13 +257,13 @@ def _give(host: Host, attempt: Attempt, name: str) -> Optional[Fix]:
     if name != "HOME" or attempt.number not in (errno.EACCES, errno.EPERM):
         return None
     path = str(attempt.facts["path"])
-    title = _("give {place} back to {user}", place=path, user=writer(host))
+    title = _("change the owner of {place} to {user}", place=path, user=writer(host))
     return Fix(title, steps=(Command(("chown", writer(host), path)),), risk=Risk.MANUAL)
 
 
 def _lock(host: Host, attempt: Attempt, chosen: str) -> Finding:
     name, path, why = str(attempt.facts["name"]), str(attempt.facts["path"]), refusal(host, attempt)
-    title = _("mount it with locks: on NFS without the option nolock, and with rpc.statd running")
+    title = _("mount it with locking: on NFS without the option nolock, and with rpc.statd running")
     fix = Fix(title, risk=Risk.MANUAL)
     if name not in CAUSES and name in (INDUCTOR, "TRITON_CACHE_DIR", "XDG_CACHE_HOME") and chosen != path:
         fix = lead_elsewhere(host, [name], chosen) or fix

@@ -61,29 +61,29 @@ CAUSES = ("memory.address-space", "import-limits.address-space", "import-limits.
     },
 )
 def trial_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """A job gets the memory that it takes in its first minute.
+    """A job gets the memory for its first minute.
 
     ## What it does
 
-    In a child of the job's Python, with the job's variables, limits and control group: reserves address
-    space without touching it (64 GiB where torch or MindSpore for an accelerator is installed, else 4 GiB),
-    grows the data segment by 16 MiB, touches 256 MiB, locks 64 KiB, and maps a library so that it can be
-    executed. All of it is given back at once. Where the machine or the control group has less than 1 GiB left
-    nothing is touched, and the row says so.
+    In a child of the job's Python, with the job's variables, limits and control group, the trial reserves
+    address space without touching it (64 GiB where torch or MindSpore for an accelerator is installed, else 4
+    GiB), grows the data segment by 16 MiB, touches 256 MiB, locks 64 KiB, and maps a library as executable.
+    All of it is released at once. Where the machine or the control group has less than 1 GiB left, nothing is
+    touched, and the result says so.
 
-    - `trial-memory.cannot-reserve`: the address space or the data segment cannot grow; a warning where it
-      is the 4 GiB of address space, as small jobs start with less.
+    - `trial-memory.cannot-reserve`: the address space or the data segment cannot grow; a warning for the 4
+      GiB of address space, because small jobs start with less.
     - `trial-memory.cannot-allocate`: 256 MiB cannot be touched; or the control group allows less than imports
-      of torch or MindSpore take, 140 MiB for each rank of this node (of two where nothing counts them); or 64
-      KiB cannot be locked, which only some jobs need: a warning.
+      of torch or MindSpore take, 140 MiB for each rank of this node (for two where no variable counts them).
+      A warning where 64 KiB cannot be locked, which only some jobs need.
     - `trial-memory.cannot-execute`: a library cannot be mapped as the loader maps it.
 
-    As root it is skipped, unless `--as-user` or `--env-of` says whose job it is.
+    As root the check is skipped, unless `--as-user` or `--env-of` identifies the job's user.
 
     ## Why it matters
 
-    Without this a job dies with MemoryError, "failed to map segment from shared object", or by signal 9, and
-    which limit or group it was that refused nobody says.
+    Without this memory a job dies with MemoryError, "failed to map segment from shared object", or by signal
+    9, and no message names the limit or the control group that refused.
 
     ## Fix safety
 
@@ -107,7 +107,7 @@ def trial_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield from _too_little(host)
     for attempt in trial.refused():
         if attempt.what == "ctypes":
-            raise Unknown(_("this Python cannot ask for memory: {why}", why=attempt.reason))
+            raise Unknown(_("this Python cannot request memory: {why}", why=attempt.reason))
         yield _finding(host, attempt, large)
     if trial.died == "touch" and trial.signal == 9:
         yield Finding(
@@ -172,7 +172,7 @@ def _finding(host: Host, attempt: Attempt, large: bool) -> Finding:
         return Finding(
             "trial-memory.cannot-execute",
             _(
-                "{path} cannot be mapped so that it can be executed: {why}",
+                "{path} cannot be mapped as executable: {why}",
                 path=attempt.facts["path"],
                 why=attempt.reason,
             ),
@@ -185,7 +185,7 @@ def _finding(host: Host, attempt: Attempt, large: bool) -> Finding:
     code, text, severity = {
         "reserve": ("cannot-reserve", _("a process cannot reserve {size} of address space: {why}"), needed),
         "grow": ("cannot-reserve", _("the data segment of a process cannot grow by {size}: {why}"), grown),
-        "touch": ("cannot-allocate", _("a process cannot take {size} of memory: {why}"), ERROR),
+        "touch": ("cannot-allocate", _("a process cannot allocate {size} of memory: {why}"), ERROR),
         "lock": ("cannot-allocate", _("a process cannot lock {size} of memory: {why}"), WARNING),
     }[attempt.what]
     name, flag = LIMITS[attempt.what]

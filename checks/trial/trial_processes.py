@@ -72,40 +72,41 @@ class Refusal(NamedTuple):
     },
 )
 def trial_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """A job gets the processes and threads of its ranks.
+    """A job can start its ranks' processes and threads.
 
     ## What it does
 
-    Starts as many processes as this node has ranks (as the launcher counts them, else one for each
-    accelerator, else one; at most 64), in a child of the job's Python with the job's variables, limits and
-    control group. Each starts 64 threads, at most 1024 in all, which sleep until all are counted, and end at
-    once; the first opens 256 descriptors. A pipe, an epoll and an eventfd are opened, and the kernel is asked
-    on which CPUs the process may run.
+    In a child of the job's Python, with the job's variables, limits and control group, the trial starts as
+    many processes as this node has ranks (as the launcher counts them, else one for each accelerator, else
+    one; at most 64). Each process starts 64 threads, at most 1024 in all, which sleep until all are counted
+    and then end; the first process opens 256 descriptors. The trial opens a pipe, an epoll and an eventfd,
+    and asks the kernel on which CPUs the process may run.
 
-    - `trial-processes.no-processes`: not every rank gets its process; or it gets no session of its own, in
-      which launchers start each: a warning where no framework is installed.
-    - `trial-processes.no-threads`: a rank cannot start 64 threads; a warning where 10 (with MindSpore 24)
-      could be started for each of at least two ranks, and no accelerator is used, whose runtime needs more.
-      Or a process may not ask for its CPUs, as OpenMP does.
-    - `trial-processes.no-descriptors`: a rank cannot open 256 descriptors (a warning from 32 on), or a pipe,
-      an epoll or an eventfd is refused.
-    - `trial-processes.cpu-time`: `ulimit -t` ends each rank in less than an hour of CPU time; a warning from
-      ten minutes on, and where neither a framework nor an accelerator is here. With 64 threads an hour is
-      gone in a minute.
+    - `trial-processes.no-processes`: not every rank can start its process. Or a process cannot start its own
+      session, as launchers do for each rank: a warning where no framework is installed.
+    - `trial-processes.no-threads`: a rank cannot start 64 threads; a warning where each of at least two ranks
+      could start 10 (with MindSpore 24), and no accelerator is used, whose runtime needs more. Or a process
+      may not query its CPUs, as OpenMP does.
+    - `trial-processes.no-descriptors`: a rank cannot open 256 descriptors (a warning from 32 on), or the
+      kernel refuses a pipe, an epoll or an eventfd.
+    - `trial-processes.cpu-time`: `ulimit -t` ends each rank in less than an hour of CPU time. A warning from
+      ten minutes on, and where there is neither a framework nor an accelerator. 64 threads use an hour of CPU
+      time in a minute.
 
-    Each says who refused: a limit of the shell, the control group whose `pids.max` is reached, a setting of
-    the kernel. As root it is skipped, unless `--as-user` or `--env-of` says whose job it is.
+    Each finding says what refused: a limit of the shell, the control group whose `pids.max` is reached, or a
+    setting of the kernel. As root the check is skipped, unless `--as-user` or `--env-of` identifies the job's
+    user.
 
     ## Why it matters
 
-    Without this a job dies with "Resource temporarily unavailable", "can't start new thread", "OpenBLAS
-    blas_thread_init: pthread_create failed", "Too many open files" or "CPU time limit exceeded", in the
-    middle of its start or some minutes later, and which limit it was nobody says.
+    Without these resources a job dies with "Resource temporarily unavailable", "can't start new thread",
+    "OpenBLAS blas_thread_init: pthread_create failed", "Too many open files" or "CPU time limit exceeded",
+    during its start or some minutes later, and no message names the limit.
 
     ## Fix safety
 
-    Shown only: a line for the shell that starts the job, where its hard limit allows it, or for root.
-    What a control group or the kernel allows is somebody's decision.
+    Shown only: a line for the shell that starts the job, where its hard limit allows it, or for root. A
+    person must decide what a control group or the kernel allows.
 
     ## References
 
@@ -181,7 +182,7 @@ def _finding(host: Host, trial: Trial, attempt: Attempt, ranks: int, threads: in
         wanted, severity = DESCRIPTORS, _severity(count >= FEW_DESCRIPTORS)
         code, text = "no-descriptors", _("a rank could open only {count} of {wanted} files: {who}")
     elif attempt.what == "ranks":
-        code, text = "no-processes", _("processes of the trial ended before they had answered: {who}")
+        code, text = "no-processes", _("trial processes ended before they answered: {who}")
     elif attempt.what in CALLS:
         code = CALLS[attempt.what]
         text = _("the kernel refuses {call}: {who}")
@@ -265,7 +266,9 @@ def _count(host: Host, limits: Mapping[str, list[int]], attempt: Attempt, missin
     who = _("ulimit -u allows this user {count} processes and threads", count=pair[0])
     evidence = [limit_line("-u", pair)]
     if "own" in facts:
-        evidence.append(_("{count} of this user were seen when it was refused", count=facts["own"]))
+        evidence.append(
+            _("{count} processes and threads of this user were seen when it was refused", count=facts["own"])
+        )
     return Refusal(who, tuple(evidence), raise_limit(host, "-u", pair, pair[0] + max(1, missing)))
 
 
@@ -275,7 +278,7 @@ def _setting(host: Host, name: str, value: int) -> Optional[Refusal]:
     was = (host.running_files.text(path, 1 << 10) or "").strip()
     if not was:
         return None
-    title = _("allow more until the next boot")
+    title = _("raise the limit until the next boot")
     fix = Fix(title, steps=(SetKernel(name, str(value), was),), risk=Risk.MANUAL)
     return Refusal(_("{name} is {value}", name=name, value=was), (path,), fix)
 

@@ -64,28 +64,29 @@ SHADOWED = "source-shadowing.standard-library"
     codes={"trial-python.cannot-start": ERROR, "trial-python.module-missing": ERROR},
 )
 def trial_python(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The job's Python starts, and has the modules that all frameworks import.
+    """The job's Python starts and has the required modules.
 
     ## What it does
 
-    Starts the job's own interpreter with the job's variables, and imports there what frameworks import of the
-    standard library: zlib, ctypes, socket, subprocess, hashlib, uuid, multiprocessing.synchronize and
-    multiprocessing.queues, then ssl, lzma, bz2, sqlite3, decimal and zoneinfo. Starts another Python from
-    it by multiprocessing's forkserver, whose server starts as a child of `spawn` does; by `spawn` itself
-    where there is no such server; and enters the working directory again, as each of these does. The socket
-    of the server lies in no folder; before Python 3.9 it is in the temporary one, and is removed at once,
-    also where the child is killed. What a framework requires and whose metadata this user may not read is
-    imported too; and where that Python looks for modules is compared with what the other checks know of it.
+    Starts the job's own interpreter with the job's variables, and imports the standard library modules that
+    frameworks import: zlib, ctypes, socket, subprocess, hashlib, uuid, multiprocessing.synchronize and
+    multiprocessing.queues, then ssl, lzma, bz2, sqlite3, decimal and zoneinfo. Starts another Python from it
+    with multiprocessing's forkserver, whose server starts as a child of `spawn` does, or with `spawn` itself
+    where there is no such server. Enters the working directory again, as each of these does. The socket of
+    the server is in no folder; before Python 3.9 it is in the temporary one, and is removed at once, even if
+    the child is killed. A package that a framework requires is imported too if this user may not read its
+    metadata. The places where that Python looks for modules are compared with what the other checks know of
+    them.
 
-    - `trial-python.cannot-start`: the interpreter ends before the first line, dies while it imports a module,
-      or cannot start another one; or torchrun does not know the level that LOGLEVEL names. A warning where
-      the working directory is closed to the job's user and a framework is installed, whose launcher starts
-      its ranks without entering it.
-    - `trial-python.module-missing`: a module is missing, with the library or the package that it was built
-      without; or a shared library that it needs is gone. A warning for the second half of the list, which
-      only some jobs need: downloads (ssl), torchvision (lzma, bz2).
+    - `trial-python.cannot-start`: the interpreter exits before the first line, dies while it imports a
+      module, or cannot start another one; or torchrun does not know the level that LOGLEVEL names. A warning
+      where the job's user may not enter the working directory and a framework is installed, because its
+      launcher starts ranks without entering it.
+    - `trial-python.module-missing`: a module is missing, and the finding names the library or the package
+      that it was built without. Or a shared library that the module needs is missing. A warning for the
+      second half of the list, which only some jobs need: downloads (ssl), torchvision (lzma, bz2).
 
-    As root it is skipped, unless `--as-user` says whose job it is.
+    As root the check is skipped, unless `--as-user` names the job's user.
 
     ## Why it matters
 
@@ -94,7 +95,7 @@ def trial_python(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Fix safety
 
-    Shown only: packages of the system are for its administrator to install.
+    Shown only: the administrator installs packages of the system.
 
     ## References
 
@@ -131,18 +132,20 @@ def trial_python(host: Host) -> Iterator[Union[Finding, Facts]]:
     incomplete(trial)
     _search_path(host, trial)
     if any(attempt.facts.get("step") == "remover" for attempt in trial.refused()):
-        raise Unknown(_("no second process can be started to clean up: what needs a file name was not tried"))
+        raise Unknown(
+            _("cannot start a second process to clean up: steps that need a file name were skipped")
+        )
 
 
 def _log_level(host: Host, trial: Trial) -> Iterator[Finding]:
     for attempt in trial.refused():
         if attempt.facts.get("step") == "log level":
             value = host.variables.get(LOG_LEVEL, "")
-            title = _("leave it out, or name a level as Python's logging does: DEBUG, INFO, WARNING, ERROR")
+            title = _("unset it, or use a level of Python's logging: DEBUG, INFO, WARNING, ERROR")
             yield Finding(
                 "trial-python.cannot-start",
                 _(
-                    "torchrun does not start: it takes its log level from {variable}={value}: {why}",
+                    "torchrun does not start with the log level {variable}={value}: {why}",
                     variable=LOG_LEVEL,
                     value=value[:SHOWN],
                     why=attempt.reason,
@@ -182,7 +185,7 @@ def _needed(host: Host, trial: Trial, needed: Sequence[ClosedNeed]) -> Iterator[
             evidence=(one.copy.folder,),
             action=Action.CONFIG,
             fix=Fix(
-                _("let everybody read what was installed, as its owner"),
+                _("as the owner, make the installed files readable for all users"),
                 steps=(Command(("chmod", "-R", "a+rX", one.place, one.copy.folder)),),
                 risk=Risk.MANUAL,
             ),
@@ -207,7 +210,7 @@ def _search_path(host: Host, trial: Trial) -> None:
     if more:
         raise Unknown(
             _(
-                "{path} leads to {more}, where nothing was looked for",
+                "{path} leads to {more}, which was not checked",
                 path=layout.unread[0],
                 more=", ".join(more),
             )
@@ -288,7 +291,11 @@ def _directory(host: Host, trial: Trial) -> Iterator[Finding]:
                 ),
                 severity=WARNING if has_framework(host) else ERROR,
                 action=Action.CONFIG,
-                fix=Fix(_("start the job in a folder of its user's own"), risk=Risk.MANUAL, needs_root=False),
+                fix=Fix(
+                    _("start the job in a folder that belongs to its user"),
+                    risk=Risk.MANUAL,
+                    needs_root=False,
+                ),
             )
 
 

@@ -55,60 +55,63 @@ PRIVILEGED = "net.ipv4.ip_unprivileged_port_start"
     },
 )
 def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The ranks of a job can meet on this machine.
+    """A job's ranks can meet on this machine.
 
     ## What it does
 
-    In a child of the job's Python, as the job's user: looks up MASTER_ADDR, MS_SCHED_HOST and this machine's
-    own name; listens on MASTER_PORT as torch's TCPStore does (IPv6 and IPv4 in one, else IPv4, SO_REUSEADDR),
-    on MS_SCHED_PORT as MindSpore's scheduler does (on the address alone); connects to it by the address, by
-    the first address of the own name and by that of GLOO_SOCKET_IFNAME, as Gloo does, eight times at once,
-    sends a few bytes, and closes by reset. Nobody else reaches the listener: a socket filter keeps others
-    away, or for a loopback address the interface, or the routers that packets have passed; where the kernel
-    grants none of these the port is bound only, and another one is connected to. Nothing stays in TIME_WAIT.
-    Where no variable names a place on this machine, the ranks are taken to meet on 127.0.0.1, on a port that
-    the system chooses.
+    In a child of the job's Python, as the job's user, the trial resolves MASTER_ADDR, MS_SCHED_HOST and this
+    machine's own name. It listens on MASTER_PORT as torch's TCPStore does (IPv6 and IPv4 in one, else IPv4,
+    SO_REUSEADDR), and on MS_SCHED_PORT as MindSpore's scheduler does (on the address alone). It connects by
+    the address, by the first address of the own name and by that of GLOO_SOCKET_IFNAME, as Gloo does, eight
+    times at once, sends a few bytes, and closes by reset. No other program reaches the listener: a socket
+    filter keeps others away, or for a loopback address the interface, or the number of routers that packets
+    have passed. Where the kernel grants none of these, the port is only bound, and the trial connects to
+    another one. Nothing stays in TIME_WAIT. Where no variable names an address of this machine, the trial
+    assumes that the ranks connect on 127.0.0.1, on a port that the system chooses.
 
-    Where the address is another machine's, one connection is tried: that nobody listens there yet is well,
-    unless the first rank is sure to run here (RANK, or without it NODE_RANK, is 0; the job has one node).
-    Where nobody answers at a name, its name servers are asked for three more: for two that nobody has, one of
-    them in its domain, and for the name without the domains that are searched. Where NPUs are used, HCCL's
-    ports on this host are listened on all at once, as its variables or the rank table name them.
+    Where the address belongs to another machine, the trial makes one connection. It is fine if nobody listens
+    there yet, unless the first rank is sure to run here (RANK, or without it NODE_RANK, is 0; the job has one
+    node). Where nobody answers at a name, the trial asks its name servers for three more names: two that
+    nobody has, one of them in its domain, and the name without the search domains. Where NPUs are used, the
+    trial listens on all of HCCL's ports on this host at once, as its variables or the rank table name them.
 
-    - `trial-rendezvous.cannot-bind`: a port that the job needs cannot be listened on: somebody else holds it,
-      it is kept for root, or the address is not one of this machine. Of a range of HCCL any free port will
-      do; of a base port those of the job's NPUs must be free. A warning where torch, which listens on all
-      addresses, is not installed, and the port of this address alone is free.
-    - `trial-rendezvous.cannot-connect`: the address is not known here, or nothing on this machine can connect
-      to it, or not often enough, which is a warning where neither torch nor MindSpore is installed; or IPv6
-      found that another machine has it. Of another machine, that there is no way to it, and a warning where
-      it does not answer at all; that it does not take the connection although the first rank runs here, in
-      Kubernetes a warning at most, as a service leads to its pod only once that is ready. A name that means
-      what any name means here, a warning where only those of its domain do; or that would be this machine's
-      without a domain behind it. And where torch is installed, that the kernel tells no network interfaces
-      (netlink), without which Gloo stops.
+    - `trial-rendezvous.cannot-bind`: the job cannot listen on a port that it needs: another process holds it,
+      only root may listen on it, or the address is not one of this machine. In an HCCL port range any free
+      port is enough; with a base port, those of the job's NPUs must be free. A warning where torch, which
+      listens on all addresses, is not installed, and the port is free on this address alone.
+    - `trial-rendezvous.cannot-connect`: this machine cannot resolve the address, or nothing on it can connect
+      to the address. Or too few connections succeed, a warning where neither torch nor MindSpore is
+      installed; or IPv6 found that another machine has the address. If the address belongs to another
+      machine: there is no route to it; it does not answer at all, a warning; or it does not accept the
+      connection although the first rank runs here. In Kubernetes the last is a warning at most, because a
+      service leads to its pod only once that is ready. Or the name resolves to the same address as any other
+      name, a warning where only the names of its domain do; or it would be this machine's without an appended
+      domain. Where torch is installed, also: the kernel does not list the network interfaces (netlink), and
+      Gloo stops.
     - `trial-rendezvous.own-name`: the name that `hostname` prints has no address, or none of this machine. An
-      error for a job of several nodes, unless GLOO_SOCKET_IFNAME tells Gloo its address, and where torchrun
-      finds the master by itself (PET_STANDALONE, PET_RDZV_BACKEND); else a warning, as Gloo then takes
-      127.0.0.1. In a job of several nodes a loopback address is a warning.
-    - `trial-rendezvous.slow`: a name takes more than a second to look up. After 5.5 seconds it is given up;
-      where it is the master's, and another name server or domain might still answer, the row cannot tell.
-      Or a name first has an address that does not answer, and connections wait for it. It is `cannot-connect`
-      where it is one of this machine and torch is installed, whose clients give up before the next; and where
-      no framework is, as what Python has of its own listens on the first address alone.
+      error for a job on several nodes, unless GLOO_SOCKET_IFNAME gives Gloo its address, and where torchrun
+      finds the master by itself (PET_STANDALONE, PET_RDZV_BACKEND). Else a warning, because Gloo then uses
+      127.0.0.1. In a job on several nodes a loopback address is a warning.
+    - `trial-rendezvous.slow`: a name takes more than a second to resolve. The lookup ends after 5.5 seconds;
+      if the name is the master's, and another name server or domain might still answer, the result is
+      unknown. Or the first address of a name does not answer, and connections wait for it. This is
+      `cannot-connect` where the address is one of this machine and torch is installed, because its clients
+      give up before the next one; and where no framework is installed, because Python's own servers listen on
+      the first address alone.
 
-    Nothing is tried on a port on which this job's own launcher listens: an ancestor such as torchrun's agent
-    (TORCHELASTIC_USE_AGENT_STORE), the process of `--env-of` and its kin, or rank 0 where this is another
-    rank of the same MASTER_PORT. As root it is skipped, unless `--as-user` says whose job it is.
+    The trial leaves alone a port on which this job's own launcher listens: an ancestor such as torchrun's
+    agent (TORCHELASTIC_USE_AGENT_STORE), the process of `--env-of` and the other processes of its job, or
+    rank 0 where this is another rank of the same MASTER_PORT. As root the check is skipped, unless
+    `--as-user` names the job's user.
 
     ## Why it matters
 
     "EADDRINUSE", "Permission denied", "The client socket has timed out", "gai error: -3", "Connection
-    refused" from `connectFullMesh`: a job says these after a minute or after thirty, on all nodes at once.
+    refused" from `connectFullMesh`: a job fails with these after one minute or thirty, on all nodes at once.
 
     ## Fix safety
 
-    Shown only. Another port must be the same on every node; a line in /etc/hosts holds until it is deleted.
+    Shown only. Another port must be the same on every node; a line in /etc/hosts stays until it is deleted.
 
     ## References
 
@@ -129,7 +132,7 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts({"tried": [_tried(attempt) for attempt in trial.attempts if attempt.what != "socket"]})
     refused = trial.refused()
     if any(attempt.what == "socket" for attempt in refused):
-        raise Unknown(_("the trial could not ask for sockets: {why}", why=refused[-1].reason))
+        raise Unknown(_("the trial could not create sockets: {why}", why=refused[-1].reason))
     by_label = {point.label: point for point in asked}
     silent, busy = [], []
     yield from slow(host, trial, SLOW)
@@ -251,11 +254,13 @@ def _cannot_bind(host: Host, point: Point, attempt: Attempt, holders: Holders) -
         if not attempt.facts.get("only_by_place"):
             return found
         # No torch is here, which listens on all addresses; another program may take the one that is meant.
-        note = _("on {place} alone it can be listened on", place=point.place)
+        note = _("listening on {place} alone works", place=point.place)
         return replace(found, severity=WARNING, evidence=(*evidence, note))
     if attempt.number == errno.EACCES and point.port < first:
         text = _(
-            "only root may listen on TCP port {port} ({label}), as on all below {first}", first=first, **place
+            "only root may listen on TCP port {port} ({label}), as on all ports below {first}",
+            first=first,
+            **place,
         )
         evidence = (*evidence, f"{PRIVILEGED} = {first}")
     elif attempt.number == errno.EADDRNOTAVAIL:

@@ -70,34 +70,35 @@ def trial_shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## What it does
 
-    In a child of the job's Python, with the job's variables, limits and control group: makes a segment of 64
-    MiB in /dev/shm, as a worker of a data loader does for a batch (all of it where less than 256 MiB are
-    free, else 8 MiB of it; where that is refused, one of 1 MiB); a semaphore as sem_open makes it; sends a
-    segment over Unix sockets, a pair and one that listens; opens what it made a second time, as a process
-    does that knows its name; and attaches a System V segment of 1 MiB. Files have no name, or for a moment
-    only; nothing is left. Where the machine or the control group has less than 1 GiB of memory left, the
-    large segment is not tried, and the row says so.
+    In a child of the job's Python, with the job's variables, limits and control group, the trial creates a
+    segment of 64 MiB in /dev/shm, as a worker of a data loader does for a batch. It allocates all of it where
+    less than 256 MiB are free, else 8 MiB of it; where that is refused, it creates one of 1 MiB. It creates a
+    semaphore as sem_open does. It sends a segment over Unix sockets, a pair and one that listens. It opens
+    what it created a second time, as a process that knows its name does. It attaches a System V segment of 1
+    MiB. Files have no name, or only for a moment; nothing is left. Where the machine or the control group has
+    less than 1 GiB of memory left, the large segment is not tried, and the result says so.
 
-    - `trial-shared-memory.no-room`: there is no room, by the size of /dev/shm, its inodes, or a limit. A
-      warning where 1 MiB can be had, which is enough for all but data loaders.
-    - `trial-shared-memory.refused`: it is not allowed, or there is no /dev/shm, no Unix socket, no module of
-      this Python for it.
+    - `trial-shared-memory.no-room`: the size of /dev/shm, its inodes, or a limit leaves no room. A warning
+      where 1 MiB is available, which is enough for all but data loaders.
+    - `trial-shared-memory.refused`: shared memory is not allowed; or there is no /dev/shm, no Unix socket, or
+      no module for it in this Python.
 
-    System V segments, which MindSpore's cache server and some of MPI use, and pairs of sockets are a warning.
-    So is what cannot be sent where no framework is installed, and what cannot be opened a second time where
-    one is: ranks that multiprocessing spawns open by name, data loaders that torch forks send. As root the
-    check is skipped, unless `--as-user` or `--env-of` says whose job it is.
+    Failures of System V segments, which MindSpore's cache server and some of MPI use, and of socket pairs are
+    warnings. So is memory that cannot be sent where no framework is installed, and memory that cannot be
+    opened a second time where one is: ranks that multiprocessing spawns open it by name, data loaders that
+    torch forks send it. As root the check is skipped, unless `--as-user` or `--env-of` identifies the job's
+    user.
 
     ## Why it matters
 
-    Without this a data loader ends with "Bus error", "unable to open shared memory object" or "No space left
-    on device", and `multiprocessing` with "Function not implemented" or "Permission denied".
+    Without shared memory a data loader ends with "Bus error", "unable to open shared memory object" or "No
+    space left on device", and `multiprocessing` with "Function not implemented" or "Permission denied".
 
     ## Fix safety
 
-    A larger /dev/shm loses nothing of what is there, and is back as it was after a reboot; `npudoctor undo`
-    takes it back too. It is CAUTION because what fills /dev/shm takes memory from everybody. All else is
-    shown only.
+    A larger /dev/shm keeps its contents and returns to its old size after a reboot; `npudoctor undo` restores
+    the size too. It is CAUTION because the contents of /dev/shm take memory from everybody. All other fixes
+    are shown only.
 
     ## References
 
@@ -174,7 +175,7 @@ def _finding(host: Host, trial: Trial, attempt: Attempt) -> Finding:
 
 def _reopened(attempt: Attempt) -> Remedy:
     """A file that its own maker may not open a second time."""
-    text = _("what is made in /dev/shm cannot be opened again by its name: {why}", why=attempt.reason)
+    text = _("a file created in /dev/shm cannot be reopened by its name: {why}", why=attempt.reason)
     return Remedy(text, *give_owner_rights(int(attempt.facts.get("umask", 0)), SHM))
 
 
@@ -190,7 +191,7 @@ def _room(host: Host, trial: Trial, attempt: Attempt) -> Remedy:
             return Remedy(text, (limit_line(flag, pair),), fix)
     if facts.get("inodes") and not facts.get("inodes_free", 1):
         text = _(
-            "no file can be added to /dev/shm: all of its {count} inodes are taken", count=facts["inodes"]
+            "no file can be added to /dev/shm: all of its {count} inodes are in use", count=facts["inodes"]
         )
         return Remedy(text, (f"df -i {SHM}",), _more_inodes(host), Action.CLEANUP)
     if attempt.number not in (errno.ENOSPC, errno.EDQUOT) or "total" not in facts:
@@ -217,7 +218,7 @@ def _larger(host: Host, now: int) -> Optional[Fix]:
         option: Fix = ask_for_option("--shm-size", f"{max(size, GIB) // GIB}g")
         return option
     if size <= now:
-        title = _("remove what nobody uses: `npudoctor check shared-memory` lists what lies in /dev/shm")
+        title = _("remove unused files: `npudoctor check shared-memory` lists what is in /dev/shm")
         return Fix(title, risk=Risk.MANUAL, needs_root=False)
     if not _is_tmpfs(host):
         return None
@@ -228,7 +229,7 @@ def _more_inodes(host: Host) -> Optional[Fix]:
     if host.system.container() or not _is_tmpfs(host):
         return None
     step = Command(("mount", "-o", f"remount,nr_inodes={INODES}", SHM))
-    return Fix(_("allow more files in it until the next boot"), (step,), risk=Risk.MANUAL)
+    return Fix(_("raise its inode limit until the next boot"), (step,), risk=Risk.MANUAL)
 
 
 def _is_tmpfs(host: Host) -> bool:
@@ -252,10 +253,10 @@ def _access(host: Host, attempt: Attempt) -> Remedy:
     if attempt.number == errno.EROFS:
         text = _("processes cannot share memory: /dev/shm is read-only")
         step = Command(("mount", "-o", "remount,rw", SHM))
-        return Remedy(text, fix=Fix(_("mount it so that it can be written"), (step,), risk=Risk.MANUAL))
+        return Remedy(text, fix=Fix(_("remount it read-write"), (step,), risk=Risk.MANUAL))
     if attempt.number == errno.EACCES and isinstance(mode, int) and mode != 0o1777:
         text = _("this user may not write to /dev/shm, which has the mode {mode}", mode=f"{mode:04o}")
-        fix = Fix(_("let everybody make files there"), (Command(("chmod", "1777", SHM)),), risk=Risk.MANUAL)
+        fix = Fix(_("let all users create files there"), (Command(("chmod", "1777", SHM)),), risk=Risk.MANUAL)
         return Remedy(text, (f"stat {SHM}: mode {mode:04o}, uid {attempt.facts.get('owner')}",), fix)
     text = _("the kernel refuses shared memory in /dev/shm: {why}", why=attempt.reason)
     return Remedy(text, fix=unfiltered(host, attempt))
@@ -263,7 +264,11 @@ def _access(host: Host, attempt: Attempt) -> Remedy:
 
 def _sysv(host: Host, attempt: Attempt) -> Remedy:
     """A System V segment: which setting of the kernel is too small for it."""
-    text = _("a System V segment of {size} is refused: {why}", size=size_text(MIB), why=attempt.reason)
+    text = _(
+        "a System V shared memory segment of {size} is refused: {why}",
+        size=size_text(MIB),
+        why=attempt.reason,
+    )
     steps: list[SetKernel] = []
     for name, (usual, least) in SYSV.items():
         # Few bytes: of 4 MiB and more the kernel refuses to read anything of /proc/sys.
@@ -280,5 +285,5 @@ def _sysv(host: Host, attempt: Attempt) -> Remedy:
         words = [word for step in steps for word in ("--sysctl", f"{step.name}={step.value}")]
         option: Fix = ask_for_option(*words)
         return Remedy(text, evidence, option)
-    fix = Fix(_("give them the kernel's own values until the next boot"), tuple(steps), risk=Risk.MANUAL)
+    fix = Fix(_("reset them to the kernel defaults until the next boot"), tuple(steps), risk=Risk.MANUAL)
     return Remedy(text, evidence, fix)

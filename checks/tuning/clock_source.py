@@ -23,28 +23,28 @@ FAST = "tsc"
     codes={"clock-source.slow": INFO},
 )
 def clock_source(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The kernel's clock source is a fast one.
+    """The kernel uses a fast clock source.
 
     ## What it does
 
-    Reads which counter the kernel takes the time from. Whether the time is right is the question of the
-    check `clock`.
+    Reads which counter the kernel takes the time from. Whether the time is right is the subject of the check
+    `clock`.
 
-    - `clock-source.slow`: it is hpet, acpi_pm, xen or the timer's tick. A kernel chooses these by itself
-      only when it found that the processor's own counter (tsc) goes wrong; its log says when.
+    - `clock-source.slow`: it is hpet, acpi_pm, xen or the timer tick. A kernel chooses these by itself only
+      when it finds that the processor's own counter (tsc) is unreliable; its log says when.
 
     ## Why it matters
 
-    Frameworks, profilers and loggers ask for the time very often. With tsc, arm's arch_sys_counter or
-    kvm-clock that is a few instructions; with these it is a system call and an access to a slow chip.
+    Frameworks, profilers and loggers read the time very often. With tsc, arm's arch_sys_counter or kvm-clock
+    a read takes a few instructions; with these it takes a system call and an access to a slow chip.
 
-    What it is worth: One report: 4.5 microseconds for each reading with hpet, 0.1 with tsc. How often a job
-    reads the time is its own affair: no source states a figure for training.
+    Gain: one report gives 4.5 microseconds for each read with hpet, 0.1 with tsc. How often a job reads the
+    time depends on the job: no source states a figure for training.
 
     ## Fix safety
 
-    Shown only. A counter that the kernel has found unstable must not be forced: then times jump. It holds
-    until the next boot.
+    Shown only. Do not force a counter that the kernel has found unstable: the time would jump. The change
+    lasts until the next boot.
 
     ## References
 
@@ -58,12 +58,14 @@ def clock_source(host: Host) -> Iterator[Union[Finding, Facts]]:
     if now not in SLOW:
         return
     message = _(
-        "the kernel takes the time from {now}, where each reading is slow; available: {others}",
+        "the kernel's clock source is {now}, which is slow to read; available: {others}",
         now=now,
         others=", ".join(others) or "-",
     )
     if FAST in others:
-        title = _("use tsc until the next boot, if `dmesg | grep -i clocksource` does not call it unstable")
+        title = _(
+            "use tsc until the next boot, if `dmesg | grep -i clocksource` does not report it as unstable"
+        )
         yield advise(host, "clock-source.slow", message, title, [write_setting(CURRENT, FAST, now)])
     else:
         title = _("`dmesg | grep -i -e tsc -e clocksource` says why the kernel does not offer tsc")

@@ -24,8 +24,8 @@ def cpu_governor(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## What it does
 
-    Reads the governor of each frequency policy of the CPUs. Skipped where the kernel does not set
-    frequencies: most virtual machines, and servers whose firmware keeps that to itself.
+    Reads the governor of each frequency policy of the CPUs. Skipped if the kernel does not set frequencies:
+    on most virtual machines, and on servers whose firmware controls them.
 
     - `cpu-governor.saves-power`: a governor other than `performance` is in use. With intel_pstate and
       amd_pstate `powersave` is not the lowest frequency, but a slower way up.
@@ -35,13 +35,14 @@ def cpu_governor(host: Host) -> Iterator[Union[Finding, Facts]]:
     One CPU thread feeds each accelerator. While that thread waits for its frequency to rise, short
     operators leave the accelerator idle. A model whose operators take long gains nothing.
 
-    What it is worth: Huawei measured 0.9 to 1.2 % more tokens per second (Llama-7B and Qwen2-7B, Atlas 800T
-    A2, the server's power policy, inference); for training its guide states no figure. It costs power while
-    the node is idle.
+    Gain: Huawei measured 0.9 to 1.2 % more tokens per second (Llama-7B and Qwen2-7B, Atlas 800T A2, the
+    server's power policy, inference); for training its guide states no figure. It costs power while the node
+    is idle.
 
     ## Fix safety
 
-    Shown only: who pays for power and cooling decides. It holds until the next boot.
+    Shown only: the decision belongs to whoever pays for power and cooling. The change lasts until the next
+    boot.
 
     ## References
 
@@ -53,7 +54,7 @@ def cpu_governor(host: Host) -> Iterator[Union[Finding, Facts]]:
     governor_of = {name: read_or_empty(host, f"{POLICIES}/{name}/scaling_governor") for name in sorted(names)}
     governors = sorted(set(filter(None, governor_of.values())))
     if not governors:
-        raise Skip(_("the kernel does not set CPU frequencies here"))
+        raise Skip(_("the kernel does not control CPU frequencies on this machine"))
     yield Facts({"governors": governors})
     others = [governor for governor in governors if governor != WANTED]
     if others:

@@ -21,29 +21,29 @@ ROCE = 4200  # bytes of Ethernet from which on RoCE sends its largest frame, 409
     codes={"interface-mtu.small": INFO},
 )
 def interface_mtu(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """Fast Ethernet ports send jumbo frames.
+    """High-speed Ethernet ports use jumbo frames.
 
     ## What it does
 
     Reads the MTU of each Ethernet port of 25 Gb/s and more of the machine. The NPUs' own ports are set in
     /etc/hccn.conf, see the check `hccn-config`.
 
-    - `interface-mtu.small`: it is below 4200 bytes.
+    - `interface-mtu.small`: the MTU of a port is below 4200 bytes.
 
     ## Why it matters
 
-    RoCE sends frames of 1024 bytes over an MTU of 1500, and of 4096 from 4200 on. TCP needs a sixth of the
-    packets with 9000.
+    RoCE sends frames of 1024 bytes with an MTU of 1500, and of 4096 bytes with an MTU of 4200 or more. With
+    an MTU of 9000, TCP needs a sixth of the packets.
 
-    It is right only where every port and switch on the way has it too: where one has not, large packets
-    vanish, and connections hang after their first bytes. Change a whole network, never one node. In
-    networks of a cloud the provider says how much is possible.
+    A larger MTU is right only if every port and switch on the way has it too. Otherwise large packets are
+    lost, and connections hang after their first bytes. Change a whole network, never one node. In cloud
+    networks the provider specifies the possible MTU.
 
-    What it is worth: The sources state no figure for training.
+    Gain: the sources state no figure for training.
 
     ## Fix safety
 
-    Shown only. It holds until the next boot.
+    Shown only. The change lasts until the next boot.
 
     ## References
 
@@ -62,12 +62,16 @@ def interface_mtu(host: Host) -> Iterator[Union[Finding, Facts]]:
                 host,
                 "interface-mtu.small",
                 _(
-                    "the MTU of {port} is {mtu}: RoCE needs {roce} for its largest frames, TCP gains up to "
+                    "the MTU of {port} is {mtu}: RoCE needs {roce} for its largest frames; TCP benefits up "
+                    "to "
                     "9000",
                     port=device,
                     mtu=mtu,
                     roce=ROCE,
                 ),
-                _("only if all nodes and switches of this network have it too, until the next boot"),
+                _(
+                    "raise the MTU until the next boot, only if all nodes and switches of this network use "
+                    "it too"
+                ),
                 [Command((*line, str(JUMBO)), undo=(*line, str(mtu)))],
             )

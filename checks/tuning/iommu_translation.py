@@ -20,25 +20,25 @@ IDENTITY = "identity"
     codes={"iommu-translation.on": INFO},
 )
 def iommu_translation(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The IOMMU passes accelerators through.
+    """The IOMMU is in passthrough mode for accelerators.
 
     ## What it does
 
     Reads the kind of the IOMMU group of each accelerator on the PCI bus: `identity` is passed through,
     `DMA` and `DMA-FQ` are translated. Skipped where no IOMMU is on, as in most virtual machines.
 
-    - `iommu-translation.on`: what an accelerator reads and writes is translated page by page.
+    - `iommu-translation.on`: the memory accesses of an accelerator are translated page by page.
 
     ## Why it matters
 
     On bare metal NVIDIA does not support copies between GPUs over PCIe while an IOMMU translates: they are
-    slow, or hang. Huawei describes NPUs whose copies over a PCIe switch are slow because an IOMMU that is
-    on turns ACS on, which sends them through the processor.
+    slow or hang. Huawei describes NPUs with slow copies over a PCIe switch: an IOMMU that is on turns on ACS,
+    which sends the copies through the processor.
 
-    It is not right for all: translation is what keeps a device away from memory that is not its own. Ask
-    whoever is responsible for security.
+    Passing devices through is not right for everyone: translation keeps a device away from memory that does
+    not belong to it. Ask the person responsible for security.
 
-    What it is worth: The sources state no figure.
+    Gain: the sources state no figure.
 
     ## Fix safety
 
@@ -57,10 +57,10 @@ def iommu_translation(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("no accelerator is on the PCI bus here"))
     grouped = [card for card in cards if host.running_files.stat(f"{PCI}/{card}/iommu_group") is not None]
     if not grouped:
-        raise Skip(_("no IOMMU is on"))
+        raise Skip(_("no IOMMU is enabled"))
     kinds = {card: read_or_empty(host, f"{PCI}/{card}/iommu_group/type") for card in grouped}
     if not any(kinds.values()):
-        raise Unknown(_("this kernel does not tell the kind of an IOMMU group"))
+        raise Unknown(_("this kernel does not report the type of an IOMMU group"))
     yield Facts({"groups": kinds})
     translated = [card for card, kind in kinds.items() if kind and kind != IDENTITY]
     if translated:
@@ -78,12 +78,13 @@ def iommu_translation(host: Host) -> Iterator[Union[Finding, Facts]]:
         else:
             start = ("grubby", "--update-kernel=ALL")
             step = Command((*start, f"--args={word}"), undo=(*start, f"--remove-args={word}"))
-            remedy = _("pass them through from the next boot on"), [step]
+            remedy = _("enable passthrough from the next boot on"), [step]
         yield advise(
             host,
             "iommu-translation.on",
             _(
-                "memory accesses of {count} accelerators are translated by the IOMMU, not passed through",
+                "the IOMMU translates memory accesses of {count} accelerators instead of passing them "
+                "through",
                 count=len(translated),
             ),
             *remedy,

@@ -28,19 +28,19 @@ def irq_affinity(host: Host) -> Iterator[Union[Finding, Facts]]:
     For each Ethernet port of 25 Gb/s and more whose card belongs to a NUMA node, reads which CPUs handle
     its interrupts.
 
-    - `irq-affinity.other-node`: some are handled by CPUs of another node.
+    - `irq-affinity.other-node`: CPUs of another NUMA node handle some of the port's interrupts.
 
     ## Why it matters
 
-    What arrives is then fetched across the link between the sockets. Traffic over RDMA (RoCE, the NPUs' own
-    ports) raises few interrupts and gains little; data loading, checkpoints and collectives over TCP gain.
+    Incoming data must then cross the link between the sockets. Traffic over RDMA (RoCE, the NPUs' own ports)
+    raises few interrupts and gains little; data loading, checkpoints and collectives over TCP gain.
 
-    What it is worth: ESnet: TCP may be up to twice as slow from the wrong socket, at 40 and 100 Gb/s.
+    Gain: according to ESnet, TCP may be up to twice as slow from the wrong socket, at 40 and 100 Gb/s.
 
     ## Fix safety
 
-    Shown only. It holds until the next boot; a running irqbalance moves them again, so stop it first, or
-    give it the policy instead.
+    Shown only. The change lasts until the next boot. A running irqbalance moves the interrupts again, so stop
+    it first, or configure the policy in irqbalance instead.
 
     ## References
 
@@ -60,7 +60,7 @@ def irq_affinity(host: Host) -> Iterator[Union[Finding, Facts]]:
         links.append((link, cpus))
     beside = [(link, cpus) for link, cpus in links if cpus]
     if not beside:
-        raise Skip(_("no Ethernet port of 25 Gb/s or more whose NUMA node is known"))
+        raise Skip(_("no Ethernet port of 25 Gb/s or more has a known NUMA node"))
     counts = {}
     for link, cpus in beside:
         far = _far(host, link, cpus)
@@ -70,13 +70,16 @@ def irq_affinity(host: Host) -> Iterator[Union[Finding, Facts]]:
                 host,
                 "irq-affinity.other-node",
                 _(
-                    "{count} interrupts of {port} are handled by CPUs of another NUMA node than its card's "
+                    "{count} interrupts of {port} are handled outside the CPUs of its card's NUMA node "
                     "({cpus})",
                     count=len(far),
                     port=link.name,
                     cpus=cpus,
                 ),
-                _("bind them to the card's node; a running irqbalance would move them again: stop it before"),
+                _(
+                    "bind them to the card's node; if irqbalance is running, stop it first, as it moves them "
+                    "again"
+                ),
                 [
                     Command(
                         ("sh", "-c", _write_affinities(dict.fromkeys(far, cpus))),

@@ -23,30 +23,31 @@ STEPS = tuple(mebibytes << 20 for mebibytes in (16, 64, 128))
     codes={"network-buffers.small": INFO},
 )
 def network_buffers(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """One TCP connection may fill the fastest port.
+    """TCP buffers let one connection fill the fastest port.
 
     ## What it does
 
     Compares the largest buffers that the kernel gives a TCP connection (the third number of
-    `net.ipv4.tcp_rmem` and `net.ipv4.tcp_wmem`) with what is under way at the speed of the fastest Ethernet
-    port during a round trip of 1 ms. Half of a buffer holds data, the rest is the kernel's. Asked from 25
-    Gb/s on.
+    `net.ipv4.tcp_rmem` and `net.ipv4.tcp_wmem`) with the data in flight at the speed of the fastest Ethernet
+    port during a round trip of 1 ms. Half of a buffer holds data, the rest is the kernel's. The check applies
+    from 25 Gb/s on.
 
-    - `network-buffers.small`: one connection cannot fill the port at that round trip.
+    - `network-buffers.small`: one connection cannot use the full speed of the port at that round trip time.
 
     ## Why it matters
 
-    It concerns checkpoints, datasets over the network, and collectives over TCP (Gloo, NCCL without RDMA,
-    HCCL's set-up does not count). RDMA does not use these buffers. Within one rack, where a round trip
-    takes 0.1 ms, the kernel's own values suffice to 200 Gb/s; many connections at once hide the limit too.
-    More memory is taken only by connections that need it.
+    The limit affects checkpoints, datasets over the network, and collectives over TCP (Gloo, NCCL without
+    RDMA; the connection setup of HCCL is not significant). RDMA does not use these buffers. Within one rack,
+    where a round trip takes 0.1 ms, the kernel's own values are enough up to 200 Gb/s; many parallel
+    connections hide the limit too. Only connections that need it use the additional memory.
 
-    What it is worth: The message states at which round trip the limit begins. No source states a figure for
+    Gain: the message states the round trip time from which the limit applies. No source states a figure for
     training.
 
     ## Fix safety
 
-    Shown only. It holds until the next boot, in this network namespace, for connections made from then on.
+    Shown only. The change lasts until the next boot, in this network namespace, for connections opened
+    afterward.
 
     ## References
 
@@ -67,7 +68,7 @@ def network_buffers(host: Host) -> Iterator[Union[Finding, Facts]]:
         limits[name] = int(words[2]) if known else None  # the third of three numbers, in bytes
     unread = [name for name, limit in limits.items() if limit is None]
     if unread:
-        raise Unknown(_("{path} does not hold three numbers", path=_path(unread[0])))
+        raise Unknown(_("{path} does not contain three numbers", path=_path(unread[0])))
     yield Facts({"port": fastest.name, "speed": fastest.speed, "limits": limits})
     bytes_a_second = fastest.speed * 125_000
     for name, limit in limits.items():
@@ -81,13 +82,13 @@ def network_buffers(host: Host) -> Iterator[Union[Finding, Facts]]:
                 host,
                 "network-buffers.small",
                 _(
-                    "with {name} at {size} a connection fills {port} ({speed} Gb/s) up to {time} ms of "
+                    "with {name} at {size}, one connection fills {port} ({speed} Gb/s) only up to {time} ms "
                     "round trip",
                     **words,
                     time=time,
                     size=size_text(limit),
                 ),
-                _("allow more until the next boot, if jobs here send much over TCP"),
+                _("raise the limit until the next boot, if jobs here transfer much data over TCP"),
                 [SetKernel(name, " ".join([*settings[name].split()[:2], str(size)]), settings[name])],
             )
 

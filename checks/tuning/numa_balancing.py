@@ -26,20 +26,20 @@ def numa_balancing(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     Reads `kernel.numa_balancing`, on machines with several NUMA nodes.
 
-    - `numa-balancing.on`: the kernel takes pages away from running processes again and again, to see by the
-      page fault which processor uses them.
+    - `numa-balancing.on`: the kernel repeatedly unmaps pages of running processes, to see by the page fault
+      which processor uses them.
 
     ## Why it matters
 
-    These faults hit the threads that feed the accelerators. The kernel's documentation says that it should
-    be off where jobs are bound to nodes, as they are with numactl, `CPU_AFFINITY_CONF` of torch_npu, or
-    Slurm's binding; NVIDIA's guides say the same. Jobs that nobody binds may run better with it: measure.
+    These faults hit the threads that feed the accelerators. The kernel's documentation says that it should be
+    off if jobs are bound to nodes, for example by numactl, `CPU_AFFINITY_CONF` of torch_npu, or Slurm's
+    binding; NVIDIA's guides say the same. Jobs that are not bound may run better with it: measure.
 
-    What it is worth: The sources state no figure.
+    Gain: the sources state no figure.
 
     ## Fix safety
 
-    Shown only. It holds until the next boot.
+    Shown only. The change lasts until the next boot.
 
     ## References
 
@@ -57,7 +57,7 @@ def numa_balancing(host: Host) -> Iterator[Union[Finding, Facts]]:
             host,
             "numa-balancing.on",
             _(
-                "the kernel moves memory between {count} NUMA nodes by itself ({name} is {value})",
+                "the kernel automatically moves memory between {count} NUMA nodes ({name} is {value})",
                 count=len(nodes),
                 name=NAME,
                 value=value,

@@ -19,28 +19,28 @@ RANKS = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
     codes={"omp-threads.unset": INFO, "omp-threads.too-many": INFO, "omp-threads.not-a-number": INFO},
 )
 def omp_threads(host: Host) -> Iterator[Union[Finding, Facts]]:
-    """The ranks of a node share its CPUs.
+    """Ranks of a node do not oversubscribe its CPUs.
 
     ## What it does
 
-    Multiplies `OMP_NUM_THREADS` by the ranks of this node (as the launcher says, else one for each
+    Multiplies `OMP_NUM_THREADS` by the number of ranks of this node (from the launcher, else one for each
     accelerator), and compares that with the CPUs that this shell may use.
 
-    - `omp-threads.unset`: it is not set, and several ranks would run here. torchrun then sets 1 itself;
-      mpirun, srun and own scripts do not.
+    - `omp-threads.unset`: the variable is not set, and several ranks would run on this node. torchrun then
+      sets it to 1; mpirun, srun and custom scripts do not.
     - `omp-threads.too-many`: all ranks together may start more threads than there are CPUs.
-    - `omp-threads.not-a-number`: OpenMP does not know the value, and takes its own.
+    - `omp-threads.not-a-number`: OpenMP does not recognize the value and uses its own default.
 
     ## Why it matters
 
     Without the variable each rank starts as many threads as there are CPUs, for every operator on the CPU:
     eight ranks on 192 CPUs may have 1536 threads, which then wait for each other.
 
-    The best number is the job's own: 1 is often too few for data preparation, and one for each CPU leaves
-    none for the data loader's processes. Half of what is shown is a good second try.
+    The best number depends on the job: 1 is often too few for data preparation, and one thread for each CPU
+    leaves none for the data loader's processes. Half of the value shown is a good second try.
 
-    What it is worth: The sources state no figure; PyTorch's launcher says "tune the variable for optimal
-    performance in your application".
+    Gain: the sources state no figure; PyTorch's launcher says "tune the variable for optimal performance in
+    your application".
 
     ## Fix safety
 
@@ -54,7 +54,7 @@ def omp_threads(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     ranks = _ranks(host)
     if ranks < 2:
-        raise Skip(_("one rank runs here: all CPUs are its own"))
+        raise Skip(_("one rank runs on this node and can use all CPUs"))
     cpus = host.resources.cpus(host.options.env_of)
     value = host.variables.get(NAME, "").strip()
     # The first of a list of numbers from 1, one for each level; None for what OpenMP does not know.
@@ -76,7 +76,10 @@ def omp_threads(host: Host) -> Iterator[Union[Finding, Facts]]:
     elif threads is None:
         yield _finding(
             "omp-threads.not-a-number",
-            _("{name} is {value}, which OpenMP does not know: each rank may start {cpus} threads", **words),
+            _(
+                "{name} is {value}, which OpenMP does not recognize: each rank may start {cpus} threads",
+                **words,
+            ),
             host,
             cpus // ranks,
         )

@@ -36,25 +36,25 @@ def swap_space(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## What it does
 
-    Reads /proc/swaps and `vm.swappiness`. Whether memory is left is the question of the check `memory`.
+    Reads /proc/swaps and `vm.swappiness`. Whether memory is left is the subject of the check `memory`.
 
     - `swap-space.in-use`: part of a swap area is in use.
-    - `swap-space.eager`: there is a swap area, and `vm.swappiness` is above 10 (kernels come with 60): the
-      kernel swaps out idle memory to keep files in its cache.
+    - `swap-space.eager`: there is a swap area, and `vm.swappiness` is above 10 (the kernel's default is 60):
+      the kernel swaps out idle memory to keep files in its cache.
 
     ## Why it matters
 
-    A rank whose pages must come back from a disk is late, and all ranks wait for it at the next collective.
-    Memory of checkpoints and datasets fills the file cache, which is what makes an eager kernel swap.
+    A rank whose pages must be read back from a disk is late, and all ranks wait for it at the next
+    collective. Checkpoints and datasets fill the file cache, and that makes an eager kernel swap.
 
-    Some want swap: without any, a node that runs out of memory kills a process at once. A low value keeps
-    that reserve. Kubernetes nodes have none as a rule.
+    Some nodes need swap: without any, a node that runs out of memory kills a process at once. A low value
+    keeps that reserve. Kubernetes nodes usually have no swap.
 
-    What it is worth: The sources state no figure.
+    Gain: the sources state no figure.
 
     ## Fix safety
 
-    Shown only. It holds until the next boot.
+    Shown only. The change lasts until the next boot.
 
     ## References
 
@@ -66,7 +66,7 @@ def swap_space(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("{path} does not exist: nothing to set here", path=SWAPS))
     areas = parse_swaps(text)
     if areas is None:
-        raise Unknown(_("{path} is not as the kernel writes it", path=SWAPS))
+        raise Unknown(_("{path} does not have the kernel's format", path=SWAPS))
     if not areas:
         raise Skip(_("this machine has no swap space"))
     value = read_or_empty(host, PATH)
@@ -75,12 +75,12 @@ def swap_space(host: Host) -> Iterator[Union[Finding, Facts]]:
     evidence = [f"{area.path}: {size_text(area.used)} / {size_text(area.size)}" for area in areas]
     if used:
         message = _(
-            "{used} of memory is swapped out, of {size} of swap space",
+            "{used} of memory is swapped out ({size} of swap space)",
             used=size_text(used),
             size=size_text(size),
         )
         title = _(
-            "find out which job took more memory than there was; its pages come back when they are used"
+            "find the job that used more memory than was available; its pages return when they are used"
         )
         yield advise(host, "swap-space.in-use", message, title, (), *evidence)
     if value.isascii() and value.isdigit() and int(value[:9]) > LOW:
@@ -89,7 +89,7 @@ def swap_space(host: Host) -> Iterator[Union[Finding, Facts]]:
             host,
             "swap-space.eager",
             message.format(name=NAME, value=value),
-            _("keep swap for emergencies, until the next boot"),
+            _("reserve swap for emergencies until the next boot"),
             [SetKernel(NAME, str(LOW), value)],
             *evidence,
         )

@@ -36,18 +36,18 @@ def transparent_hugepages(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     ## Why it matters
 
-    Loading a checkpoint and preparing data touch many gigabytes. With small pages that is a page fault for
-    each 4 KiB, and more misses of the processor's address cache.
+    Loading a checkpoint and preparing data touch many gigabytes. Small pages cause a page fault for each 4
+    KiB, and more misses in the processor's address cache.
 
-    It is not right for all: databases and services that take memory in small pieces are told by their
-    vendors to use `never`, since large pages make them larger and compacting memory makes them stutter. A
-    node that only trains has no such services; on a shared one ask before.
+    This setting is not right for everyone: vendors of databases and of services that allocate memory in small
+    pieces recommend `never`, because large pages increase their memory use and memory compaction causes
+    pauses. A node that only trains has no such services; on a shared node ask first.
 
-    What it is worth: No source that we know of states a figure for training.
+    Gain: no source that we know of states a figure for training.
 
     ## Fix safety
 
-    Shown only. It holds until the next boot, and for memory that is taken from then on.
+    Shown only. The change lasts until the next boot and applies to memory allocated afterward.
 
     ## References
 
@@ -67,7 +67,7 @@ def transparent_hugepages(host: Host) -> Iterator[Union[Finding, Facts]]:
         message = _("transparent hugepages are off (never): loading data costs a page fault for each 4 KiB")
         yield _finding(host, "transparent-hugepages.off", message, "madvise", mode)
     elif mode == "madvise" and npu_here(host):
-        message = _("transparent hugepages are given on request only (madvise); msprechecker wants always")
+        message = _("transparent hugepages are used only on request (madvise); msprechecker expects always")
         yield _finding(host, "transparent-hugepages.on-request", message, "always", mode)
 
 
@@ -78,7 +78,7 @@ def _finding(host: Host, code: str, message: str, value: str, mode: str) -> Find
         code,
         message,
         _(
-            "use {wanted} until the next boot, unless a database or the like shares this machine",
+            "use {wanted} until the next boot, unless a database or similar service shares this machine",
             wanted=value,
         ),
         steps,

@@ -17,7 +17,7 @@ def advice(run: Npudoctor) -> list[str]:
 def read(done: Done) -> list[str]:
     assert (done.status, done.out) == (64, "")
     lines = done.err.splitlines()
-    return [line.strip() for line in lines[lines.index("Next, on this machine:") + 1 :]]
+    return [line.strip() for line in lines[lines.index("Next steps on this machine:") + 1 :]]
 
 
 def commands(nodes: Sequence[str]) -> list[str]:

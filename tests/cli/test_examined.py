@@ -64,7 +64,7 @@ def test_its_working_directory_counts(npudoctor: Npudoctor, tmp_path: Path) -> N
 
 def test_no_such_process(npudoctor: Npudoctor) -> None:
     refused = {
-        "4194305": "there is no process 4194305",
+        "4194305": "process 4194305 does not exist",
         "0": "'0' is not a process id",
         "-1": "'-1' is not a process id",
         "self": "'self' is not a process id",

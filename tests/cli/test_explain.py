@@ -260,7 +260,7 @@ def test_a_check_that_could_not_look_refutes_nothing(npudoctor: Npudoctor) -> No
     # No scene of this suite sets the variables of HCCL for its interfaces.
     assert rows["hccl-interface"]["outcome"] == "could-not-look" and rows["hccl-interface"]["messages"]
     text = npudoctor("explain", "EI0006", "--verify").out
-    assert "hccl-interface: could not look (skipped)" in text and "not confirm it (skipped)" not in text
+    assert "hccl-interface: no result (skipped)" in text and "not confirm it (skipped)" not in text
 
 
 def test_each_of_several_codes_is_answered(npudoctor: Npudoctor) -> None:

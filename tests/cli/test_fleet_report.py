@@ -151,7 +151,7 @@ def test_without_the_extra_it_says_what_to_type(npudoctor: Npudoctor) -> None:
     ):  # fmt: skip
         done = npudoctor.shell(f'{sys.executable} -c "{hidden}; sys.exit(main())" fleet {" ".join(words)}')
         assert (done.status, done.out, done.err.count("\n")) == (64, "", 1), done.err
-        assert f"{sys.executable} -m pip install 'npudoctor[fleet]'; npudoctor.pyz carries it" in done.err
+        assert f"{sys.executable} -m pip install 'npudoctor[fleet]'; npudoctor.pyz includes it" in done.err
 
 
 def test_a_set_without_nodes_is_nothing(npudoctor: Npudoctor, tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_the_report_is_whole_and_the_process_gone(npudoctor: Npudoctor) -> None:
         "undeclared": "crashed",
         "finds": "problem",
     }
-    assert rows["sleeps"]["reason"] == "no result within 1 s; it was abandoned"
+    assert rows["sleeps"]["reason"] == "no result within 1 s; the check was abandoned"
     assert rows["crashes"]["reason"] == "KeyError: 'x'"
     assert len(rows["finds"]["findings"][0]["evidence"]) == 500
 
@@ -101,4 +101,4 @@ def test_the_status_is_the_verdict_even_when_the_end_is_forced(
 def test_the_deadline_bounds_all_of_them(npudoctor: Npudoctor) -> None:
     status, rows, took = run(npudoctor, "sleeps,reads", "--deadline", "2", "--timeout", "50")
     assert status == 2 and took < 4
-    assert {row["reason"] for row in rows.values()} == {"no result within 2 s; it was abandoned"}
+    assert {row["reason"] for row in rows.values()} == {"no result within 2 s; the check was abandoned"}

@@ -88,7 +88,7 @@ def test_a_broken_one_is_a_row(site: Site) -> None:
         [
             ("no_such_module", "", "ModuleNotFoundError: No module named 'no_such_module'"),
             ("acme_0:question", "", "acme_0:question is not the name of a module"),
-            ("acme_2", "import os\nos._exit(0)\n", "its process ended while loading it"),
+            ("acme_2", "import os\nos._exit(0)\n", "its process ended during loading"),
             ("acme_3", "1 / 0\n", "ZeroDivisionError"),
             ("acme_4", "x = 1\n", "holds one check, this one holds 0"),
             ("acme_5", SOURCE.format(id="other", body="yield"), "'other' is not the file's name"),

@@ -178,7 +178,7 @@ def test_force_starts_it_and_says_so(run: Npudoctor) -> None:
     run.drop_in("sick", BAD, scope="JOB")
     done = run("run", "--force", "sh", "-c", "exit 7")
     assert done.status == 7
-    assert "error sick.bad" in done.err and done.err.endswith("(sick.bad); started anyway\n")
+    assert "error sick.bad" in done.err and done.err.endswith("(sick.bad); the job is started anyway\n")
 
 
 def test_undetermined_is_one_line_and_the_job_starts(run: Npudoctor) -> None:

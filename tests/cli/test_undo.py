@@ -137,7 +137,7 @@ def test_the_name_of_a_run(drop_ins: Path) -> None:
         'npudoctor undo --yes "$(cat /run/name)" extra', "cat /run/name",
     ]  # fmt: skip
     *_fixed, several, empty, _made, near, first, extra, name = run(drop_ins, lines)
-    assert (several.status, "2 may mean several runs: " in several.err) == (64, True)
+    assert (several.status, "2 matches several runs: " in several.err) == (64, True)
     assert (empty.status, "no such run" in empty.err) == (64, True)
     assert (near.status, "did you mean 20" in near.err) == (64, True)
     assert f"run {name.out.strip()} did about sick.bad" in first.out

@@ -67,7 +67,7 @@ def test_secrets_are_hidden(text: str, shown: str) -> None:
         "ssh://git@host/x",
         "ASCEND_HOME_PATH=/usr/local/Ascend",
         "monkey=1 keyboard: 2",
-        "this user may not write to the compile cache /etc/passwd: see /etc/passwd",
+        "this user cannot write to the compile cache /etc/passwd: check /etc/passwd",
         "/run/secrets/my-token: Permission denied",
         "'/data/api_key': no such file",
         "PYTHONPATH=/opt/secret:/opt/token:/opt/b",

@@ -78,7 +78,7 @@ def test_who_names_one_that_is_gone_is_told_which_is_taken() -> None:
     )
     assert found.changes["ASCEND_HOME_PATH"] == trees.LATEST
     assert (
-        f"ASCEND_HOME_PATH is /gone, where there is no CANN: {trees.LATEST} (8.1.RC1) is used" in found.notes
+        f"ASCEND_HOME_PATH is /gone, which contains no CANN: {trees.LATEST} (8.1.RC1) is used" in found.notes
     )
 
 

@@ -225,7 +225,7 @@ def test_a_terminal_gets_a_hint(npudoctor: Npudoctor, cann: Path) -> None:
         said = run.stderr.read().decode()
     os.close(other)
     os.close(main)
-    assert said == "npudoctor: nothing is set yet: npudoctor env | source\n"
+    assert said == "npudoctor: nothing is set yet; run: npudoctor env | source\n"
 
 
 def test_a_run_that_is_ended_does_not_look_like_success(npudoctor: Npudoctor, cann: Path) -> None:

@@ -267,7 +267,7 @@ def test_odd_names_and_what_nobody_may_enter(folder: Path) -> None:
         deep = deep / "d"
     deep.mkdir(parents=True)
     walk = walked(folder)
-    assert len(walk.logs) == 2 and [why for _path, why in walk.problems] == ["nested too deep: not read"]
+    assert len(walk.logs) == 2 and [why for _path, why in walk.problems] == ["nested too deeply: not read"]
 
 
 def test_of_very_many_entries_the_rest_is_counted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ def _forms(rows: Report) -> dict[str, str]:
         "verbose": report_text(rows, verbose=1),
         "whole": report_text(rows, verbose=2),
         "coloured": report_text(rows, style=Style(True, True)),
-        "run": f"{decisive_text(rows)}npudoctor: not ready; started anyway\n",
+        "run": f"{decisive_text(rows)}npudoctor: not ready; the job is started anyway\n",
     }
 
 

@@ -593,7 +593,7 @@ def test_a_program(machine: Machine) -> None:
         (("false",), "false exited with status 1 and printed nothing"),
         (("sh", "-c", "echo one; echo two >&2; echo >&2; exit 3"), "sh exited with status 3: two"),
         (("sh", "-c", "seq 9; exit 1"), "sh exited with status 1: 7 | 8 | 9"),
-        (("sh", "-c", "kill -9 $$"), "sh was ended by signal 9 and printed nothing"),
+        (("sh", "-c", "kill -9 $$"), "sh was killed by signal 9 and printed nothing"),
         (("sh", "-c", "yes"), "sh wrote too much and was stopped: y | y | y"),
     ],
     ids=str,

@@ -54,7 +54,7 @@ def test_a_file_that_was_there(desk: Desk) -> None:
     assert desk.take(step.back()) == APPLIED
     assert (desk.content(), desk.path.stat().st_mode & 0o7777) == (b"old \xff\x00 bytes", 0o604)
     assert desk.names() == ["site.conf"]
-    assert desk.take(step.back()).reason == "it is already as it was before"
+    assert desk.take(step.back()).reason == "it is already in its earlier state"
 
 
 @pytest.mark.needs_root

@@ -49,7 +49,7 @@ def test_who_never_answered_is_named() -> None:
 
 def test_what_cannot_be_read_decides() -> None:
     assert merged(ready("a")).exit_code == 0
-    assert merged(ready("a"), lost=Unreadable(None, "x.json", "holds no report")).exit_code == 2
+    assert merged(ready("a"), lost=Unreadable(None, "x.json", "contains no report")).exit_code == 2
     assert merged(ready("a"), lost=Unreadable("b", "-", "no route", True)).names("silent") == ("b",)
     assert merged().exit_code == 2
 

@@ -60,4 +60,4 @@ def test_a_node_without_npudoctor_is_told_how_to_get_it_there(
     gathering.end("n1", 0)
     (answer,) = answers
     assert f"(status {status}): sh: 1: npudoctor: not found" in answer.why
-    assert answer.why.endswith("; --push --file npudoctor.pyz carries it there") == hinted
+    assert answer.why.endswith("; --push --file npudoctor.pyz copies it to the node") == hinted

@@ -180,7 +180,7 @@ def test_ctrl_c_ends_the_step_and_leaves_a_report(cluster: SlurmCluster) -> None
     cluster.lines("kill -INT -- -$(pgrep -o -f 'npudoctor fleet check --engine slurm')")
     rest, _errors = asked.communicate(timeout=20)
     assert asked.returncode == 130
-    assert [json.loads(line)["error"] for line in rest.splitlines()] == ["stopped before it answered"]
+    assert [json.loads(line)["error"] for line in rest.splitlines()] == ["stopped before the node answered"]
     assert nothing_runs(cluster, f"node{HANGING}")
 
 
@@ -242,7 +242,7 @@ def test_what_slurm_says_of_nodes() -> None:
     assert closed_in(text, [f"node{number}" for number in range(1, 10)]) == {
         "node2": "Slurm starts no jobs on it (state drain: fan is loud)",
         "node3": "Slurm starts no jobs on it (state down*: Not responding)",
-        "node4": "Slurm gets no answer from it (state idle*)",
+        "node4": "Slurm gets no response from it (state idle*)",
         "node6": "Slurm starts no jobs on it (state drng)",
         "node8": "Slurm starts no jobs on it (state drain: password=*** is old)",
     }
@@ -251,8 +251,8 @@ def test_what_slurm_says_of_nodes() -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--login", "bob"), "--login is for --engine ssh"),
-        (("--tree", sys.executable), "--tree is for --engine ssh"),
+        (("--login", "bob"), "--login requires --engine ssh"),
+        (("--tree", sys.executable), "--tree requires --engine ssh"),
         ((), "--engine slurm: env: no such command in PATH"),
     ],
     ids=["login", "tree", "no-srun"],

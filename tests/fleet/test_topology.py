@@ -37,7 +37,7 @@ def test_a_topology_of_clustershell() -> None:
     ],
 )
 def test_what_is_none(content: bytes, why: str) -> None:
-    with pytest.raises(InvalidTopology, match=f"(?i)^not a topology of ClusterShell: .*(?:{why})") as caught:
+    with pytest.raises(InvalidTopology, match=f"(?i)^not a ClusterShell topology: .*(?:{why})") as caught:
         tree_of(content)
     assert "\n" not in str(caught.value)
 
@@ -51,7 +51,7 @@ def test_a_bad_file_is_one_line(tmp_path: Path) -> None:
     file = tmp_path / "topology.conf"
     file.write_text("[main]\n127.0.0.1: 127.0.0.2\n")
     why = {
-        str(file): f"--tree: {file}: not a topology of ClusterShell: it has no section [routes]",
+        str(file): f"--tree: {file}: not a ClusterShell topology: it has no section [routes]",
         str(tmp_path): f"--tree: {tmp_path} is not a regular file",
         f"{tmp_path}/none": f"--tree: {tmp_path}/none does not exist",
     }

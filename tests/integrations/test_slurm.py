@@ -289,7 +289,7 @@ def test_the_engine_ends_a_step_that_hangs(slurm: Run) -> None:
     )
     assert told[:4] == ["2", "143", "0", "0"], told
     timed, stopped = map(json.loads, told[4:])
-    assert (timed["error"], stopped["error"]) == ("no answer in time", "stopped before it answered")
+    assert (timed["error"], stopped["error"]) == ("no answer in time", "stopped before the node answered")
 
 
 def test_the_engine_lets_nodes_meet(slurm: Run) -> None:

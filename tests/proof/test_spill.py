@@ -390,7 +390,7 @@ def test_a_process_of_its_owner_that_cannot_be_read(machine: Machine) -> None:
     try:
         while os.stat(f"/proc/{pid}/status").st_uid or not open_status(pid):
             time.sleep(0.01)
-        assert as_user(SOMEBODY, lambda: doubt(machine)) == f"what process {pid} has open cannot be read"
+        assert as_user(SOMEBODY, lambda: doubt(machine)) == f"cannot read the open files of process {pid}"
         assert proven(machine) == [mine]
     finally:
         os.kill(pid, signal.SIGKILL)

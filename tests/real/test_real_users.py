@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.needs_root, pytest.mark.slow]
 BOTH, ROOT, USER = ("root", "trainer"), ("root",), ("trainer",)
 MACHINES = (
     {"an NPU in the state Alarm": BOTH, "localhost as the master of two nodes": BOTH},
-    {"a card has dropped out": BOTH, "HCCL_IF_IP of the first node on the second": BOTH},
+    {"an NPU has dropped out": BOTH, "HCCL_IF_IP of the first node on the second": BOTH},
     {"npu-smi: no device is ready": BOTH, "the job is started in a folder of root": USER},
     {"no davinci_manager": BOTH, "the interface has another name on this node": BOTH},
     {

@@ -165,7 +165,7 @@ def test_what_the_work_raises_is_told() -> None:
 
 
 def test_a_process_that_fails_says_why() -> None:
-    with pytest.raises(Lacking, match="a process that sets the scene failed: bind"):
+    with pytest.raises(Lacking, match="a process that sets up the fault failed: bind"):
         inside(lambda stage: stage.stay(lambda: socket.socket().bind(("127.0.0.1", 99999))) > 0)
 
 

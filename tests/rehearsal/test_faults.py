@@ -149,7 +149,7 @@ def test_it_is_found_and_mended(fault: Fault, perform: Perform, need: Callable[.
     by_us = fault.remedy if os.geteuid() == 0 or not fault.by_root else NOTHING
     assert fault.code in before
     assert (fault.code in after) is (by_us == NOTHING), said
-    kind = "real in its namespaces" if fault.real else "made-up files and tools"
+    kind = "real fault" if fault.real else "made-up files and tools"
     assert kind in said and "nothing of this machine is changed" in said
 
 

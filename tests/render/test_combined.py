@@ -62,7 +62,7 @@ def test_one_thing_to_type_needs_no_block() -> None:
 def test_what_nobody_can_type_is_not_said_to_be_fixed() -> None:
     whole = report(install("a", "x"), row("b", Command(("mv", "-n", "/a", "/b"))), row("c"))
     assert block(whole) == []
-    typed = block(whole, "to fix what can be typed:")
+    typed = block(whole, "to fix what commands can fix:")
     assert typed == ["/opt/py/bin/python3 -m pip install x", "mv -n /a /b"]
 
 

@@ -37,7 +37,7 @@ def lines(text: str) -> list[str]:
         (item(ONE, NEVER), ["$ one", "$ never", "only part of it can be undone:", "$ un one"], False),
         (
             item(NEVER, undo=("by hand",)),
-            ["$ never", "npudoctor cannot undo it; by hand:", "$ by hand"],
+            ["$ never", "npudoctor cannot undo it; undo it by hand:", "$ by hand"],
             False,
         ),
         (item(ONE, undo=("another",)), ["$ one", "to undo it:", "$ un one"], True),
@@ -59,7 +59,7 @@ def test_what_the_plan_says_of_undoing(planned: Item, told: list[str], undoable:
     if planned.refusal:
         assert shown == [], "what, why and how is said once, in the answer"
     else:
-        assert shown[0] == ("to be undone:" if planned.takes_back else "the plan:")
+        assert shown[0] == ("the undo plan:" if planned.takes_back else "the plan:")
         assert shown[2:] == told
     report = fix_report([ItemResult(planned, Outcome(ActionStatus.PLANNED))], None, changed=False)
     assert lines(fix_text(report))[-len(told) - 1 : -1] == told

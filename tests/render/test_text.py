@@ -53,7 +53,7 @@ def test_what_is_only_worth_knowing_is_named_and_shown_to_who_asked_for_it() -> 
     rows = [Result(name, "A", "g", Status.SKIPPED, needed=False, reason="no", findings=findings)
             for name, findings in (("a", (note,)), ("b", ()))]  # fmt: skip
     text = report_text(report(*rows))
-    assert "\ninfo: a.note (-v says more)\n" in text and "worth a word" not in text
+    assert "\ninfo: a.note (-v shows more)\n" in text and "worth a word" not in text
     assert "\n2 checks do not apply here (-vv says why)\n" in text
     assert "\ninfo a.note: worth a word\n" in report_text(report(*rows), notes=True)
 
@@ -206,7 +206,7 @@ def test_what_could_not_be_judged_says_how_it_can_be() -> None:
     assert "\nunknown: driver: no answer within 10 s\n" in text
     assert "\nunknown: with more time: npudoctor check driver --timeout 60 --deadline 120\n" in text
     assert "\nunknown: root may see more: npudoctor check firewall\n" in text
-    assert "\nunknown: not needed for the verdict: mine (-v says why)\n" in text
+    assert "\nunknown: not needed for the verdict: mine (-v shows why)\n" in text
     ours = dataclasses.replace(report(closed), host=dataclasses.replace(report().host, user="root"))
     assert "root may see more" not in report_text(ours) and "firewall" in report_text(ours)
 
@@ -231,7 +231,7 @@ def test_what_an_echo_explains_is_named_at_the_cause() -> None:
     )
     assert "\n    this also causes b.x, c.x, d.x\n" in text
     quiet = report_text(report(found("a", None, Severity.INFO), found("b", "a", Severity.INFO)))
-    assert "\ninfo: a.x, b.x (-v says more)\n" in quiet
+    assert "\ninfo: a.x, b.x (-v shows more)\n" in quiet
 
 
 def test_what_does_not_apply_is_counted_and_only_with_two_v_shown() -> None:

@@ -103,11 +103,11 @@ def test_a_warning_and_none_applies_are_never_said_together() -> None:
     [
         ((Side("a", PORTS), Side("b", PORTS)), 0, "all 2 nodes reach each other on 1 (2 connections)"),
         ((Side("a", error="x"), Side("b", error="y")), 2, "none of 2 nodes took part"),
-        ((Side("a", PORTS), Side("b", error="x")), 2, "1 nodes reach each other on 1; 1 took no part"),
+        ((Side("a", PORTS), Side("b", error="x")), 2, "1 nodes reach each other on 1; 1 did not take part"),
         (
             (Side("a", PORTS), Side("b", PORTS, failed={"a": (PORTS, "refused")}), Side("c", error="x")),
             1,
-            "not all of 2 nodes reach each other on 1 (2 connections tried); 1 took no part",
+            "not all of 2 nodes reach each other on 1 (2 connections tried); 1 did not take part",
         ),
     ],
 )
@@ -128,7 +128,7 @@ def random_fleet(dice: random.Random) -> Fleet:
     failures = [Failure(node.name, "-", node.error) for node in nodes if node.error and dice.random() < 0.5]
     if dice.random() < 0.4:
         names: list[Optional[str]] = [None, *(node.name for node in nodes)]
-        failures.append(Failure(dice.choice(names), "x.json", "holds no report"))
+        failures.append(Failure(dice.choice(names), "x.json", "contains no report"))
     return Fleet(tuple(nodes), (), (), tuple(failures))
 
 
@@ -154,7 +154,7 @@ def test_the_line_of_a_fleet_agrees_with_its_nodes(seed: int) -> None:
             assert said == (open_nodes > 0)
             assert said or unread or "no node reported" in line, line
         text = fleet_text(fleet)
-        assert text.count("x.json") + text.count("holds no report") >= (unread > 0)
+        assert text.count("x.json") + text.count("contains no report") >= (unread > 0)
         assert line in text
 
 

@@ -52,7 +52,7 @@ def test_a_need_that_hangs_delays_nobody_else() -> None:
     found, took = rows(made("a", "cann"), made("b", "$HERE"), made("c", "driver"), timeout=0.8)
     assert (found["a"].status, found["a"].reason) == (
         Status.TIMEOUT,
-        "no result within 0.8 s; it was abandoned",
+        "no result within 0.8 s; the check was abandoned",
     )
     assert (found["b"].status, found["c"].status) == (Status.OK, Status.SKIPPED)
     assert took < 0.8 + GRACE + 1.0
@@ -61,7 +61,7 @@ def test_a_need_that_hangs_delays_nobody_else() -> None:
 @pytest.mark.usefixtures("hung")
 def test_who_asks_for_nothing_that_hangs_is_answered_before_the_deadline() -> None:
     found, _took = rows(made("a", "cann"), made("b", "$HERE"), deadline=0.2)
-    assert found["a"].reason == "no result within 0.2 s; it was abandoned"
+    assert found["a"].reason == "no result within 0.2 s; the check was abandoned"
     assert found["b"].status is Status.OK
 
 
@@ -80,7 +80,7 @@ def test_one_whose_turn_never_came_says_so() -> None:
     found, _took = rows(made("b"), deadline=-1.0)
     assert (found["b"].status, found["b"].reason) == (
         Status.TIMEOUT,
-        "the deadline was reached before it was started",
+        "the deadline passed before the check started",
     )
     assert found["b"].seconds == 0
 

@@ -65,7 +65,7 @@ class Mute(Exception):
         (saying(Finding("a.odd", "x")), Status.PROBLEM, None, True),
         (saying(Finding("a.bad", "x", severity=Severity.INFO)), Status.OK, None, True),
         (saying(then=Skip("no need")), Status.SKIPPED, "no need", False),
-        (saying(then=NotRunning()), Status.SKIPPED, "an image is not running", False),
+        (saying(then=NotRunning()), Status.SKIPPED, "an image has no running job", False),
         (saying(then=Unknown("no way")), Status.UNKNOWN, "no way", True),
         (saying(then=Unknown("no way", advisory=True)), Status.UNKNOWN, "no way", False),
         (saying(then=Unknown(5)), Status.UNKNOWN, "5", True),  # type: ignore[arg-type]
@@ -125,7 +125,7 @@ def test_a_hung_check_is_named_and_left_behind() -> None:
     release.set()
     assert took < 0.2 + GRACE + 0.5
     assert [(one.status, one.reason) for one in done.results] == [
-        (Status.TIMEOUT, "no result within 0.2 s; it was abandoned"),
+        (Status.TIMEOUT, "no result within 0.2 s; the check was abandoned"),
         (Status.OK, None),
     ]
     assert done.results[0].facts == {"seen": "before it hung"}
@@ -136,7 +136,7 @@ def test_all_hung_checks_share_one_deadline() -> None:
     done, took = timed(lambda: report(*(made(name, forever(release)) for name in "abcdef"), deadline=1.0))
     release.set()
     assert took < 1.0 + GRACE + 1.0  # one after the other they would take six
-    assert {one.reason for one in done.results} == {"no result within 1 s; it was abandoned"}
+    assert {one.reason for one in done.results} == {"no result within 1 s; the check was abandoned"}
 
 
 def test_checks_run_side_by_side() -> None:

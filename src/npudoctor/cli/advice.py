@@ -56,5 +56,5 @@ def check_lines(host: Host) -> Iterator[tuple[str, str]]:
     if devices:
         yield "npudoctor check", _("can this machine train on its {devices}?", devices=_(", ").join(devices))
     else:
-        yield "npudoctor check --expect none", _("for a machine without NPU and GPU, like this")
-        yield "npudoctor check --expect npu", _("says why there is none, if there should be one")
+        yield "npudoctor check --expect none", _("for a machine without NPU or GPU, like this one")
+        yield "npudoctor check --expect npu", _("says why there is no NPU, if there should be one")

@@ -21,18 +21,18 @@ COMMANDS = {
     "check": _("Check this node; the exit status is the verdict."),
     "fix": _("Fix what is safe to fix; without a selection only show the plan."),
     "undo": _("Undo a run of fix, as far as it can be undone."),
-    "history": _("List earlier runs of fix, the newest first, or show all that one did."),
+    "history": _("List earlier runs of fix, newest first, or show everything that one run did."),
     "env": _('Print the export lines, for eval "$(npudoctor env)".'),
     "run": _("Check, set the environment and start the job; exits with the job's status."),
-    "explain": _("Explain a failing log or a code, and say what to do."),
-    "fleet": _("Check many nodes, or merge their reports: who is ready, what is wrong where."),
-    "rehearse": _("Build a sick machine, check it, fix it, check it again; this one stays as it is."),
-    "snapshot": _("Write down all facts of this node, to compare them or to paste them into an issue."),
+    "explain": _("Explain the log of a failed job or a code, and say what to do."),
+    "fleet": _("Check many nodes, or merge their reports: which are ready, and what is wrong on each."),
+    "rehearse": _("Simulate a faulty machine, then check, fix and recheck it; this machine is not changed."),
+    "snapshot": _("Record all facts about this node, to compare them or to paste them into an issue."),
     "diff": _("Compare two snapshots; exits with 1 when they differ, 2 when something is unknown."),
     "list": _("List all checks and their codes."),
     "show": _("Print the manual of a check."),
     "schema": _("Print the JSON Schema of a document."),
-    "completion": _("Print what makes Tab complete in bash, zsh or fish."),
+    "completion": _("Print the Tab completion script for bash, zsh or fish."),
 }
 FUNCTIONS = {"list": "list_checks"}  # a function called list would hide the builtin
 CLASSES = {"run": Wrapper}
@@ -40,7 +40,7 @@ CLASSES = {"run": Wrapper}
 
 def command_line(argv: Sequence[str] = ()) -> Any:
     """The root command, in the language spoken now; only the command that the words name is loaded."""
-    title = _("Can this machine train, and if not, what exactly do I type?")
+    title = _("Can this machine train? If not, which commands fix it?")
     app = _group(help=title, invoke_without_command=True)
     npudoctor.__annotations__.update(evaluated_hints(npudoctor))
     app.callback()(npudoctor)
@@ -95,7 +95,7 @@ def npudoctor(
         from npudoctor.cli.advice import advice_text
 
         output.redirect_stdout()
-        usage, title = ctx.get_help().rstrip("\n"), _("Next, on this machine:")
+        usage, title = ctx.get_help().rstrip("\n"), _("Next steps on this machine:")
         output.write_stderr(f"{usage}\n\n{title}\n{advice_text(ctx.obj.variables)}")
         raise typer.Exit(64)
     return None

@@ -87,13 +87,13 @@ def _read_me(names: Iterable[str], missing: Sequence[str], counts: Mapping[str, 
     """What is in the bundle, what could not be, and what was taken out of it."""
     kinds = {
         "report": _("parts of report.json and explain.json"),
-        "named": _("values of names such as password, secret or token"),
+        "named": _("values with names such as password, secret or token"),
         "command": _("passwords in command lines"),
         "header": _("HTTP headers with credentials and cookies"),
         "url": _("passwords and signatures in URLs"),
-        "token": _("tokens recognised by their format"),
+        "token": _("tokens recognized by their format"),
         "key": _("private keys"),
-        "variable": _("environment variables that are not needed for support, and copies of secret ones"),
+        "variable": _("environment variables that are not needed for support, and copies of secret values"),
     }
     lines = [_("npudoctor packed these files:"), *(f"  {name}" for name in names), ""]
     if missing:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def completion(
     caller: Caller,
     shell: Annotated[
-        o.Text, o.argument("[bash|zsh|fish]", _("The shell; default: the one of SHELL."))
+        o.Text, o.argument("[bash|zsh|fish]", _("The shell; default: the one in SHELL."))
     ] = None,
     lang: o.Lang = None,
 ) -> int:
@@ -32,7 +32,7 @@ def completion(
         near = suggestion(chosen, share.PLACES)
         raise UsageError(
             _(
-                "no completion for this shell: {name}; known are {shells}{suggestion}",
+                "no completion for this shell: {name}; supported: {shells}{suggestion}",
                 name=chosen,
                 shells=", ".join(share.PLACES),
                 suggestion=near,

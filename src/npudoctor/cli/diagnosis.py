@@ -30,7 +30,7 @@ def explain_words(request: ExplainRequest) -> Explanation:
     if not words:
         words, silent = _newest(request)
     if "-" in words and os.isatty(0):
-        raise UsageError(_("-: standard input is a terminal; name a file, or pipe the log in"))
+        raise UsageError(_("-: standard input is a terminal; specify a file, or pipe the log in"))
     inputs: Optional[Inputs] = None
     try:
         inputs = gather_inputs(words, request.started, request.seconds, request.since)
@@ -57,7 +57,9 @@ def _newest(request: ExplainRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if not candidates:
         for path in places.silent:
             output.complain(_("{path} does not answer; it may hold newer logs", path=path))
-        raise UsageError(_("found no CANN log, launcher log or *.log file: name a log, a folder or a code"))
+        raise UsageError(
+            _("found no CANN log, launcher log or *.log file: specify a log, a folder or a code")
+        )
     chosen = together(candidates)
     paths = tuple(place.path for place in chosen)
     if len(paths) == 1:
@@ -73,7 +75,7 @@ def _newest(request: ExplainRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
         )
     others = [place for place in candidates if place not in chosen]
     for other in others[:_NAMED]:
-        output.complain(_("there is also: {path} ({kind})", path=other.path, kind=other.kind))
+        output.complain(_("also found: {path} ({kind})", path=other.path, kind=other.kind))
     if len(others) > _NAMED:
         output.complain(
             ngettext(

@@ -18,7 +18,7 @@ def diff(
     first: Annotated[
         o.Text, o.argument("A", _("A snapshot, or a report as JSON; - reads standard input."))
     ] = None,
-    second: Annotated[o.Text, o.argument("B", _("What it is compared with."))] = None,
+    second: Annotated[o.Text, o.argument("B", _("The snapshot or report to compare it with."))] = None,
     format: o.Format = None,
     output: o.Output = None,
     lang: o.Lang = None,

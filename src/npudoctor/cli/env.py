@@ -23,7 +23,8 @@ def env(
         o.value("--write", "FILE", _("Write the lines to this file instead, completely or not at all.")),
     ] = None,
     format: Annotated[
-        o.Text, o.value("--format", "slurm|docker", _("For Slurm's TaskProlog, or for docker's --env-file."))
+        o.Text,
+        o.value("--format", "slurm|docker", _("Format for Slurm's TaskProlog or for docker's --env-file.")),
     ] = None,
     python: o.Python = None,
     lang: o.Lang = None,
@@ -75,10 +76,10 @@ def _explain(required: EnvironmentChanges, form: str, target: Optional[str]) -> 
     for note in required.notes:
         output.complain(note)
     for name in cut_by_old_slurm(required.changes, form):
-        text = _("{name} is longer than Slurm before 22.05 reads: it would be truncated")
+        text = _("{name} is too long for Slurm before 22.05, which would truncate it")
         output.complain(text.format(name=name))
     for name in cannot_unset(required.changes, form):
         output.complain(_("{name} should be unset, which docker's --env-file cannot express", name=name))
     if target is None and output.is_terminal() and form in SHELLS:
-        text = _("nothing is set yet: {line}") if required.changes else _("nothing needs to be set")
+        text = _("nothing is set yet; run: {line}") if required.changes else _("nothing needs to be set")
         output.complain(text.format(line=eval_line(form)))

@@ -30,7 +30,7 @@ def explain(
         o.value(
             "--collect",
             "OUT.tar.gz",
-            _("Also pack what support asks for: report, relevant log lines, versions."),
+            _("Also write a support bundle: report, relevant log lines, versions."),
         ),
     ] = None,
     deadline: Annotated[
@@ -80,7 +80,7 @@ def explain(
     if packed is not None:
         with open_session(flags, caller) as session:
             bundle.collect(packed, explanation, session)
-        complain(_("{path} is written", path=packed))
+        complain(_("saved the bundle to {path}", path=packed))
     deliver(
         settings["format"],
         lambda: explain_object(explanation),

@@ -119,7 +119,7 @@ def _carry_out(session: Session, request: FixRequest) -> FixReport:
         if os.isatty(2):
             nothing = _("interrupted: nothing was changed")
             more = _(
-                "interrupted: `npudoctor history` shows what was done; the same command again does the rest"
+                "interrupted: `npudoctor history` shows what was done; run the same command again to finish"
             )
             complain(more if any(name.startswith("before ") for name in begun) else nothing)
         raise

@@ -42,7 +42,7 @@ def history(
     style_for(None)  # so wide are its lines
     deliver(settings["format"], lambda: history_object(shown), lambda: history_text(shown))
     if shown and settings["format"] == "text" and output.is_terminal():
-        output.complain(_("all that a run did: {command}", command="npudoctor history RUN"))
+        output.complain(_("details of one run: {command}", command="npudoctor history RUN"))
     return 0
 
 
@@ -53,5 +53,5 @@ def _count(number: Optional[str]) -> Optional[int]:
     if number is None:
         return None
     if not (number.isascii() and number.isdigit() and len(number) < 10 and int(number)):
-        raise UsageError(_("-n: {value!r} is not a number of runs from 1", value=number))
+        raise UsageError(_("-n: {value!r} is not a positive whole number", value=number))
     return int(number)

@@ -49,6 +49,6 @@ def run_named(runs: Sequence[FixRun], name: str) -> FixRun:
         return matches[0]
     if matches:
         names = ", ".join(run.name for run in matches[:5])
-        raise UsageError(_("{name} may mean several runs: {names}", name=name, names=names))
+        raise UsageError(_("{name} matches several runs: {names}", name=name, names=names))
     near = suggestion(name, {run.name for run in runs}) or _("; see `npudoctor history`")
     raise UsageError(_("no such run: {name}{suggestion}", name=name, suggestion=near))

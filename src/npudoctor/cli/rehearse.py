@@ -19,10 +19,10 @@ LACKING = 2
 def rehearse(
     caller: Caller,
     name: Annotated[
-        o.Text, o.argument("[FAULT]", _("What is to be wrong: a name of --list, or a code."))
+        o.Text, o.argument("[FAULT]", _("The fault to rehearse: a name from --list, or a code."))
     ] = None,
     options: Annotated[
-        o.Texts, o.argument("[-- OPTIONS OF check]...", _("For the reports of both checks."))
+        o.Texts, o.argument("[-- OPTIONS OF check]...", _("Options passed to both runs of check."))
     ] = None,
     listing: Annotated[bool, o.switch("--list", help=_("List the faults that can be rehearsed."))] = False,
     format: o.Format = None,
@@ -36,9 +36,9 @@ def rehearse(
     if listing:
         return _list(config["format"])
     if config["format"] != "text":
-        raise UsageError(_("--format belongs to --list, or behind -- to check"))
+        raise UsageError(_("--format works only with --list; for check, put it after --"))
     if any(word.startswith("--o") for word in options or ()):
-        raise UsageError(_("--output would write into the private machine: redirect standard output instead"))
+        raise UsageError(_("--output would write inside the sandbox: redirect standard output instead"))
     return _perform(_fault(name), options or ())
 
 
@@ -47,7 +47,7 @@ def _fault(name: Optional[str]) -> Fault:
     from npudoctor.rehearsal.faults import FAULTS
 
     if name is None:
-        raise UsageError(_("name a fault: npudoctor rehearse --list"))
+        raise UsageError(_("specify a fault; to list them: npudoctor rehearse --list"))
     for fault in FAULTS.values():
         if name in (fault.name, fault.code):
             return fault
@@ -71,9 +71,15 @@ def _perform(fault: Fault, options: Sequence[str]) -> int:
         output.emit(text, output.terminal_encoding())
 
     style_at(2)  # so wide are its lines
-    kind = _("real in its namespaces") if fault.real else _("made-up files and tools, in namespaces")
+    kind = _("real fault") if fault.real else _("simulated files and tools")
     say(f"{fault.name}: {fault.title}")
-    say(_("{kind}; private: {names}; nothing of this machine is changed", kind=kind, names=name_kinds()))
+    say(
+        _(
+            "{kind} in private namespaces ({names}); this machine is not changed",
+            kind=kind,
+            names=name_kinds(),
+        )
+    )
     try:
         return play(fault, options, Voice(say, report, _terminal()))
     except Lacking as error:

@@ -133,7 +133,7 @@ def _report(answer: Preflight, flags: Mapping[str, Any]) -> bool:
     if refused:
         complain(_("{verdict}; the job was not started (--force starts it anyway)", verdict=answer.line))
     elif answer.verdict == NOT_READY:
-        complain(_("{verdict}; started anyway", verdict=answer.line))
+        complain(_("{verdict}; the job is started anyway", verdict=answer.line))
     elif answer.verdict == UNDETERMINED and answer.line and first:
         complain(_("{verdict}; the job is started", verdict=answer.line))
     return not refused

@@ -25,7 +25,7 @@ def show(
 
     load_settings({"lang": lang}, caller)
     if name is None:
-        raise UsageError(_("name a check or a code: npudoctor show ID|CODE"))
+        raise UsageError(_("specify a check or a code: npudoctor show ID|CODE"))
     loaded = registry.load_all(caller.variables)
     for check in loaded.checks:
         if name == check.id or name in check.codes:

@@ -46,5 +46,5 @@ def load(module: str) -> Any:
         command = f"{shlex.quote(sys.executable or 'python3')} -m pip install {flag}'npudoctor[{extra}]'"
         line = text.format(package=name, why=redact(str(error)), command=command)
         # The one file that is carried to nodes has what fleet needs.
-        carried = _("; npudoctor.pyz carries it") if extra == "fleet" else ""
+        carried = _("; npudoctor.pyz includes it") if extra == "fleet" else ""
         raise MissingExtra(line + carried) from error

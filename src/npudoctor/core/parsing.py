@@ -149,5 +149,5 @@ def _expect_flat(marks: bytes) -> None:
 def _integer(digits: str) -> int:
     """A hook of the parser: older Pythons take minutes to read a number of a million digits."""
     if len(digits) > LONGEST_NUMBER:
-        raise TooMuch(_("it has a number of {count} digits", count=len(digits)))
+        raise TooMuch(_("it contains a number with {count} digits", count=len(digits)))
     return int(digits)

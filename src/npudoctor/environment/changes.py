@@ -78,7 +78,7 @@ def _describe_choice(host: Host, installs: list[Install]) -> tuple[str, ...]:
     if named and not in_use.named_by:
         return (
             _(
-                "{name} is {value}, where there is no CANN: {mine} is used",
+                "{name} is {value}, which contains no CANN: {mine} is used",
                 name=named,
                 value=host.variables[named],
                 mine=in_use.label,

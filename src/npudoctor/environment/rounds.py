@@ -130,7 +130,7 @@ def _remaining_notes(report: Report) -> Iterator[str]:
             if finding.weight is Severity.ERROR and finding.counts and row.check in variable_checks.OWN:
                 raise CannotTell(finding.message)
             if finding.weight > Severity.INFO and finding.counts:
-                yield _("left as it is: {code}: {message}", code=finding.code, message=finding.message)
+                yield _("not changed: {code}: {message}", code=finding.code, message=finding.message)
     yield from variable_checks.unanswered_checks(report)
 
 

@@ -44,8 +44,8 @@ class Scripts:
             return None
         if not (is_trusted(self._host, script) and _is_trusted_tree(self._host, active)):
             text = _(
-                "{script} was not run because other users can write to it or its folder; the "
-                "built-in tables say what it sets"
+                "{script} was not run because other users can write to it or its folder; the built-in tables "
+                "are used instead"
             )
         else:
             delta = diff_of_script(self._host, script)

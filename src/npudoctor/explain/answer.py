@@ -158,7 +158,7 @@ def _answer(answer: Explanation) -> str:
         return _("not the environment: {title} ({confidence})", title=title, confidence=confidence)
     if answer.errors:
         return _(
-            "a failure that is not recognised; it says first: {text} ({place})",
+            "an unrecognized failure; first error: {text} ({place})",
             text=safe_text(answer.errors[0])[:300],
             place=where(answer.errors[0]),
         )
@@ -166,14 +166,14 @@ def _answer(answer: Explanation) -> str:
         return _("no failure in what was read")
     if answer.unread:
         return ngettext(
-            "no failure in what could be read, but {count} input could not, or not to its end",
-            "no failure in what could be read, but {count} inputs could not, or not to their end",
+            "no failure in what was read, but {count} input was not read completely",
+            "no failure in what was read, but {count} inputs were not read completely",
             len(answer.unread),
             count=len(answer.unread),
         )
     if answer.empty:
-        return _("there is nothing in what was named: a job that was killed may leave nothing")
-    return _("a failure that is not recognised")
+        return _("the input is empty: a job that was killed may leave nothing")
+    return _("an unrecognized failure")
 
 
 def sure(confidence: str) -> str:

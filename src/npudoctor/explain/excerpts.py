@@ -72,7 +72,7 @@ def _excerpts(
         if size > left:
             excerpt = Excerpt(
                 path,
-                missing=_("the bundle holds {most} MiB of lines, and these would be more", most=MOST >> 20),
+                missing=_("these lines would exceed the bundle limit of {most} MiB", most=MOST >> 20),
             )
         if excerpt.missing:
             redactor.counts, size = before, 0  # what was hidden there is not in the bundle either

@@ -48,5 +48,7 @@ def decide(item: Item, request: FixRequest, confirm: Confirm) -> Outcome:
         return Outcome(ActionStatus.PLANNED)
     answer = confirm(item)
     if answer is None:
-        return Outcome(ActionStatus.REFUSED, _("there is no terminal to ask on, and --yes was not given"))
+        return Outcome(
+            ActionStatus.REFUSED, _("no terminal to ask for confirmation, and --yes was not given")
+        )
     return Outcome(ActionStatus.PLANNED) if answer else Outcome(ActionStatus.DECLINED, _("declined"))

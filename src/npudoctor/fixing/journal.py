@@ -137,7 +137,7 @@ def _why(directory: str, error: OSError) -> str:
         return _("another fix is running")
     why = way.why(error) if error.errno or isinstance(error, way.Refused) else str(error)
     return _(
-        "cannot write the journal in {path}, and nothing is changed without it: {why}",
+        "cannot write the journal in {path}, so nothing is changed: {why}",
         path=directory,
         why=why,
     )

@@ -18,7 +18,7 @@ OF_A_SHELL = (*OF_VARIABLES, "ulimit", "umask", "cd", "newgrp")
 def why_forbidden(step: Step, host: Host) -> Optional[str]:
     """Why this user may not take the step whatever its guard says; None when he may."""
     if for_a_shell(step):
-        return _("no program can change the shell that called it: type the line shown in that shell")
+        return _("no program can change the shell that called it: in that shell, run the command shown")
     owner = getattr(step, "owner", None)
     if owner is None or host.identity.may_remove(owner):
         return None

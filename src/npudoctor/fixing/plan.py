@@ -184,7 +184,7 @@ def _left_to_a_shell(finding: Finding, fix: Fix, host: Host) -> str:
     """Why `fix` cannot do what only the caller's shell can, and what to type there."""
     if all(map(of_variables, fix.steps)) and env_helps(finding, host):
         return _(
-            "no program can change the shell that called it: type {line} in that shell, or the lines shown",
+            "no program can change the shell that called it: in that shell, run {line} or the commands shown",
             line='eval "$(npudoctor env)"',
         )
     return next(why for why in (why_forbidden(step, host) for step in fix.steps) if why)

@@ -111,7 +111,7 @@ def _item(run: FixRun, acts: Sequence[StepRecord], host: Host) -> Item:
     """The acts that one finding led to, in the order in which they are taken back."""
     backs = tuple(act.back for act in acts if act.back is not None)
     first = acts[0]
-    message = _("what run {run} did about {code}", run=run.name, code=first.code)
+    message = _("changes that run {run} made for {code}", run=run.name, code=first.code)
     doubts = [doubt for act in acts for doubt in [_doubt(act)] if doubt]
     fix = Fix(_("undo {code}", code=first.code), backs, risk=Risk.CAUTION, needs_root=False)
     finding = Finding(first.code, _("; ").join([message, *doubts]), fix=fix)

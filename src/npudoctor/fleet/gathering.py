@@ -91,7 +91,7 @@ class Gathering:
         why = why if why and not frame.begun else why_no_answer(frame, code, timed_out)
         missing = frame.status in NOT_THERE
         if missing and not (self.request.carried or self.converses):
-            why = _("{why}; --push --file npudoctor.pyz carries it there", why=why)
+            why = _("{why}; --push --file npudoctor.pyz copies it to the node", why=why)
         self._take(
             Answer(node, frame.text() if whole else None, why, frame.begun, missing, frame.ahead(asked))
         )
@@ -100,4 +100,4 @@ class Gathering:
         """Nobody waits any more: whoever has not answered has not."""
         for node in self.left:
             del self._left[node]
-            self._take(Answer(node, None, _("stopped before it answered"), reached=True))
+            self._take(Answer(node, None, _("stopped before the node answered"), reached=True))

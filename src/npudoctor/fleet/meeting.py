@@ -110,7 +110,7 @@ class Meeting(Gathering):
         there = self._listening.get(node)
         if there is None or node not in self._failed:
             late = there is not None and self._phase == 0
-            why = _("stopped before it answered") if late else self._errors.get(node, "")
+            why = _("stopped before the node answered") if late else self._errors.get(node, "")
             return Side(node, error=why or _("no answer in time"))
         failed = {peer: ports for peer, ports in self._failed[node].items() if peer != node}
         return Side(node, frozenset(there.ports), there.held, failed)

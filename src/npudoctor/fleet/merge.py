@@ -145,7 +145,7 @@ class Merger:
         name = found.node or _dict(report.get("host")).get("name")
         if not isinstance(name, str) or not name.strip():
             self._failures.append(
-                Failure(None, found.source, _("the report does not say of which node it is"))
+                Failure(None, found.source, _("the report does not say which node it is from"))
             )
             return False
         name = self._full_name(name[:300])

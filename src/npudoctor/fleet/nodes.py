@@ -53,7 +53,7 @@ def expand(text: str, groups: bool = False) -> tuple[str, ...]:
     library = _library()
     shown = text if len(text) <= 80 else f"{text[:80]}..."
     if _count(text) > MOST:
-        raise InvalidNodes(_("{text!r} names more than {most} nodes", text=shown, most=MOST))
+        raise InvalidNodes(_("{text!r} expands to more than {most} nodes", text=shown, most=MOST))
     try:
         names = tuple(library.NodeSet(text, resolver=None if groups else library.RESOLVER_NOGROUP))
     except library.NodeSetException as error:

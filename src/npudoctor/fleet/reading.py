@@ -112,7 +112,7 @@ def _read_file(path: str) -> Iterator[Item]:
     finally:
         source.close()
     if last is None or (source.problem and isinstance(last, Found)):  # else what was cut off is said already
-        yield Unreadable(None, path, source.problem or _("holds no report"))
+        yield Unreadable(None, path, source.problem or _("contains no report"))
 
 
 def _pipe(path: str) -> Optional[sources.Source]:
@@ -333,7 +333,7 @@ def _in_table(document: dict[str, Any], source: str, name: Optional[str], depth:
                 source,
             )
         )
-        yield from items or [Unreadable(name, source, _("holds no report"))]
+        yield from items or [Unreadable(name, source, _("contains no report"))]
     else:
         for key, part in document.items():
             if isinstance(part, (dict, list)):

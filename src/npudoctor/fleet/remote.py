@@ -153,7 +153,7 @@ def why_no_answer(frame: Frame, code: Optional[int], timed_out: bool) -> str:
     elif frame.too_long:
         text = _("the answer is too long")
     elif frame.status in NOT_THERE:
-        text = _("npudoctor is not there or cannot be started (status {status})", status=frame.status)
+        text = _("npudoctor is missing or cannot be started (status {status})", status=frame.status)
     elif frame.ended:
         text = _("npudoctor gave no report (status {status})", status=frame.status)
     elif frame.begun:

@@ -219,7 +219,7 @@ class Comparison:
                 open_facts.setdefault(node, []).append(fact)
         for node in self._left_out:
             open_facts.setdefault(node, []).append(
-                _("all that came after the first {n} names of variables and packages", n=MOST_NAMES)
+                _("all variable and package names after the first {n}", n=MOST_NAMES)
             )
         skews.sort(key=lambda skew: (sum(len(other.nodes) for other in skew.others), skew.fact))
         alike: dict[tuple[str, ...], list[str]] = {}

@@ -46,7 +46,9 @@ def _why_closed(state: str, reason: str) -> str:
     """A sentence, or "" where jobs start."""
     if not state.startswith(_CLOSED):
         return (
-            _("Slurm gets no answer from it (state {state})", state=state) if state.endswith(_SILENT) else ""
+            _("Slurm gets no response from it (state {state})", state=state)
+            if state.endswith(_SILENT)
+            else ""
         )
     if reason in ("", "none"):
         return _("Slurm starts no jobs on it (state {state})", state=state)

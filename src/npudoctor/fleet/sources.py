@@ -31,9 +31,9 @@ def nodes_in(content: bytes) -> tuple[str, ...]:
     for words in _words(text):
         names.update(dict.fromkeys(expand(words)))
         if len(names) > MOST:
-            raise InvalidNodes(_("the file names more than {most} nodes", most=MOST))
+            raise InvalidNodes(_("the file lists more than {most} nodes", most=MOST))
     if not names:
-        raise InvalidNodes(_("the file names no node"))
+        raise InvalidNodes(_("the file lists no nodes"))
     return tuple(names)
 
 

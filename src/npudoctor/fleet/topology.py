@@ -25,7 +25,7 @@ def tree_of(content: bytes) -> Any:
         parser.read_string(content.decode("utf-8"))
         section = next((name for name in ("routes", "Main") if parser.has_section(name)), None)
         if section is None:
-            raise InvalidTopology(_("not a topology of ClusterShell: it has no section [routes]"))
+            raise InvalidTopology(_("not a ClusterShell topology: it has no section [routes]"))
         for source, destination in parser.items(section):
             gateways, reached = nodes.NodeSet(source), nodes.NodeSet(destination)
             if gateways and reached:  # a group may have no nodes
@@ -33,5 +33,5 @@ def tree_of(content: bytes) -> Any:
         return graph.to_tree(socket.gethostname().partition(".")[0])
     except (configparser.Error, topology.TopologyError, nodes.NodeSetException, UnicodeDecodeError) as error:
         raise InvalidTopology(
-            _("not a topology of ClusterShell: {why}", why=" ".join(str(error).split())[:200])
+            _("not a ClusterShell topology: {why}", why=" ".join(str(error).split())[:200])
         ) from error

@@ -53,7 +53,7 @@ def _why_not_loaded(error: BaseException) -> str:
     path = getattr(error, "path", None) or ""
     if os.path.isfile(path) and os.statvfs(path).f_flag & os.ST_NOEXEC:
         return _(
-            "psutil cannot be loaded: {path} is on a mount with noexec; TMPDIR names another folder",
+            "psutil cannot be loaded: {path} is on a noexec mount; set TMPDIR to another folder",
             path=path,
         )
     why = (str(error) or type(error).__name__).partition("\n")[0]

@@ -96,12 +96,12 @@ def algorithms(value: str) -> dict[str, dict[str, str]]:
     for part in value.split("/"):
         operator, equals, levels = part.rpartition("=")
         if (equals and not operator.strip()) or operator.strip() in by_operator:
-            raise ValueError(_("it is not written as {form}", form=_ALGO_FORM))
+            raise ValueError(_("it does not have the form {form}", form=_ALGO_FORM))
         by_level = by_operator[operator.strip()] = {}
         for named in levels.strip().strip(";").split(";"):
             level, colon, algorithm = (word.strip() for word in named.partition(":"))
             if not colon or not algorithm or level not in _ALGO_LEVELS:
-                raise ValueError(_("it is not written as {form}", form=_ALGO_FORM))
+                raise ValueError(_("it does not have the form {form}", form=_ALGO_FORM))
             by_level[level] = algorithm
     return by_operator
 
@@ -112,7 +112,7 @@ def retries(value: str) -> dict[str, str]:
     for part in value.replace(" ", "").split(","):
         level, _colon, on = part.partition(":")
         if level not in _LEVELS or on not in ("0", "1") or level in by_level:
-            raise ValueError(_("it is not written as {form}", form="L1:1,L2:1"))
+            raise ValueError(_("it does not have the form {form}", form="L1:1,L2:1"))
         by_level[level] = on
     return by_level
 

@@ -54,7 +54,7 @@ def what_is_wrong(row: VariableRow, value: str) -> Optional[str]:
     for index, part in enumerate(part for part in value.split(";") if part):
         function, colon, elements = part.rpartition(":")
         if not colon and index:
-            return _("every part but the first must name a function: {part}", part=part)
+            return _("every part after the first must begin with a function name: {part}", part=part)
         if colon and function.lower() not in FUNCTIONS:
             return _("{name} is not an NCCL function", name=function)
         for element in elements.lstrip("^").split(","):

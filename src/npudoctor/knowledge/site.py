@@ -137,7 +137,8 @@ class Knowledge:
         if name not in known:
             self._broken.append(
                 BrokenEntry(
-                    path, _("there is no table {name}; there are {names}", name=name, names=", ".join(known))
+                    path,
+                    _("there is no table {name}; the tables are {names}", name=name, names=", ".join(known)),
                 )
             )
             return
@@ -157,7 +158,11 @@ def _read(name: str, sections: object) -> Iterator[tuple[str, dict[str, Any], Op
             yield (
                 section,
                 {},
-                _("{where}: there is no such section; there are {names}", where=where, names=", ".join(ours)),
+                _(
+                    "{where}: there is no such section; the sections are {names}",
+                    where=where,
+                    names=", ".join(ours),
+                ),
             )
         elif not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             yield section, {}, _("{where}: not a list of rows", where=where)

@@ -57,5 +57,5 @@ def creator_life(
             return Creator(
                 Life.UNKNOWN, _("process {pid} may be its creator, if the clock was changed", pid=pid)
             )
-        return Creator(Life.DEAD, _("the pid {pid} belongs to a process that began later", pid=pid))
+        return Creator(Life.DEAD, _("pid {pid} belongs to a process that started later", pid=pid))
     return Creator(Life.ALIVE, _("process {pid} is alive", pid=pid))

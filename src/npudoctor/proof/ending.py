@@ -54,7 +54,7 @@ class Endings:
         session = session_of(self._host, pid) or self._login(pid)
         if session:
             return _(
-                "process {pid} belongs to a session that somebody may come back to ({session})",
+                "process {pid} belongs to a session that a user may return to ({session})",
                 pid=pid,
                 session=session,
             )

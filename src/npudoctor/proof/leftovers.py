@@ -181,7 +181,7 @@ def segment_evidence(judged: SegmentState) -> tuple[str, ...]:
         ),
     ]
     if judged.proof == "A" and judged.socket:
-        lines.append(_("proof A: the key is that of {path}", path=judged.socket.path))
+        lines.append(_("proof A: its key matches the key of socket {path}", path=judged.socket.path))
     if judged.proof == "B" and judged.log:
         lines.append(_("proof B: its creator logged the key in {path}", path=judged.log.path))
     if judged.why:

@@ -126,7 +126,7 @@ def _against_b(snapshot: Snapshot, segment: Segment) -> list[str]:
         # What another user's server maps cannot be read; but it does not own what is not that user's.
         hides = server.keys is None and segment.cuid in server.users
         if hides or segment.key in (server.keys or ()) or logged:
-            against.append(_("the living server {pid} may own this key", pid=server.pid))
+            against.append(_("the running server {pid} may own this key", pid=server.pid))
     return against
 
 

@@ -118,7 +118,9 @@ class Usage:
             for pid, process in self._opaque.items():
                 if self._may_use(process, file):
                     why = _(
-                        "what process {pid} ({program}) maps cannot be read", pid=pid, program=process.name
+                        "cannot read the memory maps of process {pid} ({program})",
+                        pid=pid,
+                        program=process.name,
                     )
                     break
             self._said[key] = why

@@ -46,7 +46,7 @@ def why_lives(host: Host, job: str) -> str:
     states = _states(answer) if answer is not None and answer.ok else set()
     if not states - OVER - {ENDING}:
         return ""
-    return _("Slurm says that job {job} is {state}", job=job, state=", ".join(sorted(states)))
+    return _("Slurm reports job {job} as {state}", job=job, state=", ".join(sorted(states)))
 
 
 def why_not_over(host: Host, job: str) -> str:
@@ -56,10 +56,10 @@ def why_not_over(host: Host, job: str) -> str:
     """
     answer = _ask_slurm(host, job)
     if answer is not None:
-        return "" if why_over(job, answer) else _("Slurm does not say that job {job} is over", job=job)
+        return "" if why_over(job, answer) else _("Slurm does not report that job {job} has ended", job=job)
     if any(process.name == DAEMON and not process.gone for process in host.processes.all().values()):
         return _(
-            "cannot ask whether Slurm job {job} is over: there is no scontrol in {folders}",
+            "could not determine whether Slurm job {job} has ended: scontrol is not in {folders}",
             job=job,
             folders=", ".join(FOLDERS),
         )
@@ -88,4 +88,4 @@ def why_over(job: str, answer: Answer) -> str:
     states = _states(answer)
     if not states or not states <= OVER:
         return ""
-    return _("Slurm says that job {job} is {state}", job=job, state=", ".join(sorted(states)))
+    return _("Slurm reports job {job} as {state}", job=job, state=", ".join(sorted(states)))

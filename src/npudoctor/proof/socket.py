@@ -59,7 +59,7 @@ def _doubt(snapshot: Snapshot, socket_file: SocketFile, answers: Sequence[Listen
     if _age(snapshot, socket_file) <= YOUNG:
         return _("it is younger than {seconds:g} s: a server may be starting", seconds=YOUNG)
     if list(answers) != [Listener.REFUSED, Listener.REFUSED]:
-        return _("connect() did not show twice that nobody is listening")
+        return _("connect() did not confirm twice that nobody is listening")
     if snapshot.listed & {socket_file.path, socket_file.original}:
         return _("/proc/net/unix lists it")
     if not snapshot.host.processes.ours():

@@ -171,7 +171,7 @@ def _death_of(judged: SegmentState) -> Union[Death, str, None]:
     if judged.kind is not SegmentKind.ORPHAN:
         return _("its server is not proven dead: {why}", why=judged.why or _("clients are attached"))
     died = judged.segment.dtime
-    return Death(died, "segment") if died else _("when it died is unknown")
+    return Death(died, "segment") if died else _("could not determine when it died")
 
 
 def _is_logged(log: ServerLog, key: int, ctime: int) -> bool:
@@ -224,9 +224,9 @@ def _against(snapshot: Snapshot, folder: SpillFolder, log: ServerLog, death: Dea
     if not SPILL.match(os.path.basename(folder.path)) or entry.permissions != 0o700:
         yield _("its name or mode does not match a cache server's")
     if not trusted_log(log, entry.uid):
-        yield _("others could have written the log that names it")
+        yield _("other users could have written the log that mentions it")
     if not folder.plain:
-        yield _("it contains more than a cache server's container files")
+        yield _("it contains more than spilled data of a cache server")
     if folder.newest is not None and folder.newest > death.when:
         yield _("it was written after its server died")
     way = why_untrusted(folder.parents, entry.uid, snapshot.host.identity.euid)

@@ -57,7 +57,7 @@ class FolderMakers:
             process = self._host.processes.all()[pid]
             may_pass = bool(folder.entry.mode & 0o077) or folder.entry.uid in users(self._host, process)
             if may_pass and self._host.processes.still_runs(pid):
-                return _("what process {pid} has open cannot be read", pid=pid)
+                return _("cannot read the open files of process {pid}", pid=pid)
         return ""
 
     def _may_live(self, folder: TempFolder) -> str:

@@ -30,7 +30,7 @@ class PossibleUsers:
     def why_not(self, file: SharedFile) -> str:
         """Why it may still be wanted; empty when it cannot be."""
         if file.folder is not None:
-            return _("it is in a folder of its library")
+            return _("it is in its library's own folder")
         if file.entry.mode & 0o077:
             return _("other users may open it")
         changed = file.entry.ctime_ns / 1e9
@@ -38,15 +38,15 @@ class PossibleUsers:
             changed + CLOCK_SLACK < self._host.system.boot_time()
         ):  # what lies in memory was made since the boot
             return _(
-                "the clock was changed since it last changed: could not determine which processes "
+                "the clock was changed after this file last changed: could not determine which processes "
                 "were running then"
             )
         pid = self._owners.there(file.entry.uid, changed)
         if pid is None:
             return ""
-        text = _("its owner's process {pid} was running when it changed and may still use it by name")
+        text = _("its owner's process {pid} was running when the file changed and may still use it by name")
         if self._owners.heir(pid):
-            text = _("its owner's process {pid} lost its parent and may have learned its name from it")
+            text = _("its owner's process {pid} lost its parent and may have learned the file's name from it")
         return text.format(pid=pid)
 
 

@@ -45,7 +45,7 @@ def users_of(host: Host, folder: SpillFolder) -> Optional[str]:
     Other users cannot pass a 0700 folder, so only its owner's processes must be readable.
     """
     processes = host.processes
-    unreadable = _("what process {pid} has open cannot be read")
+    unreadable = _("cannot read the open files of process {pid}")
     for pid, process in processes.all().items():
         if process.gone or pid == processes.self_pid:  # we hold the folder while we empty it
             continue

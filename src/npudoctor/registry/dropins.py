@@ -97,12 +97,10 @@ class ForeignCheck:
         try:
             declaration = self._child.answer(until)
         except Ended:
-            self.breaks(_("loading it did not finish"))
+            self.breaks(_("loading did not finish in time"))
             return
         if declaration is None or "broken" in declaration:
-            why = (
-                _("its process ended while loading it") if declaration is None else str(declaration["broken"])
-            )
+            why = _("its process ended during loading") if declaration is None else str(declaration["broken"])
             self.breaks(why)
             return
         try:
@@ -160,7 +158,7 @@ def _fail_when_asked(why: str) -> Callable[[float], Iterator[CheckOutput]]:
 
 
 def _no_process(error: OSError) -> str:
-    return _("no process can be started for it: {why}", why=strerror(error.errno))
+    return _("cannot start a process for it: {why}", why=strerror(error.errno))
 
 
 def _never(host: Host) -> Iterator[CheckOutput]:

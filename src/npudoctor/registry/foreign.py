@@ -201,5 +201,5 @@ def _step(data: dict[str, Any]) -> KnownStep:
     nobody knows."""
     step = decode(data)
     if isinstance(step, Command) and (step.unless or step.still):
-        raise ValueError(_("a step may run nothing that it does not show: leave out unless and still"))
+        raise ValueError(_("a step may run only what it shows: remove unless and still"))
     return step

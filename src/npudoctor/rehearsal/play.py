@@ -77,7 +77,7 @@ def _play(fault: Fault, start: list[str], options: Sequence[str], voice: Voice) 
     stage.begin()
     fault.makes(stage)
     if fault.seconds:
-        voice.say(_("waiting {seconds:g} s: what is younger is not judged", seconds=fault.seconds))
+        voice.say(_("waiting {seconds:g} s: newer leftovers are not judged", seconds=fault.seconds))
         time.sleep(fault.seconds)
     return _Play(fault, stage, start, options, voice).run()
 
@@ -120,15 +120,15 @@ class _Play:
     def _end(self, mended: str) -> int:
         """What the rehearsal showed, and whether that is what it is known for."""
         texts = {
-            FIX: _("{code} was found, and npudoctor fix mended it"),
-            TYPED: _("{code} was found, and the lines that it shows mended it"),
-            NOTHING: _("{code} was found; nothing that could be typed here mends it"),
+            FIX: _("{code} was found, and npudoctor fix repaired it"),
+            TYPED: _("{code} was found, and the commands that it shows repaired it"),
+            NOTHING: _("{code} was found; no command on this machine can repair it"),
         }
         if self._remedy == NOTHING != self._fault.remedy:
-            texts[NOTHING] = _("{code} was found; only root can mend it")
+            texts[NOTHING] = _("{code} was found; only root can repair it")
         self._say(texts[mended].format(code=self._fault.code))
         if mended != self._remedy:
-            self._say(_("that is not how it should have ended: the rehearsal failed"))
+            self._say(_("the result is not the expected one: the rehearsal failed"))
         return AS_EXPECTED if mended == self._remedy else OTHERWISE
 
     @property
@@ -162,7 +162,7 @@ class _Play:
         try:
             rows = json.loads(report)["results"]
         except ValueError as error:
-            raise Lacking(_("npudoctor gave no report in the private machine")) from error
+            raise Lacking(_("npudoctor printed no report in the sandbox")) from error
         own = [row for row in rows if row["check"] == self._fault.check]
         findings = [
             finding for row in own for finding in row["findings"] if finding["code"] == self._fault.code

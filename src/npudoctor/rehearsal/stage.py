@@ -195,7 +195,7 @@ class Stage:
         if reason != _DONE:
             os.waitpid(pid, 0)
             why = reason.decode("utf-8", "replace")
-            raise Lacking(_("a process that sets the scene failed: {why}", why=why))
+            raise Lacking(_("a process that sets up the fault failed: {why}", why=why))
         return pid
 
     def leave_behind(self, work: Callable[[], object]) -> int:

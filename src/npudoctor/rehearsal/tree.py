@@ -59,7 +59,7 @@ def build(shared_memory: str = "64g") -> None:
     except OSError as error:
         raise Lacking(
             _(
-                "cannot build a private machine here: {why} ({what})",
+                "cannot build the sandbox on this machine: {why} ({what})",
                 why=strerror(error.errno or 0),
                 what=error.filename,
             )

@@ -109,8 +109,8 @@ class Brief:
         if count:
             yield from paragraph(
                 ngettext(
-                    "{count} check does not apply here (-vv says why)",
-                    "{count} checks do not apply here (-vv says why)",
+                    "{count} check does not apply here (-vv shows why)",
+                    "{count} checks do not apply here (-vv shows why)",
                     count,
                     count=count,
                 ),
@@ -125,7 +125,7 @@ class Brief:
         notes = [f.code for f in findings if f.counts and f.weight is Severity.INFO]
         codes = [code for note in dict.fromkeys(notes) for code in (note, *echoes.get(note, ()))]
         if codes:
-            text = _("{codes} (-v says more)", codes=self._list_names(codes))
+            text = _("{codes} (-v shows more)", codes=self._list_names(codes))
             yield from sum_paragraph("info", text, self._style)
         # The group of advice is one line, unless somebody asked for more.
         advice = (f for row in self._report.results if row.group == ADVICE for f in row.findings)
@@ -176,7 +176,7 @@ class Brief:
                 yield from (first, *rest, f"{INDENT}{line}")
         advisory = [row.check for row in rows if not row.needed and row.check not in (*late, *closed)]
         if advisory:
-            text = _("not needed for the verdict: {checks} (-v says why)")
+            text = _("not needed for the verdict: {checks} (-v shows why)")
             yield from sum_paragraph("open", text.format(checks=self._list_names(advisory)), self._style)
 
     def _list_names(self, names: Sequence[str]) -> str:

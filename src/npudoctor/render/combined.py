@@ -40,7 +40,7 @@ def combined_lines(report: Report, healing: str, setting: str) -> list[str]:
     if not block or not (report.host.user == "root" or all(rooted) or not any(rooted)):
         return []
     whole = all(finding in typed for finding in findings)
-    head = _("to fix all of it:") if whole else _("to fix what can be typed:")
+    head = _("to fix all of it:") if whole else _("to fix what commands can fix:")
     return [head, *(f"    {printable(line)}" for line in redact_lines(tuple(block)))]
 
 

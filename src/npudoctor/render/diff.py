@@ -63,7 +63,7 @@ def _side(letter: str, name: str, side: Snapshot) -> Iterator[str]:
         name,
         side.node,
         side.started,
-        "" if side.whole else _("a report: it tells less than a snapshot"),
+        "" if side.whole else _("a report (contains less than a snapshot)"),
     ]
     yield from paragraph(", ".join(word for word in words if word), f"{letter}: ", "   ")
 
@@ -119,7 +119,7 @@ def _difference(difference: Difference, columns: int) -> Iterator[str]:
             yield from paragraph(value_text(value), f"{INDENT}  {letter}: ", DEEPER + " ")
         return
     if not only_first and not only_second:
-        yield from paragraph(_("the same entries in another order, or more than once"), DEEPER, DEEPER)
+        yield from paragraph(_("the same entries in a different order, or with duplicates"), DEEPER, DEEPER)
     for text, entries in ((_("only in A: {entry}"), only_first), (_("only in B: {entry}"), only_second)):
         for entry in entries:
             yield from paragraph(text.format(entry=entry[:SHOWN]), INDENT + "  ", DEEPER + "  ")
@@ -151,7 +151,7 @@ def _list_own(own: Sequence[tuple[str, str]]) -> Iterator[str]:
     names = sorted((fact for _section, fact in own), key=lambda name: not helps_support(name))
     more = ["..."] if len(names) > OWN else []
     yield ""
-    text = _("not compared, as each node or shell has its own or the value is hidden ({count}): {names}")
+    text = _("not compared: each node or shell has its own value, or the value is hidden ({count}): {names}")
     text = text.format(count=len(names), names=", ".join(names[:OWN] + more))
     yield from paragraph(text, "", INDENT)
 

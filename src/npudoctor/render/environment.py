@@ -90,7 +90,7 @@ def _csh(name: str, value: Optional[str]) -> str:
     if value is None:
         return f"unsetenv {name};"
     if "\n" in value:
-        raise Inexpressible(_("{name} contains a line break, which csh cannot take", name=name))
+        raise Inexpressible(_("{name} contains a line break, which csh does not support", name=name))
     if not value:
         return f"setenv {name} '';"
     chars = (
@@ -104,7 +104,7 @@ def _slurm(name: str, value: Optional[str]) -> str:
     if value is None:
         return f"unset {name}"
     if "\n" in value:
-        raise Inexpressible(_("{name} contains a line break, which Slurm cannot take", name=name))
+        raise Inexpressible(_("{name} contains a line break, which Slurm does not support", name=name))
     if len(_bytes(name + value)) + 2 >= SLURM_VALUE:
         raise Inexpressible(_("{name} is longer than Slurm allows", name=name))
     return f"export {name}={value}"
@@ -115,10 +115,10 @@ def _docker(name: str, value: Optional[str]) -> str:
     line = f"{name}={value}"
     if "\n" in line or line.endswith("\r"):
         raise Inexpressible(
-            _("{name} contains a line break, which docker's --env-file cannot hold", name=name)
+            _("{name} contains a line break, which docker's --env-file does not support", name=name)
         )
     if any("\udc80" <= char <= "\udcff" for char in line):
-        raise Inexpressible(_("{name} is not UTF-8, which docker refuses", name=name))
+        raise Inexpressible(_("{name} is not UTF-8; docker rejects it", name=name))
     if len(_bytes(line)) >= DOCKER_LINE:
         raise Inexpressible(_("{name} is longer than docker allows", name=name))
     return line

@@ -102,7 +102,7 @@ def _verdict(explanation: Explanation) -> str:
         return _("CLEAN: {text}", text=explanation.msg)
     return _(
         "UNKNOWN: {text}",
-        text=_("a failure that is not recognised") if explanation.errors else explanation.msg,
+        text=_("an unrecognized failure") if explanation.errors else explanation.msg,
     )
 
 
@@ -124,7 +124,7 @@ def _best(diagnosis: Diagnosis) -> Iterator[str]:
     yield ""
     yield from paragraph(in_language(signature.cause, language()), INDENT, INDENT)
     if signature.era:
-        yield from paragraph(_("this holds for CANN {era}", era=signature.era), INDENT, INDENT)
+        yield from paragraph(_("applies to CANN {era}", era=signature.era), INDENT, INDENT)
     yield ""
     yield _("what to do:")
     for step in signature.remedy[language()]:
@@ -163,7 +163,7 @@ def _proofs(proofs: tuple[Proof, ...]) -> Iterator[str]:
         text = {
             "confirmed": _("{check}: confirms it"),
             "refuted": _("{check}: does not confirm it"),
-            "could-not-look": _("{check}: could not look ({status})"),
+            "could-not-look": _("{check}: no result ({status})"),
         }[proof.outcome]
         yield INDENT + printable(text.format(check=proof.check, status=proof.status))
         for message in proof.messages:

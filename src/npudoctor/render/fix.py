@@ -46,7 +46,7 @@ def plan_text(items: Sequence[Item], style: Style = PLAIN) -> str:
     """What is about to be asked or done, and what of it can be taken back. What is refused, or left to a
     person, is no part of it: the answer shows that once, with the reason."""
     planned = [item for item in items if not item.refusal]
-    lines = [_("to be undone:") if items[0].takes_back else _("the plan:")] if planned else []
+    lines = [_("the undo plan:") if items[0].takes_back else _("the plan:")] if planned else []
     for item in planned:
         word = _("planned")
         lines += _head(style.paint_kind("info", word), word, _about(item))
@@ -64,7 +64,7 @@ def what_runs(item: Item) -> Iterator[str]:
     if fix.undoable:
         yield f"{DEEPER}{_('to undo it:')}"
     elif back and fix.undo:
-        yield f"{DEEPER}{_('npudoctor cannot undo it; by hand:')}"
+        yield f"{DEEPER}{_('npudoctor cannot undo it; undo it by hand:')}"
     elif back:
         yield f"{DEEPER}{_('only part of it can be undone:')}"
     elif not item.refusal:

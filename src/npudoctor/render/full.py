@@ -44,8 +44,8 @@ def full_lines(
     hidden = len(report.results) - len(shown)
     if hidden:
         yield ngettext(
-            "{count} check does not apply here (-vv says why)",
-            "{count} checks do not apply here (-vv says why)",
+            "{count} check does not apply here (-vv shows why)",
+            "{count} checks do not apply here (-vv shows why)",
             hidden,
             count=hidden,
         )
@@ -142,14 +142,14 @@ class Rows:
             text = _("ignored ({reason}): {message}", reason=why, message=finding.message)
             yield from paragraph(f"{finding.code} {text}", INDENT, DEEPER)
         elif finding.caused_by is not None:
-            text = _("{code}: an echo of {cause}", code=finding.code, cause=finding.caused_by)
+            text = _("{code}: caused by {cause}", code=finding.code, cause=finding.caused_by)
             yield from paragraph(text, INDENT, DEEPER)
         else:
             yield INDENT + f"{severity} {printable(finding.code)}"
             yield from paragraph(finding.message, DEEPER, DEEPER)
             yield from (f"{DEEPER}- {printable(line)}" for line in finding.evidence)
             for echo in self._echoes.pop(finding.code, []):
-                text = _("echo {code}: {message}", code=echo.code, message=echo.message)
+                text = _("also causes {code}: {message}", code=echo.code, message=echo.message)
                 yield DEEPER + printable(text)
             if finding.fix is not None:
                 yield from fix_lines(finding.fix, DEEPER)

@@ -39,7 +39,7 @@ def python_text(target: Target) -> str:
         return ""
     version = target.python.version or _("version unknown")
     words = {"path": target.python.path, "version": version, "other": target.python_of_path}
-    text = _("Python: {path} ({version}), as {other} has no framework: {frameworks}")
+    text = _("Python: {path} ({version}), because {other} has no framework: {frameworks}")
     if target.python_of_path is None:
         text = _("Python: {path} ({version}): {frameworks}")
     if target.frameworks is None:

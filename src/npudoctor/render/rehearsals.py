@@ -31,15 +31,15 @@ def rehearsals_object(faults: Sequence[Fault]) -> dict[str, Any]:
 def rehearsals_text(faults: Sequence[Fault]) -> str:
     """Name and code, then what is wrong and how it ends."""
     ends = {
-        FIX: _("fix mends it"),
-        TYPED: _("the lines that are shown mend it"),
-        NOTHING: _("nothing to type mends it"),
+        FIX: _("npudoctor fix can repair it"),
+        TYPED: _("the printed commands repair it"),
+        NOTHING: _("no command can repair it"),
     }
     widest = max(width(fault.name) for fault in faults)
     lines = []
     for fault in faults:
         lines.append(f"{pad(fault.name, widest)}  {fault.code}")
-        kind = _("real") if fault.real else _("made up")
+        kind = _("real") if fault.real else _("simulated")
         text = _("{title} ({kind}; {end})", title=fault.title, kind=kind, end=ends[fault.remedy])
         lines += paragraph(text, " " * 4, " " * 4)
     return "\n".join(lines) + "\n"

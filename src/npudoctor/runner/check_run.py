@@ -74,7 +74,7 @@ class CheckRun:
         except Skip as skip:
             self.end(Status.SKIPPED, _text(skip))
         except NotRunning:
-            self.end(Status.SKIPPED, _("an image is not running"))
+            self.end(Status.SKIPPED, _("an image has no running job"))
         except CannotTell as unknown:
             self.tried_by = tuple(unknown.tried_by)
             self.end(Status.UNKNOWN, _text(unknown), bool(unknown.advisory))
@@ -144,7 +144,7 @@ class Workers:
                 if not run.done.is_set() or run.status is Status.CRASHED:
                     run.end(
                         Status.UNKNOWN,
-                        _("no thread can be started (the limit is ulimit -u or -v): {why}", why=why),
+                        _("cannot start a thread (limited by ulimit -u or -v): {why}", why=why),
                     )
 
     def _work(self) -> None:

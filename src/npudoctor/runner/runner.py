@@ -126,11 +126,11 @@ def collect_rows(begun: Sequence[Union[Result, CheckRun]], settings: Settings, u
         if run.done.is_set():
             rows.append(_row(run.check, row_status(run.status, run.answers), run, reason=run.reason))
         elif run.started is None:
-            text = _("the deadline was reached before it was started")
+            text = _("the deadline passed before the check started")
             rows.append(_row(run.check, Status.TIMEOUT, reason=text))
         else:
             which = run.timeout if run.by < until else settings.deadline
-            text = _("no result within {seconds:g} s; it was abandoned", seconds=which)
+            text = _("no result within {seconds:g} s; the check was abandoned", seconds=which)
             rows.append(_row(run.check, Status.TIMEOUT, run, reason=text))
     tried_by = {run.check.id: run.tried_by for run in begun if isinstance(run, CheckRun)}
     return verdict.settle(rows, tried_by)

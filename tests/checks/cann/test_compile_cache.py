@@ -159,7 +159,7 @@ def test_a_folder_that_this_user_may_not_enter() -> None:
     files: dict[str, Content] = {"/root": unreadable(errno.EACCES)}
     told = judged(files, variables={ACL: "/root/cache"}, euid=65534, user="nobody")
     assert (told.status, told.codes) == (Status.PROBLEM, ["compile-cache.not-writable"])
-    assert "nobody may not enter the compile cache /root/cache" in told.findings[0].message
+    assert "nobody cannot enter the compile cache /root/cache" in told.findings[0].message
 
 
 STATUS = "Uid:\t{uid}\t{uid}\t{uid}\t{uid}\nGid:\t{uid}\t{uid}\t{uid}\t{uid}\nGroups:\t\n"
@@ -219,7 +219,7 @@ def test_network_mounts(kind: str, vers: str, more: str, codes: list[str]) -> No
 def test_skipped(tmp_path: Path) -> None:
     assert judged({}, variables={}).status is Status.SKIPPED
     told = ask(compile_cache, Host(Options(root=str(tmp_path)), variables={MINDSPORE: "/x"}))
-    assert (told.status, told.reason) == (Status.SKIPPED, "an image is not running")
+    assert (told.status, told.reason) == (Status.SKIPPED, "an image has no running job")
 
 
 def test_a_home_that_is_another_users() -> None:

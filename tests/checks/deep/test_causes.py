@@ -166,7 +166,7 @@ def test_warnings_made_errors(site: Path) -> None:
 
 def test_who_ends_python(site: Path) -> None:
     torch(site, "raise SystemExit('licence expired')")
-    expected = f"exit status 1: {site}/torch/__init__.py:2 of torch 2.13.0 exits Python: licence expired"
+    expected = f"exit status 1: {site}/torch/__init__.py:2 of torch 2.13.0 makes Python exit: licence expired"
     assert failure(site).message == f"import torch fails: {expected}"
 
 

@@ -58,9 +58,9 @@ def test_an_import_that_works(site: Path) -> None:
         ),
         ("import os; os._exit(0)", "Python exited early with status 0"),
         ("import os; os._exit(7)", "exit status 7"),
-        (f"{FORGED}raise SystemExit(0)", "Python exited early with status 0: {torch}:3 exits Python"),
+        (f"{FORGED}raise SystemExit(0)", "Python exited early with status 0: {torch}:3 makes Python exit"),
         (f"import os, sys\n{FORGED}sys.stdout.flush(); os._exit(0)", "Python exited early with status 0"),
-        (f"{FORGED}raise SystemExit(3)", "exit status 3: {torch}:3 exits Python"),
+        (f"{FORGED}raise SystemExit(3)", "exit status 3: {torch}:3 makes Python exit"),
         ("raise MemoryError()", "{torch} ran out of memory: MemoryError"),
         (
             "class Odd(Exception):\n    def __str__(self): raise OSError\nraise Odd",

@@ -219,7 +219,7 @@ def test_in_a_container_with_its_own_pids() -> None:
     finding, unseen = answer.findings
     assert (finding.device, "pid 77 (python3, root)" in finding.message) == ("NPU 0", True)
     assert (unseen.code, unseen.device) == ("npu-busy.memory-held", "NPU 1")
-    assert unseen.evidence == ("not explained: 5990 MB",)
+    assert unseen.evidence == ("unaccounted for: 5990 MB",)
     light = LATE.replace("5990", "90  ").replace("9403", "3503")
     little = told(npu_busy, light, CONTAINER, me(), one(77, SELF))
     assert (little.status, little.advisory, little.codes) == (Status.UNKNOWN, True, [])

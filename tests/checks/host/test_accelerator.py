@@ -163,7 +163,7 @@ def test_so_many_are_expected(count: int, codes: list[str]) -> None:
     asked = ask(accelerator, fake_host(NPU, expect="npu", options=Options(expect_count=count)))
     assert asked.codes == codes
     if codes:
-        assert asked.findings[0].message == f"this machine shows 2 of the {count} NPUs that are expected"
+        assert asked.findings[0].message == f"this machine shows 2 of the {count} expected NPUs"
 
 
 def scene(tmp: Path) -> Iterator[Asked]:

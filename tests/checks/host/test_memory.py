@@ -50,7 +50,7 @@ def test_what_a_process_may_map(
 def test_a_kernel_that_does_not_tell_what_may_be_mapped() -> None:
     asked = told(mapped=None)
     assert asked.status is Status.UNKNOWN
-    assert asked.reason == "the kernel does not state the limit Max address space"
+    assert asked.reason == "the kernel does not report the limit Max address space"
 
 
 @pytest.mark.parametrize(("available", "status"), [(200 * GIB, Status.OK), (2 * GIB, Status.UNKNOWN)])

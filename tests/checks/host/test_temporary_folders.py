@@ -67,7 +67,7 @@ def test_in_a_container_there_is_no_line_for_it() -> None:
 @pytest.mark.parametrize("path", [TMP, SHM])
 def test_a_mode_that_keeps_this_user_out(path: str) -> None:
     (finding,) = told({path: folder(0o755)}).findings
-    assert finding.message == f"trainer may not write to {path}: it belongs to root, mode 0755"
+    assert finding.message == f"trainer cannot write to {path}: it belongs to root, mode 0755"
     assert finding.fix is not None
     assert finding.fix.commands == (f"chmod 1777 {path}",)
     assert finding.fix.undo_commands == (f"chmod 755 {path}",)
@@ -79,7 +79,7 @@ def test_missing() -> None:
     assert "it is not a folder" in finding.message
     asked = ask(temporary_folders, fake_host({}))
     assert [finding.message for finding in asked.findings] == [
-        f"{fake_host({}).identity.user} may not write to {TMP}: it does not exist"
+        f"{fake_host({}).identity.user} cannot write to {TMP}: it does not exist"
     ]  # of a /dev/shm that is missing shm-size speaks
 
 

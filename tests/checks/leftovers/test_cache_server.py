@@ -76,7 +76,7 @@ def test_one_that_died_within_seconds_of_its_start_can_be_judged_in_a_moment(mac
     assert finding.code == "cache-server.unproven"
     assert finding.fix is not None
     # Rounded up: of the file's own fraction of a second it depends which.
-    assert finding.fix.title in ("ask again in 8 s", "ask again in 9 s")
+    assert finding.fix.title in ("run the check again in 8 s", "run the check again in 9 s")
     assert finding.fix == Fix(finding.fix.title, risk=Risk.MANUAL, needs_root=False, unproven=True)
     assert refusal_of(finding, young, FixRequest(("cache-server",), yes=True)) == finding.fix.title
     old._parts["clock"] = FakeClock(server.socket.stat().st_mtime + 3 + 8)

@@ -300,6 +300,6 @@ def test_the_biggest_of_very_many_are_judged(monkeypatch: pytest.MonkeyPatch) ->
     left, unproven = told.findings
     assert left.code == "shared-memory.left-over", "the biggest, though the last by its name"
     for finding in (left, unproven):
-        assert finding.evidence[-1] == "and 7 more in /dev/shm were not looked at: none is bigger than 1 MiB"
+        assert finding.evidence[-1] == "and 7 more in /dev/shm were not examined: none is larger than 1 MiB"
     assert (told.facts["files"], told.facts["files_not_judged"]) == (10, 7)
     assert told.facts["file_bytes"] == GIB + 9 * MIB

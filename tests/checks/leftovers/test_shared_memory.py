@@ -92,8 +92,8 @@ def test_semaphores_and_queues_of_a_user_without_processes() -> None:
     (finding,) = ask(shared_memory, fake_host({**tables(msg=msg, sem=sem), **LIVING})).findings
     assert finding.code == "shared-memory.foreign"
     assert finding.evidence == (
-        "msqid 26, key 0x0000c01b, 96 bytes queued, owner uid 4711: no process of the owner",
-        "semid 4, key 0x0000007b, 17 semaphores, owner anna (uid 1001): no process of the owner",
+        "msqid 26, key 0x0000c01b, 96 bytes queued, owner uid 4711: the owner has no process",
+        "semid 4, key 0x0000007b, 17 semaphores, owner anna (uid 1001): the owner has no process",
     )
 
 

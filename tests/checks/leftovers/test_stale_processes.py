@@ -288,7 +288,7 @@ class TestZombie:
 
     def test_with_living_threads(self) -> None:
         (finding,) = judged(process(70, "trainer", state="Z", threads=4)).findings
-        assert "3 threads of it live on" in finding.evidence[0]
+        assert "3 of its threads are still alive" in finding.evidence[0]
 
     def test_quiet(self) -> None:
         assert judged(process(70, "sh", state="Z")).codes == [], "of another program"

@@ -103,7 +103,9 @@ def test_a_real_zombie_whose_threads_live() -> None:
         assert process is not None and process.state == "Z" and process.threads == 2 and not process.gone
         asked = judged()
         assert named(pid, asked) == ["stale-processes.zombie"]
-        assert any("1 threads of it live on" in line for one in asked.findings for line in one.evidence)
+        assert any(
+            "1 of its threads are still alive" in line for one in asked.findings for line in one.evidence
+        )
 
 
 def test_a_real_process_in_state_d() -> None:

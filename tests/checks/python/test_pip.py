@@ -157,7 +157,7 @@ def test_a_build_comes_with_the_index_that_has_it(words: tuple[str, ...], added:
 def test_a_build_that_no_index_has_says_so() -> None:
     fix = pip_fix(fake_host(), "so", ("install", "mindspore==2.7.0+local", "torch==2.9.0+git1234"))
     assert fix.title == (
-        "so; no public index has mindspore==2.7.0+local, torch==2.9.0+git1234: "
-        "take it from where it was installed from"
+        "so; no public index has mindspore==2.7.0+local, torch==2.9.0+git1234: use the source that "
+        "it was installed from"
     )
     assert pip_fix(fake_host(), "so", ("uninstall", "torch")).title == "so"

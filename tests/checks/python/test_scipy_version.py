@@ -63,7 +63,7 @@ def test_scipy_for_numpy_2_beside_numpy_1() -> None:
     (finding,) = with_numpy("1.26.4", "numpy<2.8,>=2.0.0").findings
     assert (finding.code, finding.severity) == ("scipy-version.unsuitable", Severity.ERROR)
     assert finding.evidence[-1] == "import scipy.sparse fails: module 'numpy' has no attribute 'long'"
-    assert finding.message == "SciPy 1.18.1 requires numpy<2.8,>=2.0.0, and NumPy 1.26.4 is installed"
+    assert finding.message == "SciPy 1.18.1 requires numpy<2.8,>=2.0.0, but NumPy 1.26.4 is installed"
     assert finding.fix is not None and finding.fix.commands == (
         "/usr/bin/python3 -m pip install mindspore==2.8.0 'scipy>=1.5.4' 'numpy<2.0.0,>=1.20.0'",
     )

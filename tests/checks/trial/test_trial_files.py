@@ -72,7 +72,7 @@ def test_well() -> None:
         (attempt("device", "/dev/urandom", errno.ENOENT), "device-unusable", WARNING,
          "li cannot open /dev/urandom: it does not exist", "mknod -m 666 /dev/urandom c 1 9"),
         (attempt("device", "/dev/null", errno.ENODEV, device=False), "device-unusable", WARNING,
-         "/dev/null is not the kernel's device: what is written to it stays there",
+         "/dev/null is not the kernel's device: data written to it stays there",
          "mknod -m 666 /dev/null c 1 3"),
         (attempt("proc", "/proc/meminfo", errno.ENOTCONN), "device-unusable", WARNING,
          "li cannot read /proc/meminfo: Transport endpoint is not connected", ""),
@@ -107,9 +107,9 @@ def test_well() -> None:
          "files in TRITON_CACHE_DIR=/data/c cannot be locked: No locks available",
          "export TRITON_CACHE_DIR=/tmp/li-triton_cache_dir"),
         (attempt("again", number=errno.EACCES), "cannot-write", WARNING,
-         "li cannot open a second time what it makes in /tmp: Permission denied", ""),
+         "li cannot reopen the files that it creates in /tmp: Permission denied", ""),
         (attempt("many", number=errno.ENOSPC, made=1, count=2), "cannot-write", ERROR,
-         "li can make only 1 of the 2 files in /tmp that the job's start takes: / has no space left", ""),
+         "li can create only 1 of the 2 files in /tmp that the job needs to start: / has no space left", ""),
         (attempt("socket", number=errno.EPERM, length=38, added=34), "cannot-write", ERROR,
          "li cannot create a Unix socket in /tmp, which data loaders need: ", ""),
     ],
@@ -198,7 +198,7 @@ def test_no_file_may_be_written(soft: int, hard: Optional[int], line: str) -> No
     ]
     (finding,) = judged(*everything, limits={"Max file size": Limit(soft, hard)}).findings
     assert finding.severity is ERROR
-    assert finding.message == "li cannot write a file of 4 KiB: ulimit -f allows files of 0 KiB only"
+    assert finding.message == "li cannot write a file of 4 KiB: ulimit -f limits files to 0 KiB"
     assert finding.fix is not None and finding.fix.commands == ((line,) if line else ())
 
 
@@ -209,7 +209,7 @@ def test_no_large_file() -> None:
         refused, attempt("temporary"), limits={"Max file size": Limit(1 << 20, None)}
     ).findings
     assert finding.severity is WARNING
-    assert finding.message == "li cannot write a file of 1 GiB: ulimit -f allows files of 1024 KiB only"
+    assert finding.message == "li cannot write a file of 1 GiB: ulimit -f limits files to 1024 KiB"
 
 
 def sockets(*lengths: int, falls_back: bool = False) -> list[Attempt]:
@@ -339,7 +339,7 @@ def test_a_home_whose_server_is_silent(
 @pytest.mark.parametrize(
     ("trial", "reason"),
     [
-        (Trial(hung="lock /data"), "the trial had no answer in time; it waited in lock /data"),
+        (Trial(hung="lock /data"), "the trial did not finish in time; it waited in lock /data"),
         (Trial((attempt("temporary", number=errno.EIO),), hung="write /var/tmp"), "waited in write /var/tmp"),
         (Trial((attempt("remover", number=errno.ECHILD),)), "what needs a file name was not tried"),
     ],

@@ -46,7 +46,7 @@ def test_well() -> None:
     [
         ("reserve", "cannot-reserve", Severity.WARNING, "a process cannot reserve 1 GiB of address space: "),
         ("grow", "cannot-reserve", Severity.WARNING, "the data segment of a process cannot grow by 1 GiB: "),
-        ("touch", "cannot-allocate", Severity.ERROR, "a process cannot take 1 GiB of memory: "),
+        ("touch", "cannot-allocate", Severity.ERROR, "a process cannot allocate 1 GiB of memory: "),
         ("lock", "cannot-allocate", Severity.WARNING, "a process cannot lock 1 GiB of memory: "),
     ],
 )
@@ -86,11 +86,11 @@ def test_killed_while_it_touched_memory() -> None:
 @pytest.mark.parametrize(
     ("trial", "reason"),
     [
-        (Trial(hung="touch"), "the trial had no answer in time; it waited in touch"),
-        (Trial(died="lock", signal=31), "the trial was ended by signal 31 in lock"),
+        (Trial(hung="touch"), "the trial did not finish in time; it waited in touch"),
+        (Trial(died="lock", signal=31), "the trial was killed by signal 31 in lock"),
         (
             Trial((Attempt("ctypes", 0, "No module named _ctypes"),)),
-            "this Python cannot ask for memory: `No module named _ctypes`",
+            "this Python cannot request memory: `No module named _ctypes`",
         ),
     ],
 )

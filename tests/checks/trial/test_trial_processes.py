@@ -81,7 +81,7 @@ def test_the_limit_of_the_user_refuses() -> None:
     assert finding.severity is Severity.ERROR
     assert finding.evidence == (
         "ulimit -Su 4096, ulimit -Hu 9999",
-        "4095 of this user were seen when it was refused",
+        "4095 processes and threads of this user were seen when it was refused",
     )
 
 
@@ -228,7 +228,7 @@ def test_cpu_time(seconds: int, files: Mapping[str, Content], severity: Optional
 
 
 def test_no_answer() -> None:
-    assert judged(hung="ranks").reason == "the trial had no answer in time; it waited in ranks"
+    assert judged(hung="ranks").reason == "the trial did not finish in time; it waited in ranks"
     assert judged(died="ranks").status is Status.UNKNOWN
 
 

@@ -265,7 +265,7 @@ def test_it_was_not_started(
     ("trial", "reason"),
     [
         (Trial(hung="start spawn"), "it waited in start spawn"),
-        (Trial(died="import ssl", signal=9), "was ended by signal 9 in import ssl"),
+        (Trial(died="import ssl", signal=9), "was killed by signal 9 in import ssl"),
         (
             Trial((Attempt("start a process", errno.EAGAIN, "no", facts={"step": "remover"}),)),
             "what needs a file name was not tried",

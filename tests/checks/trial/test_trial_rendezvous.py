@@ -76,7 +76,7 @@ def test_a_port_for_root() -> None:
     asked = judged(attempt("bind", errno.EACCES, label="MASTER_PORT", port=80), variables=low)
     assert asked.codes == ["trial-rendezvous.cannot-bind"]
     (finding,) = asked.findings
-    assert finding.message == "only root may listen on TCP port 80 (MASTER_PORT), as on all below 1024"
+    assert finding.message == "only root may listen on TCP port 80 (MASTER_PORT), as on all ports below 1024"
     assert finding.fix and finding.fix.commands == ("export MASTER_PORT=29501",)
     assert finding.weight is Severity.ERROR
 
@@ -181,7 +181,7 @@ def test_the_address_alone_is_free() -> None:
     held = attempt("bind", errno.EADDRINUSE, label="MASTER_PORT", port=29500, only_by_place=True)
     (finding,) = judged(held).findings
     assert (finding.code, finding.weight) == ("trial-rendezvous.cannot-bind", Severity.WARNING)
-    assert finding.evidence[-1] == "on 127.0.0.1 alone it can be listened on"
+    assert finding.evidence[-1] == "listening on 127.0.0.1 alone works"
 
 
 @pytest.mark.parametrize(
@@ -264,10 +264,10 @@ def test_our_name_leads_nowhere() -> None:
 @pytest.mark.parametrize(
     ("trial", "reason"),
     [
-        (Trial(hung="own-name"), "the trial had no answer in time; it waited in own-name"),
-        (Trial(died="bind", signal=31), "the trial was ended by signal 31 in bind"),
+        (Trial(hung="own-name"), "the trial did not finish in time; it waited in own-name"),
+        (Trial(died="bind", signal=31), "the trial was killed by signal 31 in bind"),
         (Trial((attempt("socket", 0, "No module named _socket"),)),
-         "the trial could not ask for sockets: `No module named _socket`"),
+         "the trial could not create sockets: `No module named _socket`"),
     ],
 )  # fmt: skip
 def test_no_answer(trial: Trial, reason: str) -> None:

@@ -135,7 +135,8 @@ def test_a_few_connections_are_enough_for_some(
     assert finding.weight is severity
     if connections:
         assert finding.message == (
-            "of the connections to 127.0.0.1 that ranks have at once only 2 could be made: Connection refused"
+            "ranks open several connections to 127.0.0.1 at once, but only 2 could be made: Connection "
+            "refused"
         )
 
 
@@ -240,10 +241,10 @@ GIVE = "ip address add 127.0.0.1/8 dev lo"
         (replace(LO, queue="tbf"), "127.0.0.1", errno.ETIMEDOUT, "remove the queueing discipline",
          ("tc qdisc del dev lo root",)),
         (replace(LO, queue="noqueue"), "127.0.0.1", errno.ETIMEDOUT, FIREWALL, ()),
-        (BARE, "127.0.0.1", errno.ENETUNREACH, "give lo its address back", (GIVE,)),
-        (replace(BARE, mtu=60), "127.0.0.1", errno.ETIMEDOUT, "give lo its address back",
+        (BARE, "127.0.0.1", errno.ENETUNREACH, "restore the address of lo", (GIVE,)),
+        (replace(BARE, mtu=60), "127.0.0.1", errno.ETIMEDOUT, "restore the address of lo",
          ("ip link set dev lo mtu 65536", GIVE)),
-        (HOST, "127.0.1.1", errno.ETIMEDOUT, "give lo its address back", (GIVE,)),
+        (HOST, "127.0.1.1", errno.ETIMEDOUT, "restore the address of lo", (GIVE,)),
         (LO, "127.0.1.1", errno.ETIMEDOUT, FIREWALL, ()),
         (LO, "::1", errno.EADDRNOTAVAIL, "for a job on this node alone", ("export MASTER_ADDR=127.0.0.1",)),
         (replace(LO, addresses=(*LO.addresses, Address("::1", 128, scope="host"))), "::1", errno.ETIMEDOUT,
@@ -260,7 +261,7 @@ def test_what_is_in_the_way(
 def test_a_network_namespace_with_nothing_in_it() -> None:
     off = replace(LO, up=False, state="down")
     fix = only(leading("connect", errno.ENETUNREACH, "127.0.0.1"), interfaces=(off,)).fix
-    assert fix and fix.title == "switch lo on in the network namespace in which the job starts"
+    assert fix and fix.title == "bring lo up in the network namespace in which the job starts"
 
 
 def test_an_address_of_ours_without_its_route() -> None:

@@ -99,7 +99,7 @@ def test_no_inode_is_left() -> None:
     asked = judged(attempt("small", errno.ENOSPC, **none), attempt("semaphore", errno.ENOSPC, **none))
     assert told(asked) == (
         "no-room",
-        "no file can be added to /dev/shm: all of its 1000 inodes are taken",
+        "no file can be added to /dev/shm: all of its 1000 inodes are in use",
         ("mount -o remount,nr_inodes=1000000 /dev/shm",),
     )
 
@@ -199,7 +199,7 @@ def test_what_cannot_be_opened_by_its_name(
     umask: int, line: str, packages: tuple[str, ...], severity: Severity
 ) -> None:
     asked = judged(attempt("again", errno.EACCES, umask=umask), packages=packages)
-    message = "what is made in /dev/shm cannot be opened again by its name: Permission denied"
+    message = "a file created in /dev/shm cannot be reopened by its name: Permission denied"
     assert told(asked) == ("refused", message, (line,))
     assert asked.findings[0].severity is severity
 
@@ -237,7 +237,7 @@ def test_system_v(number: int, settings: dict[str, str], lines: tuple[str, ...])
     asked = judged(attempt("sysv", number), files=files)
     assert told(asked) == (
         "no-room",
-        f"a System V segment of 1 MiB is refused: {os.strerror(number)}",
+        f"a System V shared memory segment of 1 MiB is refused: {os.strerror(number)}",
         lines,
     )
     assert asked.findings[0].severity is Severity.WARNING
@@ -259,7 +259,7 @@ def test_killed_while_it_took_memory() -> None:
 
 
 def test_no_answer() -> None:
-    assert judged(hung="semaphore").reason == "the trial had no answer in time; it waited in semaphore"
+    assert judged(hung="semaphore").reason == "the trial did not finish in time; it waited in semaphore"
     assert judged(died="sysv", signal=31).status is Status.UNKNOWN
 
 

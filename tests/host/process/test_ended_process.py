@@ -9,7 +9,7 @@ from npudoctor.host.process.examined_variables import of_process
 from npudoctor.testing import MemoryDisk, process_files, unreadable
 
 
-@pytest.mark.parametrize(("state", "said"), [("Z", "there is no process 70"), ("S", "cannot be read")])
+@pytest.mark.parametrize(("state", "said"), [("Z", "process 70 does not exist"), ("S", "cannot be read")])
 def test_variables_that_are_forbidden(state: str, said: str) -> None:
     disk = MemoryDisk({**process_files(70, state=state), "/proc/70/environ": unreadable()}, 1000)
     with pytest.raises(CannotTell, match=said):

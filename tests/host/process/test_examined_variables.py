@@ -27,8 +27,8 @@ def test_entries_as_c_reads_them() -> None:
 @pytest.mark.parametrize(
     ("files", "said"),
     [
-        ({}, "there is no process 7"),
-        ({"environ": unreadable(errno.ESRCH)}, "there is no process 7"),
+        ({}, "process 7 does not exist"),
+        ({"environ": unreadable(errno.ESRCH)}, "process 7 does not exist"),
         ({"environ": unreadable(errno.EACCES)}, "cannot be read: Permission denied"),
         ({"environ": b""}, "it has ended"),
     ],

@@ -72,7 +72,7 @@ def _(machine: Machine) -> None:
     machine.files.update(process_files(4711, "npu-smi", state="D"))
 
 
-@fault("a card has dropped out", "npu-tool.fewer-devices")
+@fault("an NPU has dropped out", "npu-tool.fewer-devices")
 def _(machine: Machine) -> None:
     machine.npu_smi = npu.screen(machine.era, chips=1)
 
@@ -137,7 +137,7 @@ def _(machine: Machine) -> None:
     machine.variables[RT] = "0, 1"
 
 
-@fault("the list of NPUs names one that is not here", "device-visibility.no-such-device")
+@fault("the list of visible NPUs contains one that does not exist", "device-visibility.no-such-device")
 def _(machine: Machine) -> None:
     machine.variables[RT] = "0,1,2"
 

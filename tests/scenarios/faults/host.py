@@ -89,7 +89,7 @@ for _word, (_line, _at, _more) in GROUPS.items():
     limited(_word, _line, _at)
 
 
-@fault("the folder of the job was removed under its shell", "working-directory.gone")
+@fault("the job's working directory was removed under its shell", "working-directory.gone")
 def _(machine: Machine) -> None:
     machine.remove(f"{HOME}/job")
 

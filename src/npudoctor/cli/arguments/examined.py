@@ -94,7 +94,7 @@ def account_named(value: object) -> Optional[Account]:
     if current_identity().is_root:
         return account
     if account.uid != os.geteuid():
-        raise UsageError(_("{option}: only root starts anything as another user", option="--as-user"))
+        raise UsageError(_("{option}: only root can start processes as another user", option="--as-user"))
     return None  # what is started is his already
 
 

@@ -19,8 +19,8 @@ EXAMPLES: dict[tuple[str, ...], tuple[Example, ...]] = {
         ("npudoctor check", _("can this machine train?")),
         ("npudoctor check --expect npu=8", _("the node must have eight NPUs")),
         ("npudoctor check --python /opt/train/bin/python3", _("for the interpreter of the job")),
-        ("npudoctor check network disk-space -v", _("one group and one check, with what they looked at")),
-        ("npudoctor check --ignore clock=lab", _("report the clock, but do not let it decide")),
+        ("npudoctor check network disk-space -v", _("one group and one check, with what they examined")),
+        ("npudoctor check --ignore clock=lab", _("report the clock, but leave it out of the verdict")),
         ("npudoctor check --output report.json", _("for a program; the exit status is the verdict")),
     ),
     ("fix",): (
@@ -29,22 +29,22 @@ EXAMPLES: dict[tuple[str, ...], tuple[Example, ...]] = {
         ("npudoctor fix --all --yes", _("apply all fixes that are proven safe, without asking")),
         (
             "sudo npudoctor fix --cache-server --owner alice --yes",
-            _("as root: also what belongs to alice"),
+            _("as root: also remove alice's leftovers"),
         ),
     ),
     ("undo",): (
         ("npudoctor undo --dry-run", _("show what would be undone")),
         ("npudoctor undo", _("undo the newest run that can be undone")),
-        ("npudoctor undo 20260131T1200", _("undo the run whose name begins so")),
+        ("npudoctor undo 20260131T1200", _("undo the run whose name starts with this")),
     ),
     ("history",): (
-        ("npudoctor history -n 5", _("the five newest runs, a line each")),
-        ("npudoctor history 20260131T1200", _("all that this run did")),
+        ("npudoctor history -n 5", _("the five newest runs, one line each")),
+        ("npudoctor history 20260131T1200", _("details of this run")),
     ),
     ("env",): (
         ('eval "$(npudoctor env)"', _("set the variables in this shell")),
         ("npudoctor env --shell fish | source", _("the same in fish")),
-        ("npudoctor env --write job.sh", _("into a file that the job sources")),
+        ("npudoctor env --write job.sh", _("write them to a file that the job sources")),
         ("npudoctor env --format docker --write job.env", _("for docker run --env-file job.env")),
     ),
     ("run",): (
@@ -55,17 +55,17 @@ EXAMPLES: dict[tuple[str, ...], tuple[Example, ...]] = {
     ("explain",): (
         ("npudoctor explain", _("the newest logs in this directory")),
         ("npudoctor explain train.log", _("why did this job fail?")),
-        ("npudoctor explain ~/ascend/log --verify", _("CANN's logs; also check the cause here")),
+        ("npudoctor explain ~/ascend/log --verify", _("CANN logs; also check the cause on this machine")),
         ("kubectl logs my-pod | npudoctor explain -", _("a log from a pipe")),
         ("npudoctor explain EI0006", _("what does this code mean?")),
     ),
     ("rehearse",): (
         ("npudoctor rehearse --list", _("what can be rehearsed")),
-        ("npudoctor rehearse dead-cache-server", _("see how it is found and fixed")),
+        ("npudoctor rehearse dead-cache-server", _("see how this fault is found and fixed")),
         ("npudoctor rehearse port-held -- --format json", _("with both reports as JSON")),
     ),
     ("snapshot",): (
-        ("npudoctor snapshot good.json", _("write down a node that works")),
+        ("npudoctor snapshot good.json", _("record a node that works")),
         ("npudoctor check --like good.json", _("compare another node with it")),
         ("npudoctor snapshot --paste", _("a short text for an issue, without names")),
     ),
@@ -84,8 +84,8 @@ EXAMPLES: dict[tuple[str, ...], tuple[Example, ...]] = {
         ("npudoctor schema fleet", _("the schema of fleet check --format json")),
     ),
     ("completion",): (
-        ('eval "$(npudoctor completion bash)"', _("in this bash")),
-        ("npudoctor completion fish | source", _("in this fish")),
+        ('eval "$(npudoctor completion bash)"', _("enable Tab completion in this bash")),
+        ("npudoctor completion fish | source", _("enable Tab completion in this fish")),
     ),
     ("fleet",): (
         ("npudoctor fleet check -w 'node[1-8]'", _("check eight nodes over ssh")),
@@ -96,14 +96,14 @@ EXAMPLES: dict[tuple[str, ...], tuple[Example, ...]] = {
         ("npudoctor fleet check -w 'node[1-8]'", _("check eight nodes over ssh")),
         ("npudoctor fleet check --from hostfile --push", _("nodes on which npudoctor is not installed")),
         ("npudoctor fleet check --engine slurm -- --expect npu=8", _("each node must have eight NPUs")),
-        ("npudoctor fleet check -w @train --output fleet.html", _("a page for the browser")),
+        ("npudoctor fleet check -w @train --output fleet.html", _("an HTML page for the browser")),
     ),
     ("fleet", "fix"): (
         ("npudoctor fleet fix --cache-server -w 'node[1-8]' --dry-run", _("show the plan of each node")),
         ("npudoctor fleet fix --cache-server -w 'node[1-8]'", _("show the plan, ask once, apply it")),
     ),
     ("fleet", "pairs"): (
-        ("npudoctor fleet pairs -w 'node[1-8]'", _("can each node reach each other?")),
+        ("npudoctor fleet pairs -w 'node[1-8]'", _("can all nodes reach each other?")),
         (
             "npudoctor fleet pairs -w 'node[1-8]' --ports 60000-60015 --interface eth1",
             _("on these ports, over this interface"),

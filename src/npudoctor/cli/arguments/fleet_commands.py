@@ -6,9 +6,9 @@ from npudoctor.core.messages import _
 
 COMMANDS = {
     "check": _("Check many nodes at once over ssh or Slurm, and merge their reports."),
-    "fix": _("Clean up many nodes: one plan, one answer, a journal on each node."),
+    "fix": _("Clean up many nodes: one plan, one confirmation, a journal on each node."),
     "pairs": _("Try the connections between all nodes on the ports that the job will use."),
-    "report": _("Merge the reports of many nodes, however they came."),
+    "report": _("Merge the reports of many nodes, however they were collected."),
 }
 # What `fleet pairs` starts on each node.
 HIDDEN = {"part": _("Take part in fleet pairs.")}

@@ -14,7 +14,7 @@ Nodes = Annotated[
     o.value(
         "--nodes",
         "|".join(STATES) + "[,...]",
-        _("Print only the set of these nodes, for srun --exclude or --nodelist."),
+        _("Print only the nodes in these states, for srun --exclude or --nodelist."),
     ),
 ]
 On = Annotated[
@@ -29,7 +29,7 @@ From = Annotated[
         _("Read the nodes from a hostfile, an Ansible inventory or a rank table (- for stdin)."),
     ),
 ]
-Engine = Annotated[o.Text, o.value("--engine", "ssh|slurm", _("What reaches the nodes; default ssh."))]
+Engine = Annotated[o.Text, o.value("--engine", "ssh|slurm", _("How to reach the nodes; default ssh."))]
 Fanout = Annotated[
     o.Text, o.value("--fanout", "NUMBER", _("How many nodes are asked at the same time; default 64."))
 ]
@@ -45,20 +45,20 @@ NodeTimeout = Annotated[
 Program = Annotated[
     o.Text,
     o.value(
-        "--program", "PATH", _("npudoctor on the nodes; default: the path that it has here, else its name.")
+        "--program", "PATH", _("npudoctor on the nodes; default: its path on this machine, else its name.")
     ),
 ]
 Tree = Annotated[
     o.Text,
-    o.value("--tree", "FILE", _("Reach the nodes through the gateways of this topology of ClusterShell.")),
+    o.value("--tree", "FILE", _("Reach the nodes through the gateways in this ClusterShell topology.")),
 ]
 Push = Annotated[
     bool,
     o.switch(
-        "--push", help=_("Carry npudoctor to nodes that have none, as one file, and take it away again.")
+        "--push", help=_("Copy npudoctor as one file to nodes that do not have it, and remove it afterwards.")
     ),
 ]
 File = Annotated[
     o.Text,
-    o.value("--file", "FILE", _("The npudoctor.pyz that --push carries; default: the one that runs.")),
+    o.value("--file", "FILE", _("The npudoctor.pyz that --push copies; default: the running one.")),
 ]

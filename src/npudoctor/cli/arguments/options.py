@@ -41,7 +41,11 @@ Output = Annotated[
 ]
 Scope = Annotated[
     Text,
-    value("--scope", "all|node|job", _("Check the machine, this shell and its job, or both; default all.")),
+    value(
+        "--scope",
+        "all|node|job",
+        _("Scope: node is the machine, job is this shell and its job, all is both; default all."),
+    ),
 ]
 Expect = Annotated[
     Text,
@@ -57,15 +61,17 @@ Profile = Annotated[
         "--profile",
         "full|quick|deep",
         _(
-            "All checks, all but those that start a vendor's tool such as npu-smi, or all plus those that "
-            "run the frameworks; default full."
+            "Profile: full runs all checks, quick skips those that start a vendor tool such as npu-smi, "
+            "deep also runs the frameworks; default full."
         ),
     ),
 ]
 Ignore = Annotated[
     Texts,
     value(
-        "--ignore", "ID|CODE[=REASON]", _("Report it without letting it decide the verdict; may be repeated.")
+        "--ignore",
+        "ID|CODE[=REASON]",
+        _("Report this check or code without counting it in the verdict; may be repeated."),
     ),
 ]
 FailOn = Annotated[
@@ -78,7 +84,7 @@ Deadline = Annotated[
 Timeout = Annotated[Text, value("--timeout", "SECONDS", _("Seconds that one check may take; default 10."))]
 Python = Annotated[
     Text,
-    value("--python", "PATH", _("The interpreter that will run the job; default: python3 of PATH.")),
+    value("--python", "PATH", _("The interpreter that will run the job; default: python3 in PATH.")),
 ]
 Root = Annotated[
     Text, value("--root", "DIR", _("Check the image in this directory instead of the running machine."))
@@ -90,7 +96,8 @@ EnvOf = Annotated[
     Text, value("--env-of", "PID", _("Check the variables with which this process was started."))
 ]
 AsUser = Annotated[
-    Text, value("--as-user", "NAME", _("As root: whose job it is; what a job does is tried as this user."))
+    Text,
+    value("--as-user", "NAME", _("As root: the user of the job; what the job does is tried as this user.")),
 ]
 Source = Annotated[
     Text, value("--source", "SCRIPT", _("Check the variables that a shell has after sourcing this script."))
@@ -109,17 +116,26 @@ Wait = Annotated[
 ]
 User = Annotated[Text, value("--user", "NAME", _("Only leftovers of this user."))]
 Job = Annotated[Text, value("--job", "SLURM_JOB_ID", _("Only leftovers of this Slurm job."))]
-Like = Annotated[Text, value("--like", "FILE", _("Also compare the node with this snapshot of a good one."))]
+Like = Annotated[
+    Text, value("--like", "FILE", _("Also compare this node with this snapshot of a good node."))
+]
 JobScope = Annotated[
     Text,
-    value("--scope", "all|node|job", _("Check the machine, this shell and its job, or both; default job.")),
+    value(
+        "--scope",
+        "all|node|job",
+        _("Scope: node is the machine, job is this shell and its job, all is both; default job."),
+    ),
 ]
 JobProfile = Annotated[
     Text,
     value(
         "--profile",
         "full|quick",
-        _("All checks, or all but those that start a vendor's tool such as npu-smi; default full."),
+        _(
+            "Profile: full runs all checks, quick skips those that start a vendor tool such as npu-smi; "
+            "default full."
+        ),
     ),
 ]
 JobPython = Annotated[
@@ -127,7 +143,7 @@ JobPython = Annotated[
     value(
         "--python",
         "PATH",
-        _("The interpreter that will run the job; default: the command's, else python3 of PATH."),
+        _("The interpreter that will run the job; default: that of the command, else python3 in PATH."),
     ),
 ]
 JobSource = Annotated[
@@ -135,17 +151,19 @@ JobSource = Annotated[
 ]
 Force = Annotated[bool, switch("--force", help=_("Start the job even when the node is not ready."))]
 Deep = Annotated[bool, switch("--deep", help=_("First import the frameworks and run a small computation."))]
-Silent = Annotated[bool, switch("-q", "--quiet", help=_("Print only the verdict, and only a bad one."))]
+Silent = Annotated[
+    bool, switch("-q", "--quiet", help=_("Print only the verdict, and nothing if the node is ready."))
+]
 Words = Annotated[
     Texts,
-    argument("[--] COMMAND...", _("The command to start; everything after it belongs to it.")),
+    argument("[--] COMMAND...", _("The command to start, followed by its arguments.")),
 ]
 Lang = Annotated[
     Text,
     value("--lang", "en|zh", _("Language of the output; default: from LANG, and English in JSON.")),
 ]
 Color = Annotated[
-    Text, value("--color", "auto|always|never", _("Colour words; default auto: on a terminal."))
+    Text, value("--color", "auto|always|never", _("When to use color; default auto: on a terminal."))
 ]
 ConfigFile = Annotated[
     Text, value("--config", "FILE", _("Also read this configuration file, after the others."))
@@ -158,7 +176,7 @@ Verbose = Annotated[
         "--verbose",
         count=True,
         show_default=False,
-        help=_("Show what each check looked at and saw; -vv all of it, and why checks do not apply here."),
+        help=_("Show what each check examined and found; -vv shows all of it, and why checks do not apply."),
     ),
 ]
 Quiet = Annotated[bool, switch("-q", "--quiet", help=_("Show only the verdict."))]

@@ -13,7 +13,7 @@ from npudoctor.facts.snapshot.document import LARGEST, Snapshot, Unreadable, par
 def read_snapshot(name: str, option: str) -> Snapshot:
     """The snapshot or report in a file, "-" for standard input."""
     if name == "-" and os.isatty(0):
-        raise UsageError(_("-: standard input is a terminal; name a file, or pipe a snapshot in"))
+        raise UsageError(_("-: standard input is a terminal; specify a file, or pipe a snapshot in"))
     try:
         return parse(read_named(option, name, LARGEST))
     except Unreadable as why:

@@ -76,22 +76,28 @@ def _endings(command: Command) -> Iterator[str]:
     own: dict[tuple[str, ...], tuple[tuple[str, str], ...]] = {
         ("check",): (
             ("0", _("ready")),
-            ("1", _("not ready: an error that is neither ignored nor an echo of another")),
-            ("2", _("undetermined: a needed check could not look")),
+            ("1", _("not ready: an error that is neither ignored nor caused by another error")),
+            ("2", _("undetermined: a required check has no result")),
         ),
         ("fix",): (
             ("0", _("nothing is left to do")),
-            ("1", _("something is still there, or was only shown")),
-            ("2", _("something could not be proven or looked at")),
+            ("1", _("something still needs a fix, or the plan was only shown")),
+            ("2", _("something could not be proven or examined")),
         ),
-        ("explain",): (("0", _("explained, or no failure in it")), ("1", _("a failure that is not known"))),
+        ("explain",): (
+            ("0", _("explained, or the log contains no failure")),
+            ("1", _("a failure that is not recognized")),
+        ),
         ("run",): (
             ("125", _("not ready, or npudoctor itself failed: the job was not started")),
-            ("126, 127", _("the command cannot be executed, or was not found; else the status is the job's")),
+            (
+                "126, 127",
+                _("the command cannot be executed, or was not found; any other status is the job's"),
+            ),
         ),
     }
     common = (
-        ("64", _("wrong usage or configuration, said in one line")),
+        ("64", _("wrong usage or configuration, explained in one line")),
         ("70", _("a bug in npudoctor")),
         ("74", _("the result could not be written")),
     )

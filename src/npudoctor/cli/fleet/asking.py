@@ -86,7 +86,7 @@ def asking_of(params: Mapping[str, Any], caller: Caller) -> Asking:
     _engine(engine)
     for option in ("login", "tree") if engine == "slurm" else ():
         if params[option] is not None:
-            raise UsageError(_("{option} is for --engine ssh", option=f"--{option}"))
+            raise UsageError(_("{option} requires --engine ssh", option=f"--{option}"))
     template = Request(
         (),
         (),
@@ -133,7 +133,9 @@ def _read_program(path: Optional[str]) -> bytes:
     if is_zip(content):
         return content
     if path is None:
-        raise UsageError(_("--push carries npudoctor.pyz, and this is not it: name it by --file"))
+        raise UsageError(
+            _("--push copies npudoctor.pyz, which is not running here: pass its path with --file")
+        )
     raise UsageError(_("--file: {path} is not npudoctor.pyz", path=path))
 
 
@@ -143,7 +145,7 @@ def _nodes(on: Optional[str], source: Optional[str], caller: Caller) -> tuple[st
     from npudoctor.fleet.sources import LONGEST, nodes_in
 
     if on is not None and source is not None:
-        raise UsageError(_("-w and --from exclude each other"))
+        raise UsageError(_("-w and --from cannot be used together"))
     asked = on if on is not None else caller.variables.get("SLURM_JOB_NODELIST", "")
     try:
         if source is not None:
@@ -162,7 +164,7 @@ def _nodes(on: Optional[str], source: Optional[str], caller: Caller) -> tuple[st
     except InvalidNodes as error:
         raise UsageError(f"--from: {error}" if source is not None else str(error)) from error
     if not names:
-        raise UsageError(_("no nodes are named: -w NODES or --from FILE"))
+        raise UsageError(_("no nodes are given: use -w NODES or --from FILE"))
     return names
 
 

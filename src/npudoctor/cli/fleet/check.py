@@ -36,7 +36,7 @@ def check(
     lang: o.Lang = None,
     config: o.ConfigFile = None,
     options: Annotated[
-        o.Texts, o.argument("[-- OPTIONS OF CHECK]...", _("What check is called with on each node."))
+        o.Texts, o.argument("[-- OPTIONS OF CHECK]...", _("Options passed to check on each node."))
     ] = None,
 ) -> int:
     """Check many nodes at once."""
@@ -48,7 +48,7 @@ def check(
     asking = a.asking_of(caller.parameters, caller)
     for option in options or ():
         if option.partition("=")[0] in _OURS:
-            raise UsageError(_("{option} is not for the nodes: put it before --", option=option))
+            raise UsageError(_("{option} cannot be passed to the nodes: put it before --", option=option))
     words = ("check", "--format", "json", *(options or ()))
     with Delivery(wish, asking.nodes, asking.engine) as delivery:
         try:

@@ -47,7 +47,7 @@ def fix(
     from npudoctor.cli.terminal.signals import Stopped
 
     if not cache_server:
-        raise UsageError(_("fleet fix cleans up what is named: --cache-server"))
+        raise UsageError(_("fleet fix requires a selection: --cache-server"))
     if risk not in (None, "safe", "caution"):
         raise UsageError("--risk: " + not_one_of(risk, ("safe", "caution")))
     settings = load_settings({"format": format, "lang": lang, "config": config}, caller)

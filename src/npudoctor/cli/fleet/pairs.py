@@ -25,10 +25,7 @@ def pairs(
         o.value(
             "--ports",
             "PORTS",
-            _(
-                "The ports, as 60000-60015,29500; default: those that the job's variables name, "
-                "else 60000-60015."
-            ),
+            _("The ports, as 60000-60015,29500; default: those in the job's variables, else 60000-60015."),
         ),
     ] = None,
     interface: Annotated[
@@ -84,7 +81,7 @@ def _ports(text: Optional[str], caller: Caller) -> tuple[int, ...]:
         raise UsageError(f"{option}: {error}") from error
     ports = sorted({port for first, last in spans for port in range(first, last + 1)})
     if not ports:
-        raise UsageError(_("{option}: no port is named", option=option))
+        raise UsageError(_("{option}: no port is given", option=option))
     if len(ports) > _MOST:
         raise UsageError(_("{option}: more than {count} ports", option=option, count=_MOST))
     return tuple(ports)

@@ -18,10 +18,10 @@ def part(
     caller: Caller,
     ports: Annotated[str, o.value("--ports", "PORTS", _("The ports to listen on."))],
     seconds: Annotated[
-        o.Text, o.value("--seconds", "SECONDS", _("How long to take part at most; default 60."))
+        o.Text, o.value("--seconds", "SECONDS", _("Seconds to take part at most; default 60."))
     ] = None,
     interface: Annotated[
-        o.Text, o.value("--interface", "NAME", _("Tell the others this interface's address."))
+        o.Text, o.value("--interface", "NAME", _("Tell the other nodes the address of this interface."))
     ] = None,
 ) -> int:
     """Take part in fleet pairs."""
@@ -52,5 +52,5 @@ def _address(interface: Optional[str]) -> Optional[str]:
     except CannotTell as error:
         raise UsageError(f"--interface: {error}") from error
     raise UsageError(
-        _("{option}: there is no interface {name} with an address", option="--interface", name=interface)
+        _("{option}: interface {name} does not exist or has no address", option="--interface", name=interface)
     )

@@ -23,7 +23,7 @@ def report(
     nodes: f.Nodes = None,
     expected: Annotated[
         o.Text,
-        o.value("-w", "NODES", _("Nodes that must have answered; default: those of SLURM_JOB_NODELIST.")),
+        o.value("-w", "NODES", _("Nodes whose reports are expected; default: those in SLURM_JOB_NODELIST.")),
     ] = None,
     format: f.Format = None,
     output: o.Output = None,
@@ -37,7 +37,7 @@ def report(
 
     wish = wish_of(format, nodes, output, lang, config, caller)
     if not files:
-        raise UsageError(_("no report is named; - reads standard input"))
+        raise UsageError(_("no report is given; use - to read standard input"))
     for path in files:
         if path != "-" and not os.path.exists(path):
             raise UsageError(_("{option}: {path} does not exist", option="FILES", path=path))

@@ -48,7 +48,7 @@ def _judge(paths: Iterable[str]) -> None:
             reason = why_not_entry(place, above.st_uid, above.st_mode, (0,), place=True)
         if reason is not None:
             raise CannotTell(
-                _("{path} can name programs, which root would run: {why}", path=path, why=reason)
+                _("{path} can specify programs that root would run: {why}", path=path, why=reason)
             )
 
 

@@ -173,7 +173,8 @@ def _own_text(why: str) -> str:
     else:
         commands = "cd / && python3 -I -m venv /opt/npudoctor && /opt/npudoctor/bin/pip install npudoctor"
     return _(
-        "root runs no npudoctor that another user could change: {why}. Install it for root: {commands}",
+        "npudoctor does not run as root, because another user could change it: {why}. Install it for "
+        "root: {commands}",
         why=why,
         commands=commands,
     )
@@ -187,7 +188,7 @@ def _run_text(file: str, why: str) -> str:
     program = os.path.abspath(sys.argv[0])
     start = ("-m", "npudoctor") if program.endswith("/npudoctor/__main__.py") else (program,)
     return _(
-        "Python has run {file} as root, which another user could change: {why}. Start it so: {command}",
+        "Python ran {file} as root, but another user could change it: {why}. Run this instead: {command}",
         file=file,
         why=why,
         command=join((sys.executable, "-I", *start, *sys.argv[1:])),

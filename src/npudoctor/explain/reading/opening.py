@@ -173,7 +173,7 @@ class Opener:
             if below:
                 expect_own_name(status, os.fstat(self._here[1]))
             if known is not None and not stat.S_ISREG(status.st_mode):
-                raise Unreadable(_("no regular file: not read"))
+                raise Unreadable(_("not a regular file: not read"))
         except BaseException:
             os.close(descriptor)
             raise
@@ -193,7 +193,7 @@ def _reopen(path: str) -> int:
     try:
         kind = os.fstat(place).st_mode
         if not (stat.S_ISREG(kind) or stat.S_ISFIFO(kind)):
-            raise Unreadable(_("no regular file: not read"))
+            raise Unreadable(_("not a regular file: not read"))
         with suppress(FileNotFoundError):
             return os.open(f"/proc/self/fd/{place}", _READ)
         descriptor = os.open(path, _READ)

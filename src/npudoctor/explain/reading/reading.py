@@ -154,7 +154,7 @@ def read_source(scan: Scan, source: Source) -> Evidence:
     evidence = pasted.evidence(scan.of(pasted.pieces()))
     evidence.bytes, evidence.problem = source.bytes, source.problem or evidence.problem
     if not evidence.problem and binary(source.head):
-        evidence.problem = _("binary data, no log: only what of it is text is explained")
+        evidence.problem = _("binary data, not a log: only the text in it is explained")
     return evidence
 
 

@@ -60,11 +60,11 @@ class Source:
             raw = self._unpack(raw)
             first = next(raw, b"")
             if first[:2] == b"\x1f\x8b" or any(map(first.startswith, _MAGIC)):
-                self.problem = _("compressed more than once, which is not read")
+                self.problem = _("compressed more than once: not read")
                 return
             raw = itertools.chain((first,), raw)
         elif self.packed:
-            self.problem = _("compressed with {name}, which is not read", name=self.packed)
+            self.problem = _("compressed with {name}: not read", name=self.packed)
             return
         yield from _as_utf8(raw)
 
@@ -128,7 +128,7 @@ class Source:
             self.problem = over()
         else:
             self.problem = _(
-                "nothing came for {seconds} s: what came until then is explained",
+                "no data for {seconds} s: the data received until then is explained",
                 seconds=f"{self._patience:g}",
             )
         return False
@@ -157,7 +157,7 @@ class Source:
                     at_end = unpacker.eof
                     piece = unpacker.unused_data if at_end else unpacker.unconsumed_tail
             if not at_end and not self.problem:
-                self.problem = _("the compressed file is cut off: what there is is explained")
+                self.problem = _("the compressed file is truncated: the available part is explained")
         except zlib.error:
             self.problem = _("the compressed file is damaged: what could be unpacked is explained")
 
@@ -174,10 +174,10 @@ def source_of(path: str, descriptor: int, until: float) -> Source:
         if stat.S_ISREG(kind):
             return Source(path, descriptor, until=until)
         if not stat.S_ISFIFO(kind):
-            raise Unreadable(_("no regular file: not read"))
+            raise Unreadable(_("not a regular file: not read"))
         source = Source(path, descriptor, patience=PATIENCE, until=until)
         if source.problem and not source.bytes:
-            raise Unreadable(_("a pipe that says nothing: not read"))
+            raise Unreadable(_("a pipe that sends no data: not read"))
         return source
     except BaseException:
         os.close(descriptor)

@@ -161,11 +161,11 @@ class Walk:
         if stat.S_ISDIR(status.st_mode):
             if len(here.parts) < _DEEP:
                 return True
-            self.problems.append((path, _("nested too deep: not read")))
+            self.problems.append((path, _("nested too deeply: not read")))
         elif stat.S_ISLNK(status.st_mode):
             self._link(here, entry.name, path)
         elif not stat.S_ISREG(status.st_mode):
-            self.notes.append((path, _("no regular file: not read")))
+            self.notes.append((path, _("not a regular file: not read")))
         elif status.st_dev != here.status.st_dev and status.st_dev in opening.pseudo():
             self._unreal(path, False)
         elif path.endswith(_NO_LOGS):
@@ -216,7 +216,7 @@ class Walk:
         elif led is None:
             kept_elsewhere = _called_as_log(name) or _called_as_log(target)
             (self.problems if kept_elsewhere else self.notes).append(
-                (path, _("a link out of the folder, to {target}: not followed", target=target))
+                (path, _("a link to {target}, outside the folder: not followed", target=target))
             )
         elif led:
             self.notes.append((path, _("a link to a folder that is read anyway: not followed")))

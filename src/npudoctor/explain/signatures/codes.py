@@ -45,7 +45,7 @@ def of_check(code: str, check: str, title: str, manual: str) -> Signature:
     why = _part(manual, "Why it matters") or _part(manual, "What it does")
     # Lines joined: by a blank, which Chinese does not have between two of its characters.
     cause = _WITHIN_CHINESE.sub("", " ".join(f"{meaning} {why}".split())) or title
-    title = messages._("{code}, of the check: {title}").format(code=code, title=title)
+    title = messages._("{code}, a finding of the check: {title}").format(code=code, title=title)
     ask = f"npudoctor check {check}"
     both = (ask, f"npudoctor show {check}")
     return Signature(

@@ -75,7 +75,7 @@ def faults(row: Mapping[str, Any]) -> Iterator[str]:
         yield _("unknown key {key}", key=key)
     for key, value in row.items():
         if key in _RULES and not _RULES[key](value):
-            yield _("{key}: {value} is not what it must be", key=key, value=repr(value)[:80])
+            yield _("{key}: {value} is not valid", key=key, value=repr(value)[:80])
     # Patterns that no scan could find. It looks for none of a fallback, and for `near` and `without` only
     # where they may be anywhere in the file.
     in_file = ("near", "without") if row.get("within") == 0 else ()

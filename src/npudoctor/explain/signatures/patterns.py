@@ -79,7 +79,7 @@ def analyse(pattern: str) -> tuple[tuple[Literal, ...], tuple[tuple[Literal, ...
     pieces = _sequence(tree)
     best = _best(pieces)
     if best is None or min(len(text.encode()) for text in best) < LEAST:
-        text = _("{pattern}: has no literal of {least} bytes that every match must contain")
+        text = _("{pattern}: has no literal of at least {least} bytes that every match must contain")
         raise Unsuitable(text.format(pattern=pattern, least=LEAST))
     literals = {text.lower() if caseless else text for text in best}
     return _literals(literals, caseless), tuple(_literals(link, caseless) for link in _chain(pieces))
@@ -96,7 +96,7 @@ def parse_pattern(pattern: str) -> Any:
     except (re.error, OverflowError, RecursionError) as error:
         raise Unsuitable(f"{pattern}: {error}") from error
     if tree.state.flags & ~(re.IGNORECASE | re.UNICODE):
-        raise Unsuitable(_("{pattern}: of all flags only (?i) may be used", pattern=pattern))
+        raise Unsuitable(_("{pattern}: (?i) is the only flag allowed", pattern=pattern))
     _judge(pattern, tree, False)
     return tree
 
@@ -112,11 +112,14 @@ def _judge(pattern: str, tree: Iterable[Any], repeated: bool) -> None:
     for kind, value in tree:
         if str(kind) in _STRANGE:
             raise Unsuitable(
-                _("{pattern}: no backreferences, lookaround or possessive repeats", pattern=pattern)
+                _(
+                    "{pattern}: backreferences, lookaround and possessive repeats are not allowed",
+                    pattern=pattern,
+                )
             )
         endless = kind in (c.MAX_REPEAT, c.MIN_REPEAT) and value[1] > _MOST * _MOST
         if endless and repeated:  # (a+)+ could divide a text in endless ways; (\w+\.)+ only in one
-            raise Unsuitable(_("{pattern}: a repeat within a repeat", pattern=pattern))
+            raise Unsuitable(_("{pattern}: nested repeats are not allowed", pattern=pattern))
         for inner in _inside(kind, value):
             _judge(pattern, inner, (repeated or endless) and not any(kind is c.LITERAL for kind, _ in inner))
 

@@ -56,6 +56,9 @@ def remedy_on(remedy: Mapping[str, Sequence[str]], installed: Optional[Installed
         lines.append(line)
     if wanting:
         lines.append(
-            _("if CANN is not installed: install the release that the framework requires, then do that")
+            _(
+                "if CANN is not installed: install the release that the framework requires, then follow the "
+                "steps above"
+            )
         )
     return tuple(dict.fromkeys(lines))

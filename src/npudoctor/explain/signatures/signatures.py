@@ -68,7 +68,7 @@ def built_in() -> tuple[Signature, ...]:
             document = parse_toml(file.read())
         for signature in signatures_of(document, BUILT_IN):
             if signature.id in signatures:
-                raise Invalid(_("{id}: there are two signatures of this id", id=signature.id))
+                raise Invalid(_("{id}: there are two signatures with this id", id=signature.id))
             signatures[signature.id] = signature
     return tuple(signatures.values())
 
@@ -87,7 +87,7 @@ def signatures_of(document: Mapping[str, Any], origin: str) -> Iterator[Signatur
         raise Invalid(_("unknown key {key}", key=min(strange)))
     rows = document.get("signature", [])
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise Invalid(_("signature: no list of rows"))
+        raise Invalid(_("signature: not a list of rows"))
     defaults = {key: document[key] for key in ("source", "as_of") if key in document}
     for row in rows:
         yield signature_of({**defaults, **row}, origin)
@@ -129,7 +129,7 @@ def site_signatures(knowledge: Knowledge) -> tuple[dict[str, Signature], list[Br
             continue
         for signature in rows:
             if signature.id in signatures:
-                text = _("{id}: there are two signatures of this id", id=signature.id)
+                text = _("{id}: there are two signatures with this id", id=signature.id)
                 broken.append(BrokenEntry(path, text))
             signatures.setdefault(signature.id, signature)
     return signatures, broken

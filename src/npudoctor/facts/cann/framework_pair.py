@@ -17,19 +17,22 @@ def without_cann(name: str) -> str:
 def pair_finding(check: str, name: str, release: str, cann: str, judged: PairJudgement) -> Optional[Finding]:
     """What the answer about a release beside a CANN is worth saying; None when they suit."""
     code, severity = f"{check}.cann-not-listed", None
-    text = _("our table has no row for {name} {release} with CANN {cann}; the nearest: {rows}")
+    text = _("our table has no row for {name} {release} with CANN {cann}; nearest rows: {rows}")
     if judged.answer is Compatibility.INCOMPATIBLE:
-        code, text = f"{check}.cann-incompatible", _("{name} {release} does not go with CANN {cann}: {rows}")
+        code, text = (
+            f"{check}.cann-incompatible",
+            _("{name} {release} is not compatible with CANN {cann}: {rows}"),
+        )
     elif judged.answer is Compatibility.NEWER:
         code = f"{check}.newer-than-table"
         text = _(
-            "{name} {release} is newer than our table of {as_of}, whose last row before it is "
-            "{rows}: whether it goes with CANN {cann} is unknown"
+            "{name} {release} is newer than our table of {as_of}, whose last row before it is {rows}: "
+            "its compatibility with CANN {cann} is unknown"
         )
         if judged.newer_cann:
             text = _(
-                "CANN {cann} is newer than our table of {as_of}, which ends with {rows}: whether {name} "
-                "{release} goes with it is unknown"
+                "CANN {cann} is newer than our table of {as_of}, which ends with {rows}: the compatibility "
+                "of {name} {release} is unknown"
             )
     elif judged.answer is Compatibility.BESIDE:
         severity = Severity.INFO

@@ -105,7 +105,7 @@ def ask_gpus(host: Host) -> list[Gpu]:
     """All GPUs that the driver shows here; CannotTell when nobody answers, or the profile
     does not let us ask."""
     if not host.options.vendor_tools:
-        raise CannotTell(_("the profile quick does not ask the NVIDIA driver"), advisory=True)
+        raise CannotTell(_("the quick profile does not query the NVIDIA driver"), advisory=True)
     answer = host.commands.run(
         [sys.executable, "-I", "-W", "ignore", "-c", SCRIPT],
         timeout=FIRST * host.options.timeout,

@@ -39,9 +39,9 @@ def why_idle(row: Row, valid: Mapping[str, str], variables: Mapping[str, str], c
     """Why a valid value has no effect; "" when it has."""
     name = row["name"]
     if chip in row.get("not_on", ()):
-        return _("it is not for this chip ({chip})", chip=chip)
+        return _("it does not apply to this chip ({chip})", chip=chip)
     if "needs" in row and not variables.get(row["needs"]):
-        return _("it is read only together with {name}", name=row["needs"])
+        return _("it is read only if {name} is also set", name=row["needs"])
     if variables.get(row.get("beaten_by", "")):
         return _("{name} takes precedence", name=row["beaten_by"])
     if name == "HCCL_WHITELIST_FILE" and valid.get("HCCL_WHITELIST_DISABLE", "1") != "0":
@@ -60,7 +60,7 @@ def why_partly_idle(row: Row, value: str) -> str:
     if name == "HCCL_ALGO":
         for levels in algorithms(value).values():
             if levels.get("level1") == "AHC" and "level2" in levels:
-                return _("AHC on level1 is used for level2 too, and the setting of level2 is ignored")
+                return _("AHC on level1 also applies to level2, and the level2 setting is ignored")
     return ""
 
 

@@ -105,7 +105,7 @@ def named_ports(host: Host) -> Iterator[NamedPorts]:
     if ports.strip(" "):
         named.append(_read(RANGE, ports, parse_spans))
         if " " in ports and isinstance(named[-1], Claim):
-            why = _("HCCL ignores the blanks, but its documentation allows none")
+            why = _("HCCL ignores the blanks, but its documentation does not allow them")
             yield BadPorts(RANGE, ports, why, lenient=True)
     yield from (bad for bad in named if isinstance(bad, BadPorts))
     if named and isinstance(named[-1], Claim):

@@ -39,7 +39,7 @@ def _job_user(host: Host) -> Identity:
         if name in ids:
             ids[name] = [int(word) for word in rest.split()]
     if len(ids["Uid"]) < 2 or len(ids["Gid"]) < 2:
-        raise CannotTell(_("there is no process {pid}", pid=pid))
+        raise CannotTell(_("process {pid} does not exist", pid=pid))
     uid = ids["Uid"][1]
     groups = frozenset((ids["Gid"][1], *ids["Groups"]))
     value = host.variables.get("HOME", "")

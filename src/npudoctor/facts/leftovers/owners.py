@@ -19,5 +19,5 @@ def selected_owner(host: Host) -> Optional[int]:
     named = next((uid for uid, known in user_names(host.files).items() if known == name), None)
     uid = user_id(name) if named is None else named
     if uid is None:
-        raise CannotTell(_("there is no user {name}", name=name))
+        raise CannotTell(_("user {name} does not exist", name=name))
     return uid

@@ -57,7 +57,7 @@ def refusals(host: Host) -> Iterator[Refusal]:
 def _logs(host: Host, value: str) -> Optional[str]:
     """torch takes its own names, and the full names of modules that there are."""
     known = _LOG_NAME.findall(_text(host, "torch", _LOGS_FILE))
-    wanted = _("comma-separated names of logs, such as {names}, or of modules", names="dynamo, +inductor")
+    wanted = _("comma-separated log names, such as {names}, or module names", names="dynamo, +inductor")
     if not value or not known:
         return None
     if not _LOGS.fullmatch(value):
@@ -74,7 +74,7 @@ def _log_file(host: Host, value: str) -> Optional[str]:
         gone = value.startswith("/") and host.files.stat(folder or "/") is None
     except CannotTell:
         return None
-    return _("a file in a folder that exists") if gone else None
+    return _("a file in an existing folder") if gone else None
 
 
 def _log_format(host: Host, value: str) -> Optional[str]:
@@ -83,7 +83,7 @@ def _log_format(host: Host, value: str) -> Optional[str]:
     try:
         logging.Formatter(value)
     except ValueError:
-        return _("a format of Python's logging, such as {example}", example="%(levelname)s: %(message)s")
+        return _("a Python logging format, such as {example}", example="%(levelname)s: %(message)s")
     except (TypeError, KeyError, IndexError):
         pass
     return None
@@ -107,7 +107,7 @@ def _to_stderr(host: Host, value: str) -> Optional[str]:
     if value and value.strip() not in ("0", "1"):
         return "0, 1"
     nowhere = value.strip() == "0" and not host.variables.get("GLOG_log_dir")
-    return _("1, or 0 with {variable} beside it", variable="GLOG_log_dir") if nowhere else None
+    return _("1, or 0 with {variable} set", variable="GLOG_log_dir") if nowhere else None
 
 
 def _expect_whole(empty: bool) -> Callable[[Host, str], Optional[str]]:
@@ -122,7 +122,7 @@ def _processors(_host: Host, value: str) -> Optional[str]:
     """Of ROWS, as those above."""
     if _CPUS.fullmatch(value):
         return None
-    return _("numbers of processors, such as {example}", example="0-3 8")
+    return _("processor numbers, such as {example}", example="0-3 8")
 
 
 class Row(NamedTuple):

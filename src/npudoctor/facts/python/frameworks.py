@@ -91,7 +91,10 @@ def be_sure_of_needs(host: Host) -> None:
     closed = closed_needs(host)
     if closed:
         raise CannotTell(
-            _("this user may not read {folders}", folders=", ".join(one.copy.folder for one in closed)),
+            _(
+                "this user has no permission to read {folders}",
+                folders=", ".join(one.copy.folder for one in closed),
+            ),
             tried_by=("trial-python",) if all(one.module for one in closed) else (),
         )
 

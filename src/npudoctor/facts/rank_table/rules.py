@@ -98,7 +98,8 @@ def _counts(table: RankTable) -> Iterator[Fault]:
         yield Fault(
             "device-counts",
             _(
-                "the servers have {counts} devices; usual are 1, 2, 4, 8 or 16, the same on each",
+                "the servers have {counts} devices; usual counts are 1, 2, 4, 8 or 16, the same on each "
+                "server",
                 counts=list_values(sizes),
             ),
             severity,
@@ -204,14 +205,14 @@ def _ports(table: RankTable) -> Iterator[Fault]:
             text = text.format(ports=list_values(find_repeated(hosts)), server=server.id)
             yield Fault("shared-port", text, Severity.WARNING)
     if low:
-        text = _("ports below 1024 belong to the system: {places}")
+        text = _("ports below 1024 are reserved for the system: {places}")
         yield Fault("low-port", text.format(places=list_values(low)), Severity.INFO)
 
 
 def _super_pods(table: RankTable) -> Iterator[Fault]:
     marked = [device for device in table.devices if device.super_id is not None]
     if not table.super_pods or not marked:
-        text = _("without {key} HCCL takes this for servers outside of a super pod")
+        text = _("without {key}, HCCL treats these servers as outside a super pod")
         key = "super_device_id" if table.super_pods else "super_pod_list"
         yield Fault("server-mode", text.format(key=key), Severity.INFO)
         return
@@ -221,9 +222,9 @@ def _super_pods(table: RankTable) -> Iterator[Fault]:
     members = [server for pod in table.super_pods for server in pod.servers]
     known = {server.id for server in table.servers}
     for text, names in (
-        (_("super_pod_list names {names}, which server_list lacks"), set(members) - known),
-        (_("super_pod_list lacks {names} of server_list"), known - set(members)),
-        (_("super_pod_list names {names} more than once"), set(find_repeated(members))),
+        (_("super_pod_list contains {names}, but server_list does not"), set(members) - known),
+        (_("super_pod_list does not contain {names} of server_list"), known - set(members)),
+        (_("super_pod_list contains {names} more than once"), set(find_repeated(members))),
     ):
         if names:
             yield Fault("super-pods", text.format(names=list_values(sorted(names))))
@@ -272,12 +273,19 @@ def _backups(table: RankTable, variables: Mapping[str, str]) -> Iterator[Fault]:
             elif at and (at[0] != server.id or device.id is None or at[1].id != device.id ^ 1):
                 yield Fault(
                     "backup",
-                    _("{place}.backup_device_ip is not of the other die of the same NPU", place=device.where),
+                    _(
+                        "{place}.backup_device_ip does not belong to the other die of the same NPU",
+                        place=device.where,
+                    ),
                     severity,
                 )
             elif at and device.ports.get("backup_device_port", -1) == at[1].ports.get("device_port", -2):
                 yield Fault(
                     "backup",
-                    _("{place}.backup_device_port is the device_port of that die", place=device.where),
+                    _(
+                        "{place}.backup_device_port equals the device_port of the die that has "
+                        "backup_device_ip",
+                        place=device.where,
+                    ),
                     severity,
                 )

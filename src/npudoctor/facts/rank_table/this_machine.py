@@ -47,7 +47,7 @@ class Here:
             yield Fault(
                 "host-address",
                 _(
-                    "server {server} is this machine, but its host_ip {address} is not an address of it",
+                    "server {server} is this machine, but its host_ip {address} is not a local address",
                     server=self.server.id,
                     address=self.server.host_ip,
                 ),
@@ -114,7 +114,7 @@ class Here:
             return
         wrong = [
             _(
-                "device_id {id} has {told}, and address_{id} is {real}",
+                "device_id {id} has {told}, but address_{id} is {real}",
                 id=device.id,
                 told=device.ip,
                 real=real,

@@ -131,7 +131,7 @@ def _hccn(host: Host) -> Iterator[Fact]:
     if program is None:
         raise CannotTell(_("hccn_tool was not found"), advisory=True)
     if not host.identity.is_root:
-        raise CannotTell(_("only root may ask hccn_tool"), advisory=True)
+        raise CannotTell(_("only root may run hccn_tool"), advisory=True)
     if not host.commands.may_run(program):
         raise CannotTell(
             _("{path} is not run as root: it or a folder above it is writable by other users", path=program),

@@ -35,7 +35,7 @@ def limit_of(host: Host, name: str) -> Limit:
     """A limit of the examined process, which the job inherits; CannotTell when the kernel does not say."""
     limit = host.resources.limits(host.options.env_of).get(name)
     if limit is None:
-        raise CannotTell(_("the kernel does not state the limit {name}", name=name))
+        raise CannotTell(_("the kernel does not report the limit {name}", name=name))
     return limit
 
 

@@ -134,7 +134,7 @@ def _how(answer: Answer) -> str:
     if answer.ended != "exited" or answer.status is None:  # it flooded us
         return _("wrote too much and was stopped")
     if answer.status < 0:
-        return _("was ended by signal {number}", number=-answer.status)
+        return _("was killed by signal {number}", number=-answer.status)
     return _("exited with status {status}", status=answer.status)
 
 

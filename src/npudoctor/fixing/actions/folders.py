@@ -58,7 +58,7 @@ def _expect_known(step: RemoveFiles, entries: Mapping[str, Entry], *, sockets: b
     """Refused before anything is removed, unless all that the folder holds was looked at and is unchanged."""
     marks = {mark.name: mark for mark in step.files}
     if not marks.keys() >= entries.keys():
-        raise Refused(_("{path} holds files that were not there before", path=step.directory))
+        raise Refused(_("{path} contains files that were not there before", path=step.directory))
     for name, entry in entries.items():
         (_expect_socket if sockets else expect_file)(marks[name], step.owner, entry)
 

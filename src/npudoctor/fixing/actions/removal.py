@@ -80,7 +80,10 @@ def _expect_dead(
     remaining = {row.shmid for row in host.sysvipc.segments_now()} & set(step.after)
     if remaining:
         raise Refused(
-            _("it proves that segment {id} is dead, which must be removed first", id=min(remaining))
+            _(
+                "it proves that segment {id} is orphaned; that segment must be removed first",
+                id=min(remaining),
+            )
         )
     if not host.processes.ours():
         raise Refused(_("/proc shows a pid namespace other than npudoctor's"))

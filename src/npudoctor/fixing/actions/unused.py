@@ -81,8 +81,8 @@ def remove_unused(step: RemoveUnused, host: Host, at: Observer) -> None:
     if kept:
         raise Refused(
             ngettext(
-                "{count} file stays: {why}",
-                "{count} files stay: {why}",
+                "{count} file is kept: {why}",
+                "{count} files are kept: {why}",
                 len(kept),
                 count=len(kept),
                 why=kept[0],
@@ -98,7 +98,7 @@ def _doubts(step: RemoveUnused, host: Host, descriptor: int) -> Mapping[str, str
     for mark in step.files:
         maker_and_kind = maker(mark.name)
         if maker_and_kind is None:
-            reasons[mark.name] = _("the name of {path} is not that of a known library", path=mark.name)
+            reasons[mark.name] = _("the name of {path} does not match a known library", path=mark.name)
             continue
         with suppress(FileNotFoundError):
             status = os.stat(mark.name, dir_fd=descriptor, follow_symlinks=False)
@@ -123,9 +123,7 @@ def _hold_lease(name: str, path: str, directory: int) -> Iterator[int]:
         raise Refused(f"{path}: {strerror(error.errno)}") from None
     try:
         if file_system(file) not in TRIED:
-            raise Refused(
-                _("{path}: on its file system a lease does not prove that nobody uses it", path=path)
-            )
+            raise Refused(_("{path}: a lease on its file system does not prove that it is unused", path=path))
         _lease(file, path)
         yield file
     finally:

@@ -59,7 +59,7 @@ def put_back(step: PutBack, host: Host, at: Observer) -> None:
         if current is None:
             raise Refused(_("{path} has been removed since", path=step.path))
         if step.was and current.was.lasting == step.was.lasting:
-            raise Gone(_("it is already as it was before"))
+            raise Gone(_("it is already in its earlier state"))
         if digest(current.content) != step.sha256:
             raise Refused(_("{path} has changed since", path=step.path))
         if step.was is None or step.kept is None:
@@ -76,7 +76,7 @@ def put_back(step: PutBack, host: Host, at: Observer) -> None:
             os.fsync(folder)
         again = _look(folder, name, step.path)
         if again is None or again.was.lasting != step.was.lasting:
-            raise Failed(_("{path} is not as it was before", path=step.path))
+            raise Failed(_("{path} is not in its earlier state", path=step.path))
 
 
 @contextmanager

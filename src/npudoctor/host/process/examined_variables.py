@@ -60,7 +60,7 @@ def of_process(disk: Disk, pid: int) -> dict[str, str]:
                 stat = disk.read(f"/proc/{pid}/stat", 4096)
                 ended = stat.rpartition(b")")[2].split()[:1] in ([b"Z"], [b"X"])
         if ended:
-            raise CannotTell(_("there is no process {pid}", pid=pid)) from error
+            raise CannotTell(_("process {pid} does not exist", pid=pid)) from error
         raise CannotTell(
             _("the variables of process {pid} cannot be read: {why}", pid=pid, why=strerror(error.errno))
         ) from error
@@ -120,9 +120,7 @@ def after_script(
         notes.append(_("{why}; the variables it had set by then are checked", why=_status(answer)))
     names = clean.keys() | left.keys()
     if not any(clean.get(name) != left.get(name) for name in names if name not in BY_ITSELF):
-        notes.append(
-            _("it changed no variable; a .bashrc often returns early where the shell is not interactive")
-        )
+        notes.append(_("it changed no variable; a .bashrc often returns early in a non-interactive shell"))
     left.pop("_", None)
     left.pop("SHLVL", None)
     left.update((name, variables[name]) for name in ("_", "SHLVL") if name in variables)

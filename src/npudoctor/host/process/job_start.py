@@ -49,7 +49,7 @@ def why_not_tried(options: Options, as_root: bool, disk: Disk) -> Optional[str]:
         except OSError as error:
             raise CannotTell(_("the namespaces of process {pid} cannot be read", pid=pid)) from error
         if not same:
-            return _("process {pid} is in namespaces of its own: run this check in them", pid=pid)
+            return _("process {pid} is in its own namespaces: run this check inside them", pid=pid)
     return None
 
 

@@ -44,13 +44,13 @@ def _none(stage: Stage) -> None:
     pass
 
 
-@fault("npu-alarm", "npu-health.alarm", _("npu-smi reports an alarm of one NPU"), real=False)
+@fault("npu-alarm", "npu-health.alarm", _("npu-smi reports an alarm for one NPU"), real=False)
 def _alarm(stage: Stage) -> None:
     stage.npus()
     stage.program("npu-smi", screen("OK", "Alarm"))
 
 
-@fault("npu-dropped-out", "npu-tool.fewer-devices", _("a card has dropped out"), real=False)
+@fault("npu-dropped-out", "npu-tool.fewer-devices", _("an NPU has dropped out"), real=False)
 def _drop_card(stage: Stage) -> None:
     stage.npus()
     stage.program("npu-smi", screen("OK"))
@@ -65,7 +65,7 @@ def _manager(stage: Stage) -> None:
 @fault(
     "visible-devices",
     "device-visibility.no-such-device",
-    _("the list of NPUs names one that is not here"),
+    _("the list of visible NPUs contains one that does not exist"),
     remedy=TYPED,
     real=False,
 )
@@ -77,7 +77,7 @@ def _visible(stage: Stage) -> None:
 @fault(
     "repeated-gpu",
     "gpu-visibility.repeated",
-    _("CUDA_VISIBLE_DEVICES names a GPU twice"),
+    _("CUDA_VISIBLE_DEVICES lists a GPU twice"),
     remedy=TYPED,
     real=False,
 )
@@ -89,7 +89,7 @@ def _repeat_gpu(stage: Stage) -> None:
 @fault(
     "bad-nccl-value",
     "nccl-env.bad-value",
-    _("NCCL does not know the value of a variable"),
+    _("NCCL does not recognize the value of a variable"),
     remedy=TYPED,
     real=False,
 )
@@ -99,7 +99,7 @@ def _nccl(stage: Stage) -> None:
     stage.variables["NCCL_DEBUG"] = "LOUD"
 
 
-@fault("no-gpu-node", "gpu-nodes.missing", _("a container was not given /dev/nvidiactl"), real=False)
+@fault("no-gpu-node", "gpu-nodes.missing", _("a container has no /dev/nvidiactl"), real=False)
 def _control(stage: Stage) -> None:
     stage.write("/.dockerenv", "")
     stage.gpus()

@@ -15,7 +15,7 @@ job_variable(
 job_variable(
     "log-folder-closed",
     "log-directory.not-writable",
-    _("CANN's log folder cannot be written"),
+    _("CANN's log folder is not writable"),
     remedy=NOTHING,
     ASCEND_PROCESS_LOG_PATH="/usr/bin",
 )
@@ -29,13 +29,13 @@ job_variable(
 job_variable(
     "bad-hccl-timeout",
     "hccl-env.bad-value",
-    _("HCCL_CONNECT_TIMEOUT is no number"),
+    _("HCCL_CONNECT_TIMEOUT is not a number"),
     HCCL_CONNECT_TIMEOUT="two minutes",
 )
 job_variable(
     "curly-quotes",
     "hccl-env.pasted-punctuation",
-    _("a variable was pasted from a document, with its curly quotes"),
+    _("a variable contains curly quotes pasted from a document"),
     HCCL_BUFFSIZE="\u201c200\u201d",
 )
 
@@ -43,7 +43,7 @@ job_variable(
 @fault(
     "bad-hash-seed",
     "python-variables.bad-value",
-    _("Python does not start with PYTHONHASHSEED"),
+    _("PYTHONHASHSEED has an invalid value: Python does not start"),
     remedy=TYPED,
 )
 def _hash_seed(stage: Stage) -> None:
@@ -53,7 +53,7 @@ def _hash_seed(stage: Stage) -> None:
 @fault(
     "shadowed-package",
     "source-shadowing.standard-library",
-    _("PYTHONPATH leads to a random.py that hides Python's own"),
+    _("PYTHONPATH contains a random.py that shadows Python's own"),
     remedy=TYPED,
     real=False,
 )
@@ -77,7 +77,7 @@ def _requirement(stage: Stage) -> None:
 @fault(
     "torch-mismatch",
     "torch-npu.torch-mismatch",
-    _("torch_npu belongs to another release of torch"),
+    _("torch_npu requires another release of torch"),
     real=False,
 )
 def _mismatch(stage: Stage) -> None:
@@ -97,7 +97,7 @@ def _scipy(stage: Stage) -> None:
 @fault(
     "broken-import",
     "framework-imports.failed",
-    _("importing torch fails, as --profile deep finds"),
+    _("importing torch fails (found by --profile deep)"),
     real=False,
     options=("--profile", "deep"),
 )

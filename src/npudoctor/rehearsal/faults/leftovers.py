@@ -20,7 +20,7 @@ HOUR = 3600.0
 @fault(
     "dead-cache-server",
     "cache-server.orphan-segment",
-    _("a MindSpore cache server was killed: its segment and its socket are still there"),
+    _("a MindSpore cache server was killed: its shared memory segment and socket remain"),
     remedy=FIX,
     seconds=11.0,
 )
@@ -58,7 +58,7 @@ def _serve(path: str, logs: str) -> None:
 @fault(
     "dead-extension-build",
     "temp-files.stale-lock",
-    _("a build of a PyTorch extension died and left its lock: every later process waits for it"),
+    _("a PyTorch extension build died and left its lock: every later process waits for it"),
     remedy=FIX,
 )
 def _extension(stage: Stage) -> None:
@@ -70,7 +70,7 @@ def _extension(stage: Stage) -> None:
 @fault(
     "unattached-segment",
     "shared-memory.unattached",
-    _("a program ended and left a System V segment"),
+    _("a program ended and left a System V shared memory segment"),
 )
 def _segment(stage: Stage) -> None:
     stage.leave_behind(lambda: kernel.make_segment(0x51C4, 64 << 20))

@@ -35,7 +35,7 @@ def _hold_port(stage: Stage) -> None:
 @fault(
     "ports-not-reserved",
     "hccl-ports.ephemeral",
-    _("the kernel may give HCCL's ports to any outgoing connection"),
+    _("the kernel may assign HCCL's ports to outgoing connections"),
     remedy=FIX,
     by_root=True,
     programs=("ip",),
@@ -48,7 +48,7 @@ def _ephemeral(stage: Stage) -> None:
 @fault(
     "firewall",
     "firewall.blocked",
-    _("a firewall rule drops the port at which the ranks meet"),
+    _("a firewall rule drops traffic to the rendezvous port"),
     remedy=FIX,
     programs=("ip", "nft"),
     options=("--peers", PEER),
@@ -62,7 +62,7 @@ def _firewall(stage: Stage) -> None:
     stage.run("nft", "add", "rule", "inet", "filter", "input", "tcp", "dport", "29500", "drop")
 
 
-@fault("rank-table-not-json", "rank-table.not-json", _("the rank table is cut short"))
+@fault("rank-table-not-json", "rank-table.not-json", _("the rank table is truncated"))
 def _rank_table(stage: Stage) -> None:
     stage.npus()
     table = json.dumps({"status": "completed", "version": "1.0", "server_count": "2", "server_list": []})
@@ -81,14 +81,19 @@ def _no_rank_table(stage: Stage) -> None:
 
 
 @fault(
-    "master-loopback", "master-address.loopback", _("localhost is the master of two nodes"), programs=("ip",)
+    "master-loopback",
+    "master-address.loopback",
+    _("the master address of a two-node job is localhost"),
+    programs=("ip",),
 )
 def _loopback(stage: Stage) -> None:
     _two_nodes(stage)
     stage.variables["MASTER_ADDR"] = "127.0.0.1"
 
 
-@fault("master-unknown", "master-address.unresolvable", _("nobody knows the master's name"), programs=("ip",))
+@fault(
+    "master-unknown", "master-address.unresolvable", _("the master's name does not resolve"), programs=("ip",)
+)
 def _unknown_master(stage: Stage) -> None:
     _two_nodes(stage)
     stage.variables["MASTER_ADDR"] = "node-17"
@@ -97,7 +102,7 @@ def _unknown_master(stage: Stage) -> None:
 @fault(
     "rank-out-of-range",
     "rank-env.out-of-range",
-    _("the job has four ranks, and this is number four"),
+    _("this process has rank 4, but the job has only ranks 0 to 3"),
     remedy=TYPED,
     programs=("ip",),
 )

@@ -13,7 +13,7 @@ from npudoctor.rehearsal.stage import Stage
 MIB, GIB = 1 << 20, 1 << 30
 
 
-@fault("small-shm", "shm-size.small", _("/dev/shm has 64 MiB, as docker makes it"), remedy=FIX, by_root=True)
+@fault("small-shm", "shm-size.small", _("/dev/shm has 64 MiB, the docker default"), remedy=FIX, by_root=True)
 def _small_shm(stage: Stage) -> None:
     stage.npus()
     stage.small_file_system("/dev/shm", "64m")
@@ -38,7 +38,7 @@ def _full_tmp(stage: Stage) -> None:
     stage.fill("/tmp/data", 20 * MIB)
 
 
-@fault("no-inodes", "disk-space.no-inodes", _("/tmp can hold no further file"))
+@fault("no-inodes", "disk-space.no-inodes", _("/tmp has no free inodes"))
 def _no_inodes(stage: Stage) -> None:
     stage.small_file_system("/tmp", "1g,nr_inodes=64")
     with suppress(OSError):
@@ -46,12 +46,19 @@ def _no_inodes(stage: Stage) -> None:
             stage.write(f"/tmp/{number}", "")
 
 
-@fault("few-open-files", "file-limits.low", _("a process of this shell may open 1024 files"), remedy=TYPED)
+@fault(
+    "few-open-files", "file-limits.low", _("processes of this shell can open only 1024 files"), remedy=TYPED
+)
 def _few_files(stage: Stage) -> None:
     stage.limits.append((resource.RLIMIT_NOFILE, 1024))
 
 
-@fault("little-address-space", "memory.address-space", _("ulimit -v leaves a process 900 MiB"), remedy=TYPED)
+@fault(
+    "little-address-space",
+    "memory.address-space",
+    _("ulimit -v limits each process to 900 MiB"),
+    remedy=TYPED,
+)
 def _address_space(stage: Stage) -> None:
     stage.limits.append((resource.RLIMIT_AS, 900 * MIB))
 
@@ -67,7 +74,7 @@ def _cpu_time(stage: Stage) -> None:
     stage.limits.append((resource.RLIMIT_CPU, 300))
 
 
-@fault("working-directory-gone", "working-directory.gone", _("the folder of the job was removed"))
+@fault("working-directory-gone", "working-directory.gone", _("the job's working directory was removed"))
 def _leave_folder(stage: Stage) -> None:
     stage.folder = f"{stage.home}/gone"
     os.makedirs(stage.folder)

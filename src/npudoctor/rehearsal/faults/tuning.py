@@ -10,7 +10,7 @@ from npudoctor.rehearsal.stage import Stage
 @fault(
     "slow-clock",
     "clock-source.slow",
-    _("the kernel takes the time from a slow chip"),
+    _("the kernel uses a slow clock source"),
     remedy=TYPED,
     real=False,
 )
@@ -21,7 +21,13 @@ def _clock(stage: Stage) -> None:
     stage.write(f"{folder}/available_clocksource", "tsc hpet acpi_pm\n")
 
 
-@fault("saving-governor", "cpu-governor.saves-power", _("the CPUs save power"), remedy=TYPED, real=False)
+@fault(
+    "saving-governor",
+    "cpu-governor.saves-power",
+    _("the CPUs are in power-saving mode"),
+    remedy=TYPED,
+    real=False,
+)
 def _governor(stage: Stage) -> None:
     stage.npus()
     for number in range(4):
@@ -32,7 +38,7 @@ def _governor(stage: Stage) -> None:
 @fault(
     "too-many-threads",
     "omp-threads.unset",
-    _("each rank starts a thread for each CPU"),
+    _("each rank starts one thread per CPU"),
     remedy=TYPED,
     real=False,
 )

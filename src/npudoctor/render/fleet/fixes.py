@@ -28,7 +28,7 @@ def fleet_fix_text(fleet: FleetFix) -> str:
         elif node.open:
             doubts.setdefault(node.msg or _("no reason given"), []).append(node.node)
     for text, groups in (
-        (_("not everything could be judged on {nodes}: {why}"), doubts),
+        (_("could not check everything on {nodes}: {why}"), doubts),
         (_("no answer from {nodes}: {why}"), reasons),
     ):
         for why, names in sorted(groups.items(), key=lambda item: -len(item[1])):
@@ -61,9 +61,9 @@ def one_line(fleet: FleetFix) -> str:
     if changed:
         parts.append(_("changed {n}", n=changed))
     if left:
-        parts.append(_("something left on {n}", n=left))
+        parts.append(_("findings remain on {n}", n=left))
     if doubtful:
-        parts.append(_("not everything could be judged on {n}", n=doubtful))
+        parts.append(_("could not check everything on {n}", n=doubtful))
     if silent:
         parts.append(_("no answer from {n}", n=silent))
     if len(parts) == 1:

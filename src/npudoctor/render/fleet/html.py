@@ -160,7 +160,7 @@ def _map(fleet: Fleet) -> Iterator[str]:
             cells[node.rows] = _cells(checks, node.rows)
         groups.setdefault((node.state, cells[node.rows]), []).append(node.name)
     yield f"<section><h2>{_text(_('Nodes by checks'))}</h2>\n<p>"
-    yield _text(_("· well, ! problem, ? could not be judged, blank: does not apply or was not asked"))
+    yield _text(_("· ok, ! problem, ? could not be determined, blank: does not apply or was not run"))
     yield '</p>\n<div class="map" tabindex="0"><table><thead>'
     yield f'<tr><th colspan="3">{_text(_("nodes"))}</th>'
     yield "".join(f'<th scope="col"><span>{_text(check)}</span></th>' for check in checks)

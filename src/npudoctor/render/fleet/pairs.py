@@ -25,8 +25,8 @@ def pairs_text(reach: Reach, ports: Iterable[int]) -> str:
 def _sentences(reach: Reach, ports: str) -> Iterator[str]:
     for why, nodes in _by_reason(reach.deaf):
         yield ngettext(
-            "{nodes} accepts nothing on {ports}: {why}",
-            "{nodes} accept nothing on {ports}: {why}",
+            "{nodes} accepts no connections on {ports}: {why}",
+            "{nodes} accept no connections on {ports}: {why}",
             len(nodes),
             nodes=fold(nodes),
             ports=ports,
@@ -34,8 +34,8 @@ def _sentences(reach: Reach, ports: str) -> Iterator[str]:
         )
     for why, nodes in _by_reason(reach.mute):
         yield ngettext(
-            "{nodes} reaches nobody on {ports}: {why}",
-            "{nodes} reach nobody on {ports}: {why}",
+            "{nodes} reaches no other node on {ports}: {why}",
+            "{nodes} reach no other node on {ports}: {why}",
             len(nodes),
             nodes=fold(nodes),
             ports=ports,
@@ -51,7 +51,7 @@ def _sentences(reach: Reach, ports: str) -> Iterator[str]:
                 why=reason_text(why),
             )
     for why, nodes in _by_reason({side.node: side.error or "" for side in reach.silent}):
-        yield _("{nodes} took no part: {why}", nodes=fold(nodes), why=why)
+        yield _("{nodes} did not take part: {why}", nodes=fold(nodes), why=why)
 
 
 def _blocked_text(blocked: Blocked) -> str:
@@ -67,9 +67,9 @@ def _blocked_text(blocked: Blocked) -> str:
 def reason_text(reason: str) -> str:
     """A node's reason in the reader's language, where it is one that our own program gives."""
     known = {
-        "no answer": _("no answer, as a firewall that drops gives none"),
-        "the name is not known": _("the name is not known there"),
-        "another machine answers": _("something else answers under its address"),
+        "no answer": _("no answer, as when a firewall drops packets"),
+        "the name is not known": _("the host name cannot be resolved"),
+        "another machine answers": _("something else answers at this address"),
         "Connection refused": _("refused"),
     }
     return known.get(reason, reason)
@@ -94,8 +94,8 @@ def one_line(reach: Reach, ports: str) -> str:
         line = _(
             "not all of {nodes} nodes reach each other on {ports} ({attempts} connections tried)", **numbers
         )
-        return _("{result}; {silent} took no part", result=line, **numbers) if reach.silent else line
-    return _("{nodes} nodes reach each other on {ports}; {silent} took no part", **numbers)
+        return _("{result}; {silent} did not take part", result=line, **numbers) if reach.silent else line
+    return _("{nodes} nodes reach each other on {ports}; {silent} did not take part", **numbers)
 
 
 def pairs_object(

@@ -116,7 +116,7 @@ def fix_title(finding: FleetFinding) -> str:
     title = str(finding.fix and finding.fix["title"])
     if finding.fixes == 1:
         return title
-    return _("on {node} (other nodes need other lines): {title}", node=finding.nodes[0], title=title)
+    return _("on {node} (other nodes need other commands): {title}", node=finding.nodes[0], title=title)
 
 
 def _skew(fleet: Fleet) -> Iterator[str]:
