@@ -121,7 +121,8 @@ def test_what_cannot_be_undone_is_named_and_is_no_success(drop_ins: Path) -> Non
     ]  # fmt: skip
     _fixed, plain, as_json, history = run(drop_ins, lines)
     (only,) = history.json["runs"]  # an undo that does nothing is no run
-    assert plain.status == 1 and f"changes that run {only['run']} made for sick.odd" in " ".join(plain.out.split())
+    shown = " ".join(plain.out.split())
+    assert plain.status == 1 and f"changes that run {only['run']} made for sick.odd" in shown
     assert (as_json.status, as_json.json["changed"], as_json.json["failed"]) == (1, False, True)
     (action,) = as_json.json["actions"]
     assert (action["status"], action["reason"]) == ("refused", "this cannot be undone: touch /run/lock/two")
