@@ -37,9 +37,12 @@ PAGES = {
         "index": "README.md",
         "first-check": "docs/first-check.md",
         "install": "docs/install.md",
+        "how-it-decides": "docs/how-it-decides.md",
         "comparison": "docs/comparison.md",
     },
     ("Use", "使用"): {
+        "job": "docs/job.md",
+        "explain": "docs/explain.md",
         "gate": "docs/gate.md",
         "fleet": "docs/fleet.md",
         "slurm": "integrations/slurm/README.md",
