@@ -127,8 +127,13 @@ class Site:
 
     def _linked(self, source: str) -> str:
         path = ROOT / (source if self.language == "en" else f"{source[:-3]}.zh.md")
-        text = path.read_text(encoding="utf-8")
+        text = self._without_other(path.read_text(encoding="utf-8"), source)
         return _LINK.sub(lambda match: self._link(match[1], match[2], source), spaced(text))
+
+    def _without_other(self, text: str, source: str) -> str:
+        """The text without its link to the other language, as that stands above every page."""
+        other = os.path.basename(source if self.language == "zh" else f"{source[:-3]}.zh.md")
+        return re.sub(rf" ?(?:(?:中文|English)[:：] ?)?\[[^\]]*\]\({re.escape(other)}\)", "", text)
 
     def _link(self, text: str, target: str, source: str) -> str:
         """A link of the repository as one of the site."""
@@ -137,8 +142,6 @@ class Site:
         file, mark, anchor = target.partition("#")
         name = os.path.normpath(os.path.join(os.path.dirname(source), file))
         page = name.replace(".zh.md", ".md")
-        if page == source:
-            return OTHER[self.language][1]  # the way to the other language stands above already
         if page == "docs/checks.md":
             return f"[{text}](checks/index.md)"
         if page in _SOURCES and self.language == "zh" and _SOURCES[page] in ENGLISH:

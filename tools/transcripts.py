@@ -45,7 +45,7 @@ VALUE = re.compile(r"[-+]{0,2}[\x21-\x7e]*[\d/=][\x21-\x7e]*|--?[a-z][a-z-]*|--"
 TOOLS = {"ipcrm", "rm"}
 COMMANDS = set(
     "check fix undo history env run explain rehearse snapshot diff list show schema completion fleet report "
-    "npu gpu none zh en caution".split()
+    "npu gpu none zh en caution json".split()
 )
 SIGN = re.compile("[✗!i✓?] ")  # what a terminal shows for the first word of a line
 LONGEST = 6  # lines that one sentence is wrapped into

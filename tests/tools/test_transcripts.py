@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shlex
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +21,8 @@ SHOWN = (
     "docs/first-check.zh.md",
     "docs/fleet.md",
 )
+
+READMES = pytest.mark.parametrize("readme", ["README.md", "README.zh.md"])
 
 
 @pytest.fixture(scope="module")
@@ -90,10 +93,44 @@ def test_a_changed_word_is_noticed_where_it_stands(
     assert places and {f"{name}:{number}", f"{name}:{number - 1}"} & set(places)
 
 
-@pytest.mark.parametrize("readme", ["README.md", "README.zh.md"])
+@READMES
 def test_a_readme_shows_its_picture(readme: str) -> None:
     name = "docs/report.zh.svg" if ".zh." in readme else "docs/report.svg"
     assert f"]({name})" in (ROOT / readme).read_text(encoding="utf-8")
+
+
+TABLE_ROW = re.compile(r"^\| \[([a-z]+)\]\(docs/[^)]+\) \|.*`([^`]+)` \|$", re.MULTILINE)
+
+
+@READMES
+def test_a_readme_takes_a_minute_and_keeps_its_two_commands(readme: str) -> None:
+    text = (ROOT / readme).read_text(encoding="utf-8")
+    assert text.count("\n") <= 110
+    assert re.search("^    make run .*\n    make test ", text, re.MULTILINE)
+
+
+@READMES
+def test_a_readme_has_an_example_of_each_of_eight_commands(readme: str) -> None:
+    rows = TABLE_ROW.findall((ROOT / readme).read_text(encoding="utf-8"))
+    assert [name for name, _example in rows] == (
+        ["check", "fix", "env", "run", "explain", "fleet", "snapshot", "rehearse"]
+    )
+    assert all(f"npudoctor {name}" in example for name, example in rows)
+
+
+def commands_in(text: str) -> list[list[str]]:
+    """The commands of ours in a page, each as words; of a job that is started only that it is."""
+    said = re.findall(r"npudoctor [^`#\n|]+", "\n".join(re.findall(r"`[^`\n]+`|^    .+", text, re.MULTILINE)))
+    words = [shlex.split(line.partition(')"')[0]) for line in said]
+    return [line[:2] if line[1] == "run" else line for line in words]
+
+
+@READMES
+def test_the_commands_of_a_readme_exist(spoken: Any, readme: str) -> None:
+    commands = commands_in((ROOT / readme).read_text(encoding="utf-8"))
+    assert len(commands) >= 13
+    assert [words for words in commands if not spoken["en"].command(words)] == []
+    assert not spoken["en"].command(["npudoctor", "fix", "--cache-servers"])
 
 
 def test_blocks_of_other_things_and_help_are_left_alone(tool: ModuleType) -> None:
