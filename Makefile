@@ -26,7 +26,7 @@ COMMANDS := $(wildcard src/npudoctor/cli/*.py src/npudoctor/cli/fleet/*.py) src/
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help run test test-quick lint format bench docs site messages package wheelhouse locked clean test-deps scenarios torture explain-score \
+.PHONY: help run test test-quick lint format bench docs picture site messages package wheelhouse locked clean test-deps scenarios torture explain-score \
 	explain-signatures environments new-check release-check starts
 
 help:
@@ -42,6 +42,7 @@ help:
 	@echo "make explain-score FILE=x.jsonl   the scores of explain on a file of cases, or a folder of whole logs"
 	@echo "make explain-signatures FILE=...  the signatures that fire on healthy logs of these, or on none"
 	@echo "make docs       rewrite the index of checks and the generated pages of docs"
+	@echo "make picture    draw the picture of the READMEs from a rehearsal, in both languages"
 	@echo "make site       the documentation site in both languages, into site/"
 	@echo "make new-check ID=driver-version GROUP=cann   write the skeleton of a check and of its test"
 	@echo "make release-check  what only a release waits for: every sentence is there in Chinese"
@@ -121,6 +122,9 @@ bench: $(VENV)/.installed-test
 docs: $(VENV)/.installed-test
 	$(BIN)/python tools/index.py
 	$(BIN)/python tools/readme.py
+
+picture: $(VENV)/.installed-test
+	$(BIN)/python tools/picture.py
 
 # Its tools have a virtual environment of their own: they are large, and nothing else needs them.
 # By its own pip: another's --python is unknown to pip before 22.3, as Ubuntu 22.04 has it.

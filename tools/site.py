@@ -37,9 +37,12 @@ PAGES = {
         "index": "README.md",
         "first-check": "docs/first-check.md",
         "install": "docs/install.md",
+        "how-it-decides": "docs/how-it-decides.md",
         "comparison": "docs/comparison.md",
     },
     ("Use", "使用"): {
+        "job": "docs/job.md",
+        "explain": "docs/explain.md",
         "gate": "docs/gate.md",
         "fleet": "docs/fleet.md",
         "slurm": "integrations/slurm/README.md",
@@ -73,6 +76,8 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]|#])")
 # A name of Python in YAML: places in Chinese pages are named by their headings, as in the repository.
 SLUGIFY = "!!python/object/apply:pymdownx.slugs.slugify {kwds: {case: lower}}"
 _WIDE = re.compile("[\u2e80-\u9fff\uff00-\uffef]")
+_PAUSE = re.compile("[、，。；：！？（]")  # a blank after one of these is wrong before Latin letters too
+_OPTION = re.compile("`(--[^`\n]{1,30})`(?!`)")
 _SOURCES = {source: name for pages in PAGES.values() for name, source in pages.items()}
 
 
@@ -124,8 +129,13 @@ class Site:
 
     def _linked(self, source: str) -> str:
         path = ROOT / (source if self.language == "en" else f"{source[:-3]}.zh.md")
-        text = path.read_text(encoding="utf-8")
-        return _LINK.sub(lambda match: self._link(match[1], match[2], source), spaced(text))
+        text = spaced(self._without_other(path.read_text(encoding="utf-8"), source))
+        return unbroken(_LINK.sub(lambda match: self._link(match[1], match[2], source), text))
+
+    def _without_other(self, text: str, source: str) -> str:
+        """The text without its link to the other language, as that stands above every page."""
+        other = os.path.basename(source if self.language == "zh" else f"{source[:-3]}.zh.md")
+        return re.sub(rf" ?(?:(?:中文|English)[:：] ?)?\[[^\]]*\]\({re.escape(other)}\)", "", text)
 
     def _link(self, text: str, target: str, source: str) -> str:
         """A link of the repository as one of the site."""
@@ -134,8 +144,6 @@ class Site:
         file, mark, anchor = target.partition("#")
         name = os.path.normpath(os.path.join(os.path.dirname(source), file))
         page = name.replace(".zh.md", ".md")
-        if page == source:
-            return OTHER[self.language][1]  # the way to the other language stands above already
         if page == "docs/checks.md":
             return f"[{text}](checks/index.md)"
         if page in _SOURCES and self.language == "zh" and _SOURCES[page] in ENGLISH:
@@ -264,12 +272,25 @@ def spaced(text: str) -> str:
         fenced ^= line.startswith("```")
         if line.startswith("- ") and not fenced and before and not before.startswith(("- ", "  ")):
             lines.append("")
-        if not fenced and _WIDE.match(before[-1:]) and _WIDE.match(line.strip()[:1]) and before[:4].strip():
+        if not fenced and before[:4].strip() and _go_on(before, line.strip()):
             lines[-1] += line.strip()
         else:
             lines.append(line)
         before = lines[-1]
     return "\n".join(lines)
+
+
+def _go_on(before: str, line: str) -> bool:
+    """Whether a line goes on with a Chinese sentence, so that no blank may come between."""
+    if _PAUSE.match(before[-1:]):
+        return bool(_WIDE.match(line[:1]) or re.match(r"[\[`A-Za-z]", line))
+    return bool(_WIDE.match(before[-1:]) and _WIDE.match(line[:1]))
+
+
+def unbroken(text: str) -> str:
+    """Markdown in which options are marked: a browser breaks lines between their hyphens, if it may."""
+    parts = re.split("(^```.*?^```$)", text, flags=re.MULTILINE | re.DOTALL)
+    return "".join(part if part.startswith("```") else _OPTION.sub(r"`\1`{.option}", part) for part in parts)
 
 
 def build(mkdocs: str, site: Path, language: str) -> int:

@@ -5,6 +5,8 @@ it was wrapped into, must be a message of the sources (in Chinese its translatio
 none) with values in its places, or several of them joined as the program joins them. A value that is words
 must be a message too, or one of FOREIGN and NAMES: what other programs say, and names of the examples.
 Help texts are not looked at: tools/readme.py writes those.
+
+The pictures of the READMEs are transcripts too, and each must be what tools/picture.py draws.
 """
 
 from __future__ import annotations
@@ -21,10 +23,11 @@ import polib
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import messages
+import picture
 
 ROOT = messages.ROOT
 CATALOGUE = ROOT / "src/npudoctor/locale/zh_CN/LC_MESSAGES/npudoctor.po"
-DOCUMENTS = ("README*.md", "docs/*.md", "integrations/*/README*.md")
+DOCUMENTS = ("README*.md", "docs/*.md", "docs/*.svg", "integrations/*/README*.md")
 # What an example may quote of others. Everything else that is words is ours.
 FOREIGN = re.compile(
     r"Debian GNU/Linux 12 \(bookworm\)|nft inet filter input: handle \d+|sh: 1: npudoctor: not found"
@@ -42,8 +45,9 @@ VALUE = re.compile(r"[-+]{0,2}[\x21-\x7e]*[\d/=][\x21-\x7e]*|--?[a-z][a-z-]*|--"
 TOOLS = {"ipcrm", "rm"}
 COMMANDS = set(
     "check fix undo history env run explain rehearse snapshot diff list show schema completion fleet report "
-    "npu gpu none zh en".split()
+    "npu gpu none zh en caution json".split()
 )
+SIGN = re.compile("[✗!i✓?] ")  # what a terminal shows for the first word of a line
 LONGEST = 6  # lines that one sentence is wrapped into
 
 
@@ -185,6 +189,21 @@ def blocks(text: str) -> Iterator[tuple[int, list[str]]]:
             start, inside = number + 1, not inside
 
 
+def shown(path: Path) -> str:
+    """The text of a document; of a picture, its lines as one transcript, without signs."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".svg":
+        return text
+    lines = (SIGN.sub("", picture.plain(line)) for line in picture.read(text))
+    return "\n".join(["", "```console", *lines, "```", ""])
+
+
+def is_redrawn(path: Path) -> bool:
+    """Whether tools/picture.py would draw the lines of this picture in another way."""
+    text = path.read_text(encoding="utf-8")
+    return picture.draw(picture.read(text)) != text
+
+
 def drifts(name: str, text: str, speech: Speech) -> Iterator[str]:
     """The lines of one document that the program does not print."""
     for first, lines in blocks(text):
@@ -236,10 +255,13 @@ def main() -> int:
     parser.parse_args()
     spoken, wrong, count = speeches(), 0, 0
     for path in sorted(path for pattern in DOCUMENTS for path in ROOT.glob(pattern)):
-        text = path.read_text(encoding="utf-8")
+        name, text = str(path.relative_to(ROOT)), shown(path)
         count += sum(1 for _block in blocks(text))
-        for drift in drifts(str(path.relative_to(ROOT)), text, spoken["zh" if ".zh." in path.name else "en"]):
+        for drift in drifts(name, text, spoken["zh" if ".zh." in path.name else "en"]):
             print(drift, file=sys.stderr)
+            wrong += 1
+        if path.suffix == ".svg" and is_redrawn(path):
+            print(f"{name}: tools/picture.py draws it in another way: run `make picture`", file=sys.stderr)
             wrong += 1
     print(f"{count} transcripts, {wrong} lines that npudoctor does not print")
     return int(wrong > 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shlex
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -13,7 +14,15 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOL = ROOT / "tools" / "transcripts.py"
-SHOWN = ("README.md", "README.zh.md", "docs/first-check.md", "docs/first-check.zh.md", "docs/fleet.md")
+SHOWN = (
+    "docs/report.svg",
+    "docs/report.zh.svg",
+    "docs/first-check.md",
+    "docs/first-check.zh.md",
+    "docs/fleet.md",
+)
+
+READMES = pytest.mark.parametrize("readme", ["README.md", "README.zh.md"])
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +49,7 @@ def drifts(tool: ModuleType, spoken: Any, name: str, text: str) -> list[str]:
 
 @pytest.mark.parametrize("name", SHOWN)
 def test_the_documents_show_what_the_program_says(tool: ModuleType, spoken: Any, name: str) -> None:
-    text = (ROOT / name).read_text(encoding="utf-8")
+    text = tool.shown(ROOT / name)
     assert list(tool.blocks(text))
     assert drifts(tool, spoken, name, text) == []
 
@@ -62,13 +71,16 @@ def test_the_documents_show_what_the_program_says(tool: ModuleType, spoken: Any,
         ("docs/first-check.zh.md", "已退出的缓存服务器残留共享内存：", "已退出的缓存服务器残留内存："),
         ("docs/fleet.md", "skew:", "differences:"),
         ("docs/fleet.md", "no answer in time", "no answer so far"),
-        ("README.md", "  applied cache", "  mended cache"),
+        ("docs/report.svg", "  applied cache", "  mended cache"),
+        ("docs/report.svg", "NOT READY: 1", "UNREADY: 1"),
+        ("docs/report.svg", "leftovers 1", "leftover files 1"),
+        ("docs/report.zh.svg", "  已执行 cache", "  执行了 cache"),
     ],
 )
 def test_a_changed_word_is_noticed_where_it_stands(
     tool: ModuleType, spoken: Any, name: str, old: str, new: str
 ) -> None:
-    text = (ROOT / name).read_text(encoding="utf-8")
+    text = tool.shown(ROOT / name)
     inside = next(
         match.start()
         for match in re.finditer(re.escape(old), text)
@@ -79,6 +91,46 @@ def test_a_changed_word_is_noticed_where_it_stands(
     places = drifts(tool, spoken, name, changed)
     # A sentence that is wrapped is named by its first line, of which the changed word may be the next.
     assert places and {f"{name}:{number}", f"{name}:{number - 1}"} & set(places)
+
+
+@READMES
+def test_a_readme_shows_its_picture(readme: str) -> None:
+    name = "docs/report.zh.svg" if ".zh." in readme else "docs/report.svg"
+    assert f"]({name})" in (ROOT / readme).read_text(encoding="utf-8")
+
+
+TABLE_ROW = re.compile(r"^\| \[([a-z]+)\]\(docs/[^)]+\) \|.*`([^`]+)` \|$", re.MULTILINE)
+
+
+@READMES
+def test_a_readme_takes_a_minute_and_keeps_its_two_commands(readme: str) -> None:
+    text = (ROOT / readme).read_text(encoding="utf-8")
+    assert text.count("\n") <= 110
+    assert re.search("^    make run .*\n    make test ", text, re.MULTILINE)
+
+
+@READMES
+def test_a_readme_has_an_example_of_each_of_eight_commands(readme: str) -> None:
+    rows = TABLE_ROW.findall((ROOT / readme).read_text(encoding="utf-8"))
+    assert [name for name, _example in rows] == (
+        ["check", "fix", "env", "run", "explain", "fleet", "snapshot", "rehearse"]
+    )
+    assert all(f"npudoctor {name}" in example for name, example in rows)
+
+
+def commands_in(text: str) -> list[list[str]]:
+    """The commands of ours in a page, each as words; of a job that is started only that it is."""
+    said = re.findall(r"npudoctor [^`#\n|]+", "\n".join(re.findall(r"`[^`\n]+`|^    .+", text, re.MULTILINE)))
+    words = [shlex.split(line.partition(')"')[0]) for line in said]
+    return [line[:2] if line[1] == "run" else line for line in words]
+
+
+@READMES
+def test_the_commands_of_a_readme_exist(spoken: Any, readme: str) -> None:
+    commands = commands_in((ROOT / readme).read_text(encoding="utf-8"))
+    assert len(commands) >= 13
+    assert [words for words in commands if not spoken["en"].command(words)] == []
+    assert not spoken["en"].command(["npudoctor", "fix", "--cache-servers"])
 
 
 def test_blocks_of_other_things_and_help_are_left_alone(tool: ModuleType) -> None:
@@ -103,3 +155,20 @@ def test_a_document_with_drift_ends_with_1(
     assert (
         "README.md:3: npudoctor does not print this: READY: all is jolly good here" in capsys.readouterr().err
     )
+
+
+def test_a_picture_that_is_drawn_otherwise_ends_with_1(
+    tool: ModuleType,
+    spoken: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    picture = (ROOT / "docs/report.svg").read_text(encoding="utf-8")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/report.svg").write_text(picture.replace('rx="8"', 'rx="9"'), encoding="utf-8")
+    monkeypatch.setattr(tool, "ROOT", tmp_path)
+    monkeypatch.setattr(tool, "speeches", lambda: spoken)
+    monkeypatch.setattr(sys, "argv", ["transcripts.py", "--check"])
+    assert tool.main() == 1
+    assert "docs/report.svg: tools/picture.py draws it in another way" in capsys.readouterr().err
