@@ -32,7 +32,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 help:
 	@echo "make run        check this machine and say the exit status"
 	@echo "make test       run the tests (PYTEST_ARGS=... to choose, PROCESSES=0 for one process)"
-	@echo "make test-quick the tests that need no whole machine and start no command, in a minute"
+	@echo "make test-quick the first test run: what starts no command and needs no whole machine, in two minutes"
 	@echo "make lint       ruff, mypy --strict, names and comments, the message catalogues, the documentation; silent when all is well"
 	@echo "make format     let ruff format the sources and mend what it can"
 	@echo "make bench      measure the promises about speed"
@@ -43,7 +43,7 @@ help:
 	@echo "make explain-signatures FILE=...  the signatures that fire on healthy logs of these, or on none"
 	@echo "make docs       rewrite the index of checks and the generated pages of docs"
 	@echo "make site       the documentation site in both languages, into site/"
-	@echo "make new-check ID=driver-version GROUP=cann   write the skeleton of a check and of its test"
+	@echo "make new-check ID=driver-version GROUP=cann   write the skeleton of a check, its test and its fault"
 	@echo "make release-check  what only a release waits for: every sentence is there in Chinese"
 	@echo "make messages   bring the message catalogues up to date"
 	@echo "make environments  breaks real environments, imports them, runs what is shown (an hour)"
