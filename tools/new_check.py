@@ -18,8 +18,8 @@ ROOT = Path(__file__).resolve().parent.parent
 ID = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+")
 NEXT = """\
 now: fill in what TODO marks, then
-  make docs                     lists the check
-  npudoctor rehearse {id}{space}shows it on a sick machine, without an NPU
+  make docs
+  npudoctor rehearse {id}
   make format lint test-quick"""
 
 
@@ -73,7 +73,7 @@ def main() -> int:
     with (options.root / faults).open("a", encoding="utf-8") as file:
         file.write(fault)
     print(faults)
-    print(NEXT.format(id=options.id, space=" " * max(2, 11 - len(options.id))))
+    print(NEXT.format(id=options.id))
     return 0
 
 

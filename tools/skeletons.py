@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from string import Template
 
+# Most checks read a file of the machine, so a skeleton does that unless its group says otherwise.
 CHECK = Template('''"""TODO: the question that this check answers, in one line."""
 
 from __future__ import annotations
@@ -101,6 +102,7 @@ def test_nothing_is_left_to_do(path: str) -> None:
     assert not left, f"{path}: {left}"
 ''')
 
+# Added to a module that is there: the list of faults is made of these modules.
 FAULT = Template("""
 
 @fault(
@@ -165,26 +167,27 @@ class Skeleton:
 SKELETONS = {
     "host": Skeleton(
         module="system",
-        scene='    stage.write("/etc/$id.conf", "ill\\n")\n',
+        scene='    stage.write("/etc/$id.conf", "ill\\n")  # TODO: the real file\n',
     ),
     "device": Skeleton(
         module="accelerators",
-        scene='    stage.npus()\n    stage.write("/etc/$id.conf", "ill\\n")\n',
+        scene='    stage.npus()\n    stage.write("/etc/$id.conf", "ill\\n")  # TODO: the real file\n',
         options='    tags={"ascend"},\n    needs=("npu",),\n',
         answer='ask($name, fake_host(files, expect="npu"))',
     ),
     "gpu": Skeleton(
         module="accelerators",
-        scene='    stage.gpus()\n    stage.write("/etc/$id.conf", "ill\\n")\n',
+        scene='    stage.gpus()\n    stage.write("/etc/$id.conf", "ill\\n")  # TODO: the real file\n',
         options='    tags={"nvidia"},\n    needs=("gpu",),\n',
         answer='ask($name, fake_host(files, expect="gpu"))',
     ),
+    # CANN is anywhere: the file is named below the installation in use, which the fault must make, too.
     "cann": Skeleton(
         module="environment",
         scene="""\
     cann = "/usr/local/Ascend/ascend-toolkit/latest"
     stage.write(f"{cann}/compiler/version.info", "Version=7.7.0.1.238\\nversion_dir=8.1.RC1\\n")
-    stage.write(f"{cann}/$id.conf", "ill\\n")
+    stage.write(f"{cann}/$id.conf", "ill\\n")  # TODO: the real file
 """,
         imports="from npudoctor.facts.cann.installations import install_in_use\n",
         constants=f'FILE = "$id.conf"  # TODO: the file that is read, below the installation\n{WANTED}',
@@ -205,9 +208,10 @@ PATH = f"{LATEST}/{FILE}"
 """,
         answer="ask($name, fake_host({**cann(), **files}))",
     ),
+    # HCCL and gloo take interfaces from variables, so this compares one with what the kernel has.
     "network": Skeleton(
         module="network",
-        scene='    stage.npus()\n    stage.variables["$variable"] = "ens17f9"\n',
+        scene='    stage.npus()\n    stage.variables["$variable"] = "ens17f9"  # TODO: the real variable\n',
         constants='VARIABLE = "$variable"  # TODO: the variable that is read',
         scope="JOB",
         options='    tags={"hccl"},\n    needs=(f"$${VARIABLE}",),\n',
@@ -236,7 +240,7 @@ NETWORK = FakeNetwork([interface("lo", "127.0.0.1"), interface("eth0", "192.0.2.
     ),
     "python": Skeleton(
         module="environment",
-        scene='    stage.package("$id", "1.0")\n',
+        scene='    stage.package("$id", "1.0")  # TODO: the real distribution\n',
         names="WARNING, Finding, Host, Scope, Skip, _, check",
         imports="from npudoctor.host.python.requirements import version_number\n",
         constants='PACKAGE = "$id"  # TODO: the distribution\nLEAST = "2.0"  # TODO: the oldest that works',
@@ -262,9 +266,10 @@ NETWORK = FakeNetwork([interface("lo", "127.0.0.1"), interface("eth0", "192.0.2.
         unclear='{PACKAGE: "newest"}',
         shown='"1.0"',
     ),
+    # Advice decides nothing, and its lines can be taken back: tests/checks/tuning/test_everywhere.py.
     "tuning": Skeleton(
         module="tuning",
-        scene='    stage.npus()\n    stage.write("/sys/kernel/$id", "slow\\n")\n',
+        scene='    stage.npus()\n    stage.write("/sys/kernel/$id", "slow\\n")  # TODO: the real file\n',
         names="INFO, Finding, Host, Scope, Unknown, _, check",
         imports="from npudoctor.checks.tuning._settings import advise, read_setting, write_setting\n",
         constants=(
@@ -296,9 +301,10 @@ NETWORK = FakeNetwork([interface("lo", "127.0.0.1"), interface("eth0", "192.0.2.
         ),
         more="    remedy=TYPED,\n",
     ),
+    # Named only: what removes a thing needs a proof, and so a rule of src/npudoctor/proof.
     "leftovers": Skeleton(
         module="leftovers",
-        scene='    stage.write("/tmp/$id-1", "")\n',
+        scene='    stage.write("/tmp/$id-1", "")  # TODO: what a dead job leaves\n',
         names="INFO, Finding, Host, Scope, _, check",
         imports="from npudoctor.checks.leftovers._owner_selection import select_owner\n",
         constants=(
@@ -331,9 +337,10 @@ NETWORK = FakeNetwork([interface("lo", "127.0.0.1"), interface("eth0", "192.0.2.
         unclear="{FOLDER: unreadable()}",
         shown='f"{FOLDER}/{PREFIX}1"',
     ),
+    # A part is a script of its own, run by the job's Python; this borrows one that is there.
     "trial": Skeleton(
         module="system",
-        scene="    stage.limits.append((resource.RLIMIT_AS, 900 * MIB))\n",
+        scene="    stage.limits.append((resource.RLIMIT_AS, 900 * MIB))  # TODO: what refuses it\n",
         names="WARNING, Finding, Host, Scope, _, check",
         imports="from npudoctor.checks.trial._trying import allowed, incomplete\n",
         constants=(
@@ -368,7 +375,9 @@ from npudoctor.trial.trials import Attempt, Trial
     ),
     "deep": Skeleton(
         module="environment",
-        scene="""    stage.package("$id", "1.0", code='raise ImportError("no libx.so")\\n')\n""",
+        scene="""\
+    stage.package("$id", "1.0", code='raise ImportError("no libx.so")\\n')  # TODO: its words
+""",
         names="WARNING, Finding, Host, Scope, Skip, _, check",
         imports="from npudoctor.checks.deep._probe_failures import failure_of, import_of, report_failure\n",
         constants='PACKAGE, MODULE = "$id", "$name"  # TODO: the distribution, and what a job imports of it',
