@@ -6,8 +6,8 @@
 - A new file, and what a change adds to a file, has a comment (`# why`) for every 20 lines of code: 5 %. Less
   than 40 lines may do without, and so may a file that has 5 % already.
 
-What broke the first three when they were written down is counted in names_baseline.txt, by name. A count only
-shrinks: `python tools/names.py --shrink` takes out what is mended, and nothing adds to it.
+What broke the first three when they were made is counted in names_baseline.txt, by name. A count only shrinks:
+`python tools/names.py --shrink` takes out what is mended.
 """
 
 from __future__ import annotations
@@ -74,8 +74,7 @@ def violations(root: Path) -> Violations:
         for path in sorted((root / folder).rglob("*.py")):
             where = path.relative_to(root).as_posix()
             for kind, name, line in names_in(ast.parse(path.read_text(encoding="utf-8"), where)):
-                # Our tools are read by few: only their classes are held to a rule.
-                if kind == "class" or folder in PRODUCT:
+                if kind == "class" or folder in PRODUCT:  # few read our tools
                     places[kind, name].append(f"{where}:{line}")
     return {key: at for key, at in places.items() if key[0] != "class" or len(at) > 1}
 
