@@ -6,7 +6,7 @@
 - A new file, and what a change adds to a file, has a comment (`# why`) for every 20 lines of code: 5 %. Less
   than 40 lines may do without, and so may a file that has 5 % already.
 
-What broke the first three when they were made is counted in names_baseline.txt, by name. A count only shrinks:
+What broke the first three at their start is counted in names_baseline.txt, by name. A count only shrinks:
 `python tools/names.py --shrink` takes out what is mended.
 """
 
