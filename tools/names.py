@@ -80,10 +80,8 @@ def violations(root: Path) -> Violations:
 
 
 def changed_files(root: Path) -> dict[Path, str]:
-    """What differs from where this branch left origin/main, else from the last tag, else the last commit.
-
-    Each with its text before, "" for a new file; nothing where there is no git.
-    """
+    """What differs from where this branch left origin/main, else from the last tag or commit, and how it was
+    before, "" where it is new; nothing where there is no git."""
 
     def git(*words: str) -> str:
         argv = ["git", "-C", str(root), *words]
@@ -141,9 +139,9 @@ def main(root: Path = ROOT, shrink: bool = False) -> int:
         lines = [f"{kind} {name} {count}\n" for (kind, name), count in sorted(left.items()) if count]
         (root / BASELINE).write_text("".join(lines), encoding="utf-8")
         return 0
-    complaint = "".join(f"{line}\n" for line in complaints(root, broken, allowed))
-    print(complaint, end="", file=sys.stderr)
-    return int(bool(complaint))
+    lines = list(complaints(root, broken, allowed))
+    print(*lines, sep="\n", end="\n" * bool(lines), file=sys.stderr)
+    return int(bool(lines))
 
 
 if __name__ == "__main__":

@@ -169,6 +169,7 @@ SKELETONS = {
         module="system",
         scene='    stage.write("/etc/$id.conf", "ill\\n")  # TODO: the real file\n',
     ),
+    # fake_host() has no NPU unless it expects one; without, `needs` would skip the check.
     "device": Skeleton(
         module="accelerators",
         scene='    stage.npus()\n    stage.write("/etc/$id.conf", "ill\\n")  # TODO: the real file\n',
@@ -238,6 +239,7 @@ NETWORK = FakeNetwork([interface("lo", "127.0.0.1"), interface("eth0", "192.0.2.
         unclear='{VARIABLE: ""}',
         shown='"ens17f9"',
     ),
+    # Versions are compared as pip does, never as texts.
     "python": Skeleton(
         module="environment",
         scene='    stage.package("$id", "1.0")  # TODO: the real distribution\n',
@@ -373,6 +375,7 @@ from npudoctor.trial.trials import Attempt, Trial
         shown='"reserve"',
         more='    options=("--as-user", "root") if os.geteuid() == 0 else (),\n',
     ),
+    # What is imported is imported in a child of the job's Python, never here.
     "deep": Skeleton(
         module="environment",
         scene="""\
