@@ -124,9 +124,9 @@ def complaints(root: Path, broken: Violations, allowed: Counter[tuple[str, str]]
         (code, comments), (old_code, old_comments) = map(
             count_lines, (path.read_text(encoding="utf-8"), before)
         )
-        needed = min(SHARE * code, old_comments + SHARE * (code - old_code))
+        needed = int(min(SHARE * code, old_comments + SHARE * (code - old_code)))
         if code - old_code >= SHORT and comments < needed:
-            yield f"{path.relative_to(root)}: {comments} comments, not {needed:.0f} in {code} lines: say why"
+            yield f"{path.relative_to(root)}: {comments} comments, not {needed} in {code} lines: say why"
 
 
 def main(root: Path = ROOT, shrink: bool = False) -> int:
