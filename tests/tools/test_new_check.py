@@ -29,10 +29,12 @@ RULES = (
     "tests/checking",
     "tests/checks/test_quick.py",
     "tests/checks/tuning/test_everywhere.py",
-    "tests/core/test_messages.py::test_every_code_is_found_in_the_scene",
+    "tests/core/test_messages.py",
     "tests/render/test_advice.py",
     "tests/scenarios/test_empty.py",
 )
+# Of these what is about all checks at once, or about a new one.
+ABOUT_NEW = "by_hand or advice or empty or brand"
 
 
 @pytest.fixture
@@ -98,8 +100,10 @@ def test_filled_in_its_tests_pass_and_it_keeps_the_rules_of_all_checks(filled_in
         str(path.relative_to(filled_in)) for path in filled_in.glob("tests/checks/*/test_brand_new_*.py")
     ]
     assert len(tests) == len(GROUPS)
-    out = run(filled_in, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *tests, *RULES)
-    assert "brand" not in out and "skipped" not in out
+    options = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-k", ABOUT_NEW)
+    out = run(filled_in, "-m", "pytest", *options, *tests, *RULES)
+    passed = re.search(r"^(\d+) passed", out, re.MULTILINE)
+    assert passed and int(passed[1]) > 20 * len(GROUPS) and "skipped" not in out
     listed = run(filled_in, "-m", "npudoctor", "list")
     assert all(f"brand-new-{group}" in listed for group in GROUPS)
 
