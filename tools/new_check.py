@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from dataclasses import asdict
@@ -19,7 +20,7 @@ ID = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+")
 NEXT = """\
 now: fill in what TODO marks, then
   make docs
-  npudoctor rehearse {id}
+  {bin}/npudoctor rehearse {id}
   make format lint test-quick"""
 
 
@@ -73,7 +74,8 @@ def main() -> int:
     with (options.root / faults).open("a", encoding="utf-8") as file:
         file.write(fault)
     print(faults)
-    print(NEXT.format(id=options.id))
+    # Where no shell has activated the environment, its npudoctor is not on PATH.
+    print(NEXT.format(id=options.id, bin=os.path.relpath(os.path.dirname(sys.executable))))
     return 0
 
 
