@@ -32,9 +32,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 help:
 	@echo "make run        check this machine and say the exit status"
 	@echo "make test       run the tests (PYTEST_ARGS=... to choose, PROCESSES=0 for one process)"
-	@echo "make test-quick the tests that need no whole machine and start no command, in a minute"
-	@echo "make lint       ruff, mypy --strict, the message catalogues, the generated documentation, the transcripts in it"
-	@echo "make format     let ruff format the sources"
+	@echo "make test-quick the first test run: what starts no command and needs no whole machine, in two minutes"
+	@echo "make lint       ruff, mypy --strict, names and comments, the message catalogues, the documentation; silent when all is well"
+	@echo "make format     let ruff format the sources and mend what it can"
 	@echo "make bench      measure the promises about speed"
 	@echo "make scenarios  whole machines, healthy and with one fault each: the table and both rates"
 	@echo "make starts     real jobs on broken and on odd machines, then npudoctor check on the same (as root, half an hour)"
@@ -44,7 +44,7 @@ help:
 	@echo "make docs       rewrite the index of checks and the generated pages of docs"
 	@echo "make picture    draw the picture of the READMEs from a rehearsal, in both languages"
 	@echo "make site       the documentation site in both languages, into site/"
-	@echo "make new-check ID=driver-version GROUP=cann   write the skeleton of a check and of its test"
+	@echo "make new-check ID=driver-version GROUP=cann   write the skeleton of a check, its test and its fault"
 	@echo "make release-check  what only a release waits for: every sentence is there in Chinese"
 	@echo "make messages   bring the message catalogues up to date"
 	@echo "make environments  breaks real environments, imports them, runs what is shown (an hour)"
@@ -88,26 +88,41 @@ test: $(VENV)/.installed-test
 test-quick: $(VENV)/.installed-test
 	$(PYTEST) -q -n $(PROCESSES) -m "not whole and not slow and not release" $(PYTEST_ARGS)
 
+# step REMEDY COMMAND...: only a command that fails is heard, and then what mends it. The others are run all the same,
+# so that one call says all that there is to mend.
+STEP = failed=0; step() { \
+	remedy=$$1; shift; \
+	said=$$("$$@" 2>&1) || { printf '%s\n' "$$said" "make $@: $$remedy" >&2; failed=1; }; \
+}
+
 lint: $(VENV)/.installed-dev
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/python tools/messages.py --check
-	$(BIN)/python tools/index.py --check
-	$(BIN)/python tools/readme.py --check
-	$(BIN)/python tools/transcripts.py --check
+	@$(STEP); \
+	step "run make format, then mend the lines above by hand" $(BIN)/ruff check --quiet .; \
+	step "run make format" $(BIN)/ruff format --quiet --check .; \
+	step "correct the types above" $(BIN)/mypy --no-error-summary; \
+	step "do what the lines above ask for" $(BIN)/python tools/names.py; \
+	step "correct these translations in src/npudoctor/locale" $(BIN)/python tools/messages.py --check; \
+	step "run make docs" $(BIN)/python tools/index.py --check; \
+	step "run make docs" $(BIN)/python tools/readme.py --check; \
+	step "correct the examples above, or what prints them" $(BIN)/python tools/transcripts.py --check; \
+	exit $$failed
 
 # A release waits for what a change need not bring: the whole catalogue, and every finding in Chinese.
 release-check: $(VENV)/.installed-test
-	$(BIN)/python tools/messages.py --release
-	$(PYTEST) -q -m release tests/core
+	@$(STEP); \
+	step "run make messages, then fill in the Chinese in src/npudoctor/locale" $(BIN)/python tools/messages.py --release; \
+	step "fill in the Chinese in src/npudoctor/locale, then run make messages" $(PYTEST) -q -m release tests/core; \
+	exit $$failed
 
 new-check: $(VENV)/.installed
 	@$(BIN)/python tools/new_check.py "$(ID)" "$(GROUP)"
 
+# Formatted first: what ruff complains of is then what it cannot mend. And last, as what it mends may be a longer line.
 format: $(VENV)/.installed-dev
-	$(BIN)/ruff check --fix .
-	$(BIN)/ruff format .
+	@$(BIN)/ruff format --quiet .
+	@$(BIN)/ruff check --quiet --fix-only .
+	@$(BIN)/ruff format --quiet .
+	@$(BIN)/ruff check --quiet . || { echo "make format: mend the lines above by hand" >&2; exit 1; }
 
 # All broken environments, and what npudoctor shows is run; 8 GB are kept for the next time.
 environments: $(VENV)/.installed-test

@@ -230,12 +230,12 @@ def _judge(path: Path, messages: dict[str, Message], options: argparse.Namespace
     text, stale = f"{new}".rstrip() + "\n", ""
     if not (options.check or options.release):
         path.write_text(text, encoding="utf-8")
+        print(f"{name}: {len(new)} messages, {len(wrong)} wrong, {len(untold)} missing")
     elif text != path.read_text(encoding="utf-8"):
         stale = "out of date: run `make messages`"
-    for complaint in filter(None, (*wrong, stale, *untold)):
+    # --check is silent about what only a release waits for.
+    for complaint in filter(None, wrong if options.check else (*wrong, stale, *untold)):
         print(f"{name}: {complaint}", file=sys.stderr)
-    later = "" if options.release or not untold else " (no error before a release)"
-    print(f"{name}: {len(new)} messages, {len(wrong)} wrong, {len(untold)} missing{later}")
     return int(bool((options.check and wrong) or (options.release and (wrong or stale or untold))))
 
 

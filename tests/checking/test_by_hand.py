@@ -28,7 +28,8 @@ def accelerator(host: Host) -> Iterator[Finding]:
 
 def test_every_error_has_a_sentence_and_every_sentence_an_error() -> None:
     codes = {code: severity for one in load_all({}).checks for code, severity in one.codes.items()}
-    assert set(SENTENCES) == {code for code, severity in codes.items() if severity is Severity.ERROR}
+    errors = {code for code, severity in codes.items() if severity is Severity.ERROR}
+    assert set(SENTENCES) == errors, "SENTENCES of src/npudoctor/checking/by_hand.py has one for each ERROR"
 
 
 def test_it_is_said_where_the_check_knows_nothing_to_type() -> None:

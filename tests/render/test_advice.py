@@ -48,7 +48,7 @@ def test_verbose_and_selected_show_it_whole() -> None:
 
 def test_it_is_information_and_nobody_needs_it() -> None:
     checks = [check for check in load_all({"NPUDOCTOR_CHECKS_DIR": ""}).checks if check.group == ADVICE]
-    assert len(checks) == 10
+    assert len(checks) >= 10
     for check in checks:
         assert check.advisory and check.quick, check.id
         assert set(check.codes.values()) == {Severity.INFO}, check.id
