@@ -20,7 +20,7 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.device._container_options import to_add
+from npudoctor.checks.device._container_options import ask_for_paths
 from npudoctor.core.driver_version import accepts
 from npudoctor.core.frozen import replace
 from npudoctor.facts.cann.driver_compatibility import branches_agree, required_interfaces
@@ -100,41 +100,41 @@ def cann_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
             raise Skip(_("no Ascend driver is installed in the image: the driver belongs to the host"))
         if not host.npu_wanted():
             raise Skip(_("no Ascend driver is installed, and no NPU is expected on this machine"))
-        inside = host.system.container()
+        in_container = host.system.container()
         if _has_library(host):
             text = _("the driver's version.info is missing: its version cannot be compared with CANN's")
-            if inside:
+            if in_container:
                 text = _("the driver's version.info is not mounted into this container")
-            fix = to_add(MOUNTS[1:]) if inside else None
+            fix = ask_for_paths(MOUNTS[1:]) if in_container else None
             yield Finding("cann-driver.not-mounted", text, action=Action.CONFIG, fix=fix)
             raise Unknown(_("could not determine the driver's version"), advisory=True)
         text = _("CANN is installed, but no Ascend driver is")
-        if inside:
+        if in_container:
             text = _("the Ascend driver is not mounted into this container")
         yield Finding(
             "cann-driver.missing",
             text,
             action=Action.CONFIG,
-            fix=to_add(MOUNTS) if inside else None,
+            fix=ask_for_paths(MOUNTS) if in_container else None,
             echo_of=("accelerator.missing",),
         )
         return
-    yield from _library(host, driver)
+    yield from _report_missing_library(host, driver)
     yield from _compare(host, install, driver)
 
 
-def _library(host: Host, driver: Package) -> Iterator[Finding]:
+def _report_missing_library(host: Host, driver: Package) -> Iterator[Finding]:
     if host.options.root is not None or not host.npu_wanted() or _has_library(host):
         return
-    inside = host.system.container()
+    in_container = host.system.container()
     text = _("the driver at {folder} has no {library}: its installation is damaged")
-    if inside:
+    if in_container:
         text = _("the driver at {folder} has no {library}: its lib64 is not mounted into this container")
     yield Finding(
         "cann-driver.no-library",
         text.format(folder=driver.folder, library=LIBRARY),
         action=Action.CONFIG,
-        fix=to_add(MOUNTS[:1]) if inside else None,
+        fix=ask_for_paths(MOUNTS[:1]) if in_container else None,
         echo_of=("accelerator.missing",),
     )
 
@@ -162,7 +162,10 @@ def _compare(host: Host, install: Install, driver: Package) -> Iterator[Union[Fi
         }
     )
     agree = branches_agree(host.files, install, driver)
-    findings = [*_interfaces(install, driver, required), *_judge(install, driver, declared, agree)]
+    findings = [
+        *_find_old_interfaces(install, driver, required),
+        *_judge_release(install, driver, declared, agree),
+    ]
     if declared is None and agree is False:
         text = _(
             "neither {cann} nor the driver {driver} lists the other's branch; no release note "
@@ -175,7 +178,7 @@ def _compare(host: Host, install: Install, driver: Package) -> Iterator[Union[Fi
         raise Unknown(text.format(cann=install.label), advisory=True)
 
 
-def _interfaces(install: Install, driver: Package, required: Mapping[str, str]) -> Iterator[Finding]:
+def _find_old_interfaces(install: Install, driver: Package, required: Mapping[str, str]) -> Iterator[Finding]:
     for name, needed in required.items():
         provided = driver.settings.get(f"{name}_version")
         if provided and accepts(provided, needed) is False:
@@ -193,7 +196,7 @@ def _interfaces(install: Install, driver: Package, required: Mapping[str, str]) 
             )
 
 
-def _judge(
+def _judge_release(
     install: Install, driver: Package, declared: Optional[Declared], agree: Optional[bool]
 ) -> Iterator[Finding]:
     if declared is None or declared.verdict == "compatible":

@@ -84,18 +84,20 @@ def cann_python_deps(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     yield from broken_rows(host, "cann-python-deps", "cann_packages")
     needs = needs_of(host, installs[0])
-    have = {need.name: _version(host, need.name) for need in needs}
+    version_by_name = {need.name: _version(host, need.name) for need in needs}
     yield Facts({"cann": installs[0].path, "required": {need.name: str(need.specifier) for need in needs}})
-    yield from _report_missing(host, installs[0], [need for need in needs if have[need.name] is None])
-    limit = _numpy(host, installs[0], have.get("numpy") or _version(host, "numpy"))
+    yield from _report_missing(
+        host, installs[0], [need for need in needs if version_by_name[need.name] is None]
+    )
+    limit = _judge_numpy(host, installs[0], version_by_name.get("numpy") or _version(host, "numpy"))
     if limit is not None:
         yield limit
     numpy_reported = limit is not None
     for need in needs:
-        version = have[need.name]
+        version = version_by_name[need.name]
         if version is None or need.weight is INFO or (numpy_reported and need.name == "numpy"):
             continue
-        if not _suits(host, need):
+        if not _is_suitable(host, need):
             yield Finding(
                 "cann-python-deps.unsuitable",
                 _(
@@ -107,7 +109,7 @@ def cann_python_deps(host: Host) -> Iterator[Union[Finding, Facts]]:
                 ),
                 evidence=_evidence([need]),
                 action=Action.CONFIG,
-                fix=_install(host, [need.line]),
+                fix=_install_fix(host, [need.line]),
                 echo_of=("numpy-version.unsuitable",) if need.name == "numpy" else (),
             )
 
@@ -116,9 +118,9 @@ def _version(host: Host, name: str) -> Optional[str]:
     return host.interpreter.version_of(name)
 
 
-def _report_missing(host: Host, active: Install, gone: Sequence[Need]) -> Iterator[Finding]:
+def _report_missing(host: Host, active: Install, missing: Sequence[Need]) -> Iterator[Finding]:
     groups: dict[tuple[tuple[str, ...], Severity], list[Need]] = {}
-    for need in gone:
+    for need in missing:
         # What would bring it: CANN's own folder where that holds it; NumPy and SciPy have own checks.
         cause: tuple[str, ...]
         site = own_site(host.files, active, "te")
@@ -146,12 +148,12 @@ def _report_missing(host: Host, active: Install, gone: Sequence[Need]) -> Iterat
             severity=weight,
             evidence=_evidence(needs),
             action=Action.CONFIG,
-            fix=_install(host, [need.line for need in needs]),
+            fix=_install_fix(host, [need.line for need in needs]),
             echo_of=echo_of,
         )
 
 
-def _numpy(host: Host, active: Install, version: Optional[str]) -> Optional[Finding]:
+def _judge_numpy(host: Host, active: Install, version: Optional[str]) -> Optional[Finding]:
     """NumPy against what is known of this release of CANN; the site's rows come first."""
     from packaging.specifiers import SpecifierSet
     from packaging.version import InvalidVersion, Version
@@ -177,12 +179,12 @@ def _numpy(host: Host, active: Install, version: Optional[str]) -> Optional[Find
         ),
         evidence=(row["source"],),
         action=Action.CONFIG,
-        fix=_install(host, [f"numpy{row['specifier']}"]),
+        fix=_install_fix(host, [f"numpy{row['specifier']}"]),
         echo_of=("numpy-version.unsuitable", *(("cann-env.mixed-installs",) if contradiction else ())),
     )
 
 
-def _suits(host: Host, need: Need) -> bool:
+def _is_suitable(host: Host, need: Need) -> bool:
     """A version that is not a number cannot be compared and passes: the package is there."""
     try:
         version = version_number(host.interpreter.distributions(need.name)[0])
@@ -195,7 +197,7 @@ def _evidence(needs: Sequence[Need]) -> tuple[str, ...]:
     return tuple(f"{need.line}: {need.source}" for need in needs)
 
 
-def _install(host: Host, lines: Sequence[str]) -> Fix:
+def _install_fix(host: Host, lines: Sequence[str]) -> Fix:
     from npudoctor.checks.python._pip import pip_install
 
     fix: Fix = pip_install(host, _("install the packages that CANN requires"), *lines)

@@ -70,11 +70,11 @@ def soc_match(host: Host) -> Iterator[Union[Finding, Facts]]:
     install = install_in_use(host)
     if install is None:
         raise Skip(_("CANN is not installed on this machine"))
-    chips = _chips(host.files, install)
+    chips = _kernel_chips(host.files, install)
     yield Facts({"models": list(models), "kernels": chips, "install": install.path})
     if not chips:
         raise Skip(_("could not determine which chip the kernels of {cann} are for", cann=install.label))
-    strange = [model for model in models if model not in CHIPS]
+    unknown_models = [model for model in models if model not in CHIPS]
     for model in models:
         if model in CHIPS and CHIPS[model] not in chips:
             chip, version, arch = CHIPS[model][6:], install.version or "<version>", install.arch or "<arch>"
@@ -93,14 +93,17 @@ def soc_match(host: Host) -> Iterator[Union[Finding, Facts]]:
                 evidence=(f"{install.path}/{KERNELS}: {', '.join(chips)}",),
                 action=Action.CONFIG,
             )
-    if strange:
+    if unknown_models:
         raise Unknown(
-            _("npudoctor does not know which kernels package {models} needs", models=", ".join(strange)),
+            _(
+                "npudoctor does not know which kernels package {models} needs",
+                models=", ".join(unknown_models),
+            ),
             advisory=True,
         )
 
 
-def _chips(files: Files, install: Install) -> list[str]:
+def _kernel_chips(files: Files, install: Install) -> list[str]:
     """The chips for which kernels are installed, as their folders are called."""
     names = {name for folder in ("", "/config") for name in files.names(f"{install.path}/{KERNELS}{folder}")}
     chips = {name for name in names if _CHIP.match(name)}

@@ -26,12 +26,12 @@ class Cause:
     owner: Optional[str] = None
 
 
-def distinct(*words: str) -> tuple[str, ...]:
+def distinct_words(*words: str) -> tuple[str, ...]:
     """The words that there are, each once."""
     return tuple(dict.fromkeys(word for word in words if word))
 
 
-def deepest(frames: tuple[Frame, ...]) -> Optional[Frame]:
+def deepest_frame(frames: tuple[Frame, ...]) -> Optional[Frame]:
     """The last frame that is neither ours nor of Python itself."""
     return next((frame for frame in reversed(frames) if not is_standard_library(frame.file)), None)
 
@@ -40,7 +40,7 @@ def place_of(raised: Raised) -> str:
     """File and line of whose code met it; "" where no file is told. Of a file that is no Python: its own."""
     if raised.path and raised.line:
         return f"{raised.path}:{raised.line}"
-    frame = deepest(raised.frames)
+    frame = deepest_frame(raised.frames)
     return f"{frame.file}:{frame.line}" if frame else ""
 
 
@@ -52,7 +52,7 @@ def spot_of(host: Host, raised: Raised) -> str:
 
 def user_of(host: Host, raised: Raised) -> tuple[str, Optional[Distribution]]:
     """Whose code met it, as it is said: a distribution, else the file."""
-    frame = deepest(raised.frames)
+    frame = deepest_frame(raised.frames)
     if frame is None:
         return _("the job"), None
     owner = owner_of(host, frame.file)

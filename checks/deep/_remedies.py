@@ -30,7 +30,7 @@ _BRINGS = {
 }
 
 
-def by_hand(title: str) -> Fix:
+def manual_fix(title: str) -> Fix:
     """A sentence."""
     return Fix(title, steps=(), risk=Risk.MANUAL, needs_root=False)
 
@@ -41,7 +41,7 @@ def reinstall(host: Host, copy: Distribution) -> Fix:
     return fix
 
 
-def install_suiting(host: Host, copy: Distribution, user: Optional[Distribution]) -> Fix:
+def install_compatible(host: Host, copy: Distribution, user: Optional[Distribution]) -> Fix:
     """The release that who uses it asks for; a sentence where it asks for none, or has it."""
     from packaging.version import InvalidVersion
 
@@ -55,11 +55,11 @@ def install_suiting(host: Host, copy: Distribution, user: Optional[Distribution]
     except InvalidVersion:
         pass
     if user is None:
-        return by_hand(_("install a release of {name} that has it", name=copy.name))
-    return by_hand(_("install compatible releases of {user} and {name}", user=user.label, name=name))
+        return manual_fix(_("install a release of {name} that has it", name=copy.name))
+    return manual_fix(_("install compatible releases of {user} and {name}", user=user.label, name=name))
 
 
-def suits(host: Host, copy: Distribution, user: Optional[Distribution]) -> bool:
+def is_compatible(host: Host, copy: Distribution, user: Optional[Distribution]) -> bool:
     """Whether its user asks for releases, and it is one of them."""
     from packaging.version import InvalidVersion
 
@@ -75,7 +75,7 @@ def install_provider(host: Host, module: str, user: Optional[Distribution]) -> F
     name = _BRINGS.get(module, module)
     specifier = _read_requirement(host, user, name) if user else None
     if specifier is None and name == module:
-        return by_hand(
+        return manual_fix(
             _(
                 "in {python}, install the package that provides the module {module}",
                 module=module,
@@ -93,12 +93,12 @@ def _read_requirement(host: Host, user: Distribution, name: str) -> Optional[Spe
         return None
 
 
-def rename(path: str) -> Fix:
+def rename_file(path: str) -> Fix:
     """Of a file of the job's own."""
-    return by_hand(_("rename {path}, or start the job from another folder", path=path))
+    return manual_fix(_("rename {path}, or start the job from another folder", path=path))
 
 
 def remove_byte_code(path: str) -> Fix:
     """Python writes byte code once more where there is none."""
     folder = path.rpartition("/")[0]
-    return by_hand(_("remove {folder}/__pycache__: Python recreates it", folder=folder))
+    return manual_fix(_("remove {folder}/__pycache__: Python recreates it", folder=folder))

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from npudoctor import Fix, Risk, _
 
 
-def to_add(paths: Iterable[str]) -> Fix:
+def ask_for_paths(paths: Iterable[str]) -> Fix:
     """What to ask for: device nodes are given, the rest is mounted. Nobody can do it from inside."""
-    return asked_for(
+    return ask_for_options(
         ("--device", path) if path.startswith("/dev/") else ("-v", f"{path}:{path}:ro") for path in paths
     )
 
 
-def asked_for(options: Iterable[tuple[str, ...]]) -> Fix:
+def ask_for_options(options: Iterable[tuple[str, ...]]) -> Fix:
     """The same with the options themselves, each as its words."""
     chosen = tuple(dict.fromkeys(options))
     return Fix(

@@ -15,10 +15,10 @@ def screen_of(host: Host) -> Screen:
     if look.screen is not None:
         return look.screen
     text = _("npu-smi prints no device table; see the check npu-tool")
-    raise Unknown(text, advisory=is_elsewhere(host, look))
+    raise Unknown(text, advisory=is_inconclusive(host, look))
 
 
-def is_elsewhere(host: Host, look: NpuSmiInfo) -> bool:
+def is_inconclusive(host: Host, look: NpuSmiInfo) -> bool:
     """Whether a silent tool may say nothing about the node: a container need not have the tool, nor a user
     the right to run it, and jobs run without it. One that was started and never answered says something
     everywhere: the driver below it may hang for the job too. One rule for all checks that ask it."""
@@ -26,7 +26,7 @@ def is_elsewhere(host: Host, look: NpuSmiInfo) -> bool:
         return False
     if host.system.container() or look.answer.ended == "missing":
         return True
-    refused = look.answer.ended == "not-started" or (
+    is_denied = look.answer.ended == "not-started" or (
         look.failure is not None and look.failure.kind == "no-rights"
     )
-    return refused and not host.identity.is_root
+    return is_denied and not host.identity.is_root

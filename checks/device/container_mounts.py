@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Optional, Union
 
 from npudoctor import ERROR, INFO, Action, Facts, Finding, Host, Scope, Skip, _, check
-from npudoctor.checks.device._container_options import to_add
+from npudoctor.checks.device._container_options import ask_for_paths
 from npudoctor.host import CannotTell
 from npudoctor.host.devices.driver import has_library
 
@@ -71,11 +71,11 @@ def container_mounts(host: Host) -> Iterator[Union[Finding, Facts]]:
             "container-mounts.driver",
             text,
             action=Action.CONFIG,
-            fix=to_add([LIBRARIES, *absent]),
+            fix=ask_for_paths([LIBRARIES, *absent]),
             echo_of=("accelerator.missing", "cann-driver.missing", "cann-driver.no-library"),
         )
     elif absent:
-        yield _incomplete(absent)
+        yield _report_incomplete(absent)
 
 
 def find_missing(host: Host) -> list[str]:
@@ -94,7 +94,7 @@ def _exists(host: Host, path: str) -> Optional[bool]:
         return True
 
 
-def _incomplete(missing: list[str]) -> Finding:
+def _report_incomplete(missing: list[str]) -> Finding:
     return Finding(
         "container-mounts.incomplete",
         _(
@@ -102,6 +102,6 @@ def _incomplete(missing: list[str]) -> Finding:
             paths=", ".join(missing),
         ),
         action=Action.CONFIG,
-        fix=to_add(missing),
+        fix=ask_for_paths(missing),
         echo_of=("cann-driver.not-mounted",),
     )

@@ -63,31 +63,31 @@ def npu_health(host: Host) -> Iterator[Union[Finding, Facts]]:
 
         chips = chips_here(host, chips) or chips  # others' devices are not this container's trouble
     yield Facts({"health": {f"{chip.npu}/{chip.chip}": chip.health for chip in chips}})
-    ill = [chip for chip in chips if chip.health.lower() in LEVELS]
-    if ill:
-        questions = [(chip.npu, chip.chip if chip.old else None) for chip in ill]
-        for chip, health in zip(ill, host.npu_smi.health(questions)):
+    unhealthy = [chip for chip in chips if chip.health.lower() in LEVELS]
+    if unhealthy:
+        questions = [(chip.npu, chip.chip if chip.old else None) for chip in unhealthy]
+        for chip, health in zip(unhealthy, host.npu_smi.health(questions)):
             code, action = LEVELS[chip.health.lower()]
             if health is not None and health.codes:
                 text = _("{device} ({name}) is in the state {health}: {codes}")
             else:
                 text = _("{device} ({name}) is in the state {health}")
-            ask = f"npu-smi info -t health -i {chip.npu}" + (f" -c {chip.chip}" if chip.old else "")
+            command = f"npu-smi info -t health -i {chip.npu}" + (f" -c {chip.chip}" if chip.old else "")
             codes = " ".join(health.codes) if health else ""
             yield Finding(
                 code,
                 text.format(device=chip.label, name=chip.name, health=chip.health, codes=codes),
-                evidence=(*(health.information if health else ()), _("more: {command}", command=ask)),
+                evidence=(*(health.information if health else ()), _("more: {command}", command=command)),
                 device=chip.label,
                 action=action,
             )
-    strange = [chip for chip in chips if chip.health.lower() not in (*LEVELS, "ok")]
-    if strange:
-        names = ", ".join(chip.label for chip in strange)
+    unknown_chips = [chip for chip in chips if chip.health.lower() not in (*LEVELS, "ok")]
+    if unknown_chips:
+        names = ", ".join(chip.label for chip in unknown_chips)
         raise Unknown(
             _(
                 "npu-smi does not report the health of {devices}: {word}",
                 devices=names,
-                word=strange[0].health or "-",
+                word=unknown_chips[0].health or "-",
             )
         )

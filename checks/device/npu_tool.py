@@ -116,7 +116,7 @@ def npu_tool(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     if not host.npus.usable:
         raise Skip(_("this machine has no NPU device node"))
-    from npudoctor.checks.device._npu_smi_screen import is_elsewhere
+    from npudoctor.checks.device._npu_smi_screen import is_inconclusive
 
     smi = host.npu_smi
     path = smi.program()
@@ -141,11 +141,11 @@ def npu_tool(host: Host) -> Iterator[Union[Finding, Facts]]:
     if look.answer.ended == "exited":
         yield from _judge_answer(host, path, look)
         if look.screen is None and look.failure is None:
-            raise Unknown(_describe_failure(path, look), advisory=is_elsewhere(host, look))
+            raise Unknown(_describe_failure(path, look), advisory=is_inconclusive(host, look))
     elif look.stuck:
         yield _report_hang(path, look)
     else:
-        raise Unknown(_describe_failure(path, look), advisory=is_elsewhere(host, look))
+        raise Unknown(_describe_failure(path, look), advisory=is_inconclusive(host, look))
 
 
 def _describe_failure(path: str, look: NpuSmiInfo) -> str:
@@ -186,7 +186,7 @@ def _report_hang(path: str, look: NpuSmiInfo) -> Finding:
 def _judge_answer(host: Host, path: str, look: NpuSmiInfo) -> Iterator[Finding]:
     """What a whole answer says of the tool, the driver and the number of devices."""
     if look.failure:
-        inside = host.system.container()
+        in_container = host.system.container()
         words = {
             "path": path,
             "code": look.failure.code,
@@ -196,10 +196,10 @@ def _judge_answer(host: Host, path: str, look: NpuSmiInfo) -> Iterator[Finding]:
         words["meaning"] = DCMI.get(look.failure.code or 0, "?")
         yield Finding(
             CODES[look.failure.kind],
-            _text(look.failure, inside).format(**words),
-            severity=WARNING if inside and look.failure.kind == "no-driver" else None,
+            _failure_text(look.failure, in_container).format(**words),
+            severity=WARNING if in_container and look.failure.kind == "no-driver" else None,
             evidence=_quote_lines(look.answer.stdout.splitlines() + look.answer.stderr.splitlines()),
-            action=Action.REBOOT if look.failure.kind == "no-driver" and not inside else Action.CONFIG,
+            action=Action.REBOOT if look.failure.kind == "no-driver" and not in_container else Action.CONFIG,
             echo_of=CAUSES.get(look.failure.kind, ()),
         )
     elif look.screen is None:
@@ -211,7 +211,7 @@ def _judge_answer(host: Host, path: str, look: NpuSmiInfo) -> Iterator[Finding]:
                 evidence=_quote_lines(lines),
             )
     else:
-        yield from _fewer(host, look)
+        yield from _report_fewer(host, look)
     if INCOMPLETE in look.answer.stdout:
         yield Finding(
             "npu-tool.driver-incomplete",
@@ -223,13 +223,13 @@ def _judge_answer(host: Host, path: str, look: NpuSmiInfo) -> Iterator[Finding]:
 
 
 def _quote_lines(lines: list[str]) -> tuple[str, ...]:
-    kept = [line[:200] for line in lines if line.strip()][:LINES]
-    return tuple(_("npu-smi printed: {line}", line=line) for line in kept)
+    shown = [line[:200] for line in lines if line.strip()][:LINES]
+    return tuple(_("npu-smi printed: {line}", line=line) for line in shown)
 
 
-def _text(failure: NpuSmiFailure, inside: bool) -> str:
+def _failure_text(failure: NpuSmiFailure, in_container: bool) -> str:
     if failure.kind == "no-driver":
-        if inside:
+        if in_container:
             return _(
                 "{path} cannot reach the driver ({code}): it is not loaded, this container lacks "
                 "permissions, or another container holds the device"
@@ -245,7 +245,7 @@ def _text(failure: NpuSmiFailure, inside: bool) -> str:
         "code": _("{path} failed with {code} ({meaning})"),
     }
     if failure.kind == "no-rights":
-        if inside:
+        if in_container:
             return _(
                 "{path} cannot use the driver as {user} ({code}): wrong device node group, or a virtual NPU"
             )
@@ -253,7 +253,7 @@ def _text(failure: NpuSmiFailure, inside: bool) -> str:
     return texts[failure.kind]
 
 
-def _fewer(host: Host, look: NpuSmiInfo) -> Iterator[Finding]:
+def _report_fewer(host: Host, look: NpuSmiInfo) -> Iterator[Finding]:
     """Whether a card has dropped out. In a container the tool and /dev may show different ones."""
     nodes = [node for node in host.npus.nodes if "vdavinci" not in node]
     screen = look.screen

@@ -12,12 +12,12 @@ SIZES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PADDLE_TRAINERS_NUM", "MS_WORKER
 DYNAMIC = ("MS_ROLE", "MS_WORKER_NUM", "MS_SCHED_HOST")
 
 
-def without_mpi(host: Host) -> bool:
+def needs_no_mpi(host: Host) -> bool:
     """Whether a variable says that MindSpore's processes rendezvous without MPI."""
     return host.options.root is None and any(host.variables.get(name) for name in DYNAMIC)
 
 
-def several(host: Host) -> bool:
+def has_several_processes(host: Host) -> bool:
     """Whether a launcher's variable says that the job has more than one process."""
     if host.options.root is not None:
         return False
@@ -25,12 +25,12 @@ def several(host: Host) -> bool:
     return any(size.isdecimal() and int(size[:9]) > 1 for size in sizes)
 
 
-def weight(host: Host) -> Severity:
+def communication_severity(host: Host) -> Severity:
     """What it means that the processes of a job cannot talk: nothing where one GPU is all that there is."""
-    if several(host):
+    if has_several_processes(host):
         return ERROR
     try:
-        alone = len(host.gpus.nodes) == 1
+        is_single_gpu = len(host.gpus.nodes) == 1
     except (CannotTell, NotRunning):
-        alone = False
-    return INFO if alone else WARNING
+        is_single_gpu = False
+    return INFO if is_single_gpu else WARNING

@@ -56,7 +56,7 @@ def gpu_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
     - NVIDIA driver README: device files, NVreg_DeviceFileMode, nvidia-modprobe.
     - What happens without each was measured with driver 580.159 on an H100.
     """
-    from npudoctor.checks.device._node_access import find_denied, no_access
+    from npudoctor.checks.device._node_access import find_denied, report_no_access
     from npudoctor.checks.device.device_nodes import NOBODY, may_use
 
     paths = list(host.gpus.nodes)
@@ -65,11 +65,11 @@ def gpu_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
     entries = {
         path: host.running_files.lstat(path) for path in (*paths, *(f"/dev/{name}" for name in SHARED))
     }
-    there = {path: entry for path, entry in entries.items() if entry is not None}
+    present = {path: entry for path, entry in entries.items() if entry is not None}
     yield Facts(
-        {path: f"{stat.filemode(entry.mode)} {entry.uid}:{entry.gid}" for path, entry in there.items()}
+        {path: f"{stat.filemode(entry.mode)} {entry.uid}:{entry.gid}" for path, entry in present.items()}
     )
-    for path, entry in there.items():
+    for path, entry in present.items():
         if not _is_node(entry):
             yield Finding(
                 "gpu-nodes.not-a-device",
@@ -79,18 +79,20 @@ def gpu_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
                 action=Action.CONFIG,
             )
     if host.system.container():
-        yield from _report_missing([path for path in entries if path not in there])
-    closed = {path: entry for path, entry in there.items() if _is_node(entry) and not may_use(host, entry)}
+        yield from _report_missing([path for path in entries if path not in present])
+    mode_denied = {
+        path: entry for path, entry in present.items() if _is_node(entry) and not may_use(host, entry)
+    }
     if host.identity.is_root:
-        if any(entry.uid == NOBODY for entry in closed.values()):
+        if any(entry.uid == NOBODY for entry in mode_denied.values()):
             raise Unknown(
                 _("the device nodes belong to an unmapped user in this user namespace"), advisory=True
             )
         return
-    barred = find_denied(host, closed)
-    if not all(path in barred for path in paths):
-        barred = {path: entry for path, entry in barred.items() if path not in paths}
-    yield from no_access(host, barred, "gpu-nodes.no-access")
+    denied = find_denied(host, mode_denied)
+    if not all(path in denied for path in paths):
+        denied = {path: entry for path, entry in denied.items() if path not in paths}
+    yield from report_no_access(host, denied, "gpu-nodes.no-access")
 
 
 def _is_node(entry: Entry) -> bool:
@@ -98,12 +100,12 @@ def _is_node(entry: Entry) -> bool:
 
 
 def _report_missing(paths: list[str]) -> Iterator[Finding]:
-    from npudoctor.checks.device._container_options import to_add
+    from npudoctor.checks.device._container_options import ask_for_paths
 
     if paths:
         yield Finding(
             "gpu-nodes.missing",
             _("{paths} was not passed to this container", paths=", ".join(paths)),
             action=Action.CONFIG,
-            fix=to_add(paths),
+            fix=ask_for_paths(paths),
         )

@@ -24,7 +24,7 @@ from npudoctor.knowledge.tables import table
 
 PACKAGES = ("paddlepaddle", "paddlepaddle-gpu", "paddlepaddle-npu", "paddle-custom-npu")
 COLLECTION = "FLAGS_eager_delete_tensor_gb"
-Row = Mapping[str, Any]
+FlagRow = Mapping[str, Any]
 SHOWN = 200
 
 
@@ -91,7 +91,7 @@ def paddle_flags(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield from _judge(host, row, variables[row["name"]])
 
 
-def _judge(host: Host, row: Row, value: str) -> Iterator[Finding]:
+def _judge(host: Host, row: FlagRow, value: str) -> Iterator[Finding]:
     """The first thing to say of one flag."""
     from npudoctor.facts.job.input_cleanup import cleaned_up
     from npudoctor.knowledge.paddle_flags import what_is_wrong
@@ -99,7 +99,7 @@ def _judge(host: Host, row: Row, value: str) -> Iterator[Finding]:
     why = what_is_wrong(row, value)
     cleaned = cleaned_up(value)
     if why is None:
-        yield from _effects(host, row, value)
+        yield from _judge_effects(host, row, value)
     elif cleaned and cleaned != value and what_is_wrong(row, cleaned) is None:
         # A value with the punctuation of a document in it.
         text = _(
@@ -110,7 +110,7 @@ def _judge(host: Host, row: Row, value: str) -> Iterator[Finding]:
         yield _finding("bad-value", _("{name} is {value}: {why}"), row, value, why=why)
 
 
-def _effects(host: Host, row: Row, value: str) -> Iterator[Finding]:
+def _judge_effects(host: Host, row: FlagRow, value: str) -> Iterator[Finding]:
     """What a valid value does beside the devices and the other flags."""
     from npudoctor.knowledge.paddle_flags import devices, double
 
@@ -120,15 +120,15 @@ def _effects(host: Host, row: Row, value: str) -> Iterator[Finding]:
             count = len((host.npus if name.endswith("npus") else host.gpus).nodes)
         except CannotTell:
             count = 0
-        beyond = [device for device in devices(value) if count and device >= count]
-        if beyond:
+        missing_devices = [device for device in devices(value) if count and device >= count]
+        if missing_devices:
             yield _finding(
                 "no-such-device",
                 _("{name} is {value}, but there are only {count} devices: {beyond} is not one of them"),
                 row,
                 value,
                 count=str(count),
-                beyond=", ".join(map(str, beyond)),
+                beyond=", ".join(map(str, missing_devices)),
             )
     if name == COLLECTION and double(value) < 0:
         yield _finding(
@@ -144,7 +144,7 @@ def _effects(host: Host, row: Row, value: str) -> Iterator[Finding]:
             yield _finding("no-effect", text, row, value, other=other, theirs=variables[other])
 
 
-def _finding(code: str, text: str, row: Row, value: str, better: str = "", **words: str) -> Finding:
+def _finding(code: str, text: str, row: FlagRow, value: str, better: str = "", **words: str) -> Finding:
     """The finding; its fix sets `better`, or unsets the variable."""
     name = row["name"]
     shown = value if len(value) <= SHOWN else value[:SHOWN] + "..."

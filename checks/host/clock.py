@@ -60,18 +60,21 @@ def clock(host: Host) -> Iterator[Union[Finding, Facts]]:
     if now < FIRST:
         text = _("the clock is wrong: it is {days} days before 2024")
         yield Finding(
-            "clock.wrong", text.format(days=round((FIRST - now) / DAY)), action=Action.CONFIG, fix=_ask(host)
+            "clock.wrong",
+            text.format(days=round((FIRST - now) / DAY)),
+            action=Action.CONFIG,
+            fix=_inspection_fix(host),
         )
-    kept = host.clock.synchronised()
-    yield Facts({"synchronised": kept})
-    if kept is None:
+    is_synchronised = host.clock.synchronised()
+    yield Facts({"synchronised": is_synchronised})
+    if is_synchronised is None:
         raise Unknown(_("could not determine whether the kernel's clock is synchronized"), advisory=True)
-    if not kept:
+    if not is_synchronised:
         text = _("the kernel's clock is not marked as synchronized: no NTP, or chrony without rtcsync")
-        yield Finding("clock.unsynchronised", text, action=Action.CONFIG, fix=_ask(host))
+        yield Finding("clock.unsynchronised", text, action=Action.CONFIG, fix=_inspection_fix(host))
 
 
-def _ask(host: Host) -> Optional[Fix]:
+def _inspection_fix(host: Host) -> Optional[Fix]:
     """What tells more, of what is installed here."""
     tools = (("timedatectl", "status"), ("chronyc", "tracking"))
     steps = tuple(Command(argv) for argv in tools if host.commands.find(argv[0]))

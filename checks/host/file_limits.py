@@ -92,20 +92,22 @@ def file_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts({"soft": limit.soft, "hard": limit.hard})
     if limit.soft is None or limit.soft >= ENOUGH:
         return
-    low = limit.soft < FEW
+    is_low = limit.soft < FEW
     # What the next login of the examined user gets, where a login gives this process its limit.
-    then = None
-    if not (_may_raise_itself(limit) or host.system.container() or _slurm(host) or _service(host)):
+    next_limit = None
+    if not (
+        _is_hard_limit_enough(limit) or host.system.container() or _is_slurm_job(host) or _service_unit(host)
+    ):
         files = host.running_files
-        then = pam_limit(sources(files), "nofile", *_user(host)) if logins_read_them(files) else None
-    if then and then.soft is not None and then.soft >= ENOUGH:
+        next_limit = pam_limit(sources(files), "nofile", *_user(host)) if logins_read_them(files) else None
+    if next_limit and next_limit.soft is not None and next_limit.soft >= ENOUGH:
         yield Finding(
             "file-limits.next-login",
             _(
                 "the open file limit is {soft} but is high enough from the next login: log in again",
                 soft=limit.soft,
             ),
-            evidence=(*_evidence(limit), then.path),
+            evidence=(*_evidence(limit), next_limit.path),
         )
         return
     if limit.soft < NONE_AT_ALL:
@@ -120,7 +122,7 @@ def file_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
             recommended=RECOMMENDED,
         ),
         evidence=_evidence(limit),
-        action=Action.CONFIG if low else Action.NONE,
+        action=Action.CONFIG if is_low else Action.NONE,
         fix=_remedy(host, limit),
         echo_of=() if code == "file-limits.unusable" else ("trial-processes.no-descriptors",),
     )
@@ -129,30 +131,30 @@ def file_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
 def _remedy(host: Host, limit: Limit) -> Fix:
     """What raises the hard limit, for later; where that is nobody's line to type here, what this shell may do
     now, if that is of use."""
-    if _may_raise_itself(limit):
-        return _by_itself(limit)
+    if _is_hard_limit_enough(limit):
+        return _shell_fix(limit)
     fix = _raise_hard_limit(host)
-    return _by_itself(limit, fix) if fix.risk is Risk.MANUAL and _room(limit) else fix
+    return _shell_fix(limit, fix) if fix.risk is Risk.MANUAL and _has_useful_room(limit) else fix
 
 
-def _may_raise_itself(limit: Limit) -> bool:
+def _is_hard_limit_enough(limit: Limit) -> bool:
     return limit.hard is None or limit.hard >= ENOUGH
 
 
 def _evidence(limit: Limit) -> tuple[str, ...]:
     hard = "unlimited" if limit.hard is None else str(limit.hard)
     lines = [f"ulimit -Sn {limit.soft}, ulimit -Hn {hard}"]
-    if _room(limit) and not _may_raise_itself(limit):
+    if _has_useful_room(limit) and not _is_hard_limit_enough(limit):
         lines.append(_("this shell can raise it now: {line}", line=f"ulimit -Sn {limit.hard}"))
     return tuple(lines)
 
 
-def _room(limit: Limit) -> bool:
+def _has_useful_room(limit: Limit) -> bool:
     """Whether the shell may itself raise a limit that is low to one that is not."""
     return limit.soft is not None and limit.hard is not None and limit.soft < FEW < limit.hard
 
 
-def _by_itself(limit: Limit, later: Optional[Fix] = None) -> Fix:
+def _shell_fix(limit: Limit, later: Optional[Fix] = None) -> Fix:
     number = RECOMMENDED if limit.hard is None else min(limit.hard, RECOMMENDED)
     steps = (Command(("ulimit", "-Sn", str(number))),)
     title = _("raise the limit in the shell that starts the job")
@@ -166,12 +168,12 @@ def _by_itself(limit: Limit, later: Optional[Fix] = None) -> Fix:
 
 def _raise_hard_limit(host: Host) -> Fix:
     """What raises the hard limit, which only root may, for sessions to come."""
-    number, unit = RECOMMENDED, _service(host)
+    number, unit = RECOMMENDED, _service_unit(host)
     if host.system.container():
         title = _("ask whoever starts the container to add --ulimit nofile={number}:{number}")
         words = ("--ulimit", f"nofile={number}:{number}")
         return Fix(title.format(number=number), risk=Risk.MANUAL, needs_root=False, container=words)
-    if _slurm(host):
+    if _is_slurm_job(host):
         title = _("a Slurm job inherits the limit of the submitting shell or of slurmd: raise it there")
         return Fix(title, (Command(("systemctl", "edit", "slurmd.service")),), risk=Risk.MANUAL)
     if unit:
@@ -184,7 +186,7 @@ def _raise_hard_limit(host: Host) -> Fix:
     most = (host.running_files.text(NR_OPEN, 1 << 10) or "").strip()
     count = min(RECOMMENDED, int(most)) if most.isdigit() else 0
     # The star is for everybody but root.
-    content = "".join(f"{who} - nofile {count}\n" for who in ("*", "root"))
+    content = "".join(f"{user_pattern} - nofile {count}\n" for user_pattern in ("*", "root"))
     why = _obstacle(host, count, content)
     if why:
         return Fix(why, risk=Risk.MANUAL)
@@ -205,10 +207,12 @@ def _obstacle(host: Host, number: int, content: str) -> Optional[str]:
         # A session that asks for more than the kernel gives is not opened at all: nobody could log in.
         return _("first raise the kernel's limit: fs.nr_open is too low or unknown")
     user, groups = _user(host)
-    then = pam_limit({**sources(files), LIMITS: content}, "nofile", user, groups)
-    if (then.soft or 0) < ENOUGH:
+    next_limit = pam_limit({**sources(files), LIMITS: content}, "nofile", user, groups)
+    if (next_limit.soft or 0) < ENOUGH:
         return _(
-            "change the setting for {user} in {path}: it overrides a new file", path=then.path, user=user
+            "change the setting for {user} in {path}: it overrides a new file",
+            path=next_limit.path,
+            user=user,
         )
     return None
 
@@ -224,15 +228,15 @@ def _user(host: Host) -> tuple[str, frozenset[str]]:
     return user, groups_of(files, user)
 
 
-def _slurm(host: Host) -> bool:
-    return "SLURM_JOB_ID" in host.variables or "/slurm" in _groups(host)
+def _is_slurm_job(host: Host) -> bool:
+    return "SLURM_JOB_ID" in host.variables or "/slurm" in _cgroup_text(host)
 
 
-def _service(host: Host) -> Optional[str]:
+def _service_unit(host: Host) -> Optional[str]:
     """The unit of a service that the process runs in; None for a login."""
-    match = _SERVICE.search(_groups(host))
+    match = _SERVICE.search(_cgroup_text(host))
     return None if match is None or _LOGINS.fullmatch(match[1]) else match[1]
 
 
-def _groups(host: Host) -> str:
+def _cgroup_text(host: Host) -> str:
     return host.running_files.text(f"/proc/{host.options.env_of or 'self'}/cgroup") or ""

@@ -127,7 +127,7 @@ def like_snapshot(host: Host) -> Iterator[Union[Finding, Facts]]:
             shown = "; ".join(_line(entry, LONGEST) for entry in members[:NAMED]) + more
             yield Finding(
                 f"like-snapshot.{kind}",
-                _text(kind).format(differences=shown),
+                _kind_text(kind).format(differences=shown),
                 severity,
                 evidence=tuple(_line(entry, SHOWN) for entry in members[:MOST]),
                 action=Action.NONE if severity is INFO else Action.CONFIG,
@@ -164,7 +164,7 @@ def _fix_differences(host: Host, kind: str, members: Sequence[Difference]) -> Op
     return None
 
 
-def _text(kind: str) -> str:
+def _kind_text(kind: str) -> str:
     return {
         VERSION: _("versions differ from the snapshot: {differences}"),
         DEVICE: _("accelerators differ from the snapshot: {differences}"),
@@ -205,25 +205,27 @@ def _series(version: Value) -> list[str]:
     return str(version).split(".")[:2]
 
 
-def _is_lower(here: Value, there: Value) -> bool:
+def _is_lower(own_value: Value, snapshot_value: Value) -> bool:
     """Whether a limit is lower here; where that cannot be told from the words it is taken to be."""
-    if here == "unlimited" or there is None:
+    if own_value == "unlimited" or snapshot_value is None:
         return False
-    if isinstance(here, int) and isinstance(there, int):
-        return here < there
+    if isinstance(own_value, int) and isinstance(snapshot_value, int):
+        return own_value < snapshot_value
     return True
 
 
 def _line(difference: Difference, most: int) -> str:
     """One difference; of two lists only what one of them has alone."""
-    here, there = difference.first, difference.second
-    only_here, only_there = only_in(here, there), only_in(there, here)
-    if only_here is not None and only_there is not None and (only_here or only_there):
-        parts = ((_("only here {entries}"), only_here), (_("only there {entries}"), only_there))
+    own_value, snapshot_value = difference.first, difference.second
+    only_own, only_snapshot = only_in(own_value, snapshot_value), only_in(snapshot_value, own_value)
+    if only_own is not None and only_snapshot is not None and (only_own or only_snapshot):
+        parts = ((_("only here {entries}"), only_own), (_("only there {entries}"), only_snapshot))
         texts = [text.format(entries=_shorten(" ".join(entries), most)) for text, entries in parts if entries]
         return _("{fact}: {differences}", fact=_label(difference), differences=", ".join(texts))
     text = _("{fact}: {here} here, {there} there")
-    return text.format(fact=_label(difference), here=_word(here, most), there=_word(there, most))
+    return text.format(
+        fact=_label(difference), here=_value_text(own_value, most), there=_value_text(snapshot_value, most)
+    )
 
 
 def _label(difference: Difference) -> str:
@@ -232,7 +234,7 @@ def _label(difference: Difference) -> str:
     return before + difference.fact
 
 
-def _word(value: Value, most: int) -> str:
+def _value_text(value: Value, most: int) -> str:
     if value is None or value == ():
         return _("none")
     return _shorten(" ".join(value) if isinstance(value, tuple) else str(value), most)

@@ -79,8 +79,8 @@ def memory(host: Host) -> Iterator[Union[Finding, Facts]]:
             "limit_left": group.left if group else None,
         }
     )
-    little = available < min(SHARE * total, 4 * GIB)
-    if little and not machine.why_least:
+    is_low = available < min(SHARE * total, 4 * GIB)
+    if is_low and not machine.why_least:
         yield Finding(
             "memory.nearly-used",
             _(
@@ -106,7 +106,7 @@ def memory(host: Host) -> Iterator[Union[Finding, Facts]]:
             text = _("the kernel killed a process of this control group because the group ran out of memory")
             yield Finding("memory.killed", text, evidence=evidence)
     yield from _judge_address_space(limit_of(host, "Max address space"))
-    if little and machine.why_least:
+    if is_low and machine.why_least:
         raise Unknown(machine.why_least, tried_by=("trial-memory",))
 
 
@@ -115,10 +115,10 @@ def _judge_address_space(limit: Limit) -> Iterator[Finding]:
     if limit.soft is None or limit.soft >= GIB:
         return
     hard = "unlimited" if limit.hard is None else str(limit.hard >> 10)
-    may = limit.hard is None or limit.hard >= GIB
+    may_raise = limit.hard is None or limit.hard >= GIB
     title = _("raise the limit in the shell that starts the job")
     later = _("ask whoever starts this session to raise its address space limit (ulimit -v, RLIMIT_AS)")
-    steps = (Command(("ulimit", "-Sv", hard)),) if may else ()
+    steps = (Command(("ulimit", "-Sv", hard)),) if may_raise else ()
     yield Finding(
         "memory.address-space",
         _(
@@ -127,5 +127,5 @@ def _judge_address_space(limit: Limit) -> Iterator[Finding]:
         ),
         evidence=(f"ulimit -Sv {limit.soft >> 10}, ulimit -Hv {hard}",),
         action=Action.CONFIG,
-        fix=Fix(title if may else later, steps=steps, risk=Risk.MANUAL, needs_root=False),
+        fix=Fix(title if may_raise else later, steps=steps, risk=Risk.MANUAL, needs_root=False),
     )

@@ -71,24 +71,24 @@ def shm_size(host: Host) -> Iterator[Union[Finding, Facts]]:
             "shm-size.small",
             text.format(**words),
             action=Action.CONFIG,
-            fix=_larger(host, space.total),
+            fix=_enlarge_fix(host, space.total),
             echo_of=TRIED,
         )
     elif space.total < GIB:
         text = _("the shared memory in /dev/shm is {size}; many data loaders need more")
-        yield Finding("shm-size.below-usual", text.format(**words), fix=_larger(host, space.total))
+        yield Finding("shm-size.below-usual", text.format(**words), fix=_enlarge_fix(host, space.total))
     if space.free < min(NEARLY * space.total, GIB):
         text = _("the shared memory in /dev/shm is nearly full: {free} of {size} is free")
         yield Finding("shm-size.nearly-full", text.format(**words), action=Action.CLEANUP, echo_of=TRIED)
 
 
-def _larger(host: Host, now: int) -> Optional[Fix]:
+def _enlarge_fix(host: Host, current_size: int) -> Optional[Fix]:
     """A line for the size that a small machine can give too; None where it has that, or does not tell."""
     try:
         size = min(host.resources.memory().total // 2 // MIB * MIB, MOST)
     except CannotTell:
         return None
-    if size <= now:
+    if size <= current_size:
         return None
     text = f"{size // GIB}g" if size == MOST else f"{size // MIB}m"
     if host.system.container():
@@ -105,5 +105,5 @@ def _larger(host: Host, now: int) -> Optional[Fix]:
     mounts = parse_mountinfo(host.running_files.text(MOUNTINFO) or "")
     if not (SHM in mounts and mounts[SHM].kind == "tmpfs"):
         return None
-    step = Remount(SHM, size, now)
+    step = Remount(SHM, size, current_size)
     return Fix(_("make it larger until the next boot"), steps=(step,), risk=Risk.CAUTION)

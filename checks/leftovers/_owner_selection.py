@@ -19,21 +19,21 @@ def select_owner(host: Host) -> Callable[..., bool]:
     return lambda *uids: owner is None or owner in uids
 
 
-def of_owner(seen: Leftovers, selected: Callable[..., bool]) -> Leftovers:
+def select_leftovers(leftovers: Leftovers, selected: Callable[..., bool]) -> Leftovers:
     """What cache servers left, of those who are asked for: everything was judged, as one proves the other."""
     from npudoctor.proof.leftovers import Leftovers
 
     return Leftovers(
-        orphans=tuple(item for item in seen.orphans if selected(item.segment.uid, item.segment.cuid)),
-        attached=tuple(item for item in seen.attached if selected(item.segment.uid, item.segment.cuid)),
+        orphans=tuple(item for item in leftovers.orphans if selected(item.segment.uid, item.segment.cuid)),
+        attached=tuple(item for item in leftovers.attached if selected(item.segment.uid, item.segment.cuid)),
         unproven_segments=tuple(
-            item for item in seen.unproven_segments if selected(item.segment.uid, item.segment.cuid)
+            item for item in leftovers.unproven_segments if selected(item.segment.uid, item.segment.cuid)
         ),
-        sockets=tuple(item for item in seen.sockets if selected(item.file.entry.uid)),
-        displaced=tuple(item for item in seen.displaced if selected(item.entry.uid)),
-        unproven_sockets=tuple(item for item in seen.unproven_sockets if selected(item.file.entry.uid)),
-        spills=tuple(item for item in seen.spills if selected(item.folder.entry.uid)),
-        unproven_spills=tuple(item for item in seen.unproven_spills if selected(item.log.entry.uid)),
-        unlogged=tuple(item for item in seen.unlogged if selected(item.entry.uid)),
-        passed=tuple(item for item in seen.passed if selected(item.uid)),
+        sockets=tuple(item for item in leftovers.sockets if selected(item.file.entry.uid)),
+        displaced=tuple(item for item in leftovers.displaced if selected(item.entry.uid)),
+        unproven_sockets=tuple(item for item in leftovers.unproven_sockets if selected(item.file.entry.uid)),
+        spills=tuple(item for item in leftovers.spills if selected(item.folder.entry.uid)),
+        unproven_spills=tuple(item for item in leftovers.unproven_spills if selected(item.log.entry.uid)),
+        unlogged=tuple(item for item in leftovers.unlogged if selected(item.entry.uid)),
+        passed=tuple(item for item in leftovers.passed if selected(item.uid)),
     )

@@ -18,11 +18,11 @@ OF_OTHERS = 100  # of another owner's: for root, these are lines to read first
 T = TypeVar("T")
 
 
-def by_owner(
+def summarize_by_owner(
     host: Host,
     things: Sequence[T],
     owner: Callable[[T], int],
-    say: Callable[[T], Finding],
+    report: Callable[[T], Finding],
     text: str,
     name: Callable[[T], str],
     size: Callable[[T], int] = lambda thing: 0,
@@ -35,7 +35,7 @@ def by_owner(
     for uid in sorted(groups, key=lambda uid: uid != host.identity.euid):
         owned = groups[uid]
         if len(owned) <= FEW:
-            yield from map(say, owned)
+            yield from map(report, owned)
             continue
         message = text.format(
             owner=user_name(uid),
@@ -45,7 +45,7 @@ def by_owner(
         )
         most = AT_ONCE if uid == host.identity.euid else OF_OTHERS
         yield _fold(
-            [say(thing) for thing in owned[:most]], message, tuple(map(name, owned[:FEW])), len(owned)
+            [report(thing) for thing in owned[:most]], message, tuple(map(name, owned[:FEW])), len(owned)
         )
 
 

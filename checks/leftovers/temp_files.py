@@ -90,19 +90,19 @@ def temp_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     selected = select_owner(host)
     # Loaded only where somebody may have left something.
-    folders, unread = _folders(host)
+    folders, unread = _find_folders(host)
     owned = [folder for folder in folders if selected(folder.entry.uid)]
-    paths = _locks(host)
+    paths = _find_locks(host)
     if owned or paths:
         yield Facts({"folders": len(owned), "locks": len(paths)})
         for path in paths:
-            yield from _lock(host, path)
-        yield from _left_over(host, owned)
+            yield from _judge_lock(host, path)
+        yield from _judge_folders(host, owned)
     if unread:
         raise Unknown(unread, advisory=True)
 
 
-def _folders(host: Host) -> tuple[list[TempFolder], str]:
+def _find_folders(host: Host) -> tuple[list[TempFolder], str]:
     """Those in all temporary folders, and why one could not be looked into."""
     from npudoctor.facts.leftovers.temporary_folders import temp_folders
 
@@ -118,7 +118,7 @@ def _folders(host: Host) -> tuple[list[TempFolder], str]:
     return list(folders.values()), unread
 
 
-def _locks(host: Host) -> list[str]:
+def _find_locks(host: Host) -> list[str]:
     """The locks of the job's user, or of --user; nothing where that user's home is closed to us."""
     from npudoctor.facts.leftovers.temporary_folders import build_locks
 
@@ -140,7 +140,7 @@ SHOWN = 20  # folders of one finding
 FEW = 100  # sockets of one folder that is removed by us
 
 
-def _lock(host: Host, path: str) -> Iterator[Finding]:
+def _judge_lock(host: Host, path: str) -> Iterator[Finding]:
     """A build's lock: nothing is said of a young one, nor of one that a living build holds."""
     from npudoctor.proof.build_lock import is_lock_unused
     from npudoctor.proof.shared_storage import why_shared
@@ -154,10 +154,10 @@ def _lock(host: Host, path: str) -> Iterator[Finding]:
     mounts = parse_mountinfo(host.running_files.text("/proc/self/mountinfo") or "")
     mount = mount_of(mounts, path)
     kind = mount.kind if mount else ""
-    free = is_lock_unused(host, path, entry.uid) if not why_shared(host, path) else None
+    is_unused = is_lock_unused(host, path, entry.uid) if not why_shared(host, path) else None
     words = {"path": path, "minutes": int(age // 60)}
     line = f"{path} uid={entry.uid} size={entry.size} ino={entry.ino}"
-    if free:
+    if is_unused:
         yield Finding(
             "temp-files.stale-lock",
             _(
@@ -166,10 +166,10 @@ def _lock(host: Host, path: str) -> Iterator[Finding]:
             ),
             evidence=(line,),
             action=Action.CLEANUP,
-            fix=_unlock(host, path, entry, kind),
+            fix=_unlock_fix(host, path, entry, kind),
         )
-    elif free is None and age >= OLD:
-        fix = _removal(host, entry.uid, (Command(("rm", "--", path)),), unproven=True)
+    elif is_unused is None and age >= OLD:
+        fix = _removal_fix(host, entry.uid, (Command(("rm", "--", path)),), unproven=True)
         yield Finding(
             "temp-files.lock",
             _(
@@ -181,17 +181,17 @@ def _lock(host: Host, path: str) -> Iterator[Finding]:
         )
 
 
-def _left_over(host: Host, folders: Sequence[TempFolder]) -> Iterator[Finding]:
+def _judge_folders(host: Host, folders: Sequence[TempFolder]) -> Iterator[Finding]:
     """The folders whose processes are proven gone."""
     from npudoctor.proof.temporary_folder import FolderMakers
 
     owners = FolderMakers(host)
-    left = [
+    leftover_folders = [
         folder for folder in folders if folder.names is not None and not owners.why_not(folder)
     ]  # what is in a folder that is closed to us, others know
-    steps = {folder.path: step for folder in left if (step := _removable(host, folder))}
-    for owner in sorted({folder.entry.uid for folder in left if folder.path in steps}):
-        owned = [folder for folder in left if folder.entry.uid == owner and folder.path in steps]
+    steps = {folder.path: step for folder in leftover_folders if (step := _removal_step(host, folder))}
+    for owner in sorted({folder.entry.uid for folder in leftover_folders if folder.path in steps}):
+        owned = [folder for folder in leftover_folders if folder.entry.uid == owner and folder.path in steps]
         title = _("remove the folders and the dead sockets in them")
         needs_root = owner != host.identity.euid
         yield _report_left_over(
@@ -204,27 +204,27 @@ def _left_over(host: Host, folders: Sequence[TempFolder]) -> Iterator[Finding]:
                 needs_root=needs_root,
             ),
         )
-    rest = [folder for folder in left if folder.path not in steps]
+    rest = [folder for folder in leftover_folders if folder.path not in steps]
     if rest:
         yield _report_left_over(host, rest, _remove_folders(host, rest[:SHOWN]))
 
 
-def _report_left_over(host: Host, left: Sequence[TempFolder], fix: Fix) -> Finding:
+def _report_left_over(host: Host, leftover_folders: Sequence[TempFolder], fix: Fix) -> Finding:
 
     names = user_names(host.files)
-    lines = [_line(host, folder, names) for folder in left[:SHOWN]]
-    if left[SHOWN:]:
-        lines.append(_("and {count} more folders", count=len(left) - SHOWN))
+    lines = [_line(host, folder, names) for folder in leftover_folders[:SHOWN]]
+    if leftover_folders[SHOWN:]:
+        lines.append(_("and {count} more folders", count=len(leftover_folders) - SHOWN))
     return Finding(
         "temp-files.left-over",
-        _("temporary folders of training that has ended: {count}", count=len(left)),
+        _("temporary folders of training that has ended: {count}", count=len(leftover_folders)),
         evidence=tuple(lines),
         action=Action.CLEANUP,
         fix=fix,
     )
 
 
-def _removable(host: Host, folder: TempFolder) -> Optional[RemoveFiles]:
+def _removal_step(host: Host, folder: TempFolder) -> Optional[RemoveFiles]:
     """The step for one in which there is nothing but sockets: files may hold what somebody wants."""
     if folder.names is None or folder.entry.permissions != 0o700 or len(folder.names) > FEW:
         return None
@@ -254,20 +254,20 @@ def _line(host: Host, folder: TempFolder, names: dict[int, str]) -> str:
     )
 
 
-def _unlock(host: Host, path: str, entry: Entry, kind: str) -> Fix:
+def _unlock_fix(host: Host, path: str, entry: Entry, kind: str) -> Fix:
     """By a step that proves once more that nobody has the lock open, where the file system can tell."""
     from npudoctor.proof.unused import LEASED, mark_of
 
     if kind not in LEASED:
-        return _removal(host, entry.uid, (Command(("rm", "--", path)),), unproven=False)
+        return _removal_fix(host, entry.uid, (Command(("rm", "--", path)),), unproven=False)
     needs_root = entry.uid != host.identity.euid
     steps = (RemoveUnused(path.rpartition("/")[0], entry.uid, (mark_of(path, entry),)),)
     return Fix(_("remove the unused lock file"), steps=steps, risk=Risk.SAFE, needs_root=needs_root)
 
 
-def _removal(host: Host, owner: int, steps: Sequence[Command], *, unproven: bool) -> Fix:
+def _removal_fix(host: Host, owner: int, steps: Sequence[Command], *, unproven: bool) -> Fix:
     title = _("only when you are sure that nothing uses it") if unproven else _("remove the unused lock file")
-    return _manual(host, owner, title, steps, unproven=unproven)
+    return _manual_fix(host, owner, title, steps, unproven=unproven)
 
 
 def _remove_folders(host: Host, folders: Sequence[TempFolder]) -> Fix:
@@ -276,7 +276,7 @@ def _remove_folders(host: Host, folders: Sequence[TempFolder]) -> Fix:
     commands = [Command(("rm", "-r", "--", folder.path)) for folder in folders]
     # Whose they are: somebody else's, when one is.
     uids = [folder.entry.uid for folder in folders]
-    return _manual(
+    return _manual_fix(
         host,
         next((uid for uid in uids if uid != host.identity.euid), host.identity.euid),
         heading,
@@ -285,6 +285,6 @@ def _remove_folders(host: Host, folders: Sequence[TempFolder]) -> Fix:
     )
 
 
-def _manual(host: Host, owner: int, title: str, steps: Sequence[Command], *, unproven: bool) -> Fix:
+def _manual_fix(host: Host, owner: int, title: str, steps: Sequence[Command], *, unproven: bool) -> Fix:
     needs_root = owner != host.identity.euid
     return Fix(title, steps=tuple(steps), risk=Risk.MANUAL, needs_root=needs_root, unproven=unproven)

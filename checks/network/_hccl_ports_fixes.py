@@ -29,25 +29,27 @@ KEPT = "/etc/sysctl.d/90-npudoctor-ports.conf"
 OUTGOING, RESERVED = "net.ipv4.ip_local_port_range", "net.ipv4.ip_local_reserved_ports"
 
 
-def reserve(host: Host, outgoing: Span, reserved: Sequence[Span], more: Sequence[Span]) -> Optional[Fix]:
+def reserve_fix(host: Host, outgoing: Span, reserved: Sequence[Span], more: Sequence[Span]) -> Optional[Fix]:
     """No line where it would take most of the ports away from outgoing connections."""
     if 2 * width(more) > width([outgoing]):
         return None
-    now, then = (spell(without(spans, ())) for spans in (reserved, [*reserved, *more]))
-    step = SetKernel(RESERVED, then, now)
+    current, planned = (spell(without(spans, ())) for spans in (reserved, [*reserved, *more]))
+    step = SetKernel(RESERVED, planned, current)
     if host.system.container():  # its network may be the host's, and no boot reads its files
         title = _("Reserve the ports until the container ends, or on its host")
         return Fix(title, (step,), risk=Risk.MANUAL)
-    other = _said_elsewhere(host)
-    if other is not None:
-        title = _("Reserve the ports until the next boot; then {path} decides what is reserved", path=other)
+    deciding_path = _find_deciding_path(host)
+    if deciding_path is not None:
+        title = _(
+            "Reserve the ports until the next boot; then {path} decides what is reserved", path=deciding_path
+        )
         return Fix(title, (step,))
-    kept = WriteFile.at(host, KEPT, f"{RESERVED}={then}\n")
+    boot_file = WriteFile.at(host, KEPT, f"{RESERVED}={planned}\n")
     # Last what ends the finding: a run that was killed in between is finished by the next one.
-    return Fix(_("Reserve the ports now and at every boot"), (kept, step))
+    return Fix(_("Reserve the ports now and at every boot"), (boot_file, step))
 
 
-def _said_elsewhere(host: Host) -> Optional[str]:
+def _find_deciding_path(host: Host) -> Optional[str]:
     """The file that reserves ports at boot already, or the folder that is not there; None for neither."""
     files = host.running_files
     paths = [f"{folder}/{name}" for folder in BOOT for name in files.names(folder) if name.endswith(".conf")]
@@ -62,7 +64,7 @@ def _said_elsewhere(host: Host) -> Optional[str]:
     return None if folder is not None and folder.is_dir else BOOT[0]
 
 
-def way_out(host: Host, claim: Claim, bound: Sequence[TcpSocket], first: int = 0) -> Optional[Fix]:
+def other_ports_fix(host: Host, claim: Claim, bound: Sequence[TcpSocket], first: int = 0) -> Optional[Fix]:
     """Other ports: free, not what else the job takes by default, not open to outgoing connections.
 
     `first`: the lowest on which this user may listen; what is below it gives way to torchrun's own port.
@@ -73,14 +75,14 @@ def way_out(host: Host, claim: Claim, bound: Sequence[TcpSocket], first: int = 0
         outgoing, reserved = None, ()
     avoid = [*without([outgoing], reserved)] if outgoing else []
     avoid += [*claim.spans, *((port, port) for port in DEFAULTS)]
-    taken = runs(socket.port for socket in bound)
+    bound_ports = runs(socket.port for socket in bound)
     if not claim.hccl:
         lowest = claim.spans[0][0] if claim.spans[0][0] >= first else max(TORCHRUN, first)
-        free = stretch(1, taken, [*avoid, (HCCL_BASE, HCCL_BASE + HCCL_WIDTH - 1)], lowest)
+        free = stretch(1, bound_ports, [*avoid, (HCCL_BASE, HCCL_BASE + HCCL_WIDTH - 1)], lowest)
         title, name = _("Use a free port for the rendezvous, the same on every node"), claim.variable
     else:
         wide = min(max(claim.count, HCCL_WIDTH), WIDEST) if claim.variable == RANGE else HCCL_WIDTH
-        free = stretch(wide, taken, avoid, HCCL_BASE)
+        free = stretch(wide, bound_ports, avoid, HCCL_BASE)
         title = _("Move HCCL to free ports, the same on every node of the job")
         name = RANGE if claim.variable == RANGE else BASE
     if free is None:

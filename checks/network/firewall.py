@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Optional, Union
 
 from npudoctor import ERROR, Action, Facts, Finding, Host, Scope, Severity, Skip, Unknown, _, check, ngettext
-from npudoctor.checks.network._firewall_fixes import Side, way_in, zone_of
+from npudoctor.checks.network._firewall_fixes import Blocker, open_ports_fix, zone_of
 from npudoctor.core.ports import Span, overlap, runs, spell, without
 from npudoctor.facts.job.expected_accelerator import meant_for_other_machines
 from npudoctor.facts.job.nodes import is_here, is_rank_zero, node_count
@@ -76,54 +76,54 @@ def firewall(host: Host) -> Iterator[Union[Finding, Facts]]:
     nft(8), libnftables-json(5), iptables-extensions(8), firewall-cmd(1), ufw(8); "Netfilter hooks" in the
     nftables wiki; HCCL environment variables HCCL_IF_BASE_PORT, HCCL_HOST_SOCKET_PORT_RANGE.
     """
-    claims = list(_claims(host))
+    claims = list(_find_claims(host))
     if not claims:
         raise Skip(_("no variable sets a port of this machine, and no NPU is used"))
     if not host.identity.is_root:
         raise Unknown(_("only root can read the firewall's rules"), advisory=True)
 
-    answers = Answers(host, _ports(claims))
-    if not answers.known:
+    verdicts = CallerVerdicts(host, _ports(claims))
+    if not verdicts.has_callers:
         raise Skip(_("this machine has no address that another node could reach"))
-    worst = answers.worst()
-    yield Facts({f"tcp/{port}": worst[port] for port in sorted(worst)})
+    worst_by_port = verdicts.worst()
+    yield Facts({f"tcp/{port}": worst_by_port[port] for port in sorted(worst_by_port)})
     for claim in claims:
-        yield from _judge_claim(host, claim, answers)
-    doubt = answers.doubt()
+        yield from _judge_claim(host, claim, verdicts)
+    doubt = verdicts.doubt()
     if doubt:
-        raise Unknown(doubt, advisory=not answers.must_know)
+        raise Unknown(doubt, advisory=not verdicts.is_verdict_needed)
 
 
-def _claims(host: Host) -> Iterator[Claim]:
+def _find_claims(host: Host) -> Iterator[Claim]:
     """What is surely bound here, as far as names tell."""
     for ports in named_ports(host):
         if not isinstance(ports, Claim) or not ports.spans:
             continue
         if ports.unsure:
-            here = is_here(host, host.variables.get(_PLACES.get(ports.variable, ""), ""))
-            if here is False or (here is None and not is_rank_zero(host)):
+            is_own = is_here(host, host.variables.get(_PLACES.get(ports.variable, ""), ""))
+            if is_own is False or (is_own is None and not is_rank_zero(host)):
                 continue
         yield ports
 
 
 def _ports(claims: Sequence[Claim]) -> list[Span]:
     """The ports of all claims, cut where there are too many."""
-    return list(dict.fromkeys(span for claim in claims for span in first_ports(claim.spans)))
+    return list(dict.fromkeys(span for claim in claims for span in limit_ports(claim.spans)))
 
 
-def first_ports(spans: Sequence[Span]) -> Iterator[Span]:
+def limit_ports(spans: Sequence[Span]) -> Iterator[Span]:
     """As many of them as are judged."""
-    left = MOST
+    remaining = MOST
     for low, high in spans:
-        if left > 0:
-            yield low, min(high, low + left - 1)
-        left -= high - low + 1
+        if remaining > 0:
+            yield low, min(high, low + remaining - 1)
+        remaining -= high - low + 1
 
 
-Blocked = tuple[Sender, Span, PortVerdict]
+BlockedCaller = tuple[Sender, Span, PortVerdict]
 
 
-class Answers:
+class CallerVerdicts:
     """What the firewall does with each caller on each port."""
 
     def __init__(self, host: Host, spans: Sequence[Span]) -> None:
@@ -151,12 +151,12 @@ class Answers:
         self._ports = [port for low, high in spans for port in range(low, high + 1)]
 
     @property
-    def known(self) -> bool:
+    def has_callers(self) -> bool:
         """Whether anybody could connect at all."""
         return bool(self.callers or self._lost)
 
     @property
-    def must_know(self) -> bool:
+    def is_verdict_needed(self) -> bool:
         """Whether a verdict is needed: other nodes were named, and all rules could be read."""
         late = any(verdict.late for _c, _s, verdict in self._judged)
         unread = self.rules.unread or self.rules.unlent or late
@@ -165,27 +165,28 @@ class Answers:
     def worst(self) -> dict[int, str]:
         """The verdict for each port, the worst of all callers; anybody must be let in or kept out in
         every family."""
-        answers_of: dict[int, list[str]] = {port: [] for port in self._ports}
+        answers_by_port: dict[int, list[str]] = {port: [] for port in self._ports}
         for _caller, (low, high), verdict in self._judged:
             for port in range(low, high + 1):
-                answers_of[port].append(verdict.answer)
+                answers_by_port[port].append(verdict.answer)
         if self._lost:
-            return {port: worst([*answers, "unknown"]) for port, answers in answers_of.items()}
+            return {port: worst([*answers, "unknown"]) for port, answers in answers_by_port.items()}
         if self.for_peers:
-            return {port: worst(answers) for port, answers in answers_of.items()}
+            return {port: worst(answers) for port, answers in answers_by_port.items()}
         return {
-            port: answers[0] if len(set(answers)) == 1 else "unknown" for port, answers in answers_of.items()
+            port: answers[0] if len(set(answers)) == 1 else "unknown"
+            for port, answers in answers_by_port.items()
         }
 
-    def blocked(self, spans: Sequence[Span]) -> list[Blocked]:
+    def find_blocked(self, spans: Sequence[Span]) -> list[BlockedCaller]:
         """Who is surely kept out of which of these ports."""
-        closed = {port for port, answer in self.worst().items() if answer == "blocked"}
+        blocked_ports = {port for port, answer in self.worst().items() if answer == "blocked"}
         return [
             (caller, part, verdict)
             for caller, span, verdict in self._judged
             if verdict.answer == "blocked"
             for part in overlap([span], spans)
-            if part[0] in closed
+            if part[0] in blocked_ports
         ]
 
     def zone(self, caller: Sender, ports: Span) -> str:
@@ -197,8 +198,8 @@ class Answers:
 
     def doubt(self) -> str:
         """Why a verdict is missing; empty where none is."""
-        open_ports = runs(port for port, answer in self.worst().items() if answer == "unknown")
-        if not open_ports:
+        undecided = runs(port for port, answer in self.worst().items() if answer == "unknown")
+        if not undecided:
             return ""
         if self._lost:
             why = _("the address of {peers} is not known", peers=abbreviate(self._lost))
@@ -214,7 +215,7 @@ class Answers:
             why = "; ".join([why, *self.rules.unlent])
         return _(
             "could not determine whether the firewall lets others connect to TCP {ports}: {why}",
-            ports=abbreviate((spell([span]) for span in open_ports), 8),
+            ports=abbreviate((spell([span]) for span in undecided), 8),
             why=why,
         )
 
@@ -241,9 +242,9 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def _judge_claim(host: Host, claim: Claim, answers: Answers) -> Iterator[Finding]:
+def _judge_claim(host: Host, claim: Claim, verdicts: CallerVerdicts) -> Iterator[Finding]:
     """The finding about the ports of one claim."""
-    blocked = answers.blocked(claim.spans)
+    blocked = verdicts.find_blocked(claim.spans)
     if not blocked:
         return
     ports = runs(port for _c, (low, high), _v in blocked for port in range(low, high + 1))
@@ -260,32 +261,32 @@ def _judge_claim(host: Host, claim: Claim, answers: Answers) -> Iterator[Finding
             label=claim.label,
             place=abbreviate(places, 3),
         ),
-        severity=_weight(host, claim, answers, whole=without(claim.spans, ports) == ()),
+        severity=_blocked_severity(host, claim, verdicts, covers_all=without(claim.spans, ports) == ()),
         evidence=places[:8],
         action=Action.CONFIG,
-        fix=way_in(
+        fix=open_ports_fix(
             host,
             list(dict.fromkeys(caller.name for caller, _s, _v in blocked)),
             ports,
-            _sides(blocked),
-            lambda: _zones(answers, blocked),
+            _blockers(blocked),
+            lambda: _zones(verdicts, blocked),
         ),
     )
 
 
-def _zones(answers: Answers, blocked: Sequence[Blocked]) -> dict[str, str]:
+def _zones(verdicts: CallerVerdicts, blocked: Sequence[BlockedCaller]) -> dict[str, str]:
     """The zone of each sender; of both families for anybody. Apart as only firewalld's lines ask for it."""
     zones: dict[str, set[str]] = {}
     for caller, span in {caller.packet: (caller, span) for caller, span, _v in blocked}.values():
-        zones.setdefault(caller.name, set()).add(answers.zone(caller, span))
+        zones.setdefault(caller.name, set()).add(verdicts.zone(caller, span))
     return {name: names.pop() if len(names) == 1 else "" for name, names in zones.items()}
 
 
-def _sides(blocked: Sequence[Blocked]) -> list[Side]:
+def _blockers(blocked: Sequence[BlockedCaller]) -> list[Blocker]:
     """The places that drop, with the side on which they do."""
     return list(
         dict.fromkeys(
-            Side(place.partition(":")[0], place, leaving)
+            Blocker(place.partition(":")[0], place, leaving)
             for _c, _s, verdict in blocked
             for leaving, places in ((False, verdict.entering), (True, verdict.leaving))
             for place in places
@@ -293,17 +294,19 @@ def _sides(blocked: Sequence[Blocked]) -> list[Side]:
     )
 
 
-def _weight(host: Host, claim: Claim, answers: Answers, whole: bool) -> Optional[Severity]:
+def _blocked_severity(
+    host: Host, claim: Claim, verdicts: CallerVerdicts, covers_all: bool
+) -> Optional[Severity]:
     """None is the declared one: an error. HCCL takes the first free port of several, at the root."""
-    several = answers.for_peers or (answers.nodes or 0) > 1
-    elsewhere = not answers.for_peers and meant_for_other_machines(host)
-    if answers.nodes == 1 or elsewhere or (not several and not claim.variable):
+    has_several_nodes = verdicts.for_peers or (verdicts.nodes or 0) > 1
+    is_for_others = not verdicts.for_peers and meant_for_other_machines(host)
+    if verdicts.nodes == 1 or is_for_others or (not has_several_nodes and not claim.variable):
         return Severity.INFO
-    if not several:
+    if not has_several_nodes:
         return Severity.WARNING
     if not claim.hccl:
         return None
     # HCCL's ranks meet at the first rank, beside the master.
     master = host.variables.get("MASTER_ADDR", "")
-    root = whole and (is_rank_zero(host) or (bool(master) and is_here(host, master) is True))
-    return None if root else Severity.WARNING
+    is_root_blocked = covers_all and (is_rank_zero(host) or (bool(master) and is_here(host, master) is True))
+    return None if is_root_blocked else Severity.WARNING

@@ -103,31 +103,38 @@ def master_address(host: Host) -> Iterator[Union[Finding, Facts]]:
         value = host.variables.get(name, "")
         if value:
             # All about one variable.
-            place, port_name, port = _parts(host, name, value)
-            findings = [] if port is None else list(_port(host, port_name, port, name))
-            address = _address(place)
+            place, port_name, port = _split_address(host, name, value)
+            findings = [] if port is None else list(_judge_port(host, port_name, port, name))
+            address = _parse_address(place)
             if address is None and not _is_name(place):
-                answer = Answer(
-                    (*findings, _bad_value(name, value, _strip_punctuation(value), _weight(host, ERROR)))
+                result = AddressResult(
+                    (
+                        *findings,
+                        _report_bad_value(
+                            name, value, _strip_punctuation(value), _limit_severity(host, ERROR)
+                        ),
+                    )
                 )
             else:
                 meaning = host.names.meaning(place) if address is None else None
                 if meaning is not None and not meaning.addresses:
                     if meaning.failed != "none":
-                        answer = Answer(tuple(findings), silent=True)
+                        result = AddressResult(tuple(findings), silent=True)
                     else:
-                        answer = Answer((*findings, _unresolvable(name, place, _weight(host, ERROR))))
+                        result = AddressResult(
+                            (*findings, _report_unresolvable(name, place, _limit_severity(host, ERROR)))
+                        )
                 else:
                     addresses = (
                         (address,) if meaning is None and address else meaning.addresses if meaning else ()
                     )
-                    seen = tuple(dict.fromkeys(addresses))
-                    wrong = next(_judge_place(host, name, place, seen), None)
-                    answer = Answer((*findings, *([wrong] if wrong else [])), seen)
-            yield from answer.findings
-            if answer.addresses:
-                yield Facts({name: list(answer.addresses)})
-            silent += [value] if answer.silent else []
+                    unique_addresses = tuple(dict.fromkeys(addresses))
+                    finding = next(_judge_place(host, name, place, unique_addresses), None)
+                    result = AddressResult((*findings, *([finding] if finding else [])), unique_addresses)
+            yield from result.findings
+            if result.addresses:
+                yield Facts({name: list(result.addresses)})
+            silent += [value] if result.silent else []
     if silent:
         raise Unknown(
             _("{names} could not be resolved", names=", ".join(silent)),
@@ -146,7 +153,7 @@ _IN_NAMES = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_.")
 
 
 @dataclass(frozen=True)
-class Answer:
+class AddressResult:
     """What is wrong, what the value means, and whether nobody said that in time."""
 
     findings: tuple[Finding, ...]
@@ -154,7 +161,7 @@ class Answer:
     silent: bool = False
 
 
-def _parts(host: Host, variable: str, value: str) -> tuple[str, str, Optional[str]]:
+def _split_address(host: Host, variable: str, value: str) -> tuple[str, str, Optional[str]]:
     """The host, and the port with the variable that names it."""
     if variable != "PADDLE_MASTER":
         label, _lowest = _PORTS[variable]
@@ -166,7 +173,7 @@ def _parts(host: Host, variable: str, value: str) -> tuple[str, str, Optional[st
     return host_name.strip("[]"), variable, number
 
 
-def _port(host: Host, name: str, value: str, variable: str) -> Iterator[Finding]:
+def _judge_port(host: Host, name: str, value: str, variable: str) -> Iterator[Finding]:
     lowest = _PORTS.get(variable, ("", 1))[1]
     try:
         parse_port(value, lowest)
@@ -181,13 +188,13 @@ def _port(host: Host, name: str, value: str, variable: str) -> Iterator[Finding]
         yield Finding(
             "master-address.bad-port",
             message,
-            severity=_weight(host, ERROR),
+            severity=_limit_severity(host, ERROR),
             action=Action.CONFIG,
             echo_of=("hccl-ports.bad-value",),
         )
 
 
-def _address(text: str) -> Optional[str]:
+def _parse_address(text: str) -> Optional[str]:
     """The usual spelling of an IP address, without its zone; None for brackets, which no resolver takes."""
     import ipaddress
 
@@ -211,23 +218,23 @@ def _strip_punctuation(value: str) -> str:
     if colon and number.isdigit() and ":" not in host_name.strip("[]"):
         plain = host_name
     plain = plain.strip("[]")
-    return plain if plain != value and (_address(plain) or _is_name(plain)) else ""
+    return plain if plain != value and (_parse_address(plain) or _is_name(plain)) else ""
 
 
 def _judge_place(host: Host, variable: str, place: str, addresses: Sequence[str]) -> Iterator[Finding]:
     """What is wrong with the address; the first is what matters."""
     import ipaddress
 
-    several, first = several_nodes(host), is_rank_zero(host)
-    ours = [address for address in addresses if is_local(host, address)]
+    has_several_nodes, is_first = several_nodes(host), is_rank_zero(host)
+    own_addresses = [address for address in addresses if is_local(host, address)]
     numbers = [ipaddress.ip_address(address.partition("%")[0]) for address in addresses]
     if variable == "MS_SCHED_HOST" and all(":" in address for address in addresses):
         # MindSpore's scheduler has no IPv6.
         text = _("{variable} is {value}: MindSpore's scheduler does not support IPv6")
-        yield _finding("ipv6", _fill_sentence(text, variable, place, addresses), _weight(host, ERROR))
+        yield _finding("ipv6", _fill_sentence(text, variable, place, addresses), _limit_severity(host, ERROR))
     # A packet to the unspecified address does not leave the machine either.
     if all(number.is_loopback or number.is_unspecified for number in numbers):
-        if several and same_host(place.lower(), host.system.name.lower()):
+        if has_several_nodes and same_host(place.lower(), host.system.name.lower()):
             # Our own name, which only here means a loopback address.
             message = _(
                 "{variable} is {value}, this machine's name, which resolves here to {addresses}, not to a "
@@ -236,39 +243,52 @@ def _judge_place(host: Host, variable: str, place: str, addresses: Sequence[str]
                 value=place,
                 addresses=", ".join(addresses[:4]),
             )
-            yield _finding("own-name", message, _weight(host, WARNING), variable, _better(host, True))
-        elif several:
-            yield _loopback(variable, place, _better(host, first), _weight(host, ERROR))
+            yield _finding(
+                "own-name", message, _limit_severity(host, WARNING), variable, _better_address(host, True)
+            )
+        elif has_several_nodes:
+            yield _report_loopback(
+                variable, place, _better_address(host, is_first), _limit_severity(host, ERROR)
+            )
         return
-    if first and not ours:
+    if is_first and not own_addresses:
         worst = WARNING if host.system.container() else ERROR
         # Rank 0 is here, its address elsewhere.
         template = _(
             "{variable} is {value}, which is not an address of this machine, although rank 0 is here"
         )
         sentence = _fill_sentence(template, variable, place, addresses)
-        yield _finding("not-ours", sentence, _weight(host, worst), variable, _better(host, True))
-    inner = [
-        owner.name for address in ours for owner in [host.network.owner_of(address)] if owner and owner.inner
+        yield _finding(
+            "not-ours", sentence, _limit_severity(host, worst), variable, _better_address(host, True)
+        )
+    inner_names = [
+        owner.name
+        for address in own_addresses
+        for owner in [host.network.owner_of(address)]
+        if owner and owner.inner
     ]
-    if several and ours and len(inner) == len(addresses):
-        yield _inner(variable, place, inner[0], _better(host, True), _weight(host, WARNING))
+    if has_several_nodes and own_addresses and len(inner_names) == len(addresses):
+        yield _report_inner(
+            variable, place, inner_names[0], _better_address(host, True), _limit_severity(host, WARNING)
+        )
     # Of a link-local address the address alone does not say where it leads.
-    if not ours and not any(
+    if not own_addresses and not any(
         address.lower().startswith("fe80") or host.network.route_to(address) is not None
         for address in addresses
     ):
         no_route = _("{variable} is {value}, but this machine has no route to it")
-        yield _finding("no-way", _fill_sentence(no_route, variable, place, addresses), _weight(host, ERROR))
+        yield _finding(
+            "no-way", _fill_sentence(no_route, variable, place, addresses), _limit_severity(host, ERROR)
+        )
 
 
-def _better(host: Host, here: bool) -> str:
+def _better_address(host: Host, is_master_here: bool) -> str:
     """An address of ours that others may reach, where the master is here."""
     return next(
         (
             address.text
             for interface in host.network.interfaces()
-            if here and interface.alive and not interface.inner
+            if is_master_here and interface.alive and not interface.inner
             for address in interface.addresses
             if address.scope == "global" and not address.ipv6
         ),
@@ -276,7 +296,7 @@ def _better(host: Host, here: bool) -> str:
     )
 
 
-def _weight(host: Host, severity: Severity) -> Severity:
+def _limit_severity(host: Host, severity: Severity) -> Severity:
     return INFO if meant_for_other_machines(host) else severity
 
 
@@ -285,7 +305,7 @@ LONGEST = 80  # of a value that is shown
 TRIED = {"own-name": "own-name"}
 
 
-def _bad_value(variable: str, value: str, meant: str, severity: Severity) -> Finding:
+def _report_bad_value(variable: str, value: str, cleaned: str, severity: Severity) -> Finding:
     """What can be neither looked up nor connected to."""
     return _finding(
         "bad-value",
@@ -296,11 +316,11 @@ def _bad_value(variable: str, value: str, meant: str, severity: Severity) -> Fin
         ),
         severity,
         variable,
-        meant,
+        cleaned,
     )
 
 
-def _unresolvable(variable: str, place: str, severity: Severity) -> Finding:
+def _report_unresolvable(variable: str, place: str, severity: Severity) -> Finding:
     """A name that nobody knows."""
     return _finding(
         "unresolvable",
@@ -309,7 +329,7 @@ def _unresolvable(variable: str, place: str, severity: Severity) -> Finding:
     )
 
 
-def _loopback(variable: str, place: str, better: str, severity: Severity) -> Finding:
+def _report_loopback(variable: str, place: str, better: str, severity: Severity) -> Finding:
     """Every node would connect to itself."""
     return _finding(
         "loopback",
@@ -324,7 +344,7 @@ def _loopback(variable: str, place: str, better: str, severity: Severity) -> Fin
     )
 
 
-def _inner(variable: str, place: str, interface: str, better: str, severity: Severity) -> Finding:
+def _report_inner(variable: str, place: str, interface: str, better: str, severity: Severity) -> Finding:
     """An address for what runs on this machine only."""
     message = _(
         "{variable} is {value}, the address of {interface}, which other nodes cannot reach",

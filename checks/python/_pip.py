@@ -28,7 +28,7 @@ from npudoctor.host.python.requirements import read_requirement
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
 
-Line = tuple[str, ...]
+PipLine = tuple[str, ...]
 TRITON_ASCEND = "triton-ascend"
 WHEELS = "npudoctor-wheels"  # below the working directory of who types the lines
 _AGAIN = ("install", "--force-reinstall", "--no-deps")
@@ -41,15 +41,15 @@ _TORCH_BUILD = pattern(r"(cpu|cu\d+|rocm[\d.]+|xpu)(\.cxx11\.abi)?")
 _LOCAL = pattern(r"([A-Za-z0-9][\w.-]*)[^+/\s]*===?[^+,/\s]+\+([\w.]+)")
 
 
-def pip_fix(host: Host, title: str, *lines: Line) -> Fix:
+def pip_fix(host: Host, title: str, *lines: PipLine) -> Fix:
     """These lines of pip ("install", "numpy<2"), as they work for the examined interpreter; shown only.
 
     Where a package that they are about is seen through PYTHONPATH, the entry is to be taken out instead.
     Where nothing can be installed, the title says so and there is no line.
     """
-    uncovering = _uncover_packages(host, lines)
-    if uncovering is not None:
-        return uncovering
+    uncovering_fix = _uncover_packages(host, lines)
+    if uncovering_fix is not None:
+        return uncovering_fix
     if installs_nothing(host):
         return Fix(
             _(
@@ -60,12 +60,14 @@ def pip_fix(host: Host, title: str, *lines: Line) -> Fix:
             risk=Risk.MANUAL,
             needs_root=needs_root(host),
         )
-    nowhere = [match[0] for line in lines for match in _list_fetched(host, line) if _index_of(match) is None]
-    if nowhere:
+    without_index = [
+        match[0] for line in lines for match in _list_fetched(host, line) if _index_of(match) is None
+    ]
+    if without_index:
         title = _(
             "{title}; no public index has {builds}: use the source that it was installed from",
             title=title,
-            builds=", ".join(dict.fromkeys(nowhere)),
+            builds=", ".join(dict.fromkeys(without_index)),
         )
     steps = [*pip_first(host)]
     for line in lines:
@@ -78,20 +80,20 @@ def pip_fix(host: Host, title: str, *lines: Line) -> Fix:
     return Fix(title, steps=tuple(map(Command, steps)), risk=Risk.MANUAL, needs_root=needs_root(host))
 
 
-def _list_fetched(host: Host, line: Line) -> list[re.Match[str]]:
+def _list_fetched(host: Host, line: PipLine) -> list[re.Match[str]]:
     """Those that an index must have: pip leaves alone what is there in this very build, unless it is told
     to install it once more, or something that goes with it."""
     exact = [(word, *word.partition("==")) for word in line]
-    here = {
+    already_installed = {
         word for word, name, equal, version in exact if equal and host.interpreter.version_of(name) == version
     }
-    rest = tuple(word for word in line if word not in here)
-    more = "--force-reinstall" in line or any(name in _TORCH_FAMILY for name in _names(rest))
+    rest = tuple(word for word in line if word not in already_installed)
+    is_all_fetched = "--force-reinstall" in line or any(name in _TORCH_FAMILY for name in _names(rest))
     # The words of a line that name a local version, such as torch==2.9.0+cpu; paths of wheels are none.
     return [
         match
         for match in (match for word in line for match in (_LOCAL.match(word),) if match)
-        if more or match.string not in here
+        if is_all_fetched or match.string not in already_installed
     ]
 
 
@@ -112,20 +114,20 @@ def pip_wheels(
     variable and no user's settings of pip lead it elsewhere.
     """
     words = ("install", "--no-index", "--no-deps", "--upgrade", "--force-reinstall")
-    by_hand = pip_fix(host, title, (*words, *paths))
-    if len(by_hand.steps) != 1 or by_uv(host) or host.options.root is not None:
-        return by_hand
+    manual_fix = pip_fix(host, title, (*words, *paths))
+    if len(manual_fix.steps) != 1 or by_uv(host) or host.options.root is not None:
+        return manual_fix
     isolated = () if instead_of and in_users_site(host, instead_of) else ("-I",)
     argv = (host.interpreter.path, *isolated, "-m", "pip", "--isolated", *words)
     user = installer(host, paths)
     marks = tuple(_mark(host, path) for path in paths)
-    old = tuple(_mark(host, path) for path in before)
-    back = bool(before and isolated) and None not in old and installer(host, before) is not None
+    undo_marks = tuple(_mark(host, path) for path in before)
+    can_undo = bool(before and isolated) and None not in undo_marks and installer(host, before) is not None
     step = Command(
         (*argv, *paths),
-        (*argv, *before) if back else (),
+        (*argv, *before) if can_undo else (),
         inputs=tuple(mark for mark in marks if mark is not None),
-        undo_inputs=tuple(mark for mark in old if mark is not None) if back else (),
+        undo_inputs=tuple(mark for mark in undo_marks if mark is not None) if can_undo else (),
     )
     if user is None or None in marks or (not isolated and host.identity.is_root):
         title = _("{title}; by hand: some files that this runs belong to neither you nor root", title=title)
@@ -157,20 +159,20 @@ def pip_replace(host: Host, title: str, names: Sequence[str], requirement: str, 
 
     Its wheel is fetched before anything is removed: where no index has it, all stays as it is.
     """
-    first: Line = ("download", "--no-deps", "--dest", WHEELS, requirement)
-    last: Line = (*_AGAIN, "--no-index", "--find-links", WHEELS, requirement)
+    first: PipLine = ("download", "--no-deps", "--dest", WHEELS, requirement)
+    last: PipLine = (*_AGAIN, "--no-index", "--find-links", WHEELS, requirement)
     if by_uv(host):  # it fetches nothing into a folder
         first, last = (*_AGAIN, "--dry-run", requirement), (*_AGAIN, requirement)
     text = _("{title}; run each line only after the previous one has succeeded", title=title)
     return pip_fix(host, text, first, *(("uninstall", *names),) * times, last)
 
 
-def _uncover_packages(host: Host, lines: Sequence[Line]) -> Optional[Fix]:
+def _uncover_packages(host: Host, lines: Sequence[PipLine]) -> Optional[Fix]:
     for name in (name for line in lines for name in _names(line)):
         for copy in host.interpreter.distributions(name)[:1]:
             entry = entry_of(host, copy)
             if entry is not None:
-                return _without(
+                return _shorten_pythonpath(
                     host,
                     entry,
                     _(
@@ -182,17 +184,17 @@ def _uncover_packages(host: Host, lines: Sequence[Line]) -> Optional[Fix]:
     return None
 
 
-def out_of_pythonpath(host: Host, folder: str) -> Optional[Fix]:
+def remove_from_pythonpath(host: Host, folder: str) -> Optional[Fix]:
     """PYTHONPATH without the entries that are this folder; None where none is."""
     real = host.files.real(folder)
     entries = host.variables.get("PYTHONPATH", "").split(":")
     entry = next((path for path in entries if path.startswith("/") and host.files.real(path) == real), None)
     if entry is None:
         return None
-    return _without(host, entry, _("remove {entry} from PYTHONPATH", entry=entry))
+    return _shorten_pythonpath(host, entry, _("remove {entry} from PYTHONPATH", entry=entry))
 
 
-def _without(host: Host, entry: str, title: str) -> Fix:
+def _shorten_pythonpath(host: Host, entry: str, title: str) -> Fix:
     before = host.variables["PYTHONPATH"]
     rest = ":".join(other for other in before.split(":") if other != entry)
     step = Export("PYTHONPATH", rest) if rest else Command(("unset", "PYTHONPATH"))
@@ -200,7 +202,7 @@ def _without(host: Host, entry: str, title: str) -> Fix:
     return Fix(title, steps=(step,), undo=undo, risk=Risk.MANUAL, needs_root=False)
 
 
-def _names(line: Line) -> list[str]:
+def _names(line: PipLine) -> list[str]:
     """The distributions that a line of pip is about; paths of wheels are none."""
     words = [word for before, word in zip(line, line[1:]) if before not in _VALUED]
     names = (re.match(r"[A-Za-z0-9][\w.-]*", word) for word in words if not word.endswith(".whl"))
@@ -227,9 +229,11 @@ def install_accepted(
             name=name,
         )
         return Fix(title, steps=(), risk=Risk.MANUAL, needs_root=False)
-    needs += _needs_of_others(host, name, needs)
+    needs += _find_other_needs(host, name, needs)
     title = title or _("install a {name} that all installed packages accept", name=name)
-    fix: Fix = pip_fix(host, title, ("install", *pins(host, name), f"{name}{tidy(join_specifiers(needs))}"))
+    fix: Fix = pip_fix(
+        host, title, ("install", *pinned_requirements(host, name), f"{name}{tidy(join_specifiers(needs))}")
+    )
     return fix
 
 
@@ -237,9 +241,9 @@ def _need(user: Distribution, name: str, specifier: SpecifierSet) -> Need:
     return Need(user, name, specifier, None, (user.name,), False)
 
 
-def _needs_of_others(host: Host, name: str, needs: list[Need]) -> list[Need]:
+def _find_other_needs(host: Host, name: str, needs: list[Need]) -> list[Need]:
     """What the rest of the environment wants of it, as far as that goes with what the frameworks want."""
-    layout, both, more = host.interpreter.layout(), join_specifiers(needs), []
+    layout, joined, more = host.interpreter.layout(), join_specifiers(needs), []
     users = {need.user.folder for need in needs}
     for user in host.interpreter.all_installed():
         if user.folder in users:
@@ -248,52 +252,52 @@ def _needs_of_others(host: Host, name: str, needs: list[Need]) -> list[Need]:
             specifier = read_requirement(user, name, layout)
         except CannotTell:
             continue  # its own check says so; here it only cannot be heeded
-        if specifier and not is_empty(both & specifier):
+        if specifier and not is_empty(joined & specifier):
             more.append(_need(user, name, specifier))
-            both &= specifier
+            joined &= specifier
     return more
 
 
-def pins(host: Host, *changed: str) -> tuple[str, ...]:
+def pinned_requirements(host: Host, *changed: str) -> tuple[str, ...]:
     """What stands in the line so that pip leaves alone what works: the frameworks as they are, and what is
     needed and no metadata says. `--no-deps` where pip would find no way to keep to all of it.
     """
-    whole = closure_of(host)
-    gone = set(map(normal, changed))
-    kept = {normal(root.name): f"{root.name}=={root.version}" for root in whole.roots}
-    staying: dict[str, list[Need]] = {}
-    for need in whole.needs:
-        if need.name not in gone and normal(need.user.name) not in gone:
-            staying.setdefault(need.name, []).append(need)
-    apart = any(not need.met for name in kept for need in staying.get(name, ()))
-    if apart or overwritten_by_torch(host) or any(map(find_excluding, staying.values())):
+    closure = closure_of(host)
+    changed_names = set(map(normal, changed))
+    pin_by_name = {normal(root.name): f"{root.name}=={root.version}" for root in closure.roots}
+    remaining_needs: dict[str, list[Need]] = {}
+    for need in closure.needs:
+        if need.name not in changed_names and normal(need.user.name) not in changed_names:
+            remaining_needs.setdefault(need.name, []).append(need)
+    is_unmet = any(not need.met for name in pin_by_name for need in remaining_needs.get(name, ()))
+    if is_unmet or is_triton_overwritten(host) or any(map(find_excluding, remaining_needs.values())):
         return ("--no-deps",)
     # Those whose table names versions of which pip does not know.
-    unsaid = {
+    table_needs = {
         name: needs
-        for name, needs in staying.items()
-        if name not in kept and any(need.reason and need.specifier for need in needs)
+        for name, needs in remaining_needs.items()
+        if name not in pin_by_name and any(need.reason and need.specifier for need in needs)
     }
-    bounds = (f"{name}{tidy(join_specifiers(needs))}" for name, needs in sorted(unsaid.items()))
-    return (*(word for name, word in kept.items() if name not in gone), *bounds)
+    bounds = (f"{name}{tidy(join_specifiers(needs))}" for name, needs in sorted(table_needs.items()))
+    return (*(word for name, word in pin_by_name.items() if name not in changed_names), *bounds)
 
 
 def install_one_of(host: Host, first: Distribution, second: Distribution) -> Fix:
     """Of two versions of one distribution both go, and the one comes back that suits all frameworks."""
     needs = closure_of(host).of(first.name)
-    suiting = [copy for copy in (first, second) if all(need.met_by(copy) for need in needs)]
-    kept = max(suiting or (first, second), key=lambda copy: numbers_of(copy.version))
-    title = _("remove both, then install {name} again", name=kept.label)
-    fix: Fix = pip_replace(host, title, (normal(first.name),), kept.requirement, times=2)
+    suitable = [copy for copy in (first, second) if all(need.met_by(copy) for need in needs)]
+    chosen = max(suitable or (first, second), key=lambda copy: version_numbers(copy.version))
+    title = _("remove both, then install {name} again", name=chosen.label)
+    fix: Fix = pip_replace(host, title, (normal(first.name),), chosen.requirement, times=2)
     return fix
 
 
-def numbers_of(version: str) -> tuple[int, ...]:
+def version_numbers(version: str) -> tuple[int, ...]:
     """A key by which versions sort, whether or not PEP 440 knows them: (2, 7) of 2.7.rc1."""
     return tuple(int(part) for part in version.split(".") if part.isdecimal())
 
 
-def overwritten_by_torch(host: Host) -> bool:
+def is_triton_overwritten(host: Host) -> bool:
     """Whether the triton that torch requires on x86-64 would put its files over those of triton-ascend."""
     machine = host.interpreter.layout().machine
     return machine in ("x86_64", None) and host.interpreter.version_of(TRITON_ASCEND) is not None
@@ -301,7 +305,7 @@ def overwritten_by_torch(host: Host) -> bool:
 
 def torch_install(host: Host, title: str, *requirements: str) -> Fix:
     """The line that installs torch, or what pulls it."""
-    if overwritten_by_torch(host):
+    if is_triton_overwritten(host):
         title, requirements = (
             _("{title}, without dependencies: its triton would overwrite triton-ascend", title=title),
             ("--no-deps", *requirements),
@@ -310,10 +314,10 @@ def torch_install(host: Host, title: str, *requirements: str) -> Fix:
     return fix
 
 
-def with_source_of_triton(host: Host, title: str, version: str) -> str:
+def add_triton_source(host: Host, title: str, version: str) -> str:
     """The title of lines that install a release of triton-ascend, with its index where PyPI lacks it."""
-    known = [row["triton_ascend"] for row in host.knowledge.rows("vllm_ascend", "pypi")]
-    if not version or version in known:
+    published = [row["triton_ascend"] for row in host.knowledge.rows("vllm_ascend", "pypi")]
+    if not version or version in published:
         return title
     return _(
         "{title}; triton-ascend {version} comes from the index that vllm-ascend's installation page names "

@@ -22,7 +22,7 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.python._pip import install_accepted, out_of_pythonpath, pip_reinstall
+from npudoctor.checks.python._pip import install_accepted, pip_reinstall, remove_from_pythonpath
 from npudoctor.facts.python.backends import (
     GROUP,
     SWITCH,
@@ -110,19 +110,21 @@ def framework_modules(host: Host) -> Iterator[Union[Finding, Facts]]:
     - Python packaging, "Entry points specification"; setuptools, "Development mode".
     - PyTorch, "Autoloading out-of-tree extensions"; PEP 420.
     """
-    whole = closure_of(host)
-    strays = list(_strays(host))
-    if not whole.roots and not strays:
+    closure = closure_of(host)
+    dead_links = list(_find_dead_links(host))
+    if not closure.roots and not dead_links:
         raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
-    copies = {copy.folder: copy for copy in (*whole.roots, *(need.found for need in whole.needs)) if copy}
-    for one in closed_needs(host):  # there is no list of its files
-        copies.pop(one.copy.folder, None)
+    copies = {copy.folder: copy for copy in (*closure.roots, *(need.found for need in closure.needs)) if copy}
+    for closed_need in closed_needs(host):  # there is no list of its files
+        copies.pop(closed_need.copy.folder, None)
     yield Facts({"distributions": len(copies)})
-    yield from strays
+    yield from dead_links
     yield from filter(None, (_judge(host, copy) for copy in copies.values()))
     yield from filter(None, (_judge_backend(host, backend) for backend in find_backends(host)))
-    yield from (_plugin_unusable(framework, path) for framework, path in unusable_plugins(host))
-    yield from filter(None, (_start_up_code(place, statement) for place, statement in start_up_code(host)))
+    yield from (_report_unusable_plugin(framework, path) for framework, path in unusable_plugins(host))
+    yield from filter(
+        None, (_report_start_up_code(place, statement) for place, statement in start_up_code(host))
+    )
     be_sure_of_needs(host)
     unclear = find_undetermined(host)
     if unclear is not None:  # most are of a site that works, so that it decides nothing
@@ -140,12 +142,12 @@ def _judge(host: Host, copy: Distribution) -> Optional[Finding]:
         if module is None or module.file is None:
             if not is_editable(host, copy) or not modules.is_missing(name):
                 return None
-            mild = all(need.lenient for need in closure_of(host).of(copy.name))
-            mild = mild and normal(copy.name) not in FRAMEWORKS
-            return _report_missing_source(host, copy.name, copy.version, copy.folder, name, mild)
-        wheel = copy.folder.endswith(".dist-info") and not is_editable(host, copy)
-        if not wheel and is_not_built(host, copy, module):
-            return _not_built(host, copy, module)
+            is_mild = all(need.lenient for need in closure_of(host).of(copy.name))
+            is_mild = is_mild and normal(copy.name) not in FRAMEWORKS
+            return _report_missing_source(host, copy.name, copy.version, copy.folder, name, is_mild)
+        is_wheel = copy.folder.endswith(".dist-info") and not is_editable(host, copy)
+        if not is_wheel and is_not_built(host, copy, module):
+            return _report_not_built(host, copy, module)
         if not lacks_libraries(host, copy, module):
             return None
         copies = host.interpreter.distributions(copy.name)
@@ -160,33 +162,35 @@ def _judge_place(host: Host, copy: Distribution, name: str, listed: list[Install
     modules, site = modules_of(host), site_of(copy)
     module = modules.find(name)
     if module is None:
-        return _before_namespace(host, copy, name)
-    of_an_egg = is_of_an_egg(host, copy, module)
-    if is_inside(host, module, site) and not of_an_egg:
+        return _find_namespace_cover(host, copy, name)
+    is_from_egg = is_of_an_egg(host, copy, module)
+    if is_inside(host, module, site) and not is_from_egg:
         return None
     if is_not_built(host, copy, module):
-        return _not_built(host, copy, module, beside=True)
-    hidden = lacks_libraries(host, copy, module)
-    if not hidden:
+        return _report_not_built(host, copy, module, is_package_installed=True)
+    is_hidden = lacks_libraries(host, copy, module)
+    if not is_hidden:
         folder = (module.file or "").rpartition("/")[0]
         folder = folder.rpartition("/")[0] if module.folders else folder
-        own = folder in host.interpreter.layout().search_path
+        is_searched = folder in host.interpreter.layout().search_path
         # source-shadowing says so of those that it knows by name.
-        shadowing = name in PACKAGES and (not own or folder in host.variables.path_list("PYTHONPATH"))
-        hidden = not shadowing and is_another(host, module, name, listed, site)
-    if hidden:
+        is_shadowing = name in PACKAGES and (
+            not is_searched or folder in host.variables.path_list("PYTHONPATH")
+        )
+        is_hidden = not is_shadowing and is_another(host, module, name, listed, site)
+    if is_hidden:
         return _report_hidden(host, copy, name, module, _is_spared(host, copy, name))
-    return _report_hidden(host, copy, name, module, True) if of_an_egg else None
+    return _report_hidden(host, copy, name, module, True) if is_from_egg else None
 
 
 def _is_spared(host: Host, copy: Distribution, name: str) -> bool:
     """Whether no installed framework is known to need the module for its import."""
     roots = closure_of(host).roots
-    known = (imported_modules(host.knowledge, normal(root.name), root.version) for root in roots)
-    return normal(copy.name) not in FRAMEWORKS and not any(name in modules for modules in known)
+    needed_modules = (imported_modules(host.knowledge, normal(root.name), root.version) for root in roots)
+    return normal(copy.name) not in FRAMEWORKS and not any(name in modules for modules in needed_modules)
 
 
-def _before_namespace(host: Host, copy: Distribution, name: str) -> Optional[Finding]:
+def _find_namespace_cover(host: Host, copy: Distribution, name: str) -> Optional[Finding]:
     """Of a part of a namespace that is on the disk: whether another package stands before the namespace.
     Missing files are package-files' to tell."""
     modules = modules_of(host)
@@ -199,7 +203,7 @@ def _before_namespace(host: Host, copy: Distribution, name: str) -> Optional[Fin
     return _report_hidden(host, copy, name, top, _is_spared(host, copy, name))
 
 
-def _strays(host: Host) -> Iterator[Finding]:
+def _find_dead_links(host: Host) -> Iterator[Finding]:
     """Links of `setup.py develop` to sources that are gone, with their metadata."""
     modules = None
     for site in filter(is_site, host.interpreter.layout().search_path):
@@ -215,7 +219,7 @@ def _strays(host: Host) -> Iterator[Finding]:
 
 
 def _report_missing_source(
-    host: Host, name: str, version: str, path: str, module: str, mild: bool
+    host: Host, name: str, version: str, path: str, module: str, is_mild: bool
 ) -> Finding:
     """An editable install of sources that are gone."""
     text = _("{name} {version} is an editable install (pip install -e), but module {module} cannot be found")
@@ -226,7 +230,7 @@ def _report_missing_source(
     return Finding(
         "framework-modules.source-gone",
         text.format(name=name, version=version, module=module),
-        severity=WARNING if mild else ERROR,
+        severity=WARNING if is_mild else ERROR,
         evidence=(path,),
         action=Action.CONFIG,
         # Where no metadata says which it was, those who require it do.
@@ -234,22 +238,24 @@ def _report_missing_source(
     )
 
 
-def _not_built(host: Host, copy: Distribution, module: Module, beside: bool = False) -> Finding:
-    """A source tree in the place of the package. `beside`: the package itself is installed as well, so that
-    installing it once more changes nothing."""
-    again = pip_reinstall(
+def _report_not_built(
+    host: Host, copy: Distribution, module: Module, is_package_installed: bool = False
+) -> Finding:
+    """Report a source tree that Python loads in place of the built package. `is_package_installed`: the built
+    package is installed too, so reinstalling it changes nothing."""
+    reinstall_fix = pip_reinstall(
         host,
         _("build it, remove its folder from the search path, or install {name} itself", name=copy.name),
         copy.requirement,
     )
-    fix = again
-    if beside:
+    fix = reinstall_fix
+    if is_package_installed:
         # The line where a variable leads to it; .pth files and the working directory are for a person.
         text = _(
             "move {path} aside, or remove its parent folder from the search path", path=module.folders[0]
         )
-        by_hand = Fix(text, steps=(), risk=Risk.MANUAL, needs_root=False)
-        fix = out_of_pythonpath(host, module.folders[0].rpartition("/")[0]) or by_hand
+        manual_fix = Fix(text, steps=(), risk=Risk.MANUAL, needs_root=False)
+        fix = remove_from_pythonpath(host, module.folders[0].rpartition("/")[0]) or manual_fix
     return Finding(
         "framework-modules.not-built",
         _(
@@ -258,14 +264,14 @@ def _not_built(host: Host, copy: Distribution, module: Module, beside: bool = Fa
             name=copy.name,
             version=copy.version,
         ),
-        evidence=(copy.folder, *_leading_to(host, module)),
+        evidence=(copy.folder, *_find_leading_pth(host, module)),
         action=Action.CONFIG,
         fix=fix,
         echo_of=("source-shadowing.package",),
     )
 
 
-def _report_hidden(host: Host, copy: Distribution, name: str, winner: Module, mild: bool) -> Finding:
+def _report_hidden(host: Host, copy: Distribution, name: str, winner: Module, is_mild: bool) -> Finding:
     """Something else of that name."""
     path = winner.file or ""
     return Finding(
@@ -277,14 +283,14 @@ def _report_hidden(host: Host, copy: Distribution, name: str, winner: Module, mi
             name=copy.name,
             version=copy.version,
         ),
-        severity=WARNING if mild else ERROR,
-        evidence=(copy.folder, *_leading_to(host, winner)),
+        severity=WARNING if is_mild else ERROR,
+        evidence=(copy.folder, *_find_leading_pth(host, winner)),
         action=Action.CONFIG,
-        fix=_aside(_("move it aside, or remove its folder from the search path"), path),
+        fix=_move_aside_fix(_("move it aside, or remove its folder from the search path"), path),
     )
 
 
-def _leading_to(host: Host, module: Module) -> tuple[str, ...]:
+def _find_leading_pth(host: Host, module: Module) -> tuple[str, ...]:
     """The .pth files that name the folder of a module."""
     folder = (module.folders[0] if module.folders else module.file or "").rpartition("/")[0]
     files = (
@@ -323,7 +329,7 @@ def _judge_backend(host: Host, backend: Backend) -> Optional[Finding]:
     )
 
 
-def _plugin_unusable(framework: str, path: str) -> Finding:
+def _report_unusable_plugin(framework: str, path: str) -> Finding:
     return Finding(
         "framework-modules.plugin-unusable",
         _(
@@ -333,17 +339,17 @@ def _plugin_unusable(framework: str, path: str) -> Finding:
             path=path,
         ),
         action=Action.CONFIG,
-        fix=_aside(_("move it aside, or reinstall its package"), path),
+        fix=_move_aside_fix(_("move it aside, or reinstall its package"), path),
         echo_of=("package-files.cut-short",),
     )
 
 
-def _aside(title: str, path: str) -> Fix:
+def _move_aside_fix(title: str, path: str) -> Fix:
     step = Command(("mv", path, f"{path}.aside"))
     return Fix(title, steps=(step,), risk=Risk.MANUAL, needs_root=False)
 
 
-def _start_up_code(place: str, statement: StartupStatement) -> Optional[Finding]:
+def _report_start_up_code(place: str, statement: StartupStatement) -> Optional[Finding]:
     module = statement.module.partition(".")[0]
     if statement.kind == "replaces" and module not in PACKAGES:
         return None

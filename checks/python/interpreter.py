@@ -98,8 +98,8 @@ def interpreter(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     try:
         layout = host.interpreter.layout()
-    except DoesNotRun as failed:
-        yield _does_not_run(host, failed)
+    except DoesNotRun as error:
+        yield _report_dead_interpreter(host, error)
         return
     installed = [copy for name in FRAMEWORKS for copy in host.interpreter.distributions(name)[:1]]
     install = cann_in_use(host)
@@ -108,35 +108,35 @@ def interpreter(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts({"python": host.interpreter.path, "version": layout.version})
     yield from broken_rows(host, "interpreter", "cann_python")
     if layout.version:
-        yield from _other_abi(host, layout.version)
+        yield from _find_other_abi(host, layout.version)
         # The frameworks that have extension modules for this Python.
         tag = "".join(layout.version.split(".")[:2])
         copies = [(name, copy) for name in FRAMEWORKS for copy in host.interpreter.distributions(name)[:1]]
-        yield from _not_listed(
+        yield from _find_unlisted(
             host,
             layout.version,
             [name for name, copy in copies if tag in _tags(host, copy, FRAMEWORKS[name])],
         )
         cann = product_version(host, install) if install and installed else None
-        yield from _range(host, layout.version, cann)
-    yield from _examined_instead(host, bool(installed))
+        yield from _judge_cann_range(host, layout.version, cann)
+    yield from _find_other_interpreter(host, bool(installed))
 
 
-def _does_not_run(host: Host, failed: DoesNotRun) -> Finding:
+def _report_dead_interpreter(host: Host, error: DoesNotRun) -> Finding:
     return Finding(
         "interpreter.does-not-run",
         _(
             "{python} does not run: it exits with status {status}",
             python=host.interpreter.path,
-            status=failed.status,
+            status=error.status,
         ),
-        evidence=(failed.said,) if failed.said else (),
+        evidence=(error.said,) if error.said else (),
         action=Action.CONFIG,
         echo_of=("virtual-environment.base-missing",),
     )
 
 
-def _other_abi(host: Host, version: str) -> Iterator[Finding]:
+def _find_other_abi(host: Host, version: str) -> Iterator[Finding]:
     tag = "".join(version.split(".")[:2])
     for name, folder in {"torch": "torch", **FRAMEWORKS}.items():
         for copy in host.interpreter.distributions(name)[:1]:
@@ -164,7 +164,7 @@ def _tags(host: Host, copy: Distribution, folder: str) -> set[str]:
     return {match[1] for match in matches if match}
 
 
-def _range(host: Host, version: str, cann: Optional[str]) -> Iterator[Finding]:
+def _judge_cann_range(host: Host, version: str, cann: Optional[str]) -> Iterator[Finding]:
     from packaging.specifiers import SpecifierSet
 
     line = train(cann)
@@ -187,11 +187,11 @@ def _range(host: Host, version: str, cann: Optional[str]) -> Iterator[Finding]:
             return
 
 
-def _examined_instead(host: Host, has_framework: bool) -> Iterator[Finding]:
+def _find_other_interpreter(host: Host, has_framework: bool) -> Iterator[Finding]:
     """Another interpreter that may be the one that trains: the notebook's kernel, one with a framework."""
     kernel = _kernel_of_notebook(host)
     if kernel is not None:
-        yield _elsewhere(
+        yield _report_other_interpreter(
             host,
             "interpreter.notebook-kernel",
             _(
@@ -210,12 +210,16 @@ def _examined_instead(host: Host, has_framework: bool) -> Iterator[Finding]:
                 python=host.interpreter.path,
                 **words,
             )
-            yield _elsewhere(host, "interpreter.framework-elsewhere", message, path, (framework.evidence,))
+            yield _report_other_interpreter(
+                host, "interpreter.framework-elsewhere", message, path, (framework.evidence,)
+            )
             return
         raise Skip(_("{python} has no framework for NPUs", python=host.interpreter.label))
 
 
-def _elsewhere(host: Host, code: str, message: str, path: str, evidence: tuple[str, ...]) -> Finding:
+def _report_other_interpreter(
+    host: Host, code: str, message: str, path: str, evidence: tuple[str, ...]
+) -> Finding:
     return Finding(
         code,
         message,
@@ -257,10 +261,10 @@ def _find_others(host: Host, frameworks: Sequence[str]) -> Iterator[tuple[str, D
     """Interpreters of PATH and of the active environment that have one of these, read and not run."""
     if host.options.root is not None or host.interpreter.chosen_by != "path":
         return
-    users = {name: value for name, value in host.variables.items() if name in _OF_THE_USER}
-    for path in _candidates(host):
+    user_variables = {name: value for name, value in host.variables.items() if name in _OF_THE_USER}
+    for path in _find_candidates(host):
         other = Interpreter(
-            path, "path", files=host.files, commands=None, variables=Variables(users), as_root=True
+            path, "path", files=host.files, commands=None, variables=Variables(user_variables), as_root=True
         )
         for name in frameworks:
             with suppress(CannotTell):
@@ -268,7 +272,7 @@ def _find_others(host: Host, frameworks: Sequence[str]) -> Iterator[tuple[str, D
                     yield path, copy
 
 
-def _candidates(host: Host) -> Iterator[str]:
+def _find_candidates(host: Host) -> Iterator[str]:
     folders = [
         f"{host.variables[name]}/bin" for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if host.variables.get(name)
     ]
@@ -283,7 +287,7 @@ def _candidates(host: Host) -> Iterator[str]:
                 yield path
 
 
-def _pythons_without(row: Row, minor: str) -> Optional[str]:
+def _listed_pythons(row: Row, minor: str) -> Optional[str]:
     """The Pythons of a row in which this one is not; None where it is."""
     listed = row.texts("python")
     if not listed:
@@ -299,16 +303,16 @@ def _pythons_without(row: Row, minor: str) -> Optional[str]:
     return _("versions other than {pythons}", pythons=pythons) if minor in listed else None
 
 
-def _not_listed(host: Host, version: str, built_for: Sequence[str]) -> Iterator[Finding]:
+def _find_unlisted(host: Host, version: str, built_names: Sequence[str]) -> Iterator[Finding]:
     """What was not published for this Python; a note where its modules are there for it all the same.
 
-    `built_for`: the names of the distributions of which that is known.
+    `built_names`: the names of the distributions of which that is known.
     """
     minor = ".".join(version.split(".")[:2])
     for name in PUBLISHED:
         for copy in host.interpreter.distributions(name)[:1]:
             row = pythons_of(host.knowledge, name, copy.version)
-            pythons = _pythons_without(row, minor) if row is not None else None
+            pythons = _listed_pythons(row, minor) if row is not None else None
             if row is None or pythons is None:
                 continue
             # Its own wheel says that it is for this Python, whatever our tables know.
@@ -323,8 +327,8 @@ def _not_listed(host: Host, version: str, built_for: Sequence[str]) -> Iterator[
                     python=host.interpreter.path,
                     **words,
                 ),
-                severity=INFO if name in built_for else WARNING,
+                severity=INFO if name in built_names else WARNING,
                 evidence=(copy.evidence, f"{row['source']}, {row['as_of']}"),
-                action=Action.NONE if name in built_for else Action.CONFIG,
+                action=Action.NONE if name in built_names else Action.CONFIG,
                 echo_of=("interpreter.other-abi",),
             )

@@ -58,7 +58,7 @@ def libpython(host: Host) -> Iterator[Union[Finding, Facts]]:
     - MindSpore FAQ: the cache server and libpython.
     - ld.so(8).
     """
-    used = any(host.variables.get(name) for name in USED)
+    is_used = any(host.variables.get(name) for name in USED)
     programs = list(_find_embedders(host))
     if not programs:
         raise Skip(_("nothing on this machine needs the shared library of Python"))
@@ -73,7 +73,7 @@ def libpython(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield Facts({"program": path, "wanted": soname, "library": resolved})
         missing = next((library for library in loader.missing if library.name == soname), None)
         if missing is not None:
-            folder = next(_folders(host, missing.name), None)
+            folder = next(_find_folders(host, missing.name), None)
             version = ".".join((host.interpreter.layout().version or "").split(".")[:2])
             code = "libpython.not-found"
             text = _("{program} does not find {name}, which is in {folder}")
@@ -86,9 +86,9 @@ def libpython(host: Host) -> Iterator[Union[Finding, Facts]]:
             yield Finding(
                 code,
                 text.format(**words),
-                severity=WARNING if used else INFO,
-                action=Action.CONFIG if used else Action.NONE,
-                fix=_append(host, folder) if folder else None,
+                severity=WARNING if is_used else INFO,
+                action=Action.CONFIG if is_used else Action.NONE,
+                fix=_append_fix(host, folder) if folder else None,
             )
             return
 
@@ -108,7 +108,7 @@ def _find_embedders(host: Host) -> Iterator[tuple[str, str]]:
                 yield path, name
 
 
-def _folders(host: Host, name: str) -> Iterator[str]:
+def _find_folders(host: Host, name: str) -> Iterator[str]:
     """Where the interpreter's own library may be: beside its program, beside its standard library."""
     prefixes = [host.interpreter.path.rpartition("/")[0].rpartition("/")[0]]
     program = job.program(host)
@@ -128,7 +128,7 @@ def _folders(host: Host, name: str) -> Iterator[str]:
                 yield f"{prefix}/{lib}"
 
 
-def _append(host: Host, folder: str) -> Optional[Fix]:
+def _append_fix(host: Host, folder: str) -> Optional[Fix]:
     entries = host.variables.path_list(PATH)
     return Fix(
         _("append {folder} to LD_LIBRARY_PATH", folder=folder),

@@ -91,22 +91,22 @@ def package_requirements(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - The metadata of the wheels on PyPI; Python packaging, "Dependency specifiers".
     """
-    whole = closure_of(host)
-    if not whole.roots:
+    closure = closure_of(host)
+    if not closure.roots:
         raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
     yield Facts(
-        {"frameworks": {root.name: root.version for root in whole.roots}, "required": len(whole.names)}
+        {"frameworks": {root.name: root.version for root in closure.roots}, "required": len(closure.names)}
     )
 
     yield from broken_rows(host, "package-requirements", "requirements")
     unmet: dict[str, list[Need]] = {}
-    for need in whole.needs:
+    for need in closure.needs:
         if not need.met:
             unmet.setdefault(need.name, []).append(need)
     for name, needs in sorted(unmet.items(), key=lambda item: order(item[1])):
         yield _finding(host, name, needs)
-    if whole.unclear:
-        raise Unknown(whole.unclear[0].reason)
+    if closure.unclear:
+        raise Unknown(closure.unclear[0].reason)
     be_sure_of_needs(host)
 
 
@@ -129,8 +129,8 @@ def _finding(host: Host, name: str, needs: Sequence[Need]) -> Finding:
         echoes += ("cann-python-deps.missing" if missing else "cann-python-deps.unsuitable",)
     lines = []
     for need in needs:
-        way = " -> ".join((*need.way, f"{need.name}{need.specifier}"))
-        lines.append(f"{way}: {need.reason}" if need.reason else way)
+        chain = " -> ".join((*need.way, f"{need.name}{need.specifier}"))
+        lines.append(f"{chain}: {need.reason}" if need.reason else chain)
     return Finding(
         code,
         text.format(**words),

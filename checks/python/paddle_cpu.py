@@ -50,18 +50,18 @@ def paddle_cpu(host: Host) -> Iterator[Union[Finding, Facts]]:
         machine = read_machine(wheel) or _("an unspecified machine")
     if machine != "x86_64":
         raise Skip(_("this check applies to x86-64, but Paddle is for {machine}", machine=machine))
-    path, built = _with_mkl(host, paddle)
-    yield Facts({"paddle": paddle.version, "with_mkl": built})
-    if built is None:
+    path, flag = _read_mkl_flag(host, paddle)
+    yield Facts({"paddle": paddle.version, "with_mkl": flag})
+    if flag is None:
         raise Unknown(_("could not determine how the installed Paddle was built"), advisory=True)
-    if built.upper() == "OFF":
+    if flag.upper() == "OFF":
         yield Finding(
             "paddle-cpu.openblas",
             _(
                 "Paddle {version} was built with OpenBLAS: on this machine the build with MKL is faster",
                 version=paddle.version,
             ),
-            evidence=(paddle.evidence, f"{path}: with_mkl = {built}"),
+            evidence=(paddle.evidence, f"{path}: with_mkl = {flag}"),
             fix=pip_install(
                 host, _("install the build with MKL"), "--force-reinstall", f"paddlepaddle=={paddle.version}"
             ),
@@ -79,7 +79,7 @@ def read_machine(wheel: str) -> Optional[str]:
     return None
 
 
-def _with_mkl(host: Host, paddle: Distribution) -> tuple[str, Optional[str]]:
+def _read_mkl_flag(host: Host, paddle: Distribution) -> tuple[str, Optional[str]]:
     site = paddle.folder.rpartition("/")[0]
     for name in BUILD:
         text = host.files.text(f"{site}/{name}") or ""

@@ -53,9 +53,9 @@ def protobuf_implementation(host: Host) -> Iterator[Union[Finding, Facts]]:
         host.interpreter.be_sure_without("protobuf")
         raise Skip(_("protobuf is not installed in {python}", python=host.interpreter.label))
     folder, name = MODULES[implementation]
-    there = [file for file in host.files.names(f"{site_of(protobuf)}/{folder}") if file.startswith(name)]
+    files = [file for file in host.files.names(f"{site_of(protobuf)}/{folder}") if file.startswith(name)]
     yield Facts({"protobuf": protobuf.version, "wanted": implementation})
-    if not any(file.endswith(".so") for file in there):
+    if not any(file.endswith(".so") for file in files):
         yield Finding(
             "protobuf-implementation.not-there",
             _(

@@ -19,10 +19,10 @@ LAST_WITH = "<82"
 
 
 @dataclass(frozen=True)
-class Reader:
+class PkgResourcesUser:
     """An installed distribution that imports pkg_resources, and where it says so."""
 
-    found: Distribution
+    distribution: Distribution
     path: str
     line: str
 
@@ -69,10 +69,10 @@ def setuptools(host: Host) -> Iterator[Union[Finding, Facts]]:
     }
     if not installed:
         raise Skip(_("neither tensorboard nor torch is installed in {python}", python=host.interpreter.label))
-    here = host.interpreter.version_of("setuptools")
+    version = host.interpreter.version_of("setuptools")
     search_path = [folder for folder in host.interpreter.layout().search_path if folder.startswith("/")]
-    there = any(module_file(host.files, folder, "pkg_resources") for folder in search_path)
-    yield Facts({"setuptools": here, "pkg_resources": there})
+    is_present = any(module_file(host.files, folder, "pkg_resources") for folder in search_path)
+    yield Facts({"setuptools": version, "pkg_resources": is_present})
     readers = []
     for file, copy in installed.items():
         path = f"{copy.folder.rsplit('/', 1)[0]}/{file}"
@@ -80,21 +80,27 @@ def setuptools(host: Host) -> Iterator[Union[Finding, Facts]]:
         text = host.files.text(path, HEAD) if entry is not None and entry.is_file else None
         line = find_import(text or "")
         if line:
-            readers.append(Reader(copy, path, line))
+            readers.append(PkgResourcesUser(copy, path, line))
     if not readers:
         raise Skip(_("nothing in {python} imports pkg_resources", python=host.interpreter.label))
     for reader in readers:
-        if not there:
+        if not is_present:
             text = _(
                 "{name} {version} imports pkg_resources, which setuptools {setuptools} no longer contains"
             )
-            if here is None:
+            if version is None:
                 text = _("{name} {version} imports pkg_resources, but setuptools is not installed")
-            words = {"name": reader.found.name, "version": reader.found.version, "setuptools": here}
+            words = {
+                "name": reader.distribution.name,
+                "version": reader.distribution.version,
+                "setuptools": version,
+            }
             from packaging.specifiers import SpecifierSet
 
             title = _("install the last setuptools that contains pkg_resources")
-            fix: Fix = install_accepted(host, "setuptools", title, [(reader.found, SpecifierSet(LAST_WITH))])
+            fix: Fix = install_accepted(
+                host, "setuptools", title, [(reader.distribution, SpecifierSet(LAST_WITH))]
+            )
             yield Finding(
                 "setuptools.pkg-resources-gone",
                 text.format(**words),

@@ -64,21 +64,27 @@ def virtual_environment(host: Host) -> Iterator[Union[Finding, Facts]]:
     - Python, `venv`: "environments are disposable".
     """
     # Those that hold a pyvenv.cfg.
-    folders = [folder for folder in _candidates(host) if _is_environment(host, folder)]
-    lost = [finding for folder in _candidates(host) for finding in _without_settings(host, folder)]
-    if not folders and not lost:
+    folders = [folder for folder in _find_candidates(host) if _is_environment(host, folder)]
+    settings_findings = [
+        finding for folder in _find_candidates(host) for finding in _find_missing_settings(host, folder)
+    ]
+    if not folders and not settings_findings:
         raise Skip(_("no virtual environment is in use"))
     yield Facts({"environments": folders})
-    yield from lost
+    yield from settings_findings
     for folder in folders:
         program = _program(host, folder)
-        finding = _base_missing(host, folder) or _not_executable(host, program) or _other_python(host, folder)
+        finding = (
+            _find_missing_base(host, folder)
+            or _find_not_executable(host, program)
+            or _find_other_python(host, folder)
+        )
         if finding is not None:
             yield finding
-        yield from _launchers(host, folder)
+        yield from _find_broken_launchers(host, folder)
 
 
-def _candidates(host: Host) -> Iterator[str]:
+def _find_candidates(host: Host) -> Iterator[str]:
     """The folders that may be one: of the examined interpreter, of VIRTUAL_ENV, of PATH before it."""
     own = host.interpreter.path.rsplit("/", 2)[0]
     folders = [own]
@@ -92,17 +98,17 @@ def _candidates(host: Host) -> Iterator[str]:
     return (folder for folder in dict.fromkeys(folders) if folder.startswith("/"))
 
 
-def _launchers(host: Host, folder: str) -> Iterator[Finding]:
+def _find_broken_launchers(host: Host, folder: str) -> Iterator[Finding]:
     """Those whose first line names a Python that is gone, in one finding for each."""
-    gone: dict[str, list[str]] = {}
+    names_by_python: dict[str, list[str]] = {}
     for name in _LAUNCHERS:
         try:
-            python = _python_of(host, f"{folder}/bin/{name}")
+            python = _launcher_python(host, f"{folder}/bin/{name}")
             if python is not None and host.files.stat(python) is None:
-                gone.setdefault(python, []).append(name)
+                names_by_python.setdefault(python, []).append(name)
         except CannotTell:
             continue
-    for python, names in gone.items():
+    for python, names in names_by_python.items():
         yield Finding(
             "virtual-environment.launcher-without-python",
             _(
@@ -138,7 +144,7 @@ def _program(host: Host, folder: str) -> str:
     return path if path.startswith(f"{folder}/bin/") else f"{folder}/bin/python3"
 
 
-def _base_missing(host: Host, folder: str) -> Optional[Finding]:
+def _find_missing_base(host: Host, folder: str) -> Optional[Finding]:
     program = _program(host, folder)
     entry = host.files.lstat(program)
     if entry is None or not entry.is_link or host.files.stat(program) is not None:
@@ -150,13 +156,13 @@ def _base_missing(host: Host, folder: str) -> Optional[Finding]:
             folder=folder,
             program=program,
         ),
-        evidence=_settings(host, folder),
+        evidence=_settings_lines(host, folder),
         action=Action.CONFIG,
-        fix=_anew(host, folder),
+        fix=_recreate_fix(host, folder),
     )
 
 
-def _other_python(host: Host, folder: str) -> Optional[Finding]:
+def _find_other_python(host: Host, folder: str) -> Optional[Finding]:
     """Only of the examined interpreter is the release known."""
     if not host.interpreter.path.startswith(f"{folder}/bin/"):
         return None
@@ -174,20 +180,20 @@ def _other_python(host: Host, folder: str) -> Optional[Finding]:
             version=version,
             path=f"{folder}/lib/{filled[0]}",
         ),
-        evidence=_settings(host, folder),
+        evidence=_settings_lines(host, folder),
         action=Action.CONFIG,
-        fix=_anew(host, folder),
+        fix=_recreate_fix(host, folder),
     )
 
 
-def _settings(host: Host, folder: str) -> tuple[str, ...]:
+def _settings_lines(host: Host, folder: str) -> tuple[str, ...]:
     lines = (host.files.text(f"{folder}/pyvenv.cfg") or "").splitlines()
     return tuple(
         f"{folder}/pyvenv.cfg: {line.strip()}" for line in lines if line.startswith(("home", "version"))
     )
 
 
-def _anew(host: Host, folder: str) -> Fix:
+def _recreate_fix(host: Host, folder: str) -> Fix:
     """Its packages stay where a Python of their release is on PATH; else a new environment is made beside it.
 
     Nothing is deleted or moved but links that the next line makes again: what was installed from a folder
@@ -199,31 +205,31 @@ def _anew(host: Host, folder: str) -> Fix:
     new = f"{folder}-new"
     steps: tuple[tuple[str, ...], ...] = ((python, "-m", "venv", new),)
     title = _("create a new environment next to it, install the packages there, and use the new one")
-    other = _on_path(host, folder, filled[0]) if filled else None
+    other = _find_on_path(host, folder, filled[0]) if filled else None
     if other is not None:
         title = _("point the environment at {python}; its packages stay", python=other)
         links = [f"{folder}/bin/{name}" for name in host.files.names(f"{folder}/bin") if _PROGRAM.match(name)]
         steps = (("rm", "-f", *links), (other, "-m", "venv", "--upgrade", folder))
     elif filled:
         title = _("list its packages, install them into a new environment next to it, and use the new one")
-        site, kept = f"{folder}/lib/{filled[0]}/site-packages", f"{folder}.packages.txt"
+        site, list_path = f"{folder}/lib/{filled[0]}/site-packages", f"{folder}.packages.txt"
         steps = (
             # Not what they require: another Python may need other releases of that.
-            ("sh", "-c", _LIST, site, kept),
+            ("sh", "-c", _LIST, site, list_path),
             *steps,
-            (f"{new}/bin/python3", "-m", "pip", "install", "-r", kept),
+            (f"{new}/bin/python3", "-m", "pip", "install", "-r", list_path),
         )
     return Fix(title, steps=tuple(map(Command, steps)), risk=Risk.MANUAL, needs_root=False)
 
 
-def _on_path(host: Host, folder: str, name: str) -> Optional[str]:
+def _find_on_path(host: Host, folder: str, name: str) -> Optional[str]:
     """A python3.11, outside the environment, of the release of the packages."""
     if host.options.root is not None:
         return None
     folders = dict.fromkeys((*host.variables.path_list("PATH"), "/usr/local/bin", "/usr/bin"))
-    for one in folders:
-        path = f"{one}/{name}"
-        if one.startswith("/") and one.rstrip("/") != f"{folder}/bin":
+    for directory in folders:
+        path = f"{directory}/{name}"
+        if directory.startswith("/") and directory.rstrip("/") != f"{folder}/bin":
             entry = host.files.stat(path)
             # A shim (pyenv) is a script: an environment that points to one is broken for good.
             if entry is not None and entry.is_file and host.files.read(path, 2) != b"#!":
@@ -231,19 +237,19 @@ def _on_path(host: Host, folder: str, name: str) -> Optional[str]:
     return None
 
 
-def _without_settings(host: Host, folder: str) -> Iterator[Finding]:
+def _find_missing_settings(host: Host, folder: str) -> Iterator[Finding]:
     """Of a folder that has all of an environment but its pyvenv.cfg."""
     program = f"{folder}/bin/python3"
     try:
         entry = host.files.lstat(program)
-        lost = entry is not None and entry.is_link and host.files.stat(f"{folder}/pyvenv.cfg") is None
-        if not lost or host.files.stat(f"{folder}/bin/activate") is None:
+        is_lost = entry is not None and entry.is_link and host.files.stat(f"{folder}/pyvenv.cfg") is None
+        if not is_lost or host.files.stat(f"{folder}/bin/activate") is None:
             return
-        real, own = host.files.real(program), host.files.real(folder)
+        real, environment = host.files.real(program), host.files.real(folder)
         packages = list(_packages(host, folder))
     except CannotTell:
         return
-    if real is None or real.startswith(f"{own}/") or not packages:
+    if real is None or real.startswith(f"{environment}/") or not packages:
         return
     yield Finding(
         "virtual-environment.settings-missing",
@@ -267,12 +273,12 @@ def _packages(host: Host, folder: str) -> Iterator[str]:
     """Its folders for packages, which no standard library lies beside."""
     for name in host.files.names(f"{folder}/lib"):
         library = f"{folder}/lib/{name}"
-        own = PYTHON_LIB.match(name) is not None and host.files.stat(f"{library}/os.py") is None
-        if own and host.files.stat(f"{library}/site-packages") is not None:
+        is_own = PYTHON_LIB.match(name) is not None and host.files.stat(f"{library}/os.py") is None
+        if is_own and host.files.stat(f"{library}/site-packages") is not None:
             yield f"{library}/site-packages"
 
 
-def _not_executable(host: Host, program: str) -> Optional[Finding]:
+def _find_not_executable(host: Host, program: str) -> Optional[Finding]:
     """A shell passes over it, without a word, and takes the next one on PATH."""
     entry = host.files.stat(program)
     if entry is None or not entry.is_file or entry.mode & 0o111:
@@ -294,7 +300,7 @@ def _not_executable(host: Host, program: str) -> Optional[Finding]:
     )
 
 
-def _python_of(host: Host, script: str) -> Optional[str]:
+def _launcher_python(host: Host, script: str) -> Optional[str]:
     entry = host.files.stat(script)
     if entry is None or not entry.is_file:
         return None

@@ -8,17 +8,17 @@ from typing import Optional
 
 from npudoctor import ERROR, WARNING, Action, Command, Finding, Fix, Host, Risk, _
 from npudoctor.checks.trial._folders import MINDSPORE, is_installed, writer
-from npudoctor.checks.trial._refusals import place_and_mount, refusal
+from npudoctor.checks.trial._refusals import explain_refusal, place_and_mount
 from npudoctor.trial.trials import Attempt
 
 NULL, PROC = "/dev/null", ("/proc/meminfo", "/proc/self")
 NUMBERS = {NULL: (1, 3), "/dev/zero": (1, 5), "/dev/urandom": (1, 9)}
 
 
-def device(host: Host, attempt: Attempt) -> Finding:
+def report_device(host: Host, attempt: Attempt) -> Finding:
     """One that is closed, missing, or not the kernel's."""
     path = str(attempt.facts["path"])
-    why = refusal(host, attempt)
+    why = explain_refusal(host, attempt)
     if attempt.facts["step"] == "terminal":
         text, fix = _("no pseudo-terminal can be opened: {why}", why=why.why), _terminal_fix(host, attempt)
     elif attempt.facts["step"] == "proc":
@@ -31,14 +31,14 @@ def device(host: Host, attempt: Attempt) -> Finding:
             text = _("{path} is not the kernel's device: data written to it stays there", path=path)
     # "Unable to open /dev/urandom", or to read it, is torch's word when it seeds a generator.
     # msrun opens /dev/null, and so does what starts most jobs: `>/dev/null` in a script, subprocess.DEVNULL.
-    fatal = path == NULL and attempt.facts.get("device") is not False
-    fatal = fatal or (path == "/dev/urandom" and is_installed(host, "torch"))
+    is_fatal = path == NULL and attempt.facts.get("device") is not False
+    is_fatal = is_fatal or (path == "/dev/urandom" and is_installed(host, "torch"))
     # MindSpore takes no memory where it cannot read how much there is.
-    fatal = fatal or (path in PROC and is_installed(host, *MINDSPORE))
+    is_fatal = is_fatal or (path in PROC and is_installed(host, *MINDSPORE))
     return Finding(
         "trial-files.device-unusable",
         text,
-        severity=ERROR if fatal else WARNING,
+        severity=ERROR if is_fatal else WARNING,
         evidence=why.evidence,
         action=Action.CONFIG,
         fix=fix,
@@ -50,8 +50,8 @@ def _terminal_fix(host: Host, attempt: Attempt) -> Optional[Fix]:
         title = _("close unused terminals, or raise kernel.pty.max")
         return Fix(title, risk=Risk.MANUAL)
     if attempt.number == errno.EACCES:
-        device: Fix = _device_fix(host, attempt, (5, 2))
-        return device
+        device_fix: Fix = _device_fix(host, attempt, (5, 2))
+        return device_fix
     options = "newinstance,ptmxmode=0666,mode=0620"
     steps = (Command(("mount", "-t", "devpts", "-o", options, "devpts", "/dev/pts")),)
     return Fix(_("mount the file system of the pseudo-terminals"), steps=steps, risk=Risk.MANUAL)

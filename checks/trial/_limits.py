@@ -19,7 +19,7 @@ UNLIMITED = -1
 
 def limit_line(flag: str, limits: Sequence[int]) -> str:
     """Both limits as a shell shows them."""
-    soft, hard = (_shown(flag, value) for value in limits)
+    soft, hard = (_show_limit(flag, value) for value in limits)
     return f"ulimit -S{flag[1]} {soft}, ulimit -H{flag[1]} {hard}"
 
 
@@ -30,7 +30,7 @@ def raise_limit(host: Host, flag: str, limits: Sequence[int], least: int) -> Fix
     if hard == UNLIMITED or hard >= least:
         return Fix(
             _("raise the limit in the shell that starts the job"),
-            steps=(Command(("ulimit", f"-S{flag[1]}", _shown(flag, hard))),),
+            steps=(Command(("ulimit", f"-S{flag[1]}", _show_limit(flag, hard))),),
             risk=Risk.MANUAL,
             needs_root=False,
         )
@@ -53,22 +53,22 @@ def ask_for_option(*words: str) -> Fix:
     )
 
 
-def unfiltered(host: Host, attempt: Attempt) -> Optional[Fix]:
+def unfilter_fix(host: Host, attempt: Attempt) -> Optional[Fix]:
     """What lets through a call that a container's profile of system calls refuses."""
-    refused = attempt.number in (errno.EPERM, errno.ENOSYS)
-    if not refused or not host.system.container():
+    is_filtered = attempt.number in (errno.EPERM, errno.ENOSYS)
+    if not is_filtered or not host.system.container():
         return None
     return ask_for_option("--security-opt", "seccomp=unconfined")
 
 
-def memory_left(host: Host) -> int:
+def free_memory(host: Host) -> int:
     """Bytes that can be taken before somebody is killed for it."""
     group = memory_group(host)
     available = host.resources.memory().available
     return min(available, group.left) if group else available
 
 
-def lower_stack(limits: Optional[Sequence[int]]) -> Optional[Fix]:
+def lower_stack_fix(limits: Optional[Sequence[int]]) -> Optional[Fix]:
     """Stacks of the usual size, where a shell asks for so large ones that no thread gets one."""
     if limits is None or limits[0] <= 64 << 20:  # without a limit (-1) the C library takes 2 MiB
         return None
@@ -80,5 +80,5 @@ def lower_stack(limits: Optional[Sequence[int]]) -> Optional[Fix]:
     )
 
 
-def _shown(flag: str, value: int) -> str:
+def _show_limit(flag: str, value: int) -> str:
     return "unlimited" if value == UNLIMITED else str(value // UNITS.get(flag, 1))

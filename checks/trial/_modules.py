@@ -46,7 +46,7 @@ def failing_library(why: str) -> tuple[str, bool]:
     return (match[1].rpartition("/")[2], bool(match[2])) if match else ("", False)
 
 
-def library_fix(host: Host, soname: str, damaged: bool) -> Optional[Fix]:
+def library_fix(host: Host, soname: str, is_damaged: bool) -> Optional[Fix]:
     """Install a shared library; None where no installer is known here."""
     installer = _installer(host)
     match = _SONAME.fullmatch(soname)
@@ -58,12 +58,14 @@ def library_fix(host: Host, soname: str, damaged: bool) -> Optional[Fix]:
         package = f"{soname}()(64bit)"  # what packages provide is a name for them
     else:
         return None
-    again = ("install", "--reinstall") if installer == "apt-get" else ("reinstall" if damaged else "install",)
-    steps = (Command((installer, *again, package)),)
+    verb = (
+        ("install", "--reinstall") if installer == "apt-get" else ("reinstall" if is_damaged else "install",)
+    )
+    steps = (Command((installer, *verb, package)),)
     return Fix(_("install {package}", package=package), steps=steps, risk=Risk.MANUAL)
 
 
-def is_of_system(host: Host) -> bool:
+def is_system_python(host: Host) -> bool:
     """Whether the job's Python is the distribution's, which is never built without a library."""
     path = host.interpreter.path  # of a virtual environment a link to what it was made of
     return (host.files.real(path) or path).startswith(OF_SYSTEM)
@@ -71,13 +73,13 @@ def is_of_system(host: Host) -> bool:
 
 def module_fix(host: Host, absent: str) -> Optional[Fix]:
     """Complete the distribution's Python, or build another one with what it lacks."""
-    installer, path, of_system = _installer(host), host.interpreter.path, is_of_system(host)
+    installer, path, is_system = _installer(host), host.interpreter.path, is_system_python(host)
     version = ".".join(_version(host).split(".")[:2])
-    if of_system and installer == "apt-get" and version:
+    if is_system and installer == "apt-get" and version:
         package = f"libpython{version}-stdlib"
         steps = (Command(("apt-get", "install", "--reinstall", package)),)
         return Fix(_("install {package}", package=package), steps=steps, risk=Risk.MANUAL)
-    if of_system and installer:
+    if is_system and installer:
         steps = (Command((installer, "reinstall", "python3-libs")),)
         return Fix(_("install {package}", package="python3-libs"), steps=steps, risk=Risk.MANUAL)
     library = LIBRARIES.get(absent)

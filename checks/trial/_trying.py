@@ -10,14 +10,14 @@ RANKS = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
 MOST_RANKS = 64
 
 
-def allowed(host: Host) -> None:
+def skip_unless_allowed(host: Host) -> None:
     """Skip where nothing is tried here."""
     why = host.trials.why_not()
     if why is not None:
         raise Skip(why)
 
 
-def incomplete(trial: Trial) -> None:
+def raise_if_incomplete(trial: Trial) -> None:
     """Unknown where it did not come to its end; what it had found until then was said before."""
     if trial.hung is not None:
         raise Unknown(_("the trial did not finish in time; it waited in {step}", step=trial.hung or "start"))
@@ -34,7 +34,7 @@ def incomplete(trial: Trial) -> None:
         )
 
 
-def ranks_of_node(host: Host) -> int:
+def count_ranks(host: Host) -> int:
     """Those of this node, at least one."""
     for name in RANKS:
         value = host.variables.get(name, "")

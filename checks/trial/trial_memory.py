@@ -22,11 +22,11 @@ from npudoctor import (
 )
 from npudoctor.checks.trial._limits import (
     ask_for_option,
+    free_memory,
     limit_line,
-    memory_left,
     raise_limit,
 )
-from npudoctor.checks.trial._trying import RANKS, allowed, incomplete, ranks_of_node
+from npudoctor.checks.trial._trying import RANKS, count_ranks, raise_if_incomplete, skip_unless_allowed
 from npudoctor.core.sizes import size_text
 from npudoctor.facts.job.process import frameworks
 from npudoctor.facts.system.limits import limit_of, memory_group
@@ -93,22 +93,22 @@ def trial_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     getrlimit(2); mmap(2), MAP_NORESERVE; mlock(2); proc_sys_vm(5), overcommit_memory.
     """
-    allowed(host)
-    accelerated = host.npu_wanted() or bool(host.gpus.usable)
+    skip_unless_allowed(host)
+    has_accelerator = host.npu_wanted() or bool(host.gpus.usable)
     # What is reserved at once for a device; without one less is enough for some jobs.
-    large = accelerated and bool(frameworks(host, "torch", "mindspore"))
-    left = memory_left(host)
+    is_large = has_accelerator and bool(frameworks(host, "torch", "mindspore"))
+    free = free_memory(host)
     trial = host.trials.tried(
         "memory",
-        reserve=RESERVED if large else RESERVED_WITHOUT,
-        touch=left >= HEADROOM,
+        reserve=RESERVED if is_large else RESERVED_WITHOUT,
+        touch=free >= HEADROOM,
     )
-    yield Facts({"left": left, "tried": [attempt.what for attempt in trial.attempts]})
-    yield from _too_little(host)
+    yield Facts({"left": free, "tried": [attempt.what for attempt in trial.attempts]})
+    yield from _judge_group_limit(host)
     for attempt in trial.refused():
         if attempt.what == "ctypes":
             raise Unknown(_("this Python cannot request memory: {why}", why=attempt.reason))
-        yield _finding(host, attempt, large)
+        yield _finding(host, attempt, is_large)
     if trial.died == "touch" and trial.signal == 9:
         yield Finding(
             "trial-memory.cannot-allocate",
@@ -116,45 +116,45 @@ def trial_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
             action=Action.CONFIG,
         )
         return
-    incomplete(trial)
-    if left < HEADROOM and not trial.refused():
+    raise_if_incomplete(trial)
+    if free < HEADROOM and not trial.refused():
         raise Unknown(
-            _("only {left} of memory is left here: the trial did not touch any", left=size_text(left))
+            _("only {left} of memory is left here: the trial did not touch any", left=size_text(free))
         )
 
 
-def _too_little(host: Host) -> Iterator[Finding]:
+def _judge_group_limit(host: Host) -> Iterator[Finding]:
     """A control group in which a framework cannot even be imported by as many processes as the job has: what
     touches memory there would only be killed."""
     group = memory_group(host)
-    found = frameworks(host, "torch", "mindspore") if group else []
-    least = _processes(host) * IMPORT
-    if group and found and group.limit < least:
+    installed = frameworks(host, "torch", "mindspore") if group else []
+    least = _count_processes(host) * IMPORT
+    if group and installed and group.limit < least:
         yield Finding(
             "trial-memory.cannot-allocate",
             _(
                 "the control group allows {limit} of memory; the processes of a job that import {framework} "
                 "({count}) take at least {need}",
                 limit=size_text(group.limit),
-                framework=found[0].name,
-                count=_processes(host),
+                framework=installed[0].name,
+                count=_count_processes(host),
                 need=size_text(least),
             ),
             evidence=(f"{group.path} limit={group.limit} used={group.used}",),
             action=Action.CONFIG,
-            fix=_wider_group(host, group.path),
+            fix=_wider_group_fix(host, group.path),
         )
 
 
-def _processes(host: Host) -> int:
+def _count_processes(host: Host) -> int:
     """How many processes of a job import the framework at least: its ranks here; where they meet and nobody
     counts them, two, as a launcher is one too."""
-    ranks: int = ranks_of_node(host)
-    counted = any(host.variables.get(name) for name in RANKS)
-    return ranks if counted or not any(host.variables.get(name) for name in MEETING) else max(2, ranks)
+    ranks: int = count_ranks(host)
+    is_counted = any(host.variables.get(name) for name in RANKS)
+    return ranks if is_counted or not any(host.variables.get(name) for name in MEETING) else max(2, ranks)
 
 
-def _wider_group(host: Host, path: str) -> Fix:
+def _wider_group_fix(host: Host, path: str) -> Fix:
     if host.system.container():
         option: Fix = ask_for_option("--memory", "16g")
         return option
@@ -166,7 +166,7 @@ def _wider_group(host: Host, path: str) -> Fix:
     return Fix(title, risk=Risk.MANUAL)
 
 
-def _finding(host: Host, attempt: Attempt, large: bool) -> Finding:
+def _finding(host: Host, attempt: Attempt, is_large: bool) -> Finding:
     size = size_text(int(attempt.facts.get("bytes", 0)))
     if attempt.what == "execute":
         return Finding(
@@ -179,7 +179,7 @@ def _finding(host: Host, attempt: Attempt, large: bool) -> Finding:
             action=Action.CONFIG,
             echo_of=("import-limits.not-executable",),
         )
-    needed = ERROR if large else WARNING
+    needed = ERROR if is_large else WARNING
     # The C library of Alpine grows no data segment, and takes memory otherwise.
     grown = ERROR if limit_of(host, "Max data size").soft is not None else WARNING
     code, text, severity = {
@@ -191,13 +191,13 @@ def _finding(host: Host, attempt: Attempt, large: bool) -> Finding:
     name, flag = LIMITS[attempt.what]
     limit = limit_of(host, name)
     pair = [-1 if value is None else value for value in (limit.soft, limit.hard)]
-    limited = limit.soft is not None
+    is_limited = limit.soft is not None
     return Finding(
         f"trial-memory.{code}",
         text.format(size=size, why=attempt.reason),
         severity=severity,
-        evidence=(limit_line(flag, pair),) if limited else (),
+        evidence=(limit_line(flag, pair),) if is_limited else (),
         action=Action.CONFIG,
-        fix=raise_limit(host, flag, pair, pair[0] + 1) if limited else None,
+        fix=raise_limit(host, flag, pair, pair[0] + 1) if is_limited else None,
         echo_of=CAUSES if attempt.what != "lock" else (),
     )

@@ -26,11 +26,11 @@ from npudoctor.checks.trial._modules import (
     LIBRARIES,
     absent_module,
     failing_library,
-    is_of_system,
+    is_system_python,
     library_fix,
     module_fix,
 )
-from npudoctor.checks.trial._trying import allowed, incomplete
+from npudoctor.checks.trial._trying import raise_if_incomplete, skip_unless_allowed
 from npudoctor.core.errors import CannotTell, DoesNotRun
 from npudoctor.facts.job.working_directory import working_directory
 from npudoctor.trial.trials import Attempt, Trial
@@ -101,43 +101,43 @@ def trial_python(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     Python, "Python Setup and Usage: Build requirements"; multiprocessing, "Contexts and start methods".
     """
-    allowed(host)
-    python, needed = host.interpreter.label, _closed(host)
+    skip_unless_allowed(host)
+    python, needed = host.interpreter.label, _find_closed_needs(host)
     try:
         trial = host.trials.tried(
             "python",
-            needed=[one.module for one in needed],
+            needed=[need.module for need in needed],
             levels=[LOG_LEVEL] if is_installed(host, "torch") else [],
         )
     except DoesNotRun as error:
-        yield _cannot_start(error.reason, (f"`{error.said}`",) if error.said else ())
+        yield _report_cannot_start(error.reason, (f"`{error.said}`",) if error.said else ())
         return
     yield Facts({"tried": [attempt.what for attempt in trial.attempts]})
     reported: set[str] = set()
     for attempt in trial.refused():
         if attempt.facts.get("step") == "import" and attempt.why not in reported:
             reported.add(attempt.why)  # what one library lacks, several modules say
-            yield _module(host, attempt)
-    yield from _needed(host, trial, needed)
-    yield from _starts(host, trial)
-    yield from _log_level(host, trial)
-    yield from _directory(host, trial)
+            yield _report_module(host, attempt)
+    yield from _judge_needed(host, trial, needed)
+    yield from _judge_starts(host, trial)
+    yield from _judge_log_level(host, trial)
+    yield from _judge_directory(host, trial)
     if trial.died is not None and trial.signal not in KILLED:
-        yield _died(python, trial)
+        yield _report_death(python, trial)
         return
     if trial.waits_for:
         text = _("{python} does not start: {why}", python=python, why=trial.waits_for)
-        yield _cannot_start(text, ())
+        yield _report_cannot_start(text, ())
         return
-    incomplete(trial)
-    _search_path(host, trial)
+    raise_if_incomplete(trial)
+    _require_known_search_path(host, trial)
     if any(attempt.facts.get("step") == "remover" for attempt in trial.refused()):
         raise Unknown(
             _("cannot start a second process to clean up: steps that need a file name were skipped")
         )
 
 
-def _log_level(host: Host, trial: Trial) -> Iterator[Finding]:
+def _judge_log_level(host: Host, trial: Trial) -> Iterator[Finding]:
     for attempt in trial.refused():
         if attempt.facts.get("step") == "log level":
             value = host.variables.get(LOG_LEVEL, "")
@@ -155,44 +155,44 @@ def _log_level(host: Host, trial: Trial) -> Iterator[Finding]:
             )
 
 
-def _closed(host: Host) -> list[ClosedNeed]:
+def _find_closed_needs(host: Host) -> list[ClosedNeed]:
     """What a framework requires and nothing but an import tells of; nothing where that cannot be known."""
     if not has_framework(host):
         return []
     from npudoctor.facts.python.frameworks import closed_needs
 
     try:
-        return [one for one in closed_needs(host) if one.module]
+        return [need for need in closed_needs(host) if need.module]
     except CannotTell:
         return []
 
 
-def _needed(host: Host, trial: Trial, needed: Sequence[ClosedNeed]) -> Iterator[Finding]:
-    closed = {one.module: one for one in needed}
+def _judge_needed(host: Host, trial: Trial, needed: Sequence[ClosedNeed]) -> Iterator[Finding]:
+    need_by_module = {need.module: need for need in needed}
     for attempt in trial.refused():
         if attempt.facts.get("step") != "needed":
             continue
-        one = closed[str(attempt.facts["module"])]
+        need = need_by_module[str(attempt.facts["module"])]
         yield Finding(
             "trial-python.module-missing",
             _(
                 "{python} cannot import {module}, which a framework requires: {why}",
                 python=host.interpreter.label,
-                module=one.module,
+                module=need.module,
                 why=attempt.reason,
             ),
-            severity=ERROR if one.needed else WARNING,
-            evidence=(one.copy.folder,),
+            severity=ERROR if need.needed else WARNING,
+            evidence=(need.copy.folder,),
             action=Action.CONFIG,
             fix=Fix(
                 _("as the owner, make the installed files readable for all users"),
-                steps=(Command(("chmod", "-R", "a+rX", one.place, one.copy.folder)),),
+                steps=(Command(("chmod", "-R", "a+rX", need.place, need.copy.folder)),),
                 risk=Risk.MANUAL,
             ),
         )
 
 
-def _search_path(host: Host, trial: Trial) -> None:
+def _require_known_search_path(host: Host, trial: Trial) -> None:
     """Unknown where code that was not run for the other checks leads this Python elsewhere."""
     facts = trial.facts()
     try:
@@ -202,10 +202,10 @@ def _search_path(host: Host, trial: Trial) -> None:
     if not layout.unread or "search_path" not in facts:
         return
     # An empty entry of PYTHONPATH names the working directory, which source-shadowing judges.
-    known = {working_directory(host)}
+    known_folders = {working_directory(host)}
     for folder in (*layout.search_path, *host.variables.path_list("PYTHONPATH")):
-        known |= {folder, host.running_files.real(folder)}
-    more = [folder for folder in facts["search_path"] if folder not in known]
+        known_folders |= {folder, host.running_files.real(folder)}
+    more = [folder for folder in facts["search_path"] if folder not in known_folders]
     more += [finder for finder in facts["finders"] if finder not in FINDERS]
     if more:
         raise Unknown(
@@ -217,7 +217,7 @@ def _search_path(host: Host, trial: Trial) -> None:
         )
 
 
-def _module(host: Host, attempt: Attempt) -> Finding:
+def _report_module(host: Host, attempt: Attempt) -> Finding:
     module, python = str(attempt.facts["module"]), host.interpreter.label
     absent, (soname, is_missing) = absent_module(attempt.why), failing_library(attempt.why)
     words = {"python": python, "module": module, "why": attempt.reason, "library": soname}
@@ -226,7 +226,7 @@ def _module(host: Host, attempt: Attempt) -> Finding:
         text = _("{python} cannot import {module}: {why}")
         if is_missing:
             text = _("{python} cannot import {module}: {library} is missing")
-    elif absent in LIBRARIES and not is_of_system(host):
+    elif absent in LIBRARIES and not is_system_python(host):
         words["library"] = LIBRARIES[absent].name
         text = _("{python} has no module {module}: it was built without {library}")
         fix = module_fix(host, absent)
@@ -251,7 +251,7 @@ def _module(host: Host, attempt: Attempt) -> Finding:
     )
 
 
-def _starts(host: Host, trial: Trial) -> Iterator[Finding]:
+def _judge_starts(host: Host, trial: Trial) -> Iterator[Finding]:
     """A server that does not start is nothing to a job that starts its children otherwise."""
     refused = {
         str(attempt.facts["method"]): attempt
@@ -270,7 +270,7 @@ def _starts(host: Host, trial: Trial) -> Iterator[Finding]:
                 method=method,
                 why=why,
             ),
-            severity=ERROR if method == "spawn" or _version(host) >= FORKSERVER_FIRST else WARNING,
+            severity=ERROR if method == "spawn" or _python_version(host) >= FORKSERVER_FIRST else WARNING,
             evidence=(f"`{trial.said}`",) if trial.said else (),
             action=Action.CONFIG,
             echo_of=CAUSES,
@@ -278,7 +278,7 @@ def _starts(host: Host, trial: Trial) -> Iterator[Finding]:
         return
 
 
-def _directory(host: Host, trial: Trial) -> Iterator[Finding]:
+def _judge_directory(host: Host, trial: Trial) -> Iterator[Finding]:
     """Where the job starts, and a child that multiprocessing spawns may not go."""
     for attempt in trial.refused():
         if attempt.facts.get("step") == "directory":
@@ -299,7 +299,7 @@ def _directory(host: Host, trial: Trial) -> Iterator[Finding]:
             )
 
 
-def _version(host: Host) -> tuple[int, ...]:
+def _python_version(host: Host) -> tuple[int, ...]:
     try:
         text = host.interpreter.layout().version or ""
     except CannotTell:
@@ -307,20 +307,24 @@ def _version(host: Host) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(".")[:2] if part.isdigit())
 
 
-def _died(python: str, trial: Trial) -> Finding:
+def _report_death(python: str, trial: Trial) -> Finding:
     evidence = (f"`{trial.said}`",) if trial.said else ()
     if trial.died:
         text = _("{python} is killed by signal {number} in `{step}`")
         if not trial.signal:
             text = _("{python} exits in `{step}`")
-        return _cannot_start(text.format(python=python, number=trial.signal, step=trial.died), evidence)
+        return _report_cannot_start(
+            text.format(python=python, number=trial.signal, step=trial.died), evidence
+        )
     text = _("{python} does not start: {why}")
     if trial.signal:
         text = _("{python} does not start: it is killed by signal {number}")
-    return _cannot_start(text.format(python=python, why=f"`{trial.said}`", number=trial.signal), evidence)
+    return _report_cannot_start(
+        text.format(python=python, why=f"`{trial.said}`", number=trial.signal), evidence
+    )
 
 
-def _cannot_start(message: str, evidence: tuple[str, ...]) -> Finding:
+def _report_cannot_start(message: str, evidence: tuple[str, ...]) -> Finding:
     return Finding(
         "trial-python.cannot-start", message, evidence=evidence, action=Action.CONFIG, echo_of=CAUSES
     )

@@ -44,10 +44,10 @@ def advise(host: Host, code: str, message: str, title: str, steps: Sequence[Step
 
 def numa_nodes(host: Host) -> list[str]:
     """The NUMA nodes that have memory or CPUs online, by number; empty where the kernel does not say."""
-    return [f"node{number}" for number in sorted(expand(read_or_empty(host, f"{NODES}/online")))]
+    return [f"node{number}" for number in sorted(parse_cpu_list(read_or_empty(host, f"{NODES}/online")))]
 
 
-def expand(text: str) -> set[int]:
+def parse_cpu_list(text: str) -> set[int]:
     """A list of the kernel such as 0-3,8 as numbers; what is no such list is empty."""
     numbers: set[int] = set()
     for part in text.split(","):

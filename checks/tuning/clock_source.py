@@ -52,21 +52,21 @@ def clock_source(host: Host) -> Iterator[Union[Finding, Facts]]:
     - deeperf.com, "A performance issue caused by the TSC clock source missing in Linux" (the figure).
     - Documentation/timers/timekeeping.rst of the kernel.
     """
-    now = read_setting(host, CURRENT)
-    others = read_or_empty(host, AVAILABLE).split()
-    yield Facts({"current": now, "available": others})
-    if now not in SLOW:
+    current = read_setting(host, CURRENT)
+    available = read_or_empty(host, AVAILABLE).split()
+    yield Facts({"current": current, "available": available})
+    if current not in SLOW:
         return
     message = _(
         "the kernel's clock source is {now}, which is slow to read; available: {others}",
-        now=now,
-        others=", ".join(others) or "-",
+        now=current,
+        others=", ".join(available) or "-",
     )
-    if FAST in others:
+    if FAST in available:
         title = _(
             "use tsc until the next boot, if `dmesg | grep -i clocksource` does not report it as unstable"
         )
-        yield advise(host, "clock-source.slow", message, title, [write_setting(CURRENT, FAST, now)])
+        yield advise(host, "clock-source.slow", message, title, [write_setting(CURRENT, FAST, current)])
     else:
         title = _("`dmesg | grep -i -e tsc -e clocksource` says why the kernel does not offer tsc")
         yield advise(host, "clock-source.slow", message, title, ())

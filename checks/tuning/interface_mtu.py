@@ -51,11 +51,11 @@ def interface_mtu(host: Host) -> Iterator[Union[Finding, Facts]]:
     - ESnet, fasterdata.es.net, MTU issues. ip-link(8).
     """
     devices = {link.device: host.network.link_settings(link.device).mtu for link in fast_links(host)}
-    known = {device: mtu for device, mtu in devices.items() if mtu}
-    if not known:
+    mtu_by_device = {device: mtu for device, mtu in devices.items() if mtu}
+    if not mtu_by_device:
         raise Skip(_("no Ethernet port of 25 Gb/s or more is up here"))
-    yield Facts({"mtu": known})
-    for device, mtu in known.items():
+    yield Facts({"mtu": mtu_by_device})
+    for device, mtu in mtu_by_device.items():
         if mtu < ROCE:
             line = ("ip", "link", "set", "dev", device, "mtu")
             yield advise(

@@ -62,10 +62,10 @@ def network_buffers(host: Host) -> Iterator[Union[Finding, Facts]]:
     limits: dict[str, Optional[int]] = {}
     for name, value in settings.items():
         words = value.split()
-        known = len(words) == 3 and all(
+        is_valid = len(words) == 3 and all(
             word.isascii() and word.isdigit() and len(word) < 16 for word in words
         )
-        limits[name] = int(words[2]) if known else None  # the third of three numbers, in bytes
+        limits[name] = int(words[2]) if is_valid else None  # the third of three numbers, in bytes
     unread = [name for name, limit in limits.items() if limit is None]
     if unread:
         raise Unknown(_("{path} does not contain three numbers", path=_path(unread[0])))

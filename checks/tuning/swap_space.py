@@ -16,7 +16,7 @@ LOW = 10
 
 
 @dataclass(frozen=True)
-class Area:
+class SwapArea:
     """One swap area; sizes in bytes."""
 
     path: str
@@ -95,7 +95,7 @@ def swap_space(host: Host) -> Iterator[Union[Finding, Facts]]:
         )
 
 
-def parse_swaps(text: str) -> Union[list[Area], None]:
+def parse_swaps(text: str) -> Union[list[SwapArea], None]:
     """/proc/swaps: path, type, size and used in KiB, priority; None for what does not read so. psutil tells
     their sum alone."""
     areas = []
@@ -103,5 +103,5 @@ def parse_swaps(text: str) -> Union[list[Area], None]:
         words = line.split()
         if len(words) < 5 or not all(word.isascii() and word.isdigit() for word in words[-3:-1]):
             return None
-        areas.append(Area(" ".join(words[:-4]), int(words[-3][:15]) << 10, int(words[-2][:15]) << 10))
+        areas.append(SwapArea(" ".join(words[:-4]), int(words[-3][:15]) << 10, int(words[-2][:15]) << 10))
     return areas
