@@ -34,6 +34,8 @@ from npudoctor.facts.cann.installations import (
 from npudoctor.facts.job.expected_accelerator import npu_expected
 from npudoctor.host import CannotTell
 
+# The runtime loads the AICPU kernels from $ASCEND_AICPU_PATH/opp. set_env.sh of every toolkit from 6.0 on
+# sets it; the hand-made scripts of 5.0 did not.
 AICPU = "ASCEND_AICPU_PATH"
 
 
@@ -106,6 +108,7 @@ def aicpu_path(host: Host) -> Iterator[Union[Finding, Facts]]:
 def _report_unset(
     host: Host, cann_variables: Mapping[str, str], usable: Optional[Install]
 ) -> Optional[Finding]:
+    # The TSD client of CANN's runtime falls back to /usr/local/Ascend/ where the variable is not set.
     if usable is not None and _is_same_install(host, usable.path, ASCEND):
         return None
     text = _("ASCEND_AICPU_PATH is not set, but {names} is")
@@ -117,11 +120,12 @@ def _report_unset(
         if script:
             text = _("ASCEND_AICPU_PATH is not set: {script} was not sourced in this shell")
     words = {"names": ", ".join(cann_variables), "install": usable.path if usable else "", "script": script}
-    # Of that time, the scripts for MindSpore never set it, and its jobs ran.
+    # Before 6.0 the scripts for MindSpore never set the variable, and its jobs ran without it.
     is_old_cann = usable is not None and usable.before_6
     return Finding(
         "aicpu-path.unset",
         text.format(**words),
+        # Only operators that run on the AICPU need the variable; every job of PyTorch 1.x used some of them.
         severity=WARNING if not is_old_cann else ERROR if _uses_pytorch_1(host) else INFO,
         evidence=_evidence(cann_variables, usable),
         action=Action.CONFIG,
@@ -149,7 +153,7 @@ def _judge_path(
         text = _("ASCEND_AICPU_PATH is {value}, which is not an absolute path")
     elif host.files.stat(value):
         text = _("ASCEND_AICPU_PATH is {value}, which has no folder opp: it is not a CANN installation")
-    # Variables whose wrong value is an error by itself, where they name the same place.
+    # cann-env reports a wrong value of these two as an error; if they name the same path, that is the cause.
     vital = (name for name in ("ASCEND_HOME_PATH", "ASCEND_OPP_PATH") if name in cann_variables)
     is_named_elsewhere = any(named_root(name, cann_variables[name]) == value.rstrip("/") for name in vital)
     return Finding(
@@ -179,7 +183,7 @@ def _find_other_install(
     if not foreign or named_install is None:
         return None
     differ = any(named_install.differs_from(other) for other in foreign)
-    # Where the first of the others agrees with it, it is another variable that is wrong.
+    # If the CANN in use is the one that this variable names, another variable is wrong and stays as it is.
     better = None if usable is None or _is_same_install(host, usable.path, value) else usable
     return Finding(
         "aicpu-path.other-install",

@@ -29,6 +29,7 @@ from npudoctor.host import CannotTell
 from npudoctor.host.devices.driver import LIBRARY, Package, has_library, package
 from npudoctor.knowledge.drivers import Declared, declared_for
 
+# What the container guides mount of the driver (vllm-ascend, "Installation" with Docker).
 MOUNTS = (
     "/usr/local/Ascend/driver/lib64",
     "/usr/local/Ascend/driver/version.info",
@@ -92,11 +93,12 @@ def cann_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
     try:
         driver = package(host.files, "driver")
     except CannotTell as error:
-        # Others than root, and containers, need not be given that file.
+        # A user other than root, and a container, need not be able to read version.info.
         raise Unknown(error.reason, advisory=not host.identity.is_root or host.system.container()) from error
     if driver is None:
         # No version.info of a driver is here.
         if host.options.root is not None:
+            # Images do not ship the driver: it is mounted from the host when the container starts.
             raise Skip(_("no Ascend driver is installed in the image: the driver belongs to the host"))
         if not host.npu_wanted():
             raise Skip(_("no Ascend driver is installed, and no NPU is expected on this machine"))
@@ -140,7 +142,7 @@ def _report_missing_library(host: Host, driver: Package) -> Iterator[Finding]:
 
 
 def _has_library(host: Host) -> bool:
-    """Whether a libascend_hal.so is in the driver's folders, or where the shell says that libraries are."""
+    """Whether libascend_hal.so is in the driver's folders or on LD_LIBRARY_PATH."""
     return has_library(host.files, host.variables.path_list("LD_LIBRARY_PATH"))
 
 
@@ -166,6 +168,8 @@ def _compare(host: Host, install: Install, driver: Package) -> Iterator[Union[Fi
         *_find_old_interfaces(install, driver, required),
         *_judge_release(install, driver, declared, agree),
     ]
+    # What the branch lists (V100R001Cxx in compatible_version) mean is inferred from installed packages, so
+    # this is information only.
     if declared is None and agree is False:
         text = _(
             "neither {cann} nor the driver {driver} lists the other's branch; no release note "
@@ -181,6 +185,7 @@ def _compare(host: Host, install: Install, driver: Package) -> Iterator[Union[Fi
 def _find_old_interfaces(install: Install, driver: Package, required: Mapping[str, str]) -> Iterator[Finding]:
     for name, needed in required.items():
         provided = driver.settings.get(f"{name}_version")
+        # CANN's own installer compares the same lines (required_driver_*_version) and only warns.
         if provided and accepts(provided, needed) is False:
             message = _(
                 "{cann} requires the driver interface {name} {wanted}, but the driver {driver} has {mine}"
@@ -208,7 +213,7 @@ def _judge_release(
     elif declared.verdict == "not-listed":
         text = _("no release note lists the driver {driver} for {cann}; the nearest listed: {nearest}")
         finding = _finding("cann-driver.not-listed", text, install, driver, declared, **words)
-        # Between two that work: nothing speaks against it but a list of the packages' own.
+        # An older and a newer driver are listed for this CANN: one between them most likely works too.
         between = len(declared.nearest) > 1 and agree is not False
         yield replace(finding, severity=INFO) if between else finding
     else:

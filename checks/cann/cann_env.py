@@ -34,6 +34,8 @@ from npudoctor.facts.job.expected_accelerator import frameworks_on_cann, npu_exp
 from npudoctor.facts.job.working_directory import job_user
 from npudoctor.host import CannotTell
 
+# Without ASCEND_OPP_PATH a job ends at once: "ASCEND_OPP_PATH environment variable is not set". A variable
+# that is not listed here is only information.
 WEIGHTS = {"ASCEND_OPP_PATH": ERROR, "ASCEND_HOME_PATH": WARNING}
 AICPU = "ASCEND_AICPU_PATH"
 
@@ -102,7 +104,8 @@ def cann_env(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _judge(host: Host, cann_variables: Mapping[str, str], active: Optional[Install]) -> Iterator[Finding]:
-    # An environment that was written by hand may name it in PYTHONPATH: no script can be missing.
+    # Up to CANN 5.0 the environment was written by hand, and PYTHONPATH alone could name it: no script can be
+    # missing then.
     entries = host.variables.path_list("PYTHONPATH") if active and active.before_6 else []
     by_hand = active is not None and any(entry.startswith(f"{active.path}/") for entry in entries)
     if active is not None and not cann_variables and not host.variables.get(AICPU) and not by_hand:
@@ -128,6 +131,7 @@ def _judge(host: Host, cann_variables: Mapping[str, str], active: Optional[Insta
         yield _report_mixed_installs(host, active, other_installs, values, ERROR if differ else WARNING)
     if not wrong:  # else the entries are wrong for the same reason
         yield from _judge_lists(host, active)
+    # set_env.sh of nnal/atb sets ATB_HOME_PATH. torch_npu runs without ATB, so only vllm-ascend is judged.
     if host.variables.get("ATB_HOME_PATH") or "vllm-ascend" not in " ".join(_frameworks(host)):
         return
     script = set_env.atb_script(host.files, host.variables, job_user(host).home)
@@ -143,7 +147,7 @@ def _frameworks(host: Host) -> list[str]:
 
 
 def _find_wrong(host: Host, cann_variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables that name no CANN; operators alone may lie anywhere."""
+    """Return the variables whose value names no CANN. ASCEND_OPP_PATH may name any folder of operators."""
     install_by_variable = set_env.named_installs(host.files, cann_variables)
     wrong = {name: value for name, value in cann_variables.items() if name not in install_by_variable}
     operators = wrong.get("ASCEND_OPP_PATH", "")
@@ -154,7 +158,7 @@ def _find_wrong(host: Host, cann_variables: Mapping[str, str]) -> dict[str, str]
 
 def _judge_lists(host: Host, active: Install) -> Iterator[Finding]:
     files, variables = host.files, host.variables
-    # PYTHONPATH, and what else the interpreter searches: a .pth file does as well.
+    # A .pth file in site-packages serves as well as PYTHONPATH, so the whole search path counts.
     try:
         more = host.interpreter.layout().search_path
     except CannotTell:
@@ -172,6 +176,8 @@ def _judge_lists(host: Host, active: Install) -> Iterator[Finding]:
     compilers = set_env.compilers(files, active)
     if compiler is not None and compiler[1].real != active.real:
         yield _report_other_install_first(host, active, "PATH", *compiler, WARNING)
+    # 8.1 has compilers in compiler/ccec_compiler/bin and in tools/ccec_compiler/bin; one of them on PATH is
+    # enough.
     elif compilers and len(set_env.missing_folders(files, compilers, programs)) == len(compilers):
         yield _report_missing_entry(host, active, "PATH", compilers[:1], WARNING)
 
@@ -223,7 +229,7 @@ def _report_unset(host: Host, install: Install, values: Mapping[str, str], sever
 
 
 def _causes(host: Host, wrong: Mapping[str, str], usable: Optional[Install]) -> tuple[str, ...]:
-    """What cann-install says of the same: the place is a link to nowhere, or nothing is installed."""
+    """Return the codes of cann-install that explain a wrong path: a dangling link, or no CANN at all."""
     places = [named_root(name, value) for name, value in wrong.items() if value.startswith("/")]
     if any(cann_tree.dangling_links(host.files, place) for place in places):
         return ("cann-install.dangling-latest",)
@@ -308,14 +314,14 @@ def _report_atb_not_sourced(script: str) -> Finding:
 
 
 def _folders_for(host: Host, install: Install, name: str) -> list[str]:
-    """What this list variable should begin with."""
+    """Return the folders with which the list variable `name` (PATH or PYTHONPATH) should begin."""
     if name == "PATH":
         return set_env.compilers(host.files, install)[:1]
     return set_env.python_folders(host.files, install)
 
 
 def _remedy(host: Host, install: Install, values: Mapping[str, str], atb: bool = False) -> Fix:
-    """The script where there is one, and ATB's after it; else the single lines."""
+    """Return a fix that sources set_env.sh, then ATB's script if `atb`; without a script, single exports."""
     script = set_env_script(host.files, install)
     if script is None:
         lists = [(name, _folders_for(host, install, name)) for name in ("PYTHONPATH", "PATH")] if atb else []
@@ -330,7 +336,7 @@ def _remedy(host: Host, install: Install, values: Mapping[str, str], atb: bool =
 
 
 def _prepend_fix(host: Host, name: str, folders: Sequence[str]) -> Fix:
-    """The variable with these folders put in front."""
+    """Return a fix that prepends these folders to the variable."""
     title = _("prepend CANN's own folders to {name}", name=name)
     value = _prepend(host, name, folders)
     return change_variable(title, name, value, host.variables.get(name) or None)

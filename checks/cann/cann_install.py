@@ -163,6 +163,7 @@ def _facts(installs: Sequence[Install]) -> Facts:
 def _find_dangling(host: Host, variables: Mapping[str, str], active: Optional[Install]) -> Iterator[Finding]:
     named_roots = {named_root(name, variables[name]) for name in ENDINGS if variables.get(name)}
     home = job_user(host).home if host.options.root is None else "/root"
+    # The links that installers make for the newest release: latest up to 8.3, cann from 8.5 on.
     usual_places = [f"{root}/{later}" for root in parents(host.files, variables, home) for later in LATER]
     by_severity: dict[Severity, dict[str, list[str]]] = {}
     for place in dict.fromkeys((*usual_places, *(path for path in named_roots if path.startswith("/")))):
@@ -173,7 +174,7 @@ def _find_dangling(host: Host, variables: Mapping[str, str], active: Optional[In
         if links:
             by_severity.setdefault(_dangling_severity(place, links, named_roots, active), {})[place] = links
     for severity, places in by_severity.items():
-        # Often one name leads to the next: the first one is the cause.
+        # latest often leads to another link that dangles: the first one is the cause.
         first = next(iter(places))
         links = [link for links in places.values() for link in links]
         text = _("{place} is a dangling link: the CANN it points to no longer exists")
@@ -190,13 +191,13 @@ def _find_dangling(host: Host, variables: Mapping[str, str], active: Optional[In
 
 
 def _relink(host: Host, link: str) -> Optional[Fix]:
-    """To the release beside it, where that is exactly one."""
+    """Return a fix that points the link to the one release next to it; None if there is none or several."""
     folder = link.rpartition("/")[0]
     neighbours = [install for install in installs_of(host) if install.path.rpartition("/")[0] == folder]
     if len(neighbours) != 1:
         return None
     path = neighbours[0].path
-    # By root, unless the folder in which the link lies is the user's own.
+    # Replacing a link needs write permission on its folder: root, unless that folder is the user's own.
     directory = host.files.stat(folder or "/")
     return Fix(
         _("point {place} to {path}", place=link, path=path),
@@ -209,7 +210,8 @@ def _relink(host: Host, link: str) -> Optional[Fix]:
 def _dangling_severity(
     place: str, links: list[str], named_roots: set[str], active: Optional[Install]
 ) -> Severity:
-    """It matters when a job would use it: named, in use, or nothing else has one of the usual names."""
+    """Return how bad a dangling link is: it matters if a job would use it, that is, if a variable names it,
+    if it is in use, or if no other installation has one of the usual names."""
     is_all_lost = links == [place] or any(link.rpartition("/")[2] in cann_tree.VITAL for link in links)
     if active is None or place in named_roots or active.path == place:
         return ERROR if is_all_lost else WARNING
@@ -230,6 +232,7 @@ def _judge_kernels(host: Host, active: Install) -> Iterator[Finding]:
             yield Finding(
                 "cann-install.kernels-missing",
                 text.format(install=active.label),
+                # From 8.5 on the places of the packages are known from documents and image scripts only.
                 severity=INFO if at_least(active.version, "8.5") else WARNING,
                 evidence=(later,),
                 action=Action.CONFIG,
@@ -253,7 +256,7 @@ def _judge_machine(host: Host, active: Install) -> Iterator[Finding]:
 
 
 def _python_machine(host: Host) -> Optional[str]:
-    """The machine that the interpreter is for, by its own header, else as it says."""
+    """Return the machine of the interpreter: by its ELF header, else as it reports it; None if unknown."""
     path = host.interpreter.path
     machine = cann_tree.elf_machine(host.files, path) if path.startswith("/") else None
     if machine is None:
@@ -297,10 +300,11 @@ def _report_other_kernels(install: Install, version: str) -> Finding:
             install=install.label,
         ),
         evidence=(f"{install.path}/opp_kernel/version.info: Version={version}",)
+        # 8.5 replaced opp_kernel by one package for each chip, such as Ascend-cann-910b-ops.
         if not at_least(install.version, "8.5")
         else (),
         action=Action.CONFIG,
-        # What it asks for was read in a part of another release.
+        # In a mixed tree the requirement was read from a part that belongs to another release.
         echo_of=("cann-install.mixed-latest",),
     )
 
@@ -315,6 +319,7 @@ def _report_wrong_machine(install: Install, built_for: str, machine: str, proven
             told=built_for,
             machine=machine,
         ),
+        # That arch= in the install record must equal the machine is inferred from installed trees.
         severity=ERROR if proven else INFO,
         evidence=(evidence.format(told=built_for),),
         action=Action.CONFIG,

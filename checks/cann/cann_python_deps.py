@@ -121,7 +121,8 @@ def _version(host: Host, name: str) -> Optional[str]:
 def _report_missing(host: Host, active: Install, missing: Sequence[Need]) -> Iterator[Finding]:
     groups: dict[tuple[tuple[str, ...], Severity], list[Need]] = {}
     for need in missing:
-        # What would bring it: CANN's own folder where that holds it; NumPy and SciPy have own checks.
+        # The finding that explains it: PYTHONPATH lacks CANN's own folder, which contains the package; NumPy
+        # and SciPy have checks of their own.
         cause: tuple[str, ...]
         site = own_site(host.files, active, "te")
         if site and metadata_in(host.files, site, need.name.replace("-", "_")):
@@ -129,8 +130,8 @@ def _report_missing(host: Host, active: Install, missing: Sequence[Need]) -> Ite
         elif need.name in ("numpy", "scipy"):
             cause = (f"{need.name}-version.missing",)
         else:
-            # Where a framework cannot do without it, that is the error, and this says less of the
-            # same package.
+            # If a framework requires the package too, package-requirements reports the error with more
+            # detail.
             cause = (
                 ("package-requirements.missing",)
                 if need.weight < ERROR and is_required(host, need.name)
@@ -154,7 +155,8 @@ def _report_missing(host: Host, active: Install, missing: Sequence[Need]) -> Ite
 
 
 def _judge_numpy(host: Host, active: Install, version: Optional[str]) -> Optional[Finding]:
-    """NumPy against what is known of this release of CANN; the site's rows come first."""
+    """Return the finding if this release of CANN cannot use the installed NumPy. Rows of the site come
+    first."""
     from packaging.specifiers import SpecifierSet
     from packaging.version import InvalidVersion, Version
 
@@ -167,7 +169,7 @@ def _judge_numpy(host: Host, active: Install, version: Optional[str]) -> Optiona
             return None
     except InvalidVersion:
         return None
-    # Where variables name two releases of CANN, the other one may well suit.
+    # If variables name two releases of CANN, NumPy may match the other one.
     contradiction = host.options.root is None and releases_contradict(host.files, host.variables)
     return Finding(
         "cann-python-deps.numpy-2",
@@ -185,9 +187,11 @@ def _judge_numpy(host: Host, active: Install, version: Optional[str]) -> Optiona
 
 
 def _is_suitable(host: Host, need: Need) -> bool:
-    """A version that is not a number cannot be compared and passes: the package is there."""
+    """Whether the installed version meets the requirement. A version that PEP 440 does not know passes,
+    because the package is installed and cannot be compared."""
     try:
         version = version_number(host.interpreter.distributions(need.name)[0])
+        # prereleases=True: packaging leaves pre-releases out by default, but one that is installed counts.
         return bool(need.specifier.contains(version, prereleases=True))
     except CannotTell:
         return True

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 OLD = 3600  # seconds: a build of an operator takes minutes
 ACL, ASCEND, MINDSPORE = "ACL_OP_COMPILER_CACHE_DIR", "ASCEND_CACHE_PATH", "MS_COMPILER_CACHE_PATH"
+# FileLocker of MindSpore 2.10.0 (ops/operations/_custom_ops_utils.py) creates <build>/build.lock, and all
+# others wait for as long as it exists.
 LOCK = "build.lock"
 MANY = 2000  # builds of operators whose locks are looked for
 
@@ -124,6 +126,7 @@ def _judge_cache(host: Host, cache: Cache) -> Generator[Finding, None, str]:
     mount = mount_at(host, place)
     undetermined = yield from _judge_folder(host, cache, place, mount)
     # NFS before version 4 is of the type nfs; what it was mounted with is among its options.
+    # Only CANN's documents (ASCEND_CACHE_PATH) require file locks, so MindSpore's cache is not judged.
     if not (mount is None or cache.named_by not in (ACL, ASCEND, "")):
         lock_breakers = {"nolock", "local_lock=all", "local_lock=flock"} & set(mount.options)
         if mount.kind == "nfs" or (mount.kind == "nfs4" and lock_breakers):
@@ -172,6 +175,7 @@ def _report_lock(host: Host, path: str, mount: Optional[Mount]) -> Finding:
     if age < 0:
         text = _("{path} is dated in the future, so its age is unknown: jobs wait for it")
         return Finding("compile-cache.lock", text.format(**words))
+    # FileLocker creates an empty file: one with content is not its lock.
     if age < OLD or is_unused is not True or entry is None or not entry.is_file or entry.size:
         text = _(
             "{path} is {minutes} minutes old: jobs wait for it; could not determine whether its "
@@ -183,7 +187,8 @@ def _report_lock(host: Host, path: str, mount: Optional[Mount]) -> Finding:
     text = _(
         "{path} is {minutes} minutes old and no process holds it: its build died, and training would hang"
     )
-    # By a step that proves once more that no process has the lock open, where the file system can tell.
+    # RemoveUnused takes a lease (F_SETLEASE) before it removes the lock, which the kernel grants only if no
+    # process has the file open. Other file systems grant none: there the command is only shown.
     from npudoctor.proof.unused import LEASED, mark_of
 
     title, needs_root = _("remove the stale {name}", name=LOCK), entry.uid != job_user(host).euid
@@ -222,7 +227,8 @@ class Cache:
 
 
 def _find_caches(host: Host) -> Iterator[Cache]:
-    """The caches that a job of this shell would use; the usual places where they are there."""
+    """Yield the caches that a job of this shell would use: those of the variables, else the default places if
+    they exist."""
     variables, home = host.variables, job_user(host).home.rstrip("/")
     first = next((name for name in (ACL, ASCEND) if variables.get(name)), None)
     if first is not None:
@@ -239,7 +245,7 @@ def _find_caches(host: Host) -> Iterator[Cache]:
 
 
 def _start_folder(host: Host) -> str:
-    """The working directory; a shell's word for it where the process cannot be looked at."""
+    """Return the working directory of the job; PWD if /proc of the process cannot be read."""
     try:
         start_folder = working_directory(host)
     except CannotTell:
@@ -256,7 +262,7 @@ def _exists(host: Host, path: str) -> bool:
 
 
 def _find_locks(host: Host, cache: Cache) -> Iterator[str]:
-    """The lock of each build in a cache: its real path."""
+    """Yield the real path of each build lock in the cache, of at most MANY builds."""
     real = host.files.real(cache.path)
     for name in host.files.names(real)[:MANY] if real else ():
         path = f"{real}/{name}/{LOCK}"

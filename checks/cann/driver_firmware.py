@@ -54,6 +54,7 @@ def driver_firmware(host: Host) -> Iterator[Union[Finding, Facts]]:
     if driver is None:
         raise Skip(_("no Ascend driver is installed on this machine"))
     status = install_record(host.files).get("driver_install_status", "")
+    # Drivers before 24.1 write no Driver_Install_Status. npu-smi warns on a host if it is not complete.
     if status and status.lower() != "complete":
         yield Finding(
             "driver-firmware.incomplete",
@@ -72,11 +73,14 @@ def _read_package(host: Host, kind: str) -> Optional[Package]:
     try:
         return package(host.files, kind)
     except CannotTell as error:
+        # Only root can read the file on some systems, and a container need not contain it.
         raise Unknown(error.reason, advisory=True) from error
 
 
 def _judge_pair(driver: Package, firmware: Package) -> Iterator[Finding]:
+    # One range, such as [7.0.0,7.1.99] of driver 23.0.7.
     accepted = driver.settings.get("compatible_version_fw", "")
+    # Pairs of a first release and a series, such as [23.0.0,23.0.0.],[24.1,24.1.] of firmware 7.5.0.1.129.
     lines = firmware.settings.get("compatible_version_drv", "")
     # Whether a version is in one of the ranges; None when that is unknown.
     matches = (
@@ -93,6 +97,7 @@ def _judge_pair(driver: Package, firmware: Package) -> Iterator[Finding]:
     else:
         release = driver.version.lower()
         is_listed = any(
+            # A series ends with a dot; the appended one lets 25.0 itself match the series 25.0.
             sort_key(release) >= sort_key(low) and f"{release}.".startswith(line.lower())
             for low, line in pairs
         )

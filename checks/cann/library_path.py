@@ -143,18 +143,21 @@ class LibraryJudge:
         self.job = JobLibraries(host, active, loader, entries)
         self.libraries = self.job.libraries
         self.expects_npu = npu_expected(host)
-        # As cann-env: nothing fails where no NPU is to be used, or nothing that runs on CANN is installed.
+        # As in cann-env: no job fails here if it uses no NPU, or if no framework for CANN is installed.
         self.severity = INFO if not self.expects_npu else ERROR if frameworks_on_cann(host) else WARNING
 
     def findings(self) -> Iterator[Finding]:
         yield from self._report_not_found()
         for library in self.job.missing:
+            # ld.so skips a file of another machine, but stops at one that is no ELF file: it does not search
+            # on.
             if library.broken:
                 message = _("the loader cannot load {name}: {why}", name=library.name, why=library.broken)
                 yield self._finding("library-path.broken", message, [_describe_need(library)], fix=None)
         yield from self._report_stubs()
         yield from self._report_other_cann()
-        # A copy, what is left of a removed release, an environment's own: its release is unknown.
+        # A copy, a leftover of a removed release, or a conda environment's own: its release is unknown, so
+        # this is at most a warning.
         outside = self.job.outside
         if outside:
             folder = outside[0].path.rpartition("/")[0]
@@ -180,6 +183,8 @@ class LibraryJudge:
             used = [
                 library for library in self.loader.loaded if library.via == PATH and library.entry in entries
             ]
+            # CANN's own 8.x script leaves an empty entry if the variable was empty before, so an unused one
+            # is no fault.
             text, severity = (text_used, WARNING) if used else (text_unused, INFO)
             if (
                 not used
@@ -204,7 +209,8 @@ class LibraryJudge:
         if cann:
             text = _("the loader does not find {names}, which the CANN at {install} has")
             code = "library-path.not-found"
-            # The cause, where entries name the same CANN that is gone as a variable does.
+            # If entries are below a CANN that a variable names and that no longer exists, cann-env reports
+            # the cause.
             named_roots = {named_root(name, self.host.variables.get(name, "")) for name in VITAL}
             missing_roots = [
                 root for root in named_roots if root.startswith("/") and self.host.files.stat(root) is None
@@ -245,7 +251,8 @@ class LibraryJudge:
         if other_libraries:
             text = _("the loader does not find {names}, and neither CANN nor the driver has it")
             causes: tuple[str, ...]
-            # A framework's own files are named by path: they are there, and passed over.
+            # Names with a slash are a framework's own extension modules: they exist, but are for another
+            # machine.
             names = [library.name for library in other_libraries if not library.name.startswith("/")]
             if not names:
                 causes = ("conflicting-packages.other-machine",)
@@ -287,18 +294,20 @@ class LibraryJudge:
             yield self._finding(code, text, unused_entries, severity=INFO, fix=self._fix())
 
     def _fix(self) -> Fix:
-        """One line for all that is wrong; its title names the entries that it leaves out."""
+        """Return the one line that corrects LD_LIBRARY_PATH; the title names the entries that it drops."""
         entries, left_out = self.job.corrected_path()
         title = _("set LD_LIBRARY_PATH without {entries}") if left_out else _("set LD_LIBRARY_PATH")
         before = ":".join(self.entries) if self.entries else None
         return change_variable(title.format(entries=", ".join(left_out)), PATH, ":".join(entries), before)
 
     def _is_driver_covered(self) -> bool:
-        """Whether what brings CANN's folders brings the driver's: our line, but not every script of CANN."""
+        """Whether the fix for CANN's folders adds the driver's too: our own line does, not every
+        set_env.sh."""
         if any(map(self.host.variables.get, ENDINGS)) or self.active.before_6:  # written by hand, for both
             return True
         script = set_env_script(self.host.files, self.active)
         try:
+            # set_env.sh adds the driver's folders from 9.x on; up to 8.3 the user had to add them.
             return "driver/lib64" in (self.host.files.text(script) or "") if script else False
         except CannotTell:
             return False
@@ -347,8 +356,8 @@ def _describe_need(library: Missing) -> str:
 
 
 def _relative_texts(kind: str) -> tuple[str, str, str]:
-    """The messages for an entry that is only there, one that a library is taken from, and one below a folder
-    in which everybody may put a library."""
+    """Return the messages for an entry that nothing is loaded from, one that a library is loaded from, and
+    one below a world-writable folder."""
     if kind == "empty":
         return (
             _("LD_LIBRARY_PATH has an empty entry, which means the working directory"),

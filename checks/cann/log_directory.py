@@ -29,8 +29,10 @@ from npudoctor.facts.system.mounts import mount_at, mounts_of
 from npudoctor.host import CannotTell
 from npudoctor.host.users.access import NearestFolder, first_barrier, may_make, nearest
 
+# ASCEND_PROCESS_LOG_PATH beats ASCEND_WORK_PATH, which beats $HOME/ascend/log (hicann/runtime, log module).
 OWN, WORK = "ASCEND_PROCESS_LOG_PATH", "ASCEND_WORK_PATH"
 USUAL = "ascend/log"
+# CANN creates them in its log folder: plog up to 5.0, later {debug,run,security}/plog.
 FOLDERS = ("", "debug", "run", "security", "plog", "debug/plog", "run/plog", "security/plog")
 # More names are not counted: the look must not take long.
 MANY = 20_000
@@ -174,9 +176,9 @@ def _judge_folders(host: Host, path: str, name: str) -> Iterator[Finding]:
 
 
 def _home_causes(host: Host, place: str, name: str) -> tuple[str, ...]:
-    """What identity says, where it is HOME itself or a folder above it that keeps logs from being made.
+    """Return the codes of identity that explain the finding, if HOME or a folder above it is the obstacle.
 
-    A HOME that is not set is the cause only where the machine knows no other.
+    An unset HOME is the cause only if the system knows no home for the user (then it is "/").
     """
     home = host.variables.get("HOME") or job_user(host).home
     if name != "HOME" or not f"{home.rstrip('/')}/".startswith(f"{place.rstrip('/')}/"):
@@ -201,7 +203,8 @@ def _report_no_directory(host: Host, place: NearestFolder, path: str, name: str)
 
 
 def _fix(host: Host, place: NearestFolder, name: str) -> Optional[Fix]:
-    """Give back what somebody else made in the user's own home, else let the logs go there."""
+    """Return a fix that gives the user a folder back which somebody else (often root, by sudo) created in the
+    user's home; else one that moves the logs there. None if the home itself belongs to another user."""
     identity = job_user(host)
     home = identity.home.rstrip("/")
     at_home = nearest(host.files, home or "/")

@@ -25,8 +25,10 @@ from npudoctor.facts.job.input_cleanup import cleaned_up
 from npudoctor.host import CannotTell
 from npudoctor.knowledge import tables
 
+# The old name is deprecated from CANN 9.2.0 on and will go in 13.0.0; the new one wins if both are set.
 OLD, NEW = "ASCEND_SLOG_PRINT_TO_STDOUT", "ASCEND_LOG_PRINT_TO_STDOUT"
 DUMP, DETAIL = "DUMP_GE_GRAPH", "DUMP_GRAPH_LEVEL"
+# The others are 2 WARNING, 3 ERROR (the default) and 4 NULL; CANN's documents warn of these two.
 LEVELS = {"0": "DEBUG", "1": "INFO"}
 # The names of modules in log_types.h of CANN 8.1.RC1; a later CANN may have more.
 MODULES = frozenset(
@@ -135,6 +137,8 @@ def _is_valid(row: VariableRow, value: str) -> bool:
     if row.get("modules"):
         return all(level in row["values"] and name.isidentifier() for name, level in _module_levels(value))
     if "least" in row:
+        # [:20] holds every 64-bit number. int() of more than 4300 digits raises ValueError (CPython 3.11, and
+        # security releases of older ones).
         return value.isascii() and value.isdecimal() and row["least"] <= int(value[:20]) <= row["most"]
     return value in row["values"] if "values" in row else cleaned_up(value) == value
 
@@ -151,6 +155,7 @@ def _find_unknown_modules(row: VariableRow, value: str) -> Iterator[Finding]:
         return
     unknown = [name for name, _level in _module_levels(value) if name not in MODULES]
     if unknown:
+        # One bad name voids the whole list, but a later CANN may know the name: information.
         text = _("{name} contains unknown modules ({unknown}): one bad name invalidates the whole list")
         yield _finding("unknown-module", text, row["name"], value, "", unknown=", ".join(unknown))
 
@@ -172,7 +177,8 @@ def _find_debugging(valid: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _judge_screen(host: Host, variables: Mapping[str, str], valid: Mapping[str, str]) -> Iterator[Finding]:
-    """Which of the two variables holds, and what it does."""
+    """Judge the two variables that send logs to the screen: which one wins, and that no log file is
+    written."""
     if OLD in variables and NEW in variables:
         text = _("{name} is overridden by ASCEND_LOG_PRINT_TO_STDOUT")
         yield _finding("set-twice", text, OLD, variables[OLD], "")
@@ -186,7 +192,8 @@ def _judge_screen(host: Host, variables: Mapping[str, str], valid: Mapping[str, 
 
 
 def _is_9_2_or_later(host: Host) -> bool:
-    """Apart as it is asked only where the old name is in use: the folders need not be read else."""
+    """Whether the CANN in use is 9.2 or later. Called only if the old name is set, because it reads
+    folders."""
     try:
         installs = installs_of(host)
     except CannotTell:

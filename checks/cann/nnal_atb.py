@@ -31,6 +31,7 @@ from npudoctor.facts.job.working_directory import job_user
 from npudoctor.host.libraries.loader import Loaded, Loader
 
 ATB = "libatb.so"
+# Mangled names of the namespace atb (Itanium C++ ABI): functions, const functions, type infos, vtables.
 MARKS = ("_ZN3atb", "_ZNK3atb", "_ZTIN3atb", "_ZTVN3atb")
 SHOWN = 4
 
@@ -94,6 +95,7 @@ def nnal_atb(host: Host) -> Iterator[Union[Finding, Facts]]:
         for module in framework.modules:
             loader.open(module)
         loader.open(consumer)
+        # These are loaded at the import; libop_plugin_atb.so is opened at the first operator of ATB.
         is_required = consumer in framework.modules or consumer.endswith("/libtorch_npu.so")
         judge = AtbJudge(
             host, install, loader, consumer, is_required=is_required, has_vllm_ascend=has_vllm_ascend
@@ -147,11 +149,12 @@ class AtbJudge:
         self.is_required, self.has_vllm_ascend = is_required, has_vllm_ascend
         self.script = next(nnal.scripts(host.files, install, job_user(host).home), None)
         self.atb = next((library for library in loader.loaded if library.name == ATB), None)
+        # libc10.so is in every build of torch, and its symbols show the C++ ABI without an import.
         c10 = next((library for library in loader.loaded if library.name == "libc10.so"), None)
         self.torch_abi = nnal.built_with(host.libraries, c10.path) if c10 else None
 
     def findings(self) -> Iterator[Finding]:
-        """All that there is to say."""
+        """Yield the findings about ATB in this process."""
         if self.atb is None:
             if self.script or self.is_required or self.has_vllm_ascend:
                 yield self._report_not_found()
@@ -191,7 +194,7 @@ class AtbJudge:
         text = _("the loader does not find libatb.so, which {by} needs: {script} was not sourced")
         if self.script is None:
             text = _("the loader does not find libatb.so, which {by} needs, and NNAL is not installed")
-        # No error echoes cann-env's warning: folded under it, it would not decide.
+        # An error must not be folded under cann-env's warning: it would no longer decide the verdict.
         echo_of: tuple[str, ...] = ()
         if self.script is not None:
             sourced = () if self.severity is ERROR else ("cann-env.atb-not-sourced",)
@@ -255,6 +258,7 @@ class AtbJudge:
     def _source_fix(self) -> Optional[Fix]:
         if self.script is None:
             return None
+        # Without the option, ATB's script imports torch to find the ABI, and takes 1 if it cannot.
         abi = () if self.torch_abi is None else (f"--cxx_abi={self.torch_abi}",)
         return Fix(
             _("source the script of ATB"),

@@ -77,6 +77,8 @@ def soc_match(host: Host) -> Iterator[Union[Finding, Facts]]:
     unknown_models = [model for model in models if model not in CHIPS]
     for model in models:
         if model in CHIPS and CHIPS[model] not in chips:
+            # [6:] drops "ascend": installers are called Ascend-cann-kernels-910b_8.1.RC1_linux-aarch64.run,
+            # and from 8.5 on Ascend-cann-910b-ops_8.5.0_linux-aarch64.run.
             chip, version, arch = CHIPS[model][6:], install.version or "<version>", install.arch or "<arch>"
             package = f"Ascend-cann-kernels-{chip}_{version}_linux-{arch}.run"
             if at_least(install.version, "8.5"):

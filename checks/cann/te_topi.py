@@ -109,6 +109,7 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("no framework that runs on CANN is in {python}", python=host.interpreter.label))
     active = installs[0]
     exported = host.variables.path_list("PYTHONPATH") if host.options.root is None else []
+    # Python skips an entry of PYTHONPATH that it may not read, without a message.
     exported = [
         entry for entry in exported if not entry.startswith("/") or not access.is_closed(host.files, entry)
     ]
@@ -116,14 +117,15 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
     copies_of = {}
     for name in MARKS:
         open_folders = [folder for folder in folders if not closed_in(host, name, folder)]
-        # In an image, where PYTHONPATH is not known, CANN's own where there is no other: that is the one
-        # which its script would let Python find.
+        # PYTHONPATH of an image is unknown. If it has no other copy, CANN's own counts: set_env.sh would make
+        # Python find that one.
         own_folder = own_site(host.files, active, name) if host.options.root is not None else None
         copies_of[name] = copies(host.files, name, open_folders) or copies(
             host.files, name, [own_folder] if own_folder else []
         )
     versions = {name: [[copy.folder, copy.version] for copy in copies_of[name]] for name in copies_of}
     yield Facts({"cann": active.path, "component": active.component, **versions})
+    # The version that pip shows for te never changes (0.4.0): only the component number can be compared.
     if train(active.component) is None:
         raise Unknown(
             _("the CANN at {install} does not state its component version", install=active.label),
@@ -141,7 +143,7 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _compare(host: Host, active: Install, module_copies: Sequence[Copy]) -> Iterator[Finding]:
-    """The copies of one module beside the CANN in use, in the order in which Python looks."""
+    """Compare the copies of one module, in the order of the search path, with the CANN in use."""
     first = module_copies[0]
     if _is_other_train(active, first):
         yield _report_other_version(host, active, module_copies)
@@ -162,12 +164,13 @@ def _compare(host: Host, active: Install, module_copies: Sequence[Copy]) -> Iter
 
 
 def _is_other_train(active: Install, copy: Copy) -> bool:
+    # MindSpore's own check compares major.minor of te and hccl as well (run_check/_check_version.py).
     return copy.version is not None and train(copy.version) != train(active.component)
 
 
 def _report_other_version(host: Host, active: Install, copies: Sequence[Copy]) -> Finding:
     text = _("{name} in {folder} belongs to {version}, but the CANN at {install} is {component}")
-    # Where sourcing the script, or the right order of PYTHONPATH, would already mend it.
+    # The finding of cann-env or cann-install whose fix makes this one disappear too.
     copy = copies[0]
     cause: tuple[str, ...]
     site = None if host.options.root is not None else first_site(host.files, [copy.folder])
@@ -205,7 +208,8 @@ def _report_not_readable(host: Host, active: Install, name: str, path: str) -> F
 
 
 def _make_readable(host: Host, path: str) -> Fix:
-    """Shown only: whose it is may not have wanted it."""
+    """Return a fix that makes the copy readable. Shown only, because its owner may have closed it on
+    purpose."""
     try:
         entry = host.files.lstat(path)
     except CannotTell:
@@ -246,7 +250,7 @@ def _fix(host: Host, active: Install, copy: Copy) -> Optional[Fix]:
             risk=Risk.MANUAL,
             needs_root=False,
         )
-    # What a variable finds first, no wheel in the interpreter's own folder would replace.
+    # PYTHONPATH comes before site-packages: a wheel that pip installs there would change nothing.
     if exported:
         return _prepend_fix(host, active) if site else None
     return _wheels_fix(host, active, [copy.name], copy) or (_prepend_fix(host, active) if site else None)
@@ -267,7 +271,8 @@ def _wheels_fix(
 
 
 def _wheels_before(host: Host, names: Sequence[str], copy: Copy, many: int) -> Sequence[str]:
-    """The wheels of the CANN that the copy came from, where that is installed too and ships as many."""
+    """Return the wheels of the CANN that the copy came from, for undo; empty if that CANN is not installed or
+    does not ship `many` wheels."""
     for install in installs_of(host)[1:]:
         if install.component == copy.version:
             paths = wheels(host.files, install, names)
@@ -276,7 +281,7 @@ def _wheels_before(host: Host, names: Sequence[str], copy: Copy, many: int) -> S
 
 
 def _prepend_fix(host: Host, active: Install) -> Optional[Fix]:
-    """The line that cann-env shows: with CANN's operators, which te alone does not bring."""
+    """Return the line that cann-env shows too: it prepends CANN's Python folders, te and the operators."""
     if host.options.root is not None:
         return None
     entries = [entry for entry in host.variables.path_list("PYTHONPATH") if entry]
