@@ -44,12 +44,15 @@ _DAMAGED = pattern(
     r"(?i)null bytes|marshal data too short|bad marshal data|bad magic number|codec can't decode"
     r"|source code string"
 )
+# Texts of NumPy's C API and of Cython, which compare what a module was built with against the NumPy that is
+# installed.
 _OTHER_NUMPY = pattern(
     r"compiled using NumPy 1|numpy\.dtype size changed|numpy\.u?func size changed|multiarray failed to import"
     r"|compiled against (?:API|ABI) version|umath failed to import|ndarray size changed"
 )
-# Said of a NumPy that is missing, too.
+# These two also appear when NumPy is missing altogether.
 _NO_NUMPY = pattern(r"Numpy is not available|(?:multiarray|umath) failed to import")
+# ENOMEM of mmap and clone, std::bad_alloc of C++, and CPython's RuntimeError of a thread that cannot start.
 _ROOM = pattern(r"Cannot allocate memory|out of memory|bad_alloc|can't start new thread", re.IGNORECASE)
 
 PROTOBUF = "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"
@@ -59,10 +62,10 @@ Explainer = Callable[[Host, Raised], Optional[Cause]]
 
 
 def cause_of(host: Host, chain: Sequence[Raised]) -> Optional[Cause]:
-    """The cause by a chain of exceptions, the last one first; None where there is none.
+    """Return the cause of a chain of exceptions (the last one first), or None for an empty chain.
 
-    What one was raised from says more than it does. What was merely being handled does so only where it is
-    of a kind that is understood, and the one that followed is not.
+    An explicit cause (`raise ... from`) says more than the exception it led to. One that was merely being
+    handled is preferred only if it is understood and the following one is not.
     """
     chosen: Optional[Cause] = None
     outer = ""
@@ -82,7 +85,7 @@ def _judge_error(host: Host, raised: Raised) -> Cause:
         cause = explain(host, raised)
         if cause is not None:
             return cause
-    # Its own words, and whose code it was.
+    # Nothing above understands it: repeat the exception's own text, with the place where it occurred.
     user, owner = user_of(host, raised)
     spot = spot_of(host, raised)
     text = _("{error} (in {place})") if spot else "{error}"
@@ -127,7 +130,7 @@ def _explain_missing_module(host: Host, raised: Raised) -> Optional[Cause]:
 
 
 def _explain_missing_file(host: Host, raised: Raised, module: str) -> Optional[Cause]:
-    """The module's file, which was installed and is no longer there; None of all others."""
+    """Return the cause if the module's file was installed and is now missing; None otherwise."""
     owner = owner_of_module(host, module)
     if owner is None:
         return None
@@ -145,7 +148,7 @@ def _explain_missing_file(host: Host, raised: Raised, module: str) -> Optional[C
 
 
 def _explain_hiding(host: Host, raised: Raised, path: str, module: str) -> Cause:
-    """A file of the job's own is taken for a module."""
+    """Return the cause: a file of the job has the name of a module and is found first."""
     installed = owner_of_module(host, module.partition(".")[0]) or owner_of_module(host, module)
     name = installed.label if installed else _("the module {module}", module=module.partition(".")[0])
     text = _("{path} shadows {package}: {error}", path=path, package=name, error=raised.message)
@@ -215,7 +218,7 @@ def _explain_protobuf(host: Host, raised: Raised) -> Optional[Cause]:
 
 
 def _explain_damaged_file(host: Host, raised: Raised) -> Optional[Cause]:
-    """A module that is no Python, or byte code that is none."""
+    """Return the cause if a source or its byte code cannot be read as Python."""
     syntax = raised.is_a("SyntaxError")
     unread = raised.is_a("EOFError", "ValueError", "ImportError") and _DAMAGED.search(raised.message)
     path = (raised.path if syntax else None) or raised.unread or (raised.path if unread else None)
@@ -241,6 +244,7 @@ def _explain_unreadable_file(host: Host, raised: Raised) -> Optional[Cause]:
         return None
     path = raised.path
     owner = owner_of(host, path)
+    # str() of an OSError is "[Errno 2] TEXT: FILE"; the message names the file already.
     why = re.sub(r"\A\[Errno -?\d+\] ", "", raised.message).partition(": ")[0]
     text = _("{path} of {package} cannot be used: {error}") if owner else _("{path} cannot be used: {error}")
     text = text.format(path=path, package=owner.label if owner else "", error=why)
@@ -255,6 +259,7 @@ def _explain_no_room(host: Host, raised: Raised) -> Optional[Cause]:
         raised.is_a("OSError", "ImportError", "RuntimeError") and _ROOM.search(raised.message)
     ):
         return None
+    # glibc's "cannot allocate memory in static TLS block" is not about memory: _explain_tls reads it.
     if "static TLS" in raised.message:
         return None
     user, _consumer = user_of(host, raised)
@@ -264,12 +269,13 @@ def _explain_no_room(host: Host, raised: Raised) -> Optional[Cause]:
 
 
 def is_out_of_memory(text: str) -> bool:
-    """Whether these words say that memory could not be had."""
+    """Whether the text says that memory could not be allocated."""
     return bool(_ROOM.search(text))
 
 
 def add_limits(host: Host, text: str) -> tuple[str, Optional[Fix]]:
-    """What is said of memory, with the limits that the job has, and how they are raised."""
+    """Return the text with the job's memory limits (ulimit -v, -d) added, and a fix that raises one if
+    set."""
     fix: Optional[Fix] = None
     for name, command in (("Max address space", "ulimit -v"), ("Max data size", "ulimit -d")):
         try:
@@ -285,7 +291,7 @@ def add_limits(host: Host, text: str) -> tuple[str, Optional[Fix]]:
 
 
 def _explain_warning(host: Host, raised: Raised) -> Optional[Cause]:
-    """A warning that the job's own settings make an error."""
+    """Return the cause if PYTHONWARNINGS or -W turns a warning into an exception."""
     if not raised.is_a("Warning"):
         return None
     user, _consumer = user_of(host, raised)
@@ -300,7 +306,7 @@ def _explain_warning(host: Host, raised: Raised) -> Optional[Cause]:
 
 
 def _explain_no_numpy(host: Host, raised: Raised) -> Optional[Cause]:
-    """NumPy is not there: what needs it speaks of an interface that it did not get."""
+    """Return the cause if NumPy is missing: its users report an interface that they could not get."""
     if not _NO_NUMPY.search(raised.message):
         return None
     numpy = host.interpreter.installed("numpy")

@@ -14,6 +14,7 @@ from npudoctor.facts.job.tracebacks import Raised
 from npudoctor.facts.python.owners import Owner, owner_of, owner_of_library, path_of
 from npudoctor.host import CannotTell
 
+# Texts of glibc's dlerror() (elf/dl-load.c, dl-lookup.c, dl-version.c): "LIBRARY: TEXT: ERRNO".
 _NOT_OPENED = pattern(r"(?P<library>\S+): cannot open shared object file: (?P<why>.+)")
 _SYMBOL = pattern(r"(?P<library>\S+): undefined symbol: (?P<symbol>[^\s,]+)(?:, version (?P<version>\S+))?")
 _VERSION = pattern(
@@ -24,7 +25,9 @@ _BROKEN = pattern(
     r"|ELF file's .*|object file has no .*|only ET_DYN and ET_EXEC can be loaded|internal error.*)"
 )
 _CLASS = pattern(r"(?P<library>\S+): (?P<why>wrong ELF class: \w+|ELF file machine .*)")
+# A library with the initial-exec TLS model takes room of a block that glibc reserves at program start.
 _TLS = pattern(r"(?P<library>\S+): cannot allocate memory in static TLS block")
+# Seen on noexec mounts and under SELinux; glibc 2.41 refuses an executable stack at dlopen().
 _MAPPED = pattern(
     r"(?P<library>\S+): (?:failed to map segment from shared object"
     r"|cannot change memory protections|cannot enable executable stack[^:]*)(?:: (?P<why>.+))?"
@@ -33,7 +36,7 @@ _ANY = pattern(r"(?P<library>\S+\.so[\w.]*): (?P<why>.+)")
 
 
 def explain_library(host: Host, raised: Raised) -> Optional[Cause]:
-    """The cause, where the exception is the loader's; None of all others."""
+    """Return the cause if the exception carries a message of the dynamic loader; None otherwise."""
     if not raised.is_a("ImportError", "OSError", "RuntimeError"):
         return None
     for message_pattern, explain in _EXPLAINERS:
@@ -81,7 +84,7 @@ def _explain_not_opened(host: Host, raised: Raised, match: re.Match[str], owner:
         text = _("{user} needs the library {library}, which is not found", library=library, user=user)
         return Cause(text, raised, _about(library, None), vague=True)
     if entry is not None:
-        # A library that is there: of another processor, the loader does not even say that it saw it.
+        # The library exists. The loader skips a file for another machine and reports it as not found.
         path, machine, own_machine = path_of(owner), None, host.interpreter.layout().machine
         with suppress(CannotTell):
             library_file = host.libraries.at(path)
@@ -169,6 +172,7 @@ def _explain_mapping(_host: Host, raised: Raised, match: re.Match[str], owner: O
     error = match[0].partition(": ")[2]
     text = _("{file} cannot be mapped as executable: {error}", file=_label_file(library, owner), error=error)
     fix = None
+    # EPERM is what mmap(PROT_EXEC) returns on a mount with noexec (mmap(2)).
     if library.startswith("/") and (match["why"] or "").startswith("Operation not permitted"):
         fix = remedies.manual_fix(
             _(
@@ -185,7 +189,7 @@ def _explain_other(_host: Host, raised: Raised, match: re.Match[str], owner: Opt
     return Cause(text, raised, _about(library, owner), vague=True, owner=owner.label if owner else None)
 
 
-# What the loader says, and who reads it: each sentence has its own reader, and the first that fits counts.
+# Each text of the loader and the function that explains it; the first that matches counts.
 _EXPLAINERS: tuple[
     tuple[re.Pattern[str], Callable[[Host, Raised, re.Match[str], Optional[Owner]], Cause]], ...
 ] = (

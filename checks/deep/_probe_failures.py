@@ -25,17 +25,19 @@ _NOISE = (
     "The above exception was the direct cause",
     "During handling of the above exception",
 )
+# Printed by std::terminate of libstdc++ before it aborts.
 _THROWN = pattern(
     r"terminate called after throwing an instance of '(?P<type>[^']+)'(?:\s+what\(\):\s*(?P<what>[^\n]*))?"
 )
+# Headings of faulthandler's dump, which name no cause.
 _THREAD = pattern(r"(Current t|T)hread 0x[0-9a-f]+ ")
-# How the frames of Python are called in which an extension module is loaded.
+# Functions of importlib in whose frames an extension module is loaded.
 _LOADS = ("create_module", "exec_module", "_call_with_frames_removed", "_load_unlocked", "module_from_spec")
 
 
 @dataclass(frozen=True)
 class ProbeFailure:
-    """How a probe ended, in a sentence; what is known of the cause."""
+    """A probe that failed: its result, one sentence on how it ended, and the cause if it is known."""
 
     probed: ProbeResult
     sentence: str
@@ -60,12 +62,13 @@ class ProbeFailure:
 
 
 def probe_imports(host: Host, modules: Sequence[str]) -> ProbeResult:
-    """What the import of these comes to; tried once for all checks. NoTimeLeft, CannotTell as `probe`."""
+    """Import the modules in a child process and return the result, cached for all checks. Raises NoTimeLeft
+    and CannotTell as `probe` does."""
     return host.once(f"import {' '.join(modules)}", lambda: probe(host, "imports.py", modules, SECONDS))
 
 
 def report_crash_once(code: str, subject: str, probed: ProbeResult) -> Finding:
-    """Of one that crashed, and did not when it was tried again, or could not be tried again in time."""
+    """Report a probe that crashed once: the second try worked, or there was no time for one."""
     if probed.died:
         text = _("{what}: {ending} on the first try; the second try, without npudoctor's settings, worked")
     else:
@@ -76,7 +79,7 @@ def report_crash_once(code: str, subject: str, probed: ProbeResult) -> Finding:
 
 
 def explain_failure(host: Host, probed: ProbeResult) -> ProbeFailure:
-    """What ended a probe that did not come to its end."""
+    """Explain how a probe ended that did not finish."""
     cause = cause_of(host, probed.raised)
     if cause is None or cause.raised.is_a("SystemExit"):
         cause = _explain_ending(host, probed, cause)
@@ -85,7 +88,8 @@ def explain_failure(host: Host, probed: ProbeResult) -> ProbeFailure:
 
 
 def _explain_ending(host: Host, probed: ProbeResult, exit_cause: Optional[Cause]) -> Optional[Cause]:
-    """It was killed, hung, or left: where it was then."""
+    """Return the cause of a probe that was killed, hung or called exit: where it was at that moment. None if
+    nothing is known. `exit_cause`: the SystemExit, if Python itself exited."""
     stack = stack_of(probed.output)
     if exit_cause is not None:
         stack = exit_cause.raised.frames
@@ -133,19 +137,22 @@ def _explain_ending(host: Host, probed: ProbeResult, exit_cause: Optional[Cause]
 
 
 def _abort_message(probed: ProbeResult) -> str:
-    """What a library says before it aborts the process; "" where nothing was said."""
+    """Return what a library printed before it aborted the process; "" if nothing."""
+    # A negative status is the signal that ended the child (subprocess.Popen.returncode).
     if probed.answer.status != -signal.SIGABRT:
         return ""
     match = _THROWN.search(probed.output)
     if match:
         words: list[str] = [match["type"], (match["what"] or "").strip()]
         return ": ".join(dict.fromkeys(filter(None, words)))
+    # From these words on, stderr is faulthandler's dump of the stacks.
     before = probed.answer.stderr.partition("Fatal Python error: ")[0].splitlines()
     return next((line.strip()[:LONGEST] for line in reversed(before) if line.strip()), "")
 
 
 def _signal_remedy(probed: ProbeResult, loading: bool) -> Optional[Fix]:
-    """What a signal says by itself of a program that only imports."""
+    """Return the remedy that the signal alone suggests for a program that only imports; None without a
+    signal."""
     status = probed.answer.status
     if status is None or status >= 0:
         return None
@@ -154,6 +161,7 @@ def _signal_remedy(probed: ProbeResult, loading: bool) -> Optional[Fix]:
         text = _("install a build for this processor: it lacks an instruction that this build uses")
     elif status == -signal.SIGKILL:
         text = _("check whether memory ran out: dmesg -T | grep -i 'killed process'")
+    # SIGBUS: a page beyond the end of a mapped file was touched (mmap(2)), as in a truncated library.
     elif status == -signal.SIGBUS and loading:
         text = _("reinstall it: one of the libraries that it loads is truncated")
     fix: Fix = remedies.manual_fix(text)
@@ -161,7 +169,7 @@ def _signal_remedy(probed: ProbeResult, loading: bool) -> Optional[Fix]:
 
 
 def _ending_name(probed: ProbeResult) -> str:
-    """What stands in place of an exception's type."""
+    """Return the signal's name, which stands in place of an exception's type."""
     status = probed.answer.status
     if status is None or status >= 0:
         return probed.ending
@@ -172,7 +180,7 @@ def _ending_name(probed: ProbeResult) -> str:
 
 
 def report_failure(code: str, message: str, failure: ProbeFailure, echo_of: tuple[str, ...] = ()) -> Finding:
-    """The finding. The cause comes first, then where it was met, then what else was said."""
+    """Return the finding. Evidence: first the cause, then where it occurred, then the rest of the output."""
     return Finding(
         code,
         message,
@@ -200,7 +208,7 @@ def _evidence(failure: ProbeFailure) -> list[str]:
         first += [raised for raised in other_errors if raised not in first]
     lines = [line.rstrip() for line in failure.probed.output.splitlines() if line.strip()]
     messages = [line for line in lines if not line[0].isspace()] or lines
-    # What says nothing by itself.
+    # Headings and thread dumps say nothing by themselves, and what is in `first` is said already.
     rest = [
         line
         for line in messages

@@ -31,18 +31,19 @@ _BRINGS = {
 
 
 def manual_fix(title: str) -> Fix:
-    """A sentence."""
+    """Return a fix without a command: the title says what to do."""
     return Fix(title, steps=(), risk=Risk.MANUAL, needs_root=False)
 
 
 def reinstall(host: Host, copy: Distribution) -> Fix:
-    """The same release once more, over what is there."""
+    """Return the line that installs the same release again over the existing files."""
     fix: Fix = pip_reinstall(host, _("reinstall {name}", name=copy.label), copy.requirement)
     return fix
 
 
 def install_compatible(host: Host, copy: Distribution, user: Optional[Distribution]) -> Fix:
-    """The release that who uses it asks for; a sentence where it asks for none, or has it."""
+    """Return the line that installs the release which `user` requires; a sentence if it requires none, or if
+    the installed one already meets it."""
     from packaging.version import InvalidVersion
 
     name = copy.label
@@ -60,7 +61,7 @@ def install_compatible(host: Host, copy: Distribution, user: Optional[Distributi
 
 
 def is_compatible(host: Host, copy: Distribution, user: Optional[Distribution]) -> bool:
-    """Whether its user asks for releases, and it is one of them."""
+    """Whether `user` names releases of `copy` in its metadata and the installed one is among them."""
     from packaging.version import InvalidVersion
 
     specifier = _read_requirement(host, user, copy.name) if user else None
@@ -71,7 +72,8 @@ def is_compatible(host: Host, copy: Distribution, user: Optional[Distribution]) 
 
 
 def install_provider(host: Host, module: str, user: Optional[Distribution]) -> Fix:
-    """What brings a module that is not there, in the release that its user asks for."""
+    """Return the line that installs the package which contains the module, in the release that `user`
+    requires."""
     name = _BRINGS.get(module, module)
     specifier = _read_requirement(host, user, name) if user else None
     if specifier is None and name == module:
@@ -94,11 +96,11 @@ def _read_requirement(host: Host, user: Distribution, name: str) -> Optional[Spe
 
 
 def rename_file(path: str) -> Fix:
-    """Of a file of the job's own."""
+    """Return the fix for a file of the job that hides a module."""
     return manual_fix(_("rename {path}, or start the job from another folder", path=path))
 
 
 def remove_byte_code(path: str) -> Fix:
-    """Python writes byte code once more where there is none."""
+    """Return the fix for wrong byte code: remove it, Python compiles the source again."""
     folder = path.rpartition("/")[0]
     return manual_fix(_("remove {folder}/__pycache__: Python recreates it", folder=folder))

@@ -113,7 +113,8 @@ def framework_imports(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _choose_imports(host: Host) -> list[tuple[str, ...]]:
-    """What is to be imported; Skip where nothing is."""
+    """Return the modules to import, for each framework a tuple in import order; raises Skip if none is
+    installed."""
     todo = [modules for name, modules in MODULES.items() if host.interpreter.installed(name) is not None]
     if not todo:
         host.interpreter.be_sure_without(next(iter(MODULES)))
@@ -122,8 +123,8 @@ def _choose_imports(host: Host) -> list[tuple[str, ...]]:
 
 
 def _probe_import(host: Host, modules: tuple[str, ...], todo: list[tuple[str, ...]]) -> Optional[ProbeResult]:
-    """How the import ended, or that with which it begins where that did not end: to wait for it again tells
-    no more. None where no time was left."""
+    """Return how the import ended; None if no time was left. If the import that it begins with hung, that
+    result is returned: waiting for it a second time tells nothing new."""
     first = (BEGINS_WITH.get(modules[-1], ""),)
     try:
         before = probe_imports(host, first) if first in todo else None

@@ -97,7 +97,8 @@ def framework_selftest(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _choose_device(host: Host, framework: str, plugin: str) -> str:
-    """An NPU where one is to be used and the framework can; a GPU for torch alone."""
+    """Return the device to test on: an NPU if one is usable and the framework supports it; a GPU for torch
+    only."""
     if host.options.expect == "none":
         return "cpu"
     if host.npus.usable and host.interpreter.installed(plugin) is not None:
@@ -106,11 +107,11 @@ def _choose_device(host: Host, framework: str, plugin: str) -> str:
 
 
 def _compute(host: Host, framework: str, device: str) -> tuple[ProbeResult, bool]:
-    """What became of the computation; where the framework cannot be imported, of that, and False."""
+    """Run the self-test and return its result and True; if the import already fails, its result and False."""
     on_npu = (framework, device) == ("torch", "npu")
     import_result = probe_imports(host, ("torch", "torch_npu") if on_npu else (framework,))
     if import_result.told is None:
         return import_result, False
-    # To torch NumPy is a guest: where it is not installed, package-requirements says so.
+    # torch works without NumPy; if it is missing, package-requirements reports that.
     without = () if host.interpreter.installed("numpy") is not None else ("without-numpy",)
     return probe(host, "selftest.py", (framework, device, *without), SECONDS), True
