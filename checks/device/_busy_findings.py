@@ -77,7 +77,8 @@ def report_held_outside(
 def report_memory_held(
     check: str, device: str, used: int, total: int, rest: int, idle: Optional[int]
 ) -> Finding:
-    """Memory that no process explains. `idle`: what an idle device uses, where npu-smi lists no processes."""
+    """Report memory (MB) that no visible process accounts for. `idle`: what an idle device uses, given only
+    if npu-smi lists no processes."""
     text = _("{device} has {used} MB of {total} MB in use; no visible process accounts for {rest} MB")
     if idle is not None:
         text = _(

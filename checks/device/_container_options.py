@@ -8,14 +8,15 @@ from npudoctor import Fix, Risk, _
 
 
 def ask_for_paths(paths: Iterable[str]) -> Fix:
-    """What to ask for: device nodes are given, the rest is mounted. Nobody can do it from inside."""
+    """Return a fix that asks for these paths: device nodes by --device, other paths by -v. Nobody can add
+    them from inside a running container."""
     return ask_for_options(
         ("--device", path) if path.startswith("/dev/") else ("-v", f"{path}:{path}:ro") for path in paths
     )
 
 
 def ask_for_options(options: Iterable[tuple[str, ...]]) -> Fix:
-    """The same with the options themselves, each as its words."""
+    """Return a fix that asks for these options of `docker run`, each a tuple of words."""
     chosen = tuple(dict.fromkeys(options))
     return Fix(
         _(

@@ -15,7 +15,7 @@ from npudoctor.host.users.accounts import group_of
 
 
 def find_denied(host: Host, closed: dict[str, Entry]) -> dict[str, Entry]:
-    """Those that the system itself does not let us open either: it sees access lists, which a mode hides."""
+    """Return the nodes that access(2) denies too: it evaluates access control lists, which the mode hides."""
     denied_nodes = {}
     for path, entry in closed.items():
         try:
@@ -28,9 +28,11 @@ def find_denied(host: Host, closed: dict[str, Entry]) -> dict[str, Entry]:
 
 
 def report_no_access(host: Host, nodes: dict[str, Entry], code: str) -> Iterator[Finding]:
-    """One finding for each group that would help; nodes that no group may open are one finding."""
+    """Yield one finding for each group that would give access, and one for all nodes that no group may
+    open."""
     groups: dict[Optional[int], list[str]] = {}
     for path, entry in nodes.items():
+        # The group's bits; 0o6 is read and write, which a job needs to open the node.
         has_group_access = entry.mode >> 3 & 0o6 == 0o6 and entry.gid not in host.identity.groups
         groups.setdefault(entry.gid if has_group_access else None, []).append(path)
     for gid, paths in groups.items():
@@ -57,6 +59,7 @@ def _report_group_denied(
         risk=Risk.MANUAL,
     )
     text = _("{user} cannot open {paths}: they belong to the group {group} ({gid}), and {user} is not in it")
+    # A process gets its groups at login (initgroups(3)): a new membership counts from the next one.
     if user in members:
         text = _("{user} cannot open {paths}: {user} was added to the group {group} after this login")
         fix = Fix(

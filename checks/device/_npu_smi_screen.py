@@ -8,7 +8,7 @@ from npudoctor.host.devices.npu_tables import Screen
 
 
 def screen_of(host: Host) -> Screen:
-    """The table; Skip where there is no NPU, Unknown where npu-smi gives none."""
+    """Return the table of npu-smi. Raises Skip if there is no NPU, Unknown if npu-smi prints no table."""
     if not host.npus.usable:
         raise Skip(_("this machine has no NPU device node"))
     look = host.npu_smi.look()
@@ -19,9 +19,9 @@ def screen_of(host: Host) -> Screen:
 
 
 def is_inconclusive(host: Host, look: NpuSmiInfo) -> bool:
-    """Whether a silent tool may say nothing about the node: a container need not have the tool, nor a user
-    the right to run it, and jobs run without it. One that was started and never answered says something
-    everywhere: the driver below it may hang for the job too. One rule for all checks that ask it."""
+    """Whether a missing answer of npu-smi says nothing about the node: a container need not have the tool, a
+    user need not be allowed to run it, and jobs run without it. A timeout is never inconclusive: the driver
+    may hang for the job too. One rule for all checks that use the tool."""
     if look.answer.ended == "timeout":
         return False
     if host.system.container() or look.answer.ended == "missing":

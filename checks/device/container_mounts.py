@@ -79,15 +79,16 @@ def container_mounts(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def find_missing(host: Host) -> list[str]:
-    """What is mounted besides the libraries, and is not there."""
+    """Return the usual mounts besides the libraries that this container lacks."""
     absent = [paths[0] for paths in OTHERS if not any(_exists(host, path) for path in paths)]
     if host.npu_smi.program() is not None:
+        # npu-smi may also be in the driver's tools folder or elsewhere on PATH.
         absent = [path for path in absent if not path.endswith("npu-smi")]
     return absent
 
 
 def _exists(host: Host, path: str) -> Optional[bool]:
-    """Whether a path exists; one that cannot be looked at was mounted. Apart as any() cannot catch."""
+    """Whether the path exists. One that this user may not examine was mounted by somebody, so it counts."""
     try:
         return host.files.stat(path) is not None
     except CannotTell:

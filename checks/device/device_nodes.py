@@ -12,7 +12,9 @@ from npudoctor.host.fs.files import Entry
 
 # Each line: one of these must be here. The 950 has asdrv_svm in place of devmm_svm.
 NEEDED = (("davinci_manager",), ("devmm_svm", "asdrv_svm"), ("hisi_hdc",))
-NOBODY = 65534  # whose things are nobody's in a user namespace: not even its root may open them by right
+# The kernel's overflowuid: in a user namespace the owner of everything whose real owner is not mapped into
+# it. Root of that namespace has no rights on such files.
+NOBODY = 65534
 
 
 @check(
@@ -64,6 +66,7 @@ def device_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
     names = [
         name
         for name in host.running_files.names("/dev")
+        # vdavinciN are virtual NPUs (ASCEND_RUNTIME_OPTIONS=VIRTUAL of Ascend Docker Runtime).
         if name.startswith(("davinci", "vdavinci")) and name.partition("davinci")[2].isdecimal()
     ]
     if not names:
@@ -89,7 +92,7 @@ def device_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _report_unusable(host: Host, present: dict[str, Entry]) -> Iterator[Finding]:
-    """What is missing of the nodes, and what lies in the place of one."""
+    """Yield the findings about shared nodes that do not exist, and about files in the place of a node."""
     missing = [kinds[0] for kinds in NEEDED if not any(f"/dev/{kind}" in present for kind in kinds)]
     if missing:
         paths = [f"/dev/{name}" for name in missing]
@@ -104,6 +107,7 @@ def _report_unusable(host: Host, present: dict[str, Entry]) -> Iterator[Finding]
             fix=ask_for_paths(paths) if in_container else None,
         )
     for path, entry in present.items():
+        # `docker run -v` of a node that the host lacks creates a folder of that name.
         if not stat.S_ISCHR(entry.mode):
             kind_text = (
                 _("a folder") if entry.is_dir else _("a plain file") if entry.is_file else _("something else")
@@ -122,5 +126,7 @@ def may_use(host: Host, entry: Entry) -> bool:
     identity = host.identity
     if identity.is_root and entry.uid != NOBODY:
         return True
+    # The kernel applies one class only: the owner's bits, else the group's, else the others'
+    # (path_resolution(7)).
     shift = 6 if entry.uid == identity.euid else 3 if entry.gid in identity.groups else 0
     return entry.mode >> shift & 0o6 == 0o6

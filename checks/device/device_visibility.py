@@ -108,10 +108,11 @@ def device_visibility(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _judge_runtime(host: Host) -> Iterator[Finding]:
-    """What the runtime makes of its own variable."""
+    """Judge ASCEND_RT_VISIBLE_DEVICES as CANN's runtime reads it."""
     value = host.variables.get(RUNTIME)
     if value is None:
         return
+    # No document says how the runtime treats an empty value.
     if not value.strip():
         yield _finding("device-visibility.empty", _("{name} is set but empty"), value, _unset_fix(value))
         return
@@ -145,7 +146,7 @@ def _report_too_long(name: str, value: str, fix: Optional[Fix]) -> Finding:
 
 
 def _judge_container(host: Host) -> Iterator[Finding]:
-    """The container runtime's variable: whether it was obeyed, or has no meaning here."""
+    """Judge ASCEND_VISIBLE_DEVICES: in a container its devices must exist; on a host it limits nothing."""
     value = host.variables.get(CONTAINER)
     if not value:
         return
@@ -158,6 +159,7 @@ def _judge_container(host: Host) -> Iterator[Finding]:
         yield _report_too_long(CONTAINER, value, None)
         return
     ids = listed_ids(value)
+    # With ASCEND_RUNTIME_OPTIONS=VIRTUAL, Ascend Docker Runtime passes /dev/vdavinciN for the same numbers.
     kind = "vdavinci" if "VIRTUAL" in host.variables.get("ASCEND_RUNTIME_OPTIONS", "") else "davinci"
     present_ids = numbers([node for node in host.npus.nodes if node.startswith(f"/dev/{kind}")])
     missing = [number for number in ids or () if number not in present_ids]
@@ -168,7 +170,7 @@ def _judge_container(host: Host) -> Iterator[Finding]:
 
 
 def _judge_slurm(host: Host) -> Iterator[Finding]:
-    """Whether the job sees devices that Slurm did not give to it."""
+    """Yield a finding if the job sees devices that Slurm did not allocate to it."""
     name, allocated = slurm_ids(host)
     count = len(host.npus.nodes)
     if allocated is None or host.system.container() or not all(number < count for number in allocated):

@@ -115,8 +115,8 @@ class ChipUse:
 
     @classmethod
     def from_screen(cls, host: Host, chip: Chip, processes: Optional[Sequence[NpuProcess]]) -> ChipUse:
-        """What the table says of a chip."""
-        # What an idle chip of this name has in use, and in which column.
+        """Return the use of one chip; `processes` are those of all chips, None if the table lists none."""
+        # How much memory (MB) an idle chip of this name uses, and the column of the table that shows it.
         idle, column = next(
             (
                 (int(row["most"]), row["column"])
@@ -125,6 +125,7 @@ class ChipUse:
             ),
             (None, ""),
         )
+        # On a 910B the Memory column is 0 / 0 and HBM counts; the table of a 310P has no HBM column.
         memory = chip.memory if column.startswith("Memory") or chip.hbm is None else chip.hbm
         used, total = memory or (0, 0)
         listed = None
@@ -136,21 +137,23 @@ class ChipUse:
 
     @property
     def leftover_memory(self) -> int:
-        """Memory in use that neither idling nor a listed process explains."""
+        """Memory (MB) in use beyond what an idle chip and the listed processes use."""
         return self.used - sum(process.memory for process in self.listed or ()) - (self.idle or 0)
 
     @property
     def has_unexplained_memory(self) -> bool:
-        """Whether that is so much that somebody must hold it."""
+        """Whether so much memory is left over that a process must hold it."""
+        # npu-smi lists at most eight processes of a chip: with eight, the memory of the others looks
+        # unexplained.
         return self.idle is not None and self.leftover_memory > MARGIN and len(self.listed or ()) < MOST
 
     @property
     def has_unknown_idle(self) -> bool:
-        """Whether it uses much, and what an idle chip of its kind uses is unknown."""
+        """Whether more than a quarter of the memory is in use and an idle chip's use is unknown."""
         return self.idle is None and self.leftover_memory * 4 > self.total > 0
 
     def unseen_memory(self, hidden: Sequence[NpuProcess]) -> int:
-        """Memory in use that neither idling nor a process explains whose pid says something here."""
+        """Memory (MB) in use that no process visible in this container explains."""
         return (self.leftover_memory if self.has_unexplained_memory else 0) + sum(
             process.memory for process in hidden
         )
@@ -167,11 +170,13 @@ class ChipUse:
 
 
 def _report_unseen(uses: Sequence[ChipUse], holders: DeviceHolders) -> Iterator[Finding]:
-    """What a container does not see the holder of: a warning whoever that is, as two jobs do not fit."""
+    """Report devices in use whose holder this container cannot see: a warning whoever it is, because two jobs
+    do not fit on one device. Raises Unknown for those that this job or session may hold itself."""
     undetermined = []
     for use in uses:
         hidden = [process for process in use.listed or () if holders.is_hidden(process)]
         is_heavy = use.unseen_memory(hidden) > MARGIN or (use.is_working and not use.listed)
+        # /dev/davinciN is numbered by the physical id, which only the table of an A3 shows (Phy-ID).
         number = use.chip.npu if use.chip.physical is None else use.chip.physical
         if is_heavy and not holders.is_open_beside_us(f"/dev/davinci{number}"):
             unseen = use.unseen_memory(hidden)

@@ -10,6 +10,7 @@ from npudoctor import ERROR, WARNING, Action, Facts, Finding, Host, Scope, Unkno
 if TYPE_CHECKING:
     from npudoctor.host.devices.npu_tables import Chip
 
+# npu-smi's words besides OK and UNKNOWN.
 LEVELS = {
     "warning": ("npu-health.warning", Action.NONE),
     "alarm": ("npu-health.alarm", Action.ISOLATE),

@@ -53,6 +53,7 @@ DCMI = {
     -9005: "no ready device",
 }
 LINES = 40  # of an answer that is not understood, kept as evidence
+# The last line of stdout, after a complete table and with status 0; only hosts print it.
 INCOMPLETE = "may not be completely installed"
 
 
@@ -138,6 +139,7 @@ def npu_tool(host: Host) -> Iterator[Union[Finding, Facts]]:
             "chips": [f"{chip.npu}/{chip.chip} {chip.name}" for chip in screen.chips] if screen else [],
         }
     )
+    # npu-smi prints its errors to stdout, some with status 0: the text decides, not the status.
     if look.answer.ended == "exited":
         yield from _judge_answer(host, path, look)
         if look.screen is None and look.failure is None:
@@ -184,7 +186,7 @@ def _report_hang(path: str, look: NpuSmiInfo) -> Finding:
 
 
 def _judge_answer(host: Host, path: str, look: NpuSmiInfo) -> Iterator[Finding]:
-    """What a whole answer says of the tool, the driver and the number of devices."""
+    """Judge a complete answer: errors of the tool or the driver, and the number of devices."""
     if look.failure:
         in_container = host.system.container()
         words = {
@@ -197,6 +199,7 @@ def _judge_answer(host: Host, path: str, look: NpuSmiInfo) -> Iterator[Finding]:
         yield Finding(
             CODES[look.failure.kind],
             _failure_text(look.failure, in_container).format(**words),
+            # In a container -8005 may also mean missing permissions.
             severity=WARNING if in_container and look.failure.kind == "no-driver" else None,
             evidence=_quote_lines(look.answer.stdout.splitlines() + look.answer.stderr.splitlines()),
             action=Action.REBOOT if look.failure.kind == "no-driver" and not in_container else Action.CONFIG,
@@ -254,12 +257,13 @@ def _failure_text(failure: NpuSmiFailure, in_container: bool) -> str:
 
 
 def _report_fewer(host: Host, look: NpuSmiInfo) -> Iterator[Finding]:
-    """Whether a card has dropped out. In a container the tool and /dev may show different ones."""
+    """Report that the table has fewer chips than /dev has nodes. Not in a container, where the two may
+    differ."""
     nodes = [node for node in host.npus.nodes if "vdavinci" not in node]
     screen = look.screen
     if screen is None or screen.cut or host.system.container() or len(screen.chips) >= len(nodes):
         return
-    # The nodes that the table lacks, where it has their numbers.
+    # Only a table with physical ids (A3) says which nodes it lacks.
     shown = [chip.physical for chip in screen.chips]
     missing: list[str]
     if None in shown:
