@@ -114,6 +114,8 @@ def _judge_driver_age(
 ) -> Iterator[Finding]:
     driver = cuda.version if cuda and cuda.compat and cuda.version else module
     # The row about its CUDA: about the minor release, else about the major one.
+    # From CUDA 11 on, a driver of a major release runs all of its minor releases (NVIDIA, "CUDA
+    # Compatibility"), so most rows name the major release only.
     least = {row["cuda"]: row for row in reversed(host.knowledge.rows("cuda_driver", "least"))}
     rows: dict[Runtime, Optional[Row]] = {}
     for runtime in frameworks:
@@ -187,10 +189,13 @@ def _report_mismatch(host: Host, module: str, library: DriverLibrary) -> Finding
 
 
 def _judge_compat(host: Host, module: str, cuda: DriverLibrary) -> Iterator[Finding]:
-    """A package for forward compatibility in front: whether this driver and this GPU go with it."""
+    """Judge a package for forward compatibility (cuda-compat) that the loader finds first: whether this
+    driver and this GPU support it."""
     version = cuda.version or ""
+    # libcuda of cuda-compat 450.80.02 with the module 450.102.04 ended with error 803 (espressomd/espresso,
+    # pull request 4090).
     if order(version) < order(module):
-        # One of which the driver has no need any more.
+        # The package is older than the installed driver, which does not need it any more.
         yield Finding(
             "cuda-driver.compat-unusable",
             _(
@@ -204,9 +209,11 @@ def _judge_compat(host: Host, module: str, cuda: DriverLibrary) -> Iterator[Find
             action=Action.CONFIG,
         )
         return
+    # NVIDIA offers forward compatibility for data center GPUs only: cuda-compat 12.9 failed on a GeForce
+    # (ggml-org/llama.cpp, issue 17542).
     model = consumer_gpu(host.running_files) if version != module else None
     if model is not None:
-        # Only data centre GPUs have it.
+        # CUDA on a GeForce refuses the newer libcuda.
         yield Finding(
             "cuda-driver.compat-unusable",
             _(

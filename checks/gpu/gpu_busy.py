@@ -13,8 +13,10 @@ from npudoctor.host.devices.npu_tables import NpuProcess as Listed
 
 VISIBLE, ORDER = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"
 MARGIN = 1024  # MiB: what a GPU without a process may have in use
+# NVML's error NVML_ERROR_RESET_REQUIRED, as each of the two tools words it.
 RESET = ("requires reset", "requires restart")  # nvidia-smi's words, and nvidia-ml-py's
-# Services of NVIDIA that have a context on every GPU; names as the kernel cuts them.
+# Services of NVIDIA that have a context on every GPU. /proc/PID/comm holds 15 bytes of a name, so the longer
+# ones are cut (proc_pid_comm(5)).
 SERVICES = ("nvidia-cuda-mps", "nv-hostengine", "dcgm", "nvidia-persiste", "dcgm-exporter")
 
 
@@ -77,6 +79,8 @@ def gpu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
     gpus = ask_gpus(host)
     value = host.variables.get(VISIBLE)
     is_named = value is not None
+    # CUDA numbers GPUs by speed unless CUDA_DEVICE_ORDER is PCI_BUS_ID; NVML numbers them by bus. With
+    # several models the two orders may differ.
     job_gpus = gpus if value is None else visible_gpus(value, gpus, host.variables.get(ORDER) == "PCI_BUS_ID")
     if job_gpus is None:
         text = _(
@@ -108,7 +112,8 @@ def gpu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _judge_silent(gpus: Sequence[Gpu]) -> Generator[Finding, None, Optional[Unknown]]:
-    """A finding for each GPU that waits for its reset; and what the driver could not say of the others."""
+    """Yield a finding for each GPU that must be reset; return why other GPUs could not be examined, None if
+    all could."""
     silent = []
     for gpu in gpus:
         if gpu.trouble.lower().endswith(RESET):
@@ -132,7 +137,7 @@ def _judge_silent(gpus: Sequence[Gpu]) -> Generator[Finding, None, Optional[Unkn
 
 
 def _explain_split(gpus: Sequence[Gpu]) -> Optional[Unknown]:
-    """Why GPUs that are split cannot be judged; None where there are none."""
+    """Return why GPUs that MIG splits cannot be judged; None if there are none."""
     if not gpus:
         return None
     return Unknown(
@@ -191,7 +196,8 @@ def _judge(host: Host, gpus: Sequence[Gpu], is_chosen: bool) -> Generator[Findin
 def _report_unseen(
     host: Host, hidden: Mapping[Gpu, Sequence[Listed]], holders: DeviceHolders
 ) -> Generator[Finding, None, Optional[Unknown]]:
-    """What a container does not see the holder of: a warning whoever that is, as two jobs do not fit."""
+    """Report GPUs in use whose holder this container cannot see: a warning whoever it is, because two jobs do
+    not fit on one GPU. Returns Unknown for those that this job or session may hold itself."""
     undetermined, nodes = [], host.gpus.nodes
     for gpu, listed in hidden.items():
         memory = max(_unexplained_memory(gpu), 0) if _is_unexplained(gpu) else 0
@@ -212,7 +218,7 @@ def _report_unseen(
 
 
 def _list_processes(host: Host, gpu: Gpu, in_container: bool) -> list[Listed]:
-    """Its computing processes, as the answers about holders want them."""
+    """Return the computing processes of the GPU in the form that DeviceHolders takes. Memory is in MiB."""
     visible_processes = host.processes.all() if in_container and gpu.processes else {}
     return [
         Listed(
@@ -238,6 +244,9 @@ def _unexplained_memory(gpu: Gpu) -> int:
 
 
 def _is_unexplained(gpu: Gpu) -> bool:
-    """Whether so much is in use that somebody must hold it; not where a process keeps its memory secret."""
+    """Whether more than MARGIN is in use that no process explains. False if a process does not report its
+    memory."""
     has_secret_memory = any(process.memory == 0 for process in gpu.processes)
+    # nvidia-smi lists no graphics processes: with a screen attached, memory that no process explains may be
+    # theirs.
     return gpu.whole and not has_secret_memory and _unexplained_memory(gpu) > MARGIN

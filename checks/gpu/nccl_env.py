@@ -30,6 +30,7 @@ from npudoctor.knowledge.tables import table
 from npudoctor.knowledge.versions import public
 
 SOCKETS = ("NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD")
+# NCCL user guide: NCCL_SOCKET_NTHREADS times NCCL_NSOCKS_PERTHREAD must not exceed 64.
 MOST_SOCKETS = 64
 PREFIXES = ("NCCL_", "TORCH_NCCL_")
 VariableRow = Mapping[str, Any]
@@ -106,7 +107,7 @@ def nccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts({"variables": {name: variables[name] for name in rows}})
     for name, row in rows.items():
         yield from _judge(host, row, variables[name])
-    # Two numbers whose product NCCL limits.
+    # NCCL limits the product of these two.
     from npudoctor.knowledge.nccl import number, what_is_wrong
 
     if all(name in rows and not what_is_wrong(rows[name], variables[name]) for name in SOCKETS):
@@ -124,7 +125,7 @@ def nccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _judge(host: Host, row: VariableRow, value: str) -> Iterator[Finding]:
-    """What there is to say of one variable whose reader is there."""
+    """Yield the findings about one variable, if the package that reads it is installed."""
     from npudoctor.facts.job.input_cleanup import cleaned_up
     from npudoctor.knowledge.nccl import is_on, is_word, what_is_wrong
 
@@ -141,6 +142,7 @@ def _judge(host: Host, row: VariableRow, value: str) -> Iterator[Finding]:
         yield _finding(
             "pasted-punctuation", text, row, value, meant=cleaned, steps=(Export(row["name"], cleaned),)
         )
+    # NCCL reads numbers by strtoll(), which makes 0 of a word: NCCL_IB_DISABLE=true disables nothing.
     elif why and is_word(row, value) and not row.get("refused"):
         is_switched_on = value.strip().lower() in ON
         step: Step = Export(row["name"], "1") if is_switched_on else Command(("unset", row["name"]))
@@ -196,7 +198,7 @@ def _report_bad_value(row: VariableRow, value: str, why: str) -> Finding:
 def _find_misspelt(
     names: Sequence[str], known_names: Sequence[str], variables: Mapping[str, str]
 ) -> Iterator[Finding]:
-    """Names that nobody reads, and that look like one that NCCL does."""
+    """Report unknown names that resemble one that NCCL reads."""
     for name in names:
         from difflib import get_close_matches
 

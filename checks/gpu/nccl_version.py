@@ -28,6 +28,7 @@ from npudoctor.facts.gpu.nccl import Build, NcclUse, build_of, nccl_uses
 from npudoctor.facts.job.expected_accelerator import gpu_expected
 
 PATH = "LD_LIBRARY_PATH"
+# All three install libnccl.so.2 to nvidia/nccl/lib: the last one installed overwrites the others.
 WHEELS = ("nvidia-nccl-cu11", "nvidia-nccl-cu12", "nvidia-nccl-cu13")
 SHOWN = 4  # names of missing functions
 
@@ -134,6 +135,8 @@ def _judge(host: Host, use: NcclUse, build: Optional[Build]) -> Iterator[Finding
                 framework=use.framework,
                 version=use.version,
             ),
+            # torch is linked against NCCL, so its import fails without it. MindSpore and Paddle open the
+            # library when communication is initialized.
             severity=ERROR if use.framework == "torch" else communication_severity(host),
             evidence=(_("needed by {path}", path=use.by),) if use.by else (),
             action=Action.CONFIG,
@@ -164,7 +167,8 @@ def _judge(host: Host, use: NcclUse, build: Optional[Build]) -> Iterator[Finding
 
 
 def _required_version(host: Host, use: NcclUse) -> Optional[str]:
-    """The oldest NCCL that does; None where nobody says."""
+    """Return the oldest NCCL that the framework accepts, by its metadata, else by the table; None if
+    unknown."""
     requirement = _requirement(host, use)
     if requirement:
         return requirement.partition("==")[2]
@@ -179,7 +183,8 @@ def _required_version(host: Host, use: NcclUse) -> Optional[str]:
 
 
 def _find_overwritten(host: Host, uses: Sequence[tuple[NcclUse, Optional[Build]]]) -> Iterator[Finding]:
-    """Distributions that put their library in the same place, where that is the one that is loaded."""
+    """Report several nvidia-nccl-cuNN distributions in one folder, if the library that is loaded is for
+    another CUDA than the framework's."""
     installed = [distribution for name in WHEELS for distribution in host.interpreter.distributions(name)[:1]]
     places = {distribution.folder.rpartition("/")[0] for distribution in installed}
     if len(installed) < 2 or len(places) > 1:
@@ -258,7 +263,8 @@ def _evidence(use: NcclUse, build: Build) -> tuple[str, ...]:
 
 
 def _prefer_own(host: Host, use: NcclUse) -> Optional[Fix]:
-    """The folder of the framework's own copy in front, where LD_LIBRARY_PATH hides it."""
+    """Return the line that prepends the folder of the framework's own copy; None if LD_LIBRARY_PATH does not
+    hide it."""
     if not (use.entry and use.own):
         return None
     value = host.variables[PATH]
@@ -287,6 +293,7 @@ def _find_lacking(host: Host, use: NcclUse) -> list[str]:
         return []
     if library is None or not library.defined:
         return []
+    # NCCL exports each function a second time as pnccl..., for profilers.
     return sorted(name for name in symbols - library.defined if name.startswith(("nccl", "pnccl")))
 
 

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from npudoctor.facts.job.openmpi import Mpi
 
 INSIDE = "OMPI_COMM_WORLD_SIZE"  # set in every process that mpirun has started
+# MindSpore's installation guide for GPUs was written with this release.
 LEAST = "4.0.3"
+# mpirun refuses to run as root unless both are 1 (Open MPI FAQ, "Running as root").
 ROOT = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
 
 
@@ -123,11 +125,13 @@ def _judge_launcher(host: Host, name: str, version: Optional[str]) -> Iterator[F
 
     path = launcher(host)
     if path is None:
+        # Slurm's srun can start the job without mpirun.
         if version is not None:
             yield Finding(
                 "openmpi.no-launcher", _("Open MPI's library is installed, but mpirun is not in PATH")
             )
         return
+    # The launcher of MPICH or Intel MPI starts each process as rank 0 of 1.
     if is_other(host, path):
         yield _report_other_mpi(host, path)
         return

@@ -92,7 +92,7 @@ def paddle_flags(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _judge(host: Host, row: FlagRow, value: str) -> Iterator[Finding]:
-    """The first thing to say of one flag."""
+    """Yield the first finding about one flag: pasted punctuation, a bad value, or its effects."""
     from npudoctor.facts.job.input_cleanup import cleaned_up
     from npudoctor.knowledge.paddle_flags import what_is_wrong
 
@@ -130,6 +130,7 @@ def _judge_effects(host: Host, row: FlagRow, value: str) -> Iterator[Finding]:
                 count=str(count),
                 beyond=", ".join(map(str, missing_devices)),
             )
+    # A negative threshold turns the garbage collection of tensors off (Paddle, FLAGS: memory management).
     if name == COLLECTION and double(value) < 0:
         yield _finding(
             "collection-off",
@@ -137,6 +138,8 @@ def _judge_effects(host: Host, row: FlagRow, value: str) -> Iterator[Finding]:
             row,
             value,
         )
+    # A flag that needs another one has no effect while that is negative; a flag that is beaten has none while
+    # the other is positive.
     for key, wins in (("needs", -1), ("beaten_by", 1)):
         other = row.get(key, "")
         if double(variables.get(other, "")) * wins > 0:
