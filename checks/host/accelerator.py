@@ -64,6 +64,7 @@ def accelerator(host: Host) -> Iterator[Union[Finding, Facts]]:
     if any(accelerators.usable for accelerators in kinds.values()):
         return
     in_container = host.system.container()
+    # A container sees the host's whole PCI bus in /sys, also cards that it was not given.
     waiting = (
         [] if in_container else [accelerators for accelerators in kinds.values() if accelerators.waiting]
     )
@@ -116,7 +117,8 @@ def _report_missing(host: Host, accelerators: Accelerators) -> Finding:
 
 
 def _fix_container(host: Host, kind: str) -> Fix:
-    """What a container is started with to have one: of an NPU also the nodes and mounts that are missing."""
+    """Return the options that give a container the accelerator; for an NPU also the shared nodes and mounts
+    that are missing."""
     from npudoctor.checks.device._container_options import ask_for_options, ask_for_paths
 
     if kind == "gpu":
@@ -138,7 +140,7 @@ def _fix_container(host: Host, kind: str) -> Fix:
 
 
 def _exists(host: Host, path: str) -> bool:
-    """What cannot be looked at was given all the same. Apart as any() cannot catch."""
+    """Whether the node exists. One that this user may not examine was passed, so it counts as existing."""
     try:
         return host.running_files.lstat(path) is not None
     except CannotTell:

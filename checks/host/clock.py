@@ -65,6 +65,7 @@ def clock(host: Host) -> Iterator[Union[Finding, Facts]]:
             action=Action.CONFIG,
             fix=_inspection_fix(host),
         )
+    # adjtimex(2), read only: NTP daemons clear STA_UNSYNC in the kernel; chrony does so only with `rtcsync`.
     is_synchronised = host.clock.synchronised()
     yield Facts({"synchronised": is_synchronised})
     if is_synchronised is None:
@@ -75,7 +76,7 @@ def clock(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _inspection_fix(host: Host) -> Optional[Fix]:
-    """What tells more, of what is installed here."""
+    """Return the commands that say more about the clock; None if neither tool is installed."""
     tools = (("timedatectl", "status"), ("chronyc", "tracking"))
     steps = tuple(Command(argv) for argv in tools if host.commands.find(argv[0]))
     return (

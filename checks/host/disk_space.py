@@ -103,23 +103,24 @@ def disk_space(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not spaces and not silent:
         raise Skip(_("every folder that a job writes to is mounted read-only"))
     if silent:
-        # Where these could be written, or why they could not, is told by then.
+        # trial-files writes to these folders and reports whether that works.
         raise Unknown("; ".join(dict.fromkeys(silent)), tried_by=("trial-files",))
 
 
 def _find_spaces(host: Host) -> tuple[dict[str, Space], list[str]]:
-    """The file system of each folder that a job writes to; and those that gave no answer."""
+    """Return the space of each folder that a job writes to, and why some could not be examined."""
     spaces: dict[str, Space] = {}
     silent = []
     for path in _job_folders(host):
         try:
             space = host.running_files.space(path)
         except CannotTell as error:
-            # One that is closed to this user, or gone, is for others to tell: temporary-folders, identity.
+            # temporary-folders and identity report a folder that is closed to this user or no longer exists.
             if not (isinstance(error.__cause__, PermissionError) or has_ended(error)):
                 silent.append(error.reason)
             continue
-        # One that nobody writes to is always full: an image, a CD, what an administrator closed.
+        # A read-only file system (an image, a CD, one that an administrator closed) has no free space by
+        # nature.
         if space is not None and not space.read_only:
             spaces[path] = space
     return spaces, silent
@@ -137,6 +138,7 @@ def _job_folders(host: Host) -> list[str]:
 def _judge_room(space: Space) -> tuple[str, str]:
     if not space.total:
         return "", ""  # a file system without blocks of its own, as of some overlays
+    # min(): a small tmpfs may be smaller than 16 MiB as a whole.
     if space.free < min(FULL, space.total // 2):
         return "disk-space.full", _("no space left: {free} of {size} is free: {paths}")
     if space.free < min(LOW, space.total // 10):
@@ -145,8 +147,8 @@ def _judge_room(space: Space) -> tuple[str, str]:
 
 
 def _owner_lines(host: Host, folder: str) -> tuple[str, ...]:
-    """A line for each of the biggest owners, with the biggest thing of each; links are not followed, and
-    what is mounted below takes room elsewhere."""
+    """Return a line for each owner who uses the most space, with that owner's biggest entry. Links are not
+    followed, and file systems mounted below are left out, because they use other space."""
     bytes_by_uid: Counter[int] = Counter()
     biggest_by_uid: dict[int, tuple[int, str]] = {}
     todo, count, is_complete = deque([folder]), 0, True
@@ -167,6 +169,7 @@ def _owner_lines(host: Host, folder: str) -> tuple[str, ...]:
             entry = _entry(host, child)
             if entry is None or (folder_entry is not None and entry.dev != folder_entry.dev):
                 continue
+            # held, not size: a sparse file takes less room than its size says.
             bytes_by_uid[entry.uid] += entry.held
             if entry.held > biggest_by_uid.get(entry.uid, (-1, ""))[0]:
                 biggest_by_uid[entry.uid] = (entry.held, child)

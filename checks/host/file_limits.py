@@ -31,10 +31,14 @@ from npudoctor.host.users.accounts import groups_of, user_names
 
 FEW = 4096
 NONE_AT_ALL = 32  # a Python that loads a framework has as many open at once
+# 512000 is in Ascend's guide to porting and training PyTorch models: `ulimit -SHn 512000`.
 ENOUGH, RECOMMENDED = 65536, 512000
+# pam_limits reads the folder in the order of the C locale, and a later line for the same user wins
+# (limits.conf(5)): 90 comes after most files.
 LIMITS = f"{FOLDER}/90-npudoctor.conf"
 NR_OPEN = "/proc/sys/fs/nr_open"
 
+# The control group of a service, such as 0::/system.slice/slurmd.service.
 _SERVICE = pattern(r"/([^/\n]+\.service)(?:/[^\n]*)?$", re.M)
 # Services whose children are logins, or get their limits as logins do.
 _LOGINS = pattern(r"(sshd?(@.*)?|crond?|(console-|serial-)?getty(@.*)?|user@\d+)\.service")
@@ -93,7 +97,8 @@ def file_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
     if limit.soft is None or limit.soft >= ENOUGH:
         return
     is_low = limit.soft < FEW
-    # What the next login of the examined user gets, where a login gives this process its limit.
+    # The limit after the next login of the examined user; None if this process does not get its limit from a
+    # login, or if pam_limits is not in use.
     next_limit = None
     if not (
         _is_hard_limit_enough(limit) or host.system.container() or _is_slurm_job(host) or _service_unit(host)
@@ -129,8 +134,8 @@ def file_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _remedy(host: Host, limit: Limit) -> Fix:
-    """What raises the hard limit, for later; where that is nobody's line to type here, what this shell may do
-    now, if that is of use."""
+    """Return the fix that raises the hard limit for later logins. If no command here can do that, return what
+    this shell can do now, if that helps."""
     if _is_hard_limit_enough(limit):
         return _shell_fix(limit)
     fix = _raise_hard_limit(host)
@@ -150,7 +155,7 @@ def _evidence(limit: Limit) -> tuple[str, ...]:
 
 
 def _has_useful_room(limit: Limit) -> bool:
-    """Whether the shell may itself raise a limit that is low to one that is not."""
+    """Whether the soft limit is below FEW and the shell can raise it above, up to its hard limit."""
     return limit.soft is not None and limit.hard is not None and limit.soft < FEW < limit.hard
 
 
@@ -167,7 +172,7 @@ def _shell_fix(limit: Limit, later: Optional[Fix] = None) -> Fix:
 
 
 def _raise_hard_limit(host: Host) -> Fix:
-    """What raises the hard limit, which only root may, for sessions to come."""
+    """Return the fix that raises the hard limit, which needs root and applies to new sessions."""
     number, unit = RECOMMENDED, _service_unit(host)
     if host.system.container():
         title = _("ask whoever starts the container to add --ulimit nofile={number}:{number}")
@@ -182,10 +187,10 @@ def _raise_hard_limit(host: Host) -> Fix:
         )
         step = Command(("systemctl", "edit", unit))
         return Fix(title.format(number=number), (step,), risk=Risk.MANUAL)
-    # Few bytes: of 4 MiB and more the kernel refuses to read anything of /proc/sys.
+    # A small read: the kernel refuses reads of 4 MiB and more from /proc/sys (fs/proc/proc_sysctl.c).
     most = (host.running_files.text(NR_OPEN, 1 << 10) or "").strip()
     count = min(RECOMMENDED, int(most)) if most.isdigit() else 0
-    # The star is for everybody but root.
+    # In limits.conf(5) the star does not apply to root, who needs a line of its own.
     content = "".join(f"{user_pattern} - nofile {count}\n" for user_pattern in ("*", "root"))
     why = _obstacle(host, count, content)
     if why:
@@ -204,7 +209,7 @@ def _obstacle(host: Host, number: int, content: str) -> Optional[str]:
             path=FOLDER,
         )
     if number < ENOUGH:
-        # A session that asks for more than the kernel gives is not opened at all: nobody could log in.
+        # pam_limits refuses to open a session whose limit exceeds fs.nr_open: nobody could log in any more.
         return _("first raise the kernel's limit: fs.nr_open is too low or unknown")
     user, groups = _user(host)
     next_limit = pam_limit({**sources(files), LIMITS: content}, "nofile", user, groups)
@@ -218,7 +223,7 @@ def _obstacle(host: Host, number: int, content: str) -> Optional[str]:
 
 
 def _user(host: Host) -> tuple[str, frozenset[str]]:
-    """The examined user, and the groups that are known of him."""
+    """Return the name of the examined user and the groups of that user, as far as they are known."""
     files, identity = host.running_files, host.identity
     if not host.options.env_of:
         return identity.user, groups_of(files, identity.user, identity.groups)
@@ -229,6 +234,7 @@ def _user(host: Host) -> tuple[str, frozenset[str]]:
 
 
 def _is_slurm_job(host: Host) -> bool:
+    # slurmstepd puts jobs below /slurm (cgroup v1) or /system.slice/slurmstepd.scope (v2).
     return "SLURM_JOB_ID" in host.variables or "/slurm" in _cgroup_text(host)
 
 

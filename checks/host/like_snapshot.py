@@ -48,6 +48,8 @@ MOST = 60  # lines of evidence
 LONGEST = 80  # characters of a value in a message
 SHOWN = 500  # and in the evidence
 
+# A snapshot is a file that anybody may have written: only plain names and releases become part of a command
+# that somebody pastes.
 _VARIABLE = pattern(r"[A-Za-z_][A-Za-z0-9_]{0,100}\Z")
 _RELEASE = pattern(r"[a-z0-9][a-z0-9-]{0,100}==[0-9][A-Za-z0-9.+!_-]{0,60}\Z")
 
@@ -147,7 +149,8 @@ def like_snapshot(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _fix_differences(host: Host, kind: str, members: Sequence[Difference]) -> Optional[Fix]:
-    """The lines that make it alike, where a line can; a file says what they are, so each word is judged."""
+    """Return the commands that remove the differences, if commands can. Each word from the file is
+    validated."""
     if kind in (VERSION, PACKAGE):
         releases = [
             f"{difference.fact}=={difference.second}"
@@ -180,12 +183,13 @@ def _severity(difference: Difference, comparison: Comparison) -> Optional[Severi
     """How much a difference matters; None when it does not."""
     if difference.kind == VERSION:
         if difference.section == "cann" and difference.fact == "component":
-            # The product's own version says it already.
+            # Reported already by the difference of CANN's own version.
             version_differs = any(
                 other.section == "cann" and other.fact == "version" for other in comparison.differences
             )
             return None if version_differs else ERROR
         if difference.section == "python":
+            # 3.11.7 and 3.11.9 load the same extension modules (PEP 3149: cpython-311).
             return INFO if _series(difference.first) == _series(difference.second) else ERROR
         return None if difference.second in (None, ()) else ERROR
     if difference.kind == DEVICE:
@@ -206,7 +210,7 @@ def _series(version: Value) -> list[str]:
 
 
 def _is_lower(own_value: Value, snapshot_value: Value) -> bool:
-    """Whether a limit is lower here; where that cannot be told from the words it is taken to be."""
+    """Whether a limit is lower here. Values that cannot be compared count as lower."""
     if own_value == "unlimited" or snapshot_value is None:
         return False
     if isinstance(own_value, int) and isinstance(snapshot_value, int):
@@ -215,7 +219,7 @@ def _is_lower(own_value: Value, snapshot_value: Value) -> bool:
 
 
 def _line(difference: Difference, most: int) -> str:
-    """One difference; of two lists only what one of them has alone."""
+    """Return one difference as text, values cut to `most` characters. Of two lists, only what differs."""
     own_value, snapshot_value = difference.first, difference.second
     only_own, only_snapshot = only_in(own_value, snapshot_value), only_in(snapshot_value, own_value)
     if only_own is not None and only_snapshot is not None and (only_own or only_snapshot):
@@ -229,7 +233,7 @@ def _line(difference: Difference, most: int) -> str:
 
 
 def _label(difference: Difference) -> str:
-    """The fact as it is known outside of its section: there is a version of CANN and one of Python."""
+    """Return the name of the fact with its section where the name alone is ambiguous, such as version."""
     before = {"cann": "CANN ", "python": "Python ", "cgroup": "cgroup: "}.get(difference.section, "")
     return before + difference.fact
 
@@ -250,4 +254,5 @@ def _variable_step(difference: Difference) -> Optional[Union[Command, Export]]:
     if difference.second is None:
         return Command(("unset", difference.fact))
     value = str(difference.second)
+    # A folder of the other node may not exist here, so values with a path or a pattern are set by hand.
     return Export(difference.fact, value) if value.isprintable() and not {*value} & {"/", "*"} else None

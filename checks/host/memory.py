@@ -102,6 +102,8 @@ def memory(host: Host) -> Iterator[Union[Finding, Facts]]:
         if group.limit < 4 * GIB:
             text = _("the control group's memory limit is only {limit}")
             yield Finding("memory.limit-small", text.format(**words), evidence=evidence, action=Action.CONFIG)
+        # oom_kill of memory.events (cgroup v2) or memory.oom_control (v1), counted since the group was
+        # created.
         if group.kills:
             text = _("the kernel killed a process of this control group because the group ran out of memory")
             yield Finding("memory.killed", text, evidence=evidence)
@@ -111,9 +113,10 @@ def memory(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _judge_address_space(limit: Limit) -> Iterator[Finding]:
-    """The limit of what a process may map, where nothing can be loaded under it."""
+    """Report an address space limit (ulimit -v) below 1 GiB: the libraries of a framework need more."""
     if limit.soft is None or limit.soft >= GIB:
         return
+    # ulimit -v counts KiB, RLIMIT_AS counts bytes.
     hard = "unlimited" if limit.hard is None else str(limit.hard >> 10)
     may_raise = limit.hard is None or limit.hard >= GIB
     title = _("raise the limit in the shell that starts the job")

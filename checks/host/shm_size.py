@@ -14,7 +14,7 @@ SHM = "/dev/shm"  # noqa: S108
 MIB, GIB = 1 << 20, 1 << 30
 MOST = 16 * GIB
 NEARLY = 0.1  # of it free
-# What the trial of shared memory says where it was refused.
+# Codes of trial-shared-memory that follow from a small or missing /dev/shm.
 TRIED = ("trial-shared-memory.no-room", "trial-shared-memory.refused")
 
 
@@ -65,6 +65,7 @@ def shm_size(host: Host) -> Iterator[Union[Finding, Facts]]:
         return
     yield Facts({"bytes": space.total, "free": space.free})
     words = {"size": size_text(space.total), "free": size_text(space.free)}
+    # 64 MiB is Docker's default (`docker run --shm-size`).
     if space.total <= 64 * MIB:
         text = _("the shared memory in /dev/shm is only {size}")
         yield Finding(
@@ -83,8 +84,10 @@ def shm_size(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _enlarge_fix(host: Host, current_size: int) -> Optional[Fix]:
-    """A line for the size that a small machine can give too; None where it has that, or does not tell."""
+    """Return a fix that enlarges /dev/shm to half of the memory, at most 16 GiB; None if it is that large, if
+    the memory is unknown, or if it is not a tmpfs of its own. `current_size` is in bytes."""
     try:
+        # Half of the memory is the kernel's own default for a tmpfs (tmpfs(5)).
         size = min(host.resources.memory().total // 2 // MIB * MIB, MOST)
     except CannotTell:
         return None
@@ -101,7 +104,7 @@ def _enlarge_fix(host: Host, current_size: int) -> Optional[Fix]:
             needs_root=False,
             container=("--shm-size", text),
         )
-    # Whether it is a file system of its own that has a size.
+    # Only a tmpfs mounted at /dev/shm has a size that a remount changes.
     mounts = parse_mountinfo(host.running_files.text(MOUNTINFO) or "")
     if not (SHM in mounts and mounts[SHM].kind == "tmpfs"):
         return None

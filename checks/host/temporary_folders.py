@@ -35,6 +35,7 @@ from npudoctor.host.users.accounts import user_names
 TMP, SHM = "/tmp", "/dev/shm"  # noqa: S108  (looked at, never written)
 CACHE = ("MS_CACHE_HOST", "MS_CACHE_PORT")
 WHEELS = ("mindspore", "mindspore-ascend", "mindspore-gpu")
+# The sticky bit: in a folder that all may write, only its owner may remove a file (inode(7)).
 OPEN = 0o1777
 TRIED_BY = ("trial-files", "trial-shared-memory")  # which make files there
 
@@ -100,6 +101,7 @@ def temporary_folders(host: Host) -> Iterator[Union[Finding, Facts]]:
     shown = [*folders.values(), *([own_folder] if own_folder else [])]
     yield Facts({folder.path: {"writable": folder.writable} for folder in shown})
     for folder in folders.values():
+        # Python's tempfile and most programs take TMPDIR before /tmp.
         has_other_folder = folder.path == TMP and own_folder is not None and own_folder.writable is True
         if folder.writable is False:
             yield _report_not_writable(host, folder, WARNING if has_other_folder else ERROR)
@@ -114,9 +116,9 @@ def temporary_folders(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 @dataclass(frozen=True)
 class JobFolder:
-    """A folder. `entry`: what is there, None where nothing is or it cannot be looked at. `closed`: the folder
-    above it that this user may not enter. `gone`: why nothing of it can be used. `writable`: None where that
-    cannot be told."""
+    """A folder that the job writes to. `entry`: its stat, None if it is missing or cannot be examined.
+    `barrier`: the folder above that this user may not enter, "" for none. `why_gone`: why its file system is
+    unusable, "" for none. `writable`: None if the mode does not decide."""
 
     path: str
     there: bool
@@ -128,7 +130,7 @@ class JobFolder:
 
 
 def _examine_folder(host: Host, path: str) -> JobFolder:
-    """What can be seen of a folder; CannotTell where what holds it gives no answer."""
+    """Examine a folder by owner, mode and mount. Raises CannotTell if its file system does not answer."""
     foreign = foreign_user(host)
     try:
         place = nearest(host.running_files, path)
@@ -151,7 +153,7 @@ def _examine_folder(host: Host, path: str) -> JobFolder:
 
 
 def _require_known(host: Host, folders: Iterable[JobFolder]) -> None:
-    """Unknown where it cannot be told whether the job's user may write to one of them."""
+    """Raise Unknown if it is unknown whether the job's user may write to one of the folders."""
     for place in folders:
         if place.writable is None:
             raise Unknown(
@@ -166,7 +168,7 @@ def _require_known(host: Host, folders: Iterable[JobFolder]) -> None:
 
 
 def _report_not_writable(host: Host, place: JobFolder, severity: Severity, variable: str = "") -> Finding:
-    """A folder that this user may not write to, and why."""
+    """Report a folder that this user may not write to, with the reason."""
     words = {
         "path": f"{variable}={place.path}" if variable else place.path,
         "user": job_user(host).user,
@@ -204,13 +206,14 @@ def _report_not_writable(host: Host, place: JobFolder, severity: Severity, varia
         evidence=evidence,
         action=Action.CONFIG,
         fix=_fix(host, place, variable),
-        # Where the trial asked the kernel itself, it knows.
+        # The trials create files there: if they fail as well, they know the kernel's own reason.
         echo_of=("trial-shared-memory.refused" if place.path == SHM else "trial-files.cannot-write",),
     )
 
 
 def _fix(host: Host, place: JobFolder, variable: str) -> Optional[Fix]:
-    """A line for root where one folder of this machine wants another mode; else who must do what."""
+    """Return the command for root that corrects the folder; for a container, what its creator must do; None
+    if no command is known."""
     if variable:
         steps = (Command(("unset", variable)),)
         title = _("use /tmp instead, in the shell that starts the job")
@@ -243,7 +246,8 @@ def _fix(host: Host, place: JobFolder, variable: str) -> Optional[Fix]:
 
 
 def _judge_mindspore(host: Host, path: str) -> Iterator[Finding]:
-    """The folder of MindSpore's cache servers, where its owner keeps this user out."""
+    """Report /tmp/mindspore if another user owns it and this user may not enter: the first cache server
+    creates it with mode 0700 (seen with MindSpore 2.7.0 and 2.10.0)."""
     cache_variables = [name for name in CACHE if host.variables.get(name)]
     denied = _find_denied(host, path)
     try:
@@ -275,8 +279,8 @@ def _judge_mindspore(host: Host, path: str) -> Iterator[Finding]:
 
 
 def _find_denied(host: Host, path: str) -> Optional[Entry]:
-    """What is there, where this user surely can make no server in it: neither in it, nor in a folder of the
-    user's own below it, which servers take that know a login name."""
+    """Return the entry of the folder if this user surely cannot start a server: neither in it nor in the
+    subfolder with the user's login name, which servers use if getlogin() knows one."""
     user = job_user(host)
     try:
         entry = host.running_files.stat(path)
