@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 
 def select_owner(host: Host) -> Callable[..., bool]:
-    """Whether something with these uids is asked for; Skip where one job is: nothing here names a job."""
+    """Return a function that says whether one of its uids is selected by --user. Raises Skip with --job,
+    because nothing that a dead process left names a job."""
     if host.options.only_job is not None:
         raise Skip(_("leftovers of dead processes carry no Slurm job ID: select by --user"))
     owner = selected_owner(host)
@@ -20,7 +21,8 @@ def select_owner(host: Host) -> Callable[..., bool]:
 
 
 def select_leftovers(leftovers: Leftovers, selected: Callable[..., bool]) -> Leftovers:
-    """What cache servers left, of those who are asked for: everything was judged, as one proves the other."""
+    """Return the leftovers of the selected owners. Everything was judged before, because the evidence for one
+    object may belong to another owner."""
     from npudoctor.proof.leftovers import Leftovers
 
     return Leftovers(

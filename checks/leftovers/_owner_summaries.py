@@ -27,8 +27,9 @@ def summarize_by_owner(
     name: Callable[[T], str],
     size: Callable[[T], int] = lambda thing: 0,
 ) -> Iterator[Finding]:
-    """The findings, our own things first. Where an owner has more than a few: one, `text` with
-    {owner}, {count}, {size} and {names}, whose fix has the steps of as many as are removed at once."""
+    """Yield the findings about `things`, this user's own first. An owner with more than FEW gets one finding:
+    `text` with {owner}, {count}, {size} and {names}, and the steps of as many as one run removes. `size` is
+    in bytes."""
     groups: dict[int, list[T]] = {}
     for thing in things:
         groups.setdefault(owner(thing), []).append(thing)
@@ -50,7 +51,7 @@ def summarize_by_owner(
 
 
 def _fold(findings: Sequence[Finding], message: str, evidence: tuple[str, ...], count: int) -> Finding:
-    """These as one; `count` is how many there are in all."""
+    """Combine the findings into one; `count` is how many objects there are in all."""
     first = findings[0]
     if first.fix is None or first.fix.risk is Risk.MANUAL:
         # Thousands of lines are no help to a person.

@@ -114,17 +114,19 @@ SHOWN = 20
 
 
 def first_few(texts: Sequence[str]) -> list[str]:
-    """The first few: anybody may make thousands of folders."""
+    """Return the first SHOWN texts: any user can create thousands of folders."""
     return [*texts[:SHOWN], *(["..."] if texts[SHOWN:] else [])]
 
 
 def _report_orphan_segment(host: Host, state: SegmentState) -> Finding:
-    """A segment that is proven a dead server's."""
+    """Report a segment that is proven to belong to a dead server."""
     from npudoctor.checks.leftovers import _cache_server_steps as steps
     from npudoctor.proof import leftovers
 
     segment = state.segment
     evidence = leftovers.segment_evidence(state)
+    # A start on the same port removes a segment that nobody has attached, and --stop removes the rest; tried
+    # with MindSpore 2.7.0 and 2.10.0.
     if state.socket is not None:
         evidence += (
             _(
@@ -152,12 +154,13 @@ def _report_orphan_segment(host: Host, state: SegmentState) -> Finding:
 
 
 def _report_attached_client(host: Host, state: SegmentState) -> Finding:
-    """A dead server's segment that clients still hold: they must end first."""
+    """Report a dead server's segment that clients have attached: they must end first."""
     from npudoctor.proof import leftovers
 
     segment = state.segment
     pids = host.processes.mappers(segment.shmid)
     clients = ", ".join(f"{pid} ({host.processes.program(pid) or '?'})" for pid in pids)
+    # nattch counts the attachments of every pid namespace; `pids` are those that are visible here.
     unseen = segment.nattch - len(pids)
     evidence = leftovers.segment_evidence(state)
     if unseen > 0:
@@ -178,7 +181,7 @@ def _report_attached_client(host: Host, state: SegmentState) -> Finding:
 
 
 def _report_orphan_socket(host: Host, stale: StaleSocket) -> Finding:
-    """A socket file at which nobody listens any more."""
+    """Report a socket file on which no process listens any more."""
     from npudoctor.checks.leftovers import _cache_server_steps as steps
 
     entry = stale.file.entry
@@ -204,7 +207,7 @@ def _report_orphan_socket(host: Host, stale: StaleSocket) -> Finding:
 
 
 def _report_orphan_spill(host: Host, spill: ProvenSpill) -> Finding:
-    """Spilled data of a server that is proven dead."""
+    """Report spilled data of a server that is proven dead."""
     from npudoctor.checks.leftovers import _cache_server_steps as steps
     from npudoctor.proof import leftovers
 
@@ -225,7 +228,7 @@ def _report_orphan_spill(host: Host, spill: ProvenSpill) -> Finding:
 
 
 def _report_proven(host: Host, leftovers: Leftovers) -> Iterator[Finding]:
-    """What is proven a dead server's, and what clients of one hold."""
+    """Report what is proven to belong to dead servers, and segments of dead servers that clients hold."""
     from npudoctor.checks.leftovers import _cache_server_steps as steps
     from npudoctor.checks.leftovers._owner_summaries import summarize_by_owner
 
@@ -245,7 +248,7 @@ def _report_proven(host: Host, leftovers: Leftovers) -> Iterator[Finding]:
         text, lambda stale: stale.file.path,
     )  # fmt: skip
     for socket in leftovers.displaced:
-        # A living server's, which a removal of ours that was killed had renamed.
+        # An interrupted removal of npudoctor renamed the socket of a server that still runs.
         yield Finding(
             "cache-server.orphan-socket",
             _("an interrupted removal renamed the socket {path} of a running server", path=socket.original),
@@ -264,11 +267,11 @@ def _report_proven(host: Host, leftovers: Leftovers) -> Iterator[Finding]:
 
 
 def _report_unproven(host: Host, leftovers: Leftovers) -> Iterator[Finding]:
-    """What looks like a cache server's leftover and is not proven one: shown, never removed."""
+    """Report what looks like a cache server's leftover without proof: it is shown and never removed."""
     from npudoctor.checks.leftovers._owner_summaries import summarize_by_owner
 
-    # What nobody uses first: that is what a person may have to act on.
-    # One that is only too young is told apart: in a moment it can be proven.
+    # Unattached segments first, because a person may have to act on them. Those that are only too new come
+    # separately: a later run can prove them.
     for kind in ((False, False), (False, True), (True, False), (True, True)):
         segments = [
             state
@@ -321,7 +324,7 @@ def _report_unproven_segment(state: SegmentState) -> Finding:
     words = {"shmid": segment.shmid, "size": leftovers.format_size(segment.size)}
     fix: Optional[Fix]
     if state.ready_in and not segment.nattch:
-        # Its server may still be starting: in a moment it can be proven, and nobody need remove it by hand.
+        # Its server may still be starting; a later run can decide, so nobody needs to remove it by hand.
         message = _(
             "the shared memory segment {shmid} of {size} is too new to be judged: its server may be starting",
             **words,
@@ -334,7 +337,7 @@ def _report_unproven_segment(state: SegmentState) -> Finding:
             "proven",
             **words,
         )
-        # What somebody uses is nothing that a person should be told to remove either.
+        # No command for a segment that a process has attached: it is in use.
         fix = None if segment.nattch else _manual_fix(steps.remove_segment(segment))
     return Finding(
         "cache-server.unproven",
@@ -346,7 +349,7 @@ def _report_unproven_segment(state: SegmentState) -> Finding:
 
 
 def _report_unproven_socket(state: SocketState) -> Finding:
-    # For a person: a socket that answers under a name that a removal gave it wants its own name back.
+    # A socket that answers was renamed by an interrupted removal: the command restores its name.
     from npudoctor.checks.leftovers import _cache_server_steps as steps
     from npudoctor.proof.leftovers import StaleSocket
     from npudoctor.proof.socket import State
@@ -364,7 +367,7 @@ def _report_unproven_socket(state: SocketState) -> Finding:
 
 
 def _report_uninspected(leftovers: Leftovers) -> Iterator[Finding]:
-    """What is so much that it is counted only, and proves nothing."""
+    """Report how many more objects of each owner were only counted and not examined."""
     from npudoctor.checks.leftovers._owner_summaries import FEW
 
     for group in leftovers.passed[:FEW]:
@@ -393,7 +396,8 @@ def _report_unproven_folder(path: str, folder: Optional[SpillFolder], why: str) 
         "cache-server.unproven",
         _("the folder {path} may contain spilled data of a dead cache server; this is not proven", path=path),
         evidence=(why,),
-        # Lines that remove something else than containers are shown to nobody, whatever a log says.
+        # A command only if the folder holds nothing but spill containers (IMG00000.LB): a log may name any
+        # folder.
         fix=_manual_fix(steps.remove_spill(folder)) if folder and folder.plain else _manual_fix(),
     )
 

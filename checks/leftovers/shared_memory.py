@@ -130,7 +130,7 @@ def shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _foreign_segments(host: Host) -> list[Segment]:
-    """Those that no cache server can have made."""
+    """Return the segments that no MindSpore cache server can have created."""
     segments = host.sysvipc.segments()
     if not segments:
         return []
@@ -142,16 +142,18 @@ def _foreign_segments(host: Host) -> list[Segment]:
 def _judge_kernel_objects(
     host: Host, segments: Sequence[Segment], other_objects: Sequence[IpcObject]
 ) -> Iterator[Finding]:
-    """What other programs may have left in the tables of System V."""
+    """Report segments, semaphore sets and queues that other programs may have left."""
     from npudoctor.proof.creator import Life, creator_life
 
     idle = [segment for segment in segments if not segment.nattch]
+    # `destroyed` is SHM_DEST (mode 01000): such a segment goes when its last process detaches (shmctl(2)).
     suspicious = [
         segment
         for segment in segments
         if segment.nattch
         and (segment.destroyed or creator_life(host, segment.cpid, segment.ctime).life is not Life.ALIVE)
     ]
+    # /proc/sysvipc/sem and msg name no creator's pid: only whether their owner has a process can be seen.
     users = {process.uid for process in host.processes.all().values() if not process.gone}
     ownerless = [other for other in other_objects if not users & {other.uid, other.cuid}]
     if suspicious or ownerless:
@@ -202,7 +204,7 @@ def _report_foreign(host: Host, segments: Sequence[Segment], other_objects: Sequ
 
 
 def _list_segments(host: Host, segments: Sequence[Segment], names: dict[int, str]) -> list[str]:
-    """A line for each of the biggest, and one for the rest."""
+    """Return a line for each of the biggest segments and one for the rest."""
     ordered = sorted(segments, key=lambda segment: (-segment.size, segment.shmid))
     lines = [_segment_line(host, segment, names) for segment in ordered[:SHOWN]]
     rest = ordered[SHOWN:]
@@ -247,7 +249,7 @@ LITTLE, FEW = 1 << 20, 100  # bytes and files below which what is not even prove
 
 
 def _judge_files(host: Host, files: Sequence[SharedFile]) -> Iterator[Union[Finding, Facts]]:
-    """What is left over, and what may be."""
+    """Judge the files in /dev/shm and report those that are left over or may be."""
     from npudoctor.proof.shared_file import judge_shared_files
 
     biggest = sorted(files, key=lambda file: (-file.entry.held, file.path))
@@ -267,12 +269,12 @@ def _judge_files(host: Host, files: Sequence[SharedFile]) -> Iterator[Union[Find
             "file_bytes_unseen": _total_bytes(unseen),
         }
     )
-    # By owner: each is asked about his own.
+    # One finding for each owner, because each fix runs as that owner.
     for owner in sorted({state.file.entry.uid for state in proven}):
         yield from _report_owner_files(
             host, [state for state in proven if state.file.entry.uid == owner], rest
         )
-    # A container cannot see who else uses the place: only what would be missed is worth a word there.
+    # A container cannot see all processes that use /dev/shm, so there only large files are reported.
     least = MUCH if host.system.container() else LITTLE
     if _total_bytes(unproven) >= least or len(unproven) >= FEW:
         yield _report_unproven(host, unproven, rest)
@@ -281,7 +283,8 @@ def _judge_files(host: Host, files: Sequence[SharedFile]) -> Iterator[Union[Find
 def _report_owner_files(
     host: Host, proven: Sequence[SharedFileState], rest: Sequence[SharedFile]
 ) -> Iterator[Finding]:
-    """What can be removed, and what somebody who lives may still know by its name."""
+    """Report one owner's files: those that can be removed, and those that a living process may still open by
+    name."""
     from npudoctor.proof.unused import PossibleUsers
 
     possible_users = PossibleUsers(host)
@@ -289,7 +292,8 @@ def _report_owner_files(
     removable = [state for state in states if not state.why]
     doubtful = [state for state in states if state.why]
     if removable:
-        # Those of which nobody living knows: a lease proves, right before, that nobody has one open.
+        # No living process can know these names. RemoveUnused takes a lease on each file before it removes
+        # it, which the kernel grants only if no process has the file open (fcntl(2), F_SETLEASE).
         from npudoctor.facts.leftovers.shm_files import FOLDER
 
         files = [(state.file.name, state.file.entry) for state in _sort_by_size(removable)]
@@ -354,7 +358,8 @@ def _sort_by_size(states: Sequence[SharedFileState]) -> list[SharedFileState]:
 def _list_files(
     host: Host, states: Sequence[SharedFileState], unjudged: Sequence[SharedFile]
 ) -> tuple[str, ...]:
-    """A line for each of the biggest, one for the rest, and one for what was not judged at all."""
+    """Return a line for each of the biggest files, one for the rest, and one for those that were not
+    judged."""
     from npudoctor.proof.leftovers import format_size
 
     names = user_names(host.files)
@@ -396,7 +401,8 @@ def _file_line(state: SharedFileState, names: dict[int, str], now: float) -> str
 
 
 def _removal_fix(host: Host, states: Sequence[SharedFileState]) -> Optional[Fix]:
-    """The lines for a person: not where the folder is another user's, who may put a link in its place."""
+    """Return rm commands for a person, or None. Not for files in another user's folder: that user could
+    replace a name by a link."""
     trusted = (None, 0, host.identity.euid)
     biggest = [state.file for state in _sort_by_size(states) if state.file.folder in trusted][:SHOWN]
     if not biggest:

@@ -147,16 +147,17 @@ def stale_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
         )
 
 
-# In the paths of control groups of jobs and containers; who takes in orphans besides the first process.
+# Parts of the control group paths of Slurm jobs and containers.
 _GROUPS = ("job_", "docker", "containerd", "libpod", "kubepods")
+# Besides process 1, a child subreaper such as systemd --user becomes the parent of orphans (prctl(2)).
 _ADOPTERS = ("systemd", "init")
-# Who looks after control groups, by the beginnings of names.
+# Programs that manage the control groups of jobs and containers, by the beginnings of their names.
 _KEEPERS = ("slurm", "docker", "containerd", "conmon", "podman", "crio", "kubelet")
 
 
 def _has_nothing_left(host: Host, processes: Mapping[int, Process]) -> bool:
-    """Whether a first look shows that nothing here can be left: no device, nobody who keeps jobs or
-    containers, no process that is dead, stuck, or an orphan of Python. As on most machines; cheap to see."""
+    """Whether a cheap first look rules out stale processes, as on most machines: no device, no manager of
+    jobs or containers, no dead or stuck process, and no orphaned Python process."""
     try:
         if npu_here(host) or gpu_here(host) or host.commands.find("scontrol") is not None:
             return False
@@ -167,12 +168,13 @@ def _has_nothing_left(host: Host, processes: Mapping[int, Process]) -> bool:
 
 def _may_matter(host: Host, process: Process, processes: Mapping[int, Process]) -> bool:
     name = process.name.lower()
+    # Zombie, uninterruptible sleep, dead (proc_pid_stat(5)).
     if process.state in "ZDXx" or name.startswith(_KEEPERS):
         return True
     parent = processes.get(process.parent)
     if parent is not None and parent.pid != 1 and parent.name not in _ADOPTERS:
         return False
-    # Whoever looked after a job or a container and is gone left at least one orphan of that control group.
+    # If the manager of a job or a container died, at least one process of that control group is an orphan.
     paths = host.processes.cgroups(process.pid)
     return (
         name.startswith("python") or paths is None or any(word in path for path in paths for word in _GROUPS)
@@ -184,8 +186,8 @@ LONGEST = 120  # characters of a command line
 
 
 def _report_left_behind(host: Host, stale: Mapping[int, str], judge: StaleJudge) -> Iterator[Finding]:
-    """Those that outlived the control group's owner: of each job or container, and of each user, what may
-    be ended; and what is shown only, with the reason."""
+    """Report processes that outlived their job or container: one finding with a fix for each job and user,
+    and one for the processes that are only shown, with the reason."""
     if not stale:
         return
 
@@ -209,7 +211,7 @@ def _left_behind_finding(host: Host, details: Mapping[int, str], fix: Fix) -> Fi
 
 
 def _report_outlived_job(host: Host, reason_by_pid: Mapping[int, str]) -> Iterator[Finding]:
-    """Those that outlived the job that their variables name."""
+    """Report processes whose SLURM_JOB_ID names a job that is over. `reason_by_pid`: why each is reported."""
     if reason_by_pid:
         reason_by_pid = dict(sorted(reason_by_pid.items()))  # they were found job by job
         yield Finding(
@@ -224,7 +226,7 @@ def _report_outlived_job(host: Host, reason_by_pid: Mapping[int, str]) -> Iterat
 
 
 def _report_stuck(host: Host, holders: Sequence[Holder]) -> Iterator[Finding]:
-    """Those that hang in the kernel: by themselves those that hold a device."""
+    """Report processes stuck in state D, those that hold a device in a finding of their own."""
     for with_device in (True, False):
         details = {
             holder.process.pid: ", ".join(holder.nodes)
@@ -247,7 +249,7 @@ def _report_stuck(host: Host, holders: Sequence[Holder]) -> Iterator[Finding]:
 
 
 def _report_zombies(host: Host, zombies: Sequence[Process]) -> Iterator[Finding]:
-    """Those that ended and were not fetched."""
+    """Report processes that ended and were not reaped by their parent."""
     if zombies:
         why = {
             process.pid: _("{count} of its threads are still alive", count=process.threads - 1)
@@ -272,7 +274,7 @@ def _report_zombies(host: Host, zombies: Sequence[Process]) -> Iterator[Finding]
 
 
 def _report_compile_workers(host: Host, orphans: Sequence[Process]) -> Iterator[Finding]:
-    """Compilers of operators that nobody waits for."""
+    """Report compilers of operators whose client no longer exists."""
     if orphans:
         details = {process.pid: "" for process in orphans}
         # A line to look at them, and one to end just them.
@@ -295,7 +297,7 @@ def _report_compile_workers(host: Host, orphans: Sequence[Process]) -> Iterator[
 
 
 def _report_idle(host: Host, holders: Sequence[Holder]) -> Iterator[Finding]:
-    """Those that hold a device and do nothing: named, and no more."""
+    """Report processes that hold a device and did nothing in two samples. They are only named."""
     if holders:
         details = {holder.process.pid: ", ".join(holder.nodes) for holder in holders}
         yield Finding(
@@ -333,6 +335,7 @@ def _lines(host: Host, details: Mapping[int, str]) -> tuple[str, ...]:
 def _line(host: Host, pid: int, why: str, names: Mapping[int, str]) -> str:
     process = host.processes.all()[pid]
     line = " ".join(host.processes.arguments(pid) or (process.name,))
+    # starttime counts clock ticks since boot (proc_pid_stat(5)).
     began = host.system.boot_time() + process.started / host.processes.ticks
     sentence = _(
         "pid {pid}, user {user}, running for {minutes} minutes: {line}",
@@ -364,7 +367,8 @@ def _signal_fix(host: Host, step: SignalProcess) -> Fix:
 def _group_by_owner(
     host: Host, stale: Mapping[int, str], judge: StaleJudge
 ) -> tuple[list[SignalProcess], dict[int, str]]:
-    """The steps, one for each job or container and each user; and those that are only shown, with why."""
+    """Return the steps, one for each job or container and each user, and the reason by pid for those that are
+    only shown."""
     from npudoctor.proof.ending import Endings
 
     endings = Endings(host, judge)
@@ -375,7 +379,8 @@ def _group_by_owner(
         if pid not in why_by_pid and owner is not None:
             groups.setdefault((over, owner), set()).add(pid)
     for pids in groups.values():
-        # Take out whose child would be left: then its own parent has one that would be left, too.
+        # A process whose child would stay is not ended; then its parent has a child that stays, and so on, so
+        # the children come first.
         for process_id in endings.children_first(pids):
             child = endings.unproven_child(process_id, pids)
             if child is not None:

@@ -119,11 +119,12 @@ def _find_folders(host: Host) -> tuple[list[TempFolder], str]:
 
 
 def _find_locks(host: Host) -> list[str]:
-    """The locks of the job's user, or of --user; nothing where that user's home is closed to us."""
+    """Return the build locks of the job's user, or of --user; empty if that user's home cannot be read."""
     from npudoctor.facts.leftovers.temporary_folders import build_locks
 
     root: Optional[str] = host.variables.get(EXTENSIONS) or None
     owner = selected_owner(host)
+    # TORCH_EXTENSIONS_DIR of this shell says nothing about the builds of another user.
     if owner is not None and owner != host.identity.euid:
         root = None
     if root is None:
@@ -141,7 +142,7 @@ FEW = 100  # sockets of one folder that is removed by us
 
 
 def _judge_lock(host: Host, path: str) -> Iterator[Finding]:
-    """A build's lock: nothing is said of a young one, nor of one that a living build holds."""
+    """Report a build lock that is old enough and not held by a running build."""
     from npudoctor.proof.build_lock import is_lock_unused
     from npudoctor.proof.shared_storage import why_shared
 
@@ -225,7 +226,9 @@ def _report_left_over(host: Host, leftover_folders: Sequence[TempFolder], fix: F
 
 
 def _removal_step(host: Host, folder: TempFolder) -> Optional[RemoveFiles]:
-    """The step for one in which there is nothing but sockets: files may hold what somebody wants."""
+    """Return the step that removes a folder which contains only sockets; None otherwise, because files may
+    still be needed."""
+    # mkdtemp() creates 0700 (Python, tempfile): with another mode somebody else may have put files in.
     if folder.names is None or folder.entry.permissions != 0o700 or len(folder.names) > FEW:
         return None
     marks = []
@@ -255,7 +258,8 @@ def _line(host: Host, folder: TempFolder, names: dict[int, str]) -> str:
 
 
 def _unlock_fix(host: Host, path: str, entry: Entry, kind: str) -> Fix:
-    """By a step that proves once more that nobody has the lock open, where the file system can tell."""
+    """Return the fix for a stale lock: a step that takes a lease first, where the file system supports
+    leases; else a command that is only shown."""
     from npudoctor.proof.unused import LEASED, mark_of
 
     if kind not in LEASED:
@@ -274,7 +278,7 @@ def _remove_folders(host: Host, folders: Sequence[TempFolder]) -> Fix:
     """By rm -r, which goes through no link: a folder may hold thousands of names, and folders."""
     heading = _("remove the folders with everything in them; first check that nothing in them is needed")
     commands = [Command(("rm", "-r", "--", folder.path)) for folder in folders]
-    # Whose they are: somebody else's, when one is.
+    # Root is needed as soon as one folder belongs to another user.
     uids = [folder.entry.uid for folder in folders]
     return _manual_fix(
         host,
