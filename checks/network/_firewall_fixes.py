@@ -17,7 +17,8 @@ FixLine = Union[Command, InsertRule]
 
 @dataclass(frozen=True)
 class Blocker:
-    """What drops: a chain, the whole place in words, and whether it drops our answers, not their packets."""
+    """A chain that blocks. `place`: where it is, in words. `drops_replies`: it drops this machine's answers,
+    not the packets of the peers."""
 
     chain: str
     place: str
@@ -31,8 +32,9 @@ def open_ports_fix(
     blockers: Sequence[Blocker],
     zones: Callable[[], Mapping[str, str]],
 ) -> Optional[Fix]:
-    """For firewalld, ufw, or the chain itself that drops; None where we have no line for it. `peers` are
-    as the user wrote them, "" for anybody."""
+    """Return the fix that opens the ports with the tool that manages the rules: firewalld, ufw, nft or
+    iptables. None if no line is known or there would be more than MOST. `peers` are as the user wrote them,
+    "" for everybody. `zones` is called only for firewalld."""
     zone_by_peer = zones() if any(_is_firewalld(host, blocker) for blocker in blockers) else {}
     commands = [
         line
@@ -46,7 +48,8 @@ def open_ports_fix(
     steps = tuple(dict.fromkeys(commands))
     if not steps or len(steps) > MOST:
         return None
-    # One that changes a zone that may be another than theirs: a person must look.
+    # Without --zone firewall-cmd changes the default zone, which may not be the one that the peers come
+    # through.
     is_zone_unknown = any(
         step.argv[0] == "firewall-cmd" and not any("--zone=" in word for word in step.argv) for step in steps
     )
@@ -63,8 +66,10 @@ def open_ports_fix(
 
 
 def zone_of(chain: str) -> str:
-    """The zone of firewalld for which a chain is; empty for others."""
+    """Return firewalld's zone of a chain; "" for all other chains."""
     name = chain[len("filter_") :] if chain.startswith("filter_") else chain
+    # firewalld calls its chains IN_<zone>, IN_<zone>_allow and so on, in nftables with filter_ before;
+    # IN_policy_... are those of policies, not of zones.
     if not name.startswith("IN_") or name.startswith("IN_policy_"):
         return ""
     zone, _bar, part = name[len("IN_") :].rpartition("_")
@@ -79,8 +84,8 @@ def _is_firewalld(host: Host, blocker: Blocker) -> bool:
 def _commands(host: Host, blocker: Blocker, sender: str, span: Span, zone: str) -> Iterator[FixLine]:
     if _is_firewalld(host, blocker):
         if not blocker.drops_replies:  # its zones are about what comes in
-            # Once to stay, once for now: what ends the finding comes last, so that a run which was killed
-            # in between is finished by the next one.
+            # First permanently, then for now: the runtime rule ends the finding, so if a run is killed in
+            # between, the finding is still there and the next run finishes the work.
             port = _spell_span(span, "-")
             if not sender:
                 rule_kind, words = "port", f"{port}/tcp"
@@ -97,7 +102,7 @@ def _commands(host: Host, blocker: Blocker, sender: str, span: Span, zone: str) 
                 )
                 yield Command(add, remove, unless=query)
     elif "ufw" in blocker.place or _is_ufw_on(host, blocker):
-        # In front of the user's own rules where one of these drops, as ufw puts others behind them.
+        # ufw appends a new rule: if a rule of the user drops the packet first, the new one must be prepended.
         number, peer = ("port", _spell_span(span, ":")), sender or "any"
         rule: tuple[str, ...]
         if blocker.drops_replies:
@@ -117,12 +122,14 @@ def _is_ufw_on(host: Host, blocker: Blocker) -> bool:
         settings = host.files.text("/etc/ufw/ufw.conf") or ""
     except CannotTell:
         return False
+    # ufw's default is the policy of the built-in chain, which no rule of ufw's own chains names.
     policy = "OUTPUT: policy" if blocker.drops_replies else "INPUT: policy"
     return "ENABLED=yes" in settings and policy in blocker.place
 
 
 def _chain_rule(blocker: Blocker, sender: str, span: Span) -> Iterator[FixLine]:
-    """A rule in front of the chain that drops: for iptables where it is one of its chains."""
+    """Yield the rule to insert at the top of the chain that drops, by iptables if the chain is one of its
+    own."""
     words = blocker.chain.split()
     if len(words) != 4:
         return
@@ -130,6 +137,8 @@ def _chain_rule(blocker: Blocker, sender: str, span: Span) -> Iterator[FixLine]:
         yield _iptables(words, blocker, sender, span)
         return
     _nft, family, table, chain = words
+    # iptables-nft keeps its chains, which are upper-case (INPUT), in nftables tables; what nft adds there,
+    # the next iptables-restore may drop.
     if family in ("ip", "ip6") and chain.isupper():
         tool = "ip6tables" if family == "ip6" else "iptables"
         yield _iptables([tool, "-t", table, chain], blocker, sender, span)

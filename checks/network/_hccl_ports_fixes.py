@@ -23,14 +23,17 @@ from npudoctor.host import CannotTell
 from npudoctor.host.network.sockets import TcpSocket
 
 WIDEST = 1024  # of a range that is proposed
+# The default of torchrun's --master-port.
 TORCHRUN = 29500
+# The folders that `sysctl --system` reads (sysctl(8)); the first one is the administrator's.
 BOOT = ("/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d")
 KEPT = "/etc/sysctl.d/90-npudoctor-ports.conf"
 OUTGOING, RESERVED = "net.ipv4.ip_local_port_range", "net.ipv4.ip_local_reserved_ports"
 
 
 def reserve_fix(host: Host, outgoing: Span, reserved: Sequence[Span], more: Sequence[Span]) -> Optional[Fix]:
-    """No line where it would take most of the ports away from outgoing connections."""
+    """Return the fix that reserves the ports `more`; None if fewer than half of the ports would remain for
+    outgoing connections."""
     if 2 * width(more) > width([outgoing]):
         return None
     current, planned = (spell(without(spans, ())) for spans in (reserved, [*reserved, *more]))
@@ -45,18 +48,20 @@ def reserve_fix(host: Host, outgoing: Span, reserved: Sequence[Span], more: Sequ
         )
         return Fix(title, (step,))
     boot_file = WriteFile.at(host, KEPT, f"{RESERVED}={planned}\n")
-    # Last what ends the finding: a run that was killed in between is finished by the next one.
+    # The step that ends the finding comes last: if a run is killed in between, the next one finishes the
+    # work.
     return Fix(_("Reserve the ports now and at every boot"), (boot_file, step))
 
 
 def _find_deciding_path(host: Host) -> Optional[str]:
-    """The file that reserves ports at boot already, or the folder that is not there; None for neither."""
+    """Return the file that already sets the reserved ports at boot, or the sysctl.d folder if it is missing;
+    None if there is no obstacle to writing our own file."""
     files = host.running_files
     paths = [f"{folder}/{name}" for folder in BOOT for name in files.names(folder) if name.endswith(".conf")]
     for path in ("/etc/sysctl.conf", *paths):
         if path == KEPT:
             continue
-        # A leading dash means that a line may fail, and slashes may stand for dots.
+        # sysctl.d(5): a leading dash ignores errors of the line, and slashes may stand for dots.
         keys = [line.partition("=")[0].strip() for line in (files.text(path) or "").splitlines()]
         if any(key.lstrip("-").replace("/", ".") == RESERVED for key in keys):
             return path
@@ -65,9 +70,10 @@ def _find_deciding_path(host: Host) -> Optional[str]:
 
 
 def other_ports_fix(host: Host, claim: Claim, bound: Sequence[TcpSocket], first: int = 0) -> Optional[Fix]:
-    """Other ports: free, not what else the job takes by default, not open to outgoing connections.
+    """Return the line that moves the job to other ports: free, no defaults of the job, and not in the
+    kernel's range for outgoing connections. None if there are none.
 
-    `first`: the lowest on which this user may listen; what is below it gives way to torchrun's own port.
+    `first`: the lowest port on which this user may listen. A claim below it moves to torchrun's own port.
     """
     try:
         outgoing, reserved = kernel_ports(host)
@@ -92,8 +98,9 @@ def other_ports_fix(host: Host, claim: Claim, bound: Sequence[TcpSocket], first:
 
 
 def kernel_ports(host: Host) -> tuple[Optional[Span], tuple[Span, ...]]:
-    """The kernel's ports for outgoing connections, and those that it leaves alone."""
+    """Return the kernel's range of ports for outgoing connections (None if unknown) and the reserved
+    ports."""
     paths = (f"/proc/sys/{name.replace('.', '/')}" for name in (OUTGOING, RESERVED))
-    # Below 4 MiB: at that size the kernel refuses to read anything of /proc/sys.
+    # 1 MiB holds every list; the kernel refuses reads of 4 MiB and more from /proc/sys.
     low_high, reserved = (host.running_files.text(path, 1 << 20) for path in paths)
     return parse_kernel_range(low_high), parse_kernel_list(reserved)

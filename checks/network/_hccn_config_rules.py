@@ -27,8 +27,9 @@ class PortAddress:
 
 @dataclass(frozen=True)
 class HccnMachine:
-    """All that is known. `ports` is empty where the tool was not asked. `several`: nodes meet in the job.
-    `sees_all`: a file that is not here does not exist; False in a container, and where it cannot be read."""
+    """What is known of the NPUs' network ports. `ports` is empty if hccn_tool was not run. `has_peers`: the
+    job has several nodes. `sees_all`: a file that is missing does not exist; False in a container and where
+    it cannot be read."""
 
     devices: Sequence[int]
     conf: Optional[HccnConf]
@@ -58,7 +59,7 @@ class HccnMachine:
 
 
 def findings(machine: HccnMachine) -> Iterator[Finding]:
-    """All that is wrong."""
+    """Yield every finding about the file, the ports, and the two together."""
     settings = machine.settings()
     yield from _judge_values(machine)
     yield from _judge_tls(machine)
@@ -67,7 +68,7 @@ def findings(machine: HccnMachine) -> Iterator[Finding]:
             yield _finding("not-set-up", _("no NPU of this machine has an address, but the job has peers"))
         return
     lacking = sorted(set(machine.devices) - {setting.device for setting in settings})
-    # Without the tool nobody knows what a port has that the file does not name.
+    # Without hccn_tool it is unknown whether a port has an address that the file does not name.
     if lacking and machine.ports:
         message = _("NPU {devices} have no address, but {others} have one")
         addressed = _list_first(setting.device for setting in settings)
@@ -100,7 +101,8 @@ def _judge_gateways(settings: Sequence[PortAddress]) -> Iterator[Finding]:
 
 
 def _find_not_applied(machine: HccnMachine) -> Iterator[Finding]:
-    """The file is what the port gets at the next start; with DHCP it says nothing of the address."""
+    """Report ports whose address differs from the file, which is applied at the next start. With DHCP the
+    file does not set the address."""
     conf, differing, lines = machine.conf, [], []
     for port in machine.ports if conf else ():
         if conf is None or port.replies["ip"].kind not in ("told", "unset"):
@@ -127,7 +129,8 @@ def _find_not_applied(machine: HccnMachine) -> Iterator[Finding]:
 
 
 def _find_not_saved(machine: HccnMachine) -> Iterator[Finding]:
-    """An address that only the port itself has. A container need not be given the file."""
+    """Report addresses that only the port has: they are lost at the next boot. Not in a container without the
+    file."""
     if machine.conf is None and not machine.sees_all:
         return
     unsaved = []
@@ -135,8 +138,9 @@ def _find_not_saved(machine: HccnMachine) -> Iterator[Finding]:
         if port.replies["ip"].kind == "told":
             settings = machine.conf.devices.get(port.device, {}) if machine.conf else {}
             address = port.get("address")
-            # What the file says otherwise, and leases, are no loss.
+            # Nothing is lost if the file has another address for the port or if DHCP assigns it.
             is_saved = any(settings.get(name) for name in ("address", *DHCP)) or address in settings.values()
+            # Link-local addresses (fe80::/10 and RFC 3927) come up by themselves and are no loss.
             if not is_saved and is_address(address) and not address.lower().startswith(("fe80:", "169.254.")):
                 unsaved.append(port)
     if unsaved:
@@ -180,7 +184,7 @@ def _judge_links(machine: HccnMachine, addressed: set[int]) -> Iterator[Finding]
 
 
 def _judge_values(machine: HccnMachine) -> Iterator[Finding]:
-    """What is written in the file and cannot be used as it is."""
+    """Report values of the file that are not addresses or netmasks, and keys with two values."""
     conf = machine.conf
     invalid: list[str] = []
     for device in machine.devices if conf else ():
@@ -206,6 +210,7 @@ def _judge_tls(machine: HccnMachine) -> Iterator[Finding]:
             by_switch.setdefault(port.get("tls"), []).append(port.device)
     if len(by_switch) < 2:
         return
+    # The minority is changed: TLS must be the same on every NPU of a communicator (HCCL user guide).
     few, many = sorted(by_switch, key=lambda switch: (len(by_switch[switch]), switch))
     text = _("TLS is on for NPU {on} and off for {off}: they cannot connect to each other")
     text = text.format(on=_list_first(by_switch["1"]), off=_list_first(by_switch["0"]))

@@ -16,6 +16,7 @@ from npudoctor.firewall.hooks import Firewall, PortVerdict
 from npudoctor.firewall.inbound import Sender, any_senders, judge, senders, worst
 from npudoctor.firewall.read import read_rules
 
+# Each port is followed through all rules, and ranges such as 1024-65535 occur.
 MOST = 1024  # ports that are judged, of the widest range
 _PLACES = {"MASTER_PORT": "MASTER_ADDR", "MS_SCHED_PORT": "MS_SCHED_HOST"}
 
@@ -95,7 +96,8 @@ def firewall(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _find_claims(host: Host) -> Iterator[Claim]:
-    """What is surely bound here, as far as names tell."""
+    """Yield the claims on ports that the job surely binds on this machine, as far as variables and names
+    tell."""
     for ports in named_ports(host):
         if not isinstance(ports, Claim) or not ports.spans:
             continue
@@ -112,7 +114,7 @@ def _ports(claims: Sequence[Claim]) -> list[Span]:
 
 
 def limit_ports(spans: Sequence[Span]) -> Iterator[Span]:
-    """As many of them as are judged."""
+    """Yield the spans cut to MOST ports in all."""
     remaining = MOST
     for low, high in spans:
         if remaining > 0:
@@ -124,7 +126,7 @@ BlockedCaller = tuple[Sender, Span, PortVerdict]
 
 
 class CallerVerdicts:
-    """What the firewall does with each caller on each port."""
+    """What the firewall does with each caller (peer) on each port."""
 
     def __init__(self, host: Host, spans: Sequence[Span]) -> None:
         self._host, begun = host, host.clock.steady()
@@ -152,7 +154,7 @@ class CallerVerdicts:
 
     @property
     def has_callers(self) -> bool:
-        """Whether anybody could connect at all."""
+        """Whether this machine has an address at which another node could connect."""
         return bool(self.callers or self._lost)
 
     @property
@@ -163,8 +165,8 @@ class CallerVerdicts:
         return self.for_peers and self.nodes != 1 and not unread
 
     def worst(self) -> dict[int, str]:
-        """The verdict for each port, the worst of all callers; anybody must be let in or kept out in
-        every family."""
+        """Return the worst verdict of all callers by port. For unknown callers (any address), a verdict
+        counts only if IPv4 and IPv6 agree."""
         answers_by_port: dict[int, list[str]] = {port: [] for port in self._ports}
         for _caller, (low, high), verdict in self._judged:
             for port in range(low, high + 1):
@@ -179,7 +181,7 @@ class CallerVerdicts:
         }
 
     def find_blocked(self, spans: Sequence[Span]) -> list[BlockedCaller]:
-        """Who is surely kept out of which of these ports."""
+        """Return which callers are surely kept out of which of these ports, with the verdict."""
         blocked_ports = {port for port, answer in self.worst().items() if answer == "blocked"}
         return [
             (caller, part, verdict)
@@ -190,14 +192,14 @@ class CallerVerdicts:
         ]
 
     def zone(self, caller: Sender, ports: Span) -> str:
-        """The zone of firewalld by whose rules a caller is judged; empty where that is not clear."""
+        """Return the firewalld zone whose chains a caller's packet visits; "" if there is none or several."""
         firewall = Firewall(self.rules.tables)
         for _span, _verdict in judge(firewall, caller, [(ports[0], ports[0])]):
             zones = {zone_of(name) for name in firewall.visited} - {""}
         return zones.pop() if len(zones) == 1 else ""
 
     def doubt(self) -> str:
-        """Why a verdict is missing; empty where none is."""
+        """Return why the verdict for some ports is unknown; "" if all are known."""
         undecided = runs(port for port, answer in self.worst().items() if answer == "unknown")
         if not undecided:
             return ""
@@ -275,7 +277,7 @@ def _judge_claim(host: Host, claim: Claim, verdicts: CallerVerdicts) -> Iterator
 
 
 def _zones(verdicts: CallerVerdicts, blocked: Sequence[BlockedCaller]) -> dict[str, str]:
-    """The zone of each sender; of both families for anybody. Apart as only firewalld's lines ask for it."""
+    """Return the zone of each sender, "" if it is not clear. Computed only if a fix uses firewall-cmd."""
     zones: dict[str, set[str]] = {}
     for caller, span in {caller.packet: (caller, span) for caller, span, _v in blocked}.values():
         zones.setdefault(caller.name, set()).add(verdicts.zone(caller, span))
@@ -283,7 +285,7 @@ def _zones(verdicts: CallerVerdicts, blocked: Sequence[BlockedCaller]) -> dict[s
 
 
 def _blockers(blocked: Sequence[BlockedCaller]) -> list[Blocker]:
-    """The places that drop, with the side on which they do."""
+    """Return the chains that block, each once, with whether they drop packets of the peers or our replies."""
     return list(
         dict.fromkeys(
             Blocker(place.partition(":")[0], place, leaving)
@@ -297,7 +299,8 @@ def _blockers(blocked: Sequence[BlockedCaller]) -> list[Blocker]:
 def _blocked_severity(
     host: Host, claim: Claim, verdicts: CallerVerdicts, covers_all: bool
 ) -> Optional[Severity]:
-    """None is the declared one: an error. HCCL takes the first free port of several, at the root."""
+    """Return the severity; None means the declared one, an error. `covers_all`: all ports of the claim are
+    blocked, which matters because HCCL takes the first free one of a range."""
     has_several_nodes = verdicts.for_peers or (verdicts.nodes or 0) > 1
     is_for_others = not verdicts.for_peers and meant_for_other_machines(host)
     if verdicts.nodes == 1 or is_for_others or (not has_several_nodes and not claim.variable):
@@ -306,7 +309,7 @@ def _blocked_severity(
         return Severity.WARNING
     if not claim.hccl:
         return None
-    # HCCL's ranks meet at the first rank, beside the master.
+    # The other ranks connect to HCCL's root, which is rank 0 and runs on the master's machine.
     master = host.variables.get("MASTER_ADDR", "")
     is_root_blocked = covers_all and (is_rank_zero(host) or (bool(master) and is_here(host, master) is True))
     return None if is_root_blocked else Severity.WARNING

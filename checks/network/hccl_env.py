@@ -35,10 +35,11 @@ VariableRow = Mapping[str, Any]
 CHIEF = ("CM_CHIEF_IP", "CM_CHIEF_PORT", "CM_CHIEF_DEVICE", "CM_WORKER_IP", "CM_WORKER_SIZE")
 TABLE = ("RANK_TABLE_FILE", "RANK_ID", "RANK_SIZE")
 CONNECT, EXECUTE, EVENT = "HCCL_CONNECT_TIMEOUT", "HCCL_EXEC_TIMEOUT", "HCCL_EVENT_TIMEOUT"
+# HCCL stops with EI0001 if both are 1, or if one is 0 and the other unset.
 INTRA = ("HCCL_INTRA_PCIE_ENABLE", "HCCL_INTRA_ROCE_ENABLE")
 
 
-# They say which node, rank or device it is, so they differ by nature.
+# They identify the node, rank or device, so they differ between nodes by nature.
 OF_EACH_NODE = (
     *("HCCL_IF_IP", "POD_IP", "RANK", "RANK_ID", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK"),
     *("DEVICE_ID", "ASCEND_DEVICE_ID"),
@@ -144,7 +145,7 @@ def _chip(host: Host) -> str:
 
 
 def _judge_value(row: VariableRow, value: str, chip: str) -> Optional[Finding]:
-    """A value that HCCL does not take."""
+    """Return a finding if HCCL does not accept the value, else None."""
     from npudoctor.facts.job.input_cleanup import cleaned_up
     from npudoctor.knowledge.hccl import nearest, on_chip, what_is_wrong
 
@@ -152,7 +153,7 @@ def _judge_value(row: VariableRow, value: str, chip: str) -> Optional[Finding]:
     if not value:
         if not chip_row.get("refused") or chip_row["kind"] not in ("whole", "decimal", "word"):
             return None
-        # To HCCL that is a value like another.
+        # HCCL does not treat an empty value as unset.
         text = _("{name} is set and empty, which is not the same as unset: HCCL finds no value in it")
         return _finding("bad-value", text, chip_row["name"], "", "", Severity.WARNING, chip_row)
     why = what_is_wrong(chip_row, value)
@@ -181,7 +182,7 @@ def _judge_value(row: VariableRow, value: str, chip: str) -> Optional[Finding]:
 
 
 def _has_readable_algorithms(row: VariableRow, value: str) -> bool:
-    """Whether only the names of algorithms are strange: each release has its own."""
+    """Whether only names of algorithms are unknown: each release of HCCL has its own."""
     from npudoctor.knowledge.hccl import algorithms
 
     try:
@@ -193,7 +194,7 @@ def _has_readable_algorithms(row: VariableRow, value: str) -> bool:
 def _judge_combinations(
     valid: Mapping[str, str], rows: Mapping[str, VariableRow], variables: Mapping[str, str], chip: str
 ) -> Iterator[Finding]:
-    """What valid values do to each other."""
+    """Judge combinations of valid values."""
     from npudoctor.facts.hccl.combinations import is_refused_pair, limits_out_of_order
 
     pcie, roce = (valid.get(name) for name in INTRA)
@@ -210,7 +211,7 @@ def _judge_combinations(
 
 
 def _find_misspelt(variables: Mapping[str, str], table: Mapping[str, Any]) -> Iterator[Finding]:
-    """Names that nobody reads, and that look like one that HCCL does."""
+    """Report unknown names that resemble one that HCCL reads."""
     known_names = [row["name"] for row in table["variable"]] + table["others"]
     for label in sorted(
         label for label in variables if label.startswith("HCCL_") and label not in known_names
@@ -218,7 +219,11 @@ def _find_misspelt(variables: Mapping[str, str], table: Mapping[str, Any]) -> It
         from difflib import get_close_matches
 
         close = get_close_matches(
-            label[5:], [name[5:] for name in known_names if name.startswith("HCCL_")], 1, 0.84
+            # [5:] drops HCCL_, the common prefix that would make all names look alike.
+            label[5:],
+            [name[5:] for name in known_names if name.startswith("HCCL_")],
+            1,
+            0.84,
         )
         if close and f"HCCL_{close[0]}" not in variables:
             text = _("npudoctor does not know the variable {name}; HCCL reads {known}")
@@ -228,6 +233,7 @@ def _find_misspelt(variables: Mapping[str, str], table: Mapping[str, Any]) -> It
 
 
 MARGIN = 32  # seconds by which the default of HCCL_EVENT_TIMEOUT is above that of HCCL_EXEC_TIMEOUT
+# INT32_MAX: the limit in torch_npu's OptionsManager.cpp.
 LONGEST = 2147483647  # seconds that HCCL_EVENT_TIMEOUT takes
 SHOWN = 200  # of a value: a rank table pasted into one is shown in part
 
@@ -235,7 +241,7 @@ SHOWN = 200  # of a value: a rank table pasted into one is shown in part
 def _report_order(
     shorter: str, longer: str, values: Mapping[str, str], severity: Optional[Severity]
 ) -> Finding:
-    """Two limits of time of which the inner one should end first."""
+    """Report a timeout that expires before the shorter one that it should contain."""
     text = _("{name} is {value} s and should be longer than {shorter} ({least} s), or it expires first")
     better = int(float(values[shorter])) + MARGIN
     steps = None if longer == "HCCL_EVENT_TIMEOUT" and better <= LONGEST else ()
@@ -248,7 +254,7 @@ def _report_order(
 def _judge_effects(
     row: VariableRow, value: str, valid: Mapping[str, str], variables: Mapping[str, str], chip: str
 ) -> Iterator[Finding]:
-    """Of a valid value: whether somebody looks at it, and for how long yet."""
+    """Report a valid value that has no effect, or that a later release will drop."""
     from npudoctor.facts.hccl.combinations import deprecated_words, why_idle, why_partly_idle
 
     why = why_idle(row, valid, variables, chip)
@@ -266,7 +272,7 @@ def _judge_effects(
 
 
 def _report_pair(pcie: Optional[str], roce: Optional[str]) -> Finding:
-    """HCCL_INTRA_PCIE_ENABLE and HCCL_INTRA_ROCE_ENABLE that HCCL refuses together."""
+    """Report a pair of HCCL_INTRA_PCIE_ENABLE and HCCL_INTRA_ROCE_ENABLE that HCCL refuses. None: unset."""
     names = ("HCCL_INTRA_PCIE_ENABLE", "HCCL_INTRA_ROCE_ENABLE")
     value_by_name = {name: value for name, value in zip(names, (pcie, roce)) if value is not None}
     values = ", ".join(f"{name}={value_by_name.get(name, _('unset'))}" for name in names)
@@ -286,7 +292,7 @@ def _report_pair(pcie: Optional[str], roce: Optional[str]) -> Finding:
 
 
 def _report_conflict(chief: Mapping[str, str], table: Mapping[str, str]) -> Finding:
-    """Two ways of telling the ranks at once."""
+    """Report two sources of ranks: CM_CHIEF_* and a rank table."""
     return Finding(
         "hccl-env.conflict",
         _(
@@ -300,7 +306,7 @@ def _report_conflict(chief: Mapping[str, str], table: Mapping[str, str]) -> Find
 
 
 def _judge_whitelist(host: Host, valid: Mapping[str, str]) -> Iterator[Finding]:
-    """A whitelist that is on and cannot let anybody in."""
+    """Report a whitelist that is on but names no usable file."""
     from npudoctor.facts.hccl.whitelist import whitelist_trouble
 
     text, evidence = whitelist_trouble(host, valid)

@@ -127,12 +127,14 @@ def hccl_interface(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _read_value(value: str) -> tuple[str, str, str]:
-    """The address in its usual spelling, the interface after it, and why it is none."""
+    """Return the address in its normal form, the interface after %, and why the value is invalid ("" if
+    valid)."""
     import ipaddress
 
     text, _percent, zone = value.partition("%")
     if not value.strip():
         return "", "", _("it is empty")
+    # $(hostname -I) prints all addresses of the machine.
     if len(value.replace(",", " ").split()) > 1:
         return "", "", _("it names more than one address")
     try:
@@ -143,7 +145,7 @@ def _read_value(value: str) -> tuple[str, str, str]:
 
 
 def _find_overruled(host: Host, value: str, owner: Interface) -> Iterator[Finding]:
-    """HCCL_SOCKET_IFNAME that names other interfaces, and is not looked at."""
+    """Report HCCL_SOCKET_IFNAME if it names another interface: HCCL ignores it when HCCL_IF_IP is set."""
     from npudoctor.facts.job.interface_names import read_names
 
     names = host.variables.get(IFNAME, "")
@@ -164,7 +166,7 @@ def _find_overruled(host: Host, value: str, owner: Interface) -> Iterator[Findin
 
 
 def _find_owner(host: Host, address: str, zone: str) -> tuple[Optional[Interface], Optional[Address]]:
-    """The interface that carries an address, and the address as it carries it."""
+    """Return the interface that has the address, and its entry; None and None if no interface has it."""
     for interface in host.network.interfaces():
         for own_address in interface.addresses:
             if own_address.text == address and zone in ("", *interface.names):
@@ -173,7 +175,7 @@ def _find_owner(host: Host, address: str, zone: str) -> tuple[Optional[Interface
 
 
 def _judge_interface(host: Host, value: str, owner: Interface) -> Iterator[Finding]:
-    """Whether its interface leads anywhere."""
+    """Report an interface that is down or leads to no other machine."""
 
     has_several_nodes, is_for_others = several_nodes(host), meant_for_other_machines(host)
     if not owner.alive:
@@ -181,7 +183,7 @@ def _judge_interface(host: Host, value: str, owner: Interface) -> Iterator[Findi
         yield _report_down(value, owner, INFO if is_for_others else worst)
     elif owner.inner and (has_several_nodes or not owner.loopback):
         worst = ERROR if owner.loopback else WARNING
-        # An address that only this host knows.
+        # lo, a bridge or a container's interface: only this host can reach such an address.
         better = _better_address(host)
         message = _(
             "HCCL_IF_IP is {value} on {interface}, which is internal to this machine",
@@ -199,7 +201,7 @@ def _judge_interface(host: Host, value: str, owner: Interface) -> Iterator[Findi
 
 
 def _report_down(value: str, owner: Interface, severity: Severity) -> Finding:
-    """An address on an interface through which nothing can leave."""
+    """Report an address whose interface is down."""
     fix = None
     if not owner.up:
         link_command = ("ip", "link", "set", "dev", owner.name)
@@ -212,12 +214,13 @@ def _report_down(value: str, owner: Interface, severity: Severity) -> Finding:
 
 
 def _judge_route(host: Host, value: str, owner: Interface, own_address: Address) -> Iterator[Finding]:
-    """Whether packets to the master leave by its interface."""
+    """Report if packets from this address to the master have no route or leave by another interface."""
 
     peer = first_peer(host)
-    # A master's address of the other family says nothing of this way.
+    # If the master's address is of the other IP family, its route says nothing about this address.
     if peer is None or (":" in peer.address) is not own_address.ipv6 or owner.inner or not owner.alive:
         return
+    # A link-local address has a meaning only together with its interface (RFC 4007).
     index = owner.index if own_address.scope == "link" else 0
     route = host.network.route_to(peer.address, own_address.text, index)
     if route is None:
@@ -259,7 +262,8 @@ def _judge_route(host: Host, value: str, owner: Interface, own_address: Address)
 
 
 def _better_address(host: Host) -> str:
-    """The address that packets to the master carry, or the only one that there is; "" where none is it."""
+    """Return the source address of packets to the master, else the only address that other nodes can reach;
+    "" if there is none or several."""
     from npudoctor.facts.job.interface_names import addresses
 
     peer = first_peer(host)
@@ -292,7 +296,7 @@ def _report_bad_value(value: str, why: str, better: str) -> Finding:
 
 
 def _report_pasted(value: str, cleaned: str) -> Finding:
-    """An address with the punctuation of a document about it."""
+    """Report an address with blanks or punctuation pasted from a document."""
     return _finding(
         "pasted-punctuation",
         _(

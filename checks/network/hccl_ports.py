@@ -38,6 +38,7 @@ from npudoctor.facts.leftovers.port_holders import Holders, Occupants, abbreviat
 from npudoctor.host.network.sockets import TcpSocket
 from npudoctor.proof.stale import staleness
 
+# HCCP listens on it on the NPU (HCCL_NPU_SOCKET_PORT_RANGE); the host does not see that port.
 NPU_PORT = "16666"
 MOST = 64  # ports that are not free and that the facts name one by one
 
@@ -119,7 +120,8 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
     for ports in named_ports(host):
         declared.append(ports)
         if isinstance(ports, BadPorts):
-            # A value that the job will not get past.
+            # HCCL stops with EI0001 at such a value; a lenient one is only a warning, because HCCL drops
+            # blanks.
             text = (
                 _("{variable}={value} cannot be used: {why}")
                 if not ports.lenient
@@ -149,7 +151,7 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield _report_defaults(defaults, holders)
     unsure = [ports for ports in declared if isinstance(ports, Claim) and ports.unsure]
     blocked = [(ports, occupants(ports, host.sockets.bound(), holders).held) for ports in unsure]
-    # Why a port that is held can be neither well nor ill.
+    # It is unknown whether these claims are for this machine, so a held port is neither right nor wrong.
     unsure_text = _("TCP port {ports} ({label}) is held on {addresses} by {who}, and {why}")
     undecided = [
         _fill_text(unsure_text, claim.label, held, holders, why=claim.unsure)
@@ -174,7 +176,7 @@ def _judge(host: Host, claim: Claim, sockets: Sequence[TcpSocket], holders: Hold
         why = [proof.why for proof in proofs.values() if proof.proven]
         yield _report_held_by_stale(claim, stale, holders, why, host)
     if living:
-        # Ports that living processes keep the job from.
+        # These ports are held by living processes.
         text = ngettext(
             "TCP port {ports} ({label}) is held on {addresses} by {who}",
             "TCP ports {ports} ({label}) are held on {addresses} by {who}",
@@ -203,7 +205,7 @@ def _facts(host: Host, claim: Claim, occupied: Occupants, holders: Holders) -> d
     """Free ports as ranges, others each with its holders; `state` is free, partly-free, ancestor or held."""
     sockets_by_port: dict[int, tuple[str, list[TcpSocket]]] = {}
     kinds = {"held": occupied.held, "ancestor": occupied.ancestors, "partly-free": occupied.apart}
-    for state, sockets in kinds.items():  # the worst that is said of a port counts
+    for state, sockets in kinds.items():  # the first state of a port counts, the worst
         for socket in sockets:
             sockets_by_port.setdefault(socket.port, (state, []))[1].append(socket)
     states: dict[Span, Mapping[str, object]] = {}
@@ -231,7 +233,7 @@ def _describe_holders(state: str, sockets: Sequence[TcpSocket], holders: Holders
 
 
 def _find_default_listeners(host: Host, declared: Sequence[NamedPorts], holders: Holders) -> list[TcpSocket]:
-    """The listeners on defaults that nothing names."""
+    """Return the listeners on default ports that no variable names."""
     spans = [span for ports in declared if isinstance(ports, Claim) for span in ports.spans]
     spans += [(ports.port, ports.port) for ports in declared if isinstance(ports, RemotePort) and ports.known]
     claimed = mask(spans)
@@ -251,7 +253,7 @@ SHOWN = 32  # evidence lines of one finding
 def _report_held_by_stale(
     claim: Claim, sockets: Sequence[TcpSocket], holders: Holders, proofs: Iterable[str], host: Host
 ) -> Finding:
-    """Ports that were left behind by a job or container that is over."""
+    """Report ports held by processes of a job or container that is over. `proofs`: why each is stale."""
     text = ngettext(
         "TCP port {ports} ({label}) is held on {addresses} by {who}, left by a dead job or container",
         "TCP ports {ports} ({label}) are held on {addresses} by {who}, left by a dead job or container",
@@ -274,7 +276,7 @@ def _report_held_by_stale(
 
 
 def _report_defaults(sockets: Sequence[TcpSocket], holders: Holders) -> Finding:
-    """Defaults that no variable names: they matter only to a job that names no port."""
+    """Report held default ports that no variable names: they matter only to a job that names no port."""
     text = ngettext(
         "Default TCP port {ports} ({label}) is held on {addresses} by {who}; no variable sets it",
         "Default TCP ports {ports} ({label}) are held on {addresses} by {who}; no variable sets them",
@@ -286,8 +288,9 @@ def _report_defaults(sockets: Sequence[TcpSocket], holders: Holders) -> Finding:
 
 
 def _judge_ephemeral(host: Host, claim: Claim) -> Optional[Finding]:
-    """Ports that the kernel may give to any outgoing connection before the job comes."""
+    """Report ports that the kernel may give to an outgoing connection before the job binds them."""
     outgoing, reserved = kernel_ports(host)
+    # The kernel never picks a reserved port by itself; bind() to one still works (ip-sysctl.rst).
     unreserved = without(overlap(claim.spans, [outgoing]), reserved) if outgoing else ()
     if not outgoing or not unreserved:
         return None

@@ -95,7 +95,7 @@ def hccn_config(host: Host) -> Iterator[Union[Finding, Facts]]:
     try:
         conf = read_conf(host.running_files)
     except CannotTell as error:
-        # That only root may read it is nothing against the machine.
+        # A file that only root may read is no fault of the machine: the result does not affect the verdict.
         unread = CannotTell(error.reason, advisory=not host.identity.is_root)
     program = host.hccn.program()
     if conf is None and unread is None and program is None:
@@ -136,15 +136,16 @@ def _reason_not_run(host: Host, program: Optional[str]) -> Optional[str]:
 
 
 def _describe_missing_answers(ports: Sequence[Port]) -> str:
-    """Which answers are missing, in a few words; "" when none is that should be there.
+    """Return which answers of hccn_tool are missing, in a few words; "" if none is missing that should be
+    there.
 
-    What every NPU refuses alike is a question that this driver does not know, and a port without an address
+    A question that every NPU refuses is one that this driver does not know, and a port without an address
     need not have a health.
     """
     questions = [(port.device, name, port.replies[name]) for port in ports for name in JUDGED]
     unsupported = {name for name in JUDGED if ports and _is_unsupported(ports, name)}
     if len(unsupported) == len(JUDGED):
-        unsupported = set()  # it refuses everything: that is no matter of one question
+        unsupported = set()  # it refuses every question, so the driver does not merely lack some
     missing = [
         (device, name, reply)
         for device, name, reply in questions
@@ -166,9 +167,9 @@ def _describe_missing_answers(ports: Sequence[Port]) -> str:
 
 
 def _is_unsupported(ports: Sequence[Port], question: str) -> bool:
-    """Whether all ports refuse a question, or say the same of it; texts of failures come with status 0 too.
+    """Whether all ports refuse a question, or give the same unknown answer: errors come with status 0 too.
 
-    All have an address and a link: strange words about these are a tool that we do not understand.
+    Every port answers -ip and -link, so unknown words there mean a tool that npudoctor does not understand.
     """
     replies = [port.replies[question] for port in ports]
     if all(reply.kind == "refused" for reply in replies):

@@ -142,7 +142,8 @@ def master_address(host: Host) -> Iterator[Union[Finding, Facts]]:
         )
 
 
-# The port beside an address, and the lowest that is taken; PADDLE_MASTER has it inside.
+# The variable of the port, and the lowest port that its reader accepts: MindSpore's scheduler takes 1024 and
+# above. PADDLE_MASTER contains its port.
 _PORTS = {
     "MASTER_ADDR": ("MASTER_PORT", 0),
     "MS_SCHED_HOST": ("MS_SCHED_PORT", 1024),
@@ -154,7 +155,8 @@ _IN_NAMES = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_.")
 
 @dataclass(frozen=True)
 class AddressResult:
-    """What is wrong, what the value means, and whether nobody said that in time."""
+    """The findings about one variable, the addresses that it resolves to, and whether no name server
+    answered."""
 
     findings: tuple[Finding, ...]
     addresses: tuple[str, ...] = ()
@@ -162,7 +164,7 @@ class AddressResult:
 
 
 def _split_address(host: Host, variable: str, value: str) -> tuple[str, str, Optional[str]]:
-    """The host, and the port with the variable that names it."""
+    """Return the host name, the variable that names the port, and the port as text (None if unset)."""
     if variable != "PADDLE_MASTER":
         label, _lowest = _PORTS[variable]
         return value, label, host.variables.get(label) or None
@@ -178,7 +180,7 @@ def _judge_port(host: Host, name: str, value: str, variable: str) -> Iterator[Fi
     try:
         parse_port(value, lowest)
     except ValueError as error:
-        # A port that is none; hccl-ports says the same of those that would be bound here.
+        # hccl-ports reports the same about a port that this machine would bind.
         message = _(
             "{variable}={value} has no valid port: {why}",
             variable=name,
@@ -195,7 +197,8 @@ def _judge_port(host: Host, name: str, value: str, variable: str) -> Iterator[Fi
 
 
 def _parse_address(text: str) -> Optional[str]:
-    """The usual spelling of an IP address, without its zone; None for brackets, which no resolver takes."""
+    """Return an IP address in its normal form, without its zone; None if it is none. Brackets are not
+    removed, because no resolver accepts them."""
     import ipaddress
 
     try:
@@ -205,14 +208,16 @@ def _parse_address(text: str) -> Optional[str]:
 
 
 def _is_name(text: str) -> bool:
-    """Whether it could be a host name; four numbers that are no address are none."""
+    """Whether the text could be a host name. Digits and dots alone are none: they were meant as an
+    address."""
+    # 253 characters is the longest name in DNS (RFC 1035: 255 bytes on the wire).
     if len(text) > 253 or not set(text.lower()) <= _IN_NAMES or text.startswith(("-", ".")):
         return False
     return bool(set(text.lower()) - set("0123456789."))
 
 
 def _strip_punctuation(value: str) -> str:
-    """The value without what a document or a browser puts around it; empty where that is no address."""
+    """Return the value without quotes, protocol, port or brackets; "" if no address or name remains."""
     plain = cleaned_up(value).rpartition("//")[2].rstrip("/")
     host_name, colon, number = plain.rpartition(":")
     if colon and number.isdigit() and ":" not in host_name.strip("[]"):
@@ -222,7 +227,7 @@ def _strip_punctuation(value: str) -> str:
 
 
 def _judge_place(host: Host, variable: str, place: str, addresses: Sequence[str]) -> Iterator[Finding]:
-    """What is wrong with the address; the first is what matters."""
+    """Yield what is wrong with the address, the most important first; the caller reports only that."""
     import ipaddress
 
     has_several_nodes, is_first = several_nodes(host), is_rank_zero(host)
@@ -232,10 +237,13 @@ def _judge_place(host: Host, variable: str, place: str, addresses: Sequence[str]
         # MindSpore's scheduler has no IPv6.
         text = _("{variable} is {value}: MindSpore's scheduler does not support IPv6")
         yield _finding("ipv6", _fill_sentence(text, variable, place, addresses), _limit_severity(host, ERROR))
-    # A packet to the unspecified address does not leave the machine either.
+    # Linux delivers packets to 0.0.0.0 and :: to this machine itself (RFC 1122 forbids them as a
+    # destination).
     if all(number.is_loopback or number.is_unspecified for number in numbers):
+        # Debian's /etc/hosts has 127.0.1.1 with the machine's own name (Debian Reference, "The hostname
+        # resolution").
         if has_several_nodes and same_host(place.lower(), host.system.name.lower()):
-            # Our own name, which only here means a loopback address.
+            # Only on this machine does its own name resolve to a loopback address.
             message = _(
                 "{variable} is {value}, this machine's name, which resolves here to {addresses}, not to a "
                 "NIC address",
@@ -252,8 +260,9 @@ def _judge_place(host: Host, variable: str, place: str, addresses: Sequence[str]
             )
         return
     if is_first and not own_addresses:
+        # The container's host may forward the port.
         worst = WARNING if host.system.container() else ERROR
-        # Rank 0 is here, its address elsewhere.
+        # Rank 0 runs here, but the address belongs to another machine.
         template = _(
             "{variable} is {value}, which is not an address of this machine, although rank 0 is here"
         )
@@ -271,7 +280,7 @@ def _judge_place(host: Host, variable: str, place: str, addresses: Sequence[str]
         yield _report_inner(
             variable, place, inner_names[0], _better_address(host, True), _limit_severity(host, WARNING)
         )
-    # Of a link-local address the address alone does not say where it leads.
+    # A link-local address without its interface has no route that could be asked for.
     if not own_addresses and not any(
         address.lower().startswith("fe80") or host.network.route_to(address) is not None
         for address in addresses
@@ -283,7 +292,7 @@ def _judge_place(host: Host, variable: str, place: str, addresses: Sequence[str]
 
 
 def _better_address(host: Host, is_master_here: bool) -> str:
-    """An address of ours that others may reach, where the master is here."""
+    """Return an address of this machine that other nodes can reach, if the master is here; else ""."""
     return next(
         (
             address.text
@@ -301,12 +310,12 @@ def _limit_severity(host: Host, severity: Severity) -> Severity:
 
 
 LONGEST = 80  # of a value that is shown
-# What the trial of the rendezvous calls it; all else is `cannot-connect` there.
+# The code of trial-rendezvous for the same fault, if it is not `cannot-connect`.
 TRIED = {"own-name": "own-name"}
 
 
 def _report_bad_value(variable: str, value: str, cleaned: str, severity: Severity) -> Finding:
-    """What can be neither looked up nor connected to."""
+    """Report a value that is neither an address nor a name. `cleaned`: the corrected value, "" for none."""
     return _finding(
         "bad-value",
         _(
@@ -321,7 +330,7 @@ def _report_bad_value(variable: str, value: str, cleaned: str, severity: Severit
 
 
 def _report_unresolvable(variable: str, place: str, severity: Severity) -> Finding:
-    """A name that nobody knows."""
+    """Report a name that does not resolve."""
     return _finding(
         "unresolvable",
         _("{variable} is {value}, a name that this machine cannot resolve", variable=variable, value=place),
@@ -330,7 +339,7 @@ def _report_unresolvable(variable: str, place: str, severity: Severity) -> Findi
 
 
 def _report_loopback(variable: str, place: str, better: str, severity: Severity) -> Finding:
-    """Every node would connect to itself."""
+    """Report a loopback address in a job on several nodes: each node would connect to itself."""
     return _finding(
         "loopback",
         _(
@@ -345,7 +354,7 @@ def _report_loopback(variable: str, place: str, better: str, severity: Severity)
 
 
 def _report_inner(variable: str, place: str, interface: str, better: str, severity: Severity) -> Finding:
-    """An address for what runs on this machine only."""
+    """Report an address that only containers and virtual machines of this host can reach."""
     message = _(
         "{variable} is {value}, the address of {interface}, which other nodes cannot reach",
         variable=variable,
@@ -356,7 +365,7 @@ def _report_inner(variable: str, place: str, interface: str, better: str, severi
 
 
 def _fill_sentence(text: str, variable: str, place: str, addresses: Sequence[str]) -> str:
-    """The sentence, with what a name means behind it."""
+    """Return the sentence; a name is followed by its addresses."""
     meaning = ", ".join(addresses[:4])
     return text.format(variable=variable, value=place if meaning == place else f"{place} ({meaning})")
 

@@ -40,6 +40,7 @@ from npudoctor.host import CannotTell
 
 MEETING = ("MASTER_ADDR", "MASTER_PORT")
 SCHEDULER = ("MS_WORKER_NUM", "MS_SCHED_HOST", "MS_SCHED_PORT")
+# MS_PSERVER and MS_SERVER are the roles of parameter servers and of federated learning.
 ROLES = ("MS_SCHED", "MS_WORKER", "MS_PSERVER", "MS_SERVER")
 # One of these must be there before anything is read: a job that only Slurm started has nothing to compare.
 TELLING = (
@@ -122,7 +123,8 @@ def rank_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield from _judge_mindspore(variables)
     yield from _judge_paddle(variables)
     yield from _judge_devices(host, variables)
-    # Only a process that has its local rank is a rank already; before, the launcher sets the rest.
+    # A process with LOCAL_RANK was started by a launcher already. Before that, the launcher sets the missing
+    # ones.
     if not variables.get("RANK") or not variables.get("LOCAL_RANK"):
         return
     missing = [name for name in ("WORLD_SIZE", *MEETING) if not variables.get(name)]
@@ -131,11 +133,11 @@ def rank_env(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _judge_each(variables: Mapping[str, str]) -> Iterator[Finding]:
-    """What is wrong with one launcher's variables alone."""
+    """Judge the variables of each launcher by themselves."""
     for names in (TORCH, MSRUN, ASCEND, PADDLE):
         unreadable_names = unreadable(names, variables)
         if unreadable_names:
-            # Numbers that cannot be read.
+            # These values are not numbers.
             values_text = ", ".join(f"{name}={variables[name][:SHOWN]}" for name in unreadable_names)
             yield _finding(
                 "bad-value",
@@ -157,7 +159,7 @@ def _judge_each(variables: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _compare_launchers(variables: Mapping[str, str]) -> Iterator[Finding]:
-    """What two launchers say against each other."""
+    """Report contradictions between the variables of two launchers."""
     for first, second in contradictions(variables):
         message = _(
             "{one}={rank} ({launcher}), but {other}={other_rank} ({other_launcher}), both with {size} ranks",
@@ -170,7 +172,7 @@ def _compare_launchers(variables: Mapping[str, str]) -> Iterator[Finding]:
             size=first.size,
         )
         yield _report_disagreement(message, (*first.names.all, *second.names.all), variables)
-    # Two numbers of ranks, of which none can be inside of the other.
+    # Neither count divides the other, so one launcher's ranks cannot be a part of the other's.
     for first, second in clashing_sizes(variables):
         message = _(
             "{one}={size} ({launcher}), but {other}={other_size} ({other_launcher}): neither is a "
@@ -206,7 +208,8 @@ def _judge_mindspore(variables: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _judge_paddle(variables: Mapping[str, str]) -> Iterator[Finding]:
-    """Paddle's list of endpoints: as many as trainers, none twice, ours at our rank."""
+    """Judge Paddle's list of endpoints: one for each trainer, none twice, and this process's own at its
+    rank."""
     names = (*PADDLE.all, "PADDLE_TRAINER_ENDPOINTS", "PADDLE_CURRENT_ENDPOINT")
     listed = variables.get("PADDLE_TRAINER_ENDPOINTS", "")
     if not listed:
@@ -246,6 +249,7 @@ def _judge_devices(host: Host, variables: Mapping[str, str]) -> Iterator[Finding
     devices = _count_devices(host, variables)
     if devices < 2:  # with one for each process LOCAL_RANK counts processes: so pin Ray, vLLM and Slurm
         return
+    # LOCAL_RANK counts from 0; LOCAL_WORLD_SIZE is a count.
     for name, spare in (("LOCAL_RANK", 1), ("LOCAL_WORLD_SIZE", 0)):
         value = number(variables.get(name))
         if value is not None and value + spare > devices:
@@ -261,7 +265,7 @@ def _judge_devices(host: Host, variables: Mapping[str, str]) -> Iterator[Finding
 
 
 def _count_devices(host: Host, variables: Mapping[str, str]) -> int:
-    """How many devices this job sees; 0 where none is wanted, or nobody can tell."""
+    """Return how many devices this job sees; 0 if it uses none or if that is unknown."""
     if host.options.expect == "none":
         return 0
     try:
@@ -285,7 +289,7 @@ def _report_out_of_range(
     variables: Mapping[str, str],
     severity: Optional[Severity],
 ) -> Finding:
-    """A rank that the job does not have."""
+    """Report a rank that is not below the number of ranks."""
     most = int(variables[count])
     message = _(
         "{index} is {value}, but {count} is {most}: the ranks are 0 to {last}",
@@ -301,7 +305,7 @@ def _report_out_of_range(
 def _report_disagreement(
     message: str, names: Iterable[str], variables: Mapping[str, str], severity: Optional[Severity] = None
 ) -> Finding:
-    """Variables that cannot all be right."""
+    """Report variables that contradict each other."""
     return _finding("disagree", message, names, variables, severity=severity)
 
 
@@ -312,7 +316,7 @@ def _report_half_set(
     variables: Mapping[str, str],
     severity: Severity,
 ) -> Finding:
-    """A launcher's variables of which some are missing."""
+    """Report a launcher's variables of which some are missing."""
     message = _(
         "only some of the variables of {launcher} are set; missing: {missing}",
         launcher=launcher,

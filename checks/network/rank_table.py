@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from npudoctor.facts.rank_table.rules import Fault
 
 SHOWN = 20
-# A rank that is none, or that the job does not have, is none of the table's either.
+# A rank that rank-env already reports as invalid cannot be in the table.
 _CAUSES = {"rank-id": ("rank-env.bad-value", "rank-env.out-of-range")}
 
 
@@ -162,6 +162,7 @@ def rank_table(host: Host) -> Iterator[Union[Finding, Facts]]:
 def _judge_file(host: Host, variable: str, path: str, file: RankTableFile) -> Iterator[Finding]:
     fault, place = file.fault, {"variable": variable, "path": path, "why": file.why}
     if fault == "missing":
+        # With torch_npu alone a path that does not exist makes HCCL negotiate the ranks, without a message.
         negotiates = bool(host.interpreter.version_of("torch-npu")) and not any(
             host.interpreter.version_of(name) for name in ("mindspore", "mindspore-ascend")
         )
@@ -247,7 +248,8 @@ def _judge_table(host: Host, path: str, file: RankTableFile) -> Iterator[Union[F
 
 
 def _report_faults(path: str, faults: Iterable[Fault]) -> Iterator[Finding]:
-    """One finding for each kind of fault: a table that was written by a wrong script has it on every line."""
+    """Yield one finding for each kind of fault: a wrong script repeats the same fault on every line of a
+    table."""
     by_code: dict[str, list[Fault]] = {}
     for fault in faults:
         by_code.setdefault(fault.code, []).append(fault)

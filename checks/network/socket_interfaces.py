@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from npudoctor.facts.job.interface_names import NamePattern
 
 HCCL, GLOO, TENSORPIPE, NCCL = (f"{prefix}_SOCKET_IFNAME" for prefix in ("HCCL", "GLOO", "TP", "NCCL"))
-# What a name that leads nowhere does: HCCL and Gloo stop; TensorPipe warns and takes the host's name; how
-# NCCL reads names is general knowledge, not read in its source.
+# The severity of a name that matches no interface: HCCL and Gloo stop; TensorPipe warns and uses the address
+# of the host's name; how NCCL reads names is general knowledge, not read in its source.
 WORST = {HCCL: ERROR, GLOO: ERROR, TENSORPIPE: WARNING, NCCL: WARNING}
 
 
@@ -121,7 +121,8 @@ def socket_interfaces(host: Host) -> Iterator[Union[Finding, Facts]]:
                 interface for interface in pattern.of(host.network.interfaces()) if _is_useful(interface)
             ]
             picks[variable] = usable
-        # A login node's variables are for other machines; HCCL does not look where HCCL_IF_IP is set.
+        # The variables of a login node are for other machines, and HCCL ignores this one if HCCL_IF_IP is
+        # set.
         is_unread = variable == HCCL and host.variables.get("HCCL_IF_IP")
         cap = INFO if is_unread or meant_for_other_machines(host) else ERROR
         for finding in _judge(host, variable, pattern, several):
@@ -156,8 +157,8 @@ def socket_interfaces(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _is_relevant(host: Host, variable: str) -> bool:
-    """Whether a library that reads it could run here; without any accelerator nobody knows. Apart as
-    the accelerators are looked for only where one of these two variables is set."""
+    """Whether a library that reads the variable could run here: HCCL needs an NPU, NCCL a GPU. True on a
+    machine without any accelerator, where that is unknown."""
     if variable not in (HCCL, NCCL):
         return True
     npus, gpus = accelerators(host)
@@ -165,7 +166,7 @@ def _is_relevant(host: Host, variable: str) -> bool:
 
 
 def _is_hccl_choosing(host: Host) -> bool:
-    """Whether HCCL will choose an interface by itself."""
+    """Whether HCCL will choose an interface by itself: NPUs are here and neither variable is set."""
     return not {HCCL, "HCCL_IF_IP"} & {*host.variables} and accelerators(host)[0]
 
 
@@ -186,7 +187,7 @@ def _is_useful(interface: Interface) -> bool:
 
 
 def _judge(host: Host, variable: str, pattern: Optional[NamePattern], several: bool) -> Iterator[Finding]:
-    """The first thing that is wrong with a variable."""
+    """Yield the first fault of a variable."""
     from npudoctor.facts.job.interface_names import addresses, read_names
 
     value, worst = host.variables[variable], WORST[variable]
@@ -214,13 +215,14 @@ def _judge(host: Host, variable: str, pattern: Optional[NamePattern], several: b
     alive = [interface for interface in matching if interface.alive]
     not_alive = [interface for interface in matching if interface not in alive]
     if not_alive and (pattern.each or not alive):
-        # On one node the address of a switched off interface is as good as any, and none is none.
+        # Within one node the address of an interface that is down still works; an interface without one does
+        # not.
         is_harmless = not several and all(addresses(interface) for interface in not_alive)
         yield _report_down(variable, value, not_alive, WARNING if is_harmless else worst)
         return
     without_address = [interface for interface in alive if not addresses(interface)]
     if without_address and (pattern.each or len(without_address) == len(alive)):
-        # Gloo takes a link-local address, too, ready or not, which within a node is as good as any.
+        # Gloo accepts a link-local address too, even a tentative one, which works within one node.
         is_harmless = (
             variable == GLOO and not several and all(interface.addresses for interface in without_address)
         )
@@ -238,9 +240,11 @@ def _judge(host: Host, variable: str, pattern: Optional[NamePattern], several: b
 def _find_pasted(
     variable: str, value: str, existing: Sequence[Interface], severity: Severity
 ) -> Optional[Finding]:
-    """A name with blanks or the punctuation of a document about it; None where it is none without these."""
+    """Return a finding for a name with pasted blanks or punctuation; None if the rest matches no
+    interface."""
     from npudoctor.facts.job.input_cleanup import cleaned_up
 
+    # U+FF0C is the comma of a Chinese input method.
     cleaned = ",".join(cleaned_up(part) for part in cleaned_up(value).replace("，", ",").split(","))
     pattern = _read_pattern(variable, cleaned)
     if cleaned in ("", value) or pattern is None or not pattern.of(existing) or pattern.missing(existing):
@@ -257,14 +261,14 @@ def _find_pasted(
 def _judge_useful(
     variable: str, value: str, pattern: NamePattern, useful: Sequence[Interface], several: bool
 ) -> Iterator[Finding]:
-    """What is to be said of interfaces that work."""
+    """Judge interfaces that are up and have an address."""
     if all(interface.inner for interface in useful):
         if several:
             yield _report_inner(variable, value, useful, WARNING)
         elif not all(interface.loopback for interface in useful):
             yield _report_inner(variable, value, useful, INFO)
     elif not pattern.exact and len(useful) > 1 and value in {interface.name for interface in useful}:
-        # A whole name that is the beginning of others too.
+        # eth1 also matches eth10, because HCCL and NCCL compare beginnings.
         message = _(
             "{variable}={value} is a prefix of {names}; write ={value} to match the exact name",
             variable=variable,
@@ -275,11 +279,12 @@ def _judge_useful(
 
 
 def _compare_libraries(host: Host, picks: dict[str, Sequence[Interface]], several: bool) -> Iterator[Finding]:
-    """One interface for all; and the one that HCCL takes unasked."""
+    """Report libraries that use different interfaces, and an interface that HCCL would choose although the
+    route to the master uses another."""
     picked = {name: interfaces for name, interfaces in picks.items() if interfaces}
     indices = [{interface.index for interface in interfaces} for interfaces in picked.values()]
     if several and len(picked) > 1 and not set.intersection(*indices):
-        # One library's way is not the other's.
+        # Both libraries must reach the same nodes: no common interface means that one of them may not.
         listing = ", ".join(f"{variable}: {_names(interfaces)}" for variable, interfaces in picked.items())
         yield Finding(
             "socket-interfaces.differ",
@@ -324,12 +329,13 @@ LONGEST = 200  # characters of a value that are shown
 def _report_missing(
     variable: str, value: str, names: Sequence[str], existing: Iterable[Interface], severity: Severity
 ) -> Finding:
-    """No interface is called so."""
+    """Report that no interface matches. `names`: those of an exact list that do not exist."""
     if names:
         text = _("{variable}={value}: this machine has no interface {names}")
     else:
         text = _("{variable}={value} matches no interface of this machine")
     message = text.format(variable=variable, value=value[:LONGEST], names=", ".join(names)[:LONGEST])
+    # Gloo and TensorPipe compare whole names; ^ and = are syntax of HCCL and NCCL.
     if any(name[:1] in "^=" for name in names if name):
         message += " " + _("({variable} accepts exact names only)", variable=variable)
     useful = [interface.name for interface in existing if _is_useful(interface) and not interface.inner]
@@ -350,7 +356,7 @@ def _report_missing(
 
 
 def _report_down(variable: str, value: str, down: Sequence[Interface], severity: Severity) -> Finding:
-    """An interface through which nothing can leave."""
+    """Report interfaces that are down."""
     message = _(
         "{variable}={value}: {names} is down", variable=variable, value=value[:LONGEST], names=_names(down)
     )
@@ -366,7 +372,7 @@ def _report_down(variable: str, value: str, down: Sequence[Interface], severity:
 def _report_no_address(
     variable: str, value: str, interfaces: Sequence[Interface], severity: Severity
 ) -> Finding:
-    """An interface that nobody can be told to connect to."""
+    """Report interfaces without an address that other nodes could use."""
     message = _(
         "{variable}={value}: {names} has no address that other nodes could use",
         variable=variable,
@@ -377,7 +383,7 @@ def _report_no_address(
 
 
 def _report_inner(variable: str, value: str, interfaces: Sequence[Interface], severity: Severity) -> Finding:
-    """An interface that leads to containers of this host only."""
+    """Report interfaces that lead only to containers or virtual machines of this host."""
     message = _(
         "{variable}={value}: {names} is internal to this machine",
         variable=variable,
