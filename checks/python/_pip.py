@@ -42,10 +42,12 @@ _LOCAL = pattern(r"([A-Za-z0-9][\w.-]*)[^+/\s]*===?[^+,/\s]+\+([\w.]+)")
 
 
 def pip_fix(host: Host, title: str, *lines: PipLine) -> Fix:
-    """These lines of pip ("install", "numpy<2"), as they work for the examined interpreter; shown only.
+    """Return a fix with these lines of pip, such as ("install", "numpy<2"), for the examined interpreter;
+    shown only.
 
-    Where a package that they are about is seen through PYTHONPATH, the entry is to be taken out instead.
-    Where nothing can be installed, the title says so and there is no line.
+    If PYTHONPATH provides one of the packages, the fix removes that entry instead, because it would hide what
+    pip installs. If nothing can be installed (an externally managed Python, no pip), the title says so and
+    there is no line.
     """
     uncovering_fix = _uncover_packages(host, lines)
     if uncovering_fix is not None:
@@ -81,8 +83,8 @@ def pip_fix(host: Host, title: str, *lines: PipLine) -> Fix:
 
 
 def _list_fetched(host: Host, line: PipLine) -> list[re.Match[str]]:
-    """Those that an index must have: pip leaves alone what is there in this very build, unless it is told
-    to install it once more, or something that goes with it."""
+    """Return the local versions of a line that pip must fetch. It fetches none that is installed in this very
+    build, unless it reinstalls it or installs another member of torch's family."""
     exact = [(word, *word.partition("==")) for word in line]
     already_installed = {
         word for word, name, equal, version in exact if equal and host.interpreter.version_of(name) == version
@@ -98,7 +100,7 @@ def _list_fetched(host: Host, line: PipLine) -> list[re.Match[str]]:
 
 
 def _index_of(local: re.Match[str]) -> Optional[str]:
-    """The index that has this build; None where we know of none."""
+    """Return the index that has this build; None if none is known."""
     build = _TORCH_BUILD.fullmatch(local[2])
     return f"{_TORCH_INDEX}{build[1]}" if build and local[1].lower() in _TORCH_FAMILY else None
 
@@ -106,18 +108,20 @@ def _index_of(local: re.Match[str]) -> Optional[str]:
 def pip_wheels(
     host: Host, title: str, paths: Sequence[str], instead_of: str, before: Sequence[str] = ()
 ) -> Fix:
-    """The line that installs wheels which lie here, without asking any index; run by `npudoctor fix` where
-    that is safe.
+    """Return the line that installs local wheels without asking an index; `npudoctor fix` runs it where that
+    is safe.
 
-    `instead_of` is the folder of the copies that they replace, "" for none; `before` are the wheels that put
-    these back, where they are known, and are as trustworthy as those put in. No
-    variable and no user's settings of pip lead it elsewhere.
+    `instead_of`: the folder of the copies that they replace, "" for none. `before`: the wheels that restore
+    these for undo, used only if they are as trustworthy. No variable and no pip.conf can redirect the line.
     """
     words = ("install", "--no-index", "--no-deps", "--upgrade", "--force-reinstall")
     manual_fix = pip_fix(host, title, (*words, *paths))
     if len(manual_fix.steps) != 1 or by_uv(host) or host.options.root is not None:
         return manual_fix
+    # -I also leaves out the user's site: to replace a copy there, pip must see it.
     isolated = () if instead_of and in_users_site(host, instead_of) else ("-I",)
+    # -I keeps PYTHON* variables, the working directory and the user's site out of pip's own imports;
+    # --isolated keeps PIP_* variables and pip.conf out.
     argv = (host.interpreter.path, *isolated, "-m", "pip", "--isolated", *words)
     user = installer(host, paths)
     marks = tuple(_mark(host, path) for path in paths)
@@ -143,25 +147,25 @@ def _mark(host: Host, path: str) -> Optional[FileMark]:
 
 
 def pip_install(host: Host, title: str, *requirements: str) -> Fix:
-    """The line that installs them into the examined interpreter."""
+    """Return the line that installs the requirements into the examined interpreter."""
     return pip_fix(host, title, ("install", *requirements))
 
 
 def pip_reinstall(host: Host, title: str, requirement: str) -> Fix:
-    """The line that installs it over what is there, and nothing that it requires."""
+    """Return the line that reinstalls one requirement without its dependencies."""
     return pip_fix(host, title, (*_AGAIN, requirement))
 
 
 def pip_replace(host: Host, title: str, names: Sequence[str], requirement: str, times: int = 1) -> Fix:
-    """The lines that put one exact release in place of packages whose files it shares.
+    """Return the lines that replace packages by one exact release whose files they share.
 
     `times`: how often one of them is installed; each removal finds one.
 
-    Its wheel is fetched before anything is removed: where no index has it, all stays as it is.
+    The wheel is fetched before anything is removed: if no index has it, nothing changes.
     """
     first: PipLine = ("download", "--no-deps", "--dest", WHEELS, requirement)
     last: PipLine = (*_AGAIN, "--no-index", "--find-links", WHEELS, requirement)
-    if by_uv(host):  # it fetches nothing into a folder
+    if by_uv(host):  # uv has no `pip download`, so a dry run tests whether an index has the wheel
         first, last = (*_AGAIN, "--dry-run", requirement), (*_AGAIN, requirement)
     text = _("{title}; run each line only after the previous one has succeeded", title=title)
     return pip_fix(host, text, first, *(("uninstall", *names),) * times, last)
@@ -185,7 +189,7 @@ def _uncover_packages(host: Host, lines: Sequence[PipLine]) -> Optional[Fix]:
 
 
 def remove_from_pythonpath(host: Host, folder: str) -> Optional[Fix]:
-    """PYTHONPATH without the entries that are this folder; None where none is."""
+    """Return the line that removes the folder from PYTHONPATH; None if PYTHONPATH does not contain it."""
     real = host.files.real(folder)
     entries = host.variables.get("PYTHONPATH", "").split(":")
     entry = next((path for path in entries if path.startswith("/") and host.files.real(path) == real), None)
@@ -203,7 +207,7 @@ def _shorten_pythonpath(host: Host, entry: str, title: str) -> Fix:
 
 
 def _names(line: PipLine) -> list[str]:
-    """The distributions that a line of pip is about; paths of wheels are none."""
+    """Return the names of the distributions in a line of pip; paths of wheels are left out."""
     words = [word for before, word in zip(line, line[1:]) if before not in _VALUED]
     names = (re.match(r"[A-Za-z0-9][\w.-]*", word) for word in words if not word.endswith(".whl"))
     return [match[0].rstrip(".-") for match in names if match]
@@ -212,10 +216,10 @@ def _names(line: PipLine) -> list[str]:
 def install_accepted(
     host: Host, name: str, title: Optional[str] = None, also: Iterable[tuple[Distribution, SpecifierSet]] = ()
 ) -> Fix:
-    """The line that installs a version which all accept, and holds pip to the frameworks that are there.
+    """Return the line that installs a version which all packages accept and keeps the installed frameworks.
 
-    `title`: what it says instead of "install a ... that all of them accept". `also`: who wants what of it
-    besides what the closure says. Where two exclude each other they are named, and there is no line.
+    `title`: replaces "install a ... that all installed packages accept". `also`: further users and what they
+    require. If two requirements exclude each other, both are named and there is no line.
     """
     name = normal(name)
     needs = [*closure_of(host).of(name), *(_need(user, name, specifier) for user, specifier in also)]
@@ -242,16 +246,18 @@ def _need(user: Distribution, name: str, specifier: SpecifierSet) -> Need:
 
 
 def _find_other_needs(host: Host, name: str, needs: list[Need]) -> list[Need]:
-    """What the rest of the environment wants of it, as far as that goes with what the frameworks want."""
+    """Return the requirements of the other installed packages, without those that contradict the
+    frameworks'."""
     layout, joined, more = host.interpreter.layout(), join_specifiers(needs), []
     users = {need.user.folder for need in needs}
     for user in host.interpreter.all_installed():
         if user.folder in users:
             continue
         try:
+            # One package with unreadable metadata must not prevent the fix for another one.
             specifier = read_requirement(user, name, layout)
         except CannotTell:
-            continue  # its own check says so; here it only cannot be heeded
+            continue  # package-requirements reports it; here it cannot be considered
         if specifier and not is_empty(joined & specifier):
             more.append(_need(user, name, specifier))
             joined &= specifier
@@ -259,9 +265,8 @@ def _find_other_needs(host: Host, name: str, needs: list[Need]) -> list[Need]:
 
 
 def pinned_requirements(host: Host, *changed: str) -> tuple[str, ...]:
-    """What stands in the line so that pip leaves alone what works: the frameworks as they are, and what is
-    needed and no metadata says. `--no-deps` where pip would find no way to keep to all of it.
-    """
+    """Return the arguments that keep pip from changing what works: the installed frameworks, pinned, and
+    bounds that only our table knows. `--no-deps` if pip could not satisfy all of them."""
     closure = closure_of(host)
     changed_names = set(map(normal, changed))
     pin_by_name = {normal(root.name): f"{root.name}=={root.version}" for root in closure.roots}
@@ -272,7 +277,7 @@ def pinned_requirements(host: Host, *changed: str) -> tuple[str, ...]:
     is_unmet = any(not need.met for name in pin_by_name for need in remaining_needs.get(name, ()))
     if is_unmet or is_triton_overwritten(host) or any(map(find_excluding, remaining_needs.values())):
         return ("--no-deps",)
-    # Those whose table names versions of which pip does not know.
+    # Bounds of our table that are in no metadata, so pip does not know them.
     table_needs = {
         name: needs
         for name, needs in remaining_needs.items()
@@ -283,7 +288,8 @@ def pinned_requirements(host: Host, *changed: str) -> tuple[str, ...]:
 
 
 def install_one_of(host: Host, first: Distribution, second: Distribution) -> Fix:
-    """Of two versions of one distribution both go, and the one comes back that suits all frameworks."""
+    """Return the lines that remove two versions of one distribution and reinstall the one that suits all
+    frameworks."""
     needs = closure_of(host).of(first.name)
     suitable = [copy for copy in (first, second) if all(need.met_by(copy) for need in needs)]
     chosen = max(suitable or (first, second), key=lambda copy: version_numbers(copy.version))
@@ -293,18 +299,20 @@ def install_one_of(host: Host, first: Distribution, second: Distribution) -> Fix
 
 
 def version_numbers(version: str) -> tuple[int, ...]:
-    """A key by which versions sort, whether or not PEP 440 knows them: (2, 7) of 2.7.rc1."""
+    """Return a sort key for versions, valid or not by PEP 440: (2, 7) for 2.7.rc1."""
     return tuple(int(part) for part in version.split(".") if part.isdecimal())
 
 
 def is_triton_overwritten(host: Host) -> bool:
     """Whether the triton that torch requires on x86-64 would put its files over those of triton-ascend."""
     machine = host.interpreter.layout().machine
+    # torch's metadata requires triton only where platform_machine is x86_64.
     return machine in ("x86_64", None) and host.interpreter.version_of(TRITON_ASCEND) is not None
 
 
 def torch_install(host: Host, title: str, *requirements: str) -> Fix:
-    """The line that installs torch, or what pulls it."""
+    """Return the line that installs torch or packages that require it. Without dependencies if torch's triton
+    would overwrite triton-ascend."""
     if is_triton_overwritten(host):
         title, requirements = (
             _("{title}, without dependencies: its triton would overwrite triton-ascend", title=title),
@@ -315,7 +323,8 @@ def torch_install(host: Host, title: str, *requirements: str) -> Fix:
 
 
 def add_triton_source(host: Host, title: str, version: str) -> str:
-    """The title of lines that install a release of triton-ascend, with its index where PyPI lacks it."""
+    """Return the title for installing triton-ascend; it names the other index if PyPI does not have the
+    release."""
     published = [row["triton_ascend"] for row in host.knowledge.rows("vllm_ascend", "pypi")]
     if not version or version in published:
         return title

@@ -21,14 +21,14 @@ TRITON = ("triton", "triton-ascend")
 # triton beside triton-ascend is common, and torch-family knows which of them is there.
 FLAVOURS = (MINDSPORE, PADDLE)
 LOOKED_AT = (*MINDSPORE, *PADDLE, *TRITON, "torch", "torch-npu", "vllm", "vllm-ascend", "numpy", "scipy")
-# What frameworks import and does nothing for training by itself: only its extension module is judged.
+# Packages that frameworks import. By themselves they do not train, so only their extension module is judged.
 COMPANIONS = ("pillow", "ml-dtypes")
 
 
 @dataclass(frozen=True)
 class TargetInterpreter:
-    """The interpreter that would load them: its version (3.11), its machine, and its C library (gnu, musl),
-    where they are known."""
+    """The interpreter that would load the modules: its version (3.11), machine, and C library (gnu or musl);
+    None where unknown."""
 
     version: Optional[str]
     machine: Optional[str]
@@ -106,7 +106,8 @@ def conflicting_packages(host: Host) -> Iterator[Union[Finding, Facts]]:
                     if is_mixed
                     else _report_two_copies(winner_copy, other)
                 )
-    # The machine by the interpreter's own file: a 32-bit one may run on a 64-bit kernel.
+    # By the ELF header of the interpreter: a 32-bit Python may run on a 64-bit kernel, where uname says
+    # x86_64.
     layout = host.interpreter.layout()
     version = ".".join(layout.version.split(".")[:2]) if layout.version else None
     machine = machine_of(host.files, host.interpreter.path) or layout.machine
@@ -161,14 +162,16 @@ def _find_two_flavours(host: Host, winners: dict[str, Distribution]) -> Iterator
     """Two distributions with the same files in one folder."""
     layout = host.interpreter.layout()
     for family in FLAVOURS:
-        # Of one family, those that share a folder; one that requires the other knows what it does.
+        # Two members of a family in one folder conflict, unless one requires the other: then that is on
+        # purpose.
         members = [winners[name] for name in family if name in winners]
         for first, second in zip(members, members[1:]):
             requirement = read_requirement(first, second.name, layout) or read_requirement(
                 second, first.name, layout
             )
             if site_of(first) == site_of(second) and requirement is None:
-                # The newer one is kept; of equals the one that has the accelerator in its name.
+                # Keep the newer one; if equal, the one whose name has the accelerator, the second of the
+                # family.
                 is_first_newer = version_numbers(first.version) > version_numbers(second.version)
                 chosen = first if is_first_newer else second
                 title = _("remove both, then install {name} again", name=chosen.name)

@@ -127,16 +127,17 @@ def framework_modules(host: Host) -> Iterator[Union[Finding, Facts]]:
     )
     be_sure_of_needs(host)
     unclear = find_undetermined(host)
-    if unclear is not None:  # most are of a site that works, so that it decides nothing
+    if unclear is not None:  # mostly harmless code of the site, so it does not affect the verdict
         raise Unknown(unclear, advisory=True)
 
 
 def _judge(host: Host, copy: Distribution) -> Optional[Finding]:
-    """The first of its modules that is not found where it was installed."""
+    """Return a finding about the first module that Python does not find where it was installed; None if all
+    are."""
     listed = recorded_once(host, copy)
     names = tops(listed)
     if not names:
-        # Of one whose files lie elsewhere: an editable install, or one in its own source tree.
+        # No recorded files: an editable install, or a package in its own source tree.
         name, modules = module_of(copy.name), modules_of(host)
         module = modules.find(name)
         if module is None or module.file is None:
@@ -158,7 +159,7 @@ def _judge(host: Host, copy: Distribution) -> Optional[Finding]:
 
 
 def _judge_place(host: Host, copy: Distribution, name: str, listed: list[InstalledFile]) -> Optional[Finding]:
-    """What is wrong with where a module is found that came with a list of files."""
+    """Judge where Python finds a module that the list of files (RECORD) names."""
     modules, site = modules_of(host), site_of(copy)
     module = modules.find(name)
     if module is None:
@@ -184,18 +185,20 @@ def _judge_place(host: Host, copy: Distribution, name: str, listed: list[Install
 
 
 def _is_spared(host: Host, copy: Distribution, name: str) -> bool:
-    """Whether no installed framework is known to need the module for its import."""
+    """Whether no installed framework is known to import the module when it is imported itself."""
     roots = closure_of(host).roots
     needed_modules = (imported_modules(host.knowledge, normal(root.name), root.version) for root in roots)
     return normal(copy.name) not in FRAMEWORKS and not any(name in modules for modules in needed_modules)
 
 
 def _find_namespace_cover(host: Host, copy: Distribution, name: str) -> Optional[Finding]:
-    """Of a part of a namespace that is on the disk: whether another package stands before the namespace.
-    Missing files are package-files' to tell."""
+    """Return a finding if a regular package hides this part of a namespace package, whose files exist.
+    package-files reports missing files."""
     modules = modules_of(host)
     top = modules.top(name.partition(".")[0])
     path = f"{site_of(copy)}/{name.replace('.', '/')}/__init__.py"
+    # A regular package ends the search for namespace portions (PEP 420): google/__init__.py of one package
+    # hides google.protobuf of another.
     if "." not in name or top is None or top.file is None or modules.is_open(name):
         return None
     if host.files.stat(path) is None:
@@ -204,9 +207,10 @@ def _find_namespace_cover(host: Host, copy: Distribution, name: str) -> Optional
 
 
 def _find_dead_links(host: Host) -> Iterator[Finding]:
-    """Links of `setup.py develop` to sources that are gone, with their metadata."""
+    """Yield findings for links of `setup.py develop` to sources that no longer exist."""
     modules = None
     for site in filter(is_site, host.interpreter.layout().search_path):
+        # `setup.py develop` of setuptools leaves NAME.egg-link in site-packages.
         links = {name for name in host.files.names(site) if name.endswith(".egg-link")}
         for name in FRAMEWORKS:
             spelled = {f"{name}.egg-link", f"{name.replace('-', '_')}.egg-link"} & links
@@ -221,7 +225,7 @@ def _find_dead_links(host: Host) -> Iterator[Finding]:
 def _report_missing_source(
     host: Host, name: str, version: str, path: str, module: str, is_mild: bool
 ) -> Finding:
-    """An editable install of sources that are gone."""
+    """Report an editable install whose sources no longer exist. `version` is "" if unknown."""
     text = _("{name} {version} is an editable install (pip install -e), but module {module} cannot be found")
     if not version:
         text = _("{name} is an editable install (pip install -e), but module {module} cannot be found")
@@ -233,7 +237,7 @@ def _report_missing_source(
         severity=WARNING if is_mild else ERROR,
         evidence=(path,),
         action=Action.CONFIG,
-        # Where no metadata says which it was, those who require it do.
+        # Without metadata the version is unknown: choose one that its users accept.
         fix=pip_reinstall(host, title, requirement) if version else install_accepted(host, name, title),
     )
 
@@ -250,7 +254,7 @@ def _report_not_built(
     )
     fix = reinstall_fix
     if is_package_installed:
-        # The line where a variable leads to it; .pth files and the working directory are for a person.
+        # A command exists only for PYTHONPATH; .pth files and the working directory need a person.
         text = _(
             "move {path} aside, or remove its parent folder from the search path", path=module.folders[0]
         )
@@ -272,7 +276,7 @@ def _report_not_built(
 
 
 def _report_hidden(host: Host, copy: Distribution, name: str, winner: Module, is_mild: bool) -> Finding:
-    """Something else of that name."""
+    """Report another module of that name that is found first. `is_mild`: a warning."""
     path = winner.file or ""
     return Finding(
         "framework-modules.hidden",
@@ -291,7 +295,7 @@ def _report_hidden(host: Host, copy: Distribution, name: str, winner: Module, is
 
 
 def _find_leading_pth(host: Host, module: Module) -> tuple[str, ...]:
-    """The .pth files that name the folder of a module."""
+    """Return the .pth files that add the module's folder to the search path."""
     folder = (module.folders[0] if module.folders else module.file or "").rpartition("/")[0]
     files = (
         f"{site}/{name}"

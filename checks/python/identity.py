@@ -96,7 +96,7 @@ def identity(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _judge_home(host: Host, user: Identity, home: str, system_home: Optional[str]) -> Iterator[Finding]:
-    """What is wrong with HOME; `system_home` is the home that the machine gives the user."""
+    """Judge HOME. `system_home`: the home in the user database, None if it has none."""
     is_root = user.is_root
     if not home:
         text = _("HOME is not set, and the system has no home for this user")
@@ -126,6 +126,7 @@ def _judge_home(host: Host, user: Identity, home: str, system_home: Optional[str
         better = system_home if place is not None and place.is_dir and user.may_write(place) else None
     if entry is None or not entry.is_dir:
         text = _("HOME is {home}, which does not exist or is not a folder")
+        # root can create the folder.
         severity = INFO if is_root and entry is None else WARNING
         yield _finding("identity.home-missing", severity, text.format(home=home), home, better)
     elif not user.may_write(entry):

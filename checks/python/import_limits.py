@@ -44,7 +44,7 @@ LEAST = {
     "processes": ("Max processes", "-u", {"mindspore": 4}),
 }
 
-# What the trial says where such a limit refused it.
+# Codes of the trials that follow from such a limit.
 TRIED = ("trial-memory.cannot-reserve", "trial-memory.cannot-allocate", "trial-processes.no-threads")
 
 
@@ -121,14 +121,16 @@ def import_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
     reported: set[str] = set()
     for path in (module for package in installed for module in package.modules):
         mount = mount_of(mounts, host.files.real(path) or path)
+        # noexec forbids mmap(PROT_EXEC), by which the loader maps the code of a library (mmap(2): EPERM).
         if mount is not None and "noexec" in mount.own and mount.point not in reported:
             reported.add(mount.point)
             yield _report_noexec(path, mount)
 
 
 def _find_low_limits(host: Host, installed: Sequence[job.Framework]) -> Iterator[Finding]:
-    """Limits below what an import of these is known to need."""
+    """Yield findings for limits below what an import of these frameworks was seen to need."""
     for kind, (name, flag, least) in LEAST.items():
+        # RLIMIT_NPROC is not enforced for root, who has CAP_SYS_RESOURCE (getrlimit(2)).
         if kind != "processes" or not host.identity.is_root:
             limit = limit_of(host, name)
             failing = [
@@ -174,6 +176,7 @@ def _judge(kind: str, soft: int, hard: Optional[int], needs: dict[str, int]) -> 
 
 
 def _raise_limit_fix(flag: str, hard: Optional[int]) -> Fix:
+    # ulimit counts KiB, except for -u, which counts processes.
     value = "unlimited" if hard is None else str(hard if flag == "-u" else hard // 1024)
     return Fix(
         _("raise the limit in the shell that starts the job"),

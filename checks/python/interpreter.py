@@ -158,8 +158,9 @@ def _find_other_abi(host: Host, version: str) -> Iterator[Finding]:
 
 
 def _tags(host: Host, copy: Distribution, folder: str) -> set[str]:
-    """The CPython minors in the names of its extension modules: 311."""
+    """Return the CPython releases in the file names of its extension modules, such as 311."""
     names = host.files.names(f"{copy.folder.rpartition('/')[0]}/{folder}")
+    # PEP 3149: _C.cpython-311-x86_64-linux-gnu.so is for CPython 3.11 only.
     matches = (re.search(r"\.cpython-(\d+)[a-z]*-[^/]*\.so\Z", name) for name in names)
     return {match[1] for match in matches if match}
 
@@ -180,6 +181,7 @@ def _judge_cann_range(host: Host, version: str, cann: Optional[str]) -> Iterator
                         version=version,
                         **words,
                     ),
+                    # The basis is a third party's guide, not the vendor's.
                     severity=INFO if row["basis"].startswith("third") else WARNING,
                     evidence=(f"{row['source']}, {row['as_of']}",),
                     action=Action.CONFIG,
@@ -188,7 +190,8 @@ def _judge_cann_range(host: Host, version: str, cann: Optional[str]) -> Iterator
 
 
 def _find_other_interpreter(host: Host, has_framework: bool) -> Iterator[Finding]:
-    """Another interpreter that may be the one that trains: the notebook's kernel, one with a framework."""
+    """Report another interpreter that may be the one that trains: the notebook's kernel, or one with a
+    framework."""
     kernel = _kernel_of_notebook(host)
     if kernel is not None:
         yield _report_other_interpreter(
@@ -235,9 +238,9 @@ def _report_other_interpreter(
 
 
 def _kernel_of_notebook(host: Host) -> Optional[str]:
-    """The interpreter of the kernel that we were started from, where it is another environment's.
+    """Return the interpreter of the notebook kernel that started npudoctor, if it is in another environment.
 
-    Jupyter tells its kernels its own pid; of what they start, the kernel is an ancestor.
+    Jupyter sets JPY_PARENT_PID for its kernels; the kernel is an ancestor of what it starts.
     """
     if host.options.root is not None or host.interpreter.chosen_by == "option":
         return None
@@ -250,7 +253,7 @@ def _kernel_of_notebook(host: Host) -> Optional[str]:
             path = argv[0] if argv[0].startswith("/") else processes.exe(pid)
             if not path:
                 return None
-            # One of the environment that is examined is in the same folder.
+            # A kernel in the same bin folder belongs to the examined environment.
             programs = (host.interpreter.path, path)
             examined, notebook = (host.files.real(program.rpartition("/")[0]) for program in programs)
             return path if examined is None or examined != notebook else None
@@ -258,7 +261,8 @@ def _kernel_of_notebook(host: Host) -> Optional[str]:
 
 
 def _find_others(host: Host, frameworks: Sequence[str]) -> Iterator[tuple[str, Distribution]]:
-    """Interpreters of PATH and of the active environment that have one of these, read and not run."""
+    """Yield interpreters on PATH and of the active environment that have one of the frameworks. They are
+    read, not run."""
     if host.options.root is not None or host.interpreter.chosen_by != "path":
         return
     user_variables = {name: value for name, value in host.variables.items() if name in _OF_THE_USER}
@@ -288,7 +292,7 @@ def _find_candidates(host: Host) -> Iterator[str]:
 
 
 def _listed_pythons(row: Row, minor: str) -> Optional[str]:
-    """The Pythons of a row in which this one is not; None where it is."""
+    """Return the Pythons that the row accepts if `minor` is not one of them; None if it is."""
     listed = row.texts("python")
     if not listed:
         return None
@@ -304,9 +308,10 @@ def _listed_pythons(row: Row, minor: str) -> Optional[str]:
 
 
 def _find_unlisted(host: Host, version: str, built_names: Sequence[str]) -> Iterator[Finding]:
-    """What was not published for this Python; a note where its modules are there for it all the same.
+    """Report frameworks that were not published for this Python; information if their modules are for it
+    anyway.
 
-    `built_names`: the names of the distributions of which that is known.
+    `built_names`: the distributions whose modules are for this Python.
     """
     minor = ".".join(version.split(".")[:2])
     for name in PUBLISHED:
@@ -315,7 +320,7 @@ def _find_unlisted(host: Host, version: str, built_names: Sequence[str]) -> Iter
             pythons = _listed_pythons(row, minor) if row is not None else None
             if row is None or pythons is None:
                 continue
-            # Its own wheel says that it is for this Python, whatever our tables know.
+            # The tag of the installed wheel names this Python: it is newer than our tables.
             wheel = host.files.text(f"{copy.folder}/WHEEL") or ""
             if f"\nTag: cp{minor.replace('.', '')}-" in f"\n{wheel}":
                 continue

@@ -65,6 +65,8 @@ def libpython(host: Host) -> Iterator[Union[Finding, Facts]]:
     for path, soname in programs:
         loader = job.bare_loader(host)
         library = host.libraries.at(path)
+        # A file without PT_INTERP is a shared library and is opened; a program is started by the loader it
+        # names.
         if library is not None and library.interpreter is None:
             loader.open(path)
         else:
@@ -94,7 +96,7 @@ def libpython(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _find_embedders(host: Host) -> Iterator[tuple[str, str]]:
-    """The programs and libraries that need libpython, with the name by which they do."""
+    """Yield the programs and libraries that need libpython, with the soname that they need."""
     places = []
     for framework in job.frameworks(host, "mindspore"):
         folder = framework.modules[-1].rpartition("/")[0]
@@ -109,7 +111,7 @@ def _find_embedders(host: Host) -> Iterator[tuple[str, str]]:
 
 
 def _find_folders(host: Host, name: str) -> Iterator[str]:
-    """Where the interpreter's own library may be: beside its program, beside its standard library."""
+    """Yield the lib folders next to the interpreter and its standard library that contain the library."""
     prefixes = [host.interpreter.path.rpartition("/")[0].rpartition("/")[0]]
     program = job.program(host)
     library = host.libraries.at(program) if program else None

@@ -31,12 +31,13 @@ from npudoctor.host.process.commands import FOLDERS
 
 PATH = "LD_LIBRARY_PATH"
 STDCXX, LIBC = "libstdc++.so.6", "libc.so.6"
+# GCC 7.3.0 is what the installation guides of MindSpore and of PyTorch on Ascend require.
 FIRST_COMPILER = (7, 3)
 SHOWN = 4
 C_LIBRARY = "GLIBC_"
 CXX = ("GLIBCXX_", "CXXABI_")
 GOMP = "libgomp.so.1"
-# From here on the C library keeps some static TLS for what is loaded late.
+# glibc 2.32 introduced optional_static_tls: it keeps some static TLS for libraries that are loaded late.
 ENOUGH = "GLIBC_2.32"
 PRELOAD = "LD_PRELOAD"
 
@@ -128,14 +129,16 @@ def libstdcxx(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def find_unmet_versions(loader: Loader, prefixes: Sequence[str]) -> list[tuple[Loaded, Loaded, str]]:
-    """Who wants which version of whom, where the library that was taken does not offer it."""
+    """Return (user, provider, version) for each symbol version with one of the prefixes that `user` needs and
+    the loaded `provider` does not define."""
     by_name = {name: user for user in loader.loaded for name in (user.library.soname, user.name) if name}
     return [
         (user, provider, version)
         for user in loader.loaded
         for name, versions in user.library.wants
         for provider in [by_name.get(name)]
-        # A library without versions of its own only makes the loader warn.
+        # If a library defines no versions at all, the loader only warns (ld.so: "no version information
+        # available").
         if provider is not None and provider.library.defines
         for version in versions
         if version.startswith(tuple(prefixes)) and version not in provider.library.defines
@@ -168,13 +171,13 @@ def _finding(
 
 
 def _newer_fix(host: Host, old: Loaded, versions: set[str]) -> Optional[Fix]:
-    """The line by which a libstdc++ that offers all is found; None where none is at hand."""
+    """Return the line that makes the loader find a libstdc++ with all `versions`; None if there is none."""
     if host.options.root is not None:
         return None
     entries = host.variables.path_list(PATH)
     hiding = old.entry if old.via == PATH else None
     other_entries = [entry for entry in entries if entry != hiding]
-    # The lib folder of the interpreter's own installation, which may be conda's.
+    # Candidates: the other entries, the system's own ("" stands for it), and lib of the interpreter (conda).
     for folder in [
         *other_entries,
         "",
@@ -188,7 +191,8 @@ def _newer_fix(host: Host, old: Loaded, versions: set[str]) -> Optional[Fix]:
             if library is None or not _has_versions(host, library.path, versions):
                 continue
         last = [folder] if folder and folder not in other_entries else []
-        # What stands before the system's own hides it even when it stands last: then it has to go.
+        # Every entry of LD_LIBRARY_PATH comes before the system's folders: to find the system's own, the
+        # hiding entry must be dropped; else it may stay at the end.
         trailing = [hiding] if hiding and folder else []
         return Fix(
             _("let the loader find the newer libstdc++"),
@@ -211,8 +215,8 @@ def _has_versions(host: Host, path: str, versions: set[str]) -> bool:
 
 
 def _find_second_libgomp(host: Host, loader: Loader) -> Optional[Finding]:
-    """On aarch64: a framework brings its own libgomp, and beside the interpreter lies another one, which is
-    loaded after it when something needs that; None where it is preloaded, or the C library is newer."""
+    """Report, on aarch64, a second libgomp next to the interpreter that may be loaded after the framework's
+    own. None if it is preloaded or if the C library is newer than 2.31."""
     offered = next((library.library.defines for library in loader.loaded if library.name == LIBC), ())
     bundled = [library.path for library in loader.loaded if "/libgomp" in library.path]
     if not offered or ENOUGH in offered or not bundled or job.machine_of(host) != "aarch64":

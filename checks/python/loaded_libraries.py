@@ -42,7 +42,8 @@ from npudoctor.host.python.installed_files import is_whole
 FRAMEWORKS = ("torch", "mindspore", "paddle", "tensorflow")
 SubjectFindings = Iterator[tuple[Finding, str]]
 SHOWN = 4
-# CUDA's: other checks know them, and torch finds some by itself that the loader does not.
+# CUDA's libraries: package-requirements and nccl-version judge them, and torch preloads some of them by
+# itself from nvidia/*/lib, where the loader does not look.
 _OF_CUDA = pattern(r"lib(?:cu|nv|nccl|cusparseLt)")
 # What only the framework itself brings.
 _OWN = pattern(r"lib(?:torch|c10|caffe2|shm|mindspore|paddle|phi|tensorflow)\w*\.so")
@@ -117,8 +118,8 @@ def loaded_libraries(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _simulate_processes(host: Host, installed: list[job.Framework]) -> Iterator[tuple[str, Loader]]:
-    """Python with what every framework imports of its own, where a variable could lead that astray; then
-    each framework."""
+    """Yield a simulated loader for ctypes, which every framework imports, if a variable could mislead it;
+    then one for each framework, and one for torch with each of its other back ends."""
     if host.options.root is None and any(map(host.variables.get, (LED_BY, "LD_PRELOAD"))):
         yield "ctypes", job.python_itself(host)
     for framework in installed:
@@ -134,7 +135,8 @@ def _simulate_processes(host: Host, installed: list[job.Framework]) -> Iterator[
 
 
 def _judge(host: Host, framework: str, loader: Loader) -> SubjectFindings:
-    """All findings of one process, each with what it is about, as the next framework may have the same."""
+    """Yield the findings about one process, each with its subject, so that the next framework does not repeat
+    it."""
     for missing in loader.missing:
         if missing.broken:
             words = _(
@@ -145,7 +147,7 @@ def _judge(host: Host, framework: str, loader: Loader) -> SubjectFindings:
             fix = _fix(host, loader, missing.name, missing.entry) if missing.via == LED_BY else None
             yield _report_not_loadable(words, (missing.broken, _describe_need(missing)), fix), missing.path
     for library in loader.loaded:
-        # Of what a variable leads to: the rest belongs to packages, whose files have a check of their own.
+        # Only libraries found through the variable: package-files judges those of packages.
         if library.via == LED_BY and not is_whole(host.files, library.library.path):
             words = _(
                 "{framework} cannot be imported: the loader finds {path}, which is truncated",
@@ -172,7 +174,7 @@ def _judge(host: Host, framework: str, loader: Loader) -> SubjectFindings:
     copies = []
     for copy in replaced:
         loaded_file, own_file = host.files.stat(copy.found.path), host.files.stat(copy.own)
-        # Of one size it is a copy of the very same build, as far as can be seen.
+        # A file of the same size is taken for a copy of the same build.
         if _OWN.match(copy.name) and (
             loaded_file is None or own_file is None or loaded_file.size != own_file.size
         ):
@@ -284,8 +286,8 @@ def _lead_back_fix(host: Host, loader: Loader, replaced: ReplacedLibrary) -> Opt
 
 
 def _fix(host: Host, loader: Loader, name: str, entry: str) -> Optional[Fix]:
-    """LD_LIBRARY_PATH without the entry; where other libraries come from there alone, with the folder of the
-    right one before it."""
+    """Return the line that removes the entry from LD_LIBRARY_PATH; if other libraries are found only there,
+    the line prepends the folder of the right library instead."""
     entries = host.variables.path_list(LED_BY)
     same_entry = [
         library
@@ -308,7 +310,8 @@ def _fix(host: Host, loader: Loader, name: str, entry: str) -> Optional[Fix]:
 
 
 def _remove_entry_fix(host: Host, variable: str, entry: str, entries: list[str]) -> Optional[Fix]:
-    """None where the file is preloaded for the whole system."""
+    """Return the line that removes an entry from the variable; None if the variable does not contain it, as
+    for a file that /etc/ld.so.preload names."""
     if entry not in entries:
         return None
     rest = ":".join(other for other in entries if other != entry)

@@ -35,7 +35,7 @@ OWN_CLASS = "class AscendEnvChecker("
 
 @dataclass(frozen=True)
 class AcceptedComponents:
-    """The component numbers that a MindSpore accepts, major.minor or in full, and where that is written."""
+    """The component versions of CANN that a MindSpore accepts (major.minor or full), and the source."""
 
     numbers: tuple[str, ...]
     source: str
@@ -116,7 +116,8 @@ def mindspore_cann(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _find_mindspore(host: Host) -> Optional[Distribution]:
-    """The MindSpore that would use NPUs: up to 1.10 a distribution of its own, later the only one."""
+    """Return the MindSpore that can use NPUs: mindspore-ascend up to 1.10, mindspore from 2.0 on; None for
+    others."""
     for name in ("mindspore", "mindspore-ascend"):
         for copy in host.interpreter.distributions(name)[:1]:
             if name == "mindspore-ascend" or version_number(copy).major >= 2:
@@ -142,7 +143,8 @@ def _read_own_list(host: Host, mindspore: Distribution) -> Optional[AcceptedComp
 
 
 def parse_own_list(source: str) -> list[str]:
-    """The numbers in the list that MindSpore's own check compares with; empty where there is none."""
+    """Return the versions in the list of MindSpore's own check; empty if the source has no such list."""
+    # Such as: self.version = ["7.8", "8.2", "8.3"] in AscendEnvChecker of MindSpore 2.7.1.
     for after in source.partition(OWN_CLASS)[2].split("self.version")[1:]:
         sign, _bracket, rest = after.partition("[")
         if sign.strip() == "=":
@@ -181,7 +183,7 @@ def _judge_component(
     listed = [numbers(number) for number in accepted.numbers]
     if any(own_numbers[: len(number)] == number for number in listed):
         return None
-    # The cause, where it is not clear which CANN is in use: what is compared with one may suit the other.
+    # If it is unclear which CANN is in use, MindSpore may match the other one: those findings are the cause.
     mixed_variables = host.options.root is None and set_env.releases_contradict(host.files, host.variables)
     mixed_releases = len(releases_of(host.files, install.path)) > 1
     causes = (("cann-env.mixed-installs", mixed_variables), ("cann-install.mixed-latest", mixed_releases))
@@ -203,6 +205,7 @@ def _judge_component(
             component=component,
             accepted=", ".join(accepted.numbers),
         ),
+        # MindSpore itself warns and goes on. An older CANN lacks operators that it was built against.
         severity=ERROR if own_numbers < min(listed) else WARNING,
         evidence=(
             mindspore.evidence,

@@ -105,7 +105,8 @@ def numpy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
 def _table_need(
     host: Host, torch: Optional[Distribution]
 ) -> tuple[Optional[Row], list[tuple[Distribution, SpecifierSet]]]:
-    """What the table says of torch, whose metadata does not: it loads any NumPy, and fails with it later."""
+    """Return what our table says about torch: its metadata names no NumPy, it imports with any and fails
+    later."""
     from packaging.specifiers import SpecifierSet
 
     row = numpy_for(host.knowledge, version_number(torch)) if torch is not None else None

@@ -128,7 +128,8 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     - pip, "Ignoring invalid distribution".
     """
     copies = _distributions(host)
-    # Folder and name of what pip has moved aside and never removed: ~orch.
+    # pip renames a package that it replaces to ~NAME and removes that at the end: ~orch is left by a killed
+    # pip.
     folders = [folder for folder in host.interpreter.layout().search_path if folder.endswith("-packages")]
     half_removed = [
         (folder, name)
@@ -160,7 +161,7 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _find_missing_programs(host: Host, copy: Distribution) -> list[str]:
-    """Programs that an import looks for, and that its list of files has."""
+    """Return programs without which the import fails, if RECORD lists them and they are missing."""
     path, record = PROGRAMS.get(normal(copy.name), ""), f"{copy.folder}/RECORD"
     if not path or host.files.stat(f"{site_of(copy)}/{path}") is not None or not recorded_once(host, copy):
         return []
@@ -168,13 +169,13 @@ def _find_missing_programs(host: Host, copy: Distribution) -> list[str]:
 
 
 def _find_two_versions(host: Host, copy: Distribution) -> Iterator[Finding]:
-    """Other versions of it in its own folder, which an interrupted upgrade leaves."""
+    """Report metadata of other versions in the same folder, left by an interrupted upgrade."""
     other_versions = [
         other for other in host.interpreter.distributions(copy.name) if other.folder != copy.folder
     ]
     for other in other_versions:
         if site_of(other) == site_of(copy) and other.version != copy.version:
-            # An error where the files are those of the version that nobody believes in.
+            # An error if the files match the version that pip and the frameworks do not assume.
             message = _(
                 "{name} is installed twice in one folder, as {first} and as {other}: an upgrade was "
                 "interrupted"
@@ -196,12 +197,12 @@ def _find_two_versions(host: Host, copy: Distribution) -> Iterator[Finding]:
 
 
 def _distributions(host: Host) -> list[Distribution]:
-    """The frameworks, what they require, and what is often beside them; each once."""
+    """Return the frameworks, their requirements and their usual companions, each once."""
     closure = closure_of(host)
     copies = [*closure.roots, *(need.found for need in closure.needs)]
     copies += [host.interpreter.installed(name) for name in COMPANIONS]
     if host.interpreter.installed("torch"):
-        # Who announces a back end to torch is loaded with torch.
+        # A package that registers a back end (entry point torch.backends) is imported together with torch.
         for backend in find_backends(host):
             name = backend.folder.rpartition("/")[2].partition("-")[0]
             named_copies = host.interpreter.distributions(name)
@@ -210,7 +211,8 @@ def _distributions(host: Host) -> list[Distribution]:
 
 
 def _filter_missing(host: Host, copy: Distribution, missing: Sequence[str]) -> list[str]:
-    """Those that Python would miss: it takes byte code for a source, and looks into zip files."""
+    """Return the missing files that Python needs: it accepts byte code without a source, and looks into zip
+    files."""
     if not missing:
         return []
     archive_members: set[str] = set()
@@ -246,7 +248,7 @@ def _judge_contents(host: Host, copy: Distribution, damage: Damage) -> Iterator[
     installer = f"{copy.folder}/INSTALLER"
     entry = host.files.stat(installer)
     installer_name = host.files.text(installer, 64) if entry is not None and entry.is_file else None
-    # Others do not leave its files as its list says: conda writes its own folders into them.
+    # conda and others rewrite prefixes in files after RECORD was written, so only pip and uv are compared.
     if scan.other and not spoiled and (installer_name or "").strip() in ("pip", "uv"):
         text = _("{name}: {path} is not the file that was installed: same size, different content")
         yield _finding(host, "package-files.changed", text, copy, scan.other, damage.listed)
@@ -283,7 +285,8 @@ def _report_unreadable(copy: Distribution, paths: Sequence[str], damage: Damage)
 
 
 def _report_stale(host: Host, copy: Distribution, stale: Sequence[str], damage: Damage) -> Finding:
-    """An error where the sources are those that were installed: nobody means them not to be run."""
+    """Report byte code that hides its source: an error if the sources are the installed ones, else a
+    warning."""
     site, sizes = site_of(copy), dict(zip(recorded_once(host, copy), damage.sizes))
     original = {file.path for file, now in sizes.items() if file.size == now}
     folders = sorted({f"{site}/{path}".rpartition("/")[0] for path in stale})
@@ -333,8 +336,8 @@ def _finding(
 
 
 def _is_grave(host: Host, site: str, path: str) -> bool:
-    """Whether the import, or any job, fails of it: plug-ins are used only where their devices are. One that
-    is cut kills whoever opens it, and which devices are there MindSpore finds out by opening."""
+    """Whether the import, or any job, fails without the file. Plug-ins matter only where their device is,
+    except truncated ones of Ascend: MindSpore opens them on every machine to find out which devices exist."""
     if "/plugin" not in path or _ALWAYS.search(path):
         return True
     entry = host.files.stat(f"{site}/{path}") if _OPENED.search(path) else None
@@ -342,7 +345,8 @@ def _is_grave(host: Host, site: str, path: str) -> bool:
 
 
 def _package_name(name: str) -> Optional[str]:
-    """The framework, or what is often beside one, that lies under this name: ~orch is torch."""
+    """Return the framework or companion whose files pip renamed to this name (~orch is torch); None for
+    others."""
     tail = normal(name.lstrip("~-"))
     package_names = (*FRAMEWORKS, *COMPANIONS, "paddle", "mindspore", "tensorflow")
     return next((name for name in package_names if len(tail) > 2 and normal(name).endswith(tail)), None)

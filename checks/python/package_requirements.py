@@ -25,7 +25,7 @@ from npudoctor.facts.python.closure import Need
 from npudoctor.facts.python.frameworks import FRAMEWORKS, be_sure_of_needs, closure_of, optional, order
 from npudoctor.facts.system.broken_rows import broken_rows
 
-# Checks that say the same of one package, and more of it.
+# Findings of checks that report the same package with more detail.
 ECHOES = {
     "numpy": ("numpy-version.unsuitable", "numpy-version.missing", "cann-python-deps.numpy-2"),
     "scipy": ("scipy-version.unsuitable", "scipy-version.missing", "scipy-version.slow-initialisation"),
@@ -119,7 +119,8 @@ def _finding(host: Host, name: str, needs: Sequence[Need]) -> Finding:
         text = _("{user} {release} requires {name}{required}, but {name} {version} is installed")
     words = {"name": name, "version": need.found.version if need.found else ""}
     words.update(user=need.user.name, release=need.user.version, required=str(need.specifier))
-    # The codes of the checks that know more of this package. CANN's check counts where it is as strict.
+    # Fold this finding under those of more specific checks; under CANN's only if that one is at least as
+    # severe.
     echoes = ECHOES.get(name, ())
     if name.startswith(NCCL):
         echoes = ("nccl-version.missing", "nccl-version.too-old", "nccl-version.missing-symbols")

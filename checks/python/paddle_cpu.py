@@ -43,7 +43,7 @@ def paddle_cpu(host: Host) -> Iterator[Union[Finding, Facts]]:
     paddle = next(iter(host.interpreter.distributions("paddlepaddle")), None)
     if paddle is None or host.interpreter.version_of("paddle-custom-npu") is not None:
         raise Skip(_("Paddle for CPUs is not installed in {python}", python=host.interpreter.label))
-    # What the interpreter runs on; in an image, what the wheel was for.
+    # The interpreter's machine; for an image, which is not run, the machine of the installed wheel.
     machine = host.interpreter.layout().machine
     if machine is None:
         wheel = host.files.text(f"{paddle.folder}/WHEEL") or ""
@@ -69,7 +69,7 @@ def paddle_cpu(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def read_machine(wheel: str) -> Optional[str]:
-    """The machine in the tags of a wheel for Linux; None where it names none of ours."""
+    """Return the machine in the tags of a wheel for Linux; None if it is neither x86_64 nor aarch64."""
     for line in wheel.split("\n"):
         key, _colon, tag = line.rstrip().partition(":")
         if key == "Tag" and "linux" in tag:

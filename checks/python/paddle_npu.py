@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
 PLUGIN = "paddle-custom-npu"
-# Before it, the plug-in was for the first Ascend 910 only, and no CANN is named for it.
+# Plug-ins before 3.0 were for the first Ascend 910 only, and no document names a CANN for them.
 KNOWN_FROM = 3
 
 
@@ -85,7 +85,8 @@ def paddle_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Unknown(
             _("could not determine the version of the CANN at {path}", path=install.path), advisory=True
         )
-    # The rows about this plug-in: of its release, and for later ones those about no certain release.
+    # The rows for this release; rows without a release apply to plug-ins from 3.0 on and to development
+    # builds.
     plugin_release = version_number(plugin)
     result = judge_pair(
         [
@@ -136,7 +137,7 @@ def _judge_paddle(host: Host, plugin: Distribution, paddle: Optional[Distributio
             fix=pip_replace(host, title, (paddle.name,), _read_requirement(release)),
         )
     paddle_release = version_number(paddle)
-    # 0.0.0 is what builds from the development branch say.
+    # Builds from the development branch report 0.0.0.
     if (
         release.release[:2] != paddle_release.release[:2]
         and any(release.release)
@@ -155,7 +156,8 @@ def _judge_paddle(host: Host, plugin: Distribution, paddle: Optional[Distributio
 
 
 def _read_requirement(plugin: Version) -> str:
-    """The Paddle of the plug-in's release; of a build between releases, of its series."""
+    """Return the requirement for the matching Paddle: the same release, for a build between releases its
+    series."""
     if not any(plugin.release):
         return "paddlepaddle"
     is_exact = not (plugin.is_prerelease or plugin.is_postrelease)

@@ -15,9 +15,12 @@ from npudoctor.host.python.interpreter import Layout
 HOME, PLATLIBDIR, EXECUTABLE, WARNINGS = (
     *("PYTHONHOME", "PYTHONPLATLIBDIR", "PYTHONEXECUTABLE", "PYTHONWARNINGS"),
 )
-# Where Paddle warns of it when it is imported.
+# The file of Paddle that warns at import without ccache, and its words.
 CCACHE = ("paddle/utils/cpp_extension/extension_utils.py", "No ccache found")
+# The names in Objects/obmalloc.c of CPython; mimalloc was added in 3.13.
 _ALLOCATORS = ("default", "malloc", "malloc_debug", "pymalloc", "pymalloc_debug", "debug")
+# PYTHONHASHSEED is an unsigned 32-bit number, tracemalloc counts frames in 16 bits (from 3.9 on), and fewer
+# than sys.int_info.str_digits_check_threshold digits are refused.
 _MOST_SEED, _MOST_FRAMES, _LEAST_DIGITS = 4294967295, 65535, 640
 NAMES = (
     *("PYTHONHASHSEED", "PYTHONMALLOC", "PYTHONUTF8", "PYTHONIOENCODING", "PYTHONTRACEMALLOC"),
@@ -139,7 +142,7 @@ def _judge_home(host: Host, layout: Layout, version: tuple[int, ...]) -> Optiona
     end = f"python{_format_version(version)}"
     zipped = f"{prefix}/lib/{end.replace('.', '')}.zip"
     places = [[*_lib_paths(prefix, f"{end}/os.py", f"{end}/os.pyc"), zipped]]
-    for folder in layout.search_path:  # one that all import, where this Python has it as a file
+    for folder in layout.search_path:  # _struct: every framework imports it, and this Python has it as a file
         names = host.files.names(folder) if folder.endswith("/lib-dynload") else []
         modules = [f"{end}/lib-dynload/{name}" for name in names if name.startswith("_struct.")]
         places += [_lib_paths(second or prefix, module) for module in modules]
@@ -150,7 +153,7 @@ def _judge_home(host: Host, layout: Layout, version: tuple[int, ...]) -> Optiona
 
 
 def _judge_platlibdir(host: Host, layout: Layout, version: tuple[int, ...]) -> Optional[Finding]:
-    """It takes the place of `lib` in the path of the standard library."""
+    """Judge PYTHONPLATLIBDIR, which replaces `lib` in the path of the standard library (from 3.9 on)."""
     value, end = host.variables.get(PLATLIBDIR, ""), f"/python{_format_version(version)}"
     own = next((folder for folder in layout.search_path if folder.endswith(end)), "")
     prefix = own[: -len(end)].rpartition("/")[0]
@@ -166,7 +169,7 @@ def _judge_platlibdir(host: Host, layout: Layout, version: tuple[int, ...]) -> O
 def _find_missing_library(
     host: Host, name: str, version: tuple[int, ...], text: str, places: list[list[str]]
 ) -> Optional[Finding]:
-    """Of each of these lists one file must be there."""
+    """Return a finding if no file of one of the lists exists; None if each list has one."""
     for paths in places:
         if all(host.files.stat(path) is None for path in paths):
             words = {"value": host.variables[name], "version": _format_version(version), "path": paths[0]}
@@ -175,7 +178,7 @@ def _find_missing_library(
 
 
 def _judge_executable(host: Host, layout: Layout, version: tuple[int, ...]) -> Optional[Finding]:
-    """Before 3.11 it counts on macOS alone."""
+    """Judge PYTHONEXECUTABLE, which has an effect on Linux only from 3.11 on."""
     value = host.variables.get(EXECUTABLE, "")
     own = host.interpreter.path.rpartition("/")[0].rpartition("/")[0]
     if not value or version < (3, 11) or host.files.stat(f"{own}/pyvenv.cfg") is None:
@@ -211,10 +214,11 @@ def _judge_warnings(host: Host) -> Optional[Finding]:
 
 
 def _is_every_warning(rule: str) -> bool:
-    """Whether a rule makes an error of a UserWarning, whatever it says and wherever it comes from."""
+    """Whether a rule of PYTHONWARNINGS turns every UserWarning into an error."""
     action, message, category, module, line = (*rule.strip().split(":"), "", "", "", "", "")[:5]
     kinds = ("", "Warning", "UserWarning")
     return (
+        # warnings._getaction() accepts any beginning of an action: `-W e` means error.
         bool(action) and "error".startswith(action) and category in kinds and not (message or module or line)
     )
 
@@ -250,9 +254,9 @@ def _finding(code: str, name: str, message: str) -> Finding:
 def find_valid_values(
     name: str, value: str, version: tuple[int, ...], is_free_threaded: bool
 ) -> Optional[str]:
-    """What Python wants instead of a value that is not empty; None where it starts with it.
+    """Return the values with which Python starts, as text, if `value` (not empty) is none of them; else None.
 
-    `is_free_threaded`: it is the build without the global lock.
+    `is_free_threaded`: the build without the global interpreter lock.
     """
     number = int(value) if value.isascii() and value.isdigit() else None
     is_3_13 = version >= (3, 13)
@@ -273,7 +277,7 @@ def find_valid_values(
     elif name == "PYTHONTRACEMALLOC":
         is_valid = number is not None and (number <= _MOST_FRAMES or version < (3, 9))
         valid_text = _("a number up to {most}", most=_MOST_FRAMES)
-    elif name == "PYTHONINTMAXSTRDIGITS":  # of the releases before 3.11 only the last ones read it
+    elif name == "PYTHONINTMAXSTRDIGITS":  # before 3.11 only the last bugfix and security releases read it
         is_valid = number is not None and (number == 0 or number >= _LEAST_DIGITS)
         is_valid, valid_text = (
             is_valid or version < (3, 11),

@@ -33,12 +33,13 @@ if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
 
 MINDSPORE = ("mindspore", "mindspore-ascend", "mindspore-gpu")
+# MindSpore's FAQ r1.3 to r1.9, "Performance Tuning": weight initialization is very slow with SciPy 1.4.
 SLOW = (1, 4)
 
 
 @dataclass(frozen=True)
 class ScipyRequirement:
-    """What one MindSpore asks of SciPy, and where that is written."""
+    """What one MindSpore requires of SciPy, and the source of that."""
 
     mindspore: Distribution
     specifier: SpecifierSet
@@ -114,7 +115,8 @@ def scipy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _read_requirement(host: Host, mindspore: Distribution, layout: Layout) -> Optional[ScipyRequirement]:
-    """What it asks of SciPy; None when its metadata asks for other things only."""
+    """Return what MindSpore requires of SciPy: by its metadata, and only if that has no requirements at all
+    by our table. None if the metadata does not name SciPy. Raises Unknown if neither source knows."""
     if mindspore.all("Requires-Dist"):
         specifier = read_requirement(mindspore, "scipy", layout)
         source = _("metadata of {name}", name=mindspore.name)
@@ -158,7 +160,8 @@ def _failure_severity(failure: Optional[Failure]) -> Severity:
 
 
 def _judge_numpy(host: Host, scipy: Distribution, mindspore: Distribution) -> Optional[Finding]:
-    """SciPy that wants a later series than NumPy is of; what it says of releases only makes it warn."""
+    """Report SciPy if it requires a later major series of NumPy than the installed one. A bound within the
+    series only makes SciPy warn."""
     from packaging.version import Version
 
     numpy = next(iter(host.interpreter.distributions("numpy")), None)
@@ -211,6 +214,7 @@ def _finding(
 
 
 def _install_fix(host: Host, mindspore: Distribution, specifier: SpecifierSet) -> Fix:
+    # Metadata that accepts 1.4 does not make it fast: the fix avoids that series.
     if specifier.contains("1.4.1"):
         specifier &= "!=1.4.*"
     fix: Fix = install_accepted(

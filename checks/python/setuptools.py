@@ -12,9 +12,10 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.facts.job.working_directory import module_file
 from npudoctor.host.python.interpreter import Distribution
 
-# The file of each distribution in which old releases import it, and what such a release cannot do without.
+# The file of each distribution that imports pkg_resources in old releases.
 READERS = {"tensorboard": "tensorboard/default.py", "torch": "torch/utils/cpp_extension.py"}
 HEAD = 1 << 16  # imports stand at the top
+# setuptools v82.0.0 removed pkg_resources (setuptools, history).
 LAST_WITH = "<82"
 
 
@@ -61,7 +62,7 @@ def setuptools(host: Host) -> Iterator[Union[Finding, Facts]]:
     - setuptools, history: v82.0.0 removes pkg_resources.
     - tensorflow/tensorboard, issue 7003.
     """
-    # By the name that was asked for: the metadata may spell it another way.
+    # By the file of READERS: the metadata may spell the name of the distribution differently.
     installed = {
         file: distribution
         for name, file in READERS.items()
@@ -111,6 +112,6 @@ def setuptools(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def find_import(source: str) -> Optional[str]:
-    """The line of a module that imports pkg_resources whenever the module is imported."""
+    """Return the line that imports pkg_resources at the top level of a module; None if there is none."""
     match = re.search(r"^(?:import pkg_resources\b|from pkg_resources\b).*", source, re.MULTILINE)
     return match[0].strip() if match else None

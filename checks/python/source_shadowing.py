@@ -29,9 +29,9 @@ from npudoctor.host import CannotTell
 from npudoctor.host.python.interpreter import normal
 from npudoctor.host.users.access import is_closed
 
-# Where the distribution is called otherwise.
+# Modules whose distribution has another name.
 DISTRIBUTIONS = {"paddle": "paddlepaddle"}
-# What frameworks import of the standard library, and people call their own files.
+# Modules of the standard library that frameworks import and whose names people give to their own files.
 STANDARD = (
     *("calendar", "code", "collections", "copy", "dataclasses", "email", "enum", "functools", "html", "http"),
     *(
@@ -60,17 +60,18 @@ STANDARD = (
     ),
     *("tempfile", "threading", "token", "tokenize", "types", "typing", "uuid", "warnings"),
 )
-# A Python that multiprocessing starts by `spawn` or `forkserver` loads them, in its working directory first,
-# before it knows a line of the job: of CPython 3.8 to 3.13.
+# A child that multiprocessing starts by spawn or forkserver imports these from its working directory first,
+# before it gets sys.path of the job. Seen with CPython 3.8 to 3.13.
 SPAWNED = ("multiprocessing", "pickle", "select", "selectors", "signal", "socket", "subprocess")
-# Distributions of the years before Python had the module itself: over its own, Python's other modules, or the
-# frameworks, do not import. Each was tried with torch and Paddle, in a folder of PYTHONPATH.
+# Backports of modules that Python now contains. If one hides Python's own, other modules or the frameworks
+# fail to import. Each was tried with torch and Paddle, in a folder of PYTHONPATH.
 BACKPORTS = ("enum", "typing", "dataclasses", "uuid", "contextvars", "pathlib", "asyncio")
 
 
 @dataclass(frozen=True)
 class FrontFolder:
-    """A folder that stands before the installed packages. `certain`: for every job of this shell."""
+    """A folder that is searched before the installed packages. `entry`: the entry of PYTHONPATH that names
+    it, None for the working directory."""
 
     path: str
     entry: Optional[str]
@@ -81,7 +82,7 @@ class FrontFolder:
         return self.entry is not None
 
 
-# As the trial says it, which has no folder of the job before the standard library.
+# Codes of trial-python for the same fault.
 TRIED = ("trial-python.cannot-start", "trial-python.module-missing")
 
 
@@ -139,6 +140,7 @@ def source_shadowing(host: Host) -> Iterator[Union[Finding, Facts]]:
     entries = variables.path_list("PYTHONPATH")
     fronts = [FrontFolder(path, entry) for entry in entries for path in pythonpath([entry], start_folder)]
     place = start_folder if host.options.first_folder is None else host.options.first_folder or None
+    # Python 3.11 and later leave out the script's folder and the working directory if PYTHONSAFEPATH is set.
     is_place_searched = place is not None and not variables.get("PYTHONSAFEPATH")
     if not fronts and not is_place_searched:
         raise Skip(_("PYTHONPATH is not set, and the working directory is not searched"))
@@ -161,7 +163,7 @@ def source_shadowing(host: Host) -> Iterator[Union[Finding, Facts]]:
     if place is None or not is_place_searched or is_closed(host.files, place):
         return
     if place not in [host.files.real(front.path) for front in fronts]:
-        front = FrontFolder(place, None)  # it stands before PYTHONPATH
+        front = FrontFolder(place, None)  # searched before PYTHONPATH
         yield from _find_hidden(host, front, _list_modules(host, front), absolute)
 
 
@@ -176,7 +178,7 @@ def _report_closed_entries(paths: Sequence[str]) -> Finding:
 
 
 def _list_modules(host: Host, front: FrontFolder) -> dict[str, str]:
-    """What the folder would give to an import, by name."""
+    """Return the files that an import would find in the folder, by module name."""
     names = dict.fromkeys((*PACKAGES, *STANDARD, *BACKPORTS))
     paths = {name: module_file(host.files, front.path, name) for name in names}
     return {name: path for name, path in paths.items() if path is not None}
@@ -185,7 +187,8 @@ def _list_modules(host: Host, front: FrontFolder) -> dict[str, str]:
 def _find_hidden(
     host: Host, front: FrontFolder, names: Mapping[str, str], later_folders: Sequence[str]
 ) -> Iterator[Finding]:
-    # An install folder holds metadata, or the interpreter itself searches it.
+    # Only backports are judged in an install folder: one with metadata, or one that the interpreter itself
+    # searches.
     if names and (
         (front.is_certain and any(name.endswith(("-info", ".egg")) for name in host.files.names(front.path)))
         or host.files.real(front.path) in [host.files.real(folder) for folder in later_folders]
@@ -233,9 +236,10 @@ def _compare_copies(
 
 
 def _move_aside_fix(name: str, path: str) -> Optional[Fix]:
-    """The line that takes one file of the job's own out of the way, where an import fails by it.
+    """Return the line that moves one file of the job aside; None for a package folder.
 
-    Its byte code in __pycache__ counts no more then. A folder may be a project: its owner decides.
+    Its byte code in __pycache__ has no effect without the source. A folder may be a project, so its owner
+    decides.
     """
     if path.rpartition("/")[2].startswith("__init__."):
         return None
@@ -246,7 +250,7 @@ def _move_aside_fix(name: str, path: str) -> Optional[Fix]:
 
 
 def _is_imported(host: Host, name: str) -> bool:
-    """Whether an installed framework imports it, as far as can be told: each does a module of STANDARD."""
+    """Whether an installed framework imports the module. Every framework imports the modules of STANDARD."""
     try:
         closure = closure_of(host)
     except CannotTell:
@@ -259,7 +263,8 @@ def _is_imported(host: Host, name: str) -> bool:
 
 
 def _is_spawned(host: Host, name: str) -> bool:
-    """Whether ranks that multiprocessing starts load it; with a framework its launcher starts them."""
+    """Whether ranks started by multiprocessing load the module. With a framework, its launcher starts the
+    ranks."""
     try:
         return name in SPAWNED and not closure_of(host).roots
     except CannotTell:
@@ -267,8 +272,8 @@ def _is_spawned(host: Host, name: str) -> bool:
 
 
 def _remove_entry_fix(host: Host, front: FrontFolder) -> Optional[Fix]:
-    """PYTHONPATH without this folder, by whatever name, an empty entry too; nothing for the working
-    directory, which nobody named."""
+    """Return the line that removes the folder from PYTHONPATH under all of its names, also as an empty entry;
+    None for the working directory."""
     if front.entry is None:
         return None
     entries = host.variables.path_list("PYTHONPATH")

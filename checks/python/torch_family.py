@@ -92,7 +92,7 @@ def torch_family(host: Host) -> Iterator[Union[Finding, Facts]]:
     if torch is None and not family and len(tritons) < 2:
         raise Skip(_("PyTorch is not installed in {python}", python=host.interpreter.label))
     yield Facts({copy.name: copy.version for copy in (*([torch] if torch else []), *family, *tritons)})
-    # Those whose metadata or extension module says of which torch they are.
+    # Packages whose metadata or extension module says which torch they need.
     tied_members = [
         member
         for member in family
@@ -135,7 +135,7 @@ def _judge(host: Host, member: Distribution, torch: Optional[Distribution]) -> O
     version = version_number(torch)
     if accepts(specifier, torch.version):
         return None
-    # 2.7.1.post1 where ==2.7.1 is wanted may well do.
+    # torch 2.7.1.post1 most likely works for a package that requires ==2.7.1, so that is a warning.
     release = exact(specifier)
     is_same_release = release is not None and release.release == version.release
     return Finding(
@@ -154,7 +154,8 @@ def _judge(host: Host, member: Distribution, torch: Optional[Distribution]) -> O
 
 
 def _report_other_build(host: Host, member: Distribution, torch: Distribution) -> Optional[Finding]:
-    """What its extension module asks for and this torch does not have; None where all is there."""
+    """Report an extension module that needs a library or a CUDA which this torch does not have; None if it
+    has all."""
     other = other_build(host, member, torch)
     if other is None:
         return None
@@ -179,9 +180,9 @@ def _report_other_build(host: Host, member: Distribution, torch: Distribution) -
 
 
 def _same_build_fix(host: Host, title: str, member: Distribution, torch: Distribution) -> Fix:
-    """The line that puts in the release that goes with this torch, of its build; torch itself stays.
+    """Return the line that installs the release matching this torch, of the same build; torch itself stays.
 
-    The release that is there is put in once more where it is the right one of another build.
+    If the installed release is right and only its build is wrong, it is reinstalled.
     """
     release, _plus, local = torch.version.partition("+")
     member_release = member.version.partition("+")[0]
@@ -197,20 +198,21 @@ def _same_build_fix(host: Host, title: str, member: Distribution, torch: Distrib
     keep = pinned_requirements(host, member.name)
     if "--no-deps" in keep and not is_triton_overwritten(host):
         keep = (f"torch=={torch.version}",)
-    if specifiers is None:  # pip finds it out by what each release requires
+    if specifiers is None:  # pip finds the matching release by the requirements of each
         keep = ("--upgrade", *keep)
     fix = pip_install(host, title, *keep, f"{member.name}{specifiers or ''}")
     return fix
 
 
 def _matching_fix(host: Host, member: Distribution, torch: Distribution) -> Optional[Fix]:
-    """The line that installs the release which goes with the torch that stays, where one is known."""
+    """Return the line that installs the release matching the installed torch; None if it is unknown."""
     title = _("install the {name} that matches the installed torch", name=member.name)
     if not is_triton_overwritten(host):
-        # pip chooses it, with the build that is there: beside 2.9.0+cpu one made for CUDA does not load.
+        # pip chooses the release; the build must match too: one for CUDA does not load next to torch
+        # 2.9.0+cpu.
         return _same_build_fix(host, title, member, torch)
-    # pip may not look at what it requires and must be told which: the one that vllm-ascend requires, where
-    # that wants this very torch.
+    # With --no-deps pip cannot choose, so the release must be named: the one that vllm-ascend requires, if it
+    # requires this very torch.
     layout = host.interpreter.layout()
     for plugin in host.interpreter.distributions("vllm-ascend")[:1]:
         its_torch = read_requirement(plugin, "torch", layout)
@@ -228,7 +230,7 @@ def _report_mixed(host: Host, triton: Distribution, ascend: Distribution) -> Fin
     text = _("triton {triton} and triton-ascend {ascend} both install into the folder {folder}")
     if is_ascend_last is False:
         text = _("triton {triton} has overwritten files of triton-ascend {ascend} in {folder}")
-    # The one that this torch uses: triton where there is torch, and nothing that lets it use NPUs.
+    # Keep the one that this torch uses: triton without torch_npu, else triton-ascend.
     removed, chosen = triton, ascend
     if host.interpreter.version_of("torch") and not host.interpreter.version_of("torch-npu"):
         removed, chosen = ascend, triton
@@ -247,7 +249,7 @@ def _report_mixed(host: Host, triton: Distribution, ascend: Distribution) -> Fin
 
 
 def _is_last_written(host: Host, copy: Distribution, other: Distribution) -> Optional[bool]:
-    """Whether a file that both bring is there as this one brought it; None: cannot be told."""
+    """Whether a file that both contain has the content of `copy`; None if that is unknown."""
     import base64
     import hashlib
 
@@ -269,7 +271,8 @@ def _is_last_written(host: Host, copy: Distribution, other: Distribution) -> Opt
 
 
 def _read_record(host: Host, copy: Distribution) -> dict[str, str]:
-    """The sources of the package by its list of files, each with its digest; the first file first."""
+    """Return the digest of each source in triton/ by RECORD, triton/__init__.py first."""
     record = host.files.text(f"{copy.folder}/RECORD") or ""
+    # RECORD has sha256 digests in URL-safe base64 without padding (PEP 427).
     rows = re.findall(r"^(triton/[^,\n]*\.py),sha256=([^,\n]+),", record, re.MULTILINE)
     return dict(sorted(rows, key=lambda row: str(row[0]) != FIRST))

@@ -40,7 +40,7 @@ from npudoctor.knowledge.versions import names_cann, public
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
 
-# Where an NPU is expected these say the same, and what to do about it.
+# If an NPU is expected, these report the same fault with a remedy.
 CANN_CAUSES = (
     *("cann-install.missing", "cann-env.not-sourced", "cann-env.missing-entry", "cann-env.no-such-path"),
     *("library-path.not-found", "library-path.driver-not-found", "library-path.broken"),
@@ -164,7 +164,7 @@ def _judge_torch(host: Host, adapter: Distribution, torch: Optional[Distribution
 
 
 def _is_wrong_adapter(host: Host, adapter: Distribution, torch: Distribution) -> bool:
-    """Whether vllm-ascend wants this torch and another torch_npu, which its own check says."""
+    """Whether vllm-ascend requires this torch and another torch_npu, which the check vllm-ascend reports."""
     layout = host.interpreter.layout()
     for plugin in host.interpreter.distributions("vllm-ascend")[:1]:
         specifier, other = (
@@ -177,9 +177,9 @@ def _is_wrong_adapter(host: Host, adapter: Distribution, torch: Distribution) ->
 
 
 def _find_torch(host: Host, adapter: Distribution) -> tuple[SpecifierSet, str, bool]:
-    """The torch that it was made for, who says so, and whether that is its own metadata.
+    """Return the torch that torch_npu was made for, the source, and whether the source is its own metadata.
 
-    Where neither that nor the table names one, its own release does: they are numbered alike.
+    If neither the metadata nor the table names one, torch_npu's own number is used: both are numbered alike.
     """
     from packaging.specifiers import SpecifierSet
 
@@ -199,14 +199,16 @@ def _find_torch(host: Host, adapter: Distribution) -> tuple[SpecifierSet, str, b
 
 
 def _judge_autoload(host: Host, adapter: Distribution, torch: Optional[Distribution]) -> Optional[Finding]:
-    """What torch_npu needs and the loader does not find, where torch loads it by itself; else None."""
-    # Whether jobs are to run here, as far as was said or is seen: a login node only starts them.
+    """Report a library that torch_npu needs and the loader does not find, if torch loads torch_npu by itself
+    (2.5 and later); else None."""
+    # A login node has no accelerator and no --expect: it only starts jobs, so the import does not matter
+    # there.
     trains_here = host.options.expect != "auto" or npu_expected(host) or gpu_here(host)
     if torch is None or not trains_here:
         return None
     from npudoctor.facts.python.backends import GROUP, loads_backends  # of few
 
-    # Whether torch takes it for a back end and imports it by itself.
+    # torch imports every package that has the entry point torch.backends.
     entry_points = f"{adapter.folder}/entry_points.txt"
     if not loads_backends(host, torch) or GROUP not in (host.files.text(entry_points) or ""):
         return None
@@ -235,7 +237,8 @@ def _judge_autoload(host: Host, adapter: Distribution, torch: Optional[Distribut
 
 
 def _find_missing_libraries(host: Host) -> list[str]:
-    """The libraries that the import of torch_npu asks for, after torch, and that are nowhere to be found."""
+    """Return the libraries that the import of torch_npu needs in addition to torch's and that are not
+    found."""
     for framework in job.frameworks(host, "torch_npu"):
         loader = job.loader(host)
         for module in framework.modules[:-1]:
@@ -247,9 +250,9 @@ def _find_missing_libraries(host: Host) -> list[str]:
 
 
 def _fixes(host: Host, specifier: SpecifierSet, torch: Optional[Distribution]) -> tuple[Fix, tuple[str, ...]]:
-    """What breaks nothing else, and as lines of evidence the other way round, if there is one.
+    """Return the fix that breaks nothing else, and lines of evidence with the alternative, if there is one.
 
-    `wanted`: the torch that torch_npu was made for.
+    `specifier`: the torch that torch_npu was made for.
     """
     title = _("install the torch that torch_npu was made for")
     other_torch = torch_install(host, title, f"torch{specifier}")
@@ -261,7 +264,8 @@ def _fixes(host: Host, specifier: SpecifierSet, torch: Optional[Distribution]) -
         host, title, ("install", *pinned_requirements(host, "torch-npu"), f"torch-npu=={release}")
     )
     first, second = other_adapter, other_torch
-    # Whether another framework wants the torch that torch_npu wants, and not the one that is there.
+    # If another framework also requires the torch of torch_npu, and not the installed one, change torch
+    # first.
     needs = [need for need in closure_of(host).of("torch") if normal(need.user.name) != "torch-npu"]
     numbers = [bound.version for bound in specifier if bound.operator in ("==", "===")]
     if any(
@@ -275,7 +279,8 @@ def _fixes(host: Host, specifier: SpecifierSet, torch: Optional[Distribution]) -
 
 
 def _find_release(host: Host, torch: Distribution) -> Optional[str]:
-    """The newest torch_npu for this torch, by the table; for the CANN in use, where that is known."""
+    """Return the newest torch_npu for this torch by our table, for the CANN in use if that is known; None if
+    the table has none."""
     torch_release = public(torch.version)
     rows = [row for row in host.knowledge.rows("torch_npu", "cann") if row.texts("torch")]
     releases = [
@@ -287,7 +292,7 @@ def _find_release(host: Host, torch: Distribution) -> Optional[str]:
     cann = product_version(host, install) if install else None
     if cann:
         pairs = torch_npu_pairs(host.knowledge)
-        # Every release of a train may go with it; the one that was published for it comes first.
+        # Several releases may match this CANN; those published for it come first.
         paired = {
             row["torch_npu"] for row in rows if any(names_cann(name, cann) for name in row.texts("cann"))
         }

@@ -29,13 +29,13 @@ from npudoctor.facts.job.input_cleanup import cleaned_up, strtol
 from npudoctor.knowledge import tables
 
 VariableRow = Mapping[str, Any]
-# What people write for 0, and what a reader of numbers takes for 0 as they wished.
+# Words that mean 0 and that strtol() reads as 0, so the result is what was intended.
 NO = ("false", "off", "no", "none", "disable", "disabled")
 
 
 @dataclass(frozen=True)
 class FindingCase:
-    """A code with the severity that it has in this case, and the name of its sentence."""
+    """A code with its severity in one case, and the key of the sentence for it."""
 
     code: str
     severity: Severity
@@ -125,7 +125,7 @@ def training_env(host: Host) -> Iterator[Union[Finding, Facts]]:
         version = host.interpreter.version_of(row["package"]) if "package" in row else ""
         if version is not None:
             is_read = True
-            # The first thing to say of a variable whose reader is there.
+            # Only the first finding about each variable whose reader is installed.
             finding: Optional[Finding]
             value = variables[row["name"]]
             if "until" in row and strtol(version) >= int(row["until"]):
@@ -156,7 +156,7 @@ def training_env(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _find_pasted(row: VariableRow, value: str) -> Optional[Finding]:
-    """Punctuation around a value that is valid without it."""
+    """Return a finding if the value is valid without pasted punctuation; else None."""
     cleaned = cleaned_up(value)
     is_read_as_number = "read" in row
     if (
@@ -171,7 +171,9 @@ def _find_pasted(row: VariableRow, value: str) -> Optional[Finding]:
 
 
 def _judge_number(row: VariableRow, value: str) -> Optional[Finding]:
-    """A value that is read as a number, whatever it is."""
+    """Judge a value that its reader parses as a number, whatever it is."""
+    # torch_npu reads these variables by strtol() (OptionsManager.cpp): text after the number is ignored, and
+    # a word is 0.
     number, words = strtol(value), value.strip().lower()
     if not words:
         differs = row.get("default", "0") != "0"
@@ -189,7 +191,7 @@ def _judge_number(row: VariableRow, value: str) -> Optional[Finding]:
 
 
 def _is_valid(row: VariableRow, value: str) -> bool:
-    """Whether a value is valid, or nothing is known of what is."""
+    """Whether the value is valid; True if no source says which values are valid."""
     if "least" in row:
         return _is_integer(value) and row["least"] <= strtol(value) <= row["most"]
     return value in row.get("values", (value,))
@@ -209,7 +211,7 @@ def _is_integer(value: str) -> bool:
 def _finding(
     row: VariableRow, case: FindingCase, value: str, correct_value: str = "", **words: object
 ) -> Finding:
-    """The finding on one variable; `correct_value` is the value that its fix sets, else it is unset."""
+    """Return the finding about one variable. `correct_value`: what its fix sets; "" unsets the variable."""
     name = row["name"]
     sentences = {
         "no-effect": _("{name} is set, and has no effect in torch_npu {version}"),

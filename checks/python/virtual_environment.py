@@ -12,9 +12,13 @@ from npudoctor.host.startup.site_folders import PYTHON_LIB
 
 _LIST = 'python3 -m pip list --not-required --exclude pip --format freeze --path "$0" > "$1"'
 _PROGRAM = pattern(r"python[\d.]*\Z")
+# Scripts that pip installs: their first line has the absolute path of the environment's Python, which is
+# wrong after the environment is moved.
 _LAUNCHERS = ("torchrun", "msrun", "vllm", "accelerate", "deepspeed", "fleetrun", "paddle")
 _FIRST = pattern(r"#![ \t]*(/\S+)")
-_LONG = pattern(r"""#!/bin/sh\n'''exec' (?:"([^"\n]+)"|(\S+)) "\$0\"""")  # of pip, where the path is long
+_LONG = pattern(
+    r"""#!/bin/sh\n'''exec' (?:"([^"\n]+)"|(\S+)) "\$0\""""
+)  # pip's form for paths longer than the kernel reads in a first line, or with blanks
 
 
 @check(
@@ -63,7 +67,7 @@ def virtual_environment(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - Python, `venv`: "environments are disposable".
     """
-    # Those that hold a pyvenv.cfg.
+    # A folder with a pyvenv.cfg is a virtual environment (PEP 405).
     folders = [folder for folder in _find_candidates(host) if _is_environment(host, folder)]
     settings_findings = [
         finding for folder in _find_candidates(host) for finding in _find_missing_settings(host, folder)
@@ -85,7 +89,8 @@ def virtual_environment(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _find_candidates(host: Host) -> Iterator[str]:
-    """The folders that may be one: of the examined interpreter, of VIRTUAL_ENV, of PATH before it."""
+    """Return the folders that may be environments: the examined interpreter's, VIRTUAL_ENV, and those earlier
+    on PATH."""
     own = host.interpreter.path.rsplit("/", 2)[0]
     folders = [own]
     if host.options.root is None and host.interpreter.chosen_by != "option":
@@ -99,7 +104,7 @@ def _find_candidates(host: Host) -> Iterator[str]:
 
 
 def _find_broken_launchers(host: Host, folder: str) -> Iterator[Finding]:
-    """Those whose first line names a Python that is gone, in one finding for each."""
+    """Report launchers whose first line names a Python that no longer exists, one finding for each Python."""
     names_by_python: dict[str, list[str]] = {}
     for name in _LAUNCHERS:
         try:
@@ -132,7 +137,8 @@ def _find_broken_launchers(host: Host, folder: str) -> Iterator[Finding]:
 
 
 def _is_environment(host: Host, folder: str) -> bool:
-    """Apart as a comprehension cannot catch: a closed folder is no environment of this user."""
+    """Whether the folder is a virtual environment. A folder that cannot be read is no environment of this
+    user."""
     try:
         return host.files.stat(f"{folder}/pyvenv.cfg") is not None
     except CannotTell:
@@ -163,7 +169,8 @@ def _find_missing_base(host: Host, folder: str) -> Optional[Finding]:
 
 
 def _find_other_python(host: Host, folder: str) -> Optional[Finding]:
-    """Only of the examined interpreter is the release known."""
+    """Report packages in lib/python3.X of another release. Only the examined interpreter's release is
+    known."""
     if not host.interpreter.path.startswith(f"{folder}/bin/"):
         return None
     version = host.interpreter.layout().version or ""
@@ -194,14 +201,15 @@ def _settings_lines(host: Host, folder: str) -> tuple[str, ...]:
 
 
 def _recreate_fix(host: Host, folder: str) -> Fix:
-    """Its packages stay where a Python of their release is on PATH; else a new environment is made beside it.
+    """Return the fix: keep the packages if a Python of their release is on PATH, else create a new
+    environment next to this one.
 
-    Nothing is deleted or moved but links that the next line makes again: what was installed from a folder
-    or an index that is gone could not be had again.
+    Nothing is deleted except links that the next command recreates: packages from a folder or an index that
+    no longer exists could not be installed again.
     """
     libs = [name for name in host.files.names(f"{folder}/lib") if PYTHON_LIB.match(name)]
     filled = [name for name in libs if len(host.files.names(f"{folder}/lib/{name}/site-packages")) > 1]
-    python = host.files.real(host.interpreter.path) or "python3"  # one outside of it
+    python = host.files.real(host.interpreter.path) or "python3"  # the real file, outside of the environment
     new = f"{folder}-new"
     steps: tuple[tuple[str, ...], ...] = ((python, "-m", "venv", new),)
     title = _("create a new environment next to it, install the packages there, and use the new one")
@@ -214,7 +222,7 @@ def _recreate_fix(host: Host, folder: str) -> Fix:
         title = _("list its packages, install them into a new environment next to it, and use the new one")
         site, list_path = f"{folder}/lib/{filled[0]}/site-packages", f"{folder}.packages.txt"
         steps = (
-            # Not what they require: another Python may need other releases of that.
+            # --not-required leaves out dependencies: another Python may need other releases of them.
             ("sh", "-c", _LIST, site, list_path),
             *steps,
             (f"{new}/bin/python3", "-m", "pip", "install", "-r", list_path),
@@ -223,7 +231,8 @@ def _recreate_fix(host: Host, folder: str) -> Fix:
 
 
 def _find_on_path(host: Host, folder: str, name: str) -> Optional[str]:
-    """A python3.11, outside the environment, of the release of the packages."""
+    """Return the path of a Python with this name (python3.11) outside of the environment; None if there is
+    none."""
     if host.options.root is not None:
         return None
     folders = dict.fromkeys((*host.variables.path_list("PATH"), "/usr/local/bin", "/usr/bin"))
@@ -231,14 +240,14 @@ def _find_on_path(host: Host, folder: str, name: str) -> Optional[str]:
         path = f"{directory}/{name}"
         if directory.startswith("/") and directory.rstrip("/") != f"{folder}/bin":
             entry = host.files.stat(path)
-            # A shim (pyenv) is a script: an environment that points to one is broken for good.
+            # pyenv's shims are scripts: an environment that links to one is broken for good.
             if entry is not None and entry.is_file and host.files.read(path, 2) != b"#!":
                 return path
     return None
 
 
 def _find_missing_settings(host: Host, folder: str) -> Iterator[Finding]:
-    """Of a folder that has all of an environment but its pyvenv.cfg."""
+    """Report a folder that has everything of an environment except its pyvenv.cfg."""
     program = f"{folder}/bin/python3"
     try:
         entry = host.files.lstat(program)
@@ -270,7 +279,8 @@ def _find_missing_settings(host: Host, folder: str) -> Iterator[Finding]:
 
 
 def _packages(host: Host, folder: str) -> Iterator[str]:
-    """Its folders for packages, which no standard library lies beside."""
+    """Yield its site-packages folders; a lib folder that contains the standard library (os.py) is not an
+    environment's."""
     for name in host.files.names(f"{folder}/lib"):
         library = f"{folder}/lib/{name}"
         is_own = PYTHON_LIB.match(name) is not None and host.files.stat(f"{library}/os.py") is None
@@ -279,7 +289,7 @@ def _packages(host: Host, folder: str) -> Iterator[str]:
 
 
 def _find_not_executable(host: Host, program: str) -> Optional[Finding]:
-    """A shell passes over it, without a word, and takes the next one on PATH."""
+    """Report a Python that nobody may execute: a shell silently runs the next one on PATH."""
     entry = host.files.stat(program)
     if entry is None or not entry.is_file or entry.mode & 0o111:
         return None

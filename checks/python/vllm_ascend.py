@@ -37,14 +37,15 @@ from npudoctor.knowledge.versions import public
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
 
-# What it requires to be one release; without the last ones it does, with fewer kernels and models.
+# Packages that vllm-ascend requires in one release. It runs without the last three, with fewer kernels and
+# models.
 PINNED = ("torch", "torch-npu", "torchvision", "torchaudio", "triton-ascend")
 OPTIONAL = PINNED[2:]
 
 
 @dataclass(frozen=True)
 class UnmetRequirement:
-    """A package that it requires, and what is there in its place."""
+    """A package that vllm-ascend requires, and the installed one (None if missing)."""
 
     name: str
     specifier: SpecifierSet
@@ -103,7 +104,7 @@ def vllm_ascend(host: Host) -> Iterator[Union[Finding, Facts]]:
     if plugin is None:
         raise Skip(_("vllm-ascend is not installed in {python}", python=host.interpreter.label))
     vllm = next(iter(host.interpreter.distributions("vllm")), None)
-    # The rows that say what this release goes with, a site's first.
+    # The rows about this release, those of the site first.
     version_number(plugin)
     rows = [
         row
@@ -111,7 +112,8 @@ def vllm_ascend(host: Host) -> Iterator[Union[Finding, Facts]]:
         if public(row["vllm_ascend"]) == public(plugin.version) and row.values.get("compatible", True)
     ]
     yield from broken_rows(host, "vllm-ascend", "vllm_ascend")
-    # All that is not as it requires, at once; but torch beside the right torch_npu: torch-npu tells it.
+    # All unmet requirements in one finding, except a wrong torch with the right torch_npu: torch-npu reports
+    # that.
     unmet = list(_find_unmet(host, plugin, rows))
     echoing = [need for need in unmet if need.name == "torch"]
     if echoing and "torch-npu" not in [need.name for need in unmet]:
@@ -138,7 +140,7 @@ def vllm_ascend(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _find_unmet(host: Host, plugin: Distribution, rows: Sequence[Row]) -> Iterator[UnmetRequirement]:
-    """What it pins and what is here otherwise, or not at all."""
+    """Yield the pinned packages that are missing or installed in another release."""
     layout = host.interpreter.layout()
     for name in PINNED:
         specifier = read_requirement(plugin, name, layout)
@@ -162,8 +164,8 @@ def _report_unmet(
         + (need.installed.evidence if need.installed else _("{name} is not installed", name=need.name))
         for line, need in zip(requirements, unmet)
     ]
-    # All are exact: nothing else may come along, of PyPI's torch or its triton. triton-ascend may be
-    # elsewhere, and keeps none of the others waiting.
+    # --no-deps: the pins are exact, and torch from PyPI would bring triton. triton-ascend is on a separate
+    # line, because it may need another index and must not make the others fail.
     title = _("install the packages that vllm-ascend requires, without their dependencies")
     for need in unmet:
         if need.name == TRITON_ASCEND:
@@ -188,7 +190,8 @@ def _report_unmet(
 
 
 def _unmet_severity(copy: Optional[Distribution], name: str, specifier: SpecifierSet) -> Severity:
-    """Another release is an error, a rebuild of the same one is not."""
+    """Return the severity: an error for another release or a missing package, a warning for a rebuild
+    (.postN) of the same release and for the optional ones."""
     if name in OPTIONAL:
         return WARNING
     if copy is None:
@@ -209,7 +212,8 @@ def _judge_vllm(
         is_suitable = any(public(release) == public(vllm.version) for release in vllm_releases)
         if is_suitable or (not vllm_releases and other.release[:2] == plugin_release.release[:2]):
             return None
-        # Another minor has other interfaces; of a development build nobody knows which it has.
+        # Another minor release has other interfaces, which is an error; which ones a development build has is
+        # unknown.
         minors = {version.release[:2] for version in map(public, vllm_releases) if version} or {
             plugin_release.release[:2]
         }
