@@ -15,15 +15,17 @@ from npudoctor.host.users.identity import Identity
 
 MINDSPORE = ("mindspore", "mindspore-ascend", "mindspore-gpu")
 OTHER_FRAMEWORKS = ("torch", "paddlepaddle", "paddlepaddle-gpu")
-# Where getpass.getuser() looks, which names the folder of torch's compiled code.
+# The variables of getpass.getuser(), whose result names the folder of torch's compiled code.
 NAMES = ("LOGNAME", "USER", "LNAME", "USERNAME")
+# torch/_inductor replaces the same characters of the user's name in its default cache folder.
 _NO_FILE_NAME = pattern(r'[\\/:*?"<>|]')
 
 
 @dataclass(frozen=True)
 class OutputFolder:
-    """A folder to which a job writes. `name`: what is written there, or the variable that names it; `path`: a
-    relative one is below the temporary folder; `makes`: whether the job makes it where it is missing."""
+    """A folder that a job writes to. `name`: what is written there, or the variable that names it. `path`: a
+    relative one is below the temporary folder. `makes`: the job creates it if it is missing. `locks`: the job
+    locks files in it."""
 
     name: str
     path: str
@@ -32,7 +34,7 @@ class OutputFolder:
 
 
 def job_identity(host: Host) -> Identity:
-    """Who runs the job: as root the user who is named."""
+    """Return the user who runs the job: the one of --as-user if root named one, else the job's own."""
     account = host.options.as_user
     if account is None or host.options.env_of:
         return job_user(host)
@@ -42,12 +44,13 @@ def job_identity(host: Host) -> Identity:
 
 
 def writer(host: Host) -> str:
-    """The name of the user who runs the job."""
+    """Return the name of the user who runs the job."""
     return job_identity(host).user
 
 
 def job_home(host: Host) -> str:
-    """The home of the job, "" without one: HOME, unless that is of root who names another user."""
+    """Return the home of the job, "" if it has none: HOME, unless that is root's own and --as-user names
+    another user."""
     value = host.variables.get("HOME", "")
     if host.options.as_user is None or host.options.env_of:
         return value
@@ -55,7 +58,7 @@ def job_home(host: Host) -> str:
 
 
 def output_folders(host: Host) -> Iterator[OutputFolder]:
-    """Those that the installed frameworks and the variables lead to, the most general first."""
+    """Yield the folders that the installed frameworks and the variables lead to, the most general first."""
     start_folder = working_directory(host)
     if start_folder is not None:
         yield OutputFolder("working directory", start_folder, makes=False)
@@ -105,7 +108,7 @@ def _first_set(host: Host, *names: str) -> str:
 
 
 def has_framework(host: Host) -> bool:
-    """Whether ranks are started by a framework's launcher; without one by multiprocessing."""
+    """Whether a framework is installed: then its launcher starts the ranks, else multiprocessing does."""
     return is_installed(host, *MINDSPORE, *OTHER_FRAMEWORKS)
 
 
@@ -115,7 +118,7 @@ def is_msrun_job(host: Host) -> bool:
 
 
 def is_installed(host: Host, *names: str) -> bool:
-    """Whether the job's Python has one of these; not where it cannot be asked."""
+    """Whether the job's Python has one of these distributions; False if it cannot be examined."""
     try:
         return any(host.interpreter.installed(name) for name in names)
     except CannotTell:

@@ -10,7 +10,7 @@ from npudoctor import Command, Fix, Host, Risk, _
 from npudoctor.facts.system.limits import memory_group
 from npudoctor.trial.trials import Attempt
 
-# Bytes of one unit of ulimit; of the others it counts.
+# Bytes per unit of bash's ulimit; the other limits are counts or seconds.
 UNITS = dict.fromkeys(("-v", "-d", "-l", "-s", "-f"), 1024)
 # What `docker run --ulimit` takes.
 OPTIONS = {"-t": "cpu=-1:-1", "-u": "nproc=-1:-1", "-n": "nofile=512000:512000"}
@@ -24,8 +24,8 @@ def limit_line(flag: str, limits: Sequence[int]) -> str:
 
 
 def raise_limit(host: Host, flag: str, limits: Sequence[int], least: int) -> Fix:
-    """The line for the shell that starts the job, where its hard limit gives at least this much; else whom to
-    ask."""
+    """Return the line for the shell that starts the job if its hard limit is at least `least`; else whom to
+    ask. `limits`: soft and hard, -1 for unlimited."""
     hard = limits[1]
     if hard == UNLIMITED or hard >= least:
         return Fix(
@@ -54,7 +54,8 @@ def ask_for_option(*words: str) -> Fix:
 
 
 def unfilter_fix(host: Host, attempt: Attempt) -> Optional[Fix]:
-    """What lets through a call that a container's profile of system calls refuses."""
+    """Return the option that allows a system call which a container's seccomp profile refuses; None if that
+    is not the cause. Such a profile answers EPERM or ENOSYS (seccomp(2))."""
     is_filtered = attempt.number in (errno.EPERM, errno.ENOSYS)
     if not is_filtered or not host.system.container():
         return None
@@ -62,18 +63,21 @@ def unfilter_fix(host: Host, attempt: Attempt) -> Optional[Fix]:
 
 
 def free_memory(host: Host) -> int:
-    """Bytes that can be taken before somebody is killed for it."""
+    """Return the bytes that can be allocated before the kernel kills a process."""
     group = memory_group(host)
     available = host.resources.memory().available
     return min(available, group.left) if group else available
 
 
 def lower_stack_fix(limits: Optional[Sequence[int]]) -> Optional[Fix]:
-    """Stacks of the usual size, where a shell asks for so large ones that no thread gets one."""
+    """Return the line that sets the usual stack size if `ulimit -s` is so large that no thread gets a stack;
+    else None. `limits` are in bytes."""
     if limits is None or limits[0] <= 64 << 20:  # without a limit (-1) the C library takes 2 MiB
         return None
     return Fix(
         _("set the usual thread stack size in the shell that starts the job"),
+        # 8 MiB is the kernel's default (_STK_LIM); glibc gives each thread a stack of the soft limit
+        # (pthread_create(3)).
         steps=(Command(("ulimit", "-Ss", "8192")),),
         risk=Risk.MANUAL,
         needs_root=False,

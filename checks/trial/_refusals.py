@@ -17,8 +17,7 @@ from npudoctor.trial.trials import Attempt
 
 
 class FileRefusal(NamedTuple):
-    """Why something cannot be done at a path, the lines that show it, and what heals it, None where it is
-    not known."""
+    """Why a file or folder cannot be used, the evidence, and the fix (None if unknown)."""
 
     why: str
     evidence: tuple[str, ...] = ()
@@ -26,10 +25,11 @@ class FileRefusal(NamedTuple):
 
 
 def explain_refusal(host: Host, attempt: Attempt) -> FileRefusal:
-    """Who refused an attempt at a file or folder."""
+    """Return why an attempt at a file or folder failed."""
     number = attempt.number
     if attempt.facts.get("silent"):
         return FileRefusal(str(attempt.facts["silent"]))
+    # Python ignores SIGXFSZ, so write(2) beyond `ulimit -f` returns EFBIG.
     if number == errno.EFBIG:  # wherever it lies
         return _file_size_refusal(host)
     path = str(attempt.facts.get("at") or attempt.facts["path"])
@@ -74,7 +74,8 @@ def explain_refusal(host: Host, attempt: Attempt) -> FileRefusal:
 
 
 def place_and_mount(host: Host, path: str) -> tuple[Optional[NearestFolder], Optional[Mount]]:
-    """What is there and its mount, for evidence: whatever this user may not look at is left out."""
+    """Return the nearest existing folder and its mount, for evidence; None and None if they cannot be
+    examined."""
     try:
         place = nearest(host.running_files, path)
         return place, mount_at(host, place)
@@ -87,6 +88,7 @@ def _has_inodes(host: Host, path: str) -> bool:
         space = host.running_files.space(path)
     except CannotTell:
         return True
+    # Some file systems (btrfs) report 0 inodes, because they create them on demand.
     return space is None or not space.inodes or space.inodes_free > 0
 
 
@@ -109,7 +111,8 @@ def _file_size_refusal(host: Host) -> FileRefusal:
 
 
 def give_owner_rights(umask: int, folder: str) -> tuple[tuple[str, ...], Fix]:
-    """Where what was just made in a folder is closed to its own maker: what shows it, and what heals it."""
+    """Return evidence and fix for a file that its own creator cannot open: a umask that removes the owner's
+    bits, or a default ACL of the folder."""
     if umask & 0o700:
         title = _("let the job's user access its own files, in the shell that starts the job")
         step = Command(("umask", f"{umask & 0o077:04o}"))

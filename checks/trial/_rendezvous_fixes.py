@@ -13,21 +13,26 @@ from npudoctor.facts.job.nodes import is_loopback
 from npudoctor.host.network.interfaces import Interface
 from npudoctor.trial.trials import Attempt
 
-LEAST_MTU, USUAL_MTU = 68, 65536  # of IPv4, which a smaller one takes away; of lo
-# Disciplines of the kernel's own choice, which let all pass; noop is that of an interface that is off.
+# Below 68 bytes, the least MTU of IPv4 (RFC 791), the kernel removes the IPv4 addresses of an interface;
+# 65536 is the default of lo.
+LEAST_MTU, USUAL_MTU = 68, 65536
+# Queueing disciplines that the kernel itself chooses and that delay nothing; noop is that of an interface
+# that is down.
 PASSING = ("", "noqueue", "noop", "pfifo_fast", "fq_codel", "fq", "mq")
+# ip-route(8): a prohibit route gives EACCES, blackhole EINVAL, unreachable EHOSTUNREACH, and none at all
+# ENETUNREACH.
 NO_ROUTE = (errno.EACCES, errno.EINVAL, errno.ENETUNREACH, errno.EHOSTUNREACH)
 SWITCH = "net.ipv6.conf.{name}.disable_ipv6"
 
 
 def meet_on_loopback(variable: str) -> Fix:
-    """A job of one node can meet on an address that needs nobody to look it up."""
+    """Return the fix for a job on one node: the loopback address needs no name server."""
     title = _("for a job on this node alone, use an address that needs no name server")
     return Fix(title, (Export(variable, LOOPBACK),), risk=Risk.MANUAL, needs_root=False)
 
 
 def use_address(variable: str, address: str) -> Fix:
-    """An address needs no resolver; which one it is may not be known."""
+    """Return the fix that uses an address instead of a name; without a command if `address` is ""."""
     title = _("use the address of the first rank's machine instead of its name, the same on every node")
     steps = (Export(variable, address),) if address else ()
     return Fix(title, steps, risk=Risk.MANUAL, needs_root=False)
@@ -36,7 +41,8 @@ def use_address(variable: str, address: str) -> Fix:
 def find_obstacle(
     host: Host, addresses: Sequence[str], attempt: Attempt, variable: str = ""
 ) -> tuple[tuple[str, ...], Optional[Fix]]:
-    """Packets to any of our own addresses go by lo: what is wrong with it, and the line that heals it."""
+    """Return evidence and fix for the loopback interface: packets to any address of this machine go through
+    it."""
     existing = read_interfaces(host)
     if existing is None:
         return (), None
@@ -75,7 +81,7 @@ def find_obstacle(
 def _restore_address_fix(
     host: Host, interface: Interface, addresses: Sequence[str], variable: str
 ) -> Optional[Fix]:
-    """The loopback interface that has not the address; None where it has."""
+    """Return the fix that gives the loopback interface the address; None if it has it."""
     name, steps = interface.name, []
     loopback = [text for text in addresses if is_loopback(text)] or [LOOPBACK]
     if all(":" in text for text in loopback):
@@ -94,7 +100,8 @@ def _restore_address_fix(
 
 
 def _covers(own: str, length: int, address: str) -> bool:
-    """Whether an address of an interface, with its prefix, makes another one local, as 127.0.0.1/8 does."""
+    """Whether an interface's address with its prefix length makes `address` local, as 127.0.0.1/8 does for
+    all of 127.0.0.0/8."""
     import ipaddress
 
     if ":" in own or ":" in address or not is_loopback(address):
@@ -107,7 +114,8 @@ def _command_fix(title: str, line: tuple[str, ...]) -> Fix:
 
 
 def read_interfaces(host: Host) -> Optional[Sequence[Interface]]:
-    """Those of this network namespace; None where the kernel does not tell: a finding is told without."""
+    """Return the interfaces of this network namespace; None if they cannot be read: the finding then has no
+    evidence."""
     try:
         return host.network.interfaces()
     except CannotTell:
@@ -115,7 +123,7 @@ def read_interfaces(host: Host) -> Optional[Sequence[Interface]]:
 
 
 class UnusableInterface(NamedTuple):
-    """An interface has an address, and no socket can be bound to it: which, why, and what heals it."""
+    """An interface whose address no socket can be bound to, the reason, and the fix."""
 
     interface: str
     why: str
@@ -123,8 +131,9 @@ class UnusableInterface(NamedTuple):
 
 
 def find_unusable(host: Host, addresses: Sequence[str]) -> Optional[UnusableInterface]:
-    """Of addresses to which no socket can be bound, one that an interface has: IPv6 found it taken, or its
-    local route is gone, as when somebody flushes the table."""
+    """Return the interface that has one of these addresses although no socket can be bound to it: IPv6 found
+    a duplicate, or the local route is gone because somebody flushed the table. None if no interface has
+    one."""
     for interface in read_interfaces(host) or ():
         for own in interface.addresses:
             if own.text not in addresses:
@@ -147,7 +156,7 @@ def find_unusable(host: Host, addresses: Sequence[str]) -> Optional[UnusableInte
 
 
 def open_network_fix(place: str, port: int) -> Fix:
-    """Nothing that could be typed here."""
+    """Return the fix that only the administrator of the network can apply: no command here does it."""
     title = _(
         "allow TCP port {port} in the network between the nodes and in the firewall of {place}",
         place=place,
@@ -157,7 +166,7 @@ def open_network_fix(place: str, port: int) -> Fix:
 
 
 def use_own_address(host: Host, variable: str) -> Fix:
-    """Whoever listens on one address needs one of ours."""
+    """Return the fix that makes the first rank use an address of this machine."""
     outward = _find_outward_address(host)
     title = _("if the first rank runs here, use an address of this machine, the same on every node")
     step = Export(variable, outward[1] if outward else LOOPBACK)
@@ -165,7 +174,7 @@ def use_own_address(host: Host, variable: str) -> Fix:
 
 
 def _find_outward_address(host: Host) -> Optional[tuple[str, str]]:
-    """An interface that others may reach, and its address."""
+    """Return the name and IPv4 address of an interface that other nodes can reach; None if there is none."""
     return next(
         (
             (interface.name, address.text)
@@ -179,7 +188,8 @@ def _find_outward_address(host: Host) -> Optional[tuple[str, str]]:
 
 
 def name_interface(host: Host, has_several_nodes: bool = True) -> Optional[Fix]:
-    """Gloo asks for no name where its interface is named."""
+    """Return the fix that names Gloo's interface: then Gloo does not resolve the host's name. None if no
+    interface is known."""
     outward = _find_outward_address(host)
     if not has_several_nodes:
         title = _("for a job on this node alone, let Gloo use the loopback interface")
@@ -191,10 +201,10 @@ def name_interface(host: Host, has_several_nodes: bool = True) -> Optional[Fix]:
 
 
 def write_hosts_line(host: Host, name: str, address: str = "") -> Fix:
-    """The file is asked before any name server."""
+    """Return the fix that adds the name to /etc/hosts, which is read before any name server is asked."""
     outward = _find_outward_address(host)
     line = f"{address or (outward[1] if outward else LOOPBACK)} {name}"
-    # The kernel lets a host have any name; nobody is to paste one that a shell would run.
+    # The kernel accepts any host name (sethostname(2)): one with shell syntax must not be in a line to paste.
     is_plain = name.isascii() and name.replace("-", "").replace(".", "").isalnum()
     steps = (Command(("sh", "-c", f"echo '{line}' >> /etc/hosts")),) if is_plain else ()
     return Fix(_("add the name to /etc/hosts"), steps, risk=Risk.MANUAL)

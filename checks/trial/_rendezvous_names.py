@@ -63,7 +63,7 @@ def judge_own_name(
 
 
 def _own_name_fix(host: Host, name: str, addresses: Sequence[str], attempt: Attempt) -> Optional[Fix]:
-    """What makes the addresses of our name ours, or spares Gloo the name."""
+    """Return the fix that makes the addresses usable, or that lets Gloo work without the name."""
     unusable = find_unusable(host, addresses)
     if unusable:
         fix: Optional[Fix] = unusable.fix
@@ -75,8 +75,9 @@ def _own_name_fix(host: Host, name: str, addresses: Sequence[str], attempt: Atte
 
 
 def _severity(host: Host, has_several_nodes: bool) -> Severity:
-    """How bad it is that our name means nothing. Gloo takes 127.0.0.1 instead, which is well on one node;
-    torchrun tells its ranks the name where it finds their meeting point by itself."""
+    """Return the severity of a host name without an address: Gloo falls back to 127.0.0.1, which is fine on
+    one node. An error if torchrun finds the rendezvous by itself, because it then passes the name to its
+    ranks."""
     variables = host.variables
     is_name_shared = variables.get("PET_STANDALONE", "").lower() in ("1", "true", "yes") or variables.get(
         "PET_RDZV_BACKEND"
@@ -87,7 +88,8 @@ def _severity(host: Host, has_several_nodes: bool) -> Severity:
 
 
 def _is_gloo_deciding(host: Host) -> bool:
-    """Whether the ranks will meet by Gloo alone, on the address that our name means."""
+    """Whether the ranks connect by Gloo alone, at the address of the host's name: torch without any
+    accelerator."""
     interface_names = host.variables.get("GLOO_SOCKET_IFNAME")
     return not interface_names and is_installed(host, "torch") and not (host.npus.nodes or host.gpus.nodes)
 
@@ -98,7 +100,7 @@ def _is_loopback_only(addresses: Sequence[str]) -> bool:
 
 
 def report_own_unreachable(host: Host, trial: Trial, attempt: Attempt, has_several_nodes: bool) -> Finding:
-    """The name means us, and nothing gets there."""
+    """Report that the own name resolves to this machine, but nothing can connect to it."""
     name = str(trial.facts().get("name", ""))
     text = _(
         "nothing on this machine can connect to its own name, {name}: {why}", name=name, why=attempt.reason
@@ -122,7 +124,7 @@ def report_own_unreachable(host: Host, trial: Trial, attempt: Attempt, has_sever
 
 
 def report_slow_names(host: Host, trial: Trial, seconds: float) -> Iterator[Finding]:
-    """The names that took longer: each rank asks for them, and more than once."""
+    """Report names that took longer than `seconds` to resolve: each rank resolves them several times."""
     slow_attempts = {
         str(attempt.facts.get("name") or attempt.facts.get("place", "")): attempt
         for attempt in trial.attempts

@@ -24,8 +24,8 @@ WIDEST = 64  # of a range that is tried
 
 @dataclass(frozen=True)
 class MeetingPoint:
-    """Where ranks meet. `label`: the variable of the port, "" for the loopback address, of which no variable
-    speaks. `launcher`: this job's own launcher listens there already, or will. `here`: False where it is
+    """Where ranks meet. `label`: the variable of the port, "" for the loopback address, which no variable
+    names. `launcher`: this job's own launcher listens there already, or will. `here`: False where it is
     known to be another machine. `listens`: whether somebody on this machine will listen there. `surely`: it
     is torch that does, on all addresses. `first`: whether the rank that listens is known to run here."""
 
@@ -41,7 +41,7 @@ class MeetingPoint:
 
     @property
     def is_far(self) -> bool:
-        """Whether it is known to be another machine."""
+        """Whether the point is known to be on another machine."""
         return self.is_here is False
 
     def question(self) -> dict[str, object]:
@@ -75,7 +75,7 @@ class HostPorts:
 
 
 def find_points(host: Host, holders: Holders) -> list[MeetingPoint]:
-    """Those that the variables name; where none is on this machine, the loopback address too."""
+    """Return the points that the variables name; if none is on this machine, the loopback address too."""
     is_first = runs_first_rank(host)
     has_agent = host.variables.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     has_torch = is_installed(host, "torch")
@@ -86,7 +86,8 @@ def find_points(host: Host, holders: Holders) -> list[MeetingPoint]:
             port, place = ports.spans[0][0], host.variables[PLACES[label]]
             is_ours = _is_this_jobs(host, ports, holders)
             has_launcher = is_ours or (has_agent and label == "MASTER_PORT")
-            # Only the first rank ever listens there: another one would take the port from it for a moment.
+            # Only rank 0 listens on MASTER_PORT: a trial for another rank would take the port from it for a
+            # moment.
             listens = label != "MASTER_PORT" or not number(host, "RANK")
             is_store = is_first and label == "MASTER_PORT"
             meeting_points.append(
@@ -105,7 +106,8 @@ def find_points(host: Host, holders: Holders) -> list[MeetingPoint]:
         elif isinstance(ports, RemotePort) and ports.known and ports.port:
             label = next(name for name, place in PLACES.items() if place == ports.variable)
             is_store = label == "MASTER_PORT"
-            # The first rank listens on all addresses, whatever its own is called from outside.
+            # Rank 0 listens on all addresses, so it listens here even if MASTER_ADDR is another machine's,
+            # such as a service address in Kubernetes.
             listens = is_first and is_store
             meeting_points.append(
                 MeetingPoint(
@@ -125,8 +127,8 @@ def find_points(host: Host, holders: Holders) -> list[MeetingPoint]:
 
 
 def _is_this_jobs(host: Host, claim: Claim, holders: Holders) -> bool:
-    """Whether who listens is this job's: an ancestor, a process of the examined job, or the rank with which
-    the others of this node, us among them, will meet."""
+    """Whether the listener belongs to this job: an ancestor, a process of the examined job, or rank 0 of the
+    same MASTER_ADDR and MASTER_PORT."""
     occupied = occupants(claim, host.sockets.bound(), holders)
     if occupied.ancestors:
         return True
@@ -144,13 +146,14 @@ def _is_this_jobs(host: Host, claim: Claim, holders: Holders) -> bool:
 
 
 def find_listeners(host: Host, claim: Claim, holders: Holders, port: int = 0) -> list[TcpSocket]:
-    """Who is in the way of a claim, or of one of its ports."""
+    """Return the sockets that hold the ports of a claim, or one of its ports."""
     held = occupants(claim, host.sockets.bound(), holders).held
     return [socket for socket in held if port in (0, socket.port)]
 
 
 def find_host_ports(host: Host, holders: Holders) -> Optional[HostPorts]:
-    """What HCCL listens on, on this host; None where it is not used, or nobody can say on which address."""
+    """Return the ports on which HCCL listens on this host; None if HCCL is not used or its address is
+    unknown."""
     try:
         if not host.npu_wanted():
             return None
@@ -175,7 +178,7 @@ def find_host_ports(host: Host, holders: Holders) -> Optional[HostPorts]:
 
 
 def find_gloo_addresses(host: Host) -> list[dict[str, str]]:
-    """The addresses on which Gloo is told to meet: the first one of each interface, as it takes them."""
+    """Return the addresses of GLOO_SOCKET_IFNAME: the first one of each interface, as Gloo chooses it."""
     value = host.variables.get(GLOO, "")
     interfaces = read_names(GLOO, value).of(host.network.interfaces()) if value else []
     first = (
@@ -185,7 +188,8 @@ def find_gloo_addresses(host: Host) -> list[dict[str, str]]:
 
 
 def _rank_table_ports(host: Host) -> Optional[HostPorts]:
-    """The ports of this host in the job's rank table; where they are wrong, rank-table says so."""
+    """Return the ports of this host in the job's rank table; None if it has none. rank-table reports wrong
+    ones."""
     from npudoctor.facts.rank_table.model import RankTableReader
     from npudoctor.facts.rank_table.reading import VARIABLE, named_path, read_table
     from npudoctor.facts.rank_table.this_machine import Here
@@ -207,7 +211,8 @@ def _rank_table_ports(host: Host) -> Optional[HostPorts]:
 
 
 def _hccl_address(host: Host) -> str:
-    """The address on which HCCL listens: as its variables say, else the first of its own choice."""
+    """Return the address on which HCCL listens: by HCCL_IF_IP, HCCL_SOCKET_IFNAME, or its default order; ""
+    if unknown."""
     value = host.variables.get("HCCL_IF_IP", "")
     if value:
         return value
@@ -221,7 +226,7 @@ def _hccl_address(host: Host) -> str:
 
 
 def _device_ids(host: Host) -> Iterator[int]:
-    """The ids of the NPUs that the job gets."""
+    """Yield the ids of the NPUs that the job gets."""
     from npudoctor.facts.npu.visible import RUNTIME, runtime_ids
 
     count = len(host.npus.nodes) or PER_NODE // 2

@@ -33,7 +33,7 @@ CLUSTER = "KUBERNETES_SERVICE_HOST"  # in every pod
 
 
 def report_unresolved(host: Host, point: MeetingPoint, attempt: Attempt, has_several_nodes: bool) -> Finding:
-    """The place has no address here."""
+    """Report a name that does not resolve."""
     variable = PLACES.get(point.label, "")
     text = _(
         "{variable} is {place}, a name that this machine cannot resolve: {why}",
@@ -54,7 +54,7 @@ def report_unresolved(host: Host, point: MeetingPoint, attempt: Attempt, has_sev
 def report_cannot_connect(
     host: Host, point: MeetingPoint, attempt: Attempt, addresses: Sequence[str]
 ) -> Finding:
-    """Nobody here would get to who listens here."""
+    """Report that nothing on this machine can connect to an address of this machine."""
     place = {"place": point.place, "why": attempt.reason, "variable": PLACES.get(point.label, "")}
     if attempt.why == NO_PORT:
         return _report_no_port(host)
@@ -73,8 +73,8 @@ def report_cannot_connect(
 
 
 def connect_severity(host: Host, attempt: Attempt) -> Severity:
-    """Where some connections could be made it depends on the job: two ranks of torch or MindSpore need more
-    than three."""
+    """Return the severity. If some connections succeed it depends on the job: two ranks of torch or MindSpore
+    need more than three."""
     has_some = int(attempt.facts.get("connections") or 0) > 0
     return WARNING if has_some and not is_installed(host, "torch", *MINDSPORE) else ERROR
 
@@ -90,7 +90,8 @@ def describe_few_connections(attempt: Attempt, place: str) -> str:
 
 
 def _report_no_port(host: Host) -> Finding:
-    """Each connection has a port of its own on the side that opens it."""
+    """Report that no port is left for outgoing connections: each connection needs one on the connecting
+    side."""
     range_words = (host.running_files.text(OUTGOING, 1 << 10) or "").split()
     low, high = range_words if len(range_words) == 2 else ("", "")
     reserved = (host.running_files.text(RESERVED_PORTS, 1 << 20) or "").strip()
@@ -113,7 +114,7 @@ def _report_no_port(host: Host) -> Finding:
 def judge_elsewhere(
     host: Host, point: MeetingPoint, attempt: Attempt, addresses: Sequence[str]
 ) -> Iterator[Finding]:
-    """What is said of a place that is not this machine's; nothing of one that answers."""
+    """Judge a place on another machine; yields nothing if it answers."""
     doubtful = _find_doubtful(host, point, attempt.facts, addresses)
     unusable = find_unusable(host, addresses) if attempt.refused else None
     if unusable:
@@ -123,12 +124,13 @@ def judge_elsewhere(
     elif attempt.refused and attempt.what == "call":
         yield _report_no_way(host, point, attempt)
     elif attempt.refused and not (attempt.number == errno.ETIMEDOUT and host.variables.get(CLUSTER)):
-        # In a cluster the way back to us changes the port by which our own end is known.
+        # In Kubernetes, NAT changes the source port, so the trial does not recognize its own connection.
         yield _report_elsewhere(host, point, attempt, addresses)
 
 
 def _report_no_way(host: Host, point: MeetingPoint, attempt: Attempt) -> Finding:
-    """To another machine. One that does not answer may be switched on later."""
+    """Report that another machine cannot be reached: a warning if it does not answer at all, because it may
+    start later."""
     place = {
         "place": point.place,
         "port": point.port,
@@ -162,7 +164,7 @@ def _report_unusable(host: Host, point: MeetingPoint, unusable: UnusableInterfac
 
 
 def _report_elsewhere(host: Host, point: MeetingPoint, attempt: Attempt, addresses: Sequence[str]) -> Finding:
-    """The first rank runs here, and the place is another machine's."""
+    """Report that the first rank runs here, but the address belongs to another machine."""
     variable = PLACES.get(point.label, "")
     text = _(
         "{variable} is {place}, which is not this machine ({addresses}), although the first rank runs here; "
@@ -173,7 +175,7 @@ def _report_elsewhere(host: Host, point: MeetingPoint, attempt: Attempt, address
         port=point.port,
         why=attempt.reason,
     )
-    # The address of a service leads to its pod only once that is ready.
+    # A Kubernetes service leads to its pod only once the pod is ready.
     worst = WARNING if host.variables.get(CLUSTER) else ERROR
     return Finding(
         CODE,
@@ -188,7 +190,8 @@ def _report_elsewhere(host: Host, point: MeetingPoint, attempt: Attempt, address
 def _find_doubtful(
     host: Host, point: MeetingPoint, facts: Mapping[str, Any], addresses: Sequence[str]
 ) -> Optional[Finding]:
-    """A name for which the resolver gives an address that is not meant."""
+    """Return a finding if the resolver returns an address for the name that cannot be the intended one; else
+    None."""
     words = {
         "variable": PLACES.get(point.label, ""),
         "place": point.place,
@@ -228,7 +231,7 @@ def _find_doubtful(
 
 
 def report_unreachable_interface(host: Host, attempt: Attempt, has_several_nodes: bool) -> Finding:
-    """The interface that Gloo is told to use leads nowhere, not even to ourselves."""
+    """Report that nothing can connect to the address of Gloo's interface, not even from this machine."""
     address, label = str(attempt.facts.get("address", "")), str(attempt.facts["label"])
     evidence, fix = find_obstacle(host, [address], attempt)
     if not has_several_nodes and not is_loopback(address):
@@ -267,7 +270,8 @@ def report_detour(host: Host, point: MeetingPoint, address: str, is_dropped: boo
 
 
 def report_no_interfaces(attempt: Attempt) -> Finding:
-    """Gloo, NCCL and HCCL look for their addresses by getifaddrs()."""
+    """Report that interfaces cannot be listed: Gloo, NCCL and HCCL find their addresses by getifaddrs(3),
+    which uses netlink."""
     text = _(
         "a job process cannot read its network interfaces from the kernel (netlink): {why}; Gloo stops",
         why=attempt.reason,
@@ -280,5 +284,5 @@ def report_no_interfaces(attempt: Attempt) -> Finding:
 
 
 def _limit_severity(host: Host, severity: Severity) -> Severity:
-    """The variables of a login node may be meant for the machines of its cluster."""
+    """Lower the severity on a login node, whose variables may be meant for other machines."""
     return INFO if meant_for_other_machines(host) else severity

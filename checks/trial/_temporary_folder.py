@@ -27,11 +27,12 @@ from npudoctor.core.errors import CannotTell, Silent
 from npudoctor.trial.trials import Attempt, Trial
 
 INDUCTOR = "TORCHINDUCTOR_CACHE_DIR"
-LONGEST = 107  # bytes of a Unix socket's path, besides the null byte at its end
+# sun_path has 108 bytes (unix(7)), and glibc's and Python's paths end with a null byte.
+LONGEST = 107
 FULL = ("disk-space.full", "disk-space.no-inodes")
-# As tempfile reads them.
+# The variables of Python's tempfile, in its order.
 TEMPORARY = ("TMPDIR", "TEMP", "TMP")
-# The variable that leads to another folder, where a name of ours is not itself that.
+# The variable that redirects the folder, for names that are not variables themselves.
 VARIABLES = {
     "CANN log": "ASCEND_PROCESS_LOG_PATH",
     "atc_data": "ACL_OP_COMPILER_CACHE_DIR",
@@ -40,13 +41,14 @@ VARIABLES = {
 
 
 def count_names(host: Host, sockets: int = 3) -> int:
-    """How many names the job makes in its temporary folder before its first step: multiprocessing a folder
-    and a socket in it; torchrun three folders and one for each rank, whose data loaders have sockets."""
+    """Return how many names the job creates in its temporary folder before its first step: multiprocessing a
+    folder with a socket; torchrun three folders, and one for each rank, whose data loaders have `sockets`
+    sockets."""
     return 3 + (1 + sockets) * count_ranks(host) if is_installed(host, "torch") else 2
 
 
 def chosen_folder(trial: Trial) -> str:
-    """The temporary folder that the job's programs take; "" where there is none."""
+    """Return the temporary folder that the job's programs use; "" if there is none."""
     for attempt in trial.attempts:
         if attempt.facts.get("step") == "temporary" and not attempt.refused:
             return str(attempt.facts["path"])
@@ -54,7 +56,7 @@ def chosen_folder(trial: Trial) -> str:
 
 
 def find_hanging(host: Host, trial: Trial) -> Iterator[Finding]:
-    """The temporary folder, where its server is silent: every job waits there as the trial did."""
+    """Report a temporary folder whose file server does not answer: every job waits there as the trial did."""
     name, path = next(
         (
             (name, host.variables[name])
@@ -80,7 +82,7 @@ def find_hanging(host: Host, trial: Trial) -> Iterator[Finding]:
 
 
 def judge_temporary(host: Host, trial: Trial, by_step: dict[str, list[Attempt]]) -> Iterator[Finding]:
-    """What is wrong with the temporary folder: the first refusal is that of the folder that was wanted."""
+    """Judge the temporary folder. The first refusal is about the folder that the variables name."""
     chosen, refused = chosen_folder(trial), by_step.get("temporary", [])
     if refused and (chosen or (trial.hung, trial.died) == (None, None)):
         yield _report_unusable(host, refused, chosen)
@@ -151,7 +153,7 @@ def report_in_temporary(
 def _report_own_folder(host: Host, attempt: Attempt) -> Finding:
     path, why = str(attempt.facts["path"]), explain_refusal(host, attempt)
     reason, evidence, fix = why.why, why.evidence, why.fix
-    if attempt.number == errno.EACCES:  # of what was just made in a folder that can be written
+    if attempt.number == errno.EACCES:  # the trial itself created it a moment before
         evidence, fix = give_owner_rights(int(attempt.facts.get("umask", 0)), path)
         reason = attempt.reason
     text = _("{user} cannot use a folder that it makes in {path}, as multiprocessing does: {why}")
@@ -188,7 +190,8 @@ def _report_few_names(host: Host, attempt: Attempt) -> Finding:
 
 
 def _judge_sockets(host: Host, trial: Trial, refused: Sequence[Attempt]) -> Iterator[Finding]:
-    """By the last one that was tried: the shorter name, where torch's own was refused."""
+    """Judge the sockets by the last one that was tried: after torch's long name, a shorter one as
+    multiprocessing uses."""
     if not refused:
         return
     other_folder = next(
@@ -241,7 +244,8 @@ def _judge_sockets(host: Host, trial: Trial, refused: Sequence[Attempt]) -> Iter
 
 
 def redirect_fix(host: Host, names: Sequence[str], folder: str) -> Optional[Fix]:
-    """Let what goes there go to a folder that the trial could write."""
+    """Return the fix that redirects the folders to one that the trial could write; None without such a
+    folder."""
     steps: list[Union[Command, Export]] = []
     for name in names:
         variable = VARIABLES.get(name, name)
@@ -256,7 +260,7 @@ def redirect_fix(host: Host, names: Sequence[str], folder: str) -> Optional[Fix]
 
 
 def _writable_home(trial: Trial) -> str:
-    """HOME, where it can be written."""
+    """Return HOME if the trial could write there; else ""."""
     for attempt in trial.attempts:
         if attempt.facts.get("name") == "HOME" and not attempt.refused:
             return str(attempt.facts["path"])

@@ -11,14 +11,14 @@ MOST_RANKS = 64
 
 
 def skip_unless_allowed(host: Host) -> None:
-    """Skip where nothing is tried here."""
+    """Raise Skip if no trial runs here."""
     why = host.trials.why_not()
     if why is not None:
         raise Skip(why)
 
 
 def raise_if_incomplete(trial: Trial) -> None:
-    """Unknown where it did not come to its end; what it had found until then was said before."""
+    """Raise Unknown if the trial did not finish; the caller has yielded what it found until then."""
     if trial.hung is not None:
         raise Unknown(_("the trial did not finish in time; it waited in {step}", step=trial.hung or "start"))
     if trial.died is not None and not trial.signal:
@@ -35,7 +35,8 @@ def raise_if_incomplete(trial: Trial) -> None:
 
 
 def count_ranks(host: Host) -> int:
-    """Those of this node, at least one."""
+    """Return the number of ranks on this node, 1 to MOST_RANKS by the launcher's variable, else one for each
+    accelerator."""
     for name in RANKS:
         value = host.variables.get(name, "")
         if value.isascii() and value.isdigit():

@@ -53,7 +53,7 @@ CACHES = (
     *("compile-cache.not-writable", "compile-cache.missing"),
     *("log-directory.not-writable", "log-directory.no-directory"),
 )
-# By the folder's name, the findings of others that would be the cause.
+# The codes of other checks that explain a finding, by the name of the folder.
 CAUSES = {
     WORKING_DIRECTORY: ("working-directory.gone", *FULL),
     "HOME": (*AT_HOME, *FULL),
@@ -145,8 +145,8 @@ def _to_question(folder: OutputFolder) -> dict[str, object]:
 
 
 def _find_answering(host: Host) -> tuple[list[OutputFolder], list[Attempt], str]:
-    """The folders that the child can be sent to without hanging there; those whose server is silent, each as
-    what came of it; why another is left out."""
+    """Return the folders that the trial can use without hanging; failed attempts for those whose file server
+    does not answer; and why another folder is left out, "" for none."""
     answering: list[OutputFolder] = []
     silent: list[Attempt] = []
     reason = ""
@@ -155,14 +155,14 @@ def _find_answering(host: Host) -> tuple[list[OutputFolder], list[Attempt], str]
             if folder.path.startswith("/"):
                 host.running_files.stat(folder.path)
         except Silent as error:
-            # The folder in which the job starts holds it up at once, or never.
+            # The trial starts in the working directory: if that does not answer, the result is unknown.
             if folder.name == WORKING_DIRECTORY:
                 reason = reason or error.reason
             else:
                 silent.append(_to_silent_attempt(folder, error.reason))
             continue
         except CannotTell as error:
-            # What is refused at once the child is to be told, too.
+            # A folder that is refused or gone is still passed on: the trial reports the kernel's own reason.
             if not (isinstance(error.__cause__, PermissionError) or has_ended(error)):
                 reason = reason or error.reason
                 continue
@@ -202,7 +202,7 @@ def _judge(host: Host, trial: Trial) -> Iterator[Finding]:
 
 
 def _group_by_place(refused: Sequence[Attempt]) -> list[list[Attempt]]:
-    """Those of one folder together, and all that is below a HOME that cannot be written with that."""
+    """Group the attempts by folder; what is below an unwritable HOME belongs to the group of HOME."""
     groups: dict[str, list[Attempt]] = {}
     home = next((str(attempt.facts["path"]) for attempt in refused if attempt.facts["name"] == "HOME"), None)
     for attempt in refused:
@@ -229,7 +229,8 @@ def _report_file_size(host: Host, attempt: Attempt, severity: Severity, size: st
 
 
 def _report_folder(host: Host, group: Sequence[Attempt], chosen: str) -> Finding:
-    """What goes to one place that cannot be written; the first is the most general."""
+    """Report one folder that cannot be written, with everything that goes there; the first is the most
+    general."""
     names = [str(attempt.facts["name"]) for attempt in group]
     why = explain_refusal(host, group[0])
     text = _("{user} cannot write to {path} ({names}): {why}")
@@ -244,7 +245,7 @@ def _report_folder(host: Host, group: Sequence[Attempt], chosen: str) -> Finding
         severity=severity,
         evidence=why.evidence,
         action=Action.CONFIG,
-        # No variable leads the logs of msrun elsewhere.
+        # msrun's logs go to the working directory, and no variable redirects them.
         fix=why.fix
         or (redirect_fix(host, variables, chosen) if severity is WARNING else None)
         or _chown_fix(host, group[0], names[0]),
@@ -253,7 +254,8 @@ def _report_folder(host: Host, group: Sequence[Attempt], chosen: str) -> Finding
 
 
 def _chown_fix(host: Host, attempt: Attempt, name: str) -> Optional[Fix]:
-    """To be typed by root, where it is the home of the job's user; else it may be another's on purpose."""
+    """Return the chown command for root if the folder is HOME; None for others, which may belong to somebody
+    else on purpose."""
     if name != "HOME" or attempt.number not in (errno.EACCES, errno.EPERM):
         return None
     path = str(attempt.facts["path"])

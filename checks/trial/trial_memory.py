@@ -95,7 +95,7 @@ def trial_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     skip_unless_allowed(host)
     has_accelerator = host.npu_wanted() or bool(host.gpus.usable)
-    # What is reserved at once for a device; without one less is enough for some jobs.
+    # With an accelerator, torch and MindSpore reserve RESERVED at once; other jobs start with less.
     is_large = has_accelerator and bool(frameworks(host, "torch", "mindspore"))
     free = free_memory(host)
     trial = host.trials.tried(
@@ -109,6 +109,7 @@ def trial_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
         if attempt.what == "ctypes":
             raise Unknown(_("this Python cannot request memory: {why}", why=attempt.reason))
         yield _finding(host, attempt, is_large)
+    # SIGKILL comes from the OOM killer of the kernel or of the control group.
     if trial.died == "touch" and trial.signal == 9:
         yield Finding(
             "trial-memory.cannot-allocate",
@@ -124,8 +125,8 @@ def trial_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _judge_group_limit(host: Host) -> Iterator[Finding]:
-    """A control group in which a framework cannot even be imported by as many processes as the job has: what
-    touches memory there would only be killed."""
+    """Report a control group whose limit is too small for the imports of all processes of the job. It is
+    computed, because a trial that touches that much memory would be killed."""
     group = memory_group(host)
     installed = frameworks(host, "torch", "mindspore") if group else []
     least = _count_processes(host) * IMPORT
@@ -147,8 +148,8 @@ def _judge_group_limit(host: Host) -> Iterator[Finding]:
 
 
 def _count_processes(host: Host) -> int:
-    """How many processes of a job import the framework at least: its ranks here; where they meet and nobody
-    counts them, two, as a launcher is one too."""
+    """Return how many processes of a job import the framework at least: its ranks here; two if a master is
+    named and nothing counts the ranks, because the launcher imports it too."""
     ranks: int = count_ranks(host)
     is_counted = any(host.variables.get(name) for name in RANKS)
     return ranks if is_counted or not any(host.variables.get(name) for name in MEETING) else max(2, ranks)
@@ -180,7 +181,8 @@ def _finding(host: Host, attempt: Attempt, is_large: bool) -> Finding:
             echo_of=("import-limits.not-executable",),
         )
     needed = ERROR if is_large else WARNING
-    # The C library of Alpine grows no data segment, and takes memory otherwise.
+    # sbrk() of musl (Alpine) always fails and its malloc() works without it, so this is only a warning
+    # unless a limit is set.
     grown = ERROR if limit_of(host, "Max data size").soft is not None else WARNING
     code, text, severity = {
         "reserve": ("cannot-reserve", _("a process cannot reserve {size} of address space: {why}"), needed),

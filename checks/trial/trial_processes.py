@@ -43,11 +43,13 @@ MOST_THREADS = 1024
 # Of a rank: below them two ranks of torch, and of MindSpore, that train on CPUs were seen not to start.
 FEW_THREADS, FEW_OF_MINDSPORE, FEW_DESCRIPTORS = 10, 24, 32
 HOUR, MINUTES = 3600, 600
-RESERVED_PIDS = 300  # the kernel gives these only once
+# After the first round the kernel starts again at 300 (RESERVED_PIDS in kernel/pid.c), so these stay unused.
+RESERVED_PIDS = 300
+# PID_MAX_LIMIT of 64-bit kernels (proc_sys_kernel(5)).
 PID_MAX = 4194304
-# As it is said where a program could not be started.
+# The reason in CannotTell if fork(2) failed for want of processes.
 NO_PROCESS = os.strerror(errno.EAGAIN)
-# What is asked once, beside the ranks, and what a refusal of it is.
+# System calls that the trial makes once, and the code of a refusal.
 CALLS = {
     "sched_getaffinity": "no-threads",
     "eventfd2": "no-descriptors",
@@ -59,7 +61,7 @@ CAUSES = ("import-limits.too-low", "file-limits.unusable")
 
 
 class ProcessRefusal(NamedTuple):
-    """Who refused, in a sentence's own words; what shows it, and what heals it."""
+    """Which limit refused, as a part of a sentence; the evidence; and the fix (None if unknown)."""
 
     who: str
     evidence: tuple[str, ...] = ()
@@ -143,7 +145,8 @@ def trial_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _build_failed_trial(host: Host, folders: Sequence[str]) -> Trial:
-    """What is known where not even the first process of the trial could be started."""
+    """Return a trial that states what is known if not even its first process could be started: limits and
+    groups."""
     limit, groups = limit_of(host, "Max processes"), []
     for folder in folders:
         names = (f"{folder}/pids.{name}" for name in ("current", "max"))
@@ -161,7 +164,7 @@ def _judge_cpu_time(host: Host, limits: Mapping[str, list[int]]) -> Iterator[Fin
         yield Finding(
             "trial-processes.cpu-time",
             _("a process is ended after {seconds} s of CPU time (ulimit -t)", seconds=pair[0]),
-            # A program of the standard library alone may be done before.
+            # A job without a framework may finish within that time.
             severity=ERROR if pair[0] < MINUTES and _is_training_job(host) else WARNING,
             evidence=(limit_line("-t", pair),),
             action=Action.CONFIG,
@@ -170,8 +173,8 @@ def _judge_cpu_time(host: Host, limits: Mapping[str, list[int]]) -> Iterator[Fin
 
 
 def _finding(host: Host, trial: Trial, attempt: Attempt, ranks: int, threads: int) -> Optional[Finding]:
-    """What a refusal means; None for a pidfd, and for what this Python cannot tell of itself: frameworks do
-    without."""
+    """Return the finding for a refused attempt; None for a pidfd and for calls that frameworks do not
+    need."""
     facts, severity, missing = attempt.facts, ERROR, 0
     count, expected = int(facts.get("least", 0)), threads
     if attempt.what == "processes":
@@ -224,7 +227,8 @@ def _has_accelerator(host: Host) -> bool:
 
 
 def _explain_refusal(host: Host, trial: Trial, attempt: Attempt, missing: int) -> ProcessRefusal:
-    """Who refused, the nearest first. `missing`: how many processes and threads there should be more."""
+    """Return which limit refused, the nearest first. `missing`: how many more processes and threads are
+    needed."""
     limits: Mapping[str, list[int]] = trial.facts().get("limits", {})
     if attempt.number == errno.EMFILE and "-n" in limits:
         pair = limits["-n"]
@@ -240,7 +244,7 @@ def _explain_refusal(host: Host, trial: Trial, attempt: Attempt, missing: int) -
 
 
 def _stack_refusal(host: Host, limits: Mapping[str, list[int]], attempt: Attempt) -> ProcessRefusal:
-    """No room for the stack of a thread."""
+    """Return which limit leaves no room for the stack of a thread."""
     lower = lower_stack_fix(limits.get("-s"))
     if lower is not None:
         pair = limits["-s"]
@@ -255,8 +259,8 @@ def _stack_refusal(host: Host, limits: Mapping[str, list[int]], attempt: Attempt
 def _count_refusal(
     host: Host, limits: Mapping[str, list[int]], attempt: Attempt, missing: int
 ) -> Optional[ProcessRefusal]:
-    """The limit of processes and threads that was reached when it was refused: of the control group, of the
-    kernel, of the user."""
+    """Return the limit of processes and threads that was reached: of the control group, the kernel or the
+    user; None if none was."""
     facts: Mapping[str, Any] = attempt.facts
     for path, current, most in facts.get("groups", ()):
         if current >= most:
@@ -282,7 +286,7 @@ def _count_refusal(
 
 def _setting_refusal(host: Host, name: str, value: int) -> Optional[ProcessRefusal]:
     path = f"/proc/sys/{name.replace('.', '/')}"
-    # Few bytes: of 4 MiB and more the kernel refuses to read anything of /proc/sys.
+    # A small read: the kernel refuses reads of 4 MiB and more from /proc/sys.
     current = (host.running_files.text(path, 1 << 10) or "").strip()
     if not current:
         return None

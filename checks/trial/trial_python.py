@@ -43,11 +43,11 @@ BASIC = frozenset((
     *("zlib", "ctypes", "socket", "subprocess", "hashlib", "uuid"),
     *("multiprocessing.synchronize", "multiprocessing.queues"),
 ))  # fmt: skip
-KILLED = (9, 14, 15)  # by somebody else, or at the end of its time: nothing of Python's own
-# Of Python itself; of setuptools and virtualenv, which find no packages.
+KILLED = (9, 14, 15)  # SIGKILL, SIGALRM, SIGTERM: sent by others or at the deadline, not a crash of Python
+# Finders in sys.meta_path of Python itself, and those of setuptools and virtualenv, which find no packages.
 FINDERS = ("_frozen_importlib", "_frozen_importlib_external", "_distutils_hack", "_virtualenv")
 MOST = 8  # files that are shown
-FORKSERVER_FIRST = (3, 14)  # from here on it is how multiprocessing starts children unless told otherwise
+FORKSERVER_FIRST = (3, 14)  # the first release with forkserver as the default start method on Linux
 CAUSES = (
     *("interpreter.does-not-run", "virtual-environment.base-missing"),
     *("python-variables.no-standard-library", "python-variables.bad-value"),
@@ -156,7 +156,8 @@ def _judge_log_level(host: Host, trial: Trial) -> Iterator[Finding]:
 
 
 def _find_closed_needs(host: Host) -> list[ClosedNeed]:
-    """What a framework requires and nothing but an import tells of; nothing where that cannot be known."""
+    """Return requirements whose metadata this user may not read, so that only an import can judge them; empty
+    if that is unknown."""
     if not has_framework(host):
         return []
     from npudoctor.facts.python.frameworks import closed_needs
@@ -193,15 +194,16 @@ def _judge_needed(host: Host, trial: Trial, needed: Sequence[ClosedNeed]) -> Ite
 
 
 def _require_known_search_path(host: Host, trial: Trial) -> None:
-    """Unknown where code that was not run for the other checks leads this Python elsewhere."""
+    """Raise Unknown if this Python searches folders that the other checks do not know, because they do not
+    run code of .pth files."""
     facts = trial.facts()
     try:
         layout = host.interpreter.layout()
-    except CannotTell:  # these say so
+    except CannotTell:  # the checks that need the layout report it
         return
     if not layout.unread or "search_path" not in facts:
         return
-    # An empty entry of PYTHONPATH names the working directory, which source-shadowing judges.
+    # An empty entry of PYTHONPATH means the working directory, which source-shadowing judges.
     known_folders = {working_directory(host)}
     for folder in (*layout.search_path, *host.variables.path_list("PYTHONPATH")):
         known_folders |= {folder, host.running_files.real(folder)}
@@ -241,18 +243,19 @@ def _report_module(host: Host, attempt: Attempt) -> Finding:
         severity=ERROR if module in BASIC else WARNING,
         evidence=(
             f"`import {module}: {attempt.why}`",
-            # Where nothing is missing, one of these may be in the place of a module.
+            # If nothing is missing, one of these files may have replaced a module.
             *(() if absent or soname else map(str, attempt.facts.get("others", ())[:MOST])),
         ),
         action=Action.CONFIG,
         fix=fix,
-        # As the check of folders says it, which names the file.
+        # source-shadowing reports the same with the file that hides the module.
         echo_of=(*CAUSES, SHADOWED) if has_framework(host) else CAUSES,
     )
 
 
 def _judge_starts(host: Host, trial: Trial) -> Iterator[Finding]:
-    """A server that does not start is nothing to a job that starts its children otherwise."""
+    """Report a start method of multiprocessing that fails: an error for spawn; for forkserver only where it
+    is the default."""
     refused = {
         str(attempt.facts["method"]): attempt
         for attempt in trial.refused()
@@ -279,7 +282,7 @@ def _judge_starts(host: Host, trial: Trial) -> Iterator[Finding]:
 
 
 def _judge_directory(host: Host, trial: Trial) -> Iterator[Finding]:
-    """Where the job starts, and a child that multiprocessing spawns may not go."""
+    """Report a working directory that a spawned child cannot enter."""
     for attempt in trial.refused():
         if attempt.facts.get("step") == "directory":
             yield Finding(

@@ -37,7 +37,8 @@ from npudoctor.facts.leftovers.port_holders import Holders, abbreviate
 from npudoctor.host.network.sockets import TcpSocket
 from npudoctor.trial.trials import Attempt, Trial
 
-WAIT = 5.5  # seconds for a name: a resolver asks its next server after 5
+# Seconds for a name: the resolver asks the next name server after 5 s (resolv.conf(5), timeout).
+WAIT = 5.5
 SLOW = 1.0
 PRIVILEGED = "net.ipv4.ip_unprivileged_port_start"
 
@@ -165,7 +166,8 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
 def _find_questions(
     host: Host, holders: Holders
 ) -> tuple[list[MeetingPoint], Optional[HostPorts], list[dict[str, str]], str]:
-    """What is asked of the child; and why some of it is not known: the rest is tried all the same."""
+    """Return the points, HCCL's ports and Gloo's addresses for the trial, and why they are unknown ("" if
+    known). The rest of the trial runs in any case."""
     try:
         return find_points(host, holders), find_host_ports(host, holders), find_gloo_addresses(host), ""
     except CannotTell as error:
@@ -175,7 +177,7 @@ def _find_questions(
 def _judge_way(
     host: Host, trial: Trial, point: Optional[MeetingPoint], attempt: Attempt
 ) -> Iterator[Finding]:
-    """What an attempt says of names, and of the ways between the ranks."""
+    """Judge an attempt at a name or at a connection between ranks."""
     refused = trial.refused()
     addresses = _addresses(trial, attempt)
     if attempt.what == "own-name":
@@ -205,7 +207,7 @@ def _judge_way(
 
 
 def _addresses(trial: Trial, attempt: Attempt) -> list[str]:
-    """What the place of an attempt means here."""
+    """Return the addresses to which the place of an attempt resolves."""
     label = attempt.facts.get("label")
     resolved = (
         other.facts.get("addresses", ())
@@ -216,15 +218,15 @@ def _addresses(trial: Trial, attempt: Attempt) -> list[str]:
 
 
 def _is_other_trials(host: Host, point: Optional[MeetingPoint], attempt: Attempt, holders: Holders) -> bool:
-    """Whether it may have been another trial's: nobody was seen to listen there before this one waited."""
+    """Whether another trial may have held the port: no listener was seen there before this trial waited."""
     if attempt.number != errno.EADDRINUSE or attempt.facts.get("alone", True):
         return False
     return not (point and point.claim and find_listeners(host, point.claim, holders))
 
 
 def _has_several_nodes(host: Host, trial: Trial) -> bool:
-    """Whether the job has other nodes. Where nothing counts them, a master elsewhere tells; the names were
-    looked up by the trial, and are not asked for again."""
+    """Whether the job has several nodes. If nothing counts them, a master on another machine means several.
+    The trial has resolved the names, so no name server is asked again."""
     count = node_count(host)
     if host.options.peers or count is not None:
         return bool(host.options.peers) or (count or 0) > 1
@@ -233,8 +235,8 @@ def _has_several_nodes(host: Host, trial: Trial) -> bool:
 
 
 def _has_one_server(host: Host) -> bool:
-    """Whether there is a single name server, asked as usual: one that is silent for 5 s answers nobody. Of
-    several a later one may, and of domains to search in the next."""
+    """Whether resolv.conf has one name server and no options or search domains: then a server that is silent
+    for 5 s answers nobody. With several, a later one may still answer."""
     lines = (host.running_files.text("/etc/resolv.conf") or "").splitlines()
     words = [line.split()[0] for line in lines if line.strip()]
     return [word for word in words if word in ("nameserver", "options", "search")] == ["nameserver"]
@@ -251,7 +253,7 @@ def _report_cannot_bind(host: Host, point: MeetingPoint, attempt: Attempt, holde
     place = {"port": point.port, "label": point.label, "why": attempt.reason}
     first = _first_unprivileged(host)
     evidence: tuple[str, ...] = (f"`bind(), listen(): {attempt.why}`",)
-    # Another port is of use where this one is held, or kept for root.
+    # Another port helps if this one is held or privileged.
     is_port_taken = attempt.number == errno.EADDRINUSE or (
         attempt.number == errno.EACCES and point.port < first
     )
@@ -265,7 +267,8 @@ def _report_cannot_bind(host: Host, point: MeetingPoint, attempt: Attempt, holde
         finding = _report_held(point.label, {point.port}, sockets, evidence, fix, holders)
         if not attempt.facts.get("only_by_place"):
             return finding
-        # No torch is here, which listens on all addresses; another program may take the one that is meant.
+        # torch listens on all addresses, but is not installed; another program may listen on the named one
+        # only.
         note = _("listening on {place} alone works", place=point.place)
         return replace(finding, severity=WARNING, evidence=(*evidence, note))
     if attempt.number == errno.EACCES and point.port < first:
@@ -295,7 +298,7 @@ def _report_cannot_bind(host: Host, point: MeetingPoint, attempt: Attempt, holde
 
 
 def _first_unprivileged(host: Host) -> int:
-    """The first port that everybody may listen on."""
+    """Return the first port on which every user may listen (ip(7), ip_unprivileged_port_start)."""
     value = (host.running_files.text(f"/proc/sys/{PRIVILEGED.replace('.', '/')}") or "").strip()
     return int(value) if value.isdecimal() else 1024
 
@@ -308,7 +311,8 @@ def _report_held(
     fix: Optional[Fix],
     holders: Holders,
 ) -> Finding:
-    """Somebody else has the port. Who it is may be hidden from this user: then whose it is."""
+    """Report ports that another process holds; if the process is hidden from this user, the socket's owner is
+    named."""
     place = {"ports": spell(runs(ports)), "label": label}
     if sockets:
         text = _(

@@ -39,19 +39,22 @@ BATCH = 64 * MIB  # what a data loader passes on at a time
 MOST = 16 * GIB  # for /dev/shm
 HEADROOM = GIB  # below this little is taken: the first to be killed should not be somebody else
 INODES = 1_000_000
-# Where the kernel refuses for want of room. EFBIG: a limit of the shell.
+# Errors of the kernel for want of room; EFBIG comes from the shell's `ulimit -f`.
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EFBIG, errno.E2BIG)
-# The kernel's own values of what refuses a System V segment, and what an attempt needs of each.
+# The kernel's defaults of the settings that can refuse a System V segment, and what the trial needs of each.
+# 18446744073692774399 is ULONG_MAX - (1 << 24), the default of shmmax and shmall since Linux 3.16
+# (shmget(2)).
 SYSV = {
     "kernel.shmmax": (18446744073692774399, MIB),
     "kernel.shmall": (18446744073692774399, MIB // 4096),
     "kernel.shmmni": (4096, 1),
 }
-MOST_SEGMENTS = 32768  # the kernel counts no further
+MOST_SEGMENTS = 32768  # IPCMNI, the kernel's upper limit of shmmni
 
 
 class MemoryRefusal(NamedTuple):
-    """Why it was refused, as a sentence says it; what shows it, what heals it, and the kind of that deed."""
+    """Why shared memory was refused, as a sentence; the evidence, the fix (None if unknown), and its kind of
+    action."""
 
     why: str
     evidence: tuple[str, ...] = ()
@@ -111,15 +114,16 @@ def trial_shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     trial = host.trials.tried("shared_memory", large=large)
     yield Facts({"left": free, "tried": [attempt.what for attempt in trial.attempts]})
     refused = trial.refused()
-    # What is refused at 1 MiB was at 64 too: one thing is said once.
+    # If 1 MiB is refused, 64 MiB were too: report it once.
     small = [attempt for attempt in refused if attempt.what == "small"]
     findings = [
         _finding(host, trial, attempt) for attempt in refused if attempt.what != "segment" or not small
     ]
-    # Of several that say the same, the one that weighs most.
+    # Of findings with the same message, the most severe (the last in the dict) remains.
     yield from {
         finding.message: finding for finding in sorted(findings, key=lambda finding: finding.weight)
     }.values()
+    # SIGBUS: the tmpfs has no page left for the mapping; SIGKILL: the limit of the control group.
     if trial.died in ("segment", "small") and trial.signal in (7, 9):
         yield Finding(
             "trial-shared-memory.no-room",
@@ -147,13 +151,13 @@ def _finding(host: Host, trial: Trial, attempt: Attempt) -> Finding:
             fix=Fix(_("use a Python that was built with it"), risk=Risk.MANUAL, needs_root=False),
         )
     elif attempt.what in ("socketpair", "listener"):
-        # Pairs are for pipes of multiprocessing that go both ways; torch does without. What is sent is what
-        # frameworks share: ranks that multiprocessing spawns open it by name.
+        # Socket pairs are multiprocessing's two-way pipes, which torch does not use. Frameworks send memory
+        # over listening sockets; ranks that multiprocessing spawns open it by name instead.
         severity = ERROR if attempt.what == "listener" and has_framework(host) else WARNING
         text = _("processes cannot send memory over a Unix socket: {why}", why=attempt.reason)
         why = MemoryRefusal(text, fix=unfilter_fix(host, attempt))
     elif attempt.what == "again":
-        # A rank that spawn starts opens each lock by its name; torch's own loaders fork, and send the rest.
+        # A spawned rank opens each lock by its name; torch's data loaders fork and send the rest.
         severity = WARNING if has_framework(host) else ERROR
         why = _explain_reopen(attempt)
     elif attempt.what == "sysv":
@@ -176,13 +180,13 @@ def _finding(host: Host, trial: Trial, attempt: Attempt) -> Finding:
 
 
 def _explain_reopen(attempt: Attempt) -> MemoryRefusal:
-    """A file that its own maker may not open a second time."""
+    """Explain a file that its own creator cannot open a second time."""
     text = _("a file created in /dev/shm cannot be reopened by its name: {why}", why=attempt.reason)
     return MemoryRefusal(text, *give_owner_rights(int(attempt.facts.get("umask", 0)), SHM))
 
 
 def _explain_no_room(host: Host, trial: Trial, attempt: Attempt) -> MemoryRefusal:
-    """Want of room: a limit of the shell, no inode, or no bytes."""
+    """Explain want of room: a limit of the shell, no inode, or no bytes."""
     facts, limits = attempt.facts, trial.facts().get("limits", {})
     size = int(facts.get("bytes", 0))
     for number, flag in ((errno.EFBIG, "-f"), (errno.ENOMEM, "-v")):
@@ -211,7 +215,8 @@ def _explain_no_room(host: Host, trial: Trial, attempt: Attempt) -> MemoryRefusa
 
 
 def _enlarge_fix(host: Host, current_size: int) -> Optional[Fix]:
-    """A larger /dev/shm, half of the memory as the kernel's own; else what could go."""
+    """Return the fix that enlarges /dev/shm to half of the memory (the kernel's default, at most 16 GiB); if
+    it is that large, to remove unused files. `current_size` is in bytes."""
     try:
         size = min(host.resources.memory().total // 2 // MIB * MIB, MOST)
     except CannotTell:
@@ -242,11 +247,11 @@ def _is_tmpfs(host: Host) -> bool:
 
 
 def _explain_access(host: Host, attempt: Attempt) -> MemoryRefusal:
-    """Not allowed, or not there."""
+    """Explain a /dev/shm that is missing, read-only or closed, or a refusal of the kernel."""
     mode = attempt.facts.get("mode")
     if attempt.number in (errno.ENOENT, errno.ENOTDIR):
         text = _("processes cannot share memory: there is no /dev/shm")
-        # A link that leads nowhere is in the way of the folder.
+        # A dangling link prevents mkdir.
         link = (Command(("rm", SHM)),) if host.running_files.lstat(SHM) is not None else ()
         steps = (
             *link,
@@ -269,7 +274,7 @@ def _explain_access(host: Host, attempt: Attempt) -> MemoryRefusal:
 
 
 def _explain_sysv(host: Host, attempt: Attempt) -> MemoryRefusal:
-    """A System V segment: which setting of the kernel is too small for it."""
+    """Explain a refused System V segment: which kernel setting is too small."""
     text = _(
         "a System V shared memory segment of {size} is refused: {why}",
         size=size_text(MIB),
@@ -282,7 +287,7 @@ def _explain_sysv(host: Host, attempt: Attempt) -> MemoryRefusal:
         if current.isdigit() and int(current) < least:
             steps.append(SetKernel(name, str(usual), current))
         elif name == "kernel.shmmni" and attempt.number == errno.ENOSPC and not steps and current.isdigit():
-            # All are taken, as nothing else is too small.
+            # ENOSPC with enough shmall: all shmmni segment ids are in use.
             steps.extend(
                 [SetKernel(name, str(MOST_SEGMENTS), current)] if int(current) < MOST_SEGMENTS else []
             )
