@@ -29,6 +29,7 @@ def fast_links(host: Host) -> list[FastLink]:
             continue
         if read_or_empty(host, f"{folder}/type") != ETHERNET:
             continue
+        # Virtual interfaces (veth, bridges, bonds) have no device folder in /sys/class/net.
         if host.running_files.stat(f"{folder}/device") is None:
             continue
         speed = host.network.link_settings(interface.name).speed

@@ -12,6 +12,7 @@ FOLDER = "/sys/devices/system/clocksource/clocksource0"
 CURRENT, AVAILABLE = f"{FOLDER}/current_clocksource", f"{FOLDER}/available_clocksource"
 # Each reading of them is a system call and an access to a chip, or a page of the hypervisor.
 SLOW = ("hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit", "xen")
+# The counter of x86 processors. arm's arch_sys_counter and kvm-clock are as cheap, and are not in SLOW.
 FAST = "tsc"
 
 

@@ -9,6 +9,8 @@ from npudoctor import INFO, Command, Facts, Finding, Host, Scope, Skip, _, check
 from npudoctor.checks.tuning._settings import advise, read_or_empty, write_command
 
 POLICIES = "/sys/devices/system/cpu/cpufreq"
+# With intel_pstate and amd_pstate, powersave is not the lowest frequency either, but it rises later
+# (intel_pstate.rst, amd-pstate.rst of the kernel).
 WANTED = "performance"
 
 
@@ -87,7 +89,8 @@ def _governor_path(policy: str) -> str:
 
 
 def _undo_line(governor_by_policy: dict[str, str]) -> str:
-    """One line where all had the same governor, else one part for each governor."""
+    """Return the shell line that restores the governors: one command if all were the same, else one for
+    each."""
     governors = sorted(set(filter(None, governor_by_policy.values())))
     if len(governors) == 1:
         line: str = write_command(governors[0], _governor_path("*"))[-1]

@@ -56,6 +56,8 @@ def interface_mtu(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("no Ethernet port of 25 Gb/s or more is up here"))
     yield Facts({"mtu": mtu_by_device})
     for device, mtu in mtu_by_device.items():
+        # RoCE's frames are 256 to 4096 bytes in powers of two: below 4200 bytes of Ethernet only 2048 or less
+        # fit.
         if mtu < ROCE:
             line = ("ip", "link", "set", "dev", device, "mtu")
             yield advise(

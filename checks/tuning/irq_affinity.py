@@ -50,7 +50,7 @@ def irq_affinity(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     if len(numa_nodes(host)) < 2:
         raise Skip(_("this machine has one NUMA node"))
-    # The CPUs of the node of its card, as the kernel lists them; none where it has no node.
+    # The CPUs of the NUMA node of the port's card; "" if the card has no node (the kernel then says -1).
     links = []
     for link in fast_links(host):
         node = read_or_empty(host, f"{NET}/{link.name}/device/numa_node")
@@ -93,10 +93,13 @@ def irq_affinity(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _find_foreign_irqs(host: Host, link: FastLink, cpus: str) -> dict[int, str]:
-    """Its interrupts that go to other CPUs, each with the CPUs that it may go to now."""
+    """Return the port's interrupts that CPUs of another node handle, each with the CPUs that it may use
+    now."""
     local_cpus, foreign = parse_cpu_list(cpus), {}
     names = host.running_files.names(f"{NET}/{link.name}/device/msi_irqs", MOST)
     for number in sorted(int(name) for name in names if name.isascii() and name.isdigit()):
+        # smp_affinity is what was asked for, effective_affinity what the interrupt controller uses
+        # (irq-affinity.rst); kernels that lack the latter show only the first.
         effective = read_or_empty(host, f"{IRQ}/{number}/effective_affinity_list")
         allowed = read_or_empty(host, f"{IRQ}/{number}/smp_affinity_list")
         if allowed and not parse_cpu_list(effective or allowed) <= local_cpus:
@@ -105,7 +108,7 @@ def _find_foreign_irqs(host: Host, link: FastLink, cpus: str) -> dict[int, str]:
 
 
 def _write_affinities(cpus_by_irq: dict[int, str]) -> str:
-    """A loop for each list of CPUs."""
+    """Return a shell line that sets the affinity of each interrupt, with one loop for each list of CPUs."""
     parts = []
     for cpus in sorted(set(cpus_by_irq.values())):
         irqs = " ".join(str(number) for number, value in cpus_by_irq.items() if value == cpus)

@@ -57,7 +57,8 @@ def omp_threads(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("one rank runs on this node and can use all CPUs"))
     cpus = host.resources.cpus(host.options.env_of)
     value = host.variables.get(NAME, "").strip()
-    # The first of a list of numbers from 1, one for each level; None for what OpenMP does not know.
+    # OMP_NUM_THREADS is a list with a number for each level of nested parallel regions: the first one counts.
+    # None if OpenMP does not understand it.
     levels = [level.strip() for level in value.split(",")]
     is_valid = all(level.isascii() and level.isdigit() and int(level[:9]) for level in levels)
     threads = int(levels[0][:9]) if is_valid else None
@@ -100,7 +101,7 @@ def _finding(code: str, message: str, host: Host, share: int) -> Finding:
 
 
 def _count_ranks(host: Host) -> int:
-    """Those of this node: as a launcher counted them, else one for each accelerator."""
+    """Return the number of ranks on this node: as a launcher counted them, else one for each accelerator."""
     for name in RANKS:
         value = host.variables.get(name, "")
         if value.isascii() and value.isdigit():

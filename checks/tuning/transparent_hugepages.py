@@ -66,6 +66,7 @@ def transparent_hugepages(host: Host) -> Iterator[Union[Finding, Facts]]:
     if mode == "never":
         message = _("transparent hugepages are off (never): loading data costs a page fault for each 4 KiB")
         yield _finding(host, "transparent-hugepages.off", message, "madvise", mode)
+    # Only Huawei's msprechecker asks for always, so it is said on machines with NPUs.
     elif mode == "madvise" and npu_here(host):
         message = _("transparent hugepages are used only on request (madvise); msprechecker expects always")
         yield _finding(host, "transparent-hugepages.on-request", message, "always", mode)
