@@ -139,6 +139,7 @@ def _uses_pytorch_1(host: Host) -> bool:
     try:
         versions = [host.interpreter.version_of(name) for name in ("torch-npu", "torch")]
     except CannotTell:
+        # Without the versions the milder severity holds.
         return False
     return any(version is not None and version.startswith("1.") for version in versions)
 

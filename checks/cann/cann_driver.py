@@ -149,6 +149,8 @@ def _has_library(host: Host) -> bool:
 def _compare(host: Host, install: Install, driver: Package) -> Iterator[Union[Finding, Facts]]:
     required = required_interfaces(host.files, install)
     declared = None
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.facts.system.broken_rows import broken_rows
 
     yield from broken_rows(host, "cann-driver", "cann_driver")

@@ -37,6 +37,7 @@ from npudoctor.host import CannotTell
 # Without ASCEND_OPP_PATH a job ends at once: "ASCEND_OPP_PATH environment variable is not set". A variable
 # that is not listed here is only information.
 WEIGHTS = {"ASCEND_OPP_PATH": ERROR, "ASCEND_HOME_PATH": WARNING}
+# Judged by the check aicpu-path; here it only shows that some environment was set up.
 AICPU = "ASCEND_AICPU_PATH"
 
 
@@ -143,6 +144,8 @@ def _frameworks(host: Host) -> list[str]:
     try:
         return frameworks_on_cann(host)
     except CannotTell:
+        # The frameworks only decide between an error and a warning here; the check interpreter reports a
+        # Python that cannot be examined.
         return []
 
 
@@ -162,6 +165,7 @@ def _judge_lists(host: Host, active: Install) -> Iterator[Finding]:
     try:
         more = host.interpreter.layout().search_path
     except CannotTell:
+        # PYTHONPATH alone is judged if the interpreter cannot be asked.
         more = ()
     entries = [*host.variables.path_list("PYTHONPATH"), *more]
     site = set_env.first_site(files, entries)

@@ -125,6 +125,7 @@ def _find_missing(host: Host) -> Optional[Finding]:
     try:
         frameworks = frameworks_on_cann(host)
     except CannotTell:
+        # Whether CANN is needed is then unknown, and a machine without CANN is no fault by itself.
         return None
     if not frameworks or not npu_expected(host):
         return None
@@ -263,6 +264,7 @@ def _python_machine(host: Host) -> Optional[str]:
         try:
             machine = host.interpreter.layout().machine
         except CannotTell:
+            # Nothing to compare CANN's machine with.
             return None
     return cann_tree.canonical_machine(machine) if machine else None
 

@@ -80,6 +80,8 @@ def cann_python_deps(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("CANN is not installed on this machine"))
     if not frameworks_on_cann(host):
         raise Skip(_("no framework that runs on CANN is in {python}", python=host.interpreter.label))
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.facts.system.broken_rows import broken_rows
 
     yield from broken_rows(host, "cann-python-deps", "cann_packages")
@@ -157,6 +159,8 @@ def _report_missing(host: Host, active: Install, missing: Sequence[Need]) -> Ite
 def _judge_numpy(host: Host, active: Install, version: Optional[str]) -> Optional[Finding]:
     """Return the finding if this release of CANN cannot use the installed NumPy. Rows of the site come
     first."""
+    # Not at the top of the file: `packaging.specifiers` takes 20 to 40 ms to import, and most runs compare no
+    # version here.
     from packaging.specifiers import SpecifierSet
     from packaging.version import InvalidVersion, Version
 
@@ -168,6 +172,7 @@ def _judge_numpy(host: Host, active: Install, version: Optional[str]) -> Optiona
         if SpecifierSet(row["specifier"]).contains(Version(version), prereleases=True):
             return None
     except InvalidVersion:
+        # A version outside of PEP 440 cannot be compared.
         return None
     # If variables name two releases of CANN, NumPy may match the other one.
     contradiction = host.options.root is None and releases_contradict(host.files, host.variables)

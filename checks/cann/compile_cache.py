@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from npudoctor.host.users.access import NearestFolder
 
 OLD = 3600  # seconds: a build of an operator takes minutes
+# ACL_OP_COMPILER_CACHE_DIR beats ASCEND_CACHE_PATH; MindSpore's cache is independent of both.
 ACL, ASCEND, MINDSPORE = "ACL_OP_COMPILER_CACHE_DIR", "ASCEND_CACHE_PATH", "MS_COMPILER_CACHE_PATH"
 # FileLocker of MindSpore 2.10.0 (ops/operations/_custom_ops_utils.py) creates <build>/build.lock, and all
 # others wait for as long as it exists.
@@ -92,6 +93,8 @@ def compile_cache(host: Host) -> Iterator[Union[Finding, Facts]]:
     caches = list(_find_caches(host))
     if not caches:
         raise Skip(_("this machine has no compile cache, and no variable points to one"))
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.facts.system.mounts import mounts_of
 
     yield Facts({"caches": [cache.path for cache in caches]})
@@ -105,6 +108,8 @@ def compile_cache(host: Host) -> Iterator[Union[Finding, Facts]]:
         try:
             undetermined = yield from _judge_cache(host, cache)
         except CannotTell as error:
+            # Only a closed folder is a fault of the cache; a file system that does not answer makes the
+            # result unknown.
             if not isinstance(error.__cause__, PermissionError):
                 raise
             yield _report_not_entered(host, cache, error.reason)

@@ -33,8 +33,11 @@ from npudoctor.host.libraries.loader import Loaded, Loader, Missing
 
 # What every training job on an NPU loads, whatever its framework.
 BASIC = ("libascendcl.so", "libhccl.so", "libge_runner.so", "libascend_hal.so")
+# Libraries named in one message, and lines of evidence.
 SHOWN = 6
+# If variables mix two releases, cann-env reports the cause and these findings follow from it.
 MIXED = ("cann-env.mixed-installs", "cann-env.other-install-first")
+# Findings about a driver that is not installed or not mounted, which explain a missing libascend_hal.so.
 WITHOUT_DRIVER = ("cann-driver.missing", "cann-driver.no-library", "accelerator.missing")
 VITAL = ("ASCEND_HOME_PATH", "ASCEND_OPP_PATH")  # a wrong path in one of these is an error by itself
 
@@ -310,6 +313,8 @@ class LibraryJudge:
             # set_env.sh adds the driver's folders from 9.x on; up to 8.3 the user had to add them.
             return "driver/lib64" in (self.host.files.text(script) or "") if script else False
         except CannotTell:
+            # A script that cannot be read is taken for one that does not add the folders: the driver keeps
+            # its own finding.
             return False
 
     def _report_missing(

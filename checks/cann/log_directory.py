@@ -31,6 +31,7 @@ from npudoctor.host.users.access import NearestFolder, first_barrier, may_make, 
 
 # ASCEND_PROCESS_LOG_PATH beats ASCEND_WORK_PATH, which beats $HOME/ascend/log (hicann/runtime, log module).
 OWN, WORK = "ASCEND_PROCESS_LOG_PATH", "ASCEND_WORK_PATH"
+# CANN's default below HOME.
 USUAL = "ascend/log"
 # CANN creates them in its log folder: plog up to 5.0, later {debug,run,security}/plog.
 FOLDERS = ("", "debug", "run", "security", "plog", "debug/plog", "run/plog", "security/plog")
@@ -102,6 +103,7 @@ def log_directory(host: Host) -> Iterator[Union[Finding, Facts]]:
     try:
         yield from _judge_folders(host, value, name)
     except CannotTell as error:
+        # Only a closed folder is a fault; a file system that does not answer makes the result unknown.
         if not isinstance(error.__cause__, PermissionError):
             raise
         yield _report_not_entered(host, value, name, error.reason)

@@ -27,6 +27,8 @@ from npudoctor.knowledge import tables
 
 # The old name is deprecated from CANN 9.2.0 on and will go in 13.0.0; the new one wins if both are set.
 OLD, NEW = "ASCEND_SLOG_PRINT_TO_STDOUT", "ASCEND_LOG_PRINT_TO_STDOUT"
+# DUMP_GE_GRAPH: 1 all, 2 without weights, 3 relations only. DUMP_GRAPH_LEVEL chooses among the graphs and is
+# read only together with it (CANN, "Environment variables").
 DUMP, DETAIL = "DUMP_GE_GRAPH", "DUMP_GRAPH_LEVEL"
 # The others are 2 WARNING, 3 ERROR (the default) and 4 NULL; CANN's documents warn of these two.
 LEVELS = {"0": "DEBUG", "1": "INFO"}
@@ -197,6 +199,7 @@ def _is_9_2_or_later(host: Host) -> bool:
     try:
         installs = installs_of(host)
     except CannotTell:
+        # Without a known CANN the old name is not called deprecated.
         return False
     return bool(installs) and at_least(installs[0].version, "9.2") is True
 

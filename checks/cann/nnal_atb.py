@@ -30,6 +30,7 @@ from npudoctor.facts.job.process import Framework
 from npudoctor.facts.job.working_directory import job_user
 from npudoctor.host.libraries.loader import Loaded, Loader
 
+# The library of NNAL (Ascend Transformer Boost) with the operators that torch_npu and vllm-ascend call.
 ATB = "libatb.so"
 # Mangled names of the namespace atb (Itanium C++ ABI): functions, const functions, type infos, vtables.
 MARKS = ("_ZN3atb", "_ZNK3atb", "_ZTIN3atb", "_ZTVN3atb")

@@ -14,6 +14,7 @@ from npudoctor.host import CannotTell
 from npudoctor.host.devices.cann_info import folders, settings
 from npudoctor.host.fs.files import Files
 
+# In 8.1.RC1 a folder for each chip is there, such as ascend910b, next to config/ with the same names.
 KERNELS = "opp/built-in/op_impl/ai_core/tbe/kernel"
 # What the chips of PCI ids are called there; the ids of those in DOCUMENTED are documented, others inferred.
 CHIPS = {
@@ -27,8 +28,11 @@ DOCUMENTED = ("Ascend 910A", "Ascend 910B")
 # The packages of 8.5 and later are called by the product in places.
 PRODUCTS = {"ascenda2": "ascend910b", "ascenda3": "ascend910_93", "ascend910": "ascend910"}
 
+# Folder names of chips; others, such as config, are none.
 _CHIP = pattern(r"ascend\d\w*\Z")
+# The install records of 8.5 and later, such as ascend_910b_ops_install.info.
 _RECORD = pattern(r"ascend_\w*ops_install\.info\Z")
+# package_name in such a record: Ascend-cann-910b-ops.
 _PACKAGE = pattern(r"Ascend-cann-([\w-]+?)-ops\Z", re.IGNORECASE)
 
 
@@ -121,6 +125,7 @@ def _read_package(files: Files, path: str) -> set[str]:
     try:
         record = settings(files.text(path, 1 << 16) or "")
     except CannotTell:
+        # One unreadable record hides the chip of one package only; if no chip is found, the check is skipped.
         return set()
     match = _PACKAGE.match(record.get("package_name", ""))
     if match is None:

@@ -213,6 +213,7 @@ def _make_readable(host: Host, path: str) -> Fix:
     try:
         entry = host.files.lstat(path)
     except CannotTell:
+        # An unknown owner is taken for another user, so the command is marked as root's.
         entry = None
     return Fix(
         _("let every user read {path}", path=path),
@@ -259,6 +260,8 @@ def _fix(host: Host, active: Install, copy: Copy) -> Optional[Fix]:
 def _wheels_fix(
     host: Host, active: Install, names: Sequence[str], copy: Optional[Copy] = None
 ) -> Optional[Fix]:
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.checks.python._pip import pip_wheels
 
     paths = wheels(host.files, active, names)

@@ -33,6 +33,8 @@ from npudoctor.facts.system.limits import limit_of
 from npudoctor.host import CannotTell
 from npudoctor.host.python.installed_files import site_of
 
+# Texts of CPython's importlib and of `from X import Y` (Python/ceval.c). The quotes are optional, because
+# code that raises ImportError itself may leave them out.
 _NO_MODULE = pattern(r"No module named '?(?P<module>[\w.]+)'?")
 _NO_NAME = pattern(
     r"cannot import name '(?P<name>\w+)' from (?P<early>partially initialized module )?'(?P<module>[\w.]+)'"
@@ -40,6 +42,8 @@ _NO_NAME = pattern(
 _NO_ATTRIBUTE = pattern(
     r"(?P<early>partially initialized )?module '(?P<module>[\w.]+)' has no attribute '(?P<name>\w+)'"
 )
+# CPython's texts for a source or byte code that is no Python: null bytes, a cut or foreign .pyc, a wrong
+# encoding.
 _DAMAGED = pattern(
     r"(?i)null bytes|marshal data too short|bad marshal data|bad magic number|codec can't decode"
     r"|source code string"
@@ -55,6 +59,7 @@ _NO_NUMPY = pattern(r"Numpy is not available|(?:multiarray|umath) failed to impo
 # ENOMEM of mmap and clone, std::bad_alloc of C++, and CPython's RuntimeError of a thread that cannot start.
 _ROOM = pattern(r"Cannot allocate memory|out of memory|bad_alloc|can't start new thread", re.IGNORECASE)
 
+# protobuf 4 and later have no cpp implementation; the check protobuf-implementation judges the variable.
 PROTOBUF = "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"
 _LIBRARY = pattern(r"/\S+\.so(?:\.[\d.]+)?\b")
 
@@ -281,6 +286,7 @@ def add_limits(host: Host, text: str) -> tuple[str, Optional[Fix]]:
         try:
             soft = limit_of(host, name).soft
         except CannotTell:
+            # A limit that cannot be read is left out of the sentence.
             continue
         if soft is not None:
             text = _(

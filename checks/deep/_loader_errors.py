@@ -16,14 +16,18 @@ from npudoctor.host import CannotTell
 
 # Texts of glibc's dlerror() (elf/dl-load.c, dl-lookup.c, dl-version.c): "LIBRARY: TEXT: ERRNO".
 _NOT_OPENED = pattern(r"(?P<library>\S+): cannot open shared object file: (?P<why>.+)")
+# A symbol that no loaded library defines (elf/dl-lookup.c): the library was linked against another release.
 _SYMBOL = pattern(r"(?P<library>\S+): undefined symbol: (?P<symbol>[^\s,]+)(?:, version (?P<version>\S+))?")
+# A symbol version that the found library lacks (elf/dl-version.c), as GLIBCXX_3.4.30 of libstdc++.
 _VERSION = pattern(
     r"(?P<library>\S+): version .(?P<version>[\w.+-]+). not found \(required by (?P<by>[^)]+)\)"
 )
+# The file is no valid ELF file: a Git LFS pointer, an interrupted copy, zeros after a crash.
 _BROKEN = pattern(
     r"(?P<library>\S+): (?P<why>file too short|invalid ELF header|cannot read file data.*|ELF load command.*"
     r"|ELF file's .*|object file has no .*|only ET_DYN and ET_EXEC can be loaded|internal error.*)"
 )
+# A file for another processor or word size that was opened by its path; in a search it is skipped.
 _CLASS = pattern(r"(?P<library>\S+): (?P<why>wrong ELF class: \w+|ELF file machine .*)")
 # A library with the initial-exec TLS model takes room of a block that glibc reserves at program start.
 _TLS = pattern(r"(?P<library>\S+): cannot allocate memory in static TLS block")
@@ -32,6 +36,7 @@ _MAPPED = pattern(
     r"(?P<library>\S+): (?:failed to map segment from shared object"
     r"|cannot change memory protections|cannot enable executable stack[^:]*)(?:: (?P<why>.+))?"
 )
+# Every other text of dlerror(): the cause is then vague.
 _ANY = pattern(r"(?P<library>\S+\.so[\w.]*): (?P<why>.+)")
 
 

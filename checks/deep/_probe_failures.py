@@ -19,6 +19,7 @@ from npudoctor.facts.python.owners import owner_of
 SECONDS = 120.0  # for one framework
 LINES, LONGEST = 12, 400  # of the output, as evidence: its end says why
 SHOWN = 500  # characters of a sentence
+# Lines that stand in every traceback or crash dump and take the place of telling ones.
 _NOISE = (
     "Traceback (most recent call last)",
     "Extension modules: ",
@@ -176,6 +177,7 @@ def _ending_name(probed: ProbeResult) -> str:
     try:
         return signal.Signals(-status).name
     except ValueError:
+        # signal.Signals has no name for the real-time signals between SIGRTMIN and SIGRTMAX.
         return probed.ending
 
 

@@ -44,6 +44,8 @@ def reinstall(host: Host, copy: Distribution) -> Fix:
 def install_compatible(host: Host, copy: Distribution, user: Optional[Distribution]) -> Fix:
     """Return the line that installs the release which `user` requires; a sentence if it requires none, or if
     the installed one already meets it."""
+    # Not at the top of the file: `packaging.version` takes about 10 ms to import, and most runs compare no
+    # version here.
     from packaging.version import InvalidVersion
 
     name = copy.label
@@ -54,6 +56,7 @@ def install_compatible(host: Host, copy: Distribution, user: Optional[Distributi
             fix: Fix = pip_install(host, title, f"{normal(copy.name)}{specifier}")
             return fix
     except InvalidVersion:
+        # A version that PEP 440 does not know cannot be compared: fall through to the sentence.
         pass
     if user is None:
         return manual_fix(_("install a release of {name} that has it", name=copy.name))
@@ -92,6 +95,7 @@ def _read_requirement(host: Host, user: Distribution, name: str) -> Optional[Spe
     try:
         return read_requirement(user, name, host.interpreter.layout())
     except CannotTell:
+        # Unreadable metadata: the remedy then names no release.
         return None
 
 

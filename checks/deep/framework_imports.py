@@ -131,6 +131,7 @@ def _probe_import(host: Host, modules: tuple[str, ...], todo: list[tuple[str, ..
         is_hanging = before is not None and before.answer.ended == "timeout"
         return before if is_hanging else probe_imports(host, modules)
     except NoTimeLeft:
+        # The deadline of the run is reached: the caller reports the module as not tried.
         return None
 
 

@@ -21,6 +21,7 @@ def find_denied(host: Host, closed: dict[str, Entry]) -> dict[str, Entry]:
         try:
             is_allowed = host.disk.accessible(path, os.R_OK | os.W_OK)
         except OSError:
+            # A node about which the kernel gives no answer cannot be opened.
             is_allowed = False
         if not is_allowed:
             denied_nodes[path] = entry

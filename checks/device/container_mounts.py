@@ -10,6 +10,7 @@ from npudoctor.checks.device._container_options import ask_for_paths
 from npudoctor.host import CannotTell
 from npudoctor.host.devices.driver import has_library
 
+# The default folder of the driver's installer; the guides mount it at the same path.
 ASCEND = "/usr/local/Ascend"
 LIBRARIES = f"{ASCEND}/driver/lib64"
 # What the guides mount besides the libraries, one of each group of paths is enough.

@@ -86,6 +86,8 @@ def device_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
                 _("the device nodes belong to an unmapped user in this user namespace"), advisory=True
             )
         return
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.checks.device._node_access import find_denied, report_no_access
 
     yield from report_no_access(host, find_denied(host, denied), "device-nodes.no-access")

@@ -34,6 +34,7 @@ from npudoctor.facts.npu.visible import (
 
 SHOWN = 4096  # of a value, for machines
 SHOWN_CHARACTERS = 200  # characters of a value
+# Nodes named in one message: Atlas servers have 8 or 16 NPUs.
 SHOWN_NODES = 16
 
 

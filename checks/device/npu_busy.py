@@ -63,6 +63,8 @@ def npu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
     - Captures of npu-smi 1.8.21 to 26.1.0, idle and busy.
     - MindSpore FAQ and Ascend guides: processes left over from a job that ended badly.
     """
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.checks.device._npu_smi_screen import screen_of
     from npudoctor.facts.npu.visible import chips_of_job
 

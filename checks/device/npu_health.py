@@ -56,6 +56,8 @@ def npu_health(host: Host) -> Iterator[Union[Finding, Facts]]:
     - npu-smi, public source: the words of the column and of `-t health`.
     - Captured answers of 910A with Warning and with Alarm.
     """
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.checks.device._npu_smi_screen import screen_of
 
     chips: Sequence[Chip] = screen_of(host).chips

@@ -33,6 +33,7 @@ CODES = {
     "usage": "npu-tool.failed",
     "code": "npu-tool.failed",
 }
+# Findings of other checks that explain the complaint. npu-smi needs the same nodes and libraries as a job.
 CAUSES = {
     "no-driver": ("device-nodes.missing", "device-nodes.no-access", "cann-driver.missing"),
     "no-rights": ("device-nodes.no-access",),
@@ -117,6 +118,8 @@ def npu_tool(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     if not host.npus.usable:
         raise Skip(_("this machine has no NPU device node"))
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.checks.device._npu_smi_screen import is_inconclusive
 
     smi = host.npu_smi

@@ -35,5 +35,6 @@ def communication_severity(host: Host) -> Severity:
     try:
         is_single_gpu = len(host.gpus.nodes) == 1
     except (CannotTell, NotRunning):
+        # Unknown is not one: the warning stays.
         is_single_gpu = False
     return INFO if is_single_gpu else WARNING

@@ -11,6 +11,7 @@ from npudoctor.facts.job.expected_accelerator import gpu_expected
 if TYPE_CHECKING:
     from npudoctor.host.libraries.loader import Missing
 
+# The variant of MindSpore's library that needs MPI.
 WITH_MPI = "libgpu_collective.so"
 
 
@@ -50,6 +51,8 @@ def gpu_collective(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     if not gpu_expected(host):
         raise Skip(_("this machine has no GPU, and none is expected"))
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.checks.gpu._communication import needs_no_mpi
     from npudoctor.facts.gpu.nccl import collectives
     from npudoctor.facts.job import process as job

@@ -58,6 +58,8 @@ def gpu_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
     - NVIDIA driver README: device files, NVreg_DeviceFileMode, nvidia-modprobe.
     - What happens without each was measured with driver 580.159 on an H100.
     """
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.checks.device._node_access import find_denied, report_no_access
     from npudoctor.checks.device.device_nodes import NOBODY, may_use
 

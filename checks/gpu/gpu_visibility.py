@@ -117,6 +117,8 @@ def _read_value(host: Host, value: str) -> VisibleGpus:
     visible = cuda_visible(value[:LONGEST], count)
     if not visible.unknown.upper().startswith("GPU-"):
         return visible
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.facts.gpu.nvml import ask_gpus
 
     gpus = ask_gpus(host)

@@ -32,9 +32,11 @@ from npudoctor.knowledge.versions import public
 SOCKETS = ("NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD")
 # NCCL user guide: NCCL_SOCKET_NTHREADS times NCCL_NSOCKS_PERTHREAD must not exceed 64.
 MOST_SOCKETS = 64
+# TORCH_NCCL_* are read by torch's ProcessGroupNCCL, not by NCCL.
 PREFIXES = ("NCCL_", "TORCH_NCCL_")
 VariableRow = Mapping[str, Any]
 SHOWN = 200
+# Words that were meant as 1; every other word was meant as 0, which NCCL reads too.
 ON = ("on", "true", "yes", "y", "enable", "enabled")
 ALIKE = 0.9  # of a name that nobody knows to one that is known
 
@@ -200,6 +202,7 @@ def _find_misspelt(
 ) -> Iterator[Finding]:
     """Report unknown names that resemble one that NCCL reads."""
     for name in names:
+        # `difflib` takes some milliseconds to import, and most runs do not come here.
         from difflib import get_close_matches
 
         close = get_close_matches(name, known_names, 1, ALIKE)

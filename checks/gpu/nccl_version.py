@@ -290,6 +290,7 @@ def _find_lacking(host: Host, use: NcclUse) -> list[str]:
     try:
         symbols, library = host.libraries.wanted(use.by), host.libraries.symbols(use.path)
     except CannotTell:
+        # Without the symbols of both files only the version number decides.
         return []
     if library is None or not library.defined:
         return []

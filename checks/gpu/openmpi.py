@@ -82,6 +82,8 @@ def openmpi(host: Host) -> Iterator[Union[Finding, Facts]]:
     - MindSpore, installation for GPUs and starting with mpirun.
     - Open MPI FAQ: running as root.
     """
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.checks.gpu._communication import needs_no_mpi
 
     if not gpu_expected(host):

@@ -22,6 +22,7 @@ from npudoctor import (
 from npudoctor.host import CannotTell
 from npudoctor.knowledge.tables import table
 
+# Distributions that contain Paddle or extend it to NPUs.
 PACKAGES = ("paddlepaddle", "paddlepaddle-gpu", "paddlepaddle-npu", "paddle-custom-npu")
 COLLECTION = "FLAGS_eager_delete_tensor_gb"
 FlagRow = Mapping[str, Any]
@@ -93,6 +94,8 @@ def paddle_flags(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _judge(host: Host, row: FlagRow, value: str) -> Iterator[Finding]:
     """Yield the first finding about one flag: pasted punctuation, a bad value, or its effects."""
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.facts.job.input_cleanup import cleaned_up
     from npudoctor.knowledge.paddle_flags import what_is_wrong
 
@@ -119,6 +122,7 @@ def _judge_effects(host: Host, row: FlagRow, value: str) -> Iterator[Finding]:
         try:
             count = len((host.npus if name.endswith("npus") else host.gpus).nodes)
         except CannotTell:
+            # With an unknown number of devices no id can be out of range.
             count = 0
         missing_devices = [device for device in devices(value) if count and device >= count]
         if missing_devices:

@@ -119,6 +119,8 @@ def _report_missing(host: Host, accelerators: Accelerators) -> Finding:
 def _fix_container(host: Host, kind: str) -> Fix:
     """Return the options that give a container the accelerator; for an NPU also the shared nodes and mounts
     that are missing."""
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.checks.device._container_options import ask_for_options, ask_for_paths
 
     if kind == "gpu":
@@ -133,6 +135,7 @@ def _fix_container(host: Host, kind: str) -> Fix:
     try:
         has_driver = bool(has_library(host.files, host.variables.path_list("LD_LIBRARY_PATH")))
     except CannotTell:
+        # A library that cannot be examined was given to the container: asking for it again would not help.
         has_driver = True
     library = [] if has_driver else [LIBRARIES]
     fix: Fix = ask_for_paths(["/dev/davinci0", *shared, *library, *find_missing(host)])

@@ -16,6 +16,7 @@ from npudoctor.host.users.accounts import user_names
 
 MIB, GIB = 1 << 20, 1 << 30
 FULL, LOW = 16 * MIB, GIB
+# trial-files tries how many files the start of this job needs.
 FEW = 10000
 TMP = "/tmp"  # noqa: S108
 MOST = 20000  # entries that are looked at: a full /tmp may hold millions

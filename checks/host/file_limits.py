@@ -29,6 +29,7 @@ from npudoctor.facts.system.pam_limits import FOLDER, logins_read_them, pam_limi
 from npudoctor.host.resources import Limit
 from npudoctor.host.users.accounts import groups_of, user_names
 
+# Data loaders, the sockets of each rank to all others and mapped files share the limit.
 FEW = 4096
 NONE_AT_ALL = 32  # a Python that loads a framework has as many open at once
 # 512000 is in Ascend's guide to porting and training PyTorch models: `ulimit -SHn 512000`.
@@ -36,6 +37,7 @@ ENOUGH, RECOMMENDED = 65536, 512000
 # pam_limits reads the folder in the order of the C locale, and a later line for the same user wins
 # (limits.conf(5)): 90 comes after most files.
 LIMITS = f"{FOLDER}/90-npudoctor.conf"
+# The kernel refuses every RLIMIT_NOFILE above this (getrlimit(2)).
 NR_OPEN = "/proc/sys/fs/nr_open"
 
 # The control group of a service, such as 0::/system.slice/slurmd.service.

@@ -12,6 +12,7 @@ from npudoctor.core.sizes import size_text
 
 SHM = "/dev/shm"  # noqa: S108
 MIB, GIB = 1 << 20, 1 << 30
+# What fills /dev/shm takes memory from everyone, so the proposal has an upper limit.
 MOST = 16 * GIB
 NEARLY = 0.1  # of it free
 # Codes of trial-shared-memory that follow from a small or missing /dev/shm.
@@ -90,6 +91,7 @@ def _enlarge_fix(host: Host, current_size: int) -> Optional[Fix]:
         # Half of the memory is the kernel's own default for a tmpfs (tmpfs(5)).
         size = min(host.resources.memory().total // 2 // MIB * MIB, MOST)
     except CannotTell:
+        # Without the size of the memory no size can be proposed.
         return None
     if size <= current_size:
         return None

@@ -33,6 +33,7 @@ from npudoctor.host.users.access import first_barrier, may_make, nearest
 from npudoctor.host.users.accounts import user_names
 
 TMP, SHM = "/tmp", "/dev/shm"  # noqa: S108  (looked at, never written)
+# Either one says that this job uses a dataset cache server.
 CACHE = ("MS_CACHE_HOST", "MS_CACHE_PORT")
 WHEELS = ("mindspore", "mindspore-ascend", "mindspore-gpu")
 # The sticky bit: in a folder that all may write, only its owner may remove a file (inode(7)).
@@ -94,6 +95,7 @@ def temporary_folders(host: Host) -> Iterator[Union[Finding, Facts]]:
         try:
             own_folder = _examine_folder(host, tmpdir)
         except CannotTell as error:
+            # Reported as unknown at the end, after the findings about the other folders.
             no_answer = error
     folders = {TMP: _examine_folder(host, TMP), SHM: _examine_folder(host, SHM)}
     if not folders[SHM].there:
@@ -253,6 +255,7 @@ def _judge_mindspore(host: Host, path: str) -> Iterator[Finding]:
     try:
         is_concerned = bool(cache_variables) or any(host.interpreter.version_of(name) for name in WHEELS)
     except CannotTell:
+        # If the packages cannot be read, a closed folder is not reported: it harms only users of MindSpore.
         is_concerned = False
     if denied is None or not is_concerned:
         return
@@ -288,6 +291,7 @@ def _find_denied(host: Host, path: str) -> Optional[Entry]:
             return None
         own_entry = None if user.kept_from(entry, 1) else host.running_files.stat(f"{path}/{user.user}")
     except CannotTell:
+        # A folder that cannot be examined proves nothing.
         return None
     return entry if own_entry is None or may_make(own_entry, user) is False else None
 

@@ -42,6 +42,8 @@ def working_directory_check(host: Host) -> Iterator[Union[Finding, Facts]]:
         text = _("the working directory was removed: change to one that exists")
         yield Finding("working-directory.gone", text, action=Action.RESTART_JOB)
         return
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.facts.system.mounts import mount_at
 
     place = nearest(host.files, path)

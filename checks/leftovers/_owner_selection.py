@@ -23,6 +23,8 @@ def select_owner(host: Host) -> Callable[..., bool]:
 def select_leftovers(leftovers: Leftovers, selected: Callable[..., bool]) -> Leftovers:
     """Return the leftovers of the selected owners. Everything was judged before, because the evidence for one
     object may belong to another owner."""
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.proof.leftovers import Leftovers
 
     return Leftovers(

@@ -83,6 +83,8 @@ def cache_server(host: Host) -> Iterator[Finding]:
 
     MindSpore documentation, "Single-Node Data Cache"; MindSpore FAQ on the cache server's leftovers.
     """
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.checks.leftovers._owner_selection import select_leftovers, select_owner
     from npudoctor.facts.leftovers.cache_traces import any_trace
     from npudoctor.proof import leftovers

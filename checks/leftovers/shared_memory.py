@@ -103,6 +103,8 @@ def shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     shm_overview(7), fcntl(2), shmget(2), shmctl(2), proc_sysvipc(5), ipcs(1), ipcrm(1);
     PaddlePaddle issue 49632.
     """
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.facts.leftovers.shm_files import shared_files
 
     selected = select_owner(host)
@@ -124,6 +126,8 @@ def shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     try:
         files = [file for file in shared_files(host.running_files) if selected(file.entry.uid)]
     except CannotTell as error:
+        # Only root can examine a /dev/shm that is closed, so for other users that does not affect the
+        # verdict.
         raise Unknown(error.reason, advisory=not host.identity.is_root) from error
     if files:
         yield from _judge_files(host, files)

@@ -99,6 +99,8 @@ def stale_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     proc_pid_stat(5), cgroups(7), Slurm's cgroup guide, scontrol(1); the NPU process leaks of dlrover 1283,
     1284, 1331.
     """
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.proof.stale import StaleJudge
 
     processes = host.processes.all()

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from npudoctor.host.fs.files import Entry
 
 
+# Replaces ~/.cache/torch_extensions (torch/utils/cpp_extension.py).
 EXTENSIONS = "TORCH_EXTENSIONS_DIR"
 TMP = "/tmp"  # noqa: S108  (looked at, never written)
 
@@ -104,6 +105,8 @@ def temp_files(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _find_folders(host: Host) -> tuple[list[TempFolder], str]:
     """Those in all temporary folders, and why one could not be looked into."""
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.facts.leftovers.temporary_folders import temp_folders
 
     folders: dict[str, TempFolder] = {}
@@ -114,6 +117,7 @@ def _find_folders(host: Host) -> tuple[list[TempFolder], str]:
         try:
             folders.update({folder.path: folder for folder in temp_folders(host.running_files, place)})
         except CannotTell as error:
+            # The other folders are still judged; the check ends as unknown.
             unread = error.reason
     return list(folders.values()), unread
 
@@ -133,6 +137,7 @@ def _find_locks(host: Host) -> list[str]:
     try:
         return list(build_locks(host.running_files, root)) if root.startswith("/") else []
     except CannotTell:
+        # Builds in a home that cannot be read cannot be judged.
         return []
 
 

@@ -121,6 +121,7 @@ def _is_ufw_on(host: Host, blocker: Blocker) -> bool:
     try:
         settings = host.files.text("/etc/ufw/ufw.conf") or ""
     except CannotTell:
+        # Not readable, so ufw is not known to be on, and the rule is added to the chain itself.
         return False
     # ufw's default is the policy of the built-in chain, which no rule of ufw's own chains names.
     policy = "OUTPUT: policy" if blocker.drops_replies else "INPUT: policy"
@@ -145,6 +146,7 @@ def _chain_rule(blocker: Blocker, sender: str, span: Span) -> Iterator[FixLine]:
         return
     # The comment is the same for the same rule in the same chain, and finds it again.
     place = (family, table, chain)
+    # `hashlib` takes some milliseconds to import, and most runs do not come here.
     import hashlib
 
     field, port = ("daddr", "sport") if blocker.drops_replies else ("saddr", "dport")

@@ -27,7 +27,10 @@ WIDEST = 1024  # of a range that is proposed
 TORCHRUN = 29500
 # The folders that `sysctl --system` reads (sysctl(8)); the first one is the administrator's.
 BOOT = ("/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d")
+# sysctl.d(5): files are applied in the order of their names, and a later line wins.
 KEPT = "/etc/sysctl.d/90-npudoctor-ports.conf"
+# The kernel chooses the local port of an outgoing connection from the first, except those in the second
+# (ip-sysctl.rst).
 OUTGOING, RESERVED = "net.ipv4.ip_local_port_range", "net.ipv4.ip_local_reserved_ports"
 
 
@@ -78,6 +81,7 @@ def other_ports_fix(host: Host, claim: Claim, bound: Sequence[TcpSocket], first:
     try:
         outgoing, reserved = kernel_ports(host)
     except CannotTell:
+        # Without the kernel's range no port is excluded by it.
         outgoing, reserved = None, ()
     avoid = [*without([outgoing], reserved)] if outgoing else []
     avoid += [*claim.spans, *((port, port) for port in DEFAULTS)]

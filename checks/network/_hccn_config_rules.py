@@ -10,7 +10,9 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.host.devices.hccn import NAME, Port
 from npudoctor.host.devices.hccnconf import CONF, HccnConf, in_network, is_address, is_netmask
 
+# Keys of /etc/hccn.conf whose value is an IP address; each is followed by _N, the physical id of the NPU.
 ADDRESSES = ("address", "gateway", "netdetect")
+# With one of these the port gets its address by DHCP, and address_N is not applied.
 DHCP = ("udhcpc_enable", "udhcpc_ipv6_enable")
 WELL = ("Success", "Init", "Detect ip set", "Unknown")  # Init: no address was given to look for
 

@@ -18,6 +18,7 @@ from npudoctor.firewall.read import read_rules
 
 # Each port is followed through all rules, and ranges such as 1024-65535 occur.
 MOST = 1024  # ports that are judged, of the widest range
+# The variable of the address that belongs to each port variable.
 _PLACES = {"MASTER_PORT": "MASTER_ADDR", "MS_SCHED_PORT": "MS_SCHED_HOST"}
 
 
@@ -235,6 +236,7 @@ class CallerVerdicts:
 
 def _is_address(text: str) -> bool:
     """Whether it is an IP address, in brackets or with a zone."""
+    # `ipaddress` takes some milliseconds to import, and most runs do not come here.
     import ipaddress
 
     try:

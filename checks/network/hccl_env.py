@@ -32,8 +32,11 @@ from npudoctor.knowledge import tables
 
 VariableRow = Mapping[str, Any]
 
+# Read by TensorFlow's HCCL on A2 and the first 910 in place of a rank table, so only one of the two may be
+# set.
 CHIEF = ("CM_CHIEF_IP", "CM_CHIEF_PORT", "CM_CHIEF_DEVICE", "CM_WORKER_IP", "CM_WORKER_SIZE")
 TABLE = ("RANK_TABLE_FILE", "RANK_ID", "RANK_SIZE")
+# HCCL_EVENT_TIMEOUT, of torch_npu, must be above HCCL_EXEC_TIMEOUT (Ascend/pytorch, OptionsManager.cpp).
 CONNECT, EXECUTE, EVENT = "HCCL_CONNECT_TIMEOUT", "HCCL_EXEC_TIMEOUT", "HCCL_EVENT_TIMEOUT"
 # HCCL stops with EI0001 if both are 1, or if one is 0 and the other unset.
 INTRA = ("HCCL_INTRA_PCIE_ENABLE", "HCCL_INTRA_ROCE_ENABLE")
@@ -136,11 +139,14 @@ def hccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _chip(host: Host) -> str:
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.knowledge.hccl import chip_of
 
     try:
         return chip_of(host.npus.models)
     except CannotTell:
+        # An unknown chip: only rules that hold for all chips are applied.
         return ""
 
 
@@ -188,6 +194,8 @@ def _has_readable_algorithms(row: VariableRow, value: str) -> bool:
     try:
         return row["kind"] == "algo" and bool(algorithms(value))
     except ValueError:
+        # algorithms() raises on text that is not `level1:ring;level2:...`; such a value is wrong on every
+        # release.
         return False
 
 
@@ -216,6 +224,7 @@ def _find_misspelt(variables: Mapping[str, str], table: Mapping[str, Any]) -> It
     for label in sorted(
         label for label in variables if label.startswith("HCCL_") and label not in known_names
     ):
+        # `difflib` takes some milliseconds to import, and most runs do not come here.
         from difflib import get_close_matches
 
         close = get_close_matches(

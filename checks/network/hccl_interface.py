@@ -102,6 +102,8 @@ def hccl_interface(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     address, zone, why = _read_value(value)
     if why:
+        # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+        # load it.
         from npudoctor.facts.job.input_cleanup import cleaned_up
 
         # The value without what a document left about it, where that is an address.
@@ -129,6 +131,7 @@ def hccl_interface(host: Host) -> Iterator[Union[Finding, Facts]]:
 def _read_value(value: str) -> tuple[str, str, str]:
     """Return the address in its normal form, the interface after %, and why the value is invalid ("" if
     valid)."""
+    # `ipaddress` takes some milliseconds to import, and most runs do not come here.
     import ipaddress
 
     text, _percent, zone = value.partition("%")
@@ -140,6 +143,7 @@ def _read_value(value: str) -> tuple[str, str, str]:
     try:
         number = ipaddress.ip_address(text)
     except ValueError:
+        # ipaddress also refuses forms that inet_aton() accepts, such as 10.1 and 010.0.0.1.
         return "", "", _("it is not an IP address")
     return str(number), zone, ""
 

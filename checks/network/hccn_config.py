@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 # Cards for inference have no port; the questions to an Ascend 950 are known from documents only.
 WITHOUT_PORT = ("Ascend 310", "Ascend 310P")
+# The tool of the 950 wants a die and a port: hccn_tool -g -link -i 0 -u 0 -p 4.
 OTHER_SYNTAX = "Ascend 950"
 # Without an answer to these the check cannot tell; the MTU is only a fact.
 JUDGED = ("ip", "link", "net_health", "netdetect", "gateway", "tls")
@@ -103,6 +104,8 @@ def hccn_config(host: Host) -> Iterator[Union[Finding, Facts]]:
     why_not = _reason_not_run(host, program)
     ports = host.hccn.ports() if why_not is None else []
 
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.checks.network._hccn_config_rules import HccnMachine, facts, findings
 
     sees_all = unread is None and not host.system.container()

@@ -31,6 +31,7 @@ from npudoctor.facts.job.local_addresses import is_local, same_host
 from npudoctor.facts.job.nodes import is_rank_zero
 from npudoctor.facts.job.peers import several_nodes
 
+# The variables of torch.distributed, MindSpore, TensorFlow on HCCL, and Paddle.
 NAMES = ("MASTER_ADDR", "MS_SCHED_HOST", "CM_CHIEF_IP", "PADDLE_MASTER")
 
 
@@ -150,6 +151,7 @@ _PORTS = {
     "CM_CHIEF_IP": ("CM_CHIEF_PORT", 0),
 }
 _SCHEMES = ("etcd://", "http://")  # which paddle.distributed.launch takes before it
+# Letters, digits, hyphens and dots (RFC 1123), and the underscore of Docker Compose's names.
 _IN_NAMES = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_.")
 
 
@@ -199,6 +201,7 @@ def _judge_port(host: Host, name: str, value: str, variable: str) -> Iterator[Fi
 def _parse_address(text: str) -> Optional[str]:
     """Return an IP address in its normal form, without its zone; None if it is none. Brackets are not
     removed, because no resolver accepts them."""
+    # `ipaddress` takes some milliseconds to import, and most runs do not come here.
     import ipaddress
 
     try:

@@ -38,7 +38,9 @@ from npudoctor.facts.job.launchers import (
 )
 from npudoctor.host import CannotTell
 
+# torch.distributed finds rank 0 by these two (init_method env://).
 MEETING = ("MASTER_ADDR", "MASTER_PORT")
+# MindSpore's dynamic cluster needs all three in every process.
 SCHEDULER = ("MS_WORKER_NUM", "MS_SCHED_HOST", "MS_SCHED_PORT")
 # MS_PSERVER and MS_SERVER are the roles of parameter servers and of federated learning.
 ROLES = ("MS_SCHED", "MS_WORKER", "MS_PSERVER", "MS_SERVER")
@@ -271,6 +273,7 @@ def _count_devices(host: Host, variables: Mapping[str, str]) -> int:
     try:
         npus, gpus = len(host.npus.nodes), len(host.gpus.nodes)
     except CannotTell:
+        # With an unknown number of devices no rank can be beyond them.
         return 0
     counts = []
     for nodes, name in ((npus, "ASCEND_RT_VISIBLE_DEVICES"), (gpus, "CUDA_VISIBLE_DEVICES")):

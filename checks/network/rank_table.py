@@ -134,6 +134,8 @@ def rank_table(host: Host) -> Iterator[Union[Finding, Facts]]:
     - HCCL user guide, rank table configuration for Atlas training series, A2, A3 and 300I Duo.
     - HCCL's public source, the parsers of the rank table.
     """
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.facts.rank_table import reading as ranktable
 
     variable = next(

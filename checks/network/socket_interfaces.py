@@ -110,6 +110,8 @@ def socket_interfaces(host: Host) -> Iterator[Union[Finding, Facts]]:
     variables = [name for name in WORST if name in host.variables and _is_relevant(host, name)]
     if not variables and not _is_hccl_choosing(host):
         raise Skip(_("no variable names an interface"))
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.facts.job.peers import several_nodes
 
     several = several_nodes(host)
@@ -176,6 +178,7 @@ def _read_pattern(variable: str, value: str) -> Optional[NamePattern]:
     try:
         pattern = read_names(variable, value)
     except ValueError:
+        # The caller reports what the value lacks; here it matches nothing.
         return None
     return pattern if pattern.names else None
 

@@ -29,15 +29,19 @@ if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
 
 PipLine = tuple[str, ...]
+# A fork of triton for Ascend that installs into the same folder `triton`.
 TRITON_ASCEND = "triton-ascend"
 WHEELS = "npudoctor-wheels"  # below the working directory of who types the lines
+# --no-deps: what the package requires is installed already and must not change.
 _AGAIN = ("install", "--force-reinstall", "--no-deps")
 # Options of pip that have a value.
 _VALUED = ("--dest", "--find-links", "--extra-index-url")
 # Where builds of PyTorch with a local version (2.9.0+cpu) are to be had: PyPI takes none.
 _TORCH_INDEX = "https://download.pytorch.org/whl/"
 _TORCH_FAMILY = ("torch", "torchvision", "torchaudio")
+# The local version of a build on download.pytorch.org: cpu, cu128, rocm6.4, xpu.
 _TORCH_BUILD = pattern(r"(cpu|cu\d+|rocm[\d.]+|xpu)(\.cxx11\.abi)?")
+# A requirement with an exact local version, such as torch==2.9.0+cpu.
 _LOCAL = pattern(r"([A-Za-z0-9][\w.-]*)[^+/\s]*===?[^+,/\s]+\+([\w.]+)")
 
 

@@ -14,7 +14,9 @@ from npudoctor.host.python.installed_files import site_of
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import read_requirement
 
+# Up to 1.10 each device had a distribution of its own; all of them install the folder mindspore.
 MINDSPORE = ("mindspore", "mindspore-ascend", "mindspore-gpu")
+# Both install the folder paddle.
 PADDLE = ("paddlepaddle", "paddlepaddle-gpu")
 TRITON = ("triton", "triton-ascend")
 # Distributions that put their files into one and the same folder.

@@ -113,6 +113,8 @@ def _judge_home(host: Host, user: Identity, home: str, system_home: Optional[str
     try:
         entry = host.files.stat(home) if home.startswith("/") else None
     except CannotTell as error:
+        # A home that is gone or whose server is silent is a finding; any other error makes the result
+        # unknown.
         if not (has_ended(error) or isinstance(error, Silent)):
             raise
         text = _("HOME is {home}, which cannot be used: {why}", home=home, why=error.reason)

@@ -31,6 +31,7 @@ MIB = 1 << 20
 # PaddlePaddle 3.x, TensorFlow 2.x. Each further thread takes more.
 OWN = {"torch": (170, 105), "mindspore": (400, 180), "paddle": (170, 125), "tensorflow": (260, 160)}
 PLENTY = 4096 * MIB  # more than this beyond the libraries is no subject of an import
+# The name in /proc/PID/limits and the flag of ulimit.
 KINDS = {
     "address-space": ("Max address space", "-v"),
     "data": ("Max data size", "-d"),

@@ -41,8 +41,11 @@ FRAMEWORKS = {
     "mindspore-ascend": "mindspore",
     "paddle-custom-npu": "paddle_custom_device",
 }
+# Variables that decide where a user's own packages are (site.USER_BASE); others must not influence another
+# interpreter.
 _OF_THE_USER = ("HOME", "PYTHONUSERBASE", "PYTHONNOUSERSITE")
 _PYTHON = pattern(r"python(3(\.\d+)?)?\Z")
+# The frameworks for which our tables name the CPython releases of each wheel.
 PUBLISHED = ("torch-npu", "mindspore", "mindspore-ascend", "vllm-ascend")
 
 
@@ -166,6 +169,8 @@ def _tags(host: Host, copy: Distribution, folder: str) -> set[str]:
 
 
 def _judge_cann_range(host: Host, version: str, cann: Optional[str]) -> Iterator[Finding]:
+    # Not at the top of the file: `packaging.specifiers` takes 20 to 40 ms to import, and most runs compare no
+    # version here.
     from packaging.specifiers import SpecifierSet
 
     line = train(cann)
@@ -284,6 +289,7 @@ def _find_candidates(host: Host) -> Iterator[str]:
         try:
             names = host.files.names(folder) if folder.startswith("/") else []
         except CannotTell:
+            # A folder of PATH that cannot be listed is skipped by a shell as well.
             continue
         for name in names:
             path = f"{folder.rstrip('/')}/{name}"

@@ -18,6 +18,7 @@ PROGRAMS = (
     "bin/cache_server",
     "bin/cache_admin",
 )
+# TE Fusion embeds Python to compile operators. Its place: lib64 from 5.1 on, fwkacllib before.
 EMBEDDING = ("lib64/libte_fusion.so", "fwkacllib/lib64/libte_fusion.so")
 USED = ("MS_CACHE_HOST", "MS_CACHE_PORT")
 
@@ -125,6 +126,7 @@ def _find_folders(host: Host, name: str) -> Iterator[str]:
             try:
                 library = host.libraries.at(f"{prefix}/{lib}/{name}")
             except CannotTell:
+                # A file that cannot be read is of no use to the loader either.
                 continue
             if library is not None:
                 yield f"{prefix}/{lib}"

@@ -34,6 +34,7 @@ STDCXX, LIBC = "libstdc++.so.6", "libc.so.6"
 # GCC 7.3.0 is what the installation guides of MindSpore and of PyTorch on Ascend require.
 FIRST_COMPILER = (7, 3)
 SHOWN = 4
+# Prefixes of symbol versions: those of glibc, and those of libstdc++ (GCC, "ABI Policy and Guidelines").
 C_LIBRARY = "GLIBC_"
 CXX = ("GLIBCXX_", "CXXABI_")
 GOMP = "libgomp.so.1"
@@ -211,6 +212,7 @@ def _has_versions(host: Host, path: str, versions: set[str]) -> bool:
             library is not None and library.machine == job.machine_of(host) and versions <= {*library.defines}
         )
     except CannotTell:
+        # A copy that cannot be read is not proposed.
         return False
 
 

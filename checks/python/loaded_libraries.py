@@ -39,6 +39,7 @@ from npudoctor.facts.python.replaced_libraries import (
 from npudoctor.host.libraries.loader import Loaded, Loader, Missing
 from npudoctor.host.python.installed_files import is_whole
 
+# torch_npu, vllm and the like load the libraries of one of these.
 FRAMEWORKS = ("torch", "mindspore", "paddle", "tensorflow")
 SubjectFindings = Iterator[tuple[Finding, str]]
 SHOWN = 4

@@ -23,6 +23,7 @@ FRAMEWORKS = (
     *("torch", "torch-npu", "torchvision", "torchaudio", "vllm", "vllm-ascend", "triton-ascend"),
     *("paddlepaddle", "paddlepaddle-gpu", "paddle-custom-npu"),
 )
+# Wheels in CANN's toolkit that use NumPy; alone, without a framework, they matter to nobody.
 OF_CANN = ("te", "topi", "hccl", "auto-tune", "schedule-search", "opc-tool")
 
 
@@ -107,6 +108,8 @@ def _table_need(
 ) -> tuple[Optional[Row], list[tuple[Distribution, SpecifierSet]]]:
     """Return what our table says about torch: its metadata names no NumPy, it imports with any and fails
     later."""
+    # Not at the top of the file: `packaging.specifiers` takes 20 to 40 ms to import, and most runs compare no
+    # version here.
     from packaging.specifiers import SpecifierSet
 
     row = numpy_for(host.knowledge, version_number(torch)) if torch is not None else None

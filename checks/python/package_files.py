@@ -59,6 +59,7 @@ SHOWN = 3
 PROGRAMS = {"torch": "torch/bin/torch_shm_manager"}
 # Of MindSpore's plug-ins, as an import on the CPU uses them; seen of 2.7.0 and 2.10.0.
 _ALWAYS = pattern(r"/plugin/(?:cpu/)?libmindspore_(?:ops_cpu|ops_host|cpu_res_manager)\.so")
+# MindSpore opens these on every machine to find out whether an NPU is there.
 _OPENED = pattern(r"/plugin/(?:ascend/)?libmindspore_(?:ascend|ops_ascend|ascend_res_manager)\.so")
 
 

@@ -10,6 +10,7 @@ from npudoctor import INFO, Facts, Finding, Host, Scope, Skip, Unknown, _, check
 from npudoctor.checks.python._pip import pip_install
 from npudoctor.host.python.interpreter import Distribution
 
+# Written by Paddle's build: a package or one module, depending on the release.
 BUILD = ("paddle/version/__init__.py", "paddle/version.py")
 
 

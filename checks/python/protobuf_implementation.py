@@ -8,6 +8,7 @@ from typing import Union
 from npudoctor import ERROR, Action, Command, Facts, Finding, Fix, Host, Risk, Scope, Skip, _, check
 from npudoctor.host.python.installed_files import site_of
 
+# protobuf reads it at its first import (google/protobuf/internal/api_implementation.py).
 VARIABLE = "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"
 # The folder and the name of each implementation's extension module; the one in Python is always there.
 MODULES = {"cpp": ("google/protobuf/pyext", "_message."), "upb": ("google/_upb", "_message.")}

@@ -22,6 +22,7 @@ _ALLOCATORS = ("default", "malloc", "malloc_debug", "pymalloc", "pymalloc_debug"
 # PYTHONHASHSEED is an unsigned 32-bit number, tracemalloc counts frames in 16 bits (from 3.9 on), and fewer
 # than sys.int_info.str_digits_check_threshold digits are refused.
 _MOST_SEED, _MOST_FRAMES, _LEAST_DIGITS = 4294967295, 65535, 640
+# Variables whose wrong value ends Python at its start, before the first line of a program.
 NAMES = (
     *("PYTHONHASHSEED", "PYTHONMALLOC", "PYTHONUTF8", "PYTHONIOENCODING", "PYTHONTRACEMALLOC"),
     *("PYTHONINTMAXSTRDIGITS", "PYTHON_GIL", "PYTHON_CPU_COUNT", "PYTHON_FROZEN_MODULES"),
@@ -229,6 +230,7 @@ def _has_ccache(host: Host) -> bool:
             if folder.startswith("/") and host.files.stat(f"{folder}/ccache") is not None:
                 return True
         except CannotTell:
+            # A closed folder of PATH cannot provide ccache.
             continue
     return False
 
@@ -273,6 +275,7 @@ def find_valid_values(
         try:
             is_valid = not encoding or codecs.lookup(encoding) is not None
         except (LookupError, ValueError):
+            # codecs.lookup() raises ValueError for a name with a null byte, LookupError for an unknown one.
             is_valid = False
     elif name == "PYTHONTRACEMALLOC":
         is_valid = number is not None and (number <= _MOST_FRAMES or version < (3, 9))

@@ -121,6 +121,8 @@ def _read_requirement(host: Host, mindspore: Distribution, layout: Layout) -> Op
         specifier = read_requirement(mindspore, "scipy", layout)
         source = _("metadata of {name}", name=mindspore.name)
         return None if specifier is None else ScipyRequirement(mindspore, specifier, source)
+    # Not at the top of the file: `packaging.specifiers` takes 20 to 40 ms to import, and most runs compare no
+    # version here.
     from packaging.specifiers import SpecifierSet
 
     rows = host.knowledge.rows("mindspore", "scipy")

@@ -254,6 +254,7 @@ def _is_imported(host: Host, name: str) -> bool:
     try:
         closure = closure_of(host)
     except CannotTell:
+        # Without the list of frameworks nothing is known to import it: the finding stays mild.
         return False
     packages = {normal(root.name) for root in closure.roots} | {
         need.name for need in closure.needs if need.found

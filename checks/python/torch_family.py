@@ -36,7 +36,9 @@ from npudoctor.host import CannotTell
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import read_requirement, version_number
 
+# Packages that are built against one release of torch.
 FAMILY = ("torchvision", "torchaudio", "torchtext")
+# Present in both triton and triton-ascend.
 FIRST = "triton/__init__.py"
 
 
@@ -250,6 +252,7 @@ def _report_mixed(host: Host, triton: Distribution, ascend: Distribution) -> Fin
 
 def _is_last_written(host: Host, copy: Distribution, other: Distribution) -> Optional[bool]:
     """Whether a file that both contain has the content of `copy`; None if that is unknown."""
+    # `base64` and `hashlib` take some milliseconds to import, and most runs do not come here.
     import base64
     import hashlib
 
@@ -263,6 +266,7 @@ def _is_last_written(host: Host, copy: Distribution, other: Distribution) -> Opt
         )
         content = host.files.read(f"{copy.folder.rpartition('/')[0]}/{name}") if name else None
     except CannotTell:
+        # An unreadable file or RECORD: the order of installation stays unknown.
         return None
     if name is None or content is None:
         return None

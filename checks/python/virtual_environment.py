@@ -10,6 +10,8 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.lazy import pattern
 from npudoctor.host.startup.site_folders import PYTHON_LIB
 
+# $0 and $1 are arguments of sh -c, so that no path needs quoting. pip itself is left out: venv brings its
+# own.
 _LIST = 'python3 -m pip list --not-required --exclude pip --format freeze --path "$0" > "$1"'
 _PROGRAM = pattern(r"python[\d.]*\Z")
 # Scripts that pip installs: their first line has the absolute path of the environment's Python, which is
@@ -112,6 +114,7 @@ def _find_broken_launchers(host: Host, folder: str) -> Iterator[Finding]:
             if python is not None and host.files.stat(python) is None:
                 names_by_python.setdefault(python, []).append(name)
         except CannotTell:
+            # A launcher that cannot be read is not judged.
             continue
     for python, names in names_by_python.items():
         yield Finding(
@@ -257,6 +260,7 @@ def _find_missing_settings(host: Host, folder: str) -> Iterator[Finding]:
         real, environment = host.files.real(program), host.files.real(folder)
         packages = list(_packages(host, folder))
     except CannotTell:
+        # A folder that is closed to this user is not judged.
         return
     if real is None or real.startswith(f"{environment}/") or not packages:
         return

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 # Packages that vllm-ascend requires in one release. It runs without the last three, with fewer kernels and
 # models.
 PINNED = ("torch", "torch-npu", "torchvision", "torchaudio", "triton-ascend")
+# torchvision, torchaudio and triton-ascend.
 OPTIONAL = PINNED[2:]
 
 

@@ -11,6 +11,7 @@ from npudoctor.checks.trial._folders import MINDSPORE, is_installed, writer
 from npudoctor.checks.trial._refusals import explain_refusal, place_and_mount
 from npudoctor.trial.trials import Attempt
 
+# A /proc that is mounted only in part, or whose lxcfs has died, lacks one of them.
 NULL, PROC = "/dev/null", ("/proc/meminfo", "/proc/self")
 # Documentation/admin-guide/devices.txt of the kernel; 5:2 below is /dev/ptmx.
 NUMBERS = {NULL: (1, 3), "/dev/zero": (1, 5), "/dev/urandom": (1, 9)}

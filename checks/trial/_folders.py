@@ -14,6 +14,7 @@ from npudoctor.host.users.accounts import home_of
 from npudoctor.host.users.identity import Identity
 
 MINDSPORE = ("mindspore", "mindspore-ascend", "mindspore-gpu")
+# Frameworks other than MindSpore that start ranks by a launcher of their own.
 OTHER_FRAMEWORKS = ("torch", "paddlepaddle", "paddlepaddle-gpu")
 # The variables of getpass.getuser(), whose result names the folder of torch's compiled code.
 NAMES = ("LOGNAME", "USER", "LNAME", "USERNAME")
@@ -122,4 +123,5 @@ def is_installed(host: Host, *names: str) -> bool:
     try:
         return any(host.interpreter.installed(name) for name in names)
     except CannotTell:
+        # Unknown is taken for not installed: the trial then has fewer folders and milder findings.
         return False

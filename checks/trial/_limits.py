@@ -14,6 +14,7 @@ from npudoctor.trial.trials import Attempt
 UNITS = dict.fromkeys(("-v", "-d", "-l", "-s", "-f"), 1024)
 # What `docker run --ulimit` takes.
 OPTIONS = {"-t": "cpu=-1:-1", "-u": "nproc=-1:-1", "-n": "nofile=512000:512000"}
+# RLIM_INFINITY as Python's resource module reports it.
 UNLIMITED = -1
 
 

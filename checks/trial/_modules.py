@@ -17,6 +17,8 @@ class SystemLibrary(NamedTuple):
     rpm: str
 
 
+# Modules of the standard library that CPython's build skips, with one line of output, if the headers are
+# missing.
 LIBRARIES = {
     "zlib": SystemLibrary("zlib", "zlib1g-dev", "zlib-devel"),
     "_ctypes": SystemLibrary("libffi", "libffi-dev", "libffi-devel"),
@@ -28,7 +30,9 @@ LIBRARIES = {
 }
 OF_SYSTEM = ("/usr/bin/", "/bin/")  # where a distribution has its Python
 _NO_MODULE = pattern(r"No module named '?([\w.]+)'?")
+# dlopen()'s text in an ImportError: "libffi.so.8: cannot open shared object file: No such file or directory".
 _LIBRARY = pattern(r"(\S*lib\S+\.so[\w.]*): (cannot open shared object file)?")
+# The Debian package is called as the library and its version: libffi.so.8 is in libffi8.
 _SONAME = pattern(r"(lib[\w+-]+)\.so\.([\d.]+)")
 # Packages of Debian whose names do not follow from that of the library.
 _DEBIAN = {"libz.so.1": "zlib1g", "libcrypto.so.3": "libssl3", "libcrypto.so.1.1": "libssl1.1"}

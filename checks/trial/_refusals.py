@@ -87,6 +87,7 @@ def _has_inodes(host: Host, path: str) -> bool:
     try:
         space = host.running_files.space(path)
     except CannotTell:
+        # Unknown counts as having inodes: the message then speaks of space.
         return True
     # Some file systems (btrfs) report 0 inodes, because they create them on demand.
     return space is None or not space.inodes or space.inodes_free > 0

@@ -22,6 +22,7 @@ PASSING = ("", "noqueue", "noop", "pfifo_fast", "fq_codel", "fq", "mq")
 # ip-route(8): a prohibit route gives EACCES, blackhole EINVAL, unreachable EHOSTUNREACH, and none at all
 # ENETUNREACH.
 NO_ROUTE = (errno.EACCES, errno.EINVAL, errno.ENETUNREACH, errno.EHOSTUNREACH)
+# 1 removes all IPv6 addresses of the interface, ::1 too (ip-sysctl.rst).
 SWITCH = "net.ipv6.conf.{name}.disable_ipv6"
 
 
@@ -102,6 +103,7 @@ def _restore_address_fix(
 def _covers(own: str, length: int, address: str) -> bool:
     """Whether an interface's address with its prefix length makes `address` local, as 127.0.0.1/8 does for
     all of 127.0.0.0/8."""
+    # `ipaddress` takes some milliseconds to import, and most runs do not come here.
     import ipaddress
 
     if ":" in own or ":" in address or not is_loopback(address):

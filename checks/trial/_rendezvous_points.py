@@ -158,6 +158,7 @@ def find_host_ports(host: Host, holders: Holders) -> Optional[HostPorts]:
         if not host.npu_wanted():
             return None
     except CannotTell:
+        # Whether HCCL is used is unknown, so its ports are not tried.
         return None
     listed = _rank_table_ports(host)
     if listed is not None:
@@ -190,6 +191,8 @@ def find_gloo_addresses(host: Host) -> list[dict[str, str]]:
 def _rank_table_ports(host: Host) -> Optional[HostPorts]:
     """Return the ports of this host in the job's rank table; None if it has none. rank-table reports wrong
     ones."""
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.facts.rank_table.model import RankTableReader
     from npudoctor.facts.rank_table.reading import VARIABLE, named_path, read_table
     from npudoctor.facts.rank_table.this_machine import Here
@@ -202,6 +205,7 @@ def _rank_table_ports(host: Host) -> Optional[HostPorts]:
             return None
         server = Here(host, RankTableReader().table(file.table)).server
     except CannotTell:
+        # rank-table reports a table that cannot be read.
         return None
     if server is None or not server.host_ip:
         return None
@@ -220,6 +224,7 @@ def _hccl_address(host: Host) -> str:
     try:
         chosen = read_names(HCCL, host.variables[HCCL]).of(existing) if host.variables.get(HCCL) else existing
     except ValueError:
+        # socket-interfaces reports the value; HCCL would stop with it.
         return ""
     usable = (address for interface in default_order(chosen) for address in addresses(interface))
     return next((address.text for address in usable if not address.ipv6), "")

@@ -25,6 +25,7 @@ from npudoctor.trial.trials import Attempt
 
 CODE = "trial-rendezvous.cannot-connect"
 NO_PORT = "no port is left"  # as the child says it
+# The kernel takes the local port of a connection from the first, except those in the second.
 OUTGOING, RESERVED_PORTS = (
     f"/proc/sys/net/ipv4/ip_local_{name}" for name in ("port_range", "reserved_ports")
 )

@@ -29,6 +29,7 @@ from npudoctor.trial.trials import Attempt, Trial
 INDUCTOR = "TORCHINDUCTOR_CACHE_DIR"
 # sun_path has 108 bytes (unix(7)), and glibc's and Python's paths end with a null byte.
 LONGEST = 107
+# If the disk is full, disk-space reports the cause.
 FULL = ("disk-space.full", "disk-space.no-inodes")
 # The variables of Python's tempfile, in its order.
 TEMPORARY = ("TMPDIR", "TEMP", "TMP")

@@ -7,6 +7,7 @@ from npudoctor.trial.trials import Trial
 
 # The variables in which launchers count the ranks of a node.
 RANKS = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
+# A wrong variable must not make the trial start thousands of processes.
 MOST_RANKS = 64
 
 

@@ -47,8 +47,11 @@ from npudoctor.core.sizes import size_text
 from npudoctor.trial.trials import Attempt, Trial
 
 WORKING_DIRECTORY = "working directory"
+# Names that msrun gives its logs in the working directory.
 LOGS_OF_MSRUN = ("scheduler.log", "worker_0.log")
+# Findings about HOME that explain a failure below it.
 AT_HOME = ("identity.home-missing", "identity.home-not-writable")
+# Findings of the checks that judge the same folders by owner and mode, without writing.
 CACHES = (
     *("compile-cache.not-writable", "compile-cache.missing"),
     *("log-directory.not-writable", "log-directory.no-directory"),

@@ -38,6 +38,7 @@ RESERVED, RESERVED_WITHOUT = 64 * GIB, 4 * GIB
 # What a process cannot do without that has imported a framework: of torch 2.13 and MindSpore 2.7 for CPUs an
 # import was killed in a control group of 140 MiB, and went well in one of 160.
 IMPORT = 140 * MIB
+# One of these set: the job has a master, and so most likely more than one process.
 MEETING = ("MASTER_ADDR", "MASTER_PORT", "MS_SCHED_HOST", "MS_SCHED_PORT")
 HEADROOM = GIB  # below this nothing is touched: the first to be killed should not be somebody else
 # What refuses each attempt first, by the name in /proc/PID/limits, and its flag of ulimit.
@@ -47,6 +48,7 @@ LIMITS = {
     "touch": ("Max address space", "-v"),
     "lock": ("Max locked memory", "-l"),
 }
+# Findings of checks that compute from limits what the trial tries.
 CAUSES = ("memory.address-space", "import-limits.address-space", "import-limits.data")
 
 

@@ -42,6 +42,7 @@ DESCRIPTORS = 256
 MOST_THREADS = 1024
 # Of a rank: below them two ranks of torch, and of MindSpore, that train on CPUs were seen not to start.
 FEW_THREADS, FEW_OF_MINDSPORE, FEW_DESCRIPTORS = 10, 24, 32
+# 64 threads use an hour of CPU time in a minute of wall time.
 HOUR, MINUTES = 3600, 600
 # After the first round the kernel starts again at 300 (RESERVED_PIDS in kernel/pid.c), so these stay unused.
 RESERVED_PIDS = 300
@@ -57,6 +58,7 @@ CALLS = {
     "epoll_create1": "no-descriptors",
     "setsid": "no-processes",
 }
+# Findings of checks that read the same limits without trying.
 CAUSES = ("import-limits.too-low", "file-limits.unusable")
 
 
@@ -130,6 +132,7 @@ def trial_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
             "processes", ranks=ranks, threads=threads, descriptors=DESCRIPTORS, groups=folders
         )
     except CannotTell as error:
+        # Only EAGAIN of fork(2) has a known cause: the limits below; every other reason is passed on.
         if NO_PROCESS not in error.reason:
             raise
         trial = _build_failed_trial(host, folders)
@@ -223,6 +226,7 @@ def _has_accelerator(host: Host) -> bool:
     try:
         return host.npu_wanted() or host.gpus.usable
     except CannotTell:
+        # Unknown is taken for none: the threads of an accelerator's runtime are then not required.
         return False
 
 

@@ -48,11 +48,13 @@ KILLED = (9, 14, 15)  # SIGKILL, SIGALRM, SIGTERM: sent by others or at the dead
 FINDERS = ("_frozen_importlib", "_frozen_importlib_external", "_distutils_hack", "_virtualenv")
 MOST = 8  # files that are shown
 FORKSERVER_FIRST = (3, 14)  # the first release with forkserver as the default start method on Linux
+# Findings of checks that explain why Python does not start, by reading files only.
 CAUSES = (
     *("interpreter.does-not-run", "virtual-environment.base-missing"),
     *("python-variables.no-standard-library", "python-variables.bad-value"),
     "import-limits.not-executable",
 )
+# torchrun passes LOGLEVEL to logging.setLevel(), which raises ValueError for an unknown name.
 LOG_LEVEL, SHOWN = "LOGLEVEL", 40
 SHADOWED = "source-shadowing.standard-library"
 
@@ -160,11 +162,14 @@ def _find_closed_needs(host: Host) -> list[ClosedNeed]:
     if that is unknown."""
     if not has_framework(host):
         return []
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.facts.python.frameworks import closed_needs
 
     try:
         return [need for need in closed_needs(host) if need.module]
     except CannotTell:
+        # Then no requirement is known, and the trial imports only the standard library.
         return []
 
 

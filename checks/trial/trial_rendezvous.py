@@ -39,7 +39,9 @@ from npudoctor.trial.trials import Attempt, Trial
 
 # Seconds for a name: the resolver asks the next name server after 5 s (resolv.conf(5), timeout).
 WAIT = 5.5
+# Each rank resolves the names several times, so even a second delays the start of a large job.
 SLOW = 1.0
+# Ports below it need CAP_NET_BIND_SERVICE; 1024 by default (ip-sysctl.rst).
 PRIVILEGED = "net.ipv4.ip_unprivileged_port_start"
 
 

@@ -38,6 +38,7 @@ MIB, GIB = 1 << 20, 1 << 30
 BATCH = 64 * MIB  # what a data loader passes on at a time
 MOST = 16 * GIB  # for /dev/shm
 HEADROOM = GIB  # below this little is taken: the first to be killed should not be somebody else
+# A tmpfs has half as many inodes as there are pages of memory; a job needs far fewer than a million.
 INODES = 1_000_000
 # Errors of the kernel for want of room; EFBIG comes from the shell's `ulimit -f`.
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EFBIG, errno.E2BIG)
@@ -220,6 +221,7 @@ def _enlarge_fix(host: Host, current_size: int) -> Optional[Fix]:
     try:
         size = min(host.resources.memory().total // 2 // MIB * MIB, MOST)
     except CannotTell:
+        # Without the size of the memory the container's option asks for 1 GiB at least.
         size = 0
     if host.system.container():
         option: Fix = ask_for_option("--shm-size", f"{max(size, GIB) // GIB}g")

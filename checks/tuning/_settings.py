@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from npudoctor import Command, Finding, Fix, Host, Risk, Skip, Step, _
 
+# Documentation/ABI/stable/sysfs-devices-node of the kernel.
 NODES = "/sys/devices/system/node"
 MOST_CPUS = 1 << 16  # no kernel numbers more: a longer list is not one of CPUs
 

@@ -8,6 +8,7 @@ from typing import Union
 from npudoctor import INFO, Facts, Finding, Host, Scope, _, check
 from npudoctor.checks.tuning._settings import advise, read_or_empty, read_setting, write_setting
 
+# Only root may write current_clocksource.
 FOLDER = "/sys/devices/system/clocksource/clocksource0"
 CURRENT, AVAILABLE = f"{FOLDER}/current_clocksource", f"{FOLDER}/available_clocksource"
 # Each reading of them is a system call and an access to a chip, or a page of the hypervisor.

@@ -8,6 +8,7 @@ from typing import Union
 from npudoctor import INFO, Command, Facts, Finding, Host, Scope, Skip, _, check
 from npudoctor.checks.tuning._settings import advise, read_or_empty, write_command
 
+# One folder for each set of CPUs that share a frequency (Documentation/admin-guide/pm/cpufreq.rst).
 POLICIES = "/sys/devices/system/cpu/cpufreq"
 # With intel_pstate and amd_pstate, powersave is not the lowest frequency either, but it rises later
 # (intel_pstate.rst, amd-pstate.rst of the kernel).

@@ -9,6 +9,7 @@ from npudoctor import INFO, Command, Facts, Finding, Host, Scope, Skip, _, check
 from npudoctor.checks.tuning._fast_links import fast_links
 from npudoctor.checks.tuning._settings import advise
 
+# 9000 is what switches and clouds call jumbo frames; no standard defines the size.
 STANDARD, JUMBO = 1500, 9000
 ROCE = 4200  # bytes of Ethernet from which on RoCE sends its largest frame, 4096
 

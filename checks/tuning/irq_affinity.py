@@ -9,6 +9,7 @@ from npudoctor import INFO, Command, Facts, Finding, Host, Scope, Skip, _, check
 from npudoctor.checks.tuning._fast_links import NET, FastLink, fast_links
 from npudoctor.checks.tuning._settings import NODES, advise, numa_nodes, parse_cpu_list, read_or_empty
 
+# Documentation/core-api/irq/irq-affinity.rst of the kernel.
 IRQ = "/proc/irq"
 MOST = 1024  # interrupts of one port: no card has more
 

@@ -10,6 +10,7 @@ from npudoctor.checks.tuning._fast_links import fast_links
 from npudoctor.checks.tuning._settings import advise, read_setting
 from npudoctor.core.sizes import size_text
 
+# Minimum, default and maximum in bytes; a connection grows its buffer up to the third by itself (tcp(7)).
 NAMES = ("net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem")
 ROUND_TRIP = 0.001  # seconds: a large cluster under load
 # 16 MiB is in openEuler's A-Tune (network-intensive), 64 MiB in ESnet's host tuning guide.

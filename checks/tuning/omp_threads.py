@@ -8,6 +8,7 @@ from typing import Union
 from npudoctor import INFO, Facts, Finding, Host, Scope, Skip, _, change_variable, check
 
 NAME = "OMP_NUM_THREADS"
+# Set by torchrun, Open MPI and MPICH.
 RANKS = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
 
 

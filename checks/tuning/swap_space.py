@@ -11,6 +11,7 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.core.sizes import size_text
 
 SWAPS = "/proc/swaps"
+# 0 to 200: how willing the kernel is to swap out anonymous memory rather than drop page cache (vm.rst).
 NAME, PATH = "vm.swappiness", "/proc/sys/vm/swappiness"
 # openEuler's A-Tune sets 10 for memory-intensive loads; the kernel's default is 60.
 LOW = 10

@@ -10,6 +10,7 @@ from npudoctor.checks.tuning._settings import advise, read_or_empty, read_settin
 from npudoctor.facts.job.expected_accelerator import npu_here
 
 FOLDER = "/sys/kernel/mm/transparent_hugepage"
+# always: for all anonymous memory; madvise: only where a program asks by madvise(2); never (transhuge.rst).
 MODES = ("always", "madvise", "never")
 USUAL = 2 << 20  # bytes of a large page; those of kernels with 64 KiB pages are of 512 MiB
 
