@@ -111,6 +111,8 @@ def cann_install(host: Host) -> CheckResults:
     if reason is not None:
         yield _report_not_readable(reason, ERROR, job_user(host).user)
         return
+    # Up to 8.3 `latest` is a folder with one relative link for each component, so a half upgrade mixes
+    # releases.
     parts = cann_tree.releases_of(host.files, active.path)
     if len(parts) > 1:
         # te and the compiler of two releases do not work together; other parts may.

@@ -215,6 +215,8 @@ def _fix(host: Host, place: NearestFolder, name: str) -> Optional[Fix]:
     if place.path.startswith(f"{home}/"):
         return Fix(
             _("change the owner of {place} to {user}", place=place.path, user=identity.user),
+            # Shown only: if somebody else can change the tree while root walks through it, root can be led to
+            # other files.
             steps=(Command(("chown", "-R", str(identity.euid), place.path)),),
             undo=Command(("chown", "-R", str(place.entry.uid), place.path)).lines(),
             risk=Risk.MANUAL,

@@ -157,6 +157,7 @@ class AtbJudge:
     def findings(self) -> Iterator[Finding]:
         """Yield the findings about ATB in this process."""
         if self.atb is None:
+            # torch_npu runs without ATB: if NNAL is not installed either, nothing is missing.
             if self.script or self.is_required or self.has_vllm_ascend:
                 yield self._report_not_found()
             return

@@ -106,6 +106,8 @@ def _explain_missing_module(host: Host, raised: Raised) -> Optional[Cause]:
     module = match["module"]
     top = module.partition(".")[0]
     shadowing_file = shadowing_path(host, module)
+    # "No module named 'torch.nn'; 'torch' is not a package" is CPython's text if a file torch.py hides the
+    # package.
     if shadowing_file is not None and (module != top or "not a package" in raised.message):
         return _explain_hiding(host, raised, shadowing_file, module)
     missing_cause = _explain_missing_file(host, raised, module)
@@ -181,6 +183,7 @@ def _explain_missing_name(host: Host, raised: Raised) -> Optional[Cause]:
         return missing_cause
     owner = owner_of(host, raised.path) or owner_of_module(host, module)
     user, consumer = user_of(host, raised)
+    # "partially initialized module" is CPython's text for a circular import.
     if match["early"]:
         text = _("{user} needs {name} before {module} has defined it: the modules import each other")
         words = distinct_words(module, owner.distribution.name if owner else "")

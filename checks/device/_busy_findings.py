@@ -15,6 +15,8 @@ def report_held(
 ) -> Finding:
     """`shared`: other devices are free and none was chosen; then another user's process is information."""
     text = _("{device} is held by {process}: {memory} MB of {total} MB")
+    # No variable chooses devices and some are free: the machine is shared, and another user's job on one is
+    # no fault.
     severity = Severity.INFO if shared and not any(map(holders.is_users_own, processes)) else None
     return _held_finding(f"{check}.held", text, device, total, processes, holders, severity)
 

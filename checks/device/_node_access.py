@@ -35,6 +35,7 @@ def report_no_access(host: Host, nodes: dict[str, Entry], code: str) -> Iterator
     for path, entry in nodes.items():
         # The group's bits; 0o6 is read and write, which a job needs to open the node.
         has_group_access = entry.mode >> 3 & 0o6 == 0o6 and entry.gid not in host.identity.groups
+        # By number: the same name may have another number in a container.
         groups.setdefault(entry.gid if has_group_access else None, []).append(path)
     for gid, paths in groups.items():
         entries = [(path, nodes[path]) for path in paths]

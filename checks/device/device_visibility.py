@@ -135,6 +135,7 @@ def _judge_runtime(host: Host) -> Iterator[Finding]:
         text = _("{name}={value} is read as {ids}: there are {count} devices, counted from 0")
         ids = _join_ids(visible.ids)
         yield _finding("device-visibility.no-such-device", text, value, fix, ids=ids, count=count)
+    # The ids must be ascending and unique (CANN, ASCEND_RT_VISIBLE_DEVICES).
     if any(first >= second for first, second in zip(visible.ids, visible.ids[1:])):
         text = _("{name}={value}: the ids must be ascending and unique")
         ascending = _export_fix(sorted(set(visible.ids)), value)
@@ -152,6 +153,7 @@ def _judge_container(host: Host) -> Iterator[Finding]:
     if not value:
         return
     if not host.system.container():
+        # Only Ascend Docker Runtime reads this variable, when it starts a container.
         if RUNTIME not in host.variables:
             text = _("{name}={value} is for the container runtime: a job on this host sees all NPUs")
             yield _finding("device-visibility.container-only", text, value, None, name=CONTAINER)
@@ -179,6 +181,8 @@ def _judge_slurm(host: Host) -> Iterator[Finding]:
     value = host.variables.get(RUNTIME)
     visible = set(runtime_ids(value, count).ids) if value else set(range(count))
     extra_ids = sorted(visible - set(allocated))
+    # Slurm sets none of Ascend's variables. If it restricts devices by control groups, the other ones cannot
+    # be opened and the finding does no harm, so it is a warning.
     if extra_ids:
         text = _("Slurm gave this job the NPUs {given} ({variable}), but the job also sees {beyond}")
         yield _finding(

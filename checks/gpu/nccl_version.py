@@ -187,6 +187,7 @@ def _find_overwritten(host: Host, uses: Sequence[tuple[NcclUse, Optional[Build]]
     another CUDA than the framework's."""
     installed = [distribution for name in WHEELS for distribution in host.interpreter.distributions(name)[:1]]
     places = {distribution.folder.rpartition("/")[0] for distribution in installed}
+    # In two folders none overwrites the other.
     if len(installed) < 2 or len(places) > 1:
         return
     for use, build in uses:
@@ -224,6 +225,7 @@ def _report_too_old(host: Host, use: NcclUse, build: Build, needed: str) -> Find
             path=use.path,
             **words,
         ),
+        # No function is missing, so torch and Paddle at least start.
         severity=WARNING if _requirement(host, use) else communication_severity(host),
         evidence=_evidence(use, build),
         action=Action.CONFIG,

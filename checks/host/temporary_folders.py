@@ -232,6 +232,8 @@ def _fix(host: Host, place: JobFolder, variable: str) -> Optional[Fix]:
                 risk=Risk.MANUAL,
             )
         commands = (Command(("mount", "-o", "remount,rw", place.mount.point)),)
+        # The kernel remounts a damaged file system read-only (ext4: errors=remount-ro), so the log comes
+        # first.
         heading = _("remount it writable once `dmesg` shows no errors for that file system")
         return Fix(heading, steps=commands, risk=Risk.MANUAL)
     if place.entry is None:

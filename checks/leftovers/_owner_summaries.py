@@ -53,6 +53,7 @@ def summarize_by_owner(
 def _fold(findings: Sequence[Finding], message: str, evidence: tuple[str, ...], count: int) -> Finding:
     """Combine the findings into one; `count` is how many objects there are in all."""
     first = findings[0]
+    # A command that is only shown is for a person to read: nobody reads thousands of them.
     if first.fix is None or first.fix.risk is Risk.MANUAL:
         # Thousands of lines are no help to a person.
         fix = first.fix and Fix(first.fix.title, risk=Risk.MANUAL, unproven=first.fix.unproven)

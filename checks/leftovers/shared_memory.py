@@ -259,7 +259,9 @@ def _judge_files(host: Host, files: Sequence[SharedFile]) -> Iterator[Union[Find
     biggest = sorted(files, key=lambda file: (-file.entry.held, file.path))
     states, rest = judge_shared_files(host, biggest[:MOST]), biggest[MOST:]
     proven = [state for state in states if state.proven]
+    # Files younger than ten minutes may belong to a job that is starting.
     unproven = [state for state in states if not state.in_use and state.why and not state.young]
+    # Only root sees which files the processes of other users have open.
     unseen = [state for state in unproven if state.unseen and state.file.entry.uid != host.identity.euid]
     unproven = [
         state for state in unproven if not (state.unseen and state.file.entry.uid != host.identity.euid)

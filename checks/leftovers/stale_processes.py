@@ -118,6 +118,7 @@ def stale_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     proofs = {
         process.pid: judge.staleness(process.pid) for process in living if selection.is_grouped(process.pid)
     }
+    # Processes of tmux, screen, systemd --user and notebooks outlive a login on purpose.
     stale = {pid: proof.why for pid, proof in proofs.items() if proof.proven and not session_of(host, pid)}
     yield from _report_left_behind(host, stale, judge)
     reason_by_pid = processes_of_ended_jobs(host, judge, [process.pid for process in living])
@@ -243,6 +244,7 @@ def _report_stuck(host: Host, holders: Sequence[Holder]) -> Iterator[Finding]:
         yield Finding(
             "stale-processes.stuck",
             text.format(pids=_name_some(host, details)),
+            # A process that waits for a slow disk or an NFS server looks the same.
             severity=None if with_device else INFO,
             evidence=_lines(host, details),
             action=Action.REBOOT if with_device else Action.NONE,

@@ -66,6 +66,8 @@ def findings(machine: HccnMachine) -> Iterator[Finding]:
     yield from _judge_values(machine)
     yield from _judge_tls(machine)
     if not settings:
+        # A single node or a super pod connects over other links, so ports without addresses are a fault only
+        # with --peers.
         if machine.has_peers and machine.ports:
             yield _finding("not-set-up", _("no NPU of this machine has an address, but the job has peers"))
         return
@@ -177,6 +179,7 @@ def _judge_links(machine: HccnMachine, addressed: set[int]) -> Iterator[Finding]
     for health, devices in devices_by_health.items():
         text = _("the network health of NPU {devices} is {health}")
         text = text.format(devices=_list_first(devices), health=health)
+        # Without a link the port cannot reach its netdetect address either.
         echo = ("hccn-config.link-down",) if set(devices) <= set(down) else ()
         detects = {
             f"netdetect_{port.device}": port.get("netdetect") for port in ports if port.device in devices

@@ -81,6 +81,7 @@ def firewall(host: Host) -> Iterator[Union[Finding, Facts]]:
     claims = list(_find_claims(host))
     if not claims:
         raise Skip(_("no variable sets a port of this machine, and no NPU is used"))
+    # nft and iptables need CAP_NET_ADMIN even to list rules.
     if not host.identity.is_root:
         raise Unknown(_("only root can read the firewall's rules"), advisory=True)
 

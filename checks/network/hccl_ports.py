@@ -140,6 +140,8 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
                 {f"tcp/{ports.port}": {"state": "elsewhere" if ports.known else "not-judged", **place}}
             )
         else:
+            # The kernel does not list sockets that are bound but neither listen nor are connected
+            # (proc_net(5)).
             occupied = occupants(ports, host.sockets.bound(), holders)
             yield Facts(_facts(host, ports, occupied, holders))
             if not ports.unsure:
@@ -219,6 +221,7 @@ def _facts(host: Host, claim: Claim, occupied: Occupants, holders: Holders) -> d
     facts: dict[str, object] = {f"tcp/{spell([span])}": states[span] for span in sorted(states)}
     if claim.hccl:
         npu = host.variables.get("HCCL_NPU_SOCKET_PORT_RANGE", "").replace(" ", "") or NPU_PORT
+        # The port is bound on the NPU, where this host cannot look.
         facts[f"npu/{npu[:80]}"] = {"state": "not-visible"}
     return facts
 
@@ -243,6 +246,7 @@ def _find_default_listeners(host: Host, declared: Sequence[NamedPorts], holders:
         if socket.listening
         and socket.port in DEFAULTS
         and not claimed[socket.port]
+        # torchrun's agent listens on MASTER_PORT for the job.
         and not holders.is_ancestors(socket)
     ]
 

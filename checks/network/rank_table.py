@@ -188,6 +188,7 @@ def _judge_file(host: Host, variable: str, path: str, file: RankTableFile) -> It
         title = _("use the path of the file itself")
         fix = Fix(title, (line,), risk=Risk.MANUAL, needs_root=False) if line else None
         yield replace(_finding("symbolic-link", text.format(**place)), fix=fix)
+    # HCCL's public source opens only names that end in .json.
     if not fault and not path.endswith(".json"):
         text = _("the name of the rank table {path} does not end in .json, and HCCL may refuse to open it")
         yield _finding("not-named-json", text.format(**place))

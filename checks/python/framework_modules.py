@@ -307,6 +307,8 @@ def _find_leading_pth(host: Host, module: Module) -> tuple[str, ...]:
 
 
 def _judge_backend(host: Host, backend: Backend) -> Optional[Finding]:
+    # torch 2.5 and later imports all entry points of the group torch.backends ("Autoloading out-of-tree
+    # extensions").
     missing, lacking = missing_part(host, backend), None
     text = _("import torch fails: {folder} registers {missing} as a back end, but it does not exist")
     if missing is None:
@@ -365,6 +367,8 @@ def _report_start_up_code(place: str, statement: StartupStatement) -> Optional[F
     return Finding(
         "framework-modules.start-up-code",
         text.format(place=place, words=statement.words, module=module),
+        # Python only prints another exception in start-up code and goes on (site.py); SystemExit and
+        # os._exit() end it.
         severity=ERROR if statement.kind == "ends" and statement.certain else WARNING,
         action=Action.CONFIG,
         fix=Fix(

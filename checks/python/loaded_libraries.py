@@ -206,6 +206,7 @@ def _find_missing(host: Host, framework: str, loader: Loader) -> SubjectFindings
     missing_libraries = [
         missing for missing in loader.missing if not missing.broken and not _OF_CUDA.match(missing.name)
     ]
+    # Where CANN is installed, library-path reports its missing libraries.
     if not missing_libraries or installs_of(host):
         return
     yield (

@@ -160,6 +160,7 @@ def _judge(
     pair = judge_pair(pairs(host.knowledge, "mindspore", "cann", "mindspore"), mindspore.version, cann)
     if pair.answer is Compatibility.COMPATIBLE:
         return None
+    # A row that forbids the pair, such as one that the site added, beats MindSpore's own list.
     if pair.answer is not Compatibility.INCOMPATIBLE and accepted is not None and component is not None:
         return _judge_component(host, mindspore, install, accepted)
     if pair.answer is not Compatibility.INCOMPATIBLE:

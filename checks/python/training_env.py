@@ -128,10 +128,13 @@ def training_env(host: Host) -> Iterator[Union[Finding, Facts]]:
             # Only the first finding about each variable whose reader is installed.
             finding: Optional[Finding]
             value = variables[row["name"]]
+            # strtol() of 2.7.1 is 2: `until` is the first major release that no longer reads the variable.
             if "until" in row and strtol(version) >= int(row["until"]):
                 finding = _finding(row, NO_EFFECT, value, version=version)
             else:
                 overriding = row.get("overridden_by", "")
+                # ASCEND_LAUNCH_BLOCKING=1 makes TASK_QUEUE_ENABLE ineffective (Ascend/pytorch,
+                # OptionsManager.cpp).
                 if strtol(variables.get(overriding, "")) != 0:
                     is_off = strtol(value) == 0
                     finding = (

@@ -94,6 +94,7 @@ def _ascend_folders(host: Host, home_path: str, start_folder: object) -> Iterato
     if has_mindspore and variables.get(name):
         yield OutputFolder(name, variables[name], locks=True)
     elif (has_mindspore or has_cann) and start_folder is not None:
+        # Without the variable MindSpore and CANN compile to kernel_meta in the working directory.
         yield OutputFolder("kernel_meta", f"{str(start_folder).rstrip('/')}/kernel_meta", locks=True)
     log = _first_set(host, "ASCEND_PROCESS_LOG_PATH", "ASCEND_WORK_PATH")
     if log or has_cann:
@@ -101,6 +102,7 @@ def _ascend_folders(host: Host, home_path: str, start_folder: object) -> Iterato
     cache = _first_set(host, "ACL_OP_COMPILER_CACHE_DIR", "ASCEND_CACHE_PATH")
     if cache or has_cann:
         path = variables[cache] if cache else f"{home_path}/atc_data"
+        # CANN does not create the folder of ASCEND_CACHE_PATH.
         yield OutputFolder(cache or "atc_data", path, makes=cache != "ASCEND_CACHE_PATH", locks=True)
 
 

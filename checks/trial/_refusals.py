@@ -40,6 +40,8 @@ def explain_refusal(host: Host, attempt: Attempt) -> FileRefusal:
         evidence = (*evidence, f"{mount.point} {mount.kind} {options}")
     point = mount.point if mount else path
     if number == errno.EROFS:
+        # The kernel remounts a damaged file system read-only (ext4: errors=remount-ro), so the log comes
+        # first.
         title = _("remount it writable once `dmesg` shows no errors for that file system")
         steps = (Command(("mount", "-o", "remount,rw", point)),)
         return FileRefusal(

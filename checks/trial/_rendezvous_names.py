@@ -27,6 +27,7 @@ def judge_own_name(
     addresses = [str(address) for address in attempt.facts.get("addresses", ())]
     own_addresses = [str(address) for address in attempt.facts.get("ours", ())]
     severity, fix = _severity(host, has_several_nodes), None
+    # report_slow_names reports a timeout.
     if attempt.refused and attempt.number != errno.ETIMEDOUT:
         text = _("this machine's own name, {name}, has no address: {why}", name=name, why=attempt.reason)
         fix = write_hosts_line(host, name)
@@ -67,6 +68,8 @@ def _own_name_fix(host: Host, name: str, addresses: Sequence[str], attempt: Atte
     unusable = find_unusable(host, addresses)
     if unusable:
         fix: Optional[Fix] = unusable.fix
+    # The rank would send its loopback address to the other nodes, as with Debian's line `127.0.1.1 HOST` in
+    # /etc/hosts.
     elif _is_loopback_only(addresses):
         _evidence, fix = find_obstacle(host, addresses, attempt)
     else:
@@ -79,6 +82,7 @@ def _severity(host: Host, has_several_nodes: bool) -> Severity:
     one node. An error if torchrun finds the rendezvous by itself, because it then passes the name to its
     ranks."""
     variables = host.variables
+    # The environment's forms of torchrun's --standalone and --rdzv-backend.
     is_name_shared = variables.get("PET_STANDALONE", "").lower() in ("1", "true", "yes") or variables.get(
         "PET_RDZV_BACKEND"
     ) in ("c10d", "etcd-v2", "etcd")
@@ -108,6 +112,7 @@ def report_own_unreachable(host: Host, trial: Trial, attempt: Attempt, has_sever
     if attempt.facts.get("connections"):
         text = describe_few_connections(attempt, name)
     evidence, fix = find_obstacle(host, [str(entry) for entry in trial.facts().get("ours", ())], attempt)
+    # Within one node Gloo can use lo, to which connections work.
     if not has_several_nodes and any(
         entry.what == "connect-loopback" and not entry.refused for entry in trial.attempts
     ):

@@ -46,6 +46,8 @@ class MeetingPoint:
 
     def question(self) -> dict[str, object]:
         """For the child."""
+        # MindSpore's scheduler binds the address alone; torch's TCPStore binds all addresses; without torch
+        # either one will do.
         how = "place" if self.label == "MS_SCHED_PORT" else "any" if self.binds_all else "either"
         return {
             "label": self.label,
@@ -121,6 +123,7 @@ def find_points(host: Host, holders: Holders) -> list[MeetingPoint]:
                     is_first_rank=listens,
                 )
             )
+    # torchrun and msrun take 127.0.0.1 if no variable names an address of this machine.
     if all(point.is_far for point in meeting_points):
         meeting_points.append(MeetingPoint("", LOOPBACK, 0, is_here=True))
     return meeting_points

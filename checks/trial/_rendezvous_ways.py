@@ -201,12 +201,15 @@ def _find_doubtful(
     }
     own_addresses = [str(address) for address in facts.get("alone") or ()]
     fix, severity = use_address(words["variable"], own_addresses[0] if own_addresses else ""), ERROR
+    # The resolver appends the domains of `search` before it tries the name itself, depending on ndots
+    # (resolv.conf(5)).
     if own_addresses:
         words["alone"] = ", ".join(own_addresses[:4])
         text = _(
             "{variable} is {place}, which resolves here to {addresses} because the resolver adds one of "
             "its domains; the name itself resolves to this machine, {alone}"
         )
+    # A wildcard record, or a provider that redirects names which do not exist.
     elif facts.get("nowhere"):
         text = _(
             "{variable} is {place}, which resolves here to {addresses}, as every name does: the name "
@@ -245,6 +248,7 @@ def report_unreachable_interface(host: Host, attempt: Attempt, has_several_nodes
     )
     if attempt.facts.get("connections"):
         text = describe_few_connections(attempt, address)
+    # Without an accelerator torch's ranks connect by Gloo alone.
     is_gloo_used = is_installed(host, "torch") and not (host.npus.nodes or host.gpus.nodes)
     severity = ERROR if is_gloo_used else WARNING
     return Finding(CODE, text, severity=severity, evidence=evidence, action=Action.CONFIG, fix=fix)

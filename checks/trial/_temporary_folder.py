@@ -92,6 +92,8 @@ def judge_temporary(host: Host, trial: Trial, by_step: dict[str, list[Attempt]])
     for attempt in by_step.get("rename", ()):
         text = _("{user} cannot rename files in {path}: {why}")
         yield report_in_temporary(host, attempt, text, WARNING, None)
+    # torch.compile loads C++ kernels that it builds in the temporary folder, unless TORCHINDUCTOR_CACHE_DIR
+    # names another one.
     for attempt in by_step.get("execute", ()):
         if is_installed(host, "torch") and not host.variables.get(INDUCTOR):
             text = _("{user} cannot load what torch.compile builds in {path}: {why}")
@@ -215,6 +217,8 @@ def _judge_sockets(host: Host, trial: Trial, refused: Sequence[Attempt]) -> Iter
         text = _("{user} cannot create a Unix socket in {path}, which data loaders need: {why}")
         yield report_in_temporary(host, refused[0], text, ERROR, fix)
         return
+    # CPython releases that have multiprocessing.util._SUN_PATH_MAX use /tmp if the path of TMPDIR is too
+    # long.
     falls_back = bool(trial.facts().get("falls_back"))
     is_fatal = len(refused) > 1 and not falls_back
     text = _(

@@ -241,6 +241,7 @@ def _report_folder(host: Host, group: Sequence[Attempt], chosen: str) -> Finding
         text = _("{user} cannot write to the working directory {path}: {why}")
     variables = [name for name in names if name not in CAUSES]
     causes = CAUSES.get(names[0], (*CACHES, *AT_HOME, *FULL))
+    # msrun stops if it cannot write its logs to the working directory.
     severity = ERROR if names[0] == WORKING_DIRECTORY and is_msrun_job(host) else WARNING
     return Finding(
         "trial-files.cannot-write",

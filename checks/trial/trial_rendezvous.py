@@ -345,6 +345,7 @@ def _judge_hccl(host: Host, hccl: HostPorts, attempt: Attempt, holders: Holders)
         if isinstance(number_by_port, Mapping)
         else {}
     )
+    # In a range any free port is enough; with a base port HCCL needs those of the job's NPUs.
     lost_ports = {port for port in refused if port in hccl.needed or not hccl.needed}
     if not lost_ports or (not hccl.needed and len(lost_ports) < len(hccl.ports)):
         return
