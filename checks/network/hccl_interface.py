@@ -181,11 +181,11 @@ def _find_owner(host: Host, address: str, zone: str) -> tuple[Optional[Interface
 def _judge_interface(host: Host, value: str, owner: Interface) -> Iterator[Finding]:
     """Report an interface that is down or leads to no other machine."""
 
-    has_several_nodes, is_for_others = several_nodes(host), meant_for_other_machines(host)
+    is_multi_node, is_for_others = several_nodes(host), meant_for_other_machines(host)
     if not owner.alive:
-        worst = ERROR if has_several_nodes else WARNING
+        worst = ERROR if is_multi_node else WARNING
         yield _report_down(value, owner, INFO if is_for_others else worst)
-    elif owner.inner and (has_several_nodes or not owner.loopback):
+    elif owner.inner and (is_multi_node or not owner.loopback):
         worst = ERROR if owner.loopback else WARNING
         # lo, a bridge or a container's interface: only this host can reach such an address.
         better = _better_address(host)
@@ -200,7 +200,7 @@ def _judge_interface(host: Host, value: str, owner: Interface) -> Iterator[Findi
             value,
             better if better != value else "",
             (owner,),
-            worst if has_several_nodes and not is_for_others else INFO,
+            worst if is_multi_node and not is_for_others else INFO,
         )
 
 

@@ -233,7 +233,7 @@ def _judge_place(host: Host, variable: str, place: str, addresses: Sequence[str]
     """Yield what is wrong with the address, the most important first; the caller reports only that."""
     import ipaddress
 
-    has_several_nodes, is_first = several_nodes(host), is_rank_zero(host)
+    is_multi_node, is_first = several_nodes(host), is_rank_zero(host)
     own_addresses = [address for address in addresses if is_local(host, address)]
     numbers = [ipaddress.ip_address(address.partition("%")[0]) for address in addresses]
     if variable == "MS_SCHED_HOST" and all(":" in address for address in addresses):
@@ -245,7 +245,7 @@ def _judge_place(host: Host, variable: str, place: str, addresses: Sequence[str]
     if all(number.is_loopback or number.is_unspecified for number in numbers):
         # Debian's /etc/hosts has 127.0.1.1 with the machine's own name (Debian Reference, "The hostname
         # resolution").
-        if has_several_nodes and same_host(place.lower(), host.system.name.lower()):
+        if is_multi_node and same_host(place.lower(), host.system.name.lower()):
             # Only on this machine does its own name resolve to a loopback address.
             message = _(
                 "{variable} is {value}, this machine's name, which resolves here to {addresses}, not to a "
@@ -257,7 +257,7 @@ def _judge_place(host: Host, variable: str, place: str, addresses: Sequence[str]
             yield _finding(
                 "own-name", message, _limit_severity(host, WARNING), variable, _better_address(host, True)
             )
-        elif has_several_nodes:
+        elif is_multi_node:
             yield _report_loopback(
                 variable, place, _better_address(host, is_first), _limit_severity(host, ERROR)
             )
@@ -279,7 +279,7 @@ def _judge_place(host: Host, variable: str, place: str, addresses: Sequence[str]
         for owner in [host.network.owner_of(address)]
         if owner and owner.inner
     ]
-    if has_several_nodes and own_addresses and len(inner_names) == len(addresses):
+    if is_multi_node and own_addresses and len(inner_names) == len(addresses):
         yield _report_inner(
             variable, place, inner_names[0], _better_address(host, True), _limit_severity(host, WARNING)
         )
