@@ -66,7 +66,7 @@ PARSERS: dict[str, Callable[[str], object]] = {
     "os_release_name": system.os_release_name,
     "parse_segments": sysvipc.parse_segments,
     "entry points": entrypoints.parse,
-    "own_list": mindspore_cann.own_list,
+    "parse_own_list": mindspore_cann.parse_own_list,
     "read_machine": paddle_cpu.read_machine,
     "find_import": setuptools_check.find_import,
 }

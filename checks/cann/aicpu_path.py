@@ -34,6 +34,8 @@ from npudoctor.facts.cann.installations import (
 from npudoctor.facts.job.expected_accelerator import npu_expected
 from npudoctor.host import CannotTell
 
+# The runtime loads the AICPU kernels from $ASCEND_AICPU_PATH/opp. set_env.sh of every toolkit from 6.0 on
+# sets it; the hand-made scripts of 5.0 did not.
 AICPU = "ASCEND_AICPU_PATH"
 
 
@@ -80,10 +82,10 @@ def aicpu_path(host: Host) -> Iterator[Union[Finding, Facts]]:
     - CANN runtime, TSD client: the fallback to /usr/local/Ascend/.
     """
     value = host.variables.get(AICPU, "")
-    named = {name: host.variables[name] for name in ENDINGS if host.variables.get(name)}
+    cann_variables = {name: host.variables[name] for name in ENDINGS if host.variables.get(name)}
     installs = installs_of(host)
     usable = next((install for install in installs if operators(host.files, install.path)), None)
-    if not (value or named or usable):
+    if not (value or cann_variables or usable):
         raise Skip(_("CANN is not installed on this machine, and no variable points to one"))
     yield Facts(
         {
@@ -93,50 +95,57 @@ def aicpu_path(host: Host) -> Iterator[Union[Finding, Facts]]:
         }
     )
     if not value:
-        finding = _unset(host, named, usable)
+        finding = _report_unset(host, cann_variables, usable)
     else:
-        finding = _judge_path(host, value, named, usable) or _other_install(host, value, named, usable)
+        finding = _judge_path(host, value, cann_variables, usable) or _find_other_install(
+            host, value, cann_variables, usable
+        )
     if finding is not None:
         # As cann-env: where no NPU is to be used, nothing of it makes a job fail.
         yield finding if npu_expected(host) else replace(finding, severity=INFO)
 
 
-def _unset(host: Host, named: Mapping[str, str], usable: Optional[Install]) -> Optional[Finding]:
+def _report_unset(
+    host: Host, cann_variables: Mapping[str, str], usable: Optional[Install]
+) -> Optional[Finding]:
+    # The TSD client of CANN's runtime falls back to /usr/local/Ascend/ where the variable is not set.
     if usable is not None and _is_same_install(host, usable.path, ASCEND):
         return None
     text = _("ASCEND_AICPU_PATH is not set, but {names} is")
     echo_of: tuple[str, ...] = ()
     script = set_env_script(host.files, usable) if usable else None
-    if not named:
+    if not cann_variables:
         echo_of = ("cann-env.not-sourced",)
         text = _("ASCEND_AICPU_PATH is not set: no variable of the CANN at {install} is set in this shell")
         if script:
             text = _("ASCEND_AICPU_PATH is not set: {script} was not sourced in this shell")
-    words = {"names": ", ".join(named), "install": usable.path if usable else "", "script": script}
-    # Of that time, the scripts for MindSpore never set it, and its jobs ran.
-    by_hand = usable is not None and usable.before_6
+    words = {"names": ", ".join(cann_variables), "install": usable.path if usable else "", "script": script}
+    # Before 6.0 the scripts for MindSpore never set the variable, and its jobs ran without it.
+    is_old_cann = usable is not None and usable.before_6
     return Finding(
         "aicpu-path.unset",
         text.format(**words),
-        severity=WARNING if not by_hand else ERROR if _pytorch_1(host) else INFO,
-        evidence=_evidence(named, usable),
+        # Only operators that run on the AICPU need the variable; every job of PyTorch 1.x used some of them.
+        severity=WARNING if not is_old_cann else ERROR if _uses_pytorch_1(host) else INFO,
+        evidence=_evidence(cann_variables, usable),
         action=Action.CONFIG,
         fix=_export(usable, ""),
         echo_of=echo_of,
     )
 
 
-def _pytorch_1(host: Host) -> bool:
+def _uses_pytorch_1(host: Host) -> bool:
     """Whether the job would use the PyTorch adapter of the 1.x series."""
     try:
         versions = [host.interpreter.version_of(name) for name in ("torch-npu", "torch")]
     except CannotTell:
+        # Without the versions the milder severity holds.
         return False
     return any(version is not None and version.startswith("1.") for version in versions)
 
 
 def _judge_path(
-    host: Host, value: str, named: Mapping[str, str], usable: Optional[Install]
+    host: Host, value: str, cann_variables: Mapping[str, str], usable: Optional[Install]
 ) -> Optional[Finding]:
     if operators(host.files, value):
         return None
@@ -145,27 +154,29 @@ def _judge_path(
         text = _("ASCEND_AICPU_PATH is {value}, which is not an absolute path")
     elif host.files.stat(value):
         text = _("ASCEND_AICPU_PATH is {value}, which has no folder opp: it is not a CANN installation")
-    # Variables whose wrong value is an error by itself, where they name the same place.
-    vital = (name for name in ("ASCEND_HOME_PATH", "ASCEND_OPP_PATH") if name in named)
-    same = any(named_root(name, named[name]) == value.rstrip("/") for name in vital)
+    # cann-env reports a wrong value of these two as an error; if they name the same path, that is the cause.
+    vital = (name for name in ("ASCEND_HOME_PATH", "ASCEND_OPP_PATH") if name in cann_variables)
+    is_named_elsewhere = any(named_root(name, cann_variables[name]) == value.rstrip("/") for name in vital)
     return Finding(
         "aicpu-path.missing",
         text.format(value=value),
         evidence=_evidence({AICPU: value}, usable),
         action=Action.CONFIG,
         fix=_export(usable, value),
-        echo_of=("cann-env.no-such-path",) if same else (),
+        echo_of=("cann-env.no-such-path",) if is_named_elsewhere else (),
     )
 
 
-def _other_install(
-    host: Host, value: str, named: Mapping[str, str], usable: Optional[Install]
+def _find_other_install(
+    host: Host, value: str, cann_variables: Mapping[str, str], usable: Optional[Install]
 ) -> Optional[Finding]:
     named_install = install_at(host.files, value)
-    others = {name: install_at(host.files, named_root(name, path), name) for name, path in named.items()}
+    install_by_variable = {
+        name: install_at(host.files, named_root(name, path), name) for name, path in cann_variables.items()
+    }
     foreign = [
         other
-        for other in others.values()
+        for other in install_by_variable.values()
         if other is not None
         and operators(host.files, other.path)
         and not _is_same_install(host, other.path, value)
@@ -173,7 +184,7 @@ def _other_install(
     if not foreign or named_install is None:
         return None
     differ = any(named_install.differs_from(other) for other in foreign)
-    # Where the first of the others agrees with it, it is another variable that is wrong.
+    # If the CANN in use is the one that this variable names, another variable is wrong and stays as it is.
     better = None if usable is None or _is_same_install(host, usable.path, value) else usable
     return Finding(
         "aicpu-path.other-install",
@@ -184,7 +195,7 @@ def _other_install(
             other=foreign[0].label,
         ),
         severity=ERROR if differ else WARNING,
-        evidence=_evidence({AICPU: value, **named}, None),
+        evidence=_evidence({AICPU: value, **cann_variables}, None),
         action=Action.CONFIG,
         fix=_export(better, value),
         echo_of=("cann-env.mixed-installs",),
@@ -196,8 +207,8 @@ def _is_same_install(host: Host, first: str, second: str) -> bool:
     return operators(host.files, first) == operators(host.files, second)
 
 
-def _evidence(named: Mapping[str, str], usable: Optional[Install]) -> tuple[str, ...]:
-    lines = [f"{name}={value}" for name, value in named.items()]
+def _evidence(variables: Mapping[str, str], usable: Optional[Install]) -> tuple[str, ...]:
+    lines = [f"{name}={value}" for name, value in variables.items()]
     if usable is not None:
         lines.append(_("installed: {install}", install=usable.label))
     return tuple(lines)

@@ -20,7 +20,7 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.device._container_options import to_add
+from npudoctor.checks.device._container_options import ask_for_paths
 from npudoctor.core.driver_version import accepts
 from npudoctor.core.frozen import replace
 from npudoctor.facts.cann.driver_compatibility import branches_agree, required_interfaces
@@ -29,6 +29,7 @@ from npudoctor.host import CannotTell
 from npudoctor.host.devices.driver import LIBRARY, Package, has_library, package
 from npudoctor.knowledge.drivers import Declared, declared_for
 
+# What the container guides mount of the driver (vllm-ascend, "Installation" with Docker).
 MOUNTS = (
     "/usr/local/Ascend/driver/lib64",
     "/usr/local/Ascend/driver/version.info",
@@ -92,61 +93,64 @@ def cann_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
     try:
         driver = package(host.files, "driver")
     except CannotTell as error:
-        # Others than root, and containers, need not be given that file.
+        # A user other than root, and a container, need not be able to read version.info.
         raise Unknown(error.reason, advisory=not host.identity.is_root or host.system.container()) from error
     if driver is None:
         # No version.info of a driver is here.
         if host.options.root is not None:
+            # Images do not ship the driver: it is mounted from the host when the container starts.
             raise Skip(_("no Ascend driver is installed in the image: the driver belongs to the host"))
         if not host.npu_wanted():
             raise Skip(_("no Ascend driver is installed, and no NPU is expected on this machine"))
-        inside = host.system.container()
+        in_container = host.system.container()
         if _has_library(host):
             text = _("the driver's version.info is missing: its version cannot be compared with CANN's")
-            if inside:
+            if in_container:
                 text = _("the driver's version.info is not mounted into this container")
-            fix = to_add(MOUNTS[1:]) if inside else None
+            fix = ask_for_paths(MOUNTS[1:]) if in_container else None
             yield Finding("cann-driver.not-mounted", text, action=Action.CONFIG, fix=fix)
             raise Unknown(_("could not determine the driver's version"), advisory=True)
         text = _("CANN is installed, but no Ascend driver is")
-        if inside:
+        if in_container:
             text = _("the Ascend driver is not mounted into this container")
         yield Finding(
             "cann-driver.missing",
             text,
             action=Action.CONFIG,
-            fix=to_add(MOUNTS) if inside else None,
+            fix=ask_for_paths(MOUNTS) if in_container else None,
             echo_of=("accelerator.missing",),
         )
         return
-    yield from _library(host, driver)
+    yield from _report_missing_library(host, driver)
     yield from _compare(host, install, driver)
 
 
-def _library(host: Host, driver: Package) -> Iterator[Finding]:
+def _report_missing_library(host: Host, driver: Package) -> Iterator[Finding]:
     if host.options.root is not None or not host.npu_wanted() or _has_library(host):
         return
-    inside = host.system.container()
+    in_container = host.system.container()
     text = _("the driver at {folder} has no {library}: its installation is damaged")
-    if inside:
+    if in_container:
         text = _("the driver at {folder} has no {library}: its lib64 is not mounted into this container")
     yield Finding(
         "cann-driver.no-library",
         text.format(folder=driver.folder, library=LIBRARY),
         action=Action.CONFIG,
-        fix=to_add(MOUNTS[:1]) if inside else None,
+        fix=ask_for_paths(MOUNTS[:1]) if in_container else None,
         echo_of=("accelerator.missing",),
     )
 
 
 def _has_library(host: Host) -> bool:
-    """Whether a libascend_hal.so is in the driver's folders, or where the shell says that libraries are."""
+    """Whether libascend_hal.so is in the driver's folders or on LD_LIBRARY_PATH."""
     return has_library(host.files, host.variables.path_list("LD_LIBRARY_PATH"))
 
 
 def _compare(host: Host, install: Install, driver: Package) -> Iterator[Union[Finding, Facts]]:
     required = required_interfaces(host.files, install)
     declared = None
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.facts.system.broken_rows import broken_rows
 
     yield from broken_rows(host, "cann-driver", "cann_driver")
@@ -162,7 +166,12 @@ def _compare(host: Host, install: Install, driver: Package) -> Iterator[Union[Fi
         }
     )
     agree = branches_agree(host.files, install, driver)
-    findings = [*_interfaces(install, driver, required), *_judge(install, driver, declared, agree)]
+    findings = [
+        *_find_old_interfaces(install, driver, required),
+        *_judge_release(install, driver, declared, agree),
+    ]
+    # What the branch lists (V100R001Cxx in compatible_version) mean is inferred from installed packages, so
+    # this is information only.
     if declared is None and agree is False:
         text = _(
             "neither {cann} nor the driver {driver} lists the other's branch; no release note "
@@ -175,9 +184,10 @@ def _compare(host: Host, install: Install, driver: Package) -> Iterator[Union[Fi
         raise Unknown(text.format(cann=install.label), advisory=True)
 
 
-def _interfaces(install: Install, driver: Package, required: Mapping[str, str]) -> Iterator[Finding]:
+def _find_old_interfaces(install: Install, driver: Package, required: Mapping[str, str]) -> Iterator[Finding]:
     for name, needed in required.items():
         provided = driver.settings.get(f"{name}_version")
+        # CANN's own installer compares the same lines (required_driver_*_version) and only warns.
         if provided and accepts(provided, needed) is False:
             message = _(
                 "{cann} requires the driver interface {name} {wanted}, but the driver {driver} has {mine}"
@@ -193,7 +203,7 @@ def _interfaces(install: Install, driver: Package, required: Mapping[str, str]) 
             )
 
 
-def _judge(
+def _judge_release(
     install: Install, driver: Package, declared: Optional[Declared], agree: Optional[bool]
 ) -> Iterator[Finding]:
     if declared is None or declared.verdict == "compatible":
@@ -205,7 +215,7 @@ def _judge(
     elif declared.verdict == "not-listed":
         text = _("no release note lists the driver {driver} for {cann}; the nearest listed: {nearest}")
         finding = _finding("cann-driver.not-listed", text, install, driver, declared, **words)
-        # Between two that work: nothing speaks against it but a list of the packages' own.
+        # An older and a newer driver are listed for this CANN: one between them most likely works too.
         between = len(declared.nearest) > 1 and agree is not False
         yield replace(finding, severity=INFO) if between else finding
     else:

@@ -34,7 +34,10 @@ from npudoctor.facts.job.expected_accelerator import frameworks_on_cann, npu_exp
 from npudoctor.facts.job.working_directory import job_user
 from npudoctor.host import CannotTell
 
+# Without ASCEND_OPP_PATH a job ends at once: "ASCEND_OPP_PATH environment variable is not set". A variable
+# that is not listed here is only information.
 WEIGHTS = {"ASCEND_OPP_PATH": ERROR, "ASCEND_HOME_PATH": WARNING}
+# Judged by the check aicpu-path; here it only shows that some environment was set up.
 AICPU = "ASCEND_AICPU_PATH"
 
 
@@ -89,28 +92,29 @@ def cann_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     - MindSpore, run_check/_check_version.py: what it asks of PATH, PYTHONPATH and ASCEND_OPP_PATH.
     """
     variables = host.variables
-    named = {name: variables[name] for name in ENDINGS if variables.get(name)}
+    cann_variables = {name: variables[name] for name in ENDINGS if variables.get(name)}
     installs = installs_of(host)
     active = installs[0] if installs else None
-    if active is None and not named:
+    if active is None and not cann_variables:
         raise Skip(_("CANN is not installed on this machine, and no variable points to one"))
-    yield Facts({"install": active.path if active else None, "variables": named})
+    yield Facts({"install": active.path if active else None, "variables": cann_variables})
     expected = npu_expected(host)
-    for finding in _judge(host, named, active):
+    for finding in _judge(host, cann_variables, active):
         # Where no NPU is to be used, nothing of it makes a job fail.
         yield finding if expected else replace(finding, severity=INFO)
 
 
-def _judge(host: Host, named: Mapping[str, str], active: Optional[Install]) -> Iterator[Finding]:
-    # An environment that was written by hand may name it in PYTHONPATH: no script can be missing.
+def _judge(host: Host, cann_variables: Mapping[str, str], active: Optional[Install]) -> Iterator[Finding]:
+    # Up to CANN 5.0 the environment was written by hand, and PYTHONPATH alone could name it: no script can be
+    # missing then.
     entries = host.variables.path_list("PYTHONPATH") if active and active.before_6 else []
     by_hand = active is not None and any(entry.startswith(f"{active.path}/") for entry in entries)
-    if active is not None and not named and not host.variables.get(AICPU) and not by_hand:
-        yield _not_sourced(host, active, ERROR if _frameworks(host) else WARNING)
+    if active is not None and not cann_variables and not host.variables.get(AICPU) and not by_hand:
+        yield _report_not_sourced(host, active, ERROR if _frameworks(host) else WARNING)
         return
-    wrong = _find_wrong(host, named)
+    wrong = _find_wrong(host, cann_variables)
     if wrong:
-        yield _no_such_path(host, active, wrong)
+        yield _report_no_such_path(host, active, wrong)
     if active is None:
         return
     unset = {
@@ -119,64 +123,70 @@ def _judge(host: Host, named: Mapping[str, str], active: Optional[Install]) -> I
         if not host.variables.get(name)
     }
     if unset:
-        yield _unset(host, active, unset, max(WEIGHTS.get(name, INFO) for name in unset))
+        yield _report_unset(host, active, unset, max(WEIGHTS.get(name, INFO) for name in unset))
     installs = set_env.named_installs(host.files, host.variables)
-    others = {name: install for name, install in installs.items() if install.real != active.real}
-    if others:
+    other_installs = {name: install for name, install in installs.items() if install.real != active.real}
+    if other_installs:
         values = {name: host.variables[name] for name in installs}
-        differ = any(active.differs_from(other) for other in others.values())
-        yield _mixed_installs(host, active, others, values, ERROR if differ else WARNING)
+        differ = any(active.differs_from(other) for other in other_installs.values())
+        yield _report_mixed_installs(host, active, other_installs, values, ERROR if differ else WARNING)
     if not wrong:  # else the entries are wrong for the same reason
-        yield from _lists(host, active)
+        yield from _judge_lists(host, active)
+    # set_env.sh of nnal/atb sets ATB_HOME_PATH. torch_npu runs without ATB, so only vllm-ascend is judged.
     if host.variables.get("ATB_HOME_PATH") or "vllm-ascend" not in " ".join(_frameworks(host)):
         return
     script = set_env.atb_script(host.files, host.variables, job_user(host).home)
     if script:
-        yield _atb_not_sourced(script)
+        yield _report_atb_not_sourced(script)
 
 
 def _frameworks(host: Host) -> list[str]:
     try:
         return frameworks_on_cann(host)
     except CannotTell:
+        # The frameworks only decide between an error and a warning here; the check interpreter reports a
+        # Python that cannot be examined.
         return []
 
 
-def _find_wrong(host: Host, named: Mapping[str, str]) -> dict[str, str]:
-    """The variables that name no CANN; operators alone may lie anywhere."""
-    good = set_env.named_installs(host.files, named)
-    wrong = {name: value for name, value in named.items() if name not in good}
+def _find_wrong(host: Host, cann_variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables whose value names no CANN. ASCEND_OPP_PATH may name any folder of operators."""
+    install_by_variable = set_env.named_installs(host.files, cann_variables)
+    wrong = {name: value for name, value in cann_variables.items() if name not in install_by_variable}
     operators = wrong.get("ASCEND_OPP_PATH", "")
     if operators.startswith("/") and set_env.there(host.files, operators):
         del wrong["ASCEND_OPP_PATH"]
     return wrong
 
 
-def _lists(host: Host, active: Install) -> Iterator[Finding]:
+def _judge_lists(host: Host, active: Install) -> Iterator[Finding]:
     files, variables = host.files, host.variables
-    # PYTHONPATH, and what else the interpreter searches: a .pth file does as well.
+    # A .pth file in site-packages serves as well as PYTHONPATH, so the whole search path counts.
     try:
         more = host.interpreter.layout().search_path
     except CannotTell:
+        # PYTHONPATH alone is judged if the interpreter cannot be asked.
         more = ()
     entries = [*host.variables.path_list("PYTHONPATH"), *more]
     site = set_env.first_site(files, entries)
     lacking = set_env.missing_folders(files, set_env.python_folders(files, active), entries)
     if site is not None and site[1].real != active.real:
         weight = ERROR if active.differs_from(site[1]) else WARNING
-        yield _other_install_first(host, active, "PYTHONPATH", *site, weight)
+        yield _report_other_install_first(host, active, "PYTHONPATH", *site, weight)
     elif lacking:
-        yield _missing_entry(host, active, "PYTHONPATH", lacking, WARNING)
+        yield _report_missing_entry(host, active, "PYTHONPATH", lacking, WARNING)
     programs = variables.path_list("PATH")
     compiler = set_env.first_compiler(files, programs)
     compilers = set_env.compilers(files, active)
     if compiler is not None and compiler[1].real != active.real:
-        yield _other_install_first(host, active, "PATH", *compiler, WARNING)
+        yield _report_other_install_first(host, active, "PATH", *compiler, WARNING)
+    # 8.1 has compilers in compiler/ccec_compiler/bin and in tools/ccec_compiler/bin; one of them on PATH is
+    # enough.
     elif compilers and len(set_env.missing_folders(files, compilers, programs)) == len(compilers):
-        yield _missing_entry(host, active, "PATH", compilers[:1], WARNING)
+        yield _report_missing_entry(host, active, "PATH", compilers[:1], WARNING)
 
 
-def _not_sourced(host: Host, install: Install, severity: Severity) -> Finding:
+def _report_not_sourced(host: Host, install: Install, severity: Severity) -> Finding:
     script = set_env_script(host.files, install)
     text = _("no variable of the CANN at {install} is set in this shell")
     if script:
@@ -190,7 +200,7 @@ def _not_sourced(host: Host, install: Install, severity: Severity) -> Finding:
     )
 
 
-def _no_such_path(host: Host, active: Optional[Install], wrong: Mapping[str, str]) -> Finding:
+def _report_no_such_path(host: Host, active: Optional[Install], wrong: Mapping[str, str]) -> Finding:
     vital = active is None or any(name in WEIGHTS for name in wrong)
     name, value = next(iter(wrong.items()))
     text = _('{name} is "{value}", which contains no CANN')
@@ -202,12 +212,12 @@ def _no_such_path(host: Host, active: Optional[Install], wrong: Mapping[str, str
         severity=ERROR if vital else WARNING,
         evidence=_assignments(wrong),
         action=Action.CONFIG,
-        fix=_remedy(host, active, _values_of(host, active, wrong)) if active else None,
+        fix=_remedy(host, active, _script_values(host, active, wrong)) if active else None,
         echo_of=_causes(host, wrong, active),
     )
 
 
-def _unset(host: Host, install: Install, values: Mapping[str, str], severity: Severity) -> Finding:
+def _report_unset(host: Host, install: Install, values: Mapping[str, str], severity: Severity) -> Finding:
     steps = tuple(Export(name, value) for name, value in values.items())
     return Finding(
         "cann-env.unset",
@@ -218,26 +228,30 @@ def _unset(host: Host, install: Install, values: Mapping[str, str], severity: Se
         ),
         severity=severity,
         action=Action.CONFIG,
-        fix=_manual(_("set the missing variables"), steps, tuple(f"unset {name}" for name in values)),
+        fix=_manual_fix(_("set the missing variables"), steps, tuple(f"unset {name}" for name in values)),
     )
 
 
 def _causes(host: Host, wrong: Mapping[str, str], usable: Optional[Install]) -> tuple[str, ...]:
-    """What cann-install says of the same: the place is a link to nowhere, or nothing is installed."""
+    """Return the codes of cann-install that explain a wrong path: a dangling link, or no CANN at all."""
     places = [named_root(name, value) for name, value in wrong.items() if value.startswith("/")]
     if any(cann_tree.dangling_links(host.files, place) for place in places):
         return ("cann-install.dangling-latest",)
     if usable:
         return ()
-    beside = (f"{place.rpartition('/')[0]}/cann" for place in places)  # from 8.5 on the link to a release
-    links = any(cann_tree.dangling_links(host.files, link) for link in beside)
-    return ("cann-install.dangling-latest",) if links else ("cann-install.missing",)
+    cann_links = (f"{place.rpartition('/')[0]}/cann" for place in places)  # from 8.5 on the link to a release
+    is_dangling = any(cann_tree.dangling_links(host.files, link) for link in cann_links)
+    return ("cann-install.dangling-latest",) if is_dangling else ("cann-install.missing",)
 
 
-def _mixed_installs(
-    host: Host, active: Install, others: Mapping[str, Install], values: Mapping[str, str], severity: Severity
+def _report_mixed_installs(
+    host: Host,
+    active: Install,
+    other_installs: Mapping[str, Install],
+    values: Mapping[str, str],
+    severity: Severity,
 ) -> Finding:
-    name, other = next(iter(others.items()))
+    name, other = next(iter(other_installs.items()))
     return Finding(
         "cann-env.mixed-installs",
         _(
@@ -250,11 +264,11 @@ def _mixed_installs(
         severity=severity,
         evidence=_assignments(values),
         action=Action.CONFIG,
-        fix=_remedy(host, active, _values_of(host, active, others)),
+        fix=_remedy(host, active, _script_values(host, active, other_installs)),
     )
 
 
-def _other_install_first(
+def _report_other_install_first(
     host: Host, active: Install, name: str, entry: str, other: Install, severity: Severity
 ) -> Finding:
     return Finding(
@@ -268,13 +282,13 @@ def _other_install_first(
         severity=severity,
         evidence=(f"{name}: {entry}",),
         action=Action.CONFIG,
-        fix=_put_in_front(host, name, _folders_for(host, active, name)),
+        fix=_prepend_fix(host, name, _folders_for(host, active, name)),
         # A variable that names the wrong one makes all others look wrong.
         echo_of=("cann-env.mixed-installs",),
     )
 
 
-def _missing_entry(
+def _report_missing_entry(
     host: Host, install: Install, name: str, folders: Sequence[str], severity: Severity
 ) -> Finding:
     return Finding(
@@ -287,11 +301,11 @@ def _missing_entry(
         ),
         severity=severity,
         action=Action.CONFIG,
-        fix=_put_in_front(host, name, folders),
+        fix=_prepend_fix(host, name, folders),
     )
 
 
-def _atb_not_sourced(script: str) -> Finding:
+def _report_atb_not_sourced(script: str) -> Finding:
     return Finding(
         "cann-env.atb-not-sourced",
         _(
@@ -299,48 +313,50 @@ def _atb_not_sourced(script: str) -> Finding:
             script=script,
         ),
         action=Action.CONFIG,
-        fix=_manual(_("source the script of ATB"), (Command(("source", script)),)),
+        fix=_manual_fix(_("source the script of ATB"), (Command(("source", script)),)),
     )
 
 
 def _folders_for(host: Host, install: Install, name: str) -> list[str]:
-    """What this list variable should begin with."""
+    """Return the folders with which the list variable `name` (PATH or PYTHONPATH) should begin."""
     if name == "PATH":
         return set_env.compilers(host.files, install)[:1]
     return set_env.python_folders(host.files, install)
 
 
 def _remedy(host: Host, install: Install, values: Mapping[str, str], atb: bool = False) -> Fix:
-    """The script where there is one, and ATB's after it; else the single lines."""
+    """Return a fix that sources set_env.sh, then ATB's script if `atb`; without a script, single exports."""
     script = set_env_script(host.files, install)
     if script is None:
         lists = [(name, _folders_for(host, install, name)) for name in ("PYTHONPATH", "PATH")] if atb else []
         exports = [Export(name, value) for name, value in values.items()]
-        exports += [Export(name, _in_front(host, name, folders)) for name, folders in lists if folders]
-        return _manual(_("set the variables of {path}", path=install.path), tuple(exports))
+        exports += [Export(name, _prepend(host, name, folders)) for name, folders in lists if folders]
+        return _manual_fix(_("set the variables of {path}", path=install.path), tuple(exports))
     more = set_env.atb_script(host.files, host.variables, job_user(host).home) if atb else None
     scripts = [script, *([more] if more else [])]
-    return _manual(_("source {script}", script=script), tuple(Command(("source", path)) for path in scripts))
+    return _manual_fix(
+        _("source {script}", script=script), tuple(Command(("source", path)) for path in scripts)
+    )
 
 
-def _put_in_front(host: Host, name: str, folders: Sequence[str]) -> Fix:
-    """The variable with these folders put in front."""
+def _prepend_fix(host: Host, name: str, folders: Sequence[str]) -> Fix:
+    """Return a fix that prepends these folders to the variable."""
     title = _("prepend CANN's own folders to {name}", name=name)
-    value = _in_front(host, name, folders)
+    value = _prepend(host, name, folders)
     return change_variable(title, name, value, host.variables.get(name) or None)
 
 
-def _in_front(host: Host, name: str, folders: Sequence[str]) -> str:
+def _prepend(host: Host, name: str, folders: Sequence[str]) -> str:
     # An empty entry would be the working directory: CANN's own scripts leave one, we do not.
     entries = (*folders, *host.variables.path_list(name))
     return ":".join(dict.fromkeys(entry for entry in entries if entry))
 
 
-def _values_of(host: Host, install: Install, wrong: Mapping[str, object]) -> dict[str, str]:
+def _script_values(host: Host, install: Install, wrong: Mapping[str, object]) -> dict[str, str]:
     return {name: value for name, value in set_env.variables_of(host.files, install).items() if name in wrong}
 
 
-def _manual(title: str, steps: Sequence[Step], undo: tuple[str, ...] = ()) -> Fix:
+def _manual_fix(title: str, steps: Sequence[Step], undo: tuple[str, ...] = ()) -> Fix:
     return Fix(title, steps=tuple(steps), undo=undo, risk=Risk.MANUAL, needs_root=False)
 
 

@@ -33,7 +33,7 @@ from npudoctor.facts.job.expected_accelerator import frameworks_on_cann, npu_exp
 from npudoctor.facts.job.working_directory import foreign_user, job_user
 from npudoctor.host import CannotTell
 
-Answers = Iterator[Union[Finding, Facts]]
+CheckResults = Iterator[Union[Finding, Facts]]
 
 
 @check(
@@ -52,7 +52,7 @@ Answers = Iterator[Union[Finding, Facts]]
     },
     compares=(Compared("installs.0.version", "CANN"),),  # the active one comes first
 )
-def cann_install(host: Host) -> Answers:
+def cann_install(host: Host) -> CheckResults:
     """CANN is complete, readable and built for this machine.
 
     ## What it does
@@ -95,8 +95,8 @@ def cann_install(host: Host) -> Answers:
     except CannotTell as error:
         if not cann_tree.is_closed(error):
             raise
-        named = any(variables.get(name) for name in ENDINGS)
-        yield _not_readable(error.reason, ERROR if named else WARNING, job_user(host).user)
+        is_cann_named = any(variables.get(name) for name in ENDINGS)
+        yield _report_not_readable(error.reason, ERROR if is_cann_named else WARNING, job_user(host).user)
         return
     active = installs[0] if installs else None
     yield _facts(installs)
@@ -109,22 +109,25 @@ def cann_install(host: Host) -> Answers:
         return
     reason = cann_tree.why_closed(host.files, active, foreign_user(host))
     if reason is not None:
-        yield _not_readable(reason, ERROR, job_user(host).user)
+        yield _report_not_readable(reason, ERROR, job_user(host).user)
         return
+    # Up to 8.3 `latest` is a folder with one relative link for each component, so a half upgrade mixes
+    # releases.
     parts = cann_tree.releases_of(host.files, active.path)
     if len(parts) > 1:
         # te and the compiler of two releases do not work together; other parts may.
         copies = cann_python.copies(host.files, "te", [f"{active.path}/{site}" for site in cann_env.SITES])
         trains = {train(copy.version) for copy in copies} | {train(active.component)}
-        yield _mixed_releases(active, parts, ERROR if len(trains - {None}) > 1 else WARNING)
-    yield from _kernels(host, active)
-    yield from _machine(host, active)
+        yield _report_mixed_releases(active, parts, ERROR if len(trains - {None}) > 1 else WARNING)
+    yield from _judge_kernels(host, active)
+    yield from _judge_machine(host, active)
 
 
 def _find_missing(host: Host) -> Optional[Finding]:
     try:
         frameworks = frameworks_on_cann(host)
     except CannotTell:
+        # Whether CANN is needed is then unknown, and a machine without CANN is no fault by itself.
         return None
     if not frameworks or not npu_expected(host):
         return None
@@ -161,19 +164,20 @@ def _facts(installs: Sequence[Install]) -> Facts:
 
 
 def _find_dangling(host: Host, variables: Mapping[str, str], active: Optional[Install]) -> Iterator[Finding]:
-    named = {named_root(name, variables[name]) for name in ENDINGS if variables.get(name)}
+    named_roots = {named_root(name, variables[name]) for name in ENDINGS if variables.get(name)}
     home = job_user(host).home if host.options.root is None else "/root"
-    usual = [f"{root}/{later}" for root in parents(host.files, variables, home) for later in LATER]
+    # The links that installers make for the newest release: latest up to 8.3, cann from 8.5 on.
+    usual_places = [f"{root}/{later}" for root in parents(host.files, variables, home) for later in LATER]
     by_severity: dict[Severity, dict[str, list[str]]] = {}
-    for place in dict.fromkeys((*usual, *(path for path in named if path.startswith("/")))):
+    for place in dict.fromkeys((*usual_places, *(path for path in named_roots if path.startswith("/")))):
         try:
             links = cann_tree.dangling_links(host.files, place)
         except CannotTell:
             continue  # a closed place that is not in use
         if links:
-            by_severity.setdefault(_weight(place, links, named, active), {})[place] = links
+            by_severity.setdefault(_dangling_severity(place, links, named_roots, active), {})[place] = links
     for severity, places in by_severity.items():
-        # Often one name leads to the next: the first one is the cause.
+        # latest often leads to another link that dangles: the first one is the cause.
         first = next(iter(places))
         links = [link for links in places.values() for link in links]
         text = _("{place} is a dangling link: the CANN it points to no longer exists")
@@ -190,13 +194,13 @@ def _find_dangling(host: Host, variables: Mapping[str, str], active: Optional[In
 
 
 def _relink(host: Host, link: str) -> Optional[Fix]:
-    """To the release beside it, where that is exactly one."""
+    """Return a fix that points the link to the one release next to it; None if there is none or several."""
     folder = link.rpartition("/")[0]
-    beside = [install for install in installs_of(host) if install.path.rpartition("/")[0] == folder]
-    if len(beside) != 1:
+    neighbours = [install for install in installs_of(host) if install.path.rpartition("/")[0] == folder]
+    if len(neighbours) != 1:
         return None
-    path = beside[0].path
-    # By root, unless the folder in which the link lies is the user's own.
+    path = neighbours[0].path
+    # Replacing a link needs write permission on its folder: root, unless that folder is the user's own.
     directory = host.files.stat(folder or "/")
     return Fix(
         _("point {place} to {path}", place=link, path=path),
@@ -206,16 +210,19 @@ def _relink(host: Host, link: str) -> Optional[Fix]:
     )
 
 
-def _weight(place: str, links: list[str], named: set[str], active: Optional[Install]) -> Severity:
-    """It matters when a job would use it: named, in use, or nothing else has one of the usual names."""
-    whole = links == [place] or any(link.rpartition("/")[2] in cann_tree.VITAL for link in links)
-    if active is None or place in named or active.path == place:
-        return ERROR if whole else WARNING
-    usual = any(active.path.endswith(f"/{later}") for later in LATER)
-    return INFO if usual or active.named_by else ERROR
+def _dangling_severity(
+    place: str, links: list[str], named_roots: set[str], active: Optional[Install]
+) -> Severity:
+    """Return how bad a dangling link is: it matters if a job would use it, that is, if a variable names it,
+    if it is in use, or if no other installation has one of the usual names."""
+    is_all_lost = links == [place] or any(link.rpartition("/")[2] in cann_tree.VITAL for link in links)
+    if active is None or place in named_roots or active.path == place:
+        return ERROR if is_all_lost else WARNING
+    is_usual_place = any(active.path.endswith(f"/{later}") for later in LATER)
+    return INFO if is_usual_place or active.named_by else ERROR
 
 
-def _kernels(host: Host, active: Install) -> Iterator[Finding]:
+def _judge_kernels(host: Host, active: Install) -> Iterator[Finding]:
     version = cann_tree.kernels(host.files, active)
     if version is None:
         if at_least(active.version, "8.0") and active.kind != "nnrt" and npu_expected(host):
@@ -228,41 +235,43 @@ def _kernels(host: Host, active: Install) -> Iterator[Finding]:
             yield Finding(
                 "cann-install.kernels-missing",
                 text.format(install=active.label),
+                # From 8.5 on the places of the packages are known from documents and image scripts only.
                 severity=INFO if at_least(active.version, "8.5") else WARNING,
                 evidence=(later,),
                 action=Action.CONFIG,
             )
     elif version and cann_tree.kernels_suit(host.files, active, version) is False:
-        yield _other_kernels(active, version)
+        yield _report_other_kernels(active, version)
 
 
-def _machine(host: Host, active: Install) -> Iterator[Finding]:
-    machine = _machine_of(host)
+def _judge_machine(host: Host, active: Install) -> Iterator[Finding]:
+    machine = _python_machine(host)
     if machine is None:
         return
     library = cann_tree.library_machine(host.files, active)
     if library is not None:
         if library != machine:
-            yield _wrong_machine(active, library, machine, proven=True)
+            yield _report_wrong_machine(active, library, machine, proven=True)
         return
     declared = cann_tree.machines(host.files, active)
     if declared and machine not in declared:
-        yield _wrong_machine(active, ", ".join(sorted(declared)), machine, proven=False)
+        yield _report_wrong_machine(active, ", ".join(sorted(declared)), machine, proven=False)
 
 
-def _machine_of(host: Host) -> Optional[str]:
-    """The machine that the interpreter is for, by its own header, else as it says."""
+def _python_machine(host: Host) -> Optional[str]:
+    """Return the machine of the interpreter: by its ELF header, else as it reports it; None if unknown."""
     path = host.interpreter.path
     machine = cann_tree.elf_machine(host.files, path) if path.startswith("/") else None
     if machine is None:
         try:
             machine = host.interpreter.layout().machine
         except CannotTell:
+            # Nothing to compare CANN's machine with.
             return None
     return cann_tree.canonical_machine(machine) if machine else None
 
 
-def _not_readable(reason: str, severity: Severity, user: str) -> Finding:
+def _report_not_readable(reason: str, severity: Severity, user: str) -> Finding:
     return Finding(
         "cann-install.not-readable",
         _("{user} cannot read the CANN in use: {reason}", user=user, reason=reason),
@@ -272,7 +281,7 @@ def _not_readable(reason: str, severity: Severity, user: str) -> Finding:
     )
 
 
-def _mixed_releases(install: Install, parts: dict[str, list[str]], severity: Severity) -> Finding:
+def _report_mixed_releases(install: Install, parts: dict[str, list[str]], severity: Severity) -> Finding:
     return Finding(
         "cann-install.mixed-latest",
         _(
@@ -286,7 +295,7 @@ def _mixed_releases(install: Install, parts: dict[str, list[str]], severity: Sev
     )
 
 
-def _other_kernels(install: Install, version: str) -> Finding:
+def _report_other_kernels(install: Install, version: str) -> Finding:
     return Finding(
         "cann-install.kernels-other-version",
         _(
@@ -295,15 +304,16 @@ def _other_kernels(install: Install, version: str) -> Finding:
             install=install.label,
         ),
         evidence=(f"{install.path}/opp_kernel/version.info: Version={version}",)
+        # 8.5 replaced opp_kernel by one package for each chip, such as Ascend-cann-910b-ops.
         if not at_least(install.version, "8.5")
         else (),
         action=Action.CONFIG,
-        # What it asks for was read in a part of another release.
+        # In a mixed tree the requirement was read from a part that belongs to another release.
         echo_of=("cann-install.mixed-latest",),
     )
 
 
-def _wrong_machine(install: Install, built_for: str, machine: str, proven: bool) -> Finding:
+def _report_wrong_machine(install: Install, built_for: str, machine: str, proven: bool) -> Finding:
     evidence = _("its libraries are for {told}") if proven else _("its install record says arch={told}")
     return Finding(
         "cann-install.wrong-machine",
@@ -313,6 +323,7 @@ def _wrong_machine(install: Install, built_for: str, machine: str, proven: bool)
             told=built_for,
             machine=machine,
         ),
+        # That arch= in the install record must equal the machine is inferred from installed trees.
         severity=ERROR if proven else INFO,
         evidence=(evidence.format(told=built_for),),
         action=Action.CONFIG,

@@ -80,22 +80,26 @@ def cann_python_deps(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("CANN is not installed on this machine"))
     if not frameworks_on_cann(host):
         raise Skip(_("no framework that runs on CANN is in {python}", python=host.interpreter.label))
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.facts.system.broken_rows import broken_rows
 
     yield from broken_rows(host, "cann-python-deps", "cann_packages")
     needs = needs_of(host, installs[0])
-    have = {need.name: _version(host, need.name) for need in needs}
+    version_by_name = {need.name: _version(host, need.name) for need in needs}
     yield Facts({"cann": installs[0].path, "required": {need.name: str(need.specifier) for need in needs}})
-    yield from _report_missing(host, installs[0], [need for need in needs if have[need.name] is None])
-    limit = _numpy(host, installs[0], have.get("numpy") or _version(host, "numpy"))
+    yield from _report_missing(
+        host, installs[0], [need for need in needs if version_by_name[need.name] is None]
+    )
+    limit = _judge_numpy(host, installs[0], version_by_name.get("numpy") or _version(host, "numpy"))
     if limit is not None:
         yield limit
     numpy_reported = limit is not None
     for need in needs:
-        version = have[need.name]
+        version = version_by_name[need.name]
         if version is None or need.weight is INFO or (numpy_reported and need.name == "numpy"):
             continue
-        if not _suits(host, need):
+        if not _is_suitable(host, need):
             yield Finding(
                 "cann-python-deps.unsuitable",
                 _(
@@ -107,7 +111,7 @@ def cann_python_deps(host: Host) -> Iterator[Union[Finding, Facts]]:
                 ),
                 evidence=_evidence([need]),
                 action=Action.CONFIG,
-                fix=_install(host, [need.line]),
+                fix=_install_fix(host, [need.line]),
                 echo_of=("numpy-version.unsuitable",) if need.name == "numpy" else (),
             )
 
@@ -116,10 +120,11 @@ def _version(host: Host, name: str) -> Optional[str]:
     return host.interpreter.version_of(name)
 
 
-def _report_missing(host: Host, active: Install, gone: Sequence[Need]) -> Iterator[Finding]:
+def _report_missing(host: Host, active: Install, missing: Sequence[Need]) -> Iterator[Finding]:
     groups: dict[tuple[tuple[str, ...], Severity], list[Need]] = {}
-    for need in gone:
-        # What would bring it: CANN's own folder where that holds it; NumPy and SciPy have own checks.
+    for need in missing:
+        # The finding that explains it: PYTHONPATH lacks CANN's own folder, which contains the package; NumPy
+        # and SciPy have checks of their own.
         cause: tuple[str, ...]
         site = own_site(host.files, active, "te")
         if site and metadata_in(host.files, site, need.name.replace("-", "_")):
@@ -127,8 +132,8 @@ def _report_missing(host: Host, active: Install, gone: Sequence[Need]) -> Iterat
         elif need.name in ("numpy", "scipy"):
             cause = (f"{need.name}-version.missing",)
         else:
-            # Where a framework cannot do without it, that is the error, and this says less of the
-            # same package.
+            # If a framework requires the package too, package-requirements reports the error with more
+            # detail.
             cause = (
                 ("package-requirements.missing",)
                 if need.weight < ERROR and is_required(host, need.name)
@@ -146,13 +151,16 @@ def _report_missing(host: Host, active: Install, gone: Sequence[Need]) -> Iterat
             severity=weight,
             evidence=_evidence(needs),
             action=Action.CONFIG,
-            fix=_install(host, [need.line for need in needs]),
+            fix=_install_fix(host, [need.line for need in needs]),
             echo_of=echo_of,
         )
 
 
-def _numpy(host: Host, active: Install, version: Optional[str]) -> Optional[Finding]:
-    """NumPy against what is known of this release of CANN; the site's rows come first."""
+def _judge_numpy(host: Host, active: Install, version: Optional[str]) -> Optional[Finding]:
+    """Return the finding if this release of CANN cannot use the installed NumPy. Rows of the site come
+    first."""
+    # Not at the top of the file: `packaging.specifiers` takes 20 to 40 ms to import, and most runs compare no
+    # version here.
     from packaging.specifiers import SpecifierSet
     from packaging.version import InvalidVersion, Version
 
@@ -164,8 +172,9 @@ def _numpy(host: Host, active: Install, version: Optional[str]) -> Optional[Find
         if SpecifierSet(row["specifier"]).contains(Version(version), prereleases=True):
             return None
     except InvalidVersion:
+        # A version outside of PEP 440 cannot be compared.
         return None
-    # Where variables name two releases of CANN, the other one may well suit.
+    # If variables name two releases of CANN, NumPy may match the other one.
     contradiction = host.options.root is None and releases_contradict(host.files, host.variables)
     return Finding(
         "cann-python-deps.numpy-2",
@@ -177,15 +186,17 @@ def _numpy(host: Host, active: Install, version: Optional[str]) -> Optional[Find
         ),
         evidence=(row["source"],),
         action=Action.CONFIG,
-        fix=_install(host, [f"numpy{row['specifier']}"]),
+        fix=_install_fix(host, [f"numpy{row['specifier']}"]),
         echo_of=("numpy-version.unsuitable", *(("cann-env.mixed-installs",) if contradiction else ())),
     )
 
 
-def _suits(host: Host, need: Need) -> bool:
-    """A version that is not a number cannot be compared and passes: the package is there."""
+def _is_suitable(host: Host, need: Need) -> bool:
+    """Whether the installed version meets the requirement. A version that PEP 440 does not know passes,
+    because the package is installed and cannot be compared."""
     try:
         version = version_number(host.interpreter.distributions(need.name)[0])
+        # prereleases=True: packaging leaves pre-releases out by default, but one that is installed counts.
         return bool(need.specifier.contains(version, prereleases=True))
     except CannotTell:
         return True
@@ -195,7 +206,7 @@ def _evidence(needs: Sequence[Need]) -> tuple[str, ...]:
     return tuple(f"{need.line}: {need.source}" for need in needs)
 
 
-def _install(host: Host, lines: Sequence[str]) -> Fix:
+def _install_fix(host: Host, lines: Sequence[str]) -> Fix:
     from npudoctor.checks.python._pip import pip_install
 
     fix: Fix = pip_install(host, _("install the packages that CANN requires"), *lines)

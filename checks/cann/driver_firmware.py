@@ -50,10 +50,11 @@ def driver_firmware(host: Host) -> Iterator[Union[Finding, Facts]]:
     - version.info of the driver packages 23.0.7 to 25.0.rc1.1 and of their firmware.
     - npu-smi, public source: the warning about a driver that is not completely installed.
     """
-    driver = _read(host, "driver")
+    driver = _read_package(host, "driver")
     if driver is None:
         raise Skip(_("no Ascend driver is installed on this machine"))
     status = install_record(host.files).get("driver_install_status", "")
+    # Drivers before 24.1 write no Driver_Install_Status. npu-smi warns on a host if it is not complete.
     if status and status.lower() != "complete":
         yield Finding(
             "driver-firmware.incomplete",
@@ -61,48 +62,52 @@ def driver_firmware(host: Host) -> Iterator[Union[Finding, Facts]]:
             evidence=(f"{RECORD}: Driver_Install_Status={status}",),
             action=Action.CONFIG,
         )
-    firmware = _read(host, "firmware")
+    firmware = _read_package(host, "firmware")
     yield Facts({"driver": driver.version, "firmware": firmware.version if firmware else None})
     if firmware is None:
         raise Unknown(_("could not determine the firmware's version"), advisory=True)
-    yield from _judge(driver, firmware)
+    yield from _judge_pair(driver, firmware)
 
 
-def _read(host: Host, kind: str) -> Optional[Package]:
+def _read_package(host: Host, kind: str) -> Optional[Package]:
     try:
         return package(host.files, kind)
     except CannotTell as error:
+        # Only root can read the file on some systems, and a container need not contain it.
         raise Unknown(error.reason, advisory=True) from error
 
 
-def _judge(driver: Package, firmware: Package) -> Iterator[Finding]:
+def _judge_pair(driver: Package, firmware: Package) -> Iterator[Finding]:
+    # One range, such as [7.0.0,7.1.99] of driver 23.0.7.
     accepted = driver.settings.get("compatible_version_fw", "")
+    # Pairs of a first release and a series, such as [23.0.0,23.0.0.],[24.1,24.1.] of firmware 7.5.0.1.129.
     lines = firmware.settings.get("compatible_version_drv", "")
     # Whether a version is in one of the ranges; None when that is unknown.
-    answers = (
+    matches = (
         [accepts(firmware.version, f"[{low},{high}]") for low, high in _pairs(accepted)]
         if firmware.version
         else []
     )
-    inside = None if not answers or None in answers else any(answers)
+    is_accepted = None if not matches or None in matches else any(matches)
     # Whether a version is at least the first of a pair and begins with the second; None without pairs.
-    known: Optional[bool]
+    is_listed: Optional[bool]
     pairs = _pairs(lines)
     if not driver.version or not pairs:
-        known = None
+        is_listed = None
     else:
         release = driver.version.lower()
-        known = any(
+        is_listed = any(
+            # A series ends with a dot; the appended one lets 25.0 itself match the series 25.0.
             sort_key(release) >= sort_key(low) and f"{release}.".startswith(line.lower())
             for low, line in pairs
         )
-    if inside is False:
+    if is_accepted is False:
         text = _("the firmware {firmware} is not in the range {range} that the driver {driver} accepts")
         code, span = "driver-firmware.firmware-outside", accepted
-    elif known is False:
+    elif is_listed is False:
         text = _("the driver {driver} is not in any of the series {range} that the firmware {firmware} lists")
         code, span = "driver-firmware.driver-outside", lines
-    elif inside is None and known is None:
+    elif is_accepted is None and is_listed is None:
         raise Unknown(_("neither the driver nor the firmware says what it is compatible with"), advisory=True)
     else:
         return

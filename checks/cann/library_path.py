@@ -33,8 +33,11 @@ from npudoctor.host.libraries.loader import Loaded, Loader, Missing
 
 # What every training job on an NPU loads, whatever its framework.
 BASIC = ("libascendcl.so", "libhccl.so", "libge_runner.so", "libascend_hal.so")
+# Libraries named in one message, and lines of evidence.
 SHOWN = 6
+# If variables mix two releases, cann-env reports the cause and these findings follow from it.
 MIXED = ("cann-env.mixed-installs", "cann-env.other-install-first")
+# Findings about a driver that is not installed or not mounted, which explain a missing libascend_hal.so.
 WITHOUT_DRIVER = ("cann-driver.missing", "cann-driver.no-library", "accelerator.missing")
 VITAL = ("ASCEND_HOME_PATH", "ASCEND_OPP_PATH")  # a wrong path in one of these is an error by itself
 
@@ -142,19 +145,22 @@ class LibraryJudge:
         self.host, self.active, self.loader, self.entries = host, active, loader, list(entries)
         self.job = JobLibraries(host, active, loader, entries)
         self.libraries = self.job.libraries
-        self.wanted = npu_expected(host)
-        # As cann-env: nothing fails where no NPU is to be used, or nothing that runs on CANN is installed.
-        self.severity = INFO if not self.wanted else ERROR if frameworks_on_cann(host) else WARNING
+        self.expects_npu = npu_expected(host)
+        # As in cann-env: no job fails here if it uses no NPU, or if no framework for CANN is installed.
+        self.severity = INFO if not self.expects_npu else ERROR if frameworks_on_cann(host) else WARNING
 
     def findings(self) -> Iterator[Finding]:
-        yield from self._not_found()
+        yield from self._report_not_found()
         for library in self.job.missing:
+            # ld.so skips a file of another machine, but stops at one that is no ELF file: it does not search
+            # on.
             if library.broken:
                 message = _("the loader cannot load {name}: {why}", name=library.name, why=library.broken)
-                yield self._finding("library-path.broken", message, [_need(library)], fix=None)
-        yield from self._stub_first()
-        yield from self._other_cann()
-        # A copy, what is left of a removed release, an environment's own: its release is unknown.
+                yield self._finding("library-path.broken", message, [_describe_need(library)], fix=None)
+        yield from self._report_stubs()
+        yield from self._report_other_cann()
+        # A copy, a leftover of a removed release, or a conda environment's own: its release is unknown, so
+        # this is at most a warning.
         outside = self.job.outside
         if outside:
             folder = outside[0].path.rpartition("/")[0]
@@ -170,28 +176,34 @@ class LibraryJudge:
                 severity=min(WARNING, self.severity),
                 fix=self._fix() if self.job.first_folders() else None,
             )
-        yield from self._relative()
+        yield from self._report_relative()
 
-    def _relative(self) -> Iterator[Finding]:
+    def _report_relative(self) -> Iterator[Finding]:
         """Entries that are not absolute paths, those of one kind together, as the loader takes them."""
-        here = working_directory(self.host)
+        start_folder = working_directory(self.host)
         for kind, entries in relative_entries(self.entries).items():
-            text_unused, text_used, text_open = _texts(kind)
+            text_unused, text_used, text_open = _relative_texts(kind)
             used = [
                 library for library in self.loader.loaded if library.via == PATH and library.entry in entries
             ]
+            # CANN's own 8.x script leaves an empty entry if the variable was empty before, so an unused one
+            # is no fault.
             text, severity = (text_used, WARNING) if used else (text_unused, INFO)
-            if not used and here and any(is_open_to_all(self.host, f"{here}/{entry}") for entry in entries):
+            if (
+                not used
+                and start_folder
+                and any(is_open_to_all(self.host, f"{start_folder}/{entry}") for entry in entries)
+            ):
                 text, severity = text_open, WARNING
             yield self._finding(
                 "library-path.working-directory",
-                text.format(entries=", ".join(entries), names=_names(used), here=here),
+                text.format(entries=", ".join(entries), names=_names(used), here=start_folder),
                 _paths(used),
                 severity=severity,
                 fix=self._fix(),
             )
 
-    def _not_found(self) -> Iterator[Finding]:
+    def _report_not_found(self) -> Iterator[Finding]:
         missing = [library for library in self.job.missing if not library.broken]
         cann = [library for library in missing if self.libraries.cann_folder(library.name)]
         rest = [library for library in missing if library not in cann]
@@ -200,28 +212,33 @@ class LibraryJudge:
         if cann:
             text = _("the loader does not find {names}, which the CANN at {install} has")
             code = "library-path.not-found"
-            # The cause, where entries name the same CANN that is gone as a variable does.
-            named = {named_root(name, self.host.variables.get(name, "")) for name in VITAL}
-            gone = [root for root in named if root.startswith("/") and self.host.files.stat(root) is None]
-            lost = any(entry.startswith(f"{root}/") for root in gone for entry in self.entries)
+            # If entries are below a CANN that a variable names and that no longer exists, cann-env reports
+            # the cause.
+            named_roots = {named_root(name, self.host.variables.get(name, "")) for name in VITAL}
+            missing_roots = [
+                root for root in named_roots if root.startswith("/") and self.host.files.stat(root) is None
+            ]
+            is_root_missing = any(
+                entry.startswith(f"{root}/") for root in missing_roots for entry in self.entries
+            )
             yield self._report_missing(
                 code,
                 text,
                 cann,
                 self._fix(),
-                ("cann-env.not-sourced", *(("cann-env.no-such-path",) if lost else ())),
+                ("cann-env.not-sourced", *(("cann-env.no-such-path",) if is_root_missing else ())),
             )
         if driver:
             text = _("the loader does not find {names} of the driver: its folders are not on LD_LIBRARY_PATH")
-            echo_of = ("library-path.not-found",) if cann and self._one_line_brings_both() else ()
+            echo_of = ("library-path.not-found",) if cann and self._is_driver_covered() else ()
             yield self._report_missing("library-path.driver-not-found", text, driver, self._fix(), echo_of)
-        if self.wanted:
-            yield from self._nowhere(rest)
+        if self.expects_npu:
+            yield from self._report_absent(rest)
 
-    def _nowhere(self, missing: list[Missing]) -> Iterator[Finding]:
+    def _report_absent(self, missing: list[Missing]) -> Iterator[Finding]:
         """Libraries that neither CANN nor the driver on this machine has."""
         driver = [library for library in missing if library.name in OF_DRIVER]
-        others = [library for library in missing if library not in driver]
+        other_libraries = [library for library in missing if library not in driver]
         if driver:
             text = _(
                 "{names} of the driver is not on this machine: "
@@ -234,24 +251,25 @@ class LibraryJudge:
                     "{names} of the driver is not on this machine: the driver is not installed or not mounted"
                 )
             yield self._report_missing("library-path.driver-not-found", text, driver, None, echo_of)
-        if others:
+        if other_libraries:
             text = _("the loader does not find {names}, and neither CANN nor the driver has it")
             causes: tuple[str, ...]
-            # A framework's own files are named by path: they are there, and passed over.
-            names = [library.name for library in others if not library.name.startswith("/")]
+            # Names with a slash are a framework's own extension modules: they exist, but are for another
+            # machine.
+            names = [library.name for library in other_libraries if not library.name.startswith("/")]
             if not names:
                 causes = ("conflicting-packages.other-machine",)
             elif any(map(self.libraries.is_unreadable, names)):
                 causes = ("cann-install.not-readable",)
             else:
-                elsewhere = all(map(self.libraries.is_for_other_machine, names))
-                causes = ("cann-install.wrong-machine",) if elsewhere else ()
-            yield self._report_missing("library-path.not-found", text, others, None, causes)
+                is_other_machine = all(map(self.libraries.is_for_other_machine, names))
+                causes = ("cann-install.wrong-machine",) if is_other_machine else ()
+            yield self._report_missing("library-path.not-found", text, other_libraries, None, causes)
 
-    def _stub_first(self) -> Iterator[Finding]:
+    def _report_stubs(self) -> Iterator[Finding]:
         shadowing = [stub for stub in self.job.stubs if self.libraries.folder_of(stub.name)]
         stubs = shadowing or self.job.stubs
-        if not stubs or not (shadowing or self.wanted):
+        if not stubs or not (shadowing or self.expects_npu):
             return
         text = _("{names} is a build-time stub that the loader finds before the real library in {folder}")
         if not shadowing:
@@ -260,7 +278,7 @@ class LibraryJudge:
         fix = self._fix() if shadowing else None
         yield self._finding("library-path.stub-first", message, _paths(stubs), fix=fix)
 
-    def _other_cann(self) -> Iterator[Finding]:
+    def _report_other_cann(self) -> Iterator[Finding]:
         code, active = "library-path.other-cann", self.active
         if self.job.other_cann:
             libraries = [library for library, _other in self.job.other_cann]
@@ -273,33 +291,37 @@ class LibraryJudge:
                 code, message, _paths(libraries), severity=severity, fix=self._fix(), echo_of=MIXED
             )
             return
-        behind = [entry for entry in self.entries if self.job.is_of_other_cann(entry)]
-        if behind:
+        unused_entries = [entry for entry in self.entries if self.job.is_of_other_cann(entry)]
+        if unused_entries:
             text = _("LD_LIBRARY_PATH also contains folders of another CANN; no library is loaded from them")
-            yield self._finding(code, text, behind, severity=INFO, fix=self._fix())
+            yield self._finding(code, text, unused_entries, severity=INFO, fix=self._fix())
 
     def _fix(self) -> Fix:
-        """One line for all that is wrong; its title names the entries that it leaves out."""
+        """Return the one line that corrects LD_LIBRARY_PATH; the title names the entries that it drops."""
         entries, left_out = self.job.corrected_path()
         title = _("set LD_LIBRARY_PATH without {entries}") if left_out else _("set LD_LIBRARY_PATH")
         before = ":".join(self.entries) if self.entries else None
         return change_variable(title.format(entries=", ".join(left_out)), PATH, ":".join(entries), before)
 
-    def _one_line_brings_both(self) -> bool:
-        """Whether what brings CANN's folders brings the driver's: our line, but not every script of CANN."""
+    def _is_driver_covered(self) -> bool:
+        """Whether the fix for CANN's folders adds the driver's too: our own line does, not every
+        set_env.sh."""
         if any(map(self.host.variables.get, ENDINGS)) or self.active.before_6:  # written by hand, for both
             return True
         script = set_env_script(self.host.files, self.active)
         try:
+            # set_env.sh adds the driver's folders from 9.x on; up to 8.3 the user had to add them.
             return "driver/lib64" in (self.host.files.text(script) or "") if script else False
         except CannotTell:
+            # A script that cannot be read is taken for one that does not add the folders: the driver keeps
+            # its own finding.
             return False
 
     def _report_missing(
         self, code: str, text: str, missing: list[Missing], fix: Optional[Fix], echo_of: tuple[str, ...]
     ) -> Finding:
         message = text.format(names=_names(missing), install=self.active.label)
-        return self._finding(code, message, list(map(_need, missing)), fix=fix, echo_of=echo_of)
+        return self._finding(code, message, list(map(_describe_need, missing)), fix=fix, echo_of=echo_of)
 
     def _finding(
         self,
@@ -334,13 +356,13 @@ def _paths(libraries: Sequence[Loaded]) -> list[str]:
     return [f"{library.name}: {library.path}" for library in libraries]
 
 
-def _need(library: Missing) -> str:
+def _describe_need(library: Missing) -> str:
     return _("{name}: needed by {by}", name=library.name, by=library.needed_by)
 
 
-def _texts(kind: str) -> tuple[str, str, str]:
-    """The messages for an entry that is only there, one that a library is taken from, and one below a folder
-    in which everybody may put a library."""
+def _relative_texts(kind: str) -> tuple[str, str, str]:
+    """Return the messages for an entry that nothing is loaded from, one that a library is loaded from, and
+    one below a world-writable folder."""
     if kind == "empty":
         return (
             _("LD_LIBRARY_PATH has an empty entry, which means the working directory"),

@@ -29,8 +29,11 @@ from npudoctor.facts.system.mounts import mount_at, mounts_of
 from npudoctor.host import CannotTell
 from npudoctor.host.users.access import NearestFolder, first_barrier, may_make, nearest
 
+# ASCEND_PROCESS_LOG_PATH beats ASCEND_WORK_PATH, which beats $HOME/ascend/log (hicann/runtime, log module).
 OWN, WORK = "ASCEND_PROCESS_LOG_PATH", "ASCEND_WORK_PATH"
+# CANN's default below HOME.
 USUAL = "ascend/log"
+# CANN creates them in its log folder: plog up to 5.0, later {debug,run,security}/plog.
 FOLDERS = ("", "debug", "run", "security", "plog", "debug/plog", "run/plog", "security/plog")
 # More names are not counted: the look must not take long.
 MANY = 20_000
@@ -98,14 +101,17 @@ def log_directory(host: Host) -> Iterator[Union[Finding, Facts]]:
         host
     )  # asked first: else that it may not be read would look like a folder that may not be entered
     try:
-        yield from _judge(host, value, name)
+        yield from _judge_folders(host, value, name)
     except CannotTell as error:
+        # Only a closed folder is a fault; a file system that does not answer makes the result unknown.
         if not isinstance(error.__cause__, PermissionError):
             raise
-        yield _not_entered(host, value, name, error.reason)
+        yield _report_not_entered(host, value, name, error.reason)
 
 
-def _not_writable(host: Host, place: NearestFolder, mount: Optional[Mount], path: str, name: str) -> Finding:
+def _report_not_writable(
+    host: Host, place: NearestFolder, mount: Optional[Mount], path: str, name: str
+) -> Finding:
     text = _("CANN's logs cannot be written to {path} ({name}): {user} cannot write to {place}")
     read_only = mount is not None and mount.read_only
     if read_only:
@@ -118,46 +124,46 @@ def _not_writable(host: Host, place: NearestFolder, mount: Optional[Mount], path
         evidence=(place.label,),
         action=Action.CONFIG,
         fix=None if read_only else _fix(host, place, name),
-        echo_of=_of_home(host, place.path, name),
+        echo_of=_home_causes(host, place.path, name),
     )
 
 
-def _not_entered(host: Host, path: str, name: str, reason: str) -> Finding:
-    who = job_user(host)
+def _report_not_entered(host: Host, path: str, name: str, reason: str) -> Finding:
+    user = job_user(host)
     return Finding(
         "log-directory.not-writable",
         _(
             "CANN's logs cannot be written to {path} ({name}): {user} cannot enter it",
             path=path,
             name=name,
-            user=who.user,
+            user=user.user,
         ),
         evidence=(reason,),
         action=Action.CONFIG,
-        echo_of=_of_home(host, host.variables.get("HOME") or who.home, name),
+        echo_of=_home_causes(host, host.variables.get("HOME") or user.home, name),
     )
 
 
-def _judge(host: Host, path: str, name: str) -> Iterator[Finding]:
+def _judge_folders(host: Host, path: str, name: str) -> Iterator[Finding]:
     first = nearest(host.files, path)
-    places, foreign, who = [first], foreign_user(host), job_user(host)
-    closed = first_barrier(host.files, first.path, foreign) if foreign else None
-    if closed is not None:
-        yield _not_entered(host, path, name, nearest(host.files, closed).label)
+    places, foreign, user = [first], foreign_user(host), job_user(host)
+    barrier = first_barrier(host.files, first.path, foreign) if foreign else None
+    if barrier is not None:
+        yield _report_not_entered(host, path, name, nearest(host.files, barrier).label)
         return
     if first.there and name != WORK:
         below = (nearest(host.files, f"{path.rstrip('/')}/{folder}") for folder in FOLDERS[1:])
         places += [place for place in below if place.there]
     for place in places:
         if not place.entry.is_dir:
-            yield _no_directory(host, place, path, name)
+            yield _report_no_directory(host, place, path, name)
             return
         mount = mount_at(host, place)
-        may = may_make(place.entry, who, mount)
-        if may is False:
-            yield _not_writable(host, place, mount, path, name)
+        may_write = may_make(place.entry, user, mount)
+        if may_write is False:
+            yield _report_not_writable(host, place, mount, path, name)
             return
-        if may is None and who.is_root:
+        if may_write is None and user.is_root:
             raise Unknown(
                 _("only the NFS server knows whether root may write in {place}", place=place.path),
                 advisory=True,
@@ -171,10 +177,10 @@ def _judge(host: Host, path: str, name: str) -> Iterator[Finding]:
         )
 
 
-def _of_home(host: Host, place: str, name: str) -> tuple[str, ...]:
-    """What identity says, where it is HOME itself or a folder above it that keeps logs from being made.
+def _home_causes(host: Host, place: str, name: str) -> tuple[str, ...]:
+    """Return the codes of identity that explain the finding, if HOME or a folder above it is the obstacle.
 
-    A HOME that is not set is the cause only where the machine knows no other.
+    An unset HOME is the cause only if the system knows no home for the user (then it is "/").
     """
     home = host.variables.get("HOME") or job_user(host).home
     if name != "HOME" or not f"{home.rstrip('/')}/".startswith(f"{place.rstrip('/')}/"):
@@ -183,7 +189,7 @@ def _of_home(host: Host, place: str, name: str) -> tuple[str, ...]:
     return (*unset, "identity.home-missing", "identity.home-not-writable")
 
 
-def _no_directory(host: Host, place: NearestFolder, path: str, name: str) -> Finding:
+def _report_no_directory(host: Host, place: NearestFolder, path: str, name: str) -> Finding:
     return Finding(
         "log-directory.no-directory",
         _(
@@ -194,12 +200,13 @@ def _no_directory(host: Host, place: NearestFolder, path: str, name: str) -> Fin
         ),
         evidence=(place.label,),
         action=Action.CONFIG,
-        echo_of=_of_home(host, place.path, name),
+        echo_of=_home_causes(host, place.path, name),
     )
 
 
 def _fix(host: Host, place: NearestFolder, name: str) -> Optional[Fix]:
-    """Give back what somebody else made in the user's own home, else let the logs go there."""
+    """Return a fix that gives the user a folder back which somebody else (often root, by sudo) created in the
+    user's home; else one that moves the logs there. None if the home itself belongs to another user."""
     identity = job_user(host)
     home = identity.home.rstrip("/")
     at_home = nearest(host.files, home or "/")
@@ -208,6 +215,8 @@ def _fix(host: Host, place: NearestFolder, name: str) -> Optional[Fix]:
     if place.path.startswith(f"{home}/"):
         return Fix(
             _("change the owner of {place} to {user}", place=place.path, user=identity.user),
+            # Shown only: if somebody else can change the tree while root walks through it, root can be led to
+            # other files.
             steps=(Command(("chown", "-R", str(identity.euid), place.path)),),
             undo=Command(("chown", "-R", str(place.entry.uid), place.path)).lines(),
             risk=Risk.MANUAL,

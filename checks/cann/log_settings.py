@@ -25,8 +25,12 @@ from npudoctor.facts.job.input_cleanup import cleaned_up
 from npudoctor.host import CannotTell
 from npudoctor.knowledge import tables
 
+# The old name is deprecated from CANN 9.2.0 on and will go in 13.0.0; the new one wins if both are set.
 OLD, NEW = "ASCEND_SLOG_PRINT_TO_STDOUT", "ASCEND_LOG_PRINT_TO_STDOUT"
+# DUMP_GE_GRAPH: 1 all, 2 without weights, 3 relations only. DUMP_GRAPH_LEVEL chooses among the graphs and is
+# read only together with it (CANN, "Environment variables").
 DUMP, DETAIL = "DUMP_GE_GRAPH", "DUMP_GRAPH_LEVEL"
+# The others are 2 WARNING, 3 ERROR (the default) and 4 NULL; CANN's documents warn of these two.
 LEVELS = {"0": "DEBUG", "1": "INFO"}
 # The names of modules in log_types.h of CANN 8.1.RC1; a later CANN may have more.
 MODULES = frozenset(
@@ -36,7 +40,7 @@ MODULES = frozenset(
     "TPRT ASCENDCKERNEL ASYS ATRACE RTC SYSMONITOR AML ADETECT".split()
 )
 
-Row = Mapping[str, Any]
+VariableRow = Mapping[str, Any]
 
 
 @check(
@@ -93,7 +97,9 @@ def log_settings(host: Host) -> Iterator[Union[Finding, Facts]]:
     variables = host.variables
     if not any(name.startswith(("ASCEND_", "DUMP_")) for name in variables):
         raise Skip(_("none of CANN's log variables is set"))  # without reading the table
-    rows: list[Row] = [row for row in tables.table("log_variables")["variable"] if row["name"] in variables]
+    rows: list[VariableRow] = [
+        row for row in tables.table("log_variables")["variable"] if row["name"] in variables
+    ]
     if not rows:
         raise Skip(_("none of CANN's log variables is set"))
     yield Facts({"variables": {row["name"]: variables[row["name"]] for row in rows}})
@@ -101,59 +107,62 @@ def log_settings(host: Host) -> Iterator[Union[Finding, Facts]]:
     for row in rows:
         value = variables[row["name"]].strip(" \t")
         # An empty one is the default.
-        if value and not _valid(row, value):
-            yield _not_understood(row, value)
+        if value and not _is_valid(row, value):
+            yield _report_invalid(row, value)
         elif value:
             valid[row["name"]] = value
-            yield from _modules(row, value)
-    yield from _left_on(valid)
-    yield from _screen(host, variables, valid)
+            yield from _find_unknown_modules(row, value)
+    yield from _find_debugging(valid)
+    yield from _judge_screen(host, variables, valid)
     if variables.get(DETAIL) and DUMP not in variables:
         yield _finding(
             "no-effect", _("{name} has no effect without DUMP_GE_GRAPH"), DETAIL, variables[DETAIL], ""
         )
 
 
-def _not_understood(row: Row, value: str) -> Finding:
+def _report_invalid(row: VariableRow, value: str) -> Finding:
     cleaned = cleaned_up(value)
-    if _valid(row, cleaned):
+    if _is_valid(row, cleaned):
         text = _("{name} is {value}, with punctuation that CANN cannot parse: the default is used")
         return _finding("pasted-punctuation", text, row["name"], value, cleaned)
     if row.get("modules"):
-        known = "TBE=3:RUNTIME=3"
+        valid_values = "TBE=3:RUNTIME=3"
     elif "least" in row:
-        known = f"{row['least']}-{row['most']}"
+        valid_values = f"{row['least']}-{row['most']}"
     else:
-        known = ", ".join(row.get("values", ("1-4",)))
+        valid_values = ", ".join(row.get("values", ("1-4",)))
     text = _("{name} is {value}, which is not valid ({known}): the default is used")
-    return _finding("bad-value", text, row["name"], value, row["default"], known=known)
+    return _finding("bad-value", text, row["name"], value, row["default"], known=valid_values)
 
 
-def _valid(row: Row, value: str) -> bool:
+def _is_valid(row: VariableRow, value: str) -> bool:
     if row.get("modules"):
-        return all(level in row["values"] and name.isidentifier() for name, level in _pairs(value))
+        return all(level in row["values"] and name.isidentifier() for name, level in _module_levels(value))
     if "least" in row:
+        # [:20] holds every 64-bit number. int() of more than 4300 digits raises ValueError (CPython 3.11, and
+        # security releases of older ones).
         return value.isascii() and value.isdecimal() and row["least"] <= int(value[:20]) <= row["most"]
     return value in row["values"] if "values" in row else cleaned_up(value) == value
 
 
-def _pairs(value: str) -> list[tuple[str, str]]:
+def _module_levels(value: str) -> list[tuple[str, str]]:
     """The modules and levels of a list: TBE=0:RUNTIME=1."""
     parts = (part.partition("=") for part in value.split(":"))
     return [(name, level) for name, _equals, level in parts]
 
 
-def _modules(row: Row, value: str) -> Iterator[Finding]:
+def _find_unknown_modules(row: VariableRow, value: str) -> Iterator[Finding]:
     """The findings about the modules of a valid list."""
     if not row.get("modules"):
         return
-    unknown = [name for name, _level in _pairs(value) if name not in MODULES]
+    unknown = [name for name, _level in _module_levels(value) if name not in MODULES]
     if unknown:
+        # One bad name voids the whole list, but a later CANN may know the name: information.
         text = _("{name} contains unknown modules ({unknown}): one bad name invalidates the whole list")
         yield _finding("unknown-module", text, row["name"], value, "", unknown=", ".join(unknown))
 
 
-def _left_on(valid: Mapping[str, str]) -> Iterator[Finding]:
+def _find_debugging(valid: Mapping[str, str]) -> Iterator[Finding]:
     level = LEVELS.get(valid.get("ASCEND_GLOBAL_LOG_LEVEL", ""))
     if level:
         text = _("{name} is {value} ({level}): this log level slows training down")
@@ -161,7 +170,7 @@ def _left_on(valid: Mapping[str, str]) -> Iterator[Finding]:
             "verbose", text, "ASCEND_GLOBAL_LOG_LEVEL", valid["ASCEND_GLOBAL_LOG_LEVEL"], "3", level=level
         )
     modules = valid.get("ASCEND_MODULE_LOG_LEVEL", "")
-    if any(number in LEVELS for _name, number in _pairs(modules)):
+    if any(number in LEVELS for _name, number in _module_levels(modules)):
         text = _("{name} is {value}: levels 0 and 1 slow training down")
         yield _finding("verbose", text, "ASCEND_MODULE_LOG_LEVEL", modules, "")
     if valid.get(DUMP, "0") != "0":
@@ -169,12 +178,13 @@ def _left_on(valid: Mapping[str, str]) -> Iterator[Finding]:
         yield _finding("graph-dump", text, DUMP, valid[DUMP], "")
 
 
-def _screen(host: Host, variables: Mapping[str, str], valid: Mapping[str, str]) -> Iterator[Finding]:
-    """Which of the two variables holds, and what it does."""
+def _judge_screen(host: Host, variables: Mapping[str, str], valid: Mapping[str, str]) -> Iterator[Finding]:
+    """Judge the two variables that send logs to the screen: which one wins, and that no log file is
+    written."""
     if OLD in variables and NEW in variables:
         text = _("{name} is overridden by ASCEND_LOG_PRINT_TO_STDOUT")
         yield _finding("set-twice", text, OLD, variables[OLD], "")
-    elif OLD in valid and _since_9_2(host):
+    elif OLD in valid and _is_9_2_or_later(host):
         text = _("{name} is deprecated since CANN 9.2.0; ASCEND_LOG_PRINT_TO_STDOUT replaces it")
         yield _finding("deprecated", text, OLD, valid[OLD], "")
     decides = NEW if NEW in variables else OLD
@@ -183,11 +193,13 @@ def _screen(host: Host, variables: Mapping[str, str], valid: Mapping[str, str]) 
         yield _finding("no-log-file", text, decides, "1", "0")
 
 
-def _since_9_2(host: Host) -> bool:
-    """Apart as it is asked only where the old name is in use: the folders need not be read else."""
+def _is_9_2_or_later(host: Host) -> bool:
+    """Whether the CANN in use is 9.2 or later. Called only if the old name is set, because it reads
+    folders."""
     try:
         installs = installs_of(host)
     except CannotTell:
+        # Without a known CANN the old name is not called deprecated.
         return False
     return bool(installs) and at_least(installs[0].version, "9.2") is True
 

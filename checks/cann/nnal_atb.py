@@ -30,7 +30,9 @@ from npudoctor.facts.job.process import Framework
 from npudoctor.facts.job.working_directory import job_user
 from npudoctor.host.libraries.loader import Loaded, Loader
 
+# The library of NNAL (Ascend Transformer Boost) with the operators that torch_npu and vllm-ascend call.
 ATB = "libatb.so"
+# Mangled names of the namespace atb (Itanium C++ ABI): functions, const functions, type infos, vtables.
 MARKS = ("_ZN3atb", "_ZNK3atb", "_ZTIN3atb", "_ZTVN3atb")
 SHOWN = 4
 
@@ -83,22 +85,25 @@ def nnal_atb(host: Host) -> Iterator[Union[Finding, Facts]]:
     - torch_npu, op_plugin/atb: what it says when libatb.so or a symbol is missing.
     """
     entries = host.variables.path_list("LD_LIBRARY_PATH")
-    wanting = list(_find_users(host))
-    if not wanting:
+    users = list(_find_users(host))
+    if not users:
         raise Skip(_("nothing in {python} needs ATB", python=host.interpreter.label))
-    used = host.interpreter.version_of("vllm-ascend") is not None
+    has_vllm_ascend = host.interpreter.version_of("vllm-ascend") is not None
     any_atb = any_finding = False
     install = install_in_use(host)
-    for framework, wanter in wanting:
+    for framework, consumer in users:
         loader = job.loader(host)
         for module in framework.modules:
             loader.open(module)
-        loader.open(wanter)
-        hard = wanter in framework.modules or wanter.endswith("/libtorch_npu.so")
-        judge = AtbJudge(host, install, loader, wanter, hard=hard, used=used)
+        loader.open(consumer)
+        # These are loaded at the import; libop_plugin_atb.so is opened at the first operator of ATB.
+        is_required = consumer in framework.modules or consumer.endswith("/libtorch_npu.so")
+        judge = AtbJudge(
+            host, install, loader, consumer, is_required=is_required, has_vllm_ascend=has_vllm_ascend
+        )
         path = judge.atb.path if judge.atb else None
         yield Facts(
-            {"wanted_by": wanter, "library": path, "torch_abi": judge.torch_abi, "entries": len(entries)}
+            {"wanted_by": consumer, "library": path, "torch_abi": judge.torch_abi, "entries": len(entries)}
         )
         if path:
             yield Facts({"abi": nnal.abi_of(path), "version": nnal.version_of(host.files, path)})
@@ -107,7 +112,7 @@ def nnal_atb(host: Host) -> Iterator[Union[Finding, Facts]]:
             yield finding
         any_atb = any_atb or path is not None
     if not any_atb and not any_finding:
-        raise Skip(_("{by} needs ATB only for some operators, and NNAL is not installed", by=wanting[0][1]))
+        raise Skip(_("{by} needs ATB only for some operators, and NNAL is not installed", by=users[0][1]))
     if install is None:
         raise Skip(_("CANN is not installed on this machine, so ATB was not compared with it"))
 
@@ -129,21 +134,32 @@ class AtbJudge:
     """ATB in one process. `wanter` is the library that needs it; `hard`: its import fails without."""
 
     def __init__(
-        self, host: Host, install: Optional[Install], loader: Loader, wanter: str, *, hard: bool, used: bool
+        self,
+        host: Host,
+        install: Optional[Install],
+        loader: Loader,
+        consumer: str,
+        *,
+        is_required: bool,
+        has_vllm_ascend: bool,
     ) -> None:
-        self.host, self.install, self.loader, self.wanter = host, install, loader, wanter
-        self.severity = INFO if not npu_expected(host) else ERROR if hard else WARNING if used else INFO
-        self.hard, self.used = hard, used
+        self.host, self.install, self.loader, self.consumer = host, install, loader, consumer
+        self.severity = (
+            INFO if not npu_expected(host) else ERROR if is_required else WARNING if has_vllm_ascend else INFO
+        )
+        self.is_required, self.has_vllm_ascend = is_required, has_vllm_ascend
         self.script = next(nnal.scripts(host.files, install, job_user(host).home), None)
         self.atb = next((library for library in loader.loaded if library.name == ATB), None)
+        # libc10.so is in every build of torch, and its symbols show the C++ ABI without an import.
         c10 = next((library for library in loader.loaded if library.name == "libc10.so"), None)
         self.torch_abi = nnal.built_with(host.libraries, c10.path) if c10 else None
 
     def findings(self) -> Iterator[Finding]:
-        """All that there is to say."""
+        """Yield the findings about ATB in this process."""
         if self.atb is None:
-            if self.script or self.hard or self.used:
-                yield self._not_found()
+            # torch_npu runs without ATB: if NNAL is not installed either, nothing is missing.
+            if self.script or self.is_required or self.has_vllm_ascend:
+                yield self._report_not_found()
             return
         own_abi, torch = nnal.abi_of(self.atb.path), self.torch_abi
         evidence = (f"{ATB}: {self.atb.path}",)
@@ -156,11 +172,13 @@ class AtbJudge:
             )
             yield self._finding("nnal-atb.other-abi", message, severity=severity, evidence=evidence)
         else:
-            both = {nnal.abi_of(entry) for entry in self.host.variables.path_list("LD_LIBRARY_PATH")} >= {
+            has_both_abis = {
+                nnal.abi_of(entry) for entry in self.host.variables.path_list("LD_LIBRARY_PATH")
+            } >= {
                 0,
                 1,
             }
-            if both:
+            if has_both_abis:
                 yield self._finding(
                     "nnal-atb.both-abis",
                     _(
@@ -171,25 +189,25 @@ class AtbJudge:
                     evidence=evidence,
                     fix=False,
                 )
-        yield from self._version(self.atb)
+        yield from self._judge_version(self.atb)
         yield from self._find_undefined(self.atb)
 
-    def _not_found(self) -> Finding:
+    def _report_not_found(self) -> Finding:
         text = _("the loader does not find libatb.so, which {by} needs: {script} was not sourced")
         if self.script is None:
             text = _("the loader does not find libatb.so, which {by} needs, and NNAL is not installed")
-        # No error echoes cann-env's warning: folded under it, it would not decide.
+        # An error must not be folded under cann-env's warning: it would no longer decide the verdict.
         echo_of: tuple[str, ...] = ()
         if self.script is not None:
             sourced = () if self.severity is ERROR else ("cann-env.atb-not-sourced",)
             echo_of = ("cann-env.not-sourced", *sourced)
         return self._finding(
             "nnal-atb.not-found",
-            text.format(by=self.wanter, script=self.script),
+            text.format(by=self.consumer, script=self.script),
             echo_of=echo_of,
         )
 
-    def _version(self, atb: Loaded) -> Iterator[Finding]:
+    def _judge_version(self, atb: Loaded) -> Iterator[Finding]:
         version = nnal.version_of(self.host.files, atb.path)
         cann = self.install.version if self.install else None
         if version and cann and version.lower() != cann.lower():
@@ -203,7 +221,7 @@ class AtbJudge:
 
     def _find_undefined(self, atb: Loaded) -> Iterator[Finding]:
         libraries = self.host.libraries
-        symbols = {name for name in libraries.wanted(self.wanter) if name.startswith(MARKS)}
+        symbols = {name for name in libraries.wanted(self.consumer) if name.startswith(MARKS)}
         for library in (atb, *self.loader.loaded) if symbols else ():
             symbols -= libraries.exports(library.path, symbols) or frozenset()
         if symbols:
@@ -213,7 +231,7 @@ class AtbJudge:
                 "libatb.so lacks {count} symbols that {by} needs, such as {name}: NNAL is not compatible "
                 "with it",
                 count=len(names),
-                by=self.wanter,
+                by=self.consumer,
                 name=names[0],
             )
             yield self._finding("nnal-atb.undefined-symbols", message, evidence=evidence, fix=False)
@@ -235,13 +253,14 @@ class AtbJudge:
             severity=weight,
             evidence=evidence,
             action=Action.NONE if weight is INFO else Action.CONFIG,
-            fix=self._source() if fix else None,
+            fix=self._source_fix() if fix else None,
             echo_of=echo_of,
         )
 
-    def _source(self) -> Optional[Fix]:
+    def _source_fix(self) -> Optional[Fix]:
         if self.script is None:
             return None
+        # Without the option, ATB's script imports torch to find the ABI, and takes 1 if it cannot.
         abi = () if self.torch_abi is None else (f"--cxx_abi={self.torch_abi}",)
         return Fix(
             _("source the script of ATB"),

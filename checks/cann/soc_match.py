@@ -14,6 +14,7 @@ from npudoctor.host import CannotTell
 from npudoctor.host.devices.cann_info import folders, settings
 from npudoctor.host.fs.files import Files
 
+# In 8.1.RC1 a folder for each chip is there, such as ascend910b, next to config/ with the same names.
 KERNELS = "opp/built-in/op_impl/ai_core/tbe/kernel"
 # What the chips of PCI ids are called there; the ids of those in DOCUMENTED are documented, others inferred.
 CHIPS = {
@@ -27,8 +28,11 @@ DOCUMENTED = ("Ascend 910A", "Ascend 910B")
 # The packages of 8.5 and later are called by the product in places.
 PRODUCTS = {"ascenda2": "ascend910b", "ascenda3": "ascend910_93", "ascend910": "ascend910"}
 
+# Folder names of chips; others, such as config, are none.
 _CHIP = pattern(r"ascend\d\w*\Z")
+# The install records of 8.5 and later, such as ascend_910b_ops_install.info.
 _RECORD = pattern(r"ascend_\w*ops_install\.info\Z")
+# package_name in such a record: Ascend-cann-910b-ops.
 _PACKAGE = pattern(r"Ascend-cann-([\w-]+?)-ops\Z", re.IGNORECASE)
 
 
@@ -70,13 +74,15 @@ def soc_match(host: Host) -> Iterator[Union[Finding, Facts]]:
     install = install_in_use(host)
     if install is None:
         raise Skip(_("CANN is not installed on this machine"))
-    chips = _chips(host.files, install)
+    chips = _kernel_chips(host.files, install)
     yield Facts({"models": list(models), "kernels": chips, "install": install.path})
     if not chips:
         raise Skip(_("could not determine which chip the kernels of {cann} are for", cann=install.label))
-    strange = [model for model in models if model not in CHIPS]
+    unknown_models = [model for model in models if model not in CHIPS]
     for model in models:
         if model in CHIPS and CHIPS[model] not in chips:
+            # [6:] drops "ascend": installers are called Ascend-cann-kernels-910b_8.1.RC1_linux-aarch64.run,
+            # and from 8.5 on Ascend-cann-910b-ops_8.5.0_linux-aarch64.run.
             chip, version, arch = CHIPS[model][6:], install.version or "<version>", install.arch or "<arch>"
             package = f"Ascend-cann-kernels-{chip}_{version}_linux-{arch}.run"
             if at_least(install.version, "8.5"):
@@ -93,14 +99,17 @@ def soc_match(host: Host) -> Iterator[Union[Finding, Facts]]:
                 evidence=(f"{install.path}/{KERNELS}: {', '.join(chips)}",),
                 action=Action.CONFIG,
             )
-    if strange:
+    if unknown_models:
         raise Unknown(
-            _("npudoctor does not know which kernels package {models} needs", models=", ".join(strange)),
+            _(
+                "npudoctor does not know which kernels package {models} needs",
+                models=", ".join(unknown_models),
+            ),
             advisory=True,
         )
 
 
-def _chips(files: Files, install: Install) -> list[str]:
+def _kernel_chips(files: Files, install: Install) -> list[str]:
     """The chips for which kernels are installed, as their folders are called."""
     names = {name for folder in ("", "/config") for name in files.names(f"{install.path}/{KERNELS}{folder}")}
     chips = {name for name in names if _CHIP.match(name)}
@@ -116,6 +125,7 @@ def _read_package(files: Files, path: str) -> set[str]:
     try:
         record = settings(files.text(path, 1 << 16) or "")
     except CannotTell:
+        # One unreadable record hides the chip of one package only; if no chip is found, the check is skipped.
         return set()
     match = _PACKAGE.match(record.get("package_name", ""))
     if match is None:

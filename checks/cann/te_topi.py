@@ -109,19 +109,23 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("no framework that runs on CANN is in {python}", python=host.interpreter.label))
     active = installs[0]
     exported = host.variables.path_list("PYTHONPATH") if host.options.root is None else []
+    # Python skips an entry of PYTHONPATH that it may not read, without a message.
     exported = [
         entry for entry in exported if not entry.startswith("/") or not access.is_closed(host.files, entry)
     ]
     folders = [*exported, *host.interpreter.layout().search_path]
     copies_of = {}
     for name in MARKS:
-        open_to = [folder for folder in folders if not closed_in(host, name, folder)]
-        # In an image, where PYTHONPATH is not known, CANN's own where there is no other: that is the one
-        # which its script would let Python find.
-        own = own_site(host.files, active, name) if host.options.root is not None else None
-        copies_of[name] = copies(host.files, name, open_to) or copies(host.files, name, [own] if own else [])
+        open_folders = [folder for folder in folders if not closed_in(host, name, folder)]
+        # PYTHONPATH of an image is unknown. If it has no other copy, CANN's own counts: set_env.sh would make
+        # Python find that one.
+        own_folder = own_site(host.files, active, name) if host.options.root is not None else None
+        copies_of[name] = copies(host.files, name, open_folders) or copies(
+            host.files, name, [own_folder] if own_folder else []
+        )
     versions = {name: [[copy.folder, copy.version] for copy in copies_of[name]] for name in copies_of}
     yield Facts({"cann": active.path, "component": active.component, **versions})
+    # The version that pip shows for te never changes (0.4.0): only the component number can be compared.
     if train(active.component) is None:
         raise Unknown(
             _("the CANN at {install} does not state its component version", install=active.label),
@@ -129,37 +133,44 @@ def te_topi(host: Host) -> Iterator[Union[Finding, Facts]]:
         )
     closed = {name: path for name in MARKS for path in [closed_copy(host, name, folders)] if path}
     for name, path in closed.items():
-        yield _not_readable(host, active, name, path)
+        yield _report_not_readable(host, active, name, path)
     if not copies_of["te"] and "te" not in closed and ships(host.files, active, "te"):
         yield _report_missing(host, active)
     elif not closed and not any(copies_of.values()):
         raise Skip(_("the CANN at {install} has neither te nor hccl", install=active.label))  # fmt: skip
-    for searched in filter(None, copies_of.values()):
-        yield from _compare(host, active, searched)
+    for module_copies in filter(None, copies_of.values()):
+        yield from _compare(host, active, module_copies)
 
 
-def _compare(host: Host, active: Install, searched: Sequence[Copy]) -> Iterator[Finding]:
-    """The copies of one module beside the CANN in use, in the order in which Python looks."""
-    first = searched[0]
+def _compare(host: Host, active: Install, module_copies: Sequence[Copy]) -> Iterator[Finding]:
+    """Compare the copies of one module, in the order of the search path, with the CANN in use."""
+    first = module_copies[0]
     if _is_other_train(active, first):
-        yield _other_version(host, active, searched)
+        yield _report_other_version(host, active, module_copies)
         return
     if first.version and first.version != active.component:
         text = _("{name} is build {version}, but the CANN at {install} is build {component}")
-        yield Finding("te-topi.other-build", _say(text, active, first), evidence=_evidence(searched))
-    behind = [copy for copy in searched[1:] if _is_other_train(active, copy)]
-    if behind:
+        yield Finding(
+            "te-topi.other-build", _fill_text(text, active, first), evidence=_evidence(module_copies)
+        )
+    shadowed_copies = [copy for copy in module_copies[1:] if _is_other_train(active, copy)]
+    if shadowed_copies:
         text = _("{folder} has a second {name}, from CANN {version}; Python finds the right one first")
-        yield Finding("te-topi.shadowed-copy", _say(text, active, behind[0]), evidence=_evidence(searched))
+        yield Finding(
+            "te-topi.shadowed-copy",
+            _fill_text(text, active, shadowed_copies[0]),
+            evidence=_evidence(module_copies),
+        )
 
 
 def _is_other_train(active: Install, copy: Copy) -> bool:
+    # MindSpore's own check compares major.minor of te and hccl as well (run_check/_check_version.py).
     return copy.version is not None and train(copy.version) != train(active.component)
 
 
-def _other_version(host: Host, active: Install, copies: Sequence[Copy]) -> Finding:
+def _report_other_version(host: Host, active: Install, copies: Sequence[Copy]) -> Finding:
     text = _("{name} in {folder} belongs to {version}, but the CANN at {install} is {component}")
-    # Where sourcing the script, or the right order of PYTHONPATH, would already mend it.
+    # The finding of cann-env or cann-install whose fix makes this one disappear too.
     copy = copies[0]
     cause: tuple[str, ...]
     site = None if host.options.root is not None else first_site(host.files, [copy.folder])
@@ -173,7 +184,7 @@ def _other_version(host: Host, active: Install, copies: Sequence[Copy]) -> Findi
             cause = ("cann-env.not-sourced",) if own else ()
     return Finding(
         "te-topi.other-version",
-        _say(text, active, copies[0]),
+        _fill_text(text, active, copies[0]),
         evidence=_evidence(copies),
         action=Action.CONFIG,
         fix=_fix(host, active, copies[0]),
@@ -181,7 +192,7 @@ def _other_version(host: Host, active: Install, copies: Sequence[Copy]) -> Findi
     )
 
 
-def _not_readable(host: Host, active: Install, name: str, path: str) -> Finding:
+def _report_not_readable(host: Host, active: Install, name: str, path: str) -> Finding:
     return Finding(
         "te-topi.not-readable",
         _(
@@ -191,16 +202,18 @@ def _not_readable(host: Host, active: Install, name: str, path: str) -> Finding:
             user=job_user(host).user,
         ),
         action=Action.CONFIG,
-        fix=_readable(host, f"{path}/{name}"),
+        fix=_make_readable(host, f"{path}/{name}"),
         echo_of=("cann-install.not-readable",),
     )
 
 
-def _readable(host: Host, path: str) -> Fix:
-    """Shown only: whose it is may not have wanted it."""
+def _make_readable(host: Host, path: str) -> Fix:
+    """Return a fix that makes the copy readable. Shown only, because its owner may have closed it on
+    purpose."""
     try:
         entry = host.files.lstat(path)
     except CannotTell:
+        # An unknown owner is taken for another user, so the command is marked as root's.
         entry = None
     return Fix(
         _("let every user read {path}", path=path),
@@ -220,7 +233,7 @@ def _report_missing(host: Host, active: Install) -> Finding:
             python=host.interpreter.label,
         ),
         action=Action.CONFIG,
-        fix=_in_front(host, active) if site else _pip(host, active, ["te"]),
+        fix=_prepend_fix(host, active) if site else _wheels_fix(host, active, ["te"]),
         echo_of=tuple(f"cann-env.{word}" for word in ENV),
     )
 
@@ -238,26 +251,31 @@ def _fix(host: Host, active: Install, copy: Copy) -> Optional[Fix]:
             risk=Risk.MANUAL,
             needs_root=False,
         )
-    # What a variable finds first, no wheel in the interpreter's own folder would replace.
+    # PYTHONPATH comes before site-packages: a wheel that pip installs there would change nothing.
     if exported:
-        return _in_front(host, active) if site else None
-    return _pip(host, active, [copy.name], copy) or (_in_front(host, active) if site else None)
+        return _prepend_fix(host, active) if site else None
+    return _wheels_fix(host, active, [copy.name], copy) or (_prepend_fix(host, active) if site else None)
 
 
-def _pip(host: Host, active: Install, names: Sequence[str], copy: Optional[Copy] = None) -> Optional[Fix]:
+def _wheels_fix(
+    host: Host, active: Install, names: Sequence[str], copy: Optional[Copy] = None
+) -> Optional[Fix]:
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.checks.python._pip import pip_wheels
 
     paths = wheels(host.files, active, names)
     if not paths:
         return None
-    before = _before(host, names, copy, len(paths)) if copy else ()
+    before = _wheels_before(host, names, copy, len(paths)) if copy else ()
     title = _("install the wheels that this CANN ships")
     fix: Fix = pip_wheels(host, title, paths, copy.folder if copy else "", before)
     return fix
 
 
-def _before(host: Host, names: Sequence[str], copy: Copy, many: int) -> Sequence[str]:
-    """The wheels of the CANN that the copy came from, where that is installed too and ships as many."""
+def _wheels_before(host: Host, names: Sequence[str], copy: Copy, many: int) -> Sequence[str]:
+    """Return the wheels of the CANN that the copy came from, for undo; empty if that CANN is not installed or
+    does not ship `many` wheels."""
     for install in installs_of(host)[1:]:
         if install.component == copy.version:
             paths = wheels(host.files, install, names)
@@ -265,8 +283,8 @@ def _before(host: Host, names: Sequence[str], copy: Copy, many: int) -> Sequence
     return ()
 
 
-def _in_front(host: Host, active: Install) -> Optional[Fix]:
-    """The line that cann-env shows: with CANN's operators, which te alone does not bring."""
+def _prepend_fix(host: Host, active: Install) -> Optional[Fix]:
+    """Return the line that cann-env shows too: it prepends CANN's Python folders, te and the operators."""
     if host.options.root is not None:
         return None
     entries = [entry for entry in host.variables.path_list("PYTHONPATH") if entry]
@@ -275,7 +293,7 @@ def _in_front(host: Host, active: Install) -> Optional[Fix]:
     return change_variable(title, "PYTHONPATH", value, host.variables.get("PYTHONPATH") or None)
 
 
-def _say(text: str, active: Install, copy: Copy) -> str:
+def _fill_text(text: str, active: Install, copy: Copy) -> str:
     words = {"install": active.label, "component": active.component, "folder": copy.folder}
     return text.format(name=copy.name, version=copy.version, **words)
 

@@ -26,33 +26,33 @@ class Cause:
     owner: Optional[str] = None
 
 
-def distinct(*words: str) -> tuple[str, ...]:
-    """The words that there are, each once."""
+def distinct_words(*words: str) -> tuple[str, ...]:
+    """Return the words that are not empty, each once, in their order."""
     return tuple(dict.fromkeys(word for word in words if word))
 
 
-def deepest(frames: tuple[Frame, ...]) -> Optional[Frame]:
-    """The last frame that is neither ours nor of Python itself."""
+def deepest_frame(frames: tuple[Frame, ...]) -> Optional[Frame]:
+    """Return the innermost frame outside of npudoctor and the standard library; None if there is none."""
     return next((frame for frame in reversed(frames) if not is_standard_library(frame.file)), None)
 
 
 def place_of(raised: Raised) -> str:
-    """File and line of whose code met it; "" where no file is told. Of a file that is no Python: its own."""
+    """Return FILE:LINE where the error occurred, "" if unknown. For a syntax error it is the file itself."""
     if raised.path and raised.line:
         return f"{raised.path}:{raised.line}"
-    frame = deepest(raised.frames)
+    frame = deepest_frame(raised.frames)
     return f"{frame.file}:{frame.line}" if frame else ""
 
 
 def spot_of(host: Host, raised: Raised) -> str:
-    """The place, and whose it is where a distribution brings it; "" where no file is told."""
+    """Return the place, with its distribution if one installed the file; "" if unknown."""
     place, (user, owner) = place_of(raised), user_of(host, raised)
     return _("{path} of {package}", path=place, package=user) if place and owner else place
 
 
 def user_of(host: Host, raised: Raised) -> tuple[str, Optional[Distribution]]:
-    """Whose code met it, as it is said: a distribution, else the file."""
-    frame = deepest(raised.frames)
+    """Return the label of the code in which the error occurred, and its distribution if it belongs to one."""
+    frame = deepest_frame(raised.frames)
     if frame is None:
         return _("the job"), None
     owner = owner_of(host, frame.file)

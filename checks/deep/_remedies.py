@@ -30,19 +30,22 @@ _BRINGS = {
 }
 
 
-def by_hand(title: str) -> Fix:
-    """A sentence."""
+def manual_fix(title: str) -> Fix:
+    """Return a fix without a command: the title says what to do."""
     return Fix(title, steps=(), risk=Risk.MANUAL, needs_root=False)
 
 
 def reinstall(host: Host, copy: Distribution) -> Fix:
-    """The same release once more, over what is there."""
+    """Return the line that installs the same release again over the existing files."""
     fix: Fix = pip_reinstall(host, _("reinstall {name}", name=copy.label), copy.requirement)
     return fix
 
 
-def install_suiting(host: Host, copy: Distribution, user: Optional[Distribution]) -> Fix:
-    """The release that who uses it asks for; a sentence where it asks for none, or has it."""
+def install_compatible(host: Host, copy: Distribution, user: Optional[Distribution]) -> Fix:
+    """Return the line that installs the release which `user` requires; a sentence if it requires none, or if
+    the installed one already meets it."""
+    # Not at the top of the file: `packaging.version` takes about 10 ms to import, and most runs compare no
+    # version here.
     from packaging.version import InvalidVersion
 
     name = copy.label
@@ -53,14 +56,15 @@ def install_suiting(host: Host, copy: Distribution, user: Optional[Distribution]
             fix: Fix = pip_install(host, title, f"{normal(copy.name)}{specifier}")
             return fix
     except InvalidVersion:
+        # A version that PEP 440 does not know cannot be compared: fall through to the sentence.
         pass
     if user is None:
-        return by_hand(_("install a release of {name} that has it", name=copy.name))
-    return by_hand(_("install compatible releases of {user} and {name}", user=user.label, name=name))
+        return manual_fix(_("install a release of {name} that has it", name=copy.name))
+    return manual_fix(_("install compatible releases of {user} and {name}", user=user.label, name=name))
 
 
-def suits(host: Host, copy: Distribution, user: Optional[Distribution]) -> bool:
-    """Whether its user asks for releases, and it is one of them."""
+def is_compatible(host: Host, copy: Distribution, user: Optional[Distribution]) -> bool:
+    """Whether `user` names releases of `copy` in its metadata and the installed one is among them."""
     from packaging.version import InvalidVersion
 
     specifier = _read_requirement(host, user, copy.name) if user else None
@@ -71,11 +75,12 @@ def suits(host: Host, copy: Distribution, user: Optional[Distribution]) -> bool:
 
 
 def install_provider(host: Host, module: str, user: Optional[Distribution]) -> Fix:
-    """What brings a module that is not there, in the release that its user asks for."""
+    """Return the line that installs the package which contains the module, in the release that `user`
+    requires."""
     name = _BRINGS.get(module, module)
     specifier = _read_requirement(host, user, name) if user else None
     if specifier is None and name == module:
-        return by_hand(
+        return manual_fix(
             _(
                 "in {python}, install the package that provides the module {module}",
                 module=module,
@@ -90,15 +95,16 @@ def _read_requirement(host: Host, user: Distribution, name: str) -> Optional[Spe
     try:
         return read_requirement(user, name, host.interpreter.layout())
     except CannotTell:
+        # Unreadable metadata: the remedy then names no release.
         return None
 
 
-def rename(path: str) -> Fix:
-    """Of a file of the job's own."""
-    return by_hand(_("rename {path}, or start the job from another folder", path=path))
+def rename_file(path: str) -> Fix:
+    """Return the fix for a file of the job that hides a module."""
+    return manual_fix(_("rename {path}, or start the job from another folder", path=path))
 
 
 def remove_byte_code(path: str) -> Fix:
-    """Python writes byte code once more where there is none."""
+    """Return the fix for wrong byte code: remove it, Python compiles the source again."""
     folder = path.rpartition("/")[0]
-    return by_hand(_("remove {folder}/__pycache__: Python recreates it", folder=folder))
+    return manual_fix(_("remove {folder}/__pycache__: Python recreates it", folder=folder))

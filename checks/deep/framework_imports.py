@@ -6,7 +6,13 @@ from collections.abc import Iterator
 from typing import Optional, Union
 
 from npudoctor import ERROR, WARNING, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
-from npudoctor.checks.deep._probe_failures import Failure, died_once, failure_of, import_of, report_failure
+from npudoctor.checks.deep._probe_failures import (
+    ProbeFailure,
+    explain_failure,
+    probe_imports,
+    report_crash_once,
+    report_failure,
+)
 from npudoctor.facts.job.probes import NoTimeLeft, ProbeResult
 
 # What is imported for a distribution: plug-ins after what they extend.
@@ -76,24 +82,24 @@ def framework_imports(host: Host) -> Iterator[Union[Finding, Facts]]:
     seconds: dict[str, float] = {}
     memory: dict[str, int] = {}
     versions: dict[str, object] = {}
-    failures: dict[str, list[tuple[str, Failure]]] = {}
+    failures: dict[str, list[tuple[str, ProbeFailure]]] = {}
     untried: list[str] = []
     for modules in todo:
         probed = _probe_import(host, modules, todo)
         if probed is None or probed.single:
             untried.append(modules[-1])
         if probed is not None and (probed.died or probed.single):
-            yield died_once("framework-imports.died-once", f"import {modules[-1]}", probed)
+            yield report_crash_once("framework-imports.died-once", f"import {modules[-1]}", probed)
         if probed is None or probed.told is None:
             if probed is not None and not probed.single:
-                failure = failure_of(host, probed)
+                failure = explain_failure(host, probed)
                 failures.setdefault(failure.sentence, []).append((modules[-1], failure))
             continue
         key = ".".join(modules)
         seconds[key], memory[key] = probed.told["seconds"], probed.told["bytes"]
         versions.update(probed.told["versions"])
         if seconds[key] > SLOW:
-            yield _slow(modules[-1], seconds[key])
+            yield _report_slow(modules[-1], seconds[key])
     for sentence, alike in failures.items():
         names = ", ".join(name for name, _failure in alike)
         message = _("import {module} fails: {ending}", module=names, ending=sentence)
@@ -107,7 +113,8 @@ def framework_imports(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _choose_imports(host: Host) -> list[tuple[str, ...]]:
-    """What is to be imported; Skip where nothing is."""
+    """Return the modules to import, for each framework a tuple in import order; raises Skip if none is
+    installed."""
     todo = [modules for name, modules in MODULES.items() if host.interpreter.installed(name) is not None]
     if not todo:
         host.interpreter.be_sure_without(next(iter(MODULES)))
@@ -116,18 +123,19 @@ def _choose_imports(host: Host) -> list[tuple[str, ...]]:
 
 
 def _probe_import(host: Host, modules: tuple[str, ...], todo: list[tuple[str, ...]]) -> Optional[ProbeResult]:
-    """How the import ended, or that with which it begins where that did not end: to wait for it again tells
-    no more. None where no time was left."""
+    """Return how the import ended; None if no time was left. If the import that it begins with hung, that
+    result is returned: waiting for it a second time tells nothing new."""
     first = (BEGINS_WITH.get(modules[-1], ""),)
     try:
-        before = import_of(host, first) if first in todo else None
-        hung = before is not None and before.answer.ended == "timeout"
-        return before if hung else import_of(host, modules)
+        before = probe_imports(host, first) if first in todo else None
+        is_hanging = before is not None and before.answer.ended == "timeout"
+        return before if is_hanging else probe_imports(host, modules)
     except NoTimeLeft:
+        # The deadline of the run is reached: the caller reports the module as not tried.
         return None
 
 
-def _slow(module: str, seconds: float) -> Finding:
+def _report_slow(module: str, seconds: float) -> Finding:
     return Finding(
         "framework-imports.slow",
         _(

@@ -6,7 +6,13 @@ from collections.abc import Iterator
 from typing import Union
 
 from npudoctor import ERROR, WARNING, Facts, Finding, Host, Scope, Skip, Unknown, _, check
-from npudoctor.checks.deep._probe_failures import SECONDS, died_once, failure_of, import_of, report_failure
+from npudoctor.checks.deep._probe_failures import (
+    SECONDS,
+    explain_failure,
+    probe_imports,
+    report_crash_once,
+    report_failure,
+)
 from npudoctor.facts.job.probes import NoTimeLeft, ProbeResult, probe
 
 # The distributions of which any brings the framework, and what makes it use an NPU.
@@ -60,20 +66,20 @@ def framework_selftest(host: Host) -> Iterator[Union[Finding, Facts]]:
     causes: dict[str, object] = {}
     untried: list[str] = []
     for framework, plugin in todo:
-        device = _device(host, framework, plugin)
+        device = _choose_device(host, framework, plugin)
         try:
-            probed, imported = _compute(host, framework, device)
+            probed, is_imported = _compute(host, framework, device)
         except NoTimeLeft:
             untried.append(framework)
             continue
         if probed.single:
             untried.append(framework)
-        if (probed.died or probed.single) and imported:
-            yield died_once("framework-selftest.died-once", f"{framework} ({device})", probed)
+        if (probed.died or probed.single) and is_imported:
+            yield report_crash_once("framework-selftest.died-once", f"{framework} ({device})", probed)
         if probed.told is not None:
             seconds[f"{framework} on {device}"] = probed.told["seconds"]
         elif not probed.single:
-            failure = failure_of(host, probed)
+            failure = explain_failure(host, probed)
             causes[framework] = failure.facts
             # Where the import fails already, the other check says so.
             message = _(
@@ -82,7 +88,7 @@ def framework_selftest(host: Host) -> Iterator[Union[Finding, Facts]]:
                 device=device.upper(),
                 ending=failure.sentence,
             )
-            echo_of = () if imported else ("framework-imports.failed",)
+            echo_of = () if is_imported else ("framework-imports.failed",)
             finding: Finding = report_failure("framework-selftest.failed", message, failure, echo_of)
             yield finding
     yield Facts({"seconds": seconds, "causes": causes} if causes else {"seconds": seconds})
@@ -90,8 +96,9 @@ def framework_selftest(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Unknown(_("no result before the deadline of the run: {names}", names=", ".join(untried)))
 
 
-def _device(host: Host, framework: str, plugin: str) -> str:
-    """An NPU where one is to be used and the framework can; a GPU for torch alone."""
+def _choose_device(host: Host, framework: str, plugin: str) -> str:
+    """Return the device to test on: an NPU if one is usable and the framework supports it; a GPU for torch
+    only."""
     if host.options.expect == "none":
         return "cpu"
     if host.npus.usable and host.interpreter.installed(plugin) is not None:
@@ -100,11 +107,11 @@ def _device(host: Host, framework: str, plugin: str) -> str:
 
 
 def _compute(host: Host, framework: str, device: str) -> tuple[ProbeResult, bool]:
-    """What became of the computation; where the framework cannot be imported, of that, and False."""
+    """Run the self-test and return its result and True; if the import already fails, its result and False."""
     on_npu = (framework, device) == ("torch", "npu")
-    imported = import_of(host, ("torch", "torch_npu") if on_npu else (framework,))
-    if imported.told is None:
-        return imported, False
-    # To torch NumPy is a guest: where it is not installed, package-requirements says so.
+    import_result = probe_imports(host, ("torch", "torch_npu") if on_npu else (framework,))
+    if import_result.told is None:
+        return import_result, False
+    # torch works without NumPy; if it is missing, package-requirements reports that.
     without = () if host.interpreter.installed("numpy") is not None else ("without-numpy",)
     return probe(host, "selftest.py", (framework, device, *without), SECONDS), True

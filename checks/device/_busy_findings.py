@@ -10,23 +10,25 @@ from npudoctor.facts.job.device_holders import DeviceHolders
 from npudoctor.host.devices.npu_tables import NpuProcess
 
 
-def held(
+def report_held(
     check: str, device: str, total: int, processes: Sequence[NpuProcess], holders: DeviceHolders, shared: bool
 ) -> Finding:
     """`shared`: other devices are free and none was chosen; then another user's process is information."""
     text = _("{device} is held by {process}: {memory} MB of {total} MB")
+    # No variable chooses devices and some are free: the machine is shared, and another user's job on one is
+    # no fault.
     severity = Severity.INFO if shared and not any(map(holders.is_users_own, processes)) else None
-    return _held_by(f"{check}.held", text, device, total, processes, holders, severity)
+    return _held_finding(f"{check}.held", text, device, total, processes, holders, severity)
 
 
-def held_by_session(
+def report_held_by_session(
     check: str, device: str, total: int, processes: Sequence[NpuProcess], holders: DeviceHolders
 ) -> Finding:
     text = _("{device} is held by {process} of the same container or session: {memory} MB of {total} MB")
-    return _held_by(f"{check}.held-by-session", text, device, total, processes, holders)
+    return _held_finding(f"{check}.held-by-session", text, device, total, processes, holders)
 
 
-def _held_by(
+def _held_finding(
     code: str,
     text: str,
     device: str,
@@ -51,7 +53,7 @@ def _held_by(
     )
 
 
-def held_outside(
+def report_held_outside(
     check: str, device: str, used: int, total: int, unseen: int, core: Optional[int] = None
 ) -> Finding:
     """A holder that this container does not see. `unseen`: MB that no visible process explains; `core`: how
@@ -74,8 +76,11 @@ def held_outside(
     )
 
 
-def memory_held(check: str, device: str, used: int, total: int, rest: int, idle: Optional[int]) -> Finding:
-    """Memory that no process explains. `idle`: what an idle device uses, where npu-smi lists no processes."""
+def report_memory_held(
+    check: str, device: str, used: int, total: int, rest: int, idle: Optional[int]
+) -> Finding:
+    """Report memory (MB) that no visible process accounts for. `idle`: what an idle device uses, given only
+    if npu-smi lists no processes."""
     text = _("{device} has {used} MB of {total} MB in use; no visible process accounts for {rest} MB")
     if idle is not None:
         text = _(

@@ -7,15 +7,16 @@ from collections.abc import Iterable
 from npudoctor import Fix, Risk, _
 
 
-def to_add(paths: Iterable[str]) -> Fix:
-    """What to ask for: device nodes are given, the rest is mounted. Nobody can do it from inside."""
-    return asked_for(
+def ask_for_paths(paths: Iterable[str]) -> Fix:
+    """Return a fix that asks for these paths: device nodes by --device, other paths by -v. Nobody can add
+    them from inside a running container."""
+    return ask_for_options(
         ("--device", path) if path.startswith("/dev/") else ("-v", f"{path}:{path}:ro") for path in paths
     )
 
 
-def asked_for(options: Iterable[tuple[str, ...]]) -> Fix:
-    """The same with the options themselves, each as its words."""
+def ask_for_options(options: Iterable[tuple[str, ...]]) -> Fix:
+    """Return a fix that asks for these options of `docker run`, each a tuple of words."""
     chosen = tuple(dict.fromkeys(options))
     return Fix(
         _(

@@ -8,43 +8,49 @@ from collections.abc import Iterator
 from typing import Optional
 
 from npudoctor import Action, Command, Finding, Fix, Host, Risk, _
-from npudoctor.checks.device._container_options import asked_for
+from npudoctor.checks.device._container_options import ask_for_options
 from npudoctor.facts.leftovers.port_holders import abbreviate
 from npudoctor.host.fs.files import Entry
 from npudoctor.host.users.accounts import group_of
 
 
 def find_denied(host: Host, closed: dict[str, Entry]) -> dict[str, Entry]:
-    """Those that the system itself does not let us open either: it sees access lists, which a mode hides."""
-    kept = {}
+    """Return the nodes that access(2) denies too: it evaluates access control lists, which the mode hides."""
+    denied_nodes = {}
     for path, entry in closed.items():
         try:
-            allowed = host.disk.accessible(path, os.R_OK | os.W_OK)
+            is_allowed = host.disk.accessible(path, os.R_OK | os.W_OK)
         except OSError:
-            allowed = False
-        if not allowed:
-            kept[path] = entry
-    return kept
+            # A node about which the kernel gives no answer cannot be opened.
+            is_allowed = False
+        if not is_allowed:
+            denied_nodes[path] = entry
+    return denied_nodes
 
 
-def no_access(host: Host, nodes: dict[str, Entry], code: str) -> Iterator[Finding]:
-    """One finding for each group that would help; nodes that no group may open are one finding."""
+def report_no_access(host: Host, nodes: dict[str, Entry], code: str) -> Iterator[Finding]:
+    """Yield one finding for each group that would give access, and one for all nodes that no group may
+    open."""
     groups: dict[Optional[int], list[str]] = {}
     for path, entry in nodes.items():
-        by_group = entry.mode >> 3 & 0o6 == 0o6 and entry.gid not in host.identity.groups
-        groups.setdefault(entry.gid if by_group else None, []).append(path)
+        # The group's bits; 0o6 is read and write, which a job needs to open the node.
+        has_group_access = entry.mode >> 3 & 0o6 == 0o6 and entry.gid not in host.identity.groups
+        # By number: the same name may have another number in a container.
+        groups.setdefault(entry.gid if has_group_access else None, []).append(path)
     for gid, paths in groups.items():
         entries = [(path, nodes[path]) for path in paths]
         evidence = tuple(
             f"{stat.filemode(entry.mode)} uid={entry.uid} gid={entry.gid} {path}" for path, entry in entries
         )
         if gid is None:
-            yield _by_mode(host, paths, evidence, code)
+            yield _report_mode_denied(host, paths, evidence, code)
         else:
-            yield _by_group(host, gid, paths, evidence, code)
+            yield _report_group_denied(host, gid, paths, evidence, code)
 
 
-def _by_group(host: Host, gid: int, paths: list[str], evidence: tuple[str, ...], code: str) -> Finding:
+def _report_group_denied(
+    host: Host, gid: int, paths: list[str], evidence: tuple[str, ...], code: str
+) -> Finding:
     user = host.identity.user
     name, members = group_of(host.files, gid)
     group = name or str(gid)
@@ -55,6 +61,7 @@ def _by_group(host: Host, gid: int, paths: list[str], evidence: tuple[str, ...],
         risk=Risk.MANUAL,
     )
     text = _("{user} cannot open {paths}: they belong to the group {group} ({gid}), and {user} is not in it")
+    # A process gets its groups at login (initgroups(3)): a new membership counts from the next one.
     if user in members:
         text = _("{user} cannot open {paths}: {user} was added to the group {group} after this login")
         fix = Fix(
@@ -65,7 +72,7 @@ def _by_group(host: Host, gid: int, paths: list[str], evidence: tuple[str, ...],
         )
     elif host.system.container():
         text = _("{user} cannot open {paths}: start the container with --group-add {gid}, their group")
-        fix = asked_for([("--group-add", str(gid))])
+        fix = ask_for_options([("--group-add", str(gid))])
     return Finding(
         code,
         text.format(user=user, paths=abbreviate(paths), group=group, gid=gid),
@@ -75,7 +82,7 @@ def _by_group(host: Host, gid: int, paths: list[str], evidence: tuple[str, ...],
     )
 
 
-def _by_mode(host: Host, paths: list[str], evidence: tuple[str, ...], code: str) -> Finding:
+def _report_mode_denied(host: Host, paths: list[str], evidence: tuple[str, ...], code: str) -> Finding:
     return Finding(
         code,
         _(

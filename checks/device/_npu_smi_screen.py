@@ -8,25 +8,25 @@ from npudoctor.host.devices.npu_tables import Screen
 
 
 def screen_of(host: Host) -> Screen:
-    """The table; Skip where there is no NPU, Unknown where npu-smi gives none."""
+    """Return the table of npu-smi. Raises Skip if there is no NPU, Unknown if npu-smi prints no table."""
     if not host.npus.usable:
         raise Skip(_("this machine has no NPU device node"))
     look = host.npu_smi.look()
     if look.screen is not None:
         return look.screen
     text = _("npu-smi prints no device table; see the check npu-tool")
-    raise Unknown(text, advisory=is_elsewhere(host, look))
+    raise Unknown(text, advisory=is_inconclusive(host, look))
 
 
-def is_elsewhere(host: Host, look: NpuSmiInfo) -> bool:
-    """Whether a silent tool may say nothing about the node: a container need not have the tool, nor a user
-    the right to run it, and jobs run without it. One that was started and never answered says something
-    everywhere: the driver below it may hang for the job too. One rule for all checks that ask it."""
+def is_inconclusive(host: Host, look: NpuSmiInfo) -> bool:
+    """Whether a missing answer of npu-smi says nothing about the node: a container need not have the tool, a
+    user need not be allowed to run it, and jobs run without it. A timeout is never inconclusive: the driver
+    may hang for the job too. One rule for all checks that use the tool."""
     if look.answer.ended == "timeout":
         return False
     if host.system.container() or look.answer.ended == "missing":
         return True
-    refused = look.answer.ended == "not-started" or (
+    is_denied = look.answer.ended == "not-started" or (
         look.failure is not None and look.failure.kind == "no-rights"
     )
-    return refused and not host.identity.is_root
+    return is_denied and not host.identity.is_root

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Optional, Union
 
 from npudoctor import ERROR, INFO, Action, Facts, Finding, Host, Scope, Skip, _, check
-from npudoctor.checks.device._container_options import to_add
+from npudoctor.checks.device._container_options import ask_for_paths
 from npudoctor.host import CannotTell
 from npudoctor.host.devices.driver import has_library
 
+# The default folder of the driver's installer; the guides mount it at the same path.
 ASCEND = "/usr/local/Ascend"
 LIBRARIES = f"{ASCEND}/driver/lib64"
 # What the guides mount besides the libraries, one of each group of paths is enough.
@@ -71,30 +72,31 @@ def container_mounts(host: Host) -> Iterator[Union[Finding, Facts]]:
             "container-mounts.driver",
             text,
             action=Action.CONFIG,
-            fix=to_add([LIBRARIES, *absent]),
+            fix=ask_for_paths([LIBRARIES, *absent]),
             echo_of=("accelerator.missing", "cann-driver.missing", "cann-driver.no-library"),
         )
     elif absent:
-        yield _incomplete(absent)
+        yield _report_incomplete(absent)
 
 
 def find_missing(host: Host) -> list[str]:
-    """What is mounted besides the libraries, and is not there."""
+    """Return the usual mounts besides the libraries that this container lacks."""
     absent = [paths[0] for paths in OTHERS if not any(_exists(host, path) for path in paths)]
     if host.npu_smi.program() is not None:
+        # npu-smi may also be in the driver's tools folder or elsewhere on PATH.
         absent = [path for path in absent if not path.endswith("npu-smi")]
     return absent
 
 
 def _exists(host: Host, path: str) -> Optional[bool]:
-    """Whether a path exists; one that cannot be looked at was mounted. Apart as any() cannot catch."""
+    """Whether the path exists. One that this user may not examine was mounted by somebody, so it counts."""
     try:
         return host.files.stat(path) is not None
     except CannotTell:
         return True
 
 
-def _incomplete(missing: list[str]) -> Finding:
+def _report_incomplete(missing: list[str]) -> Finding:
     return Finding(
         "container-mounts.incomplete",
         _(
@@ -102,6 +104,6 @@ def _incomplete(missing: list[str]) -> Finding:
             paths=", ".join(missing),
         ),
         action=Action.CONFIG,
-        fix=to_add(missing),
+        fix=ask_for_paths(missing),
         echo_of=("cann-driver.not-mounted",),
     )

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from typing import Union
 
 from npudoctor import ERROR, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
-from npudoctor.checks.device._container_options import to_add
+from npudoctor.checks.device._container_options import ask_for_paths
 from npudoctor.host.fs.files import Entry
 
 # Each line: one of these must be here. The 950 has asdrv_svm in place of devmm_svm.
 NEEDED = (("davinci_manager",), ("devmm_svm", "asdrv_svm"), ("hisi_hdc",))
-NOBODY = 65534  # whose things are nobody's in a user namespace: not even its root may open them by right
+# The kernel's overflowuid: in a user namespace the owner of everything whose real owner is not mapped into
+# it. Root of that namespace has no rights on such files.
+NOBODY = 65534
 
 
 @check(
@@ -64,53 +66,57 @@ def device_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
     names = [
         name
         for name in host.running_files.names("/dev")
+        # vdavinciN are virtual NPUs (ASCEND_RUNTIME_OPTIONS=VIRTUAL of Ascend Docker Runtime).
         if name.startswith(("davinci", "vdavinci")) and name.partition("davinci")[2].isdecimal()
     ]
     if not names:
         raise Skip(_("this machine has no NPU device node"))
     shared = [name for kinds in NEEDED for name in kinds]
     entries = {name: host.running_files.lstat(f"/dev/{name}") for name in (*names, *shared)}
-    there = {f"/dev/{name}": entry for name, entry in entries.items() if entry is not None}
-    nodes = {path: entry for path, entry in there.items() if stat.S_ISCHR(entry.mode)}
+    present = {f"/dev/{name}": entry for name, entry in entries.items() if entry is not None}
+    nodes = {path: entry for path, entry in present.items() if stat.S_ISCHR(entry.mode)}
     yield Facts(
-        {path: f"{stat.filemode(entry.mode)} {entry.uid}:{entry.gid}" for path, entry in there.items()}
+        {path: f"{stat.filemode(entry.mode)} {entry.uid}:{entry.gid}" for path, entry in present.items()}
     )
-    yield from _unusable(host, there)
-    closed = {path: entry for path, entry in nodes.items() if not may_use(host, entry)}
+    yield from _report_unusable(host, present)
+    denied = {path: entry for path, entry in nodes.items() if not may_use(host, entry)}
     if host.identity.is_root:
-        if any(entry.uid == NOBODY for entry in closed.values()):
+        if any(entry.uid == NOBODY for entry in denied.values()):
             raise Unknown(
                 _("the device nodes belong to an unmapped user in this user namespace"), advisory=True
             )
         return
-    from npudoctor.checks.device._node_access import find_denied, no_access
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
+    from npudoctor.checks.device._node_access import find_denied, report_no_access
 
-    yield from no_access(host, find_denied(host, closed), "device-nodes.no-access")
+    yield from report_no_access(host, find_denied(host, denied), "device-nodes.no-access")
 
 
-def _unusable(host: Host, there: dict[str, Entry]) -> Iterator[Finding]:
-    """What is missing of the nodes, and what lies in the place of one."""
-    missing = [kinds[0] for kinds in NEEDED if not any(f"/dev/{kind}" in there for kind in kinds)]
+def _report_unusable(host: Host, present: dict[str, Entry]) -> Iterator[Finding]:
+    """Yield the findings about shared nodes that do not exist, and about files in the place of a node."""
+    missing = [kinds[0] for kinds in NEEDED if not any(f"/dev/{kind}" in present for kind in kinds)]
     if missing:
         paths = [f"/dev/{name}" for name in missing]
-        inside = host.system.container()
+        in_container = host.system.container()
         text = _("this machine has NPUs but not {paths}: the driver is not loaded completely")
-        if inside:
+        if in_container:
             text = _("{paths} was not passed to this container")
         yield Finding(
             "device-nodes.missing",
             text.format(paths=", ".join(paths)),
             action=Action.CONFIG,
-            fix=to_add(paths) if inside else None,
+            fix=ask_for_paths(paths) if in_container else None,
         )
-    for path, entry in there.items():
+    for path, entry in present.items():
+        # `docker run -v` of a node that the host lacks creates a folder of that name.
         if not stat.S_ISCHR(entry.mode):
-            what = (
+            kind_text = (
                 _("a folder") if entry.is_dir else _("a plain file") if entry.is_file else _("something else")
             )
             yield Finding(
                 "device-nodes.not-a-device",
-                _("{path} is not a device node but {what}: no job can use it", path=path, what=what),
+                _("{path} is not a device node but {what}: no job can use it", path=path, what=kind_text),
                 evidence=(f"{stat.filemode(entry.mode)} {path}",),
                 device=path,
                 action=Action.CONFIG,
@@ -122,5 +128,7 @@ def may_use(host: Host, entry: Entry) -> bool:
     identity = host.identity
     if identity.is_root and entry.uid != NOBODY:
         return True
+    # The kernel applies one class only: the owner's bits, else the group's, else the others'
+    # (path_resolution(7)).
     shift = 6 if entry.uid == identity.euid else 3 if entry.gid in identity.groups else 0
     return entry.mode >> shift & 0o6 == 0o6

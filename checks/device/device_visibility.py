@@ -34,6 +34,7 @@ from npudoctor.facts.npu.visible import (
 
 SHOWN = 4096  # of a value, for machines
 SHOWN_CHARACTERS = 200  # characters of a value
+# Nodes named in one message: Atlas servers have 8 or 16 NPUs.
 SHOWN_NODES = 16
 
 
@@ -108,34 +109,36 @@ def device_visibility(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _judge_runtime(host: Host) -> Iterator[Finding]:
-    """What the runtime makes of its own variable."""
+    """Judge ASCEND_RT_VISIBLE_DEVICES as CANN's runtime reads it."""
     value = host.variables.get(RUNTIME)
     if value is None:
         return
+    # No document says how the runtime treats an empty value.
     if not value.strip():
-        yield _finding("device-visibility.empty", _("{name} is set but empty"), value, _unset(value))
+        yield _finding("device-visibility.empty", _("{name} is set but empty"), value, _unset_fix(value))
         return
     if len(value) > LONGEST:
-        yield _report_too_long(RUNTIME, value, _unset(value))
+        yield _report_too_long(RUNTIME, value, _unset_fix(value))
         return
     count = len(host.npus.nodes)
-    seen = runtime_ids(value, count)
+    visible = runtime_ids(value, count)
     better = sorted({number for number in listed_ids(value) or () if number < count})
-    fix = _export(better, value) if better else _unset(value)
-    if not seen.ids:
+    fix = _export_fix(better, value) if better else _unset_fix(value)
+    if not visible.ids:
         text = _("{name}={value} leaves the job no device: there are {count}, counted from 0")
         yield _finding("device-visibility.none-left", text, value, fix, count=count)
-    elif seen.stopped and seen.strange:
+    elif visible.stopped and visible.strange:
         text = _("{name}={value} is read as {ids}: the rest is not a list of ids ({rest})")
-        rest = _shorten(seen.stopped, repr(seen.stopped))
-        yield _finding("device-visibility.cut", text, value, fix, ids=_join_ids(seen.ids), rest=rest)
-    elif seen.stopped:
+        rest = _shorten(visible.stopped, repr(visible.stopped))
+        yield _finding("device-visibility.cut", text, value, fix, ids=_join_ids(visible.ids), rest=rest)
+    elif visible.stopped:
         text = _("{name}={value} is read as {ids}: there are {count} devices, counted from 0")
-        ids = _join_ids(seen.ids)
+        ids = _join_ids(visible.ids)
         yield _finding("device-visibility.no-such-device", text, value, fix, ids=ids, count=count)
-    if any(first >= second for first, second in zip(seen.ids, seen.ids[1:])):
+    # The ids must be ascending and unique (CANN, ASCEND_RT_VISIBLE_DEVICES).
+    if any(first >= second for first, second in zip(visible.ids, visible.ids[1:])):
         text = _("{name}={value}: the ids must be ascending and unique")
-        ascending = _export(sorted(set(seen.ids)), value)
+        ascending = _export_fix(sorted(set(visible.ids)), value)
         yield _finding("device-visibility.not-ascending", text, value, ascending)
 
 
@@ -145,11 +148,12 @@ def _report_too_long(name: str, value: str, fix: Optional[Fix]) -> Finding:
 
 
 def _judge_container(host: Host) -> Iterator[Finding]:
-    """The container runtime's variable: whether it was obeyed, or has no meaning here."""
+    """Judge ASCEND_VISIBLE_DEVICES: in a container its devices must exist; on a host it limits nothing."""
     value = host.variables.get(CONTAINER)
     if not value:
         return
     if not host.system.container():
+        # Only Ascend Docker Runtime reads this variable, when it starts a container.
         if RUNTIME not in host.variables:
             text = _("{name}={value} is for the container runtime: a job on this host sees all NPUs")
             yield _finding("device-visibility.container-only", text, value, None, name=CONTAINER)
@@ -158,9 +162,10 @@ def _judge_container(host: Host) -> Iterator[Finding]:
         yield _report_too_long(CONTAINER, value, None)
         return
     ids = listed_ids(value)
+    # With ASCEND_RUNTIME_OPTIONS=VIRTUAL, Ascend Docker Runtime passes /dev/vdavinciN for the same numbers.
     kind = "vdavinci" if "VIRTUAL" in host.variables.get("ASCEND_RUNTIME_OPTIONS", "") else "davinci"
-    here = numbers([node for node in host.npus.nodes if node.startswith(f"/dev/{kind}")])
-    missing = [number for number in ids or () if number not in here]
+    present_ids = numbers([node for node in host.npus.nodes if node.startswith(f"/dev/{kind}")])
+    missing = [number for number in ids or () if number not in present_ids]
     if missing:
         text = _("{name}={value}, but this container has no {nodes}")
         nodes = abbreviate((f"/dev/{kind}{number}" for number in missing), SHOWN_NODES)
@@ -168,24 +173,26 @@ def _judge_container(host: Host) -> Iterator[Finding]:
 
 
 def _judge_slurm(host: Host) -> Iterator[Finding]:
-    """Whether the job sees devices that Slurm did not give to it."""
+    """Yield a finding if the job sees devices that Slurm did not allocate to it."""
     name, allocated = slurm_ids(host)
     count = len(host.npus.nodes)
     if allocated is None or host.system.container() or not all(number < count for number in allocated):
         return  # in a container other numbers count
     value = host.variables.get(RUNTIME)
-    seen = set(runtime_ids(value, count).ids) if value else set(range(count))
-    beyond = sorted(seen - set(allocated))
-    if beyond:
+    visible = set(runtime_ids(value, count).ids) if value else set(range(count))
+    extra_ids = sorted(visible - set(allocated))
+    # Slurm sets none of Ascend's variables. If it restricts devices by control groups, the other ones cannot
+    # be opened and the finding does no harm, so it is a warning.
+    if extra_ids:
         text = _("Slurm gave this job the NPUs {given} ({variable}), but the job also sees {beyond}")
         yield _finding(
             "device-visibility.beyond-slurm",
             text,
             value,
-            _export(sorted(allocated), value),
+            _export_fix(sorted(allocated), value),
             given=_join_ids(sorted(allocated)),
             variable=name,
-            beyond=_join_ids(beyond),
+            beyond=_join_ids(extra_ids),
         )
 
 
@@ -197,12 +204,12 @@ def _shorten(value: str, spelled: str) -> str:
     return spelled if len(value) <= SHOWN_CHARACTERS else f"{spelled[:SHOWN_CHARACTERS]}..."
 
 
-def _export(ids: Sequence[int], before: Optional[str]) -> Fix:
+def _export_fix(ids: Sequence[int], before: Optional[str]) -> Fix:
     title = _("choose the NPUs {ids}", ids=_join_ids(ids))
     return change_variable(title, RUNTIME, _join_ids(ids), before)
 
 
-def _unset(before: str) -> Fix:
+def _unset_fix(before: str) -> Fix:
     return change_variable(_("let the job see all NPUs"), RUNTIME, None, before)
 
 

@@ -63,37 +63,43 @@ def npu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
     - Captures of npu-smi 1.8.21 to 26.1.0, idle and busy.
     - MindSpore FAQ and Ascend guides: processes left over from a job that ended badly.
     """
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.checks.device._npu_smi_screen import screen_of
     from npudoctor.facts.npu.visible import chips_of_job
 
     screen = screen_of(host)
-    chips, named = chips_of_job(host, screen.chips)
+    chips, is_chosen = chips_of_job(host, screen.chips)
     if chips is None:
         text = _("npu-smi shows devices other than this machine's: could not determine which are this job's")
         raise Unknown(text, advisory=True)
-    uses = [ChipUse.of(host, chip, screen.processes) for chip in chips]
-    yield Facts({"named": named, "devices": {use.chip.label: use.facts() for use in uses}})
+    uses = [ChipUse.from_screen(host, chip, screen.processes) for chip in chips]
+    yield Facts({"named": is_chosen, "devices": {use.chip.label: use.facts() for use in uses}})
     if not uses:
         raise Skip(_("this job gets no NPU"))
     # A finding for each device that a stranger holds, and for each with memory that no process explains.
-    inside = host.system.container()
+    in_container = host.system.container()
     holders = DeviceHolders(host)
-    strangers = {use: [process for process in use.held or () if holders.is_strange(process)] for use in uses}
-    shared = not named and any(not strangers[use] and not use.unexplained for use in uses)
-    for use, held in strangers.items():
-        if held:
-            yield say.held("npu-busy", use.chip.label, use.total, held, holders, shared)
-        neighbours = [process for process in use.held or () if holders.is_neighbour(process)]
+    strangers = {
+        use: [process for process in use.listed or () if holders.is_strange(process)] for use in uses
+    }
+    shared = not is_chosen and any(not strangers[use] and not use.has_unexplained_memory for use in uses)
+    for use, processes in strangers.items():
+        if processes:
+            yield say.report_held("npu-busy", use.chip.label, use.total, processes, holders, shared)
+        neighbours = [process for process in use.listed or () if holders.is_neighbour(process)]
         if neighbours:
-            yield say.held_by_session("npu-busy", use.chip.label, use.total, neighbours, holders)
-    if inside:
+            yield say.report_held_by_session("npu-busy", use.chip.label, use.total, neighbours, holders)
+    if in_container:
         yield from _report_unseen(uses, holders)
     else:
         for use in uses:
-            if use.unexplained:
-                idle = use.idle if use.held is None else None
-                yield say.memory_held("npu-busy", use.chip.label, use.used, use.total, use.left_over, idle)
-    unknown = sorted({use.chip.name for use in uses if use.unknown})
+            if use.has_unexplained_memory:
+                idle = use.idle if use.listed is None else None
+                yield say.report_memory_held(
+                    "npu-busy", use.chip.label, use.used, use.total, use.leftover_memory, idle
+                )
+    unknown = sorted({use.chip.name for use in uses if use.has_unknown_idle})
     if unknown:
         text = _("how much memory an idle {names} uses is unknown")
         raise Unknown(text.format(names=", ".join(unknown)), advisory=True)
@@ -107,12 +113,12 @@ class ChipUse:
     used: int
     total: int
     idle: Optional[int]
-    held: Optional[tuple[NpuProcess, ...]]
+    listed: Optional[tuple[NpuProcess, ...]]
 
     @classmethod
-    def of(cls, host: Host, chip: Chip, processes: Optional[Sequence[NpuProcess]]) -> ChipUse:
-        """What the table says of a chip."""
-        # What an idle chip of this name has in use, and in which column.
+    def from_screen(cls, host: Host, chip: Chip, processes: Optional[Sequence[NpuProcess]]) -> ChipUse:
+        """Return the use of one chip; `processes` are those of all chips, None if the table lists none."""
+        # How much memory (MB) an idle chip of this name uses, and the column of the table that shows it.
         idle, column = next(
             (
                 (int(row["most"]), row["column"])
@@ -121,56 +127,65 @@ class ChipUse:
             ),
             (None, ""),
         )
+        # On a 910B the Memory column is 0 / 0 and HBM counts; the table of a 310P has no HBM column.
         memory = chip.memory if column.startswith("Memory") or chip.hbm is None else chip.hbm
         used, total = memory or (0, 0)
-        held = None
+        listed = None
         if processes is not None:
-            held = tuple(
+            listed = tuple(
                 process for process in processes if (process.npu, process.chip) == (chip.npu, chip.chip)
             )
-        return cls(chip, used, total, idle, held)
+        return cls(chip, used, total, idle, listed)
 
     @property
-    def left_over(self) -> int:
-        """Memory in use that neither idling nor a listed process explains."""
-        return self.used - sum(process.memory for process in self.held or ()) - (self.idle or 0)
+    def leftover_memory(self) -> int:
+        """Memory (MB) in use beyond what an idle chip and the listed processes use."""
+        return self.used - sum(process.memory for process in self.listed or ()) - (self.idle or 0)
 
     @property
-    def unexplained(self) -> bool:
-        """Whether that is so much that somebody must hold it."""
-        return self.idle is not None and self.left_over > MARGIN and len(self.held or ()) < MOST
+    def has_unexplained_memory(self) -> bool:
+        """Whether so much memory is left over that a process must hold it."""
+        # npu-smi lists at most eight processes of a chip: with eight, the memory of the others looks
+        # unexplained.
+        return self.idle is not None and self.leftover_memory > MARGIN and len(self.listed or ()) < MOST
 
     @property
-    def unknown(self) -> bool:
-        """Whether it uses much, and what an idle chip of its kind uses is unknown."""
-        return self.idle is None and self.left_over * 4 > self.total > 0
+    def has_unknown_idle(self) -> bool:
+        """Whether more than a quarter of the memory is in use and an idle chip's use is unknown."""
+        return self.idle is None and self.leftover_memory * 4 > self.total > 0
 
-    def unseen(self, hidden: Sequence[NpuProcess]) -> int:
-        """Memory in use that neither idling nor a process explains whose pid says something here."""
-        return (self.left_over if self.unexplained else 0) + sum(process.memory for process in hidden)
+    def unseen_memory(self, hidden: Sequence[NpuProcess]) -> int:
+        """Memory (MB) in use that no process visible in this container explains."""
+        return (self.leftover_memory if self.has_unexplained_memory else 0) + sum(
+            process.memory for process in hidden
+        )
 
     @property
-    def working(self) -> bool:
+    def is_working(self) -> bool:
         """Whether its AI core computes."""
         return self.chip.core is not None and self.chip.core >= WORKING
 
     def facts(self) -> dict[str, object]:
-        pids = None if self.held is None else [process.pid for process in self.held]
+        pids = None if self.listed is None else [process.pid for process in self.listed]
         memory = {"used": self.used, "total": self.total, "idle": self.idle, "pids": pids}
         return {**memory, "core": self.chip.core}
 
 
 def _report_unseen(uses: Sequence[ChipUse], holders: DeviceHolders) -> Iterator[Finding]:
-    """What a container does not see the holder of: a warning whoever that is, as two jobs do not fit."""
+    """Report devices in use whose holder this container cannot see: a warning whoever it is, because two jobs
+    do not fit on one device. Raises Unknown for those that this job or session may hold itself."""
     undetermined = []
     for use in uses:
-        hidden = [process for process in use.held or () if holders.is_hidden(process)]
-        heavy = use.unseen(hidden) > MARGIN or (use.working and not use.held)
+        hidden = [process for process in use.listed or () if holders.is_hidden(process)]
+        is_heavy = use.unseen_memory(hidden) > MARGIN or (use.is_working and not use.listed)
+        # /dev/davinciN is numbered by the physical id, which only the table of an A3 shows (Phy-ID).
         number = use.chip.npu if use.chip.physical is None else use.chip.physical
-        if heavy and not holders.is_open_beside_us(f"/dev/davinci{number}"):
-            unseen = use.unseen(hidden)
-            yield say.held_outside("npu-busy", use.chip.label, use.used, use.total, unseen, use.chip.core)
-        elif heavy or hidden:
+        if is_heavy and not holders.is_open_beside_us(f"/dev/davinci{number}"):
+            unseen = use.unseen_memory(hidden)
+            yield say.report_held_outside(
+                "npu-busy", use.chip.label, use.used, use.total, unseen, use.chip.core
+            )
+        elif is_heavy or hidden:
             undetermined.append(use.chip.label)
     if undetermined:
         raise Unknown(

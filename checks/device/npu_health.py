@@ -10,6 +10,7 @@ from npudoctor import ERROR, WARNING, Action, Facts, Finding, Host, Scope, Unkno
 if TYPE_CHECKING:
     from npudoctor.host.devices.npu_tables import Chip
 
+# npu-smi's words besides OK and UNKNOWN.
 LEVELS = {
     "warning": ("npu-health.warning", Action.NONE),
     "alarm": ("npu-health.alarm", Action.ISOLATE),
@@ -55,6 +56,8 @@ def npu_health(host: Host) -> Iterator[Union[Finding, Facts]]:
     - npu-smi, public source: the words of the column and of `-t health`.
     - Captured answers of 910A with Warning and with Alarm.
     """
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.checks.device._npu_smi_screen import screen_of
 
     chips: Sequence[Chip] = screen_of(host).chips
@@ -63,31 +66,31 @@ def npu_health(host: Host) -> Iterator[Union[Finding, Facts]]:
 
         chips = chips_here(host, chips) or chips  # others' devices are not this container's trouble
     yield Facts({"health": {f"{chip.npu}/{chip.chip}": chip.health for chip in chips}})
-    ill = [chip for chip in chips if chip.health.lower() in LEVELS]
-    if ill:
-        questions = [(chip.npu, chip.chip if chip.old else None) for chip in ill]
-        for chip, health in zip(ill, host.npu_smi.health(questions)):
+    unhealthy = [chip for chip in chips if chip.health.lower() in LEVELS]
+    if unhealthy:
+        questions = [(chip.npu, chip.chip if chip.old else None) for chip in unhealthy]
+        for chip, health in zip(unhealthy, host.npu_smi.health(questions)):
             code, action = LEVELS[chip.health.lower()]
             if health is not None and health.codes:
                 text = _("{device} ({name}) is in the state {health}: {codes}")
             else:
                 text = _("{device} ({name}) is in the state {health}")
-            ask = f"npu-smi info -t health -i {chip.npu}" + (f" -c {chip.chip}" if chip.old else "")
+            command = f"npu-smi info -t health -i {chip.npu}" + (f" -c {chip.chip}" if chip.old else "")
             codes = " ".join(health.codes) if health else ""
             yield Finding(
                 code,
                 text.format(device=chip.label, name=chip.name, health=chip.health, codes=codes),
-                evidence=(*(health.information if health else ()), _("more: {command}", command=ask)),
+                evidence=(*(health.information if health else ()), _("more: {command}", command=command)),
                 device=chip.label,
                 action=action,
             )
-    strange = [chip for chip in chips if chip.health.lower() not in (*LEVELS, "ok")]
-    if strange:
-        names = ", ".join(chip.label for chip in strange)
+    unknown_chips = [chip for chip in chips if chip.health.lower() not in (*LEVELS, "ok")]
+    if unknown_chips:
+        names = ", ".join(chip.label for chip in unknown_chips)
         raise Unknown(
             _(
                 "npu-smi does not report the health of {devices}: {word}",
                 devices=names,
-                word=strange[0].health or "-",
+                word=unknown_chips[0].health or "-",
             )
         )

@@ -33,6 +33,7 @@ CODES = {
     "usage": "npu-tool.failed",
     "code": "npu-tool.failed",
 }
+# Findings of other checks that explain the complaint. npu-smi needs the same nodes and libraries as a job.
 CAUSES = {
     "no-driver": ("device-nodes.missing", "device-nodes.no-access", "cann-driver.missing"),
     "no-rights": ("device-nodes.no-access",),
@@ -53,6 +54,7 @@ DCMI = {
     -9005: "no ready device",
 }
 LINES = 40  # of an answer that is not understood, kept as evidence
+# The last line of stdout, after a complete table and with status 0; only hosts print it.
 INCOMPLETE = "may not be completely installed"
 
 
@@ -116,7 +118,9 @@ def npu_tool(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     if not host.npus.usable:
         raise Skip(_("this machine has no NPU device node"))
-    from npudoctor.checks.device._npu_smi_screen import is_elsewhere
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
+    from npudoctor.checks.device._npu_smi_screen import is_inconclusive
 
     smi = host.npu_smi
     path = smi.program()
@@ -138,14 +142,15 @@ def npu_tool(host: Host) -> Iterator[Union[Finding, Facts]]:
             "chips": [f"{chip.npu}/{chip.chip} {chip.name}" for chip in screen.chips] if screen else [],
         }
     )
+    # npu-smi prints its errors to stdout, some with status 0: the text decides, not the status.
     if look.answer.ended == "exited":
         yield from _judge_answer(host, path, look)
         if look.screen is None and look.failure is None:
-            raise Unknown(_describe_failure(path, look), advisory=is_elsewhere(host, look))
+            raise Unknown(_describe_failure(path, look), advisory=is_inconclusive(host, look))
     elif look.stuck:
         yield _report_hang(path, look)
     else:
-        raise Unknown(_describe_failure(path, look), advisory=is_elsewhere(host, look))
+        raise Unknown(_describe_failure(path, look), advisory=is_inconclusive(host, look))
 
 
 def _describe_failure(path: str, look: NpuSmiInfo) -> str:
@@ -184,9 +189,9 @@ def _report_hang(path: str, look: NpuSmiInfo) -> Finding:
 
 
 def _judge_answer(host: Host, path: str, look: NpuSmiInfo) -> Iterator[Finding]:
-    """What a whole answer says of the tool, the driver and the number of devices."""
+    """Judge a complete answer: errors of the tool or the driver, and the number of devices."""
     if look.failure:
-        inside = host.system.container()
+        in_container = host.system.container()
         words = {
             "path": path,
             "code": look.failure.code,
@@ -196,10 +201,11 @@ def _judge_answer(host: Host, path: str, look: NpuSmiInfo) -> Iterator[Finding]:
         words["meaning"] = DCMI.get(look.failure.code or 0, "?")
         yield Finding(
             CODES[look.failure.kind],
-            _text(look.failure, inside).format(**words),
-            severity=WARNING if inside and look.failure.kind == "no-driver" else None,
+            _failure_text(look.failure, in_container).format(**words),
+            # In a container -8005 may also mean missing permissions.
+            severity=WARNING if in_container and look.failure.kind == "no-driver" else None,
             evidence=_quote_lines(look.answer.stdout.splitlines() + look.answer.stderr.splitlines()),
-            action=Action.REBOOT if look.failure.kind == "no-driver" and not inside else Action.CONFIG,
+            action=Action.REBOOT if look.failure.kind == "no-driver" and not in_container else Action.CONFIG,
             echo_of=CAUSES.get(look.failure.kind, ()),
         )
     elif look.screen is None:
@@ -211,7 +217,7 @@ def _judge_answer(host: Host, path: str, look: NpuSmiInfo) -> Iterator[Finding]:
                 evidence=_quote_lines(lines),
             )
     else:
-        yield from _fewer(host, look)
+        yield from _report_fewer(host, look)
     if INCOMPLETE in look.answer.stdout:
         yield Finding(
             "npu-tool.driver-incomplete",
@@ -223,13 +229,13 @@ def _judge_answer(host: Host, path: str, look: NpuSmiInfo) -> Iterator[Finding]:
 
 
 def _quote_lines(lines: list[str]) -> tuple[str, ...]:
-    kept = [line[:200] for line in lines if line.strip()][:LINES]
-    return tuple(_("npu-smi printed: {line}", line=line) for line in kept)
+    shown = [line[:200] for line in lines if line.strip()][:LINES]
+    return tuple(_("npu-smi printed: {line}", line=line) for line in shown)
 
 
-def _text(failure: NpuSmiFailure, inside: bool) -> str:
+def _failure_text(failure: NpuSmiFailure, in_container: bool) -> str:
     if failure.kind == "no-driver":
-        if inside:
+        if in_container:
             return _(
                 "{path} cannot reach the driver ({code}): it is not loaded, this container lacks "
                 "permissions, or another container holds the device"
@@ -245,7 +251,7 @@ def _text(failure: NpuSmiFailure, inside: bool) -> str:
         "code": _("{path} failed with {code} ({meaning})"),
     }
     if failure.kind == "no-rights":
-        if inside:
+        if in_container:
             return _(
                 "{path} cannot use the driver as {user} ({code}): wrong device node group, or a virtual NPU"
             )
@@ -253,13 +259,14 @@ def _text(failure: NpuSmiFailure, inside: bool) -> str:
     return texts[failure.kind]
 
 
-def _fewer(host: Host, look: NpuSmiInfo) -> Iterator[Finding]:
-    """Whether a card has dropped out. In a container the tool and /dev may show different ones."""
+def _report_fewer(host: Host, look: NpuSmiInfo) -> Iterator[Finding]:
+    """Report that the table has fewer chips than /dev has nodes. Not in a container, where the two may
+    differ."""
     nodes = [node for node in host.npus.nodes if "vdavinci" not in node]
     screen = look.screen
     if screen is None or screen.cut or host.system.container() or len(screen.chips) >= len(nodes):
         return
-    # The nodes that the table lacks, where it has their numbers.
+    # Only a table with physical ids (A3) says which nodes it lacks.
     shown = [chip.physical for chip in screen.chips]
     missing: list[str]
     if None in shown:

@@ -81,7 +81,7 @@ def cuda_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
             action=Action.CONFIG,
         )
     elif cuda is None and frameworks:
-        yield _no_library(host, frameworks)
+        yield _report_no_library(host, frameworks)
     if module is None:
         raise Unknown(
             _(
@@ -91,9 +91,9 @@ def cuda_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
             advisory=True,
         )
     for library in _find_mismatched(module, cuda, nvml):
-        yield _mismatch(host, module, library)
+        yield _report_mismatch(host, module, library)
     if cuda is not None and cuda.compat and cuda.version and frameworks:
-        yield from _compat(host, module, cuda)
+        yield from _judge_compat(host, module, cuda)
     yield from _judge_driver_age(host, module, frameworks, cuda)
     if not frameworks:
         raise Skip(_("no framework for CUDA is in {python}", python=host.interpreter.label))
@@ -112,14 +112,16 @@ def _find_mismatched(
 def _judge_driver_age(
     host: Host, module: str, frameworks: list[Runtime], cuda: Optional[DriverLibrary]
 ) -> Iterator[Finding]:
-    served = cuda.version if cuda and cuda.compat and cuda.version else module
+    driver = cuda.version if cuda and cuda.compat and cuda.version else module
     # The row about its CUDA: about the minor release, else about the major one.
+    # From CUDA 11 on, a driver of a major release runs all of its minor releases (NVIDIA, "CUDA
+    # Compatibility"), so most rows name the major release only.
     least = {row["cuda"]: row for row in reversed(host.knowledge.rows("cuda_driver", "least"))}
     rows: dict[Runtime, Optional[Row]] = {}
     for runtime in frameworks:
         major, _point, rest = runtime.cuda.partition(".")
         rows[runtime] = least.get(f"{major}.{rest.partition('.')[0]}") or least.get(major)
-    old = [runtime for runtime, row in rows.items() if row and order(served) < order(row["driver"])]
+    old = [runtime for runtime, row in rows.items() if row and order(driver) < order(row["driver"])]
     for runtime in old:
         row = rows[runtime]
         if row is not None:
@@ -153,7 +155,7 @@ def _facts(
     }
 
 
-def _no_library(host: Host, frameworks: Sequence[Runtime]) -> Finding:
+def _report_no_library(host: Host, frameworks: Sequence[Runtime]) -> Finding:
     text = _("{names} is installed for GPUs, but the loader does not find the driver's libcuda.so.1")
     if host.system.container():
         text = _(
@@ -164,9 +166,9 @@ def _no_library(host: Host, frameworks: Sequence[Runtime]) -> Finding:
     return Finding("cuda-driver.no-library", text.format(names=names), action=Action.CONFIG)
 
 
-def _mismatch(host: Host, module: str, library: DriverLibrary) -> Finding:
+def _report_mismatch(host: Host, module: str, library: DriverLibrary) -> Finding:
     version = library.version or ""
-    older = order(version) < order(module) and order(version)[0] == order(module)[0]
+    is_older = order(version) < order(module) and order(version)[0] == order(module)[0]
     text = _(
         "the loaded NVIDIA module is {module}, but its libraries are {library}: reboot, or reload the module"
     )
@@ -180,17 +182,20 @@ def _mismatch(host: Host, module: str, library: DriverLibrary) -> Finding:
     return Finding(
         "cuda-driver.mismatch",
         text.format(module=module, library=version),
-        severity=WARNING if older else ERROR,
+        severity=WARNING if is_older else ERROR,
         evidence=(library.path,),
         action=action,
     )
 
 
-def _compat(host: Host, module: str, cuda: DriverLibrary) -> Iterator[Finding]:
-    """A package for forward compatibility in front: whether this driver and this GPU go with it."""
+def _judge_compat(host: Host, module: str, cuda: DriverLibrary) -> Iterator[Finding]:
+    """Judge a package for forward compatibility (cuda-compat) that the loader finds first: whether this
+    driver and this GPU support it."""
     version = cuda.version or ""
+    # libcuda of cuda-compat 450.80.02 with the module 450.102.04 ended with error 803 (espressomd/espresso,
+    # pull request 4090).
     if order(version) < order(module):
-        # One of which the driver has no need any more.
+        # The package is older than the installed driver, which does not need it any more.
         yield Finding(
             "cuda-driver.compat-unusable",
             _(
@@ -204,9 +209,11 @@ def _compat(host: Host, module: str, cuda: DriverLibrary) -> Iterator[Finding]:
             action=Action.CONFIG,
         )
         return
+    # NVIDIA offers forward compatibility for data center GPUs only: cuda-compat 12.9 failed on a GeForce
+    # (ggml-org/llama.cpp, issue 17542).
     model = consumer_gpu(host.running_files) if version != module else None
     if model is not None:
-        # Only data centre GPUs have it.
+        # CUDA on a GeForce refuses the newer libcuda.
         yield Finding(
             "cuda-driver.compat-unusable",
             _(

@@ -13,8 +13,10 @@ from npudoctor.host.devices.npu_tables import NpuProcess as Listed
 
 VISIBLE, ORDER = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"
 MARGIN = 1024  # MiB: what a GPU without a process may have in use
+# NVML's error NVML_ERROR_RESET_REQUIRED, as each of the two tools words it.
 RESET = ("requires reset", "requires restart")  # nvidia-smi's words, and nvidia-ml-py's
-# Services of NVIDIA that have a context on every GPU; names as the kernel cuts them.
+# Services of NVIDIA that have a context on every GPU. /proc/PID/comm holds 15 bytes of a name, so the longer
+# ones are cut (proc_pid_comm(5)).
 SERVICES = ("nvidia-cuda-mps", "nv-hostengine", "dcgm", "nvidia-persiste", "dcgm-exporter")
 
 
@@ -77,8 +79,10 @@ def gpu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
     gpus = ask_gpus(host)
     value = host.variables.get(VISIBLE)
     is_named = value is not None
-    ours = gpus if value is None else visible_gpus(value, gpus, host.variables.get(ORDER) == "PCI_BUS_ID")
-    if ours is None:
+    # CUDA numbers GPUs by speed unless CUDA_DEVICE_ORDER is PCI_BUS_ID; NVML numbers them by bus. With
+    # several models the two orders may differ.
+    job_gpus = gpus if value is None else visible_gpus(value, gpus, host.variables.get(ORDER) == "PCI_BUS_ID")
+    if job_gpus is None:
         text = _(
             "the GPUs are not all the same model: could not determine from their numbers which belong "
             "to this job"
@@ -90,25 +94,26 @@ def gpu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
             "total": gpu.total,
             "pids": [reason.pid for reason in gpu.processes if reason.pid],
         }
-        for gpu in ours
+        for gpu in job_gpus
     }
     yield Facts({"named": is_named, "devices": devices})
-    if not ours:
+    if not job_gpus:
         raise Skip(_("{name} matches no GPU of this machine", name=VISIBLE))
-    sound = [gpu for gpu in ours if not gpu.trouble]
-    untold = [
-        (yield from _judge_silent(ours)),
-        (yield from _judge(host, [gpu for gpu in sound if not gpu.mig], is_named)),
-        _split([gpu for gpu in sound if gpu.mig]),
+    healthy = [gpu for gpu in job_gpus if not gpu.trouble]
+    results = [
+        (yield from _judge_silent(job_gpus)),
+        (yield from _judge(host, [gpu for gpu in healthy if not gpu.mig], is_named)),
+        _explain_split([gpu for gpu in healthy if gpu.mig]),
     ]
-    reasons = [reason for reason in untold if reason is not None]
+    reasons = [reason for reason in results if reason is not None]
     if reasons:
         whys = "; ".join(reason.reason for reason in reasons)
         raise Unknown(whys, advisory=all(reason.advisory for reason in reasons))
 
 
 def _judge_silent(gpus: Sequence[Gpu]) -> Generator[Finding, None, Optional[Unknown]]:
-    """A finding for each GPU that waits for its reset; and what the driver could not say of the others."""
+    """Yield a finding for each GPU that must be reset; return why other GPUs could not be examined, None if
+    all could."""
     silent = []
     for gpu in gpus:
         if gpu.trouble.lower().endswith(RESET):
@@ -131,8 +136,8 @@ def _judge_silent(gpus: Sequence[Gpu]) -> Generator[Finding, None, Optional[Unkn
     )
 
 
-def _split(gpus: Sequence[Gpu]) -> Optional[Unknown]:
-    """Why GPUs that are split cannot be judged; None where there are none."""
+def _explain_split(gpus: Sequence[Gpu]) -> Optional[Unknown]:
+    """Return why GPUs that MIG splits cannot be judged; None if there are none."""
     if not gpus:
         return None
     return Unknown(
@@ -144,36 +149,40 @@ def _split(gpus: Sequence[Gpu]) -> Optional[Unknown]:
     )
 
 
-def _judge(host: Host, gpus: Sequence[Gpu], named: bool) -> Generator[Finding, None, Optional[Unknown]]:
+def _judge(host: Host, gpus: Sequence[Gpu], is_chosen: bool) -> Generator[Finding, None, Optional[Unknown]]:
     """A finding for each GPU that a stranger holds, and for each with memory that no process explains;
     returns what could not be determined."""
     holders = DeviceHolders(host)
-    inside = host.system.container()
-    processes_of = {gpu: _list_processes(host, gpu, inside) for gpu in gpus}
+    in_container = host.system.container()
+    processes_by_gpu = {gpu: _list_processes(host, gpu, in_container) for gpu in gpus}
     strangers = {
-        gpu: [process for process in held if holders.is_strange(process) and not _is_service(host, process)]
-        for gpu, held in processes_of.items()
+        gpu: [process for process in listed if holders.is_strange(process) and not _is_service(host, process)]
+        for gpu, listed in processes_by_gpu.items()
     }
     hidden = [
-        gpu for gpu, held in processes_of.items() if _is_unexplained(gpu) or any(map(holders.is_hidden, held))
+        gpu
+        for gpu, listed in processes_by_gpu.items()
+        if _is_unexplained(gpu) or any(map(holders.is_hidden, listed))
     ]
     unnamed = [gpu for gpu in gpus if any(process.compute and not process.pid for process in gpu.processes)]
     free = [gpu for gpu in gpus if not strangers[gpu] and gpu not in hidden and gpu not in unnamed]
-    shared = not named and bool(free)
-    for gpu, held in strangers.items():
-        if held:
-            yield say.held("gpu-busy", gpu.label, gpu.total, held, holders, shared)
+    is_shared = not is_chosen and bool(free)
+    for gpu, listed in strangers.items():
+        if listed:
+            yield say.report_held("gpu-busy", gpu.label, gpu.total, listed, holders, is_shared)
         neighbours = [
             process
-            for process in processes_of[gpu]
+            for process in processes_by_gpu[gpu]
             if holders.is_neighbour(process) and not _is_service(host, process)
         ]
         if neighbours:
-            yield say.held_by_session("gpu-busy", gpu.label, gpu.total, neighbours, holders)
-    if inside:
-        return (yield from _report_unseen(host, {gpu: processes_of[gpu] for gpu in hidden}, holders))
+            yield say.report_held_by_session("gpu-busy", gpu.label, gpu.total, neighbours, holders)
+    if in_container:
+        return (yield from _report_unseen(host, {gpu: processes_by_gpu[gpu] for gpu in hidden}, holders))
     for gpu in hidden:
-        yield say.memory_held("gpu-busy", gpu.label, gpu.used, gpu.total, _left_over(gpu), None)
+        yield say.report_memory_held(
+            "gpu-busy", gpu.label, gpu.used, gpu.total, _unexplained_memory(gpu), None
+        )
     if unnamed:
         return Unknown(
             _(
@@ -187,14 +196,15 @@ def _judge(host: Host, gpus: Sequence[Gpu], named: bool) -> Generator[Finding, N
 def _report_unseen(
     host: Host, hidden: Mapping[Gpu, Sequence[Listed]], holders: DeviceHolders
 ) -> Generator[Finding, None, Optional[Unknown]]:
-    """What a container does not see the holder of: a warning whoever that is, as two jobs do not fit."""
+    """Report GPUs in use whose holder this container cannot see: a warning whoever it is, because two jobs do
+    not fit on one GPU. Returns Unknown for those that this job or session may hold itself."""
     undetermined, nodes = [], host.gpus.nodes
-    for gpu, held in hidden.items():
-        memory = max(_left_over(gpu), 0) if _is_unexplained(gpu) else 0
-        memory += sum(process.memory for process in held if holders.is_hidden(process))
+    for gpu, listed in hidden.items():
+        memory = max(_unexplained_memory(gpu), 0) if _is_unexplained(gpu) else 0
+        memory += sum(process.memory for process in listed if holders.is_hidden(process))
         node = nodes[gpu.index] if gpu.index < len(nodes) else ""
         if memory > MARGIN and not holders.is_open_beside_us(node):
-            yield say.held_outside("gpu-busy", gpu.label, gpu.used, gpu.total, memory)
+            yield say.report_held_outside("gpu-busy", gpu.label, gpu.used, gpu.total, memory)
         else:
             undetermined.append(gpu.label)
     return (
@@ -207,26 +217,36 @@ def _report_unseen(
     )
 
 
-def _list_processes(host: Host, gpu: Gpu, inside: bool) -> list[Listed]:
-    """Its computing processes, as the answers about holders want them."""
-    here = host.processes.all() if inside and gpu.processes else {}
+def _list_processes(host: Host, gpu: Gpu, in_container: bool) -> list[Listed]:
+    """Return the computing processes of the GPU in the form that DeviceHolders takes. Memory is in MiB."""
+    visible_processes = host.processes.all() if in_container and gpu.processes else {}
     return [
-        Listed(gpu.index, 0, process.pid, "", process.memory, process.pid if process.pid in here else None)
+        Listed(
+            gpu.index,
+            0,
+            process.pid,
+            "",
+            process.memory,
+            process.pid if process.pid in visible_processes else None,
+        )
         for process in gpu.processes
-        if process.compute and (process.pid or inside)
+        if process.compute and (process.pid or in_container)
     ]
 
 
-def _is_service(host: Host, held: Listed) -> bool:
-    process = host.processes.all().get(held.pid)
+def _is_service(host: Host, listed: Listed) -> bool:
+    process = host.processes.all().get(listed.pid)
     return process is not None and process.name.startswith(SERVICES)
 
 
-def _left_over(gpu: Gpu) -> int:
+def _unexplained_memory(gpu: Gpu) -> int:
     return gpu.used - sum(process.memory for process in gpu.processes)
 
 
 def _is_unexplained(gpu: Gpu) -> bool:
-    """Whether so much is in use that somebody must hold it; not where a process keeps its memory secret."""
-    silent = any(process.memory == 0 for process in gpu.processes)
-    return gpu.whole and not silent and _left_over(gpu) > MARGIN
+    """Whether more than MARGIN is in use that no process explains. False if a process does not report its
+    memory."""
+    has_secret_memory = any(process.memory == 0 for process in gpu.processes)
+    # nvidia-smi lists no graphics processes: with a screen attached, memory that no process explains may be
+    # theirs.
+    return gpu.whole and not has_secret_memory and _unexplained_memory(gpu) > MARGIN

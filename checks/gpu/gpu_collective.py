@@ -11,6 +11,7 @@ from npudoctor.facts.job.expected_accelerator import gpu_expected
 if TYPE_CHECKING:
     from npudoctor.host.libraries.loader import Missing
 
+# The variant of MindSpore's library that needs MPI.
 WITH_MPI = "libgpu_collective.so"
 
 
@@ -50,7 +51,9 @@ def gpu_collective(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     if not gpu_expected(host):
         raise Skip(_("this machine has no GPU, and none is expected"))
-    from npudoctor.checks.gpu._communication import without_mpi
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
+    from npudoctor.checks.gpu._communication import needs_no_mpi
     from npudoctor.facts.gpu.nccl import collectives
     from npudoctor.facts.job import process as job
 
@@ -64,29 +67,29 @@ def gpu_collective(host: Host) -> Iterator[Union[Finding, Facts]]:
                 python=host.interpreter.label,
             )
         )
-    if without_mpi(host):
+    if needs_no_mpi(host):
         libraries = [path for path in libraries if not path.endswith(WITH_MPI)] or libraries
-    missing_of = {}
+    missing_by_path = {}
     for path in libraries:
         loader = job.loader(host)
         loader.open(module)
-        before = len(loader.missing)
+        count_before = len(loader.missing)
         loader.open(path)
-        missing_of[path] = loader.missing[before:]
-    yield Facts({path: [library.name for library in missing] for path, missing in missing_of.items()})
-    for path, missing in missing_of.items():
+        missing_by_path[path] = loader.missing[count_before:]
+    yield Facts({path: [library.name for library in missing] for path, missing in missing_by_path.items()})
+    for path, missing in missing_by_path.items():
         if missing:
             yield _finding(host, path, missing)
             return  # what the other needs is not found either
 
 
 def _finding(host: Host, path: str, missing: Sequence[Missing]) -> Finding:
-    from npudoctor.checks.gpu._communication import weight
+    from npudoctor.checks.gpu._communication import communication_severity
 
     names = list(dict.fromkeys(library.name for library in missing))
     causes = [("libnccl", "nccl-version.missing"), ("libmpi", "openmpi.missing")]
-    known = [code for start, code in causes if any(name.startswith(start) for name in names)]
-    other = [name for name in names if not name.startswith(("libnccl", "libmpi"))]
+    known_codes = [code for start, code in causes if any(name.startswith(start) for name in names)]
+    other_names = [name for name in names if not name.startswith(("libnccl", "libmpi"))]
     return Finding(
         "gpu-collective.not-loadable",
         _(
@@ -94,7 +97,7 @@ def _finding(host: Host, path: str, missing: Sequence[Missing]) -> Finding:
             library=path.rpartition("/")[2],
             names=", ".join(names),
         ),
-        severity=weight(host),
+        severity=communication_severity(host),
         evidence=tuple(
             (library.broken or _("{name} is needed by {path}")).format(
                 name=library.name, path=library.needed_by
@@ -103,5 +106,5 @@ def _finding(host: Host, path: str, missing: Sequence[Missing]) -> Finding:
         ),
         action=Action.CONFIG,
         # Only what those checks say too is an echo of them.
-        echo_of=() if other else tuple(known),
+        echo_of=() if other_names else tuple(known_codes),
     )

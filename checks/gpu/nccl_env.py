@@ -30,10 +30,13 @@ from npudoctor.knowledge.tables import table
 from npudoctor.knowledge.versions import public
 
 SOCKETS = ("NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD")
+# NCCL user guide: NCCL_SOCKET_NTHREADS times NCCL_NSOCKS_PERTHREAD must not exceed 64.
 MOST_SOCKETS = 64
+# TORCH_NCCL_* are read by torch's ProcessGroupNCCL, not by NCCL.
 PREFIXES = ("NCCL_", "TORCH_NCCL_")
-Row = Mapping[str, Any]
+VariableRow = Mapping[str, Any]
 SHOWN = 200
+# Words that were meant as 1; every other word was meant as 0, which NCCL reads too.
 ON = ("on", "true", "yes", "y", "enable", "enabled")
 ALIKE = 0.9  # of a name that nobody knows to one that is known
 
@@ -94,19 +97,19 @@ def nccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     if host.options.root is not None:
         raise Skip(_("an image has no running job"))
     variables = host.variables
-    named = sorted(name for name in variables if name.startswith(PREFIXES))
-    if not named:
+    set_names = sorted(name for name in variables if name.startswith(PREFIXES))
+    if not set_names:
         raise Skip(_("none of the variables of this check is set"))
 
     if not gpu_expected(host):
         raise Skip(_("this machine has no GPU, and none is expected"))
 
-    known = table("nccl_variables")
-    rows = {row["name"]: row for row in known["variable"] if variables.get(row["name"])}
+    variable_table = table("nccl_variables")
+    rows = {row["name"]: row for row in variable_table["variable"] if variables.get(row["name"])}
     yield Facts({"variables": {name: variables[name] for name in rows}})
     for name, row in rows.items():
         yield from _judge(host, row, variables[name])
-    # Two numbers whose product NCCL limits.
+    # NCCL limits the product of these two.
     from npudoctor.knowledge.nccl import number, what_is_wrong
 
     if all(name in rows and not what_is_wrong(rows[name], variables[name]) for name in SOCKETS):
@@ -118,13 +121,13 @@ def nccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
                 each=each,
                 most=MOST_SOCKETS,
             )
-            yield _bad_value(rows[SOCKETS[1]], variables[SOCKETS[1]], why)
-    others = [row["name"] for row in known["variable"]] + known["others"]
-    yield from _misspelt([name for name in named if name not in others], others, variables)
+            yield _report_bad_value(rows[SOCKETS[1]], variables[SOCKETS[1]], why)
+    known_names = [row["name"] for row in variable_table["variable"]] + variable_table["others"]
+    yield from _find_misspelt([name for name in set_names if name not in known_names], known_names, variables)
 
 
-def _judge(host: Host, row: Row, value: str) -> Iterator[Finding]:
-    """What there is to say of one variable whose reader is there."""
+def _judge(host: Host, row: VariableRow, value: str) -> Iterator[Finding]:
+    """Yield the findings about one variable, if the package that reads it is installed."""
     from npudoctor.facts.job.input_cleanup import cleaned_up
     from npudoctor.knowledge.nccl import is_on, is_word, what_is_wrong
 
@@ -141,28 +144,31 @@ def _judge(host: Host, row: Row, value: str) -> Iterator[Finding]:
         yield _finding(
             "pasted-punctuation", text, row, value, meant=cleaned, steps=(Export(row["name"], cleaned),)
         )
+    # NCCL reads numbers by strtoll(), which makes 0 of a word: NCCL_IB_DISABLE=true disables nothing.
     elif why and is_word(row, value) and not row.get("refused"):
-        on = value.strip().lower() in ON
-        step: Step = Export(row["name"], "1") if on else Command(("unset", row["name"]))
+        is_switched_on = value.strip().lower() in ON
+        step: Step = Export(row["name"], "1") if is_switched_on else Command(("unset", row["name"]))
         message = _("{name} is {value}, which NCCL reads as the number 0")
-        yield _finding("read-otherwise", message, row, value, WARNING if on else INFO, steps=(step,))
+        yield _finding(
+            "read-otherwise", message, row, value, WARNING if is_switched_on else INFO, steps=(step,)
+        )
     elif why:
-        yield _bad_value(row, value, why)
+        yield _report_bad_value(row, value, why)
     elif row["kind"] == "flag" and "leaves" in row and is_on(value):
         # A way of transport that is switched off.
-        ways = {
+        texts = {
             "p2p": _("{name} is {value}: GPUs do not reach each other's memory directly"),
             "shm": _("{name} is {value}: processes of a node do not use shared memory"),
             "ib": _("{name} is {value}: InfiniBand and RoCE are not used"),
         }
-        yield _finding("left-on", ways[row["leaves"]], row, value)
+        yield _finding("left-on", texts[row["leaves"]], row, value)
     elif value.upper() in row.get("debug", ()):
         yield _finding("debug", _("{name} is {value}, which is a debugging setting"), row, value)
-    if "instead" in row and _since(version, row.get("since", "")):
+    if "instead" in row and _is_at_least(version, row.get("since", "")):
         yield _report_outdated(host, row, value)
 
 
-def _report_outdated(host: Host, row: Row, value: str) -> Finding:
+def _report_outdated(host: Host, row: VariableRow, value: str) -> Finding:
     new = row["instead"]
     if row["kind"] == "old":
         text = _("{name} is no longer read; {new} replaces it") if new else _("{name} is no longer read")
@@ -173,7 +179,7 @@ def _report_outdated(host: Host, row: Row, value: str) -> Finding:
     return _finding("outdated", text, row, value, steps=steps, new=new)
 
 
-def _since(version: str, since: str) -> bool:
+def _is_at_least(version: str, since: str) -> bool:
     """Whether the reader is of that release or a newer one."""
     if not since:
         return True
@@ -182,7 +188,7 @@ def _since(version: str, since: str) -> bool:
     return installed is not None and first is not None and installed >= first
 
 
-def _bad_value(row: Row, value: str, why: str) -> Finding:
+def _report_bad_value(row: VariableRow, value: str, why: str) -> Finding:
     text, severity = _("{name} is {value}: {why}"), INFO
     if row.get("refused"):
         text, severity = _("{name} is {value}: {why}, and torch ends the job"), ERROR
@@ -191,12 +197,15 @@ def _bad_value(row: Row, value: str, why: str) -> Finding:
     return _finding("bad-value", text, row, value, severity, why=why)
 
 
-def _misspelt(names: Sequence[str], known: Sequence[str], variables: Mapping[str, str]) -> Iterator[Finding]:
-    """Names that nobody reads, and that look like one that NCCL does."""
+def _find_misspelt(
+    names: Sequence[str], known_names: Sequence[str], variables: Mapping[str, str]
+) -> Iterator[Finding]:
+    """Report unknown names that resemble one that NCCL reads."""
     for name in names:
+        # `difflib` takes some milliseconds to import, and most runs do not come here.
         from difflib import get_close_matches
 
-        close = get_close_matches(name, known, 1, ALIKE)
+        close = get_close_matches(name, known_names, 1, ALIKE)
         if close and close[0] not in variables:
             text = _("{name} is not a known variable; NCCL reads {known}")
             steps = (Command(("unset", name)), Export(close[0], variables[name]))
@@ -207,7 +216,7 @@ def _misspelt(names: Sequence[str], known: Sequence[str], variables: Mapping[str
 def _finding(
     code: str,
     text: str,
-    row: Row,
+    row: VariableRow,
     value: str,
     severity: Optional[Severity] = None,
     steps: Optional[tuple[Step, ...]] = None,

@@ -21,13 +21,14 @@ from npudoctor import (
     change_variable,
     check,
 )
-from npudoctor.checks.gpu._communication import weight
+from npudoctor.checks.gpu._communication import communication_severity
 from npudoctor.checks.python._pip import pip_install
 from npudoctor.core.errors import CannotTell
 from npudoctor.facts.gpu.nccl import Build, NcclUse, build_of, nccl_uses
 from npudoctor.facts.job.expected_accelerator import gpu_expected
 
 PATH = "LD_LIBRARY_PATH"
+# All three install libnccl.so.2 to nvidia/nccl/lib: the last one installed overwrites the others.
 WHEELS = ("nvidia-nccl-cu11", "nvidia-nccl-cu12", "nvidia-nccl-cu13")
 SHOWN = 4  # names of missing functions
 
@@ -112,7 +113,7 @@ def nccl_version(host: Host) -> Iterator[Union[Finding, Facts]]:
     for use, build in uses:
         yield from _judge(host, use, build)
     silent = [use for use, build in uses if build and not build.version]
-    if any(_least(host, use) for use in silent):
+    if any(_required_version(host, use) for use in silent):
         raise Unknown(
             _(
                 "the NCCL of {names} does not state its version",
@@ -134,7 +135,9 @@ def _judge(host: Host, use: NcclUse, build: Optional[Build]) -> Iterator[Finding
                 framework=use.framework,
                 version=use.version,
             ),
-            severity=ERROR if use.framework == "torch" else weight(host),
+            # torch is linked against NCCL, so its import fails without it. MindSpore and Paddle open the
+            # library when communication is initialized.
+            severity=ERROR if use.framework == "torch" else communication_severity(host),
             evidence=(_("needed by {path}", path=use.by),) if use.by else (),
             action=Action.CONFIG,
             fix=pip_install(host, title, requirement) if requirement else None,
@@ -142,9 +145,9 @@ def _judge(host: Host, use: NcclUse, build: Optional[Build]) -> Iterator[Finding
         return
     if build is None:
         return
-    needed = _least(host, use)
-    old = bool(needed and build.version and _order(build.version) < _order(needed))
-    lacking = _find_lacking(host, use) if old or not build.version else []
+    needed = _required_version(host, use)
+    is_old = bool(needed and build.version and _version_key(build.version) < _version_key(needed))
+    lacking = _find_lacking(host, use) if is_old or not build.version else []
     if lacking:
         more = f" (+{len(lacking) - SHOWN})" if len(lacking) > SHOWN else ""
         names = ", ".join(lacking[:SHOWN]) + more
@@ -152,32 +155,39 @@ def _judge(host: Host, use: NcclUse, build: Optional[Build]) -> Iterator[Finding
         yield Finding(
             "nccl-version.missing-symbols",
             _("{framework} calls {names}, which {path} (NCCL {nccl}) does not have", names=names, **words),
-            severity=ERROR if use.framework == "torch" else weight(host),
+            severity=ERROR if use.framework == "torch" else communication_severity(host),
             evidence=_evidence(use, build),
             action=Action.CONFIG,
-            fix=_own_first(host, use),
+            fix=_prefer_own(host, use),
         )
-    elif old and needed:
+    elif is_old and needed:
         yield _report_too_old(host, use, build, needed)
     else:
         yield from _find_other_copy(host, use, build, needed)
 
 
-def _least(host: Host, use: NcclUse) -> Optional[str]:
-    """The oldest NCCL that does; None where nobody says."""
+def _required_version(host: Host, use: NcclUse) -> Optional[str]:
+    """Return the oldest NCCL that the framework accepts, by its metadata, else by the table; None if
+    unknown."""
     requirement = _requirement(host, use)
     if requirement:
         return requirement.partition("==")[2]
     for row in host.knowledge.rows("nccl", "needs"):
-        if row["package"] == use.package and use.version and _order(use.version) >= _order(row["from"]):
+        if (
+            row["package"] == use.package
+            and use.version
+            and _version_key(use.version) >= _version_key(row["from"])
+        ):
             return str(row["least"])
     return None
 
 
 def _find_overwritten(host: Host, uses: Sequence[tuple[NcclUse, Optional[Build]]]) -> Iterator[Finding]:
-    """Distributions that put their library in the same place, where that is the one that is loaded."""
+    """Report several nvidia-nccl-cuNN distributions in one folder, if the library that is loaded is for
+    another CUDA than the framework's."""
     installed = [distribution for name in WHEELS for distribution in host.interpreter.distributions(name)[:1]]
     places = {distribution.folder.rpartition("/")[0] for distribution in installed}
+    # In two folders none overwrites the other.
     if len(installed) < 2 or len(places) > 1:
         return
     for use, build in uses:
@@ -215,10 +225,11 @@ def _report_too_old(host: Host, use: NcclUse, build: Build, needed: str) -> Find
             path=use.path,
             **words,
         ),
-        severity=WARNING if _requirement(host, use) else weight(host),
+        # No function is missing, so torch and Paddle at least start.
+        severity=WARNING if _requirement(host, use) else communication_severity(host),
         evidence=_evidence(use, build),
         action=Action.CONFIG,
-        fix=_own_first(host, use),
+        fix=_prefer_own(host, use),
     )
 
 
@@ -226,8 +237,8 @@ def _find_other_copy(host: Host, use: NcclUse, build: Build, needed: Optional[st
     """A newer copy that somebody may have put in front on purpose."""
     if use.own is None or use.path == use.own or build.version in (None, needed):
         return
-    own = build_of(host, use.own)
-    if own.version in (None, build.version):
+    own_build = build_of(host, use.own)
+    if own_build.version in (None, build.version):
         return
     yield Finding(
         "nccl-version.other-copy",
@@ -236,11 +247,11 @@ def _find_other_copy(host: Host, use: NcclUse, build: Build, needed: Optional[st
             framework=use.framework,
             nccl=build.version,
             path=use.path,
-            own=own.version,
+            own=own_build.version,
         ),
         evidence=_evidence(use, build),
         action=Action.CONFIG,
-        fix=_own_first(host, use),
+        fix=_prefer_own(host, use),
     )
 
 
@@ -253,8 +264,9 @@ def _evidence(use: NcclUse, build: Build) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _own_first(host: Host, use: NcclUse) -> Optional[Fix]:
-    """The folder of the framework's own copy in front, where LD_LIBRARY_PATH hides it."""
+def _prefer_own(host: Host, use: NcclUse) -> Optional[Fix]:
+    """Return the line that prepends the folder of the framework's own copy; None if LD_LIBRARY_PATH does not
+    hide it."""
     if not (use.entry and use.own):
         return None
     value = host.variables[PATH]
@@ -280,13 +292,15 @@ def _find_lacking(host: Host, use: NcclUse) -> list[str]:
     try:
         symbols, library = host.libraries.wanted(use.by), host.libraries.symbols(use.path)
     except CannotTell:
+        # Without the symbols of both files only the version number decides.
         return []
     if library is None or not library.defined:
         return []
+    # NCCL exports each function a second time as pnccl..., for profilers.
     return sorted(name for name in symbols - library.defined if name.startswith(("nccl", "pnccl")))
 
 
-def _order(version: str) -> list[int]:
+def _version_key(version: str) -> list[int]:
     """A key by which versions of plain numbers sort; what follows them does not count."""
     numbers = []
     for part in version.partition("+")[0].split("."):

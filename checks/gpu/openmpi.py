@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from npudoctor.facts.job.openmpi import Mpi
 
 INSIDE = "OMPI_COMM_WORLD_SIZE"  # set in every process that mpirun has started
+# MindSpore's installation guide for GPUs was written with this release.
 LEAST = "4.0.3"
+# mpirun refuses to run as root unless both are 1 (Open MPI FAQ, "Running as root").
 ROOT = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
 
 
@@ -80,12 +82,14 @@ def openmpi(host: Host) -> Iterator[Union[Finding, Facts]]:
     - MindSpore, installation for GPUs and starting with mpirun.
     - Open MPI FAQ: running as root.
     """
-    from npudoctor.checks.gpu._communication import without_mpi
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
+    from npudoctor.checks.gpu._communication import needs_no_mpi
 
     if not gpu_expected(host):
         raise Skip(_("this machine has no GPU, and none is expected"))
-    image = host.options.root is not None
-    if without_mpi(host):
+    is_image = host.options.root is not None
+    if needs_no_mpi(host):
         raise Skip(_("the job's processes rendezvous without MPI"))
     from npudoctor.facts.gpu.nccl import collectives
     from npudoctor.facts.job import process as job
@@ -100,7 +104,7 @@ def openmpi(host: Host) -> Iterator[Union[Finding, Facts]]:
     facts = {"library": mpi.path, "version": mpi.version} if mpi else {"library": None}
     yield Facts(facts)
     if mpi is None:
-        from npudoctor.checks.gpu._communication import weight
+        from npudoctor.checks.gpu._communication import communication_severity
 
         yield Finding(
             "openmpi.missing",
@@ -108,34 +112,36 @@ def openmpi(host: Host) -> Iterator[Union[Finding, Facts]]:
                 "MindSpore's GPU communication needs {name} of Open MPI, which the loader does not find",
                 name=name,
             ),
-            severity=weight(host),
+            severity=communication_severity(host),
             action=Action.CONFIG,
         )
     elif _is_old(mpi.version, mpi.exact):
         yield _report_too_old(mpi, LEAST)
-    if not image and not host.variables.get(INSIDE):
-        yield from _launcher(host, name, mpi.version if mpi and mpi.exact else None)
+    if not is_image and not host.variables.get(INSIDE):
+        yield from _judge_launcher(host, name, mpi.version if mpi and mpi.exact else None)
 
 
-def _launcher(host: Host, name: str, version: Optional[str]) -> Iterator[Finding]:
+def _judge_launcher(host: Host, name: str, version: Optional[str]) -> Iterator[Finding]:
     """What starts the processes, where they are not started yet."""
     from npudoctor.facts.job.openmpi import beside, is_other, launcher
 
     path = launcher(host)
     if path is None:
+        # Slurm's srun can start the job without mpirun.
         if version is not None:
             yield Finding(
                 "openmpi.no-launcher", _("Open MPI's library is installed, but mpirun is not in PATH")
             )
         return
+    # The launcher of MPICH or Intel MPI starts each process as rank 0 of 1.
     if is_other(host, path):
-        yield _other_mpi(host, path)
+        yield _report_other_mpi(host, path)
         return
     own = beside(host, path, name)
     if own and own.exact and version and own.version != version:
-        yield _several(path, own, version)
+        yield _report_several(path, own, version)
     if host.identity.is_root and not all(host.variables.get(name) == "1" for name in ROOT):
-        yield _root()
+        yield _report_root()
 
 
 def _is_old(version: Optional[str], exact: bool) -> bool:
@@ -160,7 +166,7 @@ def _report_too_old(mpi: Mpi, least: str) -> Finding:
     )
 
 
-def _other_mpi(host: Host, path: str) -> Finding:
+def _report_other_mpi(host: Host, path: str) -> Finding:
     return Finding(
         "openmpi.other-mpi",
         _(
@@ -172,7 +178,7 @@ def _other_mpi(host: Host, path: str) -> Finding:
     )
 
 
-def _several(path: str, own: Mpi, version: str) -> Finding:
+def _report_several(path: str, own: Mpi, version: str) -> Finding:
     return Finding(
         "openmpi.several",
         _(
@@ -186,7 +192,7 @@ def _several(path: str, own: Mpi, version: str) -> Finding:
     )
 
 
-def _root() -> Finding:
+def _report_root() -> Finding:
     return Finding(
         "openmpi.root",
         _(

@@ -22,9 +22,10 @@ from npudoctor import (
 from npudoctor.host import CannotTell
 from npudoctor.knowledge.tables import table
 
+# Distributions that contain Paddle or extend it to NPUs.
 PACKAGES = ("paddlepaddle", "paddlepaddle-gpu", "paddlepaddle-npu", "paddle-custom-npu")
 COLLECTION = "FLAGS_eager_delete_tensor_gb"
-Row = Mapping[str, Any]
+FlagRow = Mapping[str, Any]
 SHOWN = 200
 
 
@@ -91,15 +92,17 @@ def paddle_flags(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield from _judge(host, row, variables[row["name"]])
 
 
-def _judge(host: Host, row: Row, value: str) -> Iterator[Finding]:
-    """The first thing to say of one flag."""
+def _judge(host: Host, row: FlagRow, value: str) -> Iterator[Finding]:
+    """Yield the first finding about one flag: pasted punctuation, a bad value, or its effects."""
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.facts.job.input_cleanup import cleaned_up
     from npudoctor.knowledge.paddle_flags import what_is_wrong
 
     why = what_is_wrong(row, value)
     cleaned = cleaned_up(value)
     if why is None:
-        yield from _effects(host, row, value)
+        yield from _judge_effects(host, row, value)
     elif cleaned and cleaned != value and what_is_wrong(row, cleaned) is None:
         # A value with the punctuation of a document in it.
         text = _(
@@ -110,7 +113,7 @@ def _judge(host: Host, row: Row, value: str) -> Iterator[Finding]:
         yield _finding("bad-value", _("{name} is {value}: {why}"), row, value, why=why)
 
 
-def _effects(host: Host, row: Row, value: str) -> Iterator[Finding]:
+def _judge_effects(host: Host, row: FlagRow, value: str) -> Iterator[Finding]:
     """What a valid value does beside the devices and the other flags."""
     from npudoctor.knowledge.paddle_flags import devices, double
 
@@ -119,17 +122,19 @@ def _effects(host: Host, row: Row, value: str) -> Iterator[Finding]:
         try:
             count = len((host.npus if name.endswith("npus") else host.gpus).nodes)
         except CannotTell:
+            # With an unknown number of devices no id can be out of range.
             count = 0
-        beyond = [device for device in devices(value) if count and device >= count]
-        if beyond:
+        missing_devices = [device for device in devices(value) if count and device >= count]
+        if missing_devices:
             yield _finding(
                 "no-such-device",
                 _("{name} is {value}, but there are only {count} devices: {beyond} is not one of them"),
                 row,
                 value,
                 count=str(count),
-                beyond=", ".join(map(str, beyond)),
+                beyond=", ".join(map(str, missing_devices)),
             )
+    # A negative threshold turns the garbage collection of tensors off (Paddle, FLAGS: memory management).
     if name == COLLECTION and double(value) < 0:
         yield _finding(
             "collection-off",
@@ -137,6 +142,8 @@ def _effects(host: Host, row: Row, value: str) -> Iterator[Finding]:
             row,
             value,
         )
+    # A flag that needs another one has no effect while that is negative; a flag that is beaten has none while
+    # the other is positive.
     for key, wins in (("needs", -1), ("beaten_by", 1)):
         other = row.get(key, "")
         if double(variables.get(other, "")) * wins > 0:
@@ -144,7 +151,7 @@ def _effects(host: Host, row: Row, value: str) -> Iterator[Finding]:
             yield _finding("no-effect", text, row, value, other=other, theirs=variables[other])
 
 
-def _finding(code: str, text: str, row: Row, value: str, better: str = "", **words: str) -> Finding:
+def _finding(code: str, text: str, row: FlagRow, value: str, better: str = "", **words: str) -> Finding:
     """The finding; its fix sets `better`, or unsets the variable."""
     name = row["name"]
     shown = value if len(value) <= SHOWN else value[:SHOWN] + "..."

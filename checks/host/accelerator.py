@@ -59,17 +59,20 @@ def accelerator(host: Host) -> Iterator[Union[Finding, Facts]]:
         if not kinds[expected].usable:
             yield _report_missing(host, kinds[expected])
         elif len(kinds[expected].nodes) < host.options.expect_count:
-            yield _fewer(host, kinds[expected], host.options.expect_count)
+            yield _report_fewer(host, kinds[expected], host.options.expect_count)
         return
     if any(accelerators.usable for accelerators in kinds.values()):
         return
-    inside = host.system.container()
-    idle = [] if inside else [accelerators for accelerators in kinds.values() if accelerators.waiting]
-    if not idle:
+    in_container = host.system.container()
+    # A container sees the host's whole PCI bus in /sys, also cards that it was not given.
+    waiting = (
+        [] if in_container else [accelerators for accelerators in kinds.values() if accelerators.waiting]
+    )
+    if not waiting:
         raise Unknown(
             _("could not determine the accelerator: no NPU or GPU was found; use --expect npu, gpu or none")
         )
-    for accelerators in idle:
+    for accelerators in waiting:
         yield _report_missing(host, accelerators)
 
 
@@ -82,7 +85,7 @@ def _facts(accelerators: Accelerators) -> dict[str, object]:
     }
 
 
-def _fewer(host: Host, accelerators: Accelerators, expected: int) -> Finding:
+def _report_fewer(host: Host, accelerators: Accelerators, expected: int) -> Finding:
     action = Action.CONFIG if host.system.container() else Action.ISOLATE
     return Finding(
         "accelerator.fewer",
@@ -114,11 +117,14 @@ def _report_missing(host: Host, accelerators: Accelerators) -> Finding:
 
 
 def _fix_container(host: Host, kind: str) -> Fix:
-    """What a container is started with to have one: of an NPU also the nodes and mounts that are missing."""
-    from npudoctor.checks.device._container_options import asked_for, to_add
+    """Return the options that give a container the accelerator; for an NPU also the shared nodes and mounts
+    that are missing."""
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
+    from npudoctor.checks.device._container_options import ask_for_options, ask_for_paths
 
     if kind == "gpu":
-        options: Fix = asked_for([("--gpus", "all")])
+        options: Fix = ask_for_options([("--gpus", "all")])
         return options
     from npudoctor.checks.device.container_mounts import LIBRARIES, find_missing
     from npudoctor.checks.device.device_nodes import NEEDED
@@ -127,16 +133,17 @@ def _fix_container(host: Host, kind: str) -> Fix:
         f"/dev/{names[0]}" for names in NEEDED if not any(_exists(host, f"/dev/{name}") for name in names)
     ]
     try:
-        seen = bool(has_library(host.files, host.variables.path_list("LD_LIBRARY_PATH")))
+        has_driver = bool(has_library(host.files, host.variables.path_list("LD_LIBRARY_PATH")))
     except CannotTell:
-        seen = True
-    library = [] if seen else [LIBRARIES]
-    fix: Fix = to_add(["/dev/davinci0", *shared, *library, *find_missing(host)])
+        # A library that cannot be examined was given to the container: asking for it again would not help.
+        has_driver = True
+    library = [] if has_driver else [LIBRARIES]
+    fix: Fix = ask_for_paths(["/dev/davinci0", *shared, *library, *find_missing(host)])
     return fix
 
 
 def _exists(host: Host, path: str) -> bool:
-    """What cannot be looked at was given all the same. Apart as any() cannot catch."""
+    """Whether the node exists. One that this user may not examine was passed, so it counts as existing."""
     try:
         return host.running_files.lstat(path) is not None
     except CannotTell:

@@ -60,19 +60,23 @@ def clock(host: Host) -> Iterator[Union[Finding, Facts]]:
     if now < FIRST:
         text = _("the clock is wrong: it is {days} days before 2024")
         yield Finding(
-            "clock.wrong", text.format(days=round((FIRST - now) / DAY)), action=Action.CONFIG, fix=_ask(host)
+            "clock.wrong",
+            text.format(days=round((FIRST - now) / DAY)),
+            action=Action.CONFIG,
+            fix=_inspection_fix(host),
         )
-    kept = host.clock.synchronised()
-    yield Facts({"synchronised": kept})
-    if kept is None:
+    # adjtimex(2), read only: NTP daemons clear STA_UNSYNC in the kernel; chrony does so only with `rtcsync`.
+    is_synchronised = host.clock.synchronised()
+    yield Facts({"synchronised": is_synchronised})
+    if is_synchronised is None:
         raise Unknown(_("could not determine whether the kernel's clock is synchronized"), advisory=True)
-    if not kept:
+    if not is_synchronised:
         text = _("the kernel's clock is not marked as synchronized: no NTP, or chrony without rtcsync")
-        yield Finding("clock.unsynchronised", text, action=Action.CONFIG, fix=_ask(host))
+        yield Finding("clock.unsynchronised", text, action=Action.CONFIG, fix=_inspection_fix(host))
 
 
-def _ask(host: Host) -> Optional[Fix]:
-    """What tells more, of what is installed here."""
+def _inspection_fix(host: Host) -> Optional[Fix]:
+    """Return the commands that say more about the clock; None if neither tool is installed."""
     tools = (("timedatectl", "status"), ("chronyc", "tracking"))
     steps = tuple(Command(argv) for argv in tools if host.commands.find(argv[0]))
     return (

@@ -16,6 +16,7 @@ from npudoctor.host.users.accounts import user_names
 
 MIB, GIB = 1 << 20, 1 << 30
 FULL, LOW = 16 * MIB, GIB
+# trial-files tries how many files the start of this job needs.
 FEW = 10000
 TMP = "/tmp"  # noqa: S108
 MOST = 20000  # entries that are looked at: a full /tmp may hold millions
@@ -66,23 +67,23 @@ def disk_space(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     statvfs(3); df(1); MindSpore FAQ on the cache server.
     """
-    spaces, silent = _spaces(host)
+    spaces, silent = _find_spaces(host)
     yield Facts({path: {"bytes": usage.total, "free": usage.free} for path, usage in spaces.items()})
     reported: set[int] = set()
     for space in spaces.values():
         if space.device not in reported:
             reported.add(space.device)
-            others = [other for other, usage in spaces.items() if usage.device == space.device]
-            paths = ", ".join(others)
+            same_device_paths = [other for other, usage in spaces.items() if usage.device == space.device]
+            paths = ", ".join(same_device_paths)
             words = {"paths": paths, "free": size_text(space.free), "size": size_text(space.total)}
             evidence = (f"bytes {space.free} of {space.total}, inodes {space.inodes_free} of {space.inodes}",)
-            code, text = _room(space)
+            code, text = _judge_room(space)
             if code:
                 yield Finding(code, text.format(**words), evidence=evidence, action=Action.CLEANUP)
             if space.inodes and space.inodes_free < FEW:
-                none = not space.inodes_free
+                has_none = not space.inodes_free
                 yield Finding(
-                    "disk-space.no-inodes" if none else "disk-space.few-inodes",
+                    "disk-space.no-inodes" if has_none else "disk-space.few-inodes",
                     _(
                         "only {count} more files can be created: {paths}",
                         count=space.inodes_free,
@@ -103,40 +104,42 @@ def disk_space(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not spaces and not silent:
         raise Skip(_("every folder that a job writes to is mounted read-only"))
     if silent:
-        # Where these could be written, or why they could not, is told by then.
+        # trial-files writes to these folders and reports whether that works.
         raise Unknown("; ".join(dict.fromkeys(silent)), tried_by=("trial-files",))
 
 
-def _spaces(host: Host) -> tuple[dict[str, Space], list[str]]:
-    """The file system of each folder that a job writes to; and those that gave no answer."""
+def _find_spaces(host: Host) -> tuple[dict[str, Space], list[str]]:
+    """Return the space of each folder that a job writes to, and why some could not be examined."""
     spaces: dict[str, Space] = {}
     silent = []
-    for path in _folders(host):
+    for path in _job_folders(host):
         try:
             space = host.running_files.space(path)
         except CannotTell as error:
-            # One that is closed to this user, or gone, is for others to tell: temporary-folders, identity.
+            # temporary-folders and identity report a folder that is closed to this user or no longer exists.
             if not (isinstance(error.__cause__, PermissionError) or has_ended(error)):
                 silent.append(error.reason)
             continue
-        # One that nobody writes to is always full: an image, a CD, what an administrator closed.
+        # A read-only file system (an image, a CD, one that an administrator closed) has no free space by
+        # nature.
         if space is not None and not space.read_only:
             spaces[path] = space
     return spaces, silent
 
 
-def _folders(host: Host) -> list[str]:
+def _job_folders(host: Host) -> list[str]:
     variables = host.variables
     home = variables.get("HOME") or host.identity.home
-    named = [TMP, variables.get("TMPDIR", ""), home, variables.get("ASCEND_PROCESS_LOG_PATH", "")]
+    candidates = [TMP, variables.get("TMPDIR", ""), home, variables.get("ASCEND_PROCESS_LOG_PATH", "")]
     with contextlib.suppress(CannotTell):  # the check working-directory says so
-        named.append(working_directory(host) or "")
-    return list(dict.fromkeys(path for path in named if path.startswith("/")))
+        candidates.append(working_directory(host) or "")
+    return list(dict.fromkeys(path for path in candidates if path.startswith("/")))
 
 
-def _room(space: Space) -> tuple[str, str]:
+def _judge_room(space: Space) -> tuple[str, str]:
     if not space.total:
         return "", ""  # a file system without blocks of its own, as of some overlays
+    # min(): a small tmpfs may be smaller than 16 MiB as a whole.
     if space.free < min(FULL, space.total // 2):
         return "disk-space.full", _("no space left: {free} of {size} is free: {paths}")
     if space.free < min(LOW, space.total // 10):
@@ -145,37 +148,42 @@ def _room(space: Space) -> tuple[str, str]:
 
 
 def _owner_lines(host: Host, folder: str) -> tuple[str, ...]:
-    """A line for each of the biggest owners, with the biggest thing of each; links are not followed, and
-    what is mounted below takes room elsewhere."""
-    held: Counter[int] = Counter()
-    biggest: dict[int, tuple[int, str]] = {}
-    todo, seen, all_seen = deque([folder]), 0, True
-    place = _entry(host, folder, follow=True)
+    """Return a line for each owner who uses the most space, with that owner's biggest entry. Links are not
+    followed, and file systems mounted below are left out, because they use other space."""
+    bytes_by_uid: Counter[int] = Counter()
+    biggest_by_uid: dict[int, tuple[int, str]] = {}
+    todo, count, is_complete = deque([folder]), 0, True
+    folder_entry = _entry(host, folder, follow=True)
     while todo:
         path = todo.popleft()
         try:
-            inside = host.running_files.names(path)
+            child_names = host.running_files.names(path)
         except CannotTell:
             continue  # somebody's closed folder: its owner counts by what can be seen
-        for name in inside:
-            seen += 1
-            if seen > MOST:
-                all_seen = False
+        for name in child_names:
+            count += 1
+            if count > MOST:
+                is_complete = False
                 todo.clear()
                 break
-            below = f"{path}/{name}"
-            entry = _entry(host, below)
-            if entry is None or (place is not None and entry.dev != place.dev):
+            child = f"{path}/{name}"
+            entry = _entry(host, child)
+            if entry is None or (folder_entry is not None and entry.dev != folder_entry.dev):
                 continue
-            held[entry.uid] += entry.held
-            if entry.held > biggest.get(entry.uid, (-1, ""))[0]:
-                biggest[entry.uid] = (entry.held, below)
+            # held, not size: a sparse file takes less room than its size says.
+            bytes_by_uid[entry.uid] += entry.held
+            if entry.held > biggest_by_uid.get(entry.uid, (-1, ""))[0]:
+                biggest_by_uid[entry.uid] = (entry.held, child)
             if entry.is_dir:
-                todo.append(below)
+                todo.append(child)
 
     names = user_names(host.files)
-    lines = [_line(uid, size, biggest[uid], names) for uid, size in held.most_common(SHOWN) if size]
-    if not all_seen:
+    lines = [
+        _owner_line(uid, size, biggest_by_uid[uid], names)
+        for uid, size in bytes_by_uid.most_common(SHOWN)
+        if size
+    ]
+    if not is_complete:
         lines.append(_("only the first {count} entries were examined", count=MOST))
     return tuple(lines)
 
@@ -188,7 +196,7 @@ def _entry(host: Host, path: str, follow: bool = False) -> Optional[Entry]:
         return None
 
 
-def _line(uid: int, size: int, biggest: tuple[int, str], names: dict[int, str]) -> str:
+def _owner_line(uid: int, size: int, biggest: tuple[int, str], names: dict[int, str]) -> str:
     owner = names.get(uid, "?")
     return _(
         "{owner} (uid {uid}): {size}; the biggest: {path}, {most}",

@@ -29,12 +29,18 @@ from npudoctor.facts.system.pam_limits import FOLDER, logins_read_them, pam_limi
 from npudoctor.host.resources import Limit
 from npudoctor.host.users.accounts import groups_of, user_names
 
+# Data loaders, the sockets of each rank to all others and mapped files share the limit.
 FEW = 4096
 NONE_AT_ALL = 32  # a Python that loads a framework has as many open at once
+# 512000 is in Ascend's guide to porting and training PyTorch models: `ulimit -SHn 512000`.
 ENOUGH, RECOMMENDED = 65536, 512000
+# pam_limits reads the folder in the order of the C locale, and a later line for the same user wins
+# (limits.conf(5)): 90 comes after most files.
 LIMITS = f"{FOLDER}/90-npudoctor.conf"
+# The kernel refuses every RLIMIT_NOFILE above this (getrlimit(2)).
 NR_OPEN = "/proc/sys/fs/nr_open"
 
+# The control group of a service, such as 0::/system.slice/slurmd.service.
 _SERVICE = pattern(r"/([^/\n]+\.service)(?:/[^\n]*)?$", re.M)
 # Services whose children are logins, or get their limits as logins do.
 _LOGINS = pattern(r"(sshd?(@.*)?|crond?|(console-|serial-)?getty(@.*)?|user@\d+)\.service")
@@ -92,20 +98,23 @@ def file_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts({"soft": limit.soft, "hard": limit.hard})
     if limit.soft is None or limit.soft >= ENOUGH:
         return
-    low = limit.soft < FEW
-    # What the next login of the examined user gets, where a login gives this process its limit.
-    then = None
-    if not (_may_raise_itself(limit) or host.system.container() or _slurm(host) or _service(host)):
+    is_low = limit.soft < FEW
+    # The limit after the next login of the examined user; None if this process does not get its limit from a
+    # login, or if pam_limits is not in use.
+    next_limit = None
+    if not (
+        _is_hard_limit_enough(limit) or host.system.container() or _is_slurm_job(host) or _service_unit(host)
+    ):
         files = host.running_files
-        then = pam_limit(sources(files), "nofile", *_user(host)) if logins_read_them(files) else None
-    if then and then.soft is not None and then.soft >= ENOUGH:
+        next_limit = pam_limit(sources(files), "nofile", *_user(host)) if logins_read_them(files) else None
+    if next_limit and next_limit.soft is not None and next_limit.soft >= ENOUGH:
         yield Finding(
             "file-limits.next-login",
             _(
                 "the open file limit is {soft} but is high enough from the next login: log in again",
                 soft=limit.soft,
             ),
-            evidence=(*_evidence(limit), then.path),
+            evidence=(*_evidence(limit), next_limit.path),
         )
         return
     if limit.soft < NONE_AT_ALL:
@@ -120,39 +129,39 @@ def file_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
             recommended=RECOMMENDED,
         ),
         evidence=_evidence(limit),
-        action=Action.CONFIG if low else Action.NONE,
+        action=Action.CONFIG if is_low else Action.NONE,
         fix=_remedy(host, limit),
         echo_of=() if code == "file-limits.unusable" else ("trial-processes.no-descriptors",),
     )
 
 
 def _remedy(host: Host, limit: Limit) -> Fix:
-    """What raises the hard limit, for later; where that is nobody's line to type here, what this shell may do
-    now, if that is of use."""
-    if _may_raise_itself(limit):
-        return _by_itself(limit)
+    """Return the fix that raises the hard limit for later logins. If no command here can do that, return what
+    this shell can do now, if that helps."""
+    if _is_hard_limit_enough(limit):
+        return _shell_fix(limit)
     fix = _raise_hard_limit(host)
-    return _by_itself(limit, fix) if fix.risk is Risk.MANUAL and _room(limit) else fix
+    return _shell_fix(limit, fix) if fix.risk is Risk.MANUAL and _has_useful_room(limit) else fix
 
 
-def _may_raise_itself(limit: Limit) -> bool:
+def _is_hard_limit_enough(limit: Limit) -> bool:
     return limit.hard is None or limit.hard >= ENOUGH
 
 
 def _evidence(limit: Limit) -> tuple[str, ...]:
     hard = "unlimited" if limit.hard is None else str(limit.hard)
     lines = [f"ulimit -Sn {limit.soft}, ulimit -Hn {hard}"]
-    if _room(limit) and not _may_raise_itself(limit):
+    if _has_useful_room(limit) and not _is_hard_limit_enough(limit):
         lines.append(_("this shell can raise it now: {line}", line=f"ulimit -Sn {limit.hard}"))
     return tuple(lines)
 
 
-def _room(limit: Limit) -> bool:
-    """Whether the shell may itself raise a limit that is low to one that is not."""
+def _has_useful_room(limit: Limit) -> bool:
+    """Whether the soft limit is below FEW and the shell can raise it above, up to its hard limit."""
     return limit.soft is not None and limit.hard is not None and limit.soft < FEW < limit.hard
 
 
-def _by_itself(limit: Limit, later: Optional[Fix] = None) -> Fix:
+def _shell_fix(limit: Limit, later: Optional[Fix] = None) -> Fix:
     number = RECOMMENDED if limit.hard is None else min(limit.hard, RECOMMENDED)
     steps = (Command(("ulimit", "-Sn", str(number))),)
     title = _("raise the limit in the shell that starts the job")
@@ -165,13 +174,13 @@ def _by_itself(limit: Limit, later: Optional[Fix] = None) -> Fix:
 
 
 def _raise_hard_limit(host: Host) -> Fix:
-    """What raises the hard limit, which only root may, for sessions to come."""
-    number, unit = RECOMMENDED, _service(host)
+    """Return the fix that raises the hard limit, which needs root and applies to new sessions."""
+    number, unit = RECOMMENDED, _service_unit(host)
     if host.system.container():
         title = _("ask whoever starts the container to add --ulimit nofile={number}:{number}")
         words = ("--ulimit", f"nofile={number}:{number}")
         return Fix(title.format(number=number), risk=Risk.MANUAL, needs_root=False, container=words)
-    if _slurm(host):
+    if _is_slurm_job(host):
         title = _("a Slurm job inherits the limit of the submitting shell or of slurmd: raise it there")
         return Fix(title, (Command(("systemctl", "edit", "slurmd.service")),), risk=Risk.MANUAL)
     if unit:
@@ -180,11 +189,11 @@ def _raise_hard_limit(host: Host) -> Fix:
         )
         step = Command(("systemctl", "edit", unit))
         return Fix(title.format(number=number), (step,), risk=Risk.MANUAL)
-    # Few bytes: of 4 MiB and more the kernel refuses to read anything of /proc/sys.
+    # A small read: the kernel refuses reads of 4 MiB and more from /proc/sys (fs/proc/proc_sysctl.c).
     most = (host.running_files.text(NR_OPEN, 1 << 10) or "").strip()
     count = min(RECOMMENDED, int(most)) if most.isdigit() else 0
-    # The star is for everybody but root.
-    content = "".join(f"{who} - nofile {count}\n" for who in ("*", "root"))
+    # In limits.conf(5) the star does not apply to root, who needs a line of its own.
+    content = "".join(f"{user_pattern} - nofile {count}\n" for user_pattern in ("*", "root"))
     why = _obstacle(host, count, content)
     if why:
         return Fix(why, risk=Risk.MANUAL)
@@ -202,19 +211,21 @@ def _obstacle(host: Host, number: int, content: str) -> Optional[str]:
             path=FOLDER,
         )
     if number < ENOUGH:
-        # A session that asks for more than the kernel gives is not opened at all: nobody could log in.
+        # pam_limits refuses to open a session whose limit exceeds fs.nr_open: nobody could log in any more.
         return _("first raise the kernel's limit: fs.nr_open is too low or unknown")
     user, groups = _user(host)
-    then = pam_limit({**sources(files), LIMITS: content}, "nofile", user, groups)
-    if (then.soft or 0) < ENOUGH:
+    next_limit = pam_limit({**sources(files), LIMITS: content}, "nofile", user, groups)
+    if (next_limit.soft or 0) < ENOUGH:
         return _(
-            "change the setting for {user} in {path}: it overrides a new file", path=then.path, user=user
+            "change the setting for {user} in {path}: it overrides a new file",
+            path=next_limit.path,
+            user=user,
         )
     return None
 
 
 def _user(host: Host) -> tuple[str, frozenset[str]]:
-    """The examined user, and the groups that are known of him."""
+    """Return the name of the examined user and the groups of that user, as far as they are known."""
     files, identity = host.running_files, host.identity
     if not host.options.env_of:
         return identity.user, groups_of(files, identity.user, identity.groups)
@@ -224,15 +235,16 @@ def _user(host: Host) -> tuple[str, frozenset[str]]:
     return user, groups_of(files, user)
 
 
-def _slurm(host: Host) -> bool:
-    return "SLURM_JOB_ID" in host.variables or "/slurm" in _groups(host)
+def _is_slurm_job(host: Host) -> bool:
+    # slurmstepd puts jobs below /slurm (cgroup v1) or /system.slice/slurmstepd.scope (v2).
+    return "SLURM_JOB_ID" in host.variables or "/slurm" in _cgroup_text(host)
 
 
-def _service(host: Host) -> Optional[str]:
+def _service_unit(host: Host) -> Optional[str]:
     """The unit of a service that the process runs in; None for a login."""
-    match = _SERVICE.search(_groups(host))
+    match = _SERVICE.search(_cgroup_text(host))
     return None if match is None or _LOGINS.fullmatch(match[1]) else match[1]
 
 
-def _groups(host: Host) -> str:
+def _cgroup_text(host: Host) -> str:
     return host.running_files.text(f"/proc/{host.options.env_of or 'self'}/cgroup") or ""

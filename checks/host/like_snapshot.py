@@ -48,6 +48,8 @@ MOST = 60  # lines of evidence
 LONGEST = 80  # characters of a value in a message
 SHOWN = 500  # and in the evidence
 
+# A snapshot is a file that anybody may have written: only plain names and releases become part of a command
+# that somebody pastes.
 _VARIABLE = pattern(r"[A-Za-z_][A-Za-z0-9_]{0,100}\Z")
 _RELEASE = pattern(r"[a-z0-9][a-z0-9-]{0,100}==[0-9][A-Za-z0-9.+!_-]{0,60}\Z")
 
@@ -127,7 +129,7 @@ def like_snapshot(host: Host) -> Iterator[Union[Finding, Facts]]:
             shown = "; ".join(_line(entry, LONGEST) for entry in members[:NAMED]) + more
             yield Finding(
                 f"like-snapshot.{kind}",
-                _text(kind).format(differences=shown),
+                _kind_text(kind).format(differences=shown),
                 severity,
                 evidence=tuple(_line(entry, SHOWN) for entry in members[:MOST]),
                 action=Action.NONE if severity is INFO else Action.CONFIG,
@@ -147,7 +149,8 @@ def like_snapshot(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _fix_differences(host: Host, kind: str, members: Sequence[Difference]) -> Optional[Fix]:
-    """The lines that make it alike, where a line can; a file says what they are, so each word is judged."""
+    """Return the commands that remove the differences, if commands can. Each word from the file is
+    validated."""
     if kind in (VERSION, PACKAGE):
         releases = [
             f"{difference.fact}=={difference.second}"
@@ -164,7 +167,7 @@ def _fix_differences(host: Host, kind: str, members: Sequence[Difference]) -> Op
     return None
 
 
-def _text(kind: str) -> str:
+def _kind_text(kind: str) -> str:
     return {
         VERSION: _("versions differ from the snapshot: {differences}"),
         DEVICE: _("accelerators differ from the snapshot: {differences}"),
@@ -180,12 +183,13 @@ def _severity(difference: Difference, comparison: Comparison) -> Optional[Severi
     """How much a difference matters; None when it does not."""
     if difference.kind == VERSION:
         if difference.section == "cann" and difference.fact == "component":
-            # The product's own version says it already.
+            # Reported already by the difference of CANN's own version.
             version_differs = any(
                 other.section == "cann" and other.fact == "version" for other in comparison.differences
             )
             return None if version_differs else ERROR
         if difference.section == "python":
+            # 3.11.7 and 3.11.9 load the same extension modules (PEP 3149: cpython-311).
             return INFO if _series(difference.first) == _series(difference.second) else ERROR
         return None if difference.second in (None, ()) else ERROR
     if difference.kind == DEVICE:
@@ -205,34 +209,36 @@ def _series(version: Value) -> list[str]:
     return str(version).split(".")[:2]
 
 
-def _is_lower(here: Value, there: Value) -> bool:
-    """Whether a limit is lower here; where that cannot be told from the words it is taken to be."""
-    if here == "unlimited" or there is None:
+def _is_lower(own_value: Value, snapshot_value: Value) -> bool:
+    """Whether a limit is lower here. Values that cannot be compared count as lower."""
+    if own_value == "unlimited" or snapshot_value is None:
         return False
-    if isinstance(here, int) and isinstance(there, int):
-        return here < there
+    if isinstance(own_value, int) and isinstance(snapshot_value, int):
+        return own_value < snapshot_value
     return True
 
 
 def _line(difference: Difference, most: int) -> str:
-    """One difference; of two lists only what one of them has alone."""
-    here, there = difference.first, difference.second
-    only_here, only_there = only_in(here, there), only_in(there, here)
-    if only_here is not None and only_there is not None and (only_here or only_there):
-        parts = ((_("only here {entries}"), only_here), (_("only there {entries}"), only_there))
+    """Return one difference as text, values cut to `most` characters. Of two lists, only what differs."""
+    own_value, snapshot_value = difference.first, difference.second
+    only_own, only_snapshot = only_in(own_value, snapshot_value), only_in(snapshot_value, own_value)
+    if only_own is not None and only_snapshot is not None and (only_own or only_snapshot):
+        parts = ((_("only here {entries}"), only_own), (_("only there {entries}"), only_snapshot))
         texts = [text.format(entries=_shorten(" ".join(entries), most)) for text, entries in parts if entries]
         return _("{fact}: {differences}", fact=_label(difference), differences=", ".join(texts))
     text = _("{fact}: {here} here, {there} there")
-    return text.format(fact=_label(difference), here=_word(here, most), there=_word(there, most))
+    return text.format(
+        fact=_label(difference), here=_value_text(own_value, most), there=_value_text(snapshot_value, most)
+    )
 
 
 def _label(difference: Difference) -> str:
-    """The fact as it is known outside of its section: there is a version of CANN and one of Python."""
+    """Return the name of the fact with its section where the name alone is ambiguous, such as version."""
     before = {"cann": "CANN ", "python": "Python ", "cgroup": "cgroup: "}.get(difference.section, "")
     return before + difference.fact
 
 
-def _word(value: Value, most: int) -> str:
+def _value_text(value: Value, most: int) -> str:
     if value is None or value == ():
         return _("none")
     return _shorten(" ".join(value) if isinstance(value, tuple) else str(value), most)
@@ -248,4 +254,5 @@ def _variable_step(difference: Difference) -> Optional[Union[Command, Export]]:
     if difference.second is None:
         return Command(("unset", difference.fact))
     value = str(difference.second)
+    # A folder of the other node may not exist here, so values with a path or a pattern are set by hand.
     return Export(difference.fact, value) if value.isprintable() and not {*value} & {"/", "*"} else None

@@ -79,8 +79,8 @@ def memory(host: Host) -> Iterator[Union[Finding, Facts]]:
             "limit_left": group.left if group else None,
         }
     )
-    little = available < min(SHARE * total, 4 * GIB)
-    if little and not machine.why_least:
+    is_low = available < min(SHARE * total, 4 * GIB)
+    if is_low and not machine.why_least:
         yield Finding(
             "memory.nearly-used",
             _(
@@ -102,23 +102,26 @@ def memory(host: Host) -> Iterator[Union[Finding, Facts]]:
         if group.limit < 4 * GIB:
             text = _("the control group's memory limit is only {limit}")
             yield Finding("memory.limit-small", text.format(**words), evidence=evidence, action=Action.CONFIG)
+        # oom_kill of memory.events (cgroup v2) or memory.oom_control (v1), counted since the group was
+        # created.
         if group.kills:
             text = _("the kernel killed a process of this control group because the group ran out of memory")
             yield Finding("memory.killed", text, evidence=evidence)
     yield from _judge_address_space(limit_of(host, "Max address space"))
-    if little and machine.why_least:
+    if is_low and machine.why_least:
         raise Unknown(machine.why_least, tried_by=("trial-memory",))
 
 
 def _judge_address_space(limit: Limit) -> Iterator[Finding]:
-    """The limit of what a process may map, where nothing can be loaded under it."""
+    """Report an address space limit (ulimit -v) below 1 GiB: the libraries of a framework need more."""
     if limit.soft is None or limit.soft >= GIB:
         return
+    # ulimit -v counts KiB, RLIMIT_AS counts bytes.
     hard = "unlimited" if limit.hard is None else str(limit.hard >> 10)
-    may = limit.hard is None or limit.hard >= GIB
+    may_raise = limit.hard is None or limit.hard >= GIB
     title = _("raise the limit in the shell that starts the job")
     later = _("ask whoever starts this session to raise its address space limit (ulimit -v, RLIMIT_AS)")
-    steps = (Command(("ulimit", "-Sv", hard)),) if may else ()
+    steps = (Command(("ulimit", "-Sv", hard)),) if may_raise else ()
     yield Finding(
         "memory.address-space",
         _(
@@ -127,5 +130,5 @@ def _judge_address_space(limit: Limit) -> Iterator[Finding]:
         ),
         evidence=(f"ulimit -Sv {limit.soft >> 10}, ulimit -Hv {hard}",),
         action=Action.CONFIG,
-        fix=Fix(title if may else later, steps=steps, risk=Risk.MANUAL, needs_root=False),
+        fix=Fix(title if may_raise else later, steps=steps, risk=Risk.MANUAL, needs_root=False),
     )

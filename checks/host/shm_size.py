@@ -12,9 +12,10 @@ from npudoctor.core.sizes import size_text
 
 SHM = "/dev/shm"  # noqa: S108
 MIB, GIB = 1 << 20, 1 << 30
+# What fills /dev/shm takes memory from everyone, so the proposal has an upper limit.
 MOST = 16 * GIB
 NEARLY = 0.1  # of it free
-# What the trial of shared memory says where it was refused.
+# Codes of trial-shared-memory that follow from a small or missing /dev/shm.
 TRIED = ("trial-shared-memory.no-room", "trial-shared-memory.refused")
 
 
@@ -65,30 +66,34 @@ def shm_size(host: Host) -> Iterator[Union[Finding, Facts]]:
         return
     yield Facts({"bytes": space.total, "free": space.free})
     words = {"size": size_text(space.total), "free": size_text(space.free)}
+    # 64 MiB is Docker's default (`docker run --shm-size`).
     if space.total <= 64 * MIB:
         text = _("the shared memory in /dev/shm is only {size}")
         yield Finding(
             "shm-size.small",
             text.format(**words),
             action=Action.CONFIG,
-            fix=_larger(host, space.total),
+            fix=_enlarge_fix(host, space.total),
             echo_of=TRIED,
         )
     elif space.total < GIB:
         text = _("the shared memory in /dev/shm is {size}; many data loaders need more")
-        yield Finding("shm-size.below-usual", text.format(**words), fix=_larger(host, space.total))
+        yield Finding("shm-size.below-usual", text.format(**words), fix=_enlarge_fix(host, space.total))
     if space.free < min(NEARLY * space.total, GIB):
         text = _("the shared memory in /dev/shm is nearly full: {free} of {size} is free")
         yield Finding("shm-size.nearly-full", text.format(**words), action=Action.CLEANUP, echo_of=TRIED)
 
 
-def _larger(host: Host, now: int) -> Optional[Fix]:
-    """A line for the size that a small machine can give too; None where it has that, or does not tell."""
+def _enlarge_fix(host: Host, current_size: int) -> Optional[Fix]:
+    """Return a fix that enlarges /dev/shm to half of the memory, at most 16 GiB; None if it is that large, if
+    the memory is unknown, or if it is not a tmpfs of its own. `current_size` is in bytes."""
     try:
+        # Half of the memory is the kernel's own default for a tmpfs (tmpfs(5)).
         size = min(host.resources.memory().total // 2 // MIB * MIB, MOST)
     except CannotTell:
+        # Without the size of the memory no size can be proposed.
         return None
-    if size <= now:
+    if size <= current_size:
         return None
     text = f"{size // GIB}g" if size == MOST else f"{size // MIB}m"
     if host.system.container():
@@ -101,9 +106,9 @@ def _larger(host: Host, now: int) -> Optional[Fix]:
             needs_root=False,
             container=("--shm-size", text),
         )
-    # Whether it is a file system of its own that has a size.
+    # Only a tmpfs mounted at /dev/shm has a size that a remount changes.
     mounts = parse_mountinfo(host.running_files.text(MOUNTINFO) or "")
     if not (SHM in mounts and mounts[SHM].kind == "tmpfs"):
         return None
-    step = Remount(SHM, size, now)
+    step = Remount(SHM, size, current_size)
     return Fix(_("make it larger until the next boot"), steps=(step,), risk=Risk.CAUTION)

@@ -33,8 +33,10 @@ from npudoctor.host.users.access import first_barrier, may_make, nearest
 from npudoctor.host.users.accounts import user_names
 
 TMP, SHM = "/tmp", "/dev/shm"  # noqa: S108  (looked at, never written)
+# Either one says that this job uses a dataset cache server.
 CACHE = ("MS_CACHE_HOST", "MS_CACHE_PORT")
 WHEELS = ("mindspore", "mindspore-ascend", "mindspore-gpu")
+# The sticky bit: in a folder that all may write, only its owner may remove a file (inode(7)).
 OPEN = 0o1777
 TRIED_BY = ("trial-files", "trial-shared-memory")  # which make files there
 
@@ -88,59 +90,61 @@ def temporary_folders(host: Host) -> Iterator[Union[Finding, Facts]]:
     - Python, tempfile: the folders that are tried; shm_overview(7), sem_overview(7).
     - MindSpore, single-node data cache: /tmp/mindspore.
     """
-    named, own, silent = host.variables.get("TMPDIR", ""), None, None
-    if named.startswith("/") and named.rstrip("/") != TMP:
+    tmpdir, own_folder, no_answer = host.variables.get("TMPDIR", ""), None, None
+    if tmpdir.startswith("/") and tmpdir.rstrip("/") != TMP:
         try:
-            own = _look(host, named)
+            own_folder = _examine_folder(host, tmpdir)
         except CannotTell as error:
-            silent = error
-    folders = {TMP: _look(host, TMP), SHM: _look(host, SHM)}
+            # Reported as unknown at the end, after the findings about the other folders.
+            no_answer = error
+    folders = {TMP: _examine_folder(host, TMP), SHM: _examine_folder(host, SHM)}
     if not folders[SHM].there:
         del folders[SHM]  # shm-size says so
-    shown = [*folders.values(), *([own] if own else [])]
+    shown = [*folders.values(), *([own_folder] if own_folder else [])]
     yield Facts({folder.path: {"writable": folder.writable} for folder in shown})
     for folder in folders.values():
-        instead = folder.path == TMP and own is not None and own.writable is True
+        # Python's tempfile and most programs take TMPDIR before /tmp.
+        has_other_folder = folder.path == TMP and own_folder is not None and own_folder.writable is True
         if folder.writable is False:
-            yield _not_writable(host, folder, WARNING if instead else ERROR)
-    if own is not None and own.writable is False:
-        yield _not_writable(host, own, WARNING, variable="TMPDIR")
+            yield _report_not_writable(host, folder, WARNING if has_other_folder else ERROR)
+    if own_folder is not None and own_folder.writable is False:
+        yield _report_not_writable(host, own_folder, WARNING, variable="TMPDIR")
     if folders[TMP].writable is not False:
         yield from _judge_mindspore(host, f"{TMP}/mindspore")
-    if silent is not None:
-        raise Unknown(silent.reason, tried_by=TRIED_BY) from silent
-    _expect_known(host, folders.values())
+    if no_answer is not None:
+        raise Unknown(no_answer.reason, tried_by=TRIED_BY) from no_answer
+    _require_known(host, folders.values())
 
 
 @dataclass(frozen=True)
 class JobFolder:
-    """A folder. `entry`: what is there, None where nothing is or it cannot be looked at. `closed`: the folder
-    above it that this user may not enter. `gone`: why nothing of it can be used. `writable`: None where that
-    cannot be told."""
+    """A folder that the job writes to. `entry`: its stat, None if it is missing or cannot be examined.
+    `barrier`: the folder above that this user may not enter, "" for none. `why_gone`: why its file system is
+    unusable, "" for none. `writable`: None if the mode does not decide."""
 
     path: str
     there: bool
     writable: Optional[bool]
     entry: Optional[Entry] = None
     mount: Optional[Mount] = None
-    closed: str = ""
-    gone: str = ""
+    barrier: str = ""
+    why_gone: str = ""
 
 
-def _look(host: Host, path: str) -> JobFolder:
-    """What can be seen of a folder; CannotTell where what holds it gives no answer."""
+def _examine_folder(host: Host, path: str) -> JobFolder:
+    """Examine a folder by owner, mode and mount. Raises CannotTell if its file system does not answer."""
     foreign = foreign_user(host)
     try:
         place = nearest(host.running_files, path)
-        shut = first_barrier(host.files, place.path, foreign) if foreign else None
+        barrier = first_barrier(host.files, place.path, foreign) if foreign else None
     except CannotTell as error:
         if has_ended(error):
-            return JobFolder(path, True, False, gone=error.reason)
+            return JobFolder(path, True, False, why_gone=error.reason)
         if not isinstance(error.__cause__, PermissionError):
             raise
-        return JobFolder(path, True, False, closed=path.rpartition("/")[0] or "/")
-    if shut is not None:
-        return JobFolder(path, True, False, closed=shut)
+        return JobFolder(path, True, False, barrier=path.rpartition("/")[0] or "/")
+    if barrier is not None:
+        return JobFolder(path, True, False, barrier=barrier)
     if not place.there:
         return JobFolder(path, False, False)
     mount = mount_at(host, place)
@@ -150,8 +154,8 @@ def _look(host: Host, path: str) -> JobFolder:
     return JobFolder(path, True, writable, place.entry, mount)
 
 
-def _expect_known(host: Host, folders: Iterable[JobFolder]) -> None:
-    """Unknown where it cannot be told whether the job's user may write to one of them."""
+def _require_known(host: Host, folders: Iterable[JobFolder]) -> None:
+    """Raise Unknown if it is unknown whether the job's user may write to one of the folders."""
     for place in folders:
         if place.writable is None:
             raise Unknown(
@@ -165,21 +169,21 @@ def _expect_known(host: Host, folders: Iterable[JobFolder]) -> None:
             )
 
 
-def _not_writable(host: Host, place: JobFolder, severity: Severity, variable: str = "") -> Finding:
-    """A folder that this user may not write to, and why."""
+def _report_not_writable(host: Host, place: JobFolder, severity: Severity, variable: str = "") -> Finding:
+    """Report a folder that this user may not write to, with the reason."""
     words = {
         "path": f"{variable}={place.path}" if variable else place.path,
         "user": job_user(host).user,
         "mount": place.mount.point if place.mount else "",
-        "closed": place.closed,
-        "why": place.gone,
+        "closed": place.barrier,
+        "why": place.why_gone,
     }
     if place.entry is not None:
-        words["owner"] = _name(host, place.entry.uid)
+        words["owner"] = _owner_name(host, place.entry.uid)
         words["mode"] = f"{place.entry.permissions:04o}"
-    if place.gone:
+    if place.why_gone:
         why = _("{user} cannot write to {path}: {why}")
-    elif place.closed:
+    elif place.barrier:
         why = _("{user} cannot write to {path}: this user cannot enter {closed}")
     elif place.entry is None:
         why = _("{user} cannot write to {path}: it does not exist")
@@ -204,18 +208,19 @@ def _not_writable(host: Host, place: JobFolder, severity: Severity, variable: st
         evidence=evidence,
         action=Action.CONFIG,
         fix=_fix(host, place, variable),
-        # Where the trial asked the kernel itself, it knows.
+        # The trials create files there: if they fail as well, they know the kernel's own reason.
         echo_of=("trial-shared-memory.refused" if place.path == SHM else "trial-files.cannot-write",),
     )
 
 
 def _fix(host: Host, place: JobFolder, variable: str) -> Optional[Fix]:
-    """A line for root where one folder of this machine wants another mode; else who must do what."""
+    """Return the command for root that corrects the folder; for a container, what its creator must do; None
+    if no command is known."""
     if variable:
         steps = (Command(("unset", variable)),)
         title = _("use /tmp instead, in the shell that starts the job")
         return Fix(title, steps=steps, risk=Risk.MANUAL, needs_root=False)
-    if place.gone:
+    if place.why_gone:
         return None
     if place.mount is not None and place.mount.read_only:
         if host.system.container():
@@ -227,6 +232,8 @@ def _fix(host: Host, place: JobFolder, variable: str) -> Optional[Fix]:
                 risk=Risk.MANUAL,
             )
         commands = (Command(("mount", "-o", "remount,rw", place.mount.point)),)
+        # The kernel remounts a damaged file system read-only (ext4: errors=remount-ro), so the log comes
+        # first.
         heading = _("remount it writable once `dmesg` shows no errors for that file system")
         return Fix(heading, steps=commands, risk=Risk.MANUAL)
     if place.entry is None:
@@ -243,16 +250,18 @@ def _fix(host: Host, place: JobFolder, variable: str) -> Optional[Fix]:
 
 
 def _judge_mindspore(host: Host, path: str) -> Iterator[Finding]:
-    """The folder of MindSpore's cache servers, where its owner keeps this user out."""
-    named = [name for name in CACHE if host.variables.get(name)]
-    closed = _find_closed(host, path)
+    """Report /tmp/mindspore if another user owns it and this user may not enter: the first cache server
+    creates it with mode 0700 (seen with MindSpore 2.7.0 and 2.10.0)."""
+    cache_variables = [name for name in CACHE if host.variables.get(name)]
+    denied = _find_denied(host, path)
     try:
-        concerned = bool(named) or any(host.interpreter.version_of(name) for name in WHEELS)
+        is_concerned = bool(cache_variables) or any(host.interpreter.version_of(name) for name in WHEELS)
     except CannotTell:
-        concerned = False
-    if closed is None or not concerned:
+        # If the packages cannot be read, a closed folder is not reported: it harms only users of MindSpore.
+        is_concerned = False
+    if denied is None or not is_concerned:
         return
-    owner = _name(host, closed.uid)
+    owner = _owner_name(host, denied.uid)
     title = _("ask {owner} to remove {path} once no cache server uses it", owner=owner, path=path)
     yield Finding(
         "temporary-folders.mindspore-closed",
@@ -262,31 +271,32 @@ def _judge_mindspore(host: Host, path: str) -> Iterator[Finding]:
             user=job_user(host).user,
             path=path,
             owner=owner,
-            mode=f"{closed.permissions:04o}",
+            mode=f"{denied.permissions:04o}",
         ),
-        severity=ERROR if named else WARNING,
+        severity=ERROR if cache_variables else WARNING,
         evidence=(
-            f"{path} uid={closed.uid} gid={closed.gid} mode={stat.filemode(closed.mode)}",
-            *(f"{name}={host.variables[name]}" for name in named),
+            f"{path} uid={denied.uid} gid={denied.gid} mode={stat.filemode(denied.mode)}",
+            *(f"{name}={host.variables[name]}" for name in cache_variables),
         ),
         action=Action.CONFIG,
-        fix=Fix(title, risk=Risk.MANUAL, needs_root=closed.uid == 0),
+        fix=Fix(title, risk=Risk.MANUAL, needs_root=denied.uid == 0),
     )
 
 
-def _find_closed(host: Host, path: str) -> Optional[Entry]:
-    """What is there, where this user surely can make no server in it: neither in it, nor in a folder of the
-    user's own below it, which servers take that know a login name."""
-    who = job_user(host)
+def _find_denied(host: Host, path: str) -> Optional[Entry]:
+    """Return the entry of the folder if this user surely cannot start a server: neither in it nor in the
+    subfolder with the user's login name, which servers use if getlogin() knows one."""
+    user = job_user(host)
     try:
         entry = host.running_files.stat(path)
-        if entry is None or may_make(entry, who) is not False:
+        if entry is None or may_make(entry, user) is not False:
             return None
-        own = None if who.kept_from(entry, 1) else host.running_files.stat(f"{path}/{who.user}")
+        own_entry = None if user.kept_from(entry, 1) else host.running_files.stat(f"{path}/{user.user}")
     except CannotTell:
+        # A folder that cannot be examined proves nothing.
         return None
-    return entry if own is None or may_make(own, who) is False else None
+    return entry if own_entry is None or may_make(own_entry, user) is False else None
 
 
-def _name(host: Host, uid: int) -> str:
+def _owner_name(host: Host, uid: int) -> str:
     return user_names(host.files).get(uid, f"uid {uid}")

@@ -36,21 +36,23 @@ def working_directory_check(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     getcwd(3); MindSpore and CANN documents on `kernel_meta` and on the files that a run leaves.
     """
-    here = working_directory(host)
-    yield Facts({"path": here})
-    if here is None:
+    path = working_directory(host)
+    yield Facts({"path": path})
+    if path is None:
         text = _("the working directory was removed: change to one that exists")
         yield Finding("working-directory.gone", text, action=Action.RESTART_JOB)
         return
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.facts.system.mounts import mount_at
 
-    place = nearest(host.files, here)
+    place = nearest(host.files, path)
     user, mount = job_user(host), mount_at(host, place)
     if may_make(place.entry, user, mount) is False:
         text = _("{user} cannot write to the working directory {path}")
         yield Finding(
             "working-directory.not-writable",
-            text.format(user=user.user, path=here),
+            text.format(user=user.user, path=path),
             evidence=(
                 place.label,
                 *((f"{mount.point} {mount.kind} ro",) if mount and mount.read_only else ()),

@@ -14,6 +14,8 @@ from npudoctor.proof.leftovers import StaleSocket
 def remove_segment(segment: Segment, log: Optional[ServerLog] = None) -> RemoveSharedMemory:
     """The step that removes this very segment; its log is noted, as the proof of what it spilled."""
     return RemoveSharedMemory(
+        # By shmid and times, never by key: a key may belong to a segment that was created since, a stale id
+        # gives EINVAL (shmctl(2)).
         shmid=segment.shmid,
         key=segment.key,
         cpid=segment.cpid,

@@ -12,28 +12,32 @@ if TYPE_CHECKING:
 
 
 def select_owner(host: Host) -> Callable[..., bool]:
-    """Whether something with these uids is asked for; Skip where one job is: nothing here names a job."""
+    """Return a function that says whether one of its uids is selected by --user. Raises Skip with --job,
+    because nothing that a dead process left names a job."""
     if host.options.only_job is not None:
         raise Skip(_("leftovers of dead processes carry no Slurm job ID: select by --user"))
     owner = selected_owner(host)
     return lambda *uids: owner is None or owner in uids
 
 
-def of_owner(seen: Leftovers, selected: Callable[..., bool]) -> Leftovers:
-    """What cache servers left, of those who are asked for: everything was judged, as one proves the other."""
+def select_leftovers(leftovers: Leftovers, selected: Callable[..., bool]) -> Leftovers:
+    """Return the leftovers of the selected owners. Everything was judged before, because the evidence for one
+    object may belong to another owner."""
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.proof.leftovers import Leftovers
 
     return Leftovers(
-        orphans=tuple(item for item in seen.orphans if selected(item.segment.uid, item.segment.cuid)),
-        attached=tuple(item for item in seen.attached if selected(item.segment.uid, item.segment.cuid)),
+        orphans=tuple(item for item in leftovers.orphans if selected(item.segment.uid, item.segment.cuid)),
+        attached=tuple(item for item in leftovers.attached if selected(item.segment.uid, item.segment.cuid)),
         unproven_segments=tuple(
-            item for item in seen.unproven_segments if selected(item.segment.uid, item.segment.cuid)
+            item for item in leftovers.unproven_segments if selected(item.segment.uid, item.segment.cuid)
         ),
-        sockets=tuple(item for item in seen.sockets if selected(item.file.entry.uid)),
-        displaced=tuple(item for item in seen.displaced if selected(item.entry.uid)),
-        unproven_sockets=tuple(item for item in seen.unproven_sockets if selected(item.file.entry.uid)),
-        spills=tuple(item for item in seen.spills if selected(item.folder.entry.uid)),
-        unproven_spills=tuple(item for item in seen.unproven_spills if selected(item.log.entry.uid)),
-        unlogged=tuple(item for item in seen.unlogged if selected(item.entry.uid)),
-        passed=tuple(item for item in seen.passed if selected(item.uid)),
+        sockets=tuple(item for item in leftovers.sockets if selected(item.file.entry.uid)),
+        displaced=tuple(item for item in leftovers.displaced if selected(item.entry.uid)),
+        unproven_sockets=tuple(item for item in leftovers.unproven_sockets if selected(item.file.entry.uid)),
+        spills=tuple(item for item in leftovers.spills if selected(item.folder.entry.uid)),
+        unproven_spills=tuple(item for item in leftovers.unproven_spills if selected(item.log.entry.uid)),
+        unlogged=tuple(item for item in leftovers.unlogged if selected(item.entry.uid)),
+        passed=tuple(item for item in leftovers.passed if selected(item.uid)),
     )

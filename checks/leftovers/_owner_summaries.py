@@ -18,24 +18,25 @@ OF_OTHERS = 100  # of another owner's: for root, these are lines to read first
 T = TypeVar("T")
 
 
-def by_owner(
+def summarize_by_owner(
     host: Host,
     things: Sequence[T],
     owner: Callable[[T], int],
-    say: Callable[[T], Finding],
+    report: Callable[[T], Finding],
     text: str,
     name: Callable[[T], str],
     size: Callable[[T], int] = lambda thing: 0,
 ) -> Iterator[Finding]:
-    """The findings, our own things first. Where an owner has more than a few: one, `text` with
-    {owner}, {count}, {size} and {names}, whose fix has the steps of as many as are removed at once."""
+    """Yield the findings about `things`, this user's own first. An owner with more than FEW gets one finding:
+    `text` with {owner}, {count}, {size} and {names}, and the steps of as many as one run removes. `size` is
+    in bytes."""
     groups: dict[int, list[T]] = {}
     for thing in things:
         groups.setdefault(owner(thing), []).append(thing)
     for uid in sorted(groups, key=lambda uid: uid != host.identity.euid):
         owned = groups[uid]
         if len(owned) <= FEW:
-            yield from map(say, owned)
+            yield from map(report, owned)
             continue
         message = text.format(
             owner=user_name(uid),
@@ -45,13 +46,14 @@ def by_owner(
         )
         most = AT_ONCE if uid == host.identity.euid else OF_OTHERS
         yield _fold(
-            [say(thing) for thing in owned[:most]], message, tuple(map(name, owned[:FEW])), len(owned)
+            [report(thing) for thing in owned[:most]], message, tuple(map(name, owned[:FEW])), len(owned)
         )
 
 
 def _fold(findings: Sequence[Finding], message: str, evidence: tuple[str, ...], count: int) -> Finding:
-    """These as one; `count` is how many there are in all."""
+    """Combine the findings into one; `count` is how many objects there are in all."""
     first = findings[0]
+    # A command that is only shown is for a person to read: nobody reads thousands of them.
     if first.fix is None or first.fix.risk is Risk.MANUAL:
         # Thousands of lines are no help to a person.
         fix = first.fix and Fix(first.fix.title, risk=Risk.MANUAL, unproven=first.fix.unproven)

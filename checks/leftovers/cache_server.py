@@ -83,7 +83,9 @@ def cache_server(host: Host) -> Iterator[Finding]:
 
     MindSpore documentation, "Single-Node Data Cache"; MindSpore FAQ on the cache server's leftovers.
     """
-    from npudoctor.checks.leftovers._owner_selection import of_owner, select_owner
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
+    from npudoctor.checks.leftovers._owner_selection import select_leftovers, select_owner
     from npudoctor.facts.leftovers.cache_traces import any_trace
     from npudoctor.proof import leftovers
 
@@ -94,17 +96,17 @@ def cache_server(host: Host) -> Iterator[Finding]:
     from npudoctor.proof.snapshot import take_snapshot
 
     scene = take_snapshot(host)
-    judged = of_owner(leftovers.judge_leftovers(scene), selected)
-    yield from _report_proven(host, judged)
-    yield from _report_unproven(host, judged)
+    own_leftovers = select_leftovers(leftovers.judge_leftovers(scene), selected)
+    yield from _report_proven(host, own_leftovers)
+    yield from _report_unproven(host, own_leftovers)
     if scene.unseen:
         reasons = [_("could not examine {path}: {why}", path=path, why=why) for path, why in scene.unseen]
-        raise Unknown("; ".join(some(reasons)))
+        raise Unknown("; ".join(first_few(reasons)))
     if scene.hidden:
         raise Unknown(
             _(
                 "only root can examine {folders}, where other users' servers may be",
-                folders=", ".join(some(scene.hidden)),
+                folders=", ".join(first_few(scene.hidden)),
             ),
             advisory=not host.identity.is_root,
         )
@@ -113,24 +115,26 @@ def cache_server(host: Host) -> Iterator[Finding]:
 SHOWN = 20
 
 
-def some(texts: Sequence[str]) -> list[str]:
-    """The first few: anybody may make thousands of folders."""
+def first_few(texts: Sequence[str]) -> list[str]:
+    """Return the first SHOWN texts: any user can create thousands of folders."""
     return [*texts[:SHOWN], *(["..."] if texts[SHOWN:] else [])]
 
 
-def _orphan_segment(host: Host, judged: SegmentState) -> Finding:
-    """A segment that is proven a dead server's."""
+def _report_orphan_segment(host: Host, state: SegmentState) -> Finding:
+    """Report a segment that is proven to belong to a dead server."""
     from npudoctor.checks.leftovers import _cache_server_steps as steps
     from npudoctor.proof import leftovers
 
-    segment = judged.segment
-    evidence = leftovers.segment_evidence(judged)
-    if judged.socket is not None:
+    segment = state.segment
+    evidence = leftovers.segment_evidence(state)
+    # A start on the same port removes a segment that nobody has attached, and --stop removes the rest; tried
+    # with MindSpore 2.7.0 and 2.10.0.
+    if state.socket is not None:
         evidence += (
             _(
                 "MindSpore can remove the socket and the segment itself: dataset-cache --start -p {port}, "
                 "then --stop",
-                port=judged.socket.port,
+                port=state.socket.port,
             ),
         )
     return Finding(
@@ -145,24 +149,25 @@ def _orphan_segment(host: Host, judged: SegmentState) -> Finding:
         fix=_safe_fix(
             host,
             _("remove the shared memory of the dead cache server"),
-            steps.remove_segment(segment, judged.log),
+            steps.remove_segment(segment, state.log),
             segment.cuid,
         ),
     )
 
 
-def _client_attached(host: Host, judged: SegmentState) -> Finding:
-    """A dead server's segment that clients still hold: they must end first."""
+def _report_attached_client(host: Host, state: SegmentState) -> Finding:
+    """Report a dead server's segment that clients have attached: they must end first."""
     from npudoctor.proof import leftovers
 
-    segment = judged.segment
+    segment = state.segment
     pids = host.processes.mappers(segment.shmid)
     clients = ", ".join(f"{pid} ({host.processes.program(pid) or '?'})" for pid in pids)
+    # nattch counts the attachments of every pid namespace; `pids` are those that are visible here.
     unseen = segment.nattch - len(pids)
-    evidence = leftovers.segment_evidence(judged)
+    evidence = leftovers.segment_evidence(state)
     if unseen > 0:
         evidence += (_("{count} attachments are not visible from here", count=unseen),)
-    ending = (Command(("kill", *map(str, pids))),) if pids else ()
+    steps = (Command(("kill", *map(str, pids))),) if pids else ()
     return Finding(
         "cache-server.client-attached",
         _(
@@ -173,12 +178,12 @@ def _client_attached(host: Host, judged: SegmentState) -> Finding:
         ),
         evidence=evidence,
         action=Action.RESTART_JOB,
-        fix=Fix(_("end these clients first, then run the fix again"), steps=ending, risk=Risk.MANUAL),
+        fix=Fix(_("end these clients first, then run the fix again"), steps=steps, risk=Risk.MANUAL),
     )
 
 
-def _orphan_socket(host: Host, stale: StaleSocket) -> Finding:
-    """A socket file at which nobody listens any more."""
+def _report_orphan_socket(host: Host, stale: StaleSocket) -> Finding:
+    """Report a socket file on which no process listens any more."""
     from npudoctor.checks.leftovers import _cache_server_steps as steps
 
     entry = stale.file.entry
@@ -203,8 +208,8 @@ def _orphan_socket(host: Host, stale: StaleSocket) -> Finding:
     )
 
 
-def _orphan_spill(host: Host, spill: ProvenSpill) -> Finding:
-    """Spilled data of a server that is proven dead."""
+def _report_orphan_spill(host: Host, spill: ProvenSpill) -> Finding:
+    """Report spilled data of a server that is proven dead."""
     from npudoctor.checks.leftovers import _cache_server_steps as steps
     from npudoctor.proof import leftovers
 
@@ -224,24 +229,28 @@ def _orphan_spill(host: Host, spill: ProvenSpill) -> Finding:
     )
 
 
-def _report_proven(host: Host, judged: Leftovers) -> Iterator[Finding]:
-    """What is proven a dead server's, and what clients of one hold."""
+def _report_proven(host: Host, leftovers: Leftovers) -> Iterator[Finding]:
+    """Report what is proven to belong to dead servers, and segments of dead servers that clients hold."""
     from npudoctor.checks.leftovers import _cache_server_steps as steps
-    from npudoctor.checks.leftovers._owner_summaries import by_owner
+    from npudoctor.checks.leftovers._owner_summaries import summarize_by_owner
 
     text = _("dead cache servers left {count} shared memory segments of user {owner}, {size} in all: {names}")
-    yield from by_owner(host, judged.orphans, _creator, partial(_orphan_segment, host), text, _shmid, _size)
+    yield from summarize_by_owner(
+        host, leftovers.orphans, _creator, partial(_report_orphan_segment, host), text, _shmid, _size
+    )
     text = _(
         "clients hold {count} segments of user {owner}, {size} in all, whose cache servers are dead: {names}"
     )
-    yield from by_owner(host, judged.attached, _creator, partial(_client_attached, host), text, _shmid, _size)
+    yield from summarize_by_owner(
+        host, leftovers.attached, _creator, partial(_report_attached_client, host), text, _shmid, _size
+    )
     text = _("dead cache servers left {count} sockets of user {owner}: {names}")
-    yield from by_owner(
-        host, judged.sockets, lambda stale: stale.file.entry.uid, partial(_orphan_socket, host), text,
-        lambda stale: stale.file.path,
+    yield from summarize_by_owner(
+        host, leftovers.sockets, lambda stale: stale.file.entry.uid, partial(_report_orphan_socket, host),
+        text, lambda stale: stale.file.path,
     )  # fmt: skip
-    for socket in judged.displaced:
-        # A living server's, which a removal of ours that was killed had renamed.
+    for socket in leftovers.displaced:
+        # An interrupted removal of npudoctor renamed the socket of a server that still runs.
         yield Finding(
             "cache-server.orphan-socket",
             _("an interrupted removal renamed the socket {path} of a running server", path=socket.original),
@@ -253,76 +262,76 @@ def _report_proven(host: Host, judged: Leftovers) -> Iterator[Finding]:
     text = _(
         "dead cache servers left spilled data in {count} folders of user {owner}, {size} in all: {names}"
     )
-    yield from by_owner(
-        host, judged.spills, lambda spill: spill.folder.entry.uid, partial(_orphan_spill, host), text,
-        lambda spill: spill.folder.path, lambda spill: spill.folder.size,
+    yield from summarize_by_owner(
+        host, leftovers.spills, lambda spill: spill.folder.entry.uid, partial(_report_orphan_spill, host),
+        text, lambda spill: spill.folder.path, lambda spill: spill.folder.size,
     )  # fmt: skip
 
 
-def _report_unproven(host: Host, judged: Leftovers) -> Iterator[Finding]:
-    """What looks like a cache server's leftover and is not proven one: shown, never removed."""
-    from npudoctor.checks.leftovers._owner_summaries import by_owner
+def _report_unproven(host: Host, leftovers: Leftovers) -> Iterator[Finding]:
+    """Report what looks like a cache server's leftover without proof: it is shown and never removed."""
+    from npudoctor.checks.leftovers._owner_summaries import summarize_by_owner
 
-    # What nobody uses first: that is what a person may have to act on.
-    # One that is only too young is told apart: in a moment it can be proven.
+    # Unattached segments first, because a person may have to act on them. Those that are only too new come
+    # separately: a later run can prove them.
     for kind in ((False, False), (False, True), (True, False), (True, True)):
         segments = [
             state
-            for state in judged.unproven_segments
+            for state in leftovers.unproven_segments
             if (bool(state.segment.nattch), bool(state.ready_in)) == kind
         ]
         text = _(
             "{count} segments of user {owner}, {size} in all, may belong to dead cache servers; this is "
             "not proven: {names}"
         )
-        yield from by_owner(host, segments, _creator, _unproven_segment, text, _shmid, _size)
+        yield from summarize_by_owner(host, segments, _creator, _report_unproven_segment, text, _shmid, _size)
     text = _("{count} sockets of user {owner} may belong to dead cache servers; this is not proven: {names}")
-    yield from by_owner(
-        host, judged.unproven_sockets, lambda state: state.file.entry.uid, _unproven_socket, text,
+    yield from summarize_by_owner(
+        host, leftovers.unproven_sockets, lambda state: state.file.entry.uid, _report_unproven_socket, text,
         lambda state: state.file.path,
     )  # fmt: skip
     folders = [
         *(((spill.folder or spill.log).entry.uid, spill.path, spill.folder, spill.why)
-          for spill in judged.unproven_spills),
-        *((folder.entry.uid, folder.path, folder, _("no log mentions it")) for folder in judged.unlogged),
+          for spill in leftovers.unproven_spills),
+        *((folder.entry.uid, folder.path, folder, _("no log mentions it")) for folder in leftovers.unlogged),
     ]  # fmt: skip
     text = _(
         "{count} folders of user {owner}, {size} in all, may contain spilled data of dead cache "
         "servers; this is not proven: {names}"
     )
-    yield from by_owner(
-        host, folders, lambda row: row[0], lambda row: _unproven_folder(*row[1:]), text, lambda row: row[1],
-        lambda row: row[2].size if row[2] else 0,
+    yield from summarize_by_owner(
+        host, folders, lambda row: row[0], lambda row: _report_unproven_folder(*row[1:]), text,
+        lambda row: row[1], lambda row: row[2].size if row[2] else 0,
     )  # fmt: skip
-    yield from _report_passed(judged)
+    yield from _report_uninspected(leftovers)
 
 
-def _creator(judged: SegmentState) -> int:
-    return judged.segment.cuid
+def _creator(state: SegmentState) -> int:
+    return state.segment.cuid
 
 
-def _size(judged: SegmentState) -> int:
-    return judged.segment.size
+def _size(state: SegmentState) -> int:
+    return state.segment.size
 
 
-def _shmid(judged: SegmentState) -> str:
-    return str(judged.segment.shmid)
+def _shmid(state: SegmentState) -> str:
+    return str(state.segment.shmid)
 
 
-def _unproven_segment(judged: SegmentState) -> Finding:
+def _report_unproven_segment(state: SegmentState) -> Finding:
     from npudoctor.checks.leftovers import _cache_server_steps as steps
     from npudoctor.proof import leftovers
 
-    segment = judged.segment
+    segment = state.segment
     words = {"shmid": segment.shmid, "size": leftovers.format_size(segment.size)}
     fix: Optional[Fix]
-    if judged.ready_in and not segment.nattch:
-        # Its server may still be starting: in a moment it can be proven, and nobody need remove it by hand.
+    if state.ready_in and not segment.nattch:
+        # Its server may still be starting; a later run can decide, so nobody needs to remove it by hand.
         message = _(
             "the shared memory segment {shmid} of {size} is too new to be judged: its server may be starting",
             **words,
         )
-        title = _("run the check again in {seconds} s", seconds=math.ceil(judged.ready_in) + 1)
+        title = _("run the check again in {seconds} s", seconds=math.ceil(state.ready_in) + 1)
         fix = Fix(title, risk=Risk.MANUAL, needs_root=False, unproven=True)
     else:
         message = _(
@@ -330,67 +339,68 @@ def _unproven_segment(judged: SegmentState) -> Finding:
             "proven",
             **words,
         )
-        # What somebody uses is nothing that a person should be told to remove either.
-        fix = None if segment.nattch else _by_hand(steps.remove_segment(segment))
+        # No command for a segment that a process has attached: it is in use.
+        fix = None if segment.nattch else _manual_fix(steps.remove_segment(segment))
     return Finding(
         "cache-server.unproven",
         message,
         severity=INFO if segment.nattch else None,
-        evidence=leftovers.segment_evidence(judged),
+        evidence=leftovers.segment_evidence(state),
         fix=fix,
     )
 
 
-def _unproven_socket(state: SocketState) -> Finding:
-    # For a person: a socket that answers under a name that a removal gave it wants its own name back.
+def _report_unproven_socket(state: SocketState) -> Finding:
+    # A socket that answers was renamed by an interrupted removal: the command restores its name.
     from npudoctor.checks.leftovers import _cache_server_steps as steps
     from npudoctor.proof.leftovers import StaleSocket
     from npudoctor.proof.socket import State
 
-    alive = state.state is State.ALIVE
+    is_alive = state.state is State.ALIVE
     step: Step = (
-        steps.restore_socket(state.file) if alive else steps.remove_socket(StaleSocket(state.file, ()))
+        steps.restore_socket(state.file) if is_alive else steps.remove_socket(StaleSocket(state.file, ()))
     )
     return Finding(
         "cache-server.unproven",
         _("the socket {path} may belong to a dead cache server; this is not proven", path=state.file.path),
         evidence=(state.why,),
-        fix=_by_hand(step),
+        fix=_manual_fix(step),
     )
 
 
-def _report_passed(judged: Leftovers) -> Iterator[Finding]:
-    """What is so much that it is counted only, and proves nothing."""
+def _report_uninspected(leftovers: Leftovers) -> Iterator[Finding]:
+    """Report how many more objects of each owner were only counted and not examined."""
     from npudoctor.checks.leftovers._owner_summaries import FEW
 
-    for passed in judged.passed[:FEW]:
+    for group in leftovers.passed[:FEW]:
         message = _(
             "user {owner} has {count} more sockets, folders and links named like a cache server's,"
             " too many to check",
-            owner=user_name(passed.uid),
-            count=passed.count,
+            owner=user_name(group.uid),
+            count=group.count,
         )
-        yield Finding("cache-server.unproven", message, fix=_by_hand())
-    rest = judged.passed[FEW:]
+        yield Finding("cache-server.unproven", message, fix=_manual_fix())
+    rest = leftovers.passed[FEW:]
     if rest:
         message = _(
             "{owners} more users have {count} sockets, folders and links named like a cache server's,"
             " too many to check",
             owners=len(rest),
-            count=sum(passed.count for passed in rest),
+            count=sum(group.count for group in rest),
         )
-        yield Finding("cache-server.unproven", message, fix=_by_hand())
+        yield Finding("cache-server.unproven", message, fix=_manual_fix())
 
 
-def _unproven_folder(path: str, folder: Optional[SpillFolder], why: str) -> Finding:
+def _report_unproven_folder(path: str, folder: Optional[SpillFolder], why: str) -> Finding:
     from npudoctor.checks.leftovers import _cache_server_steps as steps
 
     return Finding(
         "cache-server.unproven",
         _("the folder {path} may contain spilled data of a dead cache server; this is not proven", path=path),
         evidence=(why,),
-        # Lines that remove something else than containers are shown to nobody, whatever a log says.
-        fix=_by_hand(steps.remove_spill(folder)) if folder and folder.plain else _by_hand(),
+        # A command only if the folder holds nothing but spill containers (IMG00000.LB): a log may name any
+        # folder.
+        fix=_manual_fix(steps.remove_spill(folder)) if folder and folder.plain else _manual_fix(),
     )
 
 
@@ -398,7 +408,7 @@ def _safe_fix(host: Host, title: str, step: Step, owner: int) -> Fix:
     return Fix(title, steps=(step,), risk=Risk.SAFE, needs_root=owner != host.identity.euid)
 
 
-def _by_hand(*steps: Step) -> Fix:
+def _manual_fix(*steps: Step) -> Fix:
     title = _("only when you are sure that nothing uses it")
     if not steps:
         title = _("remove them by hand, only when you are sure that nothing uses them")

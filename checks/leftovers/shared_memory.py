@@ -103,34 +103,38 @@ def shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     shm_overview(7), fcntl(2), shmget(2), shmctl(2), proc_sysvipc(5), ipcs(1), ipcrm(1);
     PaddlePaddle issue 49632.
     """
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.facts.leftovers.shm_files import shared_files
 
     selected = select_owner(host)
     segments = [segment for segment in _foreign_segments(host) if selected(segment.uid, segment.cuid)]
-    others = [other for other in host.sysvipc.others() if selected(other.uid, other.cuid)]
-    queues = [other for other in others if other.kind == "msg"]
+    other_objects = [other for other in host.sysvipc.others() if selected(other.uid, other.cuid)]
+    queues = [other for other in other_objects if other.kind == "msg"]
     yield Facts(
         {
             "segments": len(segments),
             "bytes": sum(segment.size for segment in segments),
             "unattached_bytes": sum(segment.size for segment in segments if not segment.nattch),
-            "semaphore_sets": len(others) - len(queues),
+            "semaphore_sets": len(other_objects) - len(queues),
             "queues": len(queues),
             "queued_bytes": sum(queue.held for queue in queues),
         }
     )
-    if segments or others:
-        yield from _kernel_objects(host, segments, others)
+    if segments or other_objects:
+        yield from _judge_kernel_objects(host, segments, other_objects)
     try:
         files = [file for file in shared_files(host.running_files) if selected(file.entry.uid)]
     except CannotTell as error:
+        # Only root can examine a /dev/shm that is closed, so for other users that does not affect the
+        # verdict.
         raise Unknown(error.reason, advisory=not host.identity.is_root) from error
     if files:
-        yield from _findings(host, files)
+        yield from _judge_files(host, files)
 
 
 def _foreign_segments(host: Host) -> list[Segment]:
-    """Those that no cache server can have made."""
+    """Return the segments that no MindSpore cache server can have created."""
     segments = host.sysvipc.segments()
     if not segments:
         return []
@@ -139,25 +143,27 @@ def _foreign_segments(host: Host) -> list[Segment]:
     return [segment for segment in segments if not candidate(segment)]
 
 
-def _kernel_objects(
-    host: Host, segments: Sequence[Segment], others: Sequence[IpcObject]
+def _judge_kernel_objects(
+    host: Host, segments: Sequence[Segment], other_objects: Sequence[IpcObject]
 ) -> Iterator[Finding]:
-    """What other programs may have left in the tables of System V."""
+    """Report segments, semaphore sets and queues that other programs may have left."""
     from npudoctor.proof.creator import Life, creator_life
 
     idle = [segment for segment in segments if not segment.nattch]
-    odd = [
+    # `destroyed` is SHM_DEST (mode 01000): such a segment goes when its last process detaches (shmctl(2)).
+    suspicious = [
         segment
         for segment in segments
         if segment.nattch
         and (segment.destroyed or creator_life(host, segment.cpid, segment.ctime).life is not Life.ALIVE)
     ]
+    # /proc/sysvipc/sem and msg name no creator's pid: only whether their owner has a process can be seen.
     users = {process.uid for process in host.processes.all().values() if not process.gone}
-    lost = [other for other in others if not users & {other.uid, other.cuid}]
-    if odd or lost:
-        yield _report_foreign(host, odd, lost)
+    ownerless = [other for other in other_objects if not users & {other.uid, other.cuid}]
+    if suspicious or ownerless:
+        yield _report_foreign(host, suspicious, ownerless)
     if idle:
-        size = _size(sum(segment.size for segment in idle))
+        size = _size_text(sum(segment.size for segment in idle))
         yield Finding(
             "shared-memory.unattached",
             ngettext(
@@ -171,11 +177,11 @@ def _kernel_objects(
         )
 
 
-def _report_foreign(host: Host, segments: Sequence[Segment], others: Sequence[IpcObject]) -> Finding:
-    count = len(segments) + len(others)
+def _report_foreign(host: Host, segments: Sequence[Segment], other_objects: Sequence[IpcObject]) -> Finding:
+    count = len(segments) + len(other_objects)
     names = user_names(host.files)
     lines = _list_segments(host, segments, names)
-    for other in others[:SHOWN]:
+    for other in other_objects[:SHOWN]:
         if other.kind == "msg":
             text = _(
                 "msqid {id}, key 0x{key:08x}, {held} bytes queued, owner {owner}: the owner has no process"
@@ -184,9 +190,11 @@ def _report_foreign(host: Host, segments: Sequence[Segment], others: Sequence[Ip
             text = _(
                 "semid {id}, key 0x{key:08x}, {held} semaphores, owner {owner}: the owner has no process"
             )
-        lines.append(text.format(id=other.id, key=other.key, held=other.held, owner=_owner(other.uid, names)))
-    if len(others) > SHOWN:
-        lines.append(_("and {count} more semaphore sets and queues", count=len(others) - SHOWN))
+        lines.append(
+            text.format(id=other.id, key=other.key, held=other.held, owner=_owner_text(other.uid, names))
+        )
+    if len(other_objects) > SHOWN:
+        lines.append(_("and {count} more semaphore sets and queues", count=len(other_objects) - SHOWN))
     return Finding(
         "shared-memory.foreign",
         ngettext(
@@ -200,12 +208,12 @@ def _report_foreign(host: Host, segments: Sequence[Segment], others: Sequence[Ip
 
 
 def _list_segments(host: Host, segments: Sequence[Segment], names: dict[int, str]) -> list[str]:
-    """A line for each of the biggest, and one for the rest."""
+    """Return a line for each of the biggest segments and one for the rest."""
     ordered = sorted(segments, key=lambda segment: (-segment.size, segment.shmid))
     lines = [_segment_line(host, segment, names) for segment in ordered[:SHOWN]]
     rest = ordered[SHOWN:]
     if rest:
-        size = _size(sum(segment.size for segment in rest))
+        size = _size_text(sum(segment.size for segment in rest))
         lines.append(_("and {count} smaller segments, {size} in all", count=len(rest), size=size))
     return lines
 
@@ -220,19 +228,19 @@ def _segment_line(host: Host, segment: Segment, names: dict[int, str]) -> str:
         "shmid {shmid}, key 0x{key:08x}, {size}, mode {mode:o}, owner {owner}, attached {nattch}: {why}",
         shmid=segment.shmid,
         key=segment.key,
-        size=_size(segment.size),
+        size=_size_text(segment.size),
         mode=segment.permissions,
-        owner=_owner(segment.uid, names),
+        owner=_owner_text(segment.uid, names),
         nattch=segment.nattch,
         why=why,
     )
 
 
-def _owner(uid: int, names: dict[int, str]) -> str:
+def _owner_text(uid: int, names: dict[int, str]) -> str:
     return f"{names[uid]} (uid {uid})" if uid in names else f"uid {uid}"
 
 
-def _size(count: int) -> str:
+def _size_text(count: int) -> str:
     for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
         if count >= 1 << power:
             return f"{count / (1 << power):.4g} {unit}"
@@ -244,14 +252,16 @@ MUCH = 1 << 30  # bytes from which on it is a warning
 LITTLE, FEW = 1 << 20, 100  # bytes and files below which what is not even proven is not worth a word
 
 
-def _findings(host: Host, files: Sequence[SharedFile]) -> Iterator[Union[Finding, Facts]]:
-    """What is left over, and what may be."""
+def _judge_files(host: Host, files: Sequence[SharedFile]) -> Iterator[Union[Finding, Facts]]:
+    """Judge the files in /dev/shm and report those that are left over or may be."""
     from npudoctor.proof.shared_file import judge_shared_files
 
     biggest = sorted(files, key=lambda file: (-file.entry.held, file.path))
-    judged, rest = judge_shared_files(host, biggest[:MOST]), biggest[MOST:]
-    proven = [state for state in judged if state.proven]
-    unproven = [state for state in judged if not state.in_use and state.why and not state.young]
+    states, rest = judge_shared_files(host, biggest[:MOST]), biggest[MOST:]
+    proven = [state for state in states if state.proven]
+    # Files younger than ten minutes may belong to a job that is starting.
+    unproven = [state for state in states if not state.in_use and state.why and not state.young]
+    # Only root sees which files the processes of other users have open.
     unseen = [state for state in unproven if state.unseen and state.file.entry.uid != host.identity.euid]
     unproven = [
         state for state in unproven if not (state.unseen and state.file.entry.uid != host.identity.euid)
@@ -261,64 +271,70 @@ def _findings(host: Host, files: Sequence[SharedFile]) -> Iterator[Union[Finding
             "files": len(files),
             "file_bytes": sum(file.entry.held for file in files),
             "files_not_judged": len(rest),
-            "file_bytes_in_use": _bytes([state for state in judged if state.in_use]),
-            "file_bytes_unseen": _bytes(unseen),
+            "file_bytes_in_use": _total_bytes([state for state in states if state.in_use]),
+            "file_bytes_unseen": _total_bytes(unseen),
         }
     )
-    # By owner: each is asked about his own.
+    # One finding for each owner, because each fix runs as that owner.
     for owner in sorted({state.file.entry.uid for state in proven}):
-        yield from _of_owner(host, [state for state in proven if state.file.entry.uid == owner], rest)
-    # A container cannot see who else uses the place: only what would be missed is worth a word there.
+        yield from _report_owner_files(
+            host, [state for state in proven if state.file.entry.uid == owner], rest
+        )
+    # A container cannot see all processes that use /dev/shm, so there only large files are reported.
     least = MUCH if host.system.container() else LITTLE
-    if _bytes(unproven) >= least or len(unproven) >= FEW:
+    if _total_bytes(unproven) >= least or len(unproven) >= FEW:
         yield _report_unproven(host, unproven, rest)
 
 
-def _of_owner(host: Host, proven: Sequence[SharedFileState], rest: Sequence[SharedFile]) -> Iterator[Finding]:
-    """What can be removed, and what somebody who lives may still know by its name."""
+def _report_owner_files(
+    host: Host, proven: Sequence[SharedFileState], rest: Sequence[SharedFile]
+) -> Iterator[Finding]:
+    """Report one owner's files: those that can be removed, and those that a living process may still open by
+    name."""
     from npudoctor.proof.unused import PossibleUsers
 
-    knowers = PossibleUsers(host)
-    judged = [replace(state, why=knowers.why_not(state.file)) for state in proven]
-    unknown = [state for state in judged if not state.why]
-    known = [state for state in judged if state.why]
-    if unknown:
-        # Those of which nobody living knows: a lease proves, right before, that nobody has one open.
+    possible_users = PossibleUsers(host)
+    states = [replace(state, why=possible_users.why_not(state.file)) for state in proven]
+    removable = [state for state in states if not state.why]
+    doubtful = [state for state in states if state.why]
+    if removable:
+        # No living process can know these names. RemoveUnused takes a lease on each file before it removes
+        # it, which the kernel grants only if no process has the file open (fcntl(2), F_SETLEASE).
         from npudoctor.facts.leftovers.shm_files import FOLDER
 
-        files = [(state.file.name, state.file.entry) for state in _biggest(unknown)]
+        files = [(state.file.name, state.file.entry) for state in _sort_by_size(removable)]
         marks = tuple(FileMark(name, file.dev, file.ino, file.size, file.mtime_ns) for name, file in files)
-        owner = unknown[0].file.entry.uid
+        owner = removable[0].file.entry.uid
         title = _(
             "remove each file on which the kernel grants a lease, so that no process has it open or mapped"
         )
         steps = (RemoveUnused(FOLDER, owner, marks),)
         fix = Fix(title, steps, risk=Risk.SAFE, needs_root=owner != host.identity.euid)
-        yield _left_over(host, unknown, rest, fix)
-    if known:
-        yield _left_over(host, known, rest, _removal(host, known))
+        yield _report_left_over(host, removable, rest, fix)
+    if doubtful:
+        yield _report_left_over(host, doubtful, rest, _removal_fix(host, doubtful))
 
 
-def _report_unproven(host: Host, judged: Sequence[SharedFileState], rest: Sequence[SharedFile]) -> Finding:
+def _report_unproven(host: Host, states: Sequence[SharedFileState], rest: Sequence[SharedFile]) -> Finding:
     from npudoctor.proof.leftovers import format_size
 
-    seen = not any(state.unseen for state in judged) and not host.system.container()
+    is_all_visible = not any(state.unseen for state in states) and not host.system.container()
     return Finding(
         "shared-memory.unproven",
         _(
             "{size} in /dev/shm (files: {count}): no visible process uses it; could not determine "
             "whether it is orphaned",
-            count=len(judged),
-            size=format_size(_bytes(judged)),
+            count=len(states),
+            size=format_size(_total_bytes(states)),
         ),
-        severity=None if seen and _bytes(judged) >= MUCH else INFO,
-        evidence=_list_files(host, judged, rest),
-        fix=_removal(host, judged),
+        severity=None if is_all_visible and _total_bytes(states) >= MUCH else INFO,
+        evidence=_list_files(host, states, rest),
+        fix=_removal_fix(host, states),
     )
 
 
-def _left_over(
-    host: Host, judged: Sequence[SharedFileState], rest: Sequence[SharedFile], fix: Optional[Fix]
+def _report_left_over(
+    host: Host, states: Sequence[SharedFileState], rest: Sequence[SharedFile], fix: Optional[Fix]
 ) -> Finding:
     from npudoctor.proof.leftovers import format_size
 
@@ -327,37 +343,42 @@ def _left_over(
         _(
             "{size} in /dev/shm (files: {count}) belongs to processes that no longer exist; no visible "
             "process uses it",
-            count=len(judged),
-            size=format_size(_bytes(judged)),
+            count=len(states),
+            size=format_size(_total_bytes(states)),
         ),
-        severity=None if _bytes(judged) >= MUCH else INFO,
-        evidence=_list_files(host, judged, rest),
+        severity=None if _total_bytes(states) >= MUCH else INFO,
+        evidence=_list_files(host, states, rest),
         action=Action.CLEANUP,
         fix=fix,
     )
 
 
-def _bytes(judged: Sequence[SharedFileState]) -> int:
-    return sum(state.file.entry.held for state in judged)
+def _total_bytes(states: Sequence[SharedFileState]) -> int:
+    return sum(state.file.entry.held for state in states)
 
 
-def _biggest(judged: Sequence[SharedFileState]) -> list[SharedFileState]:
-    return sorted(judged, key=lambda state: (-state.file.entry.held, state.file.path))
+def _sort_by_size(states: Sequence[SharedFileState]) -> list[SharedFileState]:
+    return sorted(states, key=lambda state: (-state.file.entry.held, state.file.path))
 
 
 def _list_files(
-    host: Host, judged: Sequence[SharedFileState], unjudged: Sequence[SharedFile]
+    host: Host, states: Sequence[SharedFileState], unjudged: Sequence[SharedFile]
 ) -> tuple[str, ...]:
-    """A line for each of the biggest, one for the rest, and one for what was not judged at all."""
+    """Return a line for each of the biggest files, one for the rest, and one for those that were not
+    judged."""
     from npudoctor.proof.leftovers import format_size
 
     names = user_names(host.files)
     now = host.clock.now()
-    lines = [_line(state, names, now) for state in _biggest(judged)[:SHOWN]]
-    rest = _biggest(judged)[SHOWN:]
+    lines = [_file_line(state, names, now) for state in _sort_by_size(states)[:SHOWN]]
+    rest = _sort_by_size(states)[SHOWN:]
     if rest:
         lines.append(
-            _("and {count} smaller files, {size} in all", count=len(rest), size=format_size(_bytes(rest)))
+            _(
+                "and {count} smaller files, {size} in all",
+                count=len(rest),
+                size=format_size(_total_bytes(rest)),
+            )
         )
     if unjudged:
         lines.append(
@@ -370,7 +391,7 @@ def _list_files(
     return tuple(lines)
 
 
-def _line(state: SharedFileState, names: dict[int, str], now: float) -> str:
+def _file_line(state: SharedFileState, names: dict[int, str], now: float) -> str:
     from npudoctor.proof.leftovers import format_size
 
     entry = state.file.entry
@@ -385,10 +406,11 @@ def _line(state: SharedFileState, names: dict[int, str], now: float) -> str:
     )
 
 
-def _removal(host: Host, judged: Sequence[SharedFileState]) -> Optional[Fix]:
-    """The lines for a person: not where the folder is another user's, who may put a link in its place."""
+def _removal_fix(host: Host, states: Sequence[SharedFileState]) -> Optional[Fix]:
+    """Return rm commands for a person, or None. Not for files in another user's folder: that user could
+    replace a name by a link."""
     trusted = (None, 0, host.identity.euid)
-    biggest = [state.file for state in _biggest(judged) if state.file.folder in trusted][:SHOWN]
+    biggest = [state.file for state in _sort_by_size(states) if state.file.folder in trusted][:SHOWN]
     if not biggest:
         return None
     return Fix(

@@ -99,6 +99,8 @@ def stale_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     proc_pid_stat(5), cgroups(7), Slurm's cgroup guide, scontrol(1); the NPU process leaks of dlrover 1283,
     1284, 1331.
     """
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.proof.stale import StaleJudge
 
     processes = host.processes.all()
@@ -116,21 +118,28 @@ def stale_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     proofs = {
         process.pid: judge.staleness(process.pid) for process in living if selection.is_grouped(process.pid)
     }
+    # Processes of tmux, screen, systemd --user and notebooks outlive a login on purpose.
     stale = {pid: proof.why for pid, proof in proofs.items() if proof.proven and not session_of(host, pid)}
-    yield from _left_behind(host, stale, judge)
-    over = processes_of_ended_jobs(host, judge, [process.pid for process in living])
-    yield from _outlived_job(host, over)
+    yield from _report_left_behind(host, stale, judge)
+    reason_by_pid = processes_of_ended_jobs(host, judge, [process.pid for process in living])
+    yield from _report_outlived_job(host, reason_by_pid)
     orphans = [process for process in living if is_orphaned_compiler(host, process)]
-    known = {*stale, *over}
-    yield from _compile_worker(
+    reported_pids = {*stale, *reason_by_pid}
+    yield from _report_compile_workers(
         host,
-        [process for process in orphans if process.pid not in known and not session_of(host, process.pid)],
+        [
+            process
+            for process in orphans
+            if process.pid not in reported_pids and not session_of(host, process.pid)
+        ],
     )
-    twice = sample_twice(host, selection)
-    yield Facts({"processes": len(living), "left_behind": len(stale), "device_holders": twice.holders})
-    yield from _report_stuck(host, twice.stuck)
-    yield from _zombie(host, twice.zombies)
-    yield from _idle(host, [holder for holder in twice.idle if holder.process.pid not in known])
+    samples = sample_twice(host, selection)
+    yield Facts({"processes": len(living), "left_behind": len(stale), "device_holders": samples.holders})
+    yield from _report_stuck(host, samples.stuck)
+    yield from _report_zombies(host, samples.zombies)
+    yield from _report_idle(
+        host, [holder for holder in samples.idle if holder.process.pid not in reported_pids]
+    )
     if proofs and judge.blind:
         raise Unknown(
             _(
@@ -141,16 +150,17 @@ def stale_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
         )
 
 
-# In the paths of control groups of jobs and containers; who takes in orphans besides the first process.
+# Parts of the control group paths of Slurm jobs and containers.
 _GROUPS = ("job_", "docker", "containerd", "libpod", "kubepods")
+# Besides process 1, a child subreaper such as systemd --user becomes the parent of orphans (prctl(2)).
 _ADOPTERS = ("systemd", "init")
-# Who looks after control groups, by the beginnings of names.
+# Programs that manage the control groups of jobs and containers, by the beginnings of their names.
 _KEEPERS = ("slurm", "docker", "containerd", "conmon", "podman", "crio", "kubelet")
 
 
 def _has_nothing_left(host: Host, processes: Mapping[int, Process]) -> bool:
-    """Whether a first look shows that nothing here can be left: no device, nobody who keeps jobs or
-    containers, no process that is dead, stuck, or an orphan of Python. As on most machines; cheap to see."""
+    """Whether a cheap first look rules out stale processes, as on most machines: no device, no manager of
+    jobs or containers, no dead or stuck process, and no orphaned Python process."""
     try:
         if npu_here(host) or gpu_here(host) or host.commands.find("scontrol") is not None:
             return False
@@ -161,12 +171,13 @@ def _has_nothing_left(host: Host, processes: Mapping[int, Process]) -> bool:
 
 def _may_matter(host: Host, process: Process, processes: Mapping[int, Process]) -> bool:
     name = process.name.lower()
+    # Zombie, uninterruptible sleep, dead (proc_pid_stat(5)).
     if process.state in "ZDXx" or name.startswith(_KEEPERS):
         return True
     parent = processes.get(process.parent)
     if parent is not None and parent.pid != 1 and parent.name not in _ADOPTERS:
         return False
-    # Whoever looked after a job or a container and is gone left at least one orphan of that control group.
+    # If the manager of a job or a container died, at least one process of that control group is an orphan.
     paths = host.processes.cgroups(process.pid)
     return (
         name.startswith("python") or paths is None or any(word in path for path in paths for word in _GROUPS)
@@ -177,19 +188,19 @@ SHOWN = 20  # processes of one finding
 LONGEST = 120  # characters of a command line
 
 
-def _left_behind(host: Host, stale: Mapping[int, str], judge: StaleJudge) -> Iterator[Finding]:
-    """Those that outlived the control group's owner: of each job or container, and of each user, what may
-    be ended; and what is shown only, with the reason."""
+def _report_left_behind(host: Host, stale: Mapping[int, str], judge: StaleJudge) -> Iterator[Finding]:
+    """Report processes that outlived their job or container: one finding with a fix for each job and user,
+    and one for the processes that are only shown, with the reason."""
     if not stale:
         return
 
-    groups, kept = _sorted_out(host, stale, judge)
+    groups, why_by_pid = _group_by_owner(host, stale, judge)
     for step in groups:
         details = {mark.pid: stale[mark.pid] for mark in reversed(step.processes)}
-        yield _left_behind_finding(host, details, _fix_by_signal(host, step))
-    if kept:
-        reasons = {pid: f"{stale[pid]}; {why}" for pid, why in kept.items()}
-        yield _left_behind_finding(host, reasons, _fix_by_look(list(kept)))
+        yield _left_behind_finding(host, details, _signal_fix(host, step))
+    if why_by_pid:
+        reasons = {pid: f"{stale[pid]}; {why}" for pid, why in why_by_pid.items()}
+        yield _left_behind_finding(host, reasons, _inspection_fix(list(why_by_pid)))
 
 
 def _left_behind_finding(host: Host, details: Mapping[int, str], fix: Fix) -> Finding:
@@ -202,20 +213,23 @@ def _left_behind_finding(host: Host, details: Mapping[int, str], fix: Fix) -> Fi
     )
 
 
-def _outlived_job(host: Host, over: Mapping[int, str]) -> Iterator[Finding]:
-    """Those that outlived the job that their variables name."""
-    if over:
-        over = dict(sorted(over.items()))  # they were found job by job
+def _report_outlived_job(host: Host, reason_by_pid: Mapping[int, str]) -> Iterator[Finding]:
+    """Report processes whose SLURM_JOB_ID names a job that is over. `reason_by_pid`: why each is reported."""
+    if reason_by_pid:
+        reason_by_pid = dict(sorted(reason_by_pid.items()))  # they were found job by job
         yield Finding(
             "stale-processes.outlived-job",
-            _("processes were started in a Slurm job that has ended: {pids}", pids=_name_some(host, over)),
-            evidence=_lines(host, over),
-            fix=_fix_by_look(list(over)),
+            _(
+                "processes were started in a Slurm job that has ended: {pids}",
+                pids=_name_some(host, reason_by_pid),
+            ),
+            evidence=_lines(host, reason_by_pid),
+            fix=_inspection_fix(list(reason_by_pid)),
         )
 
 
 def _report_stuck(host: Host, holders: Sequence[Holder]) -> Iterator[Finding]:
-    """Those that hang in the kernel: by themselves those that hold a device."""
+    """Report processes stuck in state D, those that hold a device in a finding of their own."""
     for with_device in (True, False):
         details = {
             holder.process.pid: ", ".join(holder.nodes)
@@ -230,15 +244,16 @@ def _report_stuck(host: Host, holders: Sequence[Holder]) -> Iterator[Finding]:
         yield Finding(
             "stale-processes.stuck",
             text.format(pids=_name_some(host, details)),
+            # A process that waits for a slow disk or an NFS server looks the same.
             severity=None if with_device else INFO,
             evidence=_lines(host, details),
             action=Action.REBOOT if with_device else Action.NONE,
-            fix=_fix_by_look(list(details)),
+            fix=_inspection_fix(list(details)),
         )
 
 
-def _zombie(host: Host, zombies: Sequence[Process]) -> Iterator[Finding]:
-    """Those that ended and were not fetched."""
+def _report_zombies(host: Host, zombies: Sequence[Process]) -> Iterator[Finding]:
+    """Report processes that ended and were not reaped by their parent."""
     if zombies:
         why = {
             process.pid: _("{count} of its threads are still alive", count=process.threads - 1)
@@ -246,7 +261,7 @@ def _zombie(host: Host, zombies: Sequence[Process]) -> Iterator[Finding]:
             else _(
                 "its parent is process {pid} ({program})",
                 pid=process.parent,
-                program=_name(host, process.parent),
+                program=_program_name(host, process.parent),
             )
             for process in zombies
         }
@@ -258,17 +273,17 @@ def _zombie(host: Host, zombies: Sequence[Process]) -> Iterator[Finding]:
                 pids=_name_some(host, why),
             ),
             evidence=_lines(host, why),
-            fix=_fix_by_look(parents or list(why)),
+            fix=_inspection_fix(parents or list(why)),
         )
 
 
-def _compile_worker(host: Host, orphans: Sequence[Process]) -> Iterator[Finding]:
-    """Compilers of operators that nobody waits for."""
+def _report_compile_workers(host: Host, orphans: Sequence[Process]) -> Iterator[Finding]:
+    """Report compilers of operators whose client no longer exists."""
     if orphans:
         details = {process.pid: "" for process in orphans}
         # A line to look at them, and one to end just them.
         pids = list(details)
-        others = any(host.processes.all()[pid].uid != host.identity.euid for pid in pids)
+        has_foreign_owner = any(host.processes.all()[pid].uid != host.identity.euid for pid in pids)
         yield Finding(
             "stale-processes.compile-worker",
             _(
@@ -278,15 +293,15 @@ def _compile_worker(host: Host, orphans: Sequence[Process]) -> Iterator[Finding]
             evidence=_lines(host, details),
             fix=Fix(
                 _("inspect them first, then end them; this cannot be undone"),
-                steps=(*_fix_by_look(pids).steps, Command(("kill", *map(str, pids[:SHOWN])))),
+                steps=(*_inspection_fix(pids).steps, Command(("kill", *map(str, pids[:SHOWN])))),
                 risk=Risk.MANUAL,
-                needs_root=others,
+                needs_root=has_foreign_owner,
             ),
         )
 
 
-def _idle(host: Host, holders: Sequence[Holder]) -> Iterator[Finding]:
-    """Those that hold a device and do nothing: named, and no more."""
+def _report_idle(host: Host, holders: Sequence[Holder]) -> Iterator[Finding]:
+    """Report processes that hold a device and did nothing in two samples. They are only named."""
     if holders:
         details = {holder.process.pid: ", ".join(holder.nodes) for holder in holders}
         yield Finding(
@@ -296,17 +311,17 @@ def _idle(host: Host, holders: Sequence[Holder]) -> Iterator[Finding]:
                 pids=_name_some(host, details),
             ),
             evidence=(*_lines(host, details), _("an idle server or a waiting rank looks the same")),
-            fix=_fix_by_look(list(details)),
+            fix=_inspection_fix(list(details)),
         )
 
 
 def _name_some(host: Host, pids: Iterable[int], most: int = 4) -> str:
     """Some of them, and how many more."""
-    labels = [f"{pid} ({_name(host, pid)})" for pid in pids]
+    labels = [f"{pid} ({_program_name(host, pid)})" for pid in pids]
     return ", ".join(labels[:most]) + (f", ... (+{len(labels) - most})" if len(labels) > most else "")
 
 
-def _name(host: Host, pid: int) -> str:
+def _program_name(host: Host, pid: int) -> str:
     process = host.processes.all().get(pid)
     return process.name if process else "?"
 
@@ -324,6 +339,7 @@ def _lines(host: Host, details: Mapping[int, str]) -> tuple[str, ...]:
 def _line(host: Host, pid: int, why: str, names: Mapping[int, str]) -> str:
     process = host.processes.all()[pid]
     line = " ".join(host.processes.arguments(pid) or (process.name,))
+    # starttime counts clock ticks since boot (proc_pid_stat(5)).
     began = host.system.boot_time() + process.started / host.processes.ticks
     sentence = _(
         "pid {pid}, user {user}, running for {minutes} minutes: {line}",
@@ -335,14 +351,14 @@ def _line(host: Host, pid: int, why: str, names: Mapping[int, str]) -> str:
     return f"{sentence} - {why}" if why else sentence
 
 
-def _fix_by_look(pids: Sequence[int], title: Optional[str] = None) -> Fix:
+def _inspection_fix(pids: Sequence[int], title: Optional[str] = None) -> Fix:
     """A line to look at them, and none to end them."""
     listed = ",".join(map(str, pids[:SHOWN]))
-    look = Command(("ps", "-o", "pid,ppid,user,stat,lstart,wchan,args", "-p", listed))
-    return Fix(title or _("inspect them"), steps=(look,), risk=Risk.MANUAL, needs_root=False)
+    command = Command(("ps", "-o", "pid,ppid,user,stat,lstart,wchan,args", "-p", listed))
+    return Fix(title or _("inspect them"), steps=(command,), risk=Risk.MANUAL, needs_root=False)
 
 
-def _fix_by_signal(host: Host, step: SignalProcess) -> Fix:
+def _signal_fix(host: Host, step: SignalProcess) -> Fix:
     """The step that ends just them."""
     return Fix(
         _("end them; this cannot be undone"),
@@ -352,29 +368,31 @@ def _fix_by_signal(host: Host, step: SignalProcess) -> Fix:
     )
 
 
-def _sorted_out(
+def _group_by_owner(
     host: Host, stale: Mapping[int, str], judge: StaleJudge
 ) -> tuple[list[SignalProcess], dict[int, str]]:
-    """The steps, one for each job or container and each user; and those that are only shown, with why."""
+    """Return the steps, one for each job or container and each user, and the reason by pid for those that are
+    only shown."""
     from npudoctor.proof.ending import Endings
 
     endings = Endings(host, judge)
-    kept = {pid: why for pid in stale if (why := endings.why_not(pid))}
+    why_by_pid = {pid: why for pid in stale if (why := endings.why_not(pid))}
     groups: dict[tuple[str, int], set[int]] = {}
     for pid, over in stale.items():
         owner = host.processes.owner(pid)
-        if pid not in kept and owner is not None:
+        if pid not in why_by_pid and owner is not None:
             groups.setdefault((over, owner), set()).add(pid)
     for pids in groups.values():
-        # Take out whose child would be left: then its own parent has one that would be left, too.
+        # A process whose child would stay is not ended; then its parent has a child that stays, and so on, so
+        # the children come first.
         for process_id in endings.children_first(pids):
             child = endings.unproven_child(process_id, pids)
             if child is not None:
                 pids.discard(process_id)
-                kept[process_id] = _("it has a child {child} that does not end with it", child=child)
+                why_by_pid[process_id] = _("it has a child {child} that does not end with it", child=child)
     steps = []
     for (_over, owner), pids in sorted(groups.items()):
         if pids:
             marks = [endings.mark(pid) for pid in endings.children_first(pids)]
             steps.append(SignalProcess(tuple(mark for mark in marks if mark is not None), owner))
-    return steps, kept
+    return steps, why_by_pid

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from npudoctor.host.fs.files import Entry
 
 
+# Replaces ~/.cache/torch_extensions (torch/utils/cpp_extension.py).
 EXTENSIONS = "TORCH_EXTENSIONS_DIR"
 TMP = "/tmp"  # noqa: S108  (looked at, never written)
 
@@ -90,20 +91,22 @@ def temp_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     selected = select_owner(host)
     # Loaded only where somebody may have left something.
-    folders, unread = _folders(host)
+    folders, unread = _find_folders(host)
     owned = [folder for folder in folders if selected(folder.entry.uid)]
-    paths = _locks(host)
+    paths = _find_locks(host)
     if owned or paths:
         yield Facts({"folders": len(owned), "locks": len(paths)})
         for path in paths:
-            yield from _lock(host, path)
-        yield from _left_over(host, owned)
+            yield from _judge_lock(host, path)
+        yield from _judge_folders(host, owned)
     if unread:
         raise Unknown(unread, advisory=True)
 
 
-def _folders(host: Host) -> tuple[list[TempFolder], str]:
+def _find_folders(host: Host) -> tuple[list[TempFolder], str]:
     """Those in all temporary folders, and why one could not be looked into."""
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.facts.leftovers.temporary_folders import temp_folders
 
     folders: dict[str, TempFolder] = {}
@@ -114,16 +117,18 @@ def _folders(host: Host) -> tuple[list[TempFolder], str]:
         try:
             folders.update({folder.path: folder for folder in temp_folders(host.running_files, place)})
         except CannotTell as error:
+            # The other folders are still judged; the check ends as unknown.
             unread = error.reason
     return list(folders.values()), unread
 
 
-def _locks(host: Host) -> list[str]:
-    """The locks of the job's user, or of --user; nothing where that user's home is closed to us."""
+def _find_locks(host: Host) -> list[str]:
+    """Return the build locks of the job's user, or of --user; empty if that user's home cannot be read."""
     from npudoctor.facts.leftovers.temporary_folders import build_locks
 
     root: Optional[str] = host.variables.get(EXTENSIONS) or None
     owner = selected_owner(host)
+    # TORCH_EXTENSIONS_DIR of this shell says nothing about the builds of another user.
     if owner is not None and owner != host.identity.euid:
         root = None
     if root is None:
@@ -132,6 +137,7 @@ def _locks(host: Host) -> list[str]:
     try:
         return list(build_locks(host.running_files, root)) if root.startswith("/") else []
     except CannotTell:
+        # Builds in a home that cannot be read cannot be judged.
         return []
 
 
@@ -140,8 +146,8 @@ SHOWN = 20  # folders of one finding
 FEW = 100  # sockets of one folder that is removed by us
 
 
-def _lock(host: Host, path: str) -> Iterator[Finding]:
-    """A build's lock: nothing is said of a young one, nor of one that a living build holds."""
+def _judge_lock(host: Host, path: str) -> Iterator[Finding]:
+    """Report a build lock that is old enough and not held by a running build."""
     from npudoctor.proof.build_lock import is_lock_unused
     from npudoctor.proof.shared_storage import why_shared
 
@@ -154,10 +160,10 @@ def _lock(host: Host, path: str) -> Iterator[Finding]:
     mounts = parse_mountinfo(host.running_files.text("/proc/self/mountinfo") or "")
     mount = mount_of(mounts, path)
     kind = mount.kind if mount else ""
-    free = is_lock_unused(host, path, entry.uid) if not why_shared(host, path) else None
+    is_unused = is_lock_unused(host, path, entry.uid) if not why_shared(host, path) else None
     words = {"path": path, "minutes": int(age // 60)}
     line = f"{path} uid={entry.uid} size={entry.size} ino={entry.ino}"
-    if free:
+    if is_unused:
         yield Finding(
             "temp-files.stale-lock",
             _(
@@ -166,10 +172,10 @@ def _lock(host: Host, path: str) -> Iterator[Finding]:
             ),
             evidence=(line,),
             action=Action.CLEANUP,
-            fix=_unlock(host, path, entry, kind),
+            fix=_unlock_fix(host, path, entry, kind),
         )
-    elif free is None and age >= OLD:
-        fix = _removal(host, entry.uid, (Command(("rm", "--", path)),), unproven=True)
+    elif is_unused is None and age >= OLD:
+        fix = _removal_fix(host, entry.uid, (Command(("rm", "--", path)),), unproven=True)
         yield Finding(
             "temp-files.lock",
             _(
@@ -181,17 +187,17 @@ def _lock(host: Host, path: str) -> Iterator[Finding]:
         )
 
 
-def _left_over(host: Host, folders: Sequence[TempFolder]) -> Iterator[Finding]:
+def _judge_folders(host: Host, folders: Sequence[TempFolder]) -> Iterator[Finding]:
     """The folders whose processes are proven gone."""
     from npudoctor.proof.temporary_folder import FolderMakers
 
     owners = FolderMakers(host)
-    left = [
+    leftover_folders = [
         folder for folder in folders if folder.names is not None and not owners.why_not(folder)
     ]  # what is in a folder that is closed to us, others know
-    steps = {folder.path: step for folder in left if (step := _removable(host, folder))}
-    for owner in sorted({folder.entry.uid for folder in left if folder.path in steps}):
-        owned = [folder for folder in left if folder.entry.uid == owner and folder.path in steps]
+    steps = {folder.path: step for folder in leftover_folders if (step := _removal_step(host, folder))}
+    for owner in sorted({folder.entry.uid for folder in leftover_folders if folder.path in steps}):
+        owned = [folder for folder in leftover_folders if folder.entry.uid == owner and folder.path in steps]
         title = _("remove the folders and the dead sockets in them")
         needs_root = owner != host.identity.euid
         yield _report_left_over(
@@ -204,28 +210,30 @@ def _left_over(host: Host, folders: Sequence[TempFolder]) -> Iterator[Finding]:
                 needs_root=needs_root,
             ),
         )
-    rest = [folder for folder in left if folder.path not in steps]
+    rest = [folder for folder in leftover_folders if folder.path not in steps]
     if rest:
         yield _report_left_over(host, rest, _remove_folders(host, rest[:SHOWN]))
 
 
-def _report_left_over(host: Host, left: Sequence[TempFolder], fix: Fix) -> Finding:
+def _report_left_over(host: Host, leftover_folders: Sequence[TempFolder], fix: Fix) -> Finding:
 
     names = user_names(host.files)
-    lines = [_line(host, folder, names) for folder in left[:SHOWN]]
-    if left[SHOWN:]:
-        lines.append(_("and {count} more folders", count=len(left) - SHOWN))
+    lines = [_line(host, folder, names) for folder in leftover_folders[:SHOWN]]
+    if leftover_folders[SHOWN:]:
+        lines.append(_("and {count} more folders", count=len(leftover_folders) - SHOWN))
     return Finding(
         "temp-files.left-over",
-        _("temporary folders of training that has ended: {count}", count=len(left)),
+        _("temporary folders of training that has ended: {count}", count=len(leftover_folders)),
         evidence=tuple(lines),
         action=Action.CLEANUP,
         fix=fix,
     )
 
 
-def _removable(host: Host, folder: TempFolder) -> Optional[RemoveFiles]:
-    """The step for one in which there is nothing but sockets: files may hold what somebody wants."""
+def _removal_step(host: Host, folder: TempFolder) -> Optional[RemoveFiles]:
+    """Return the step that removes a folder which contains only sockets; None otherwise, because files may
+    still be needed."""
+    # mkdtemp() creates 0700 (Python, tempfile): with another mode somebody else may have put files in.
     if folder.names is None or folder.entry.permissions != 0o700 or len(folder.names) > FEW:
         return None
     marks = []
@@ -254,29 +262,30 @@ def _line(host: Host, folder: TempFolder, names: dict[int, str]) -> str:
     )
 
 
-def _unlock(host: Host, path: str, entry: Entry, kind: str) -> Fix:
-    """By a step that proves once more that nobody has the lock open, where the file system can tell."""
+def _unlock_fix(host: Host, path: str, entry: Entry, kind: str) -> Fix:
+    """Return the fix for a stale lock: a step that takes a lease first, where the file system supports
+    leases; else a command that is only shown."""
     from npudoctor.proof.unused import LEASED, mark_of
 
     if kind not in LEASED:
-        return _removal(host, entry.uid, (Command(("rm", "--", path)),), unproven=False)
+        return _removal_fix(host, entry.uid, (Command(("rm", "--", path)),), unproven=False)
     needs_root = entry.uid != host.identity.euid
     steps = (RemoveUnused(path.rpartition("/")[0], entry.uid, (mark_of(path, entry),)),)
     return Fix(_("remove the unused lock file"), steps=steps, risk=Risk.SAFE, needs_root=needs_root)
 
 
-def _removal(host: Host, owner: int, steps: Sequence[Command], *, unproven: bool) -> Fix:
+def _removal_fix(host: Host, owner: int, steps: Sequence[Command], *, unproven: bool) -> Fix:
     title = _("only when you are sure that nothing uses it") if unproven else _("remove the unused lock file")
-    return _manual(host, owner, title, steps, unproven=unproven)
+    return _manual_fix(host, owner, title, steps, unproven=unproven)
 
 
 def _remove_folders(host: Host, folders: Sequence[TempFolder]) -> Fix:
     """By rm -r, which goes through no link: a folder may hold thousands of names, and folders."""
     heading = _("remove the folders with everything in them; first check that nothing in them is needed")
     commands = [Command(("rm", "-r", "--", folder.path)) for folder in folders]
-    # Whose they are: somebody else's, when one is.
+    # Root is needed as soon as one folder belongs to another user.
     uids = [folder.entry.uid for folder in folders]
-    return _manual(
+    return _manual_fix(
         host,
         next((uid for uid in uids if uid != host.identity.euid), host.identity.euid),
         heading,
@@ -285,6 +294,6 @@ def _remove_folders(host: Host, folders: Sequence[TempFolder]) -> Fix:
     )
 
 
-def _manual(host: Host, owner: int, title: str, steps: Sequence[Command], *, unproven: bool) -> Fix:
+def _manual_fix(host: Host, owner: int, title: str, steps: Sequence[Command], *, unproven: bool) -> Fix:
     needs_root = owner != host.identity.euid
     return Fix(title, steps=tuple(steps), risk=Risk.MANUAL, needs_root=needs_root, unproven=unproven)

@@ -10,13 +10,15 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.host.devices.hccn import NAME, Port
 from npudoctor.host.devices.hccnconf import CONF, HccnConf, in_network, is_address, is_netmask
 
+# Keys of /etc/hccn.conf whose value is an IP address; each is followed by _N, the physical id of the NPU.
 ADDRESSES = ("address", "gateway", "netdetect")
+# With one of these the port gets its address by DHCP, and address_N is not applied.
 DHCP = ("udhcpc_enable", "udhcpc_ipv6_enable")
 WELL = ("Success", "Init", "Detect ip set", "Unknown")  # Init: no address was given to look for
 
 
 @dataclass(frozen=True)
-class Setting:
+class PortAddress:
     """The address of one port and what goes with it, from the port itself or else from the file."""
 
     device: int
@@ -26,23 +28,24 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Machine:
-    """All that is known. `ports` is empty where the tool was not asked. `several`: nodes meet in the job.
-    `sees_all`: a file that is not here does not exist; False in a container, and where it cannot be read."""
+class HccnMachine:
+    """What is known of the NPUs' network ports. `ports` is empty if hccn_tool was not run. `has_peers`: the
+    job has several nodes. `sees_all`: a file that is missing does not exist; False in a container and where
+    it cannot be read."""
 
     devices: Sequence[int]
     conf: Optional[HccnConf]
     ports: Sequence[Port]
     program: str
-    several: bool
+    has_peers: bool
     sees_all: bool = True
 
     @property
     def severity(self) -> Severity:
         """A fault of a port ends a job of several nodes; one node may meet over other links."""
-        return ERROR if self.several else WARNING
+        return ERROR if self.has_peers else WARNING
 
-    def settings(self) -> list[Setting]:
+    def settings(self) -> list[PortAddress]:
         """One for each device that has an address."""
         ports = {port.device: port for port in self.ports}
         settings = []
@@ -53,25 +56,27 @@ class Machine:
                 for name in ("address", "netmask", "gateway")
             }
             if answers["address"]:
-                settings.append(Setting(device, **answers))
+                settings.append(PortAddress(device, **answers))
         return settings
 
 
-def findings(machine: Machine) -> Iterator[Finding]:
-    """All that is wrong."""
+def findings(machine: HccnMachine) -> Iterator[Finding]:
+    """Yield every finding about the file, the ports, and the two together."""
     settings = machine.settings()
-    yield from _values(machine)
-    yield from _tls(machine)
+    yield from _judge_values(machine)
+    yield from _judge_tls(machine)
     if not settings:
-        if machine.several and machine.ports:
+        # A single node or a super pod connects over other links, so ports without addresses are a fault only
+        # with --peers.
+        if machine.has_peers and machine.ports:
             yield _finding("not-set-up", _("no NPU of this machine has an address, but the job has peers"))
         return
     lacking = sorted(set(machine.devices) - {setting.device for setting in settings})
-    # Without the tool nobody knows what a port has that the file does not name.
+    # Without hccn_tool it is unknown whether a port has an address that the file does not name.
     if lacking and machine.ports:
         message = _("NPU {devices} have no address, but {others} have one")
-        others = _few(setting.device for setting in settings)
-        message = message.format(devices=_few(lacking), others=others)
+        addressed = _list_first(setting.device for setting in settings)
+        message = message.format(devices=_list_first(lacking), others=addressed)
         yield _finding("no-address", message, machine.severity, lacking)
     owners: dict[str, list[int]] = {}
     for setting in settings:
@@ -79,15 +84,15 @@ def findings(machine: Machine) -> Iterator[Finding]:
     for address, devices in owners.items():
         if len(devices) > 1:
             template = _("NPU {devices} have the same address {address}")
-            template = template.format(devices=_few(devices), address=address)
+            template = template.format(devices=_list_first(devices), address=address)
             yield _finding("duplicate-address", template, machine.severity, devices)
-    yield from _gateways(settings)
-    yield from _not_applied(machine)
-    yield from _not_saved(machine)
-    yield from _links(machine, {setting.device for setting in settings})
+    yield from _judge_gateways(settings)
+    yield from _find_not_applied(machine)
+    yield from _find_not_saved(machine)
+    yield from _judge_links(machine, {setting.device for setting in settings})
 
 
-def _gateways(settings: Sequence[Setting]) -> Iterator[Finding]:
+def _judge_gateways(settings: Sequence[PortAddress]) -> Iterator[Finding]:
     outside = [
         setting for setting in settings if not in_network(setting.gateway, setting.address, setting.netmask)
     ]
@@ -95,13 +100,14 @@ def _gateways(settings: Sequence[Setting]) -> Iterator[Finding]:
         text = _("the gateway of NPU {devices} is not in its network: {what}")
         routes = [f"{setting.address}/{setting.netmask} -> {setting.gateway}" for setting in outside]
         devices = [setting.device for setting in outside]
-        text = text.format(devices=_few(devices), what=_few(routes, 2))
+        text = text.format(devices=_list_first(devices), what=_list_first(routes, 2))
         yield _finding("gateway", text, devices=devices, evidence=tuple(routes))
 
 
-def _not_applied(machine: Machine) -> Iterator[Finding]:
-    """The file is what the port gets at the next start; with DHCP it says nothing of the address."""
-    conf, wrong, lines = machine.conf, [], []
+def _find_not_applied(machine: HccnMachine) -> Iterator[Finding]:
+    """Report ports whose address differs from the file, which is applied at the next start. With DHCP the
+    file does not set the address."""
+    conf, differing, lines = machine.conf, [], []
     for port in machine.ports if conf else ():
         if conf is None or port.replies["ip"].kind not in ("told", "unset"):
             continue
@@ -109,41 +115,43 @@ def _not_applied(machine: Machine) -> Iterator[Finding]:
             continue
         for name in ("address", "netmask"):
             stated = conf.of(port.device, name)
-            right = is_netmask if name == "netmask" else is_address
+            is_valid = is_netmask if name == "netmask" else is_address
             answer = port.replies["ip"].answer
             # A port may have several addresses.
             values = answer.stdout.replace(":", " ").split() if answer else []
-            if stated and right(stated) and stated not in values:
+            if stated and is_valid(stated) and stated not in values:
                 real = port.get(name) or "-"
                 lines.append(f"{name}_{port.device}={stated} ({NAME}: {real})")
-                wrong.append(port.device)
-    if wrong:
-        devices = sorted(set(wrong))
+                differing.append(port.device)
+    if differing:
+        devices = sorted(set(differing))
         text = _("The settings of NPU {devices} differ from {conf}: {what}")
-        text = text.format(devices=_few(devices), conf=CONF, what=_few(lines, 2))
+        text = text.format(devices=_list_first(devices), conf=CONF, what=_list_first(lines, 2))
         steps = tuple(Command((machine.program, "-i", str(device), "-cfg", "recovery")) for device in devices)
         fix = Fix(_("apply the file to the ports; no job may be using them"), steps, risk=Risk.MANUAL)
         yield _finding("not-applied", text, machine.severity, devices, tuple(lines), fix)
 
 
-def _not_saved(machine: Machine) -> Iterator[Finding]:
-    """An address that only the port itself has. A container need not be given the file."""
+def _find_not_saved(machine: HccnMachine) -> Iterator[Finding]:
+    """Report addresses that only the port has: they are lost at the next boot. Not in a container without the
+    file."""
     if machine.conf is None and not machine.sees_all:
         return
-    lost = []
+    unsaved = []
     for port in machine.ports:
         if port.replies["ip"].kind == "told":
             settings = machine.conf.devices.get(port.device, {}) if machine.conf else {}
             address = port.get("address")
-            # What the file says otherwise, and leases, are no loss.
-            kept = any(settings.get(name) for name in ("address", *DHCP)) or address in settings.values()
-            if not kept and is_address(address) and not address.lower().startswith(("fe80:", "169.254.")):
-                lost.append(port)
-    if lost:
+            # Nothing is lost if the file has another address for the port or if DHCP assigns it.
+            is_saved = any(settings.get(name) for name in ("address", *DHCP)) or address in settings.values()
+            # Link-local addresses (fe80::/10 and RFC 3927) come up by themselves and are no loss.
+            if not is_saved and is_address(address) and not address.lower().startswith(("fe80:", "169.254.")):
+                unsaved.append(port)
+    if unsaved:
         text = _("NPU {devices} will lose the address at the next boot: {what} is not in {conf}")
-        lines = [f"address_{port.device}={port.get('address')}" for port in lost]
-        devices = [port.device for port in lost]
-        text = text.format(devices=_few(devices), conf=CONF, what=_few(lines, 2))
+        lines = [f"address_{port.device}={port.get('address')}" for port in unsaved]
+        devices = [port.device for port in unsaved]
+        text = text.format(devices=_list_first(devices), conf=CONF, what=_list_first(lines, 2))
         steps = tuple(
             Command(
                 (
@@ -151,26 +159,27 @@ def _not_saved(machine: Machine) -> Iterator[Finding]:
                     *("address", port.get("address"), "netmask", port.get("netmask")),
                 )
             )
-            for port in lost
+            for port in unsaved
             if port.get("netmask")
         )
         fix = Fix(_("set and save it with hccn_tool; no job may be using the ports"), steps, risk=Risk.MANUAL)
         yield _finding("not-saved", text, WARNING, devices, tuple(lines), fix)
 
 
-def _links(machine: Machine, addressed: set[int]) -> Iterator[Finding]:
+def _judge_links(machine: HccnMachine, addressed: set[int]) -> Iterator[Finding]:
     ports = [port for port in machine.ports if port.device in addressed]
     down = [port.device for port in ports if port.get("link").upper() == "DOWN"]
     if down:
-        text = _("the network link of NPU {devices} is down", devices=_few(down))
+        text = _("the network link of NPU {devices} is down", devices=_list_first(down))
         yield _finding("link-down", text, machine.severity, down, action=Action.CONTACT)
-    ill: dict[str, list[int]] = {}
+    devices_by_health: dict[str, list[int]] = {}
     for port in ports:
         if port.get("health") not in ("", *WELL):
-            ill.setdefault(port.get("health"), []).append(port.device)
-    for health, devices in ill.items():
+            devices_by_health.setdefault(port.get("health"), []).append(port.device)
+    for health, devices in devices_by_health.items():
         text = _("the network health of NPU {devices} is {health}")
-        text = text.format(devices=_few(devices), health=health)
+        text = text.format(devices=_list_first(devices), health=health)
+        # Without a link the port cannot reach its netdetect address either.
         echo = ("hccn-config.link-down",) if set(devices) <= set(down) else ()
         detects = {
             f"netdetect_{port.device}": port.get("netdetect") for port in ports if port.device in devices
@@ -179,50 +188,53 @@ def _links(machine: Machine, addressed: set[int]) -> Iterator[Finding]:
         yield _finding("unhealthy", text, devices=devices, evidence=lines, echo_of=echo)
 
 
-def _values(machine: Machine) -> Iterator[Finding]:
-    """What is written in the file and cannot be used as it is."""
+def _judge_values(machine: HccnMachine) -> Iterator[Finding]:
+    """Report values of the file that are not addresses or netmasks, and keys with two values."""
     conf = machine.conf
-    bad: list[str] = []
+    invalid: list[str] = []
     for device in machine.devices if conf else ():
         for name in (*ADDRESSES, "netmask"):
             value = conf.of(device, name) if conf else None
-            right = is_netmask if name == "netmask" else is_address
-            if value and not right(value):
-                bad.append(f"{name}_{device}={value[:60]}")
-    if bad:
-        text = _("{conf} has invalid values: {what}", conf=CONF, what=_few(bad))
-        yield _finding("bad-value", text, machine.severity, evidence=tuple(bad))
+            is_valid = is_netmask if name == "netmask" else is_address
+            if value and not is_valid(value):
+                invalid.append(f"{name}_{device}={value[:60]}")
+    if invalid:
+        text = _("{conf} has invalid values: {what}", conf=CONF, what=_list_first(invalid))
+        yield _finding("bad-value", text, machine.severity, evidence=tuple(invalid))
     clashes = conf.clashes if conf else ()
     names = [key for key in clashes if key.rpartition("_")[0] in (*ADDRESSES, "netmask")]
     if names:
-        text = _("{conf} has two values for each of {names}", conf=CONF, names=_few(names))
+        text = _("{conf} has two values for each of {names}", conf=CONF, names=_list_first(names))
         yield _finding("clash", text)
 
 
-def _tls(machine: Machine) -> Iterator[Finding]:
+def _judge_tls(machine: HccnMachine) -> Iterator[Finding]:
     by_switch: dict[str, list[int]] = {}
     for port in machine.ports:
         if port.get("tls"):
             by_switch.setdefault(port.get("tls"), []).append(port.device)
     if len(by_switch) < 2:
         return
+    # The minority is changed: TLS must be the same on every NPU of a communicator (HCCL user guide).
     few, many = sorted(by_switch, key=lambda switch: (len(by_switch[switch]), switch))
     text = _("TLS is on for NPU {on} and off for {off}: they cannot connect to each other")
-    text = text.format(on=_few(by_switch["1"]), off=_few(by_switch["0"]))
+    text = text.format(on=_list_first(by_switch["1"]), off=_list_first(by_switch["0"]))
     fix = Fix(
         _("set TLS as on the other NPUs, and the same on every node"),
-        tuple(_switch(machine.program, device, many) for device in by_switch[few]),
-        tuple(line for device in by_switch[few] for line in _switch(machine.program, device, few).lines()),
+        tuple(_tls_command(machine.program, device, many) for device in by_switch[few]),
+        tuple(
+            line for device in by_switch[few] for line in _tls_command(machine.program, device, few).lines()
+        ),
         Risk.MANUAL,
     )
     yield _finding("tls-differs", text, devices=by_switch[few], fix=fix)
 
 
-def _switch(program: str, device: int, value: str) -> Command:
+def _tls_command(program: str, device: int, value: str) -> Command:
     return Command((program, "-i", str(device), "-tls", "-s", "enable", value))
 
 
-def _few(values: Iterable[object], most: int = 16) -> str:
+def _list_first(values: Iterable[object], most: int = 16) -> str:
     words = [str(value) for value in values]
     return ", ".join(words[:most]) + (f" (+{len(words) - most})" if len(words) > most else "")
 
@@ -250,7 +262,7 @@ def _finding(
     )
 
 
-def facts(machine: Machine) -> Mapping[str, object]:
+def facts(machine: HccnMachine) -> Mapping[str, object]:
     """What each port has, for machines."""
     names = ("address", "netmask", "gateway", "netdetect", "link", "health", "tls", "mtu")
     ports: dict[str, object] = {}

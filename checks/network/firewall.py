@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Optional, Union
 
 from npudoctor import ERROR, Action, Facts, Finding, Host, Scope, Severity, Skip, Unknown, _, check, ngettext
-from npudoctor.checks.network._firewall_fixes import Side, way_in, zone_of
+from npudoctor.checks.network._firewall_fixes import Blocker, open_ports_fix, zone_of
 from npudoctor.core.ports import Span, overlap, runs, spell, without
 from npudoctor.facts.job.expected_accelerator import meant_for_other_machines
 from npudoctor.facts.job.nodes import is_here, is_rank_zero, node_count
@@ -16,7 +16,9 @@ from npudoctor.firewall.hooks import Firewall, PortVerdict
 from npudoctor.firewall.inbound import Sender, any_senders, judge, senders, worst
 from npudoctor.firewall.read import read_rules
 
+# Each port is followed through all rules, and ranges such as 1024-65535 occur.
 MOST = 1024  # ports that are judged, of the widest range
+# The variable of the address that belongs to each port variable.
 _PLACES = {"MASTER_PORT": "MASTER_ADDR", "MS_SCHED_PORT": "MS_SCHED_HOST"}
 
 
@@ -76,55 +78,57 @@ def firewall(host: Host) -> Iterator[Union[Finding, Facts]]:
     nft(8), libnftables-json(5), iptables-extensions(8), firewall-cmd(1), ufw(8); "Netfilter hooks" in the
     nftables wiki; HCCL environment variables HCCL_IF_BASE_PORT, HCCL_HOST_SOCKET_PORT_RANGE.
     """
-    claims = list(_claims(host))
+    claims = list(_find_claims(host))
     if not claims:
         raise Skip(_("no variable sets a port of this machine, and no NPU is used"))
+    # nft and iptables need CAP_NET_ADMIN even to list rules.
     if not host.identity.is_root:
         raise Unknown(_("only root can read the firewall's rules"), advisory=True)
 
-    answers = Answers(host, _ports(claims))
-    if not answers.known:
+    verdicts = CallerVerdicts(host, _ports(claims))
+    if not verdicts.has_callers:
         raise Skip(_("this machine has no address that another node could reach"))
-    worst = answers.worst()
-    yield Facts({f"tcp/{port}": worst[port] for port in sorted(worst)})
+    worst_by_port = verdicts.worst()
+    yield Facts({f"tcp/{port}": worst_by_port[port] for port in sorted(worst_by_port)})
     for claim in claims:
-        yield from _judge_claim(host, claim, answers)
-    doubt = answers.doubt()
+        yield from _judge_claim(host, claim, verdicts)
+    doubt = verdicts.doubt()
     if doubt:
-        raise Unknown(doubt, advisory=not answers.must_know)
+        raise Unknown(doubt, advisory=not verdicts.is_verdict_needed)
 
 
-def _claims(host: Host) -> Iterator[Claim]:
-    """What is surely bound here, as far as names tell."""
+def _find_claims(host: Host) -> Iterator[Claim]:
+    """Yield the claims on ports that the job surely binds on this machine, as far as variables and names
+    tell."""
     for ports in named_ports(host):
         if not isinstance(ports, Claim) or not ports.spans:
             continue
         if ports.unsure:
-            here = is_here(host, host.variables.get(_PLACES.get(ports.variable, ""), ""))
-            if here is False or (here is None and not is_rank_zero(host)):
+            is_own = is_here(host, host.variables.get(_PLACES.get(ports.variable, ""), ""))
+            if is_own is False or (is_own is None and not is_rank_zero(host)):
                 continue
         yield ports
 
 
 def _ports(claims: Sequence[Claim]) -> list[Span]:
     """The ports of all claims, cut where there are too many."""
-    return list(dict.fromkeys(span for claim in claims for span in first_ports(claim.spans)))
+    return list(dict.fromkeys(span for claim in claims for span in limit_ports(claim.spans)))
 
 
-def first_ports(spans: Sequence[Span]) -> Iterator[Span]:
-    """As many of them as are judged."""
-    left = MOST
+def limit_ports(spans: Sequence[Span]) -> Iterator[Span]:
+    """Yield the spans cut to MOST ports in all."""
+    remaining = MOST
     for low, high in spans:
-        if left > 0:
-            yield low, min(high, low + left - 1)
-        left -= high - low + 1
+        if remaining > 0:
+            yield low, min(high, low + remaining - 1)
+        remaining -= high - low + 1
 
 
-Blocked = tuple[Sender, Span, PortVerdict]
+BlockedCaller = tuple[Sender, Span, PortVerdict]
 
 
-class Answers:
-    """What the firewall does with each caller on each port."""
+class CallerVerdicts:
+    """What the firewall does with each caller (peer) on each port."""
 
     def __init__(self, host: Host, spans: Sequence[Span]) -> None:
         self._host, begun = host, host.clock.steady()
@@ -151,54 +155,55 @@ class Answers:
         self._ports = [port for low, high in spans for port in range(low, high + 1)]
 
     @property
-    def known(self) -> bool:
-        """Whether anybody could connect at all."""
+    def has_callers(self) -> bool:
+        """Whether this machine has an address at which another node could connect."""
         return bool(self.callers or self._lost)
 
     @property
-    def must_know(self) -> bool:
+    def is_verdict_needed(self) -> bool:
         """Whether a verdict is needed: other nodes were named, and all rules could be read."""
         late = any(verdict.late for _c, _s, verdict in self._judged)
         unread = self.rules.unread or self.rules.unlent or late
         return self.for_peers and self.nodes != 1 and not unread
 
     def worst(self) -> dict[int, str]:
-        """The verdict for each port, the worst of all callers; anybody must be let in or kept out in
-        every family."""
-        answers_of: dict[int, list[str]] = {port: [] for port in self._ports}
+        """Return the worst verdict of all callers by port. For unknown callers (any address), a verdict
+        counts only if IPv4 and IPv6 agree."""
+        answers_by_port: dict[int, list[str]] = {port: [] for port in self._ports}
         for _caller, (low, high), verdict in self._judged:
             for port in range(low, high + 1):
-                answers_of[port].append(verdict.answer)
+                answers_by_port[port].append(verdict.answer)
         if self._lost:
-            return {port: worst([*answers, "unknown"]) for port, answers in answers_of.items()}
+            return {port: worst([*answers, "unknown"]) for port, answers in answers_by_port.items()}
         if self.for_peers:
-            return {port: worst(answers) for port, answers in answers_of.items()}
+            return {port: worst(answers) for port, answers in answers_by_port.items()}
         return {
-            port: answers[0] if len(set(answers)) == 1 else "unknown" for port, answers in answers_of.items()
+            port: answers[0] if len(set(answers)) == 1 else "unknown"
+            for port, answers in answers_by_port.items()
         }
 
-    def blocked(self, spans: Sequence[Span]) -> list[Blocked]:
-        """Who is surely kept out of which of these ports."""
-        closed = {port for port, answer in self.worst().items() if answer == "blocked"}
+    def find_blocked(self, spans: Sequence[Span]) -> list[BlockedCaller]:
+        """Return which callers are surely kept out of which of these ports, with the verdict."""
+        blocked_ports = {port for port, answer in self.worst().items() if answer == "blocked"}
         return [
             (caller, part, verdict)
             for caller, span, verdict in self._judged
             if verdict.answer == "blocked"
             for part in overlap([span], spans)
-            if part[0] in closed
+            if part[0] in blocked_ports
         ]
 
     def zone(self, caller: Sender, ports: Span) -> str:
-        """The zone of firewalld by whose rules a caller is judged; empty where that is not clear."""
+        """Return the firewalld zone whose chains a caller's packet visits; "" if there is none or several."""
         firewall = Firewall(self.rules.tables)
         for _span, _verdict in judge(firewall, caller, [(ports[0], ports[0])]):
             zones = {zone_of(name) for name in firewall.visited} - {""}
         return zones.pop() if len(zones) == 1 else ""
 
     def doubt(self) -> str:
-        """Why a verdict is missing; empty where none is."""
-        open_ports = runs(port for port, answer in self.worst().items() if answer == "unknown")
-        if not open_ports:
+        """Return why the verdict for some ports is unknown; "" if all are known."""
+        undecided = runs(port for port, answer in self.worst().items() if answer == "unknown")
+        if not undecided:
             return ""
         if self._lost:
             why = _("the address of {peers} is not known", peers=abbreviate(self._lost))
@@ -214,7 +219,7 @@ class Answers:
             why = "; ".join([why, *self.rules.unlent])
         return _(
             "could not determine whether the firewall lets others connect to TCP {ports}: {why}",
-            ports=abbreviate((spell([span]) for span in open_ports), 8),
+            ports=abbreviate((spell([span]) for span in undecided), 8),
             why=why,
         )
 
@@ -232,6 +237,7 @@ class Answers:
 
 def _is_address(text: str) -> bool:
     """Whether it is an IP address, in brackets or with a zone."""
+    # `ipaddress` takes some milliseconds to import, and most runs do not come here.
     import ipaddress
 
     try:
@@ -241,9 +247,9 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def _judge_claim(host: Host, claim: Claim, answers: Answers) -> Iterator[Finding]:
+def _judge_claim(host: Host, claim: Claim, verdicts: CallerVerdicts) -> Iterator[Finding]:
     """The finding about the ports of one claim."""
-    blocked = answers.blocked(claim.spans)
+    blocked = verdicts.find_blocked(claim.spans)
     if not blocked:
         return
     ports = runs(port for _c, (low, high), _v in blocked for port in range(low, high + 1))
@@ -260,32 +266,32 @@ def _judge_claim(host: Host, claim: Claim, answers: Answers) -> Iterator[Finding
             label=claim.label,
             place=abbreviate(places, 3),
         ),
-        severity=_weight(host, claim, answers, whole=without(claim.spans, ports) == ()),
+        severity=_blocked_severity(host, claim, verdicts, covers_all=without(claim.spans, ports) == ()),
         evidence=places[:8],
         action=Action.CONFIG,
-        fix=way_in(
+        fix=open_ports_fix(
             host,
             list(dict.fromkeys(caller.name for caller, _s, _v in blocked)),
             ports,
-            _sides(blocked),
-            lambda: _zones(answers, blocked),
+            _blockers(blocked),
+            lambda: _zones(verdicts, blocked),
         ),
     )
 
 
-def _zones(answers: Answers, blocked: Sequence[Blocked]) -> dict[str, str]:
-    """The zone of each sender; of both families for anybody. Apart as only firewalld's lines ask for it."""
+def _zones(verdicts: CallerVerdicts, blocked: Sequence[BlockedCaller]) -> dict[str, str]:
+    """Return the zone of each sender, "" if it is not clear. Computed only if a fix uses firewall-cmd."""
     zones: dict[str, set[str]] = {}
     for caller, span in {caller.packet: (caller, span) for caller, span, _v in blocked}.values():
-        zones.setdefault(caller.name, set()).add(answers.zone(caller, span))
+        zones.setdefault(caller.name, set()).add(verdicts.zone(caller, span))
     return {name: names.pop() if len(names) == 1 else "" for name, names in zones.items()}
 
 
-def _sides(blocked: Sequence[Blocked]) -> list[Side]:
-    """The places that drop, with the side on which they do."""
+def _blockers(blocked: Sequence[BlockedCaller]) -> list[Blocker]:
+    """Return the chains that block, each once, with whether they drop packets of the peers or our replies."""
     return list(
         dict.fromkeys(
-            Side(place.partition(":")[0], place, leaving)
+            Blocker(place.partition(":")[0], place, leaving)
             for _c, _s, verdict in blocked
             for leaving, places in ((False, verdict.entering), (True, verdict.leaving))
             for place in places
@@ -293,17 +299,20 @@ def _sides(blocked: Sequence[Blocked]) -> list[Side]:
     )
 
 
-def _weight(host: Host, claim: Claim, answers: Answers, whole: bool) -> Optional[Severity]:
-    """None is the declared one: an error. HCCL takes the first free port of several, at the root."""
-    several = answers.for_peers or (answers.nodes or 0) > 1
-    elsewhere = not answers.for_peers and meant_for_other_machines(host)
-    if answers.nodes == 1 or elsewhere or (not several and not claim.variable):
+def _blocked_severity(
+    host: Host, claim: Claim, verdicts: CallerVerdicts, covers_all: bool
+) -> Optional[Severity]:
+    """Return the severity; None means the declared one, an error. `covers_all`: all ports of the claim are
+    blocked, which matters because HCCL takes the first free one of a range."""
+    has_several_nodes = verdicts.for_peers or (verdicts.nodes or 0) > 1
+    is_for_others = not verdicts.for_peers and meant_for_other_machines(host)
+    if verdicts.nodes == 1 or is_for_others or (not has_several_nodes and not claim.variable):
         return Severity.INFO
-    if not several:
+    if not has_several_nodes:
         return Severity.WARNING
     if not claim.hccl:
         return None
-    # HCCL's ranks meet at the first rank, beside the master.
+    # The other ranks connect to HCCL's root, which is rank 0 and runs on the master's machine.
     master = host.variables.get("MASTER_ADDR", "")
-    root = whole and (is_rank_zero(host) or (bool(master) and is_here(host, master) is True))
-    return None if root else Severity.WARNING
+    is_root_blocked = covers_all and (is_rank_zero(host) or (bool(master) and is_here(host, master) is True))
+    return None if is_root_blocked else Severity.WARNING

@@ -30,15 +30,19 @@ from npudoctor.facts.job.rank_count import has_several_ranks
 from npudoctor.host import CannotTell
 from npudoctor.knowledge import tables
 
-Row = Mapping[str, Any]
+VariableRow = Mapping[str, Any]
 
+# Read by TensorFlow's HCCL on A2 and the first 910 in place of a rank table, so only one of the two may be
+# set.
 CHIEF = ("CM_CHIEF_IP", "CM_CHIEF_PORT", "CM_CHIEF_DEVICE", "CM_WORKER_IP", "CM_WORKER_SIZE")
 TABLE = ("RANK_TABLE_FILE", "RANK_ID", "RANK_SIZE")
+# HCCL_EVENT_TIMEOUT, of torch_npu, must be above HCCL_EXEC_TIMEOUT (Ascend/pytorch, OptionsManager.cpp).
 CONNECT, EXECUTE, EVENT = "HCCL_CONNECT_TIMEOUT", "HCCL_EXEC_TIMEOUT", "HCCL_EVENT_TIMEOUT"
+# HCCL stops with EI0001 if both are 1, or if one is 0 and the other unset.
 INTRA = ("HCCL_INTRA_PCIE_ENABLE", "HCCL_INTRA_ROCE_ENABLE")
 
 
-# They say which node, rank or device it is, so they differ by nature.
+# They identify the node, rank or device, so they differ between nodes by nature.
 OF_EACH_NODE = (
     *("HCCL_IF_IP", "POD_IP", "RANK", "RANK_ID", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK"),
     *("DEVICE_ID", "ASCEND_DEVICE_ID"),
@@ -106,14 +110,14 @@ def hccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     - Ascend/pytorch, OptionsManager.cpp: HCCL_EVENT_TIMEOUT.
     """
     variables = host.variables
-    named = any(name.startswith(("HCCL_", "CM_")) for name in variables)
-    if not named and not has_several_ranks(variables):
+    has_hccl_variable = any(name.startswith(("HCCL_", "CM_")) for name in variables)
+    if not has_hccl_variable and not has_several_ranks(variables):
         raise Skip(_("no HCCL variable is set"))
     if accelerators(host) == (False, True):
         raise Skip(_("this machine has no NPU"))
 
     table = tables.table("hccl_variables")
-    chip = _chip(host) if named else ""
+    chip = _chip(host) if has_hccl_variable else ""
     valid: dict[str, str] = {}
     rows = {row["name"]: row for row in table["variable"] if row["name"] in variables}
     if rows:
@@ -124,95 +128,111 @@ def hccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
             yield finding
         elif variables[name]:
             valid[name] = variables[name]
-    others = [
-        *_together(valid, rows, variables, chip),
-        *_whitelist(host, valid),
-        *_misspelt(variables, table),
+    combined = [
+        *_judge_combinations(valid, rows, variables, chip),
+        *_judge_whitelist(host, valid),
+        *_find_misspelt(variables, table),
     ]
-    yield from others
-    if not named and not others:
+    yield from combined
+    if not has_hccl_variable and not combined:
         raise Skip(_("no HCCL variable is set"))
 
 
 def _chip(host: Host) -> str:
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.knowledge.hccl import chip_of
 
     try:
         return chip_of(host.npus.models)
     except CannotTell:
+        # An unknown chip: only rules that hold for all chips are applied.
         return ""
 
 
-def _judge_value(row: Row, value: str, chip: str) -> Optional[Finding]:
-    """A value that HCCL does not take."""
+def _judge_value(row: VariableRow, value: str, chip: str) -> Optional[Finding]:
+    """Return a finding if HCCL does not accept the value, else None."""
     from npudoctor.facts.job.input_cleanup import cleaned_up
     from npudoctor.knowledge.hccl import nearest, on_chip, what_is_wrong
 
-    here = on_chip(row, chip)
+    chip_row = on_chip(row, chip)
     if not value:
-        if not here.get("refused") or here["kind"] not in ("whole", "decimal", "word"):
+        if not chip_row.get("refused") or chip_row["kind"] not in ("whole", "decimal", "word"):
             return None
-        # To HCCL that is a value like another.
+        # HCCL does not treat an empty value as unset.
         text = _("{name} is set and empty, which is not the same as unset: HCCL finds no value in it")
-        return _finding("bad-value", text, here["name"], "", "", Severity.WARNING, here)
-    why = what_is_wrong(here, value)
+        return _finding("bad-value", text, chip_row["name"], "", "", Severity.WARNING, chip_row)
+    why = what_is_wrong(chip_row, value)
     if why is None:
         return None
-    meant = cleaned_up(value)
-    severity: Severity = ERROR if here.get("refused") else WARNING
-    if meant != value and meant and what_is_wrong(here, meant) is None:
+    cleaned = cleaned_up(value)
+    severity: Severity = ERROR if chip_row.get("refused") else WARNING
+    if cleaned != value and cleaned and what_is_wrong(chip_row, cleaned) is None:
         text = _(
             "{name} is {value}, with blanks or characters pasted from a document; probably {meant} was meant"
         )
-        return _finding("pasted-punctuation", text, here["name"], value, meant, severity, here, meant=meant)
-    if not here.get("refused") and (what_is_wrong(row, value) is None or _readable(row, value)):
+        return _finding(
+            "pasted-punctuation", text, chip_row["name"], value, cleaned, severity, chip_row, meant=cleaned
+        )
+    if not chip_row.get("refused") and (
+        what_is_wrong(row, value) is None or _has_readable_algorithms(row, value)
+    ):
         severity = INFO  # right on another chip, or in another release, and HCCL goes on
     # A value that its reader refuses, or takes for another.
-    refused = _("{name} is {value}: {why}, and HCCL stops with EI0001")
-    text = refused if here.get("refused") else _("{name} is {value}: {why}")
+    refusal_text = _("{name} is {value}: {why}, and HCCL stops with EI0001")
+    text = refusal_text if chip_row.get("refused") else _("{name} is {value}: {why}")
     finding: Finding = _finding(
-        "bad-value", text, here["name"], value, nearest(here, value), severity, here, why=why
+        "bad-value", text, chip_row["name"], value, nearest(chip_row, value), severity, chip_row, why=why
     )
     return finding
 
 
-def _readable(row: Row, value: str) -> bool:
-    """Whether only the names of algorithms are strange: each release has its own."""
+def _has_readable_algorithms(row: VariableRow, value: str) -> bool:
+    """Whether only names of algorithms are unknown: each release of HCCL has its own."""
     from npudoctor.knowledge.hccl import algorithms
 
     try:
         return row["kind"] == "algo" and bool(algorithms(value))
     except ValueError:
+        # algorithms() raises on text that is not `level1:ring;level2:...`; such a value is wrong on every
+        # release.
         return False
 
 
-def _together(
-    valid: Mapping[str, str], rows: Mapping[str, Row], variables: Mapping[str, str], chip: str
+def _judge_combinations(
+    valid: Mapping[str, str], rows: Mapping[str, VariableRow], variables: Mapping[str, str], chip: str
 ) -> Iterator[Finding]:
-    """What valid values do to each other."""
+    """Judge combinations of valid values."""
     from npudoctor.facts.hccl.combinations import is_refused_pair, limits_out_of_order
 
     pcie, roce = (valid.get(name) for name in INTRA)
     if all(name in valid or name not in rows for name in INTRA) and is_refused_pair(pcie, roce):
-        yield _pair(pcie, roce)
+        yield _report_pair(pcie, roce)
     chief = {name: variables[name] for name in CHIEF if variables.get(name)}
     ranks = {name: variables[name] for name in TABLE if variables.get(name)}
     if chief and ranks:
-        yield _conflict(chief, ranks)
-    for shorter, longer, lost in limits_out_of_order(valid, (CONNECT, EXECUTE, EVENT)):
-        yield _order(shorter, longer, valid, WARNING if lost else INFO)
+        yield _report_conflict(chief, ranks)
+    for shorter, longer, is_lost in limits_out_of_order(valid, (CONNECT, EXECUTE, EVENT)):
+        yield _report_order(shorter, longer, valid, WARNING if is_lost else INFO)
     for name, value in valid.items():
-        yield from _effects(rows[name], value, valid, variables, chip)
+        yield from _judge_effects(rows[name], value, valid, variables, chip)
 
 
-def _misspelt(variables: Mapping[str, str], table: Mapping[str, Any]) -> Iterator[Finding]:
-    """Names that nobody reads, and that look like one that HCCL does."""
-    known = [row["name"] for row in table["variable"]] + table["others"]
-    for label in sorted(label for label in variables if label.startswith("HCCL_") and label not in known):
+def _find_misspelt(variables: Mapping[str, str], table: Mapping[str, Any]) -> Iterator[Finding]:
+    """Report unknown names that resemble one that HCCL reads."""
+    known_names = [row["name"] for row in table["variable"]] + table["others"]
+    for label in sorted(
+        label for label in variables if label.startswith("HCCL_") and label not in known_names
+    ):
+        # `difflib` takes some milliseconds to import, and most runs do not come here.
         from difflib import get_close_matches
 
         close = get_close_matches(
-            label[5:], [name[5:] for name in known if name.startswith("HCCL_")], 1, 0.84
+            # [5:] drops HCCL_, the common prefix that would make all names look alike.
+            label[5:],
+            [name[5:] for name in known_names if name.startswith("HCCL_")],
+            1,
+            0.84,
         )
         if close and f"HCCL_{close[0]}" not in variables:
             text = _("npudoctor does not know the variable {name}; HCCL reads {known}")
@@ -222,12 +242,15 @@ def _misspelt(variables: Mapping[str, str], table: Mapping[str, Any]) -> Iterato
 
 
 MARGIN = 32  # seconds by which the default of HCCL_EVENT_TIMEOUT is above that of HCCL_EXEC_TIMEOUT
+# INT32_MAX: the limit in torch_npu's OptionsManager.cpp.
 LONGEST = 2147483647  # seconds that HCCL_EVENT_TIMEOUT takes
 SHOWN = 200  # of a value: a rank table pasted into one is shown in part
 
 
-def _order(shorter: str, longer: str, values: Mapping[str, str], severity: Optional[Severity]) -> Finding:
-    """Two limits of time of which the inner one should end first."""
+def _report_order(
+    shorter: str, longer: str, values: Mapping[str, str], severity: Optional[Severity]
+) -> Finding:
+    """Report a timeout that expires before the shorter one that it should contain."""
     text = _("{name} is {value} s and should be longer than {shorter} ({least} s), or it expires first")
     better = int(float(values[shorter])) + MARGIN
     steps = None if longer == "HCCL_EVENT_TIMEOUT" and better <= LONGEST else ()
@@ -237,48 +260,48 @@ def _order(shorter: str, longer: str, values: Mapping[str, str], severity: Optio
     )  # fmt: skip
 
 
-def _effects(
-    row: Row, value: str, valid: Mapping[str, str], variables: Mapping[str, str], chip: str
+def _judge_effects(
+    row: VariableRow, value: str, valid: Mapping[str, str], variables: Mapping[str, str], chip: str
 ) -> Iterator[Finding]:
-    """Of a valid value: whether somebody looks at it, and for how long yet."""
+    """Report a valid value that has no effect, or that a later release will drop."""
     from npudoctor.facts.hccl.combinations import deprecated_words, why_idle, why_partly_idle
 
     why = why_idle(row, valid, variables, chip)
-    partly = "" if why else why_partly_idle(row, value)
+    partial_reason = "" if why else why_partly_idle(row, value)
     if why:
         text = _("{name} is set and has no effect: {why}")
         yield _finding("no-effect", text, row["name"], value, "", row=row, why=why)
-    elif partly:
+    elif partial_reason:
         text = _("{name} is {value}: {why}")
-        yield _finding("no-effect", text, row["name"], value, row=row, steps=(), why=partly)
+        yield _finding("no-effect", text, row["name"], value, row=row, steps=(), why=partial_reason)
     for word in deprecated_words(row, value, chip):
         # A value that works, and is going away.
         text = _("{name} uses {which}, which will be removed")
         yield _finding("deprecated", text, row["name"], value, "", row=row, which=word)
 
 
-def _pair(pcie: Optional[str], roce: Optional[str]) -> Finding:
-    """HCCL_INTRA_PCIE_ENABLE and HCCL_INTRA_ROCE_ENABLE that HCCL refuses together."""
+def _report_pair(pcie: Optional[str], roce: Optional[str]) -> Finding:
+    """Report a pair of HCCL_INTRA_PCIE_ENABLE and HCCL_INTRA_ROCE_ENABLE that HCCL refuses. None: unset."""
     names = ("HCCL_INTRA_PCIE_ENABLE", "HCCL_INTRA_ROCE_ENABLE")
-    given = {name: value for name, value in zip(names, (pcie, roce)) if value is not None}
-    values = ", ".join(f"{name}={given.get(name, _('unset'))}" for name in names)
+    value_by_name = {name: value for name, value in zip(names, (pcie, roce)) if value is not None}
+    values = ", ".join(f"{name}={value_by_name.get(name, _('unset'))}" for name in names)
     return Finding(
         "hccl-env.unsupported-pair",
         _("HCCL does not support the pair {told}: it stops with EI0001", told=values),
-        evidence=tuple(f"{name}={value}" for name, value in given.items()),
+        evidence=tuple(f"{name}={value}" for name, value in value_by_name.items()),
         action=Action.CONFIG,
         fix=Fix(
             _("unset both: PCIe is the default"),
-            tuple(Command(("unset", name)) for name in given),
-            tuple(line for name, value in given.items() for line in Export(name, value).lines()),
+            tuple(Command(("unset", name)) for name in value_by_name),
+            tuple(line for name, value in value_by_name.items() for line in Export(name, value).lines()),
             Risk.MANUAL,
             needs_root=False,
         ),
     )
 
 
-def _conflict(chief: Mapping[str, str], table: Mapping[str, str]) -> Finding:
-    """Two ways of telling the ranks at once."""
+def _report_conflict(chief: Mapping[str, str], table: Mapping[str, str]) -> Finding:
+    """Report two sources of ranks: CM_CHIEF_* and a rank table."""
     return Finding(
         "hccl-env.conflict",
         _(
@@ -291,8 +314,8 @@ def _conflict(chief: Mapping[str, str], table: Mapping[str, str]) -> Finding:
     )
 
 
-def _whitelist(host: Host, valid: Mapping[str, str]) -> Iterator[Finding]:
-    """A whitelist that is on and cannot let anybody in."""
+def _judge_whitelist(host: Host, valid: Mapping[str, str]) -> Iterator[Finding]:
+    """Report a whitelist that is on but names no usable file."""
     from npudoctor.facts.hccl.whitelist import whitelist_trouble
 
     text, evidence = whitelist_trouble(host, valid)
@@ -319,7 +342,7 @@ def _finding(
     value: str,
     better: str = "",
     severity: Optional[Severity] = None,
-    row: Optional[Row] = None,
+    row: Optional[VariableRow] = None,
     steps: Optional[tuple[Step, ...]] = None,
     **words: str,
 ) -> Finding:

@@ -100,46 +100,56 @@ def hccl_interface(host: Host) -> Iterator[Union[Finding, Facts]]:
     if gpus and not npus:
         raise Skip(_("this machine has no NPU"))
 
-    address, zone, why = _read(value)
+    address, zone, why = _read_value(value)
     if why:
+        # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+        # load it.
         from npudoctor.facts.job.input_cleanup import cleaned_up
 
         # The value without what a document left about it, where that is an address.
         cleaned = cleaned_up(value)
-        if cleaned and _read(cleaned)[2]:
+        if cleaned and _read_value(cleaned)[2]:
             cleaned = ""
-        yield _report_pasted(value, cleaned) if cleaned else _bad_value(value, why, _better(host))
+        yield (
+            _report_pasted(value, cleaned)
+            if cleaned
+            else _report_bad_value(value, why, _better_address(host))
+        )
         return
-    owner, own = _owner(host, address, zone)
+    owner, own_address = _find_owner(host, address, zone)
     name, mtu = (owner.name, host.network.mtu_of(owner.name)) if owner else (None, None)
     yield Facts({"address": address, "interface": name, "mtu": mtu})
-    if owner is None or own is None:
+    if owner is None or own_address is None:
         severity = INFO if meant_for_other_machines(host) else ERROR
-        yield _not_ours(value, host.network.interfaces(), _better(host), severity)
+        yield _report_not_ours(value, host.network.interfaces(), _better_address(host), severity)
         return
     yield from _judge_interface(host, value, owner)
-    yield from _way(host, value, owner, own)
+    yield from _judge_route(host, value, owner, own_address)
     yield from _find_overruled(host, value, owner)
 
 
-def _read(value: str) -> tuple[str, str, str]:
-    """The address in its usual spelling, the interface after it, and why it is none."""
+def _read_value(value: str) -> tuple[str, str, str]:
+    """Return the address in its normal form, the interface after %, and why the value is invalid ("" if
+    valid)."""
+    # `ipaddress` takes some milliseconds to import, and most runs do not come here.
     import ipaddress
 
     text, _percent, zone = value.partition("%")
     if not value.strip():
         return "", "", _("it is empty")
+    # $(hostname -I) prints all addresses of the machine.
     if len(value.replace(",", " ").split()) > 1:
         return "", "", _("it names more than one address")
     try:
         number = ipaddress.ip_address(text)
     except ValueError:
+        # ipaddress also refuses forms that inet_aton() accepts, such as 10.1 and 010.0.0.1.
         return "", "", _("it is not an IP address")
     return str(number), zone, ""
 
 
 def _find_overruled(host: Host, value: str, owner: Interface) -> Iterator[Finding]:
-    """HCCL_SOCKET_IFNAME that names other interfaces, and is not looked at."""
+    """Report HCCL_SOCKET_IFNAME if it names another interface: HCCL ignores it when HCCL_IF_IP is set."""
     from npudoctor.facts.job.interface_names import read_names
 
     names = host.variables.get(IFNAME, "")
@@ -159,26 +169,26 @@ def _find_overruled(host: Host, value: str, owner: Interface) -> Iterator[Findin
         yield _finding("wins", message, value, None, (owner,))
 
 
-def _owner(host: Host, address: str, zone: str) -> tuple[Optional[Interface], Optional[Address]]:
-    """The interface that carries an address, and the address as it carries it."""
+def _find_owner(host: Host, address: str, zone: str) -> tuple[Optional[Interface], Optional[Address]]:
+    """Return the interface that has the address, and its entry; None and None if no interface has it."""
     for interface in host.network.interfaces():
-        for own in interface.addresses:
-            if own.text == address and zone in ("", *interface.names):
-                return interface, own
+        for own_address in interface.addresses:
+            if own_address.text == address and zone in ("", *interface.names):
+                return interface, own_address
     return None, None
 
 
 def _judge_interface(host: Host, value: str, owner: Interface) -> Iterator[Finding]:
-    """Whether its interface leads anywhere."""
+    """Report an interface that is down or leads to no other machine."""
 
-    several, elsewhere = several_nodes(host), meant_for_other_machines(host)
+    is_multi_node, is_for_others = several_nodes(host), meant_for_other_machines(host)
     if not owner.alive:
-        worst = ERROR if several else WARNING
-        yield _down(value, owner, INFO if elsewhere else worst)
-    elif owner.inner and (several or not owner.loopback):
+        worst = ERROR if is_multi_node else WARNING
+        yield _report_down(value, owner, INFO if is_for_others else worst)
+    elif owner.inner and (is_multi_node or not owner.loopback):
         worst = ERROR if owner.loopback else WARNING
-        # An address that only this host knows.
-        better = _better(host)
+        # lo, a bridge or a container's interface: only this host can reach such an address.
+        better = _better_address(host)
         message = _(
             "HCCL_IF_IP is {value} on {interface}, which is internal to this machine",
             value=value,
@@ -190,16 +200,16 @@ def _judge_interface(host: Host, value: str, owner: Interface) -> Iterator[Findi
             value,
             better if better != value else "",
             (owner,),
-            worst if several and not elsewhere else INFO,
+            worst if is_multi_node and not is_for_others else INFO,
         )
 
 
-def _down(value: str, owner: Interface, severity: Severity) -> Finding:
-    """An address on an interface through which nothing can leave."""
+def _report_down(value: str, owner: Interface, severity: Severity) -> Finding:
+    """Report an address whose interface is down."""
     fix = None
     if not owner.up:
-        way = ("ip", "link", "set", "dev", owner.name)
-        line = Command((*way, "up"), (*way, "down"))
+        link_command = ("ip", "link", "set", "dev", owner.name)
+        line = Command((*link_command, "up"), (*link_command, "down"))
         fix = Fix(_("bring {name} up", name=owner.name), (line,), risk=Risk.CAUTION)
     message = _(
         "HCCL_IF_IP is {value}, and its interface {interface} is down", value=value, interface=owner.name
@@ -207,57 +217,66 @@ def _down(value: str, owner: Interface, severity: Severity) -> Finding:
     return _finding("down", message, value, None, (owner,), severity, fix)
 
 
-def _way(host: Host, value: str, owner: Interface, own: Address) -> Iterator[Finding]:
-    """Whether packets to the master leave by its interface."""
+def _judge_route(host: Host, value: str, owner: Interface, own_address: Address) -> Iterator[Finding]:
+    """Report if packets from this address to the master have no route or leave by another interface."""
 
-    far = first_peer(host)
-    # A master's address of the other family says nothing of this way.
-    if far is None or (":" in far.address) is not own.ipv6 or owner.inner or not owner.alive:
+    peer = first_peer(host)
+    # If the master's address is of the other IP family, its route says nothing about this address.
+    if peer is None or (":" in peer.address) is not own_address.ipv6 or owner.inner or not owner.alive:
         return
-    index = owner.index if own.scope == "link" else 0
-    way = host.network.route_to(far.address, own.text, index)
-    if way is None:
+    # A link-local address has a meaning only together with its interface (RFC 4007).
+    index = owner.index if own_address.scope == "link" else 0
+    route = host.network.route_to(peer.address, own_address.text, index)
+    if route is None:
         # An address from which the kernel would not send to the master.
         message = _(
             "HCCL_IF_IP is {value}, which has no route to {far} ({named_by})",
             value=value,
-            far=far.address,
-            named_by=far.named_by,
+            far=peer.address,
+            named_by=peer.named_by,
         )
         yield _finding(
             "no-way", message, value, None, (owner,), INFO if meant_for_other_machines(host) else WARNING
         )
-    elif not way.local and way.index != owner.index:
-        by = host.network.at(way.index)
+    elif not route.local and route.index != owner.index:
+        route_interface = host.network.at(route.index)
         import ipaddress
 
-        network = ipaddress.ip_network(f"{own.text}/{own.length}", strict=False)
-        near = ipaddress.ip_address(far.address) in network
-        severity = INFO if near or meant_for_other_machines(host) else WARNING
+        network = ipaddress.ip_network(f"{own_address.text}/{own_address.length}", strict=False)
+        is_same_network = ipaddress.ip_address(peer.address) in network
+        severity = INFO if is_same_network or meant_for_other_machines(host) else WARNING
         # An address on one interface while packets leave by another.
         text = _(
             "HCCL_IF_IP is {value} on {interface}, but the route to {far} ({named_by}) uses {other}",
             value=value,
             interface=owner.name,
-            far=far.address,
-            named_by=far.named_by,
-            other=by.name if by else "?",
+            far=peer.address,
+            named_by=peer.named_by,
+            other=route_interface.name if route_interface else "?",
         )
-        seen = (owner, by) if by else (owner,)
-        yield _finding("other-way", text, value, ("" if near else _better(host)) or None, seen, severity)
+        interfaces = (owner, route_interface) if route_interface else (owner,)
+        yield _finding(
+            "other-way",
+            text,
+            value,
+            ("" if is_same_network else _better_address(host)) or None,
+            interfaces,
+            severity,
+        )
 
 
-def _better(host: Host) -> str:
-    """The address that packets to the master carry, or the only one that there is; "" where none is it."""
+def _better_address(host: Host) -> str:
+    """Return the source address of packets to the master, else the only address that other nodes can reach;
+    "" if there is none or several."""
     from npudoctor.facts.job.interface_names import addresses
 
-    far = first_peer(host)
-    way = host.network.route_to(far.address) if far else None
-    if way is not None and way.source and not way.local:
-        return way.source
+    peer = first_peer(host)
+    route = host.network.route_to(peer.address) if peer else None
+    if route is not None and route.source and not route.local:
+        return route.source
     outer = [interface for interface in host.network.interfaces() if interface.alive and not interface.inner]
-    own = [address.text for interface in outer for address in addresses(interface) if not address.ipv6]
-    return own[0] if len(own) == 1 else ""
+    own_texts = [address.text for interface in outer for address in addresses(interface) if not address.ipv6]
+    return own_texts[0] if len(own_texts) == 1 else ""
 
 
 NAME = "HCCL_IF_IP"
@@ -265,7 +284,7 @@ SHOWN = 16  # interfaces in the evidence
 LONGEST = 200  # characters of a value that are shown
 
 
-def _bad_value(value: str, why: str, better: str) -> Finding:
+def _report_bad_value(value: str, why: str, better: str) -> Finding:
     """A value that HCCL refuses."""
     return _finding(
         "bad-value",
@@ -280,29 +299,29 @@ def _bad_value(value: str, why: str, better: str) -> Finding:
     )
 
 
-def _report_pasted(value: str, meant: str) -> Finding:
-    """An address with the punctuation of a document about it."""
+def _report_pasted(value: str, cleaned: str) -> Finding:
+    """Report an address with blanks or punctuation pasted from a document."""
     return _finding(
         "pasted-punctuation",
         _(
             "{name} is {value}, with blanks or characters pasted from a document; probably {meant} was meant",
             name=NAME,
             value=value[:LONGEST],
-            meant=meant,
+            meant=cleaned,
         ),
         value,
-        meant,
+        cleaned,
     )
 
 
-def _not_ours(value: str, there: Iterable[Interface], better: str, severity: Severity) -> Finding:
+def _report_not_ours(value: str, interfaces: Iterable[Interface], better: str, severity: Severity) -> Finding:
     """An address that no interface of this network namespace carries."""
     return _finding(
         "not-ours",
         _("HCCL_IF_IP is {value}, which is not an address of this machine", value=value),
         value,
         better,
-        there,
+        interfaces,
         severity,
     )
 
@@ -312,7 +331,7 @@ def _finding(
     message: str,
     value: str,
     better: Optional[str],
-    seen: Iterable[Interface] = (),
+    interfaces: Iterable[Interface] = (),
     severity: Optional[Severity] = None,
     fix: Optional[Fix] = None,
 ) -> Finding:
@@ -322,7 +341,7 @@ def _finding(
         step = Export(NAME, better) if better else Command(("unset", NAME))
         undo = Export(NAME, value).lines()
         fix = Fix(title.format(name=NAME, value=better), (step,), undo, Risk.MANUAL, needs_root=False)
-    lines = [interface.described for interface in seen]
+    lines = [interface.described for interface in interfaces]
     more = (f"... (+{len(lines) - SHOWN})",) if len(lines) > SHOWN else ()
     return Finding(
         f"hccl-interface.{code}",

@@ -24,7 +24,13 @@ from npudoctor import (
     check,
     ngettext,
 )
-from npudoctor.checks.network._hccl_ports_fixes import OUTGOING, RESERVED, kernel_ports, reserve, way_out
+from npudoctor.checks.network._hccl_ports_fixes import (
+    OUTGOING,
+    RESERVED,
+    kernel_ports,
+    other_ports_fix,
+    reserve_fix,
+)
 from npudoctor.core.ports import Span, mask, overlap, runs, spell, without
 from npudoctor.facts.job.expected_accelerator import gpu_here, npu_here
 from npudoctor.facts.job.ports import DEFAULTS, RANGE, BadPorts, Claim, NamedPorts, RemotePort, named_ports
@@ -32,6 +38,7 @@ from npudoctor.facts.leftovers.port_holders import Holders, Occupants, abbreviat
 from npudoctor.host.network.sockets import TcpSocket
 from npudoctor.proof.stale import staleness
 
+# HCCP listens on it on the NPU (HCCL_NPU_SOCKET_PORT_RANGE); the host does not see that port.
 NPU_PORT = "16666"
 MOST = 64  # ports that are not free and that the facts name one by one
 
@@ -109,11 +116,12 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
     Documentation/networking/ip-sysctl.rst of the kernel; Slurm's cgroup guide.
     """
     holders = Holders(host)
-    named: list[NamedPorts] = []
+    declared: list[NamedPorts] = []
     for ports in named_ports(host):
-        named.append(ports)
+        declared.append(ports)
         if isinstance(ports, BadPorts):
-            # A value that the job will not get past.
+            # HCCL stops with EI0001 at such a value; a lenient one is only a warning, because HCCL drops
+            # blanks.
             text = (
                 _("{variable}={value} cannot be used: {why}")
                 if not ports.lenient
@@ -132,25 +140,29 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
                 {f"tcp/{ports.port}": {"state": "elsewhere" if ports.known else "not-judged", **place}}
             )
         else:
+            # The kernel does not list sockets that are bound but neither listen nor are connected
+            # (proc_net(5)).
             occupied = occupants(ports, host.sockets.bound(), holders)
             yield Facts(_facts(host, ports, occupied, holders))
             if not ports.unsure:
                 yield from _judge(host, ports, occupied.held, holders)
-    if not (named or npu_here(host) or gpu_here(host)):
+    if not (declared or npu_here(host) or gpu_here(host)):
         raise Skip(_("no variable sets a port of this machine, and no NPU is used"))
-    defaults = _defaults(host, named, holders)
+    defaults = _find_default_listeners(host, declared, holders)
     if defaults:
         yield _report_defaults(defaults, holders)
-    unsure = [ports for ports in named if isinstance(ports, Claim) and ports.unsure]
+    unsure = [ports for ports in declared if isinstance(ports, Claim) and ports.unsure]
     blocked = [(ports, occupants(ports, host.sockets.bound(), holders).held) for ports in unsure]
-    # Why a port that is held can be neither well nor ill.
+    # It is unknown whether these claims are for this machine, so a held port is neither right nor wrong.
     unsure_text = _("TCP port {ports} ({label}) is held on {addresses} by {who}, and {why}")
     undecided = [
-        _fill(unsure_text, claim.label, held, holders, why=claim.unsure) for claim, held in blocked if held
+        _fill_text(unsure_text, claim.label, held, holders, why=claim.unsure)
+        for claim, held in blocked
+        if held
     ]
     if undecided:
         raise Unknown("; ".join(undecided), advisory=True)
-    if not defaults and all(isinstance(ports, RemotePort) for ports in named):
+    if not defaults and all(isinstance(ports, RemotePort) for ports in declared):
         raise Skip(_("no variable sets a port of this machine, and no NPU is used"))
 
 
@@ -160,53 +172,56 @@ def _judge(host: Host, claim: Claim, sockets: Sequence[TcpSocket], holders: Hold
     living: list[TcpSocket] = []
     for socket in sockets:
         pids = holders.pids(socket)
-        left_behind = bool(pids) and all(proofs[pid].proven for pid in pids)
-        (stale if left_behind else living).append(socket)
+        is_stale = bool(pids) and all(proofs[pid].proven for pid in pids)
+        (stale if is_stale else living).append(socket)
     if stale:
         why = [proof.why for proof in proofs.values() if proof.proven]
-        yield _held_by_stale(claim, stale, holders, why, host)
+        yield _report_held_by_stale(claim, stale, holders, why, host)
     if living:
-        # Ports that living processes keep the job from.
+        # These ports are held by living processes.
         text = ngettext(
             "TCP port {ports} ({label}) is held on {addresses} by {who}",
             "TCP ports {ports} ({label}) are held on {addresses} by {who}",
             len({socket.port for socket in living}),
         )
-        left: tuple[str, ...]
+        free_lines: tuple[str, ...]
         if claim.variable != RANGE:
-            left = ()
+            free_lines = ()
         else:
             free = claim.count - len({socket.port for socket in living})
-            left = (_("HCCL takes the first free port of the range, and {count} are free", count=free),)
+            free_lines = (_("HCCL takes the first free port of the range, and {count} are free", count=free),)
         yield Finding(
             "hccl-ports.held",
-            _fill(text, claim.label, living, holders),
-            evidence=(*_evidence(living, holders), *left),
+            _fill_text(text, claim.label, living, holders),
+            evidence=(*_evidence(living, holders), *free_lines),
             action=Action.CONFIG,
-            fix=way_out(host, claim, host.sockets.bound()),
+            fix=other_ports_fix(host, claim, host.sockets.bound()),
             echo_of=("trial-rendezvous.cannot-bind",),
         )
-    reserve = _ephemeral(host, claim) if claim.hccl else None
-    if reserve:
-        yield reserve
+    ephemeral = _judge_ephemeral(host, claim) if claim.hccl else None
+    if ephemeral:
+        yield ephemeral
 
 
 def _facts(host: Host, claim: Claim, occupied: Occupants, holders: Holders) -> dict[str, object]:
     """Free ports as ranges, others each with its holders; `state` is free, partly-free, ancestor or held."""
-    taken: dict[int, tuple[str, list[TcpSocket]]] = {}
+    sockets_by_port: dict[int, tuple[str, list[TcpSocket]]] = {}
     kinds = {"held": occupied.held, "ancestor": occupied.ancestors, "partly-free": occupied.apart}
-    for state, sockets in kinds.items():  # the worst that is said of a port counts
+    for state, sockets in kinds.items():  # the first state of a port counts, the worst
         for socket in sockets:
-            taken.setdefault(socket.port, (state, []))[1].append(socket)
+            sockets_by_port.setdefault(socket.port, (state, []))[1].append(socket)
     states: dict[Span, Mapping[str, object]] = {}
-    if len(taken) > MOST:
-        states[claim.spans[0]] = {"state": "crowded", "ports": claim.count, "not_free": len(taken)}
+    if len(sockets_by_port) > MOST:
+        states[claim.spans[0]] = {"state": "crowded", "ports": claim.count, "not_free": len(sockets_by_port)}
     else:
-        states.update({(port, port): _describe_holders(*told, holders) for port, told in taken.items()})
+        states.update(
+            {(port, port): _describe_holders(*entry, holders) for port, entry in sockets_by_port.items()}
+        )
         states.update({span: {"state": "free"} for span in without(claim.spans, states)})
     facts: dict[str, object] = {f"tcp/{spell([span])}": states[span] for span in sorted(states)}
     if claim.hccl:
         npu = host.variables.get("HCCL_NPU_SOCKET_PORT_RANGE", "").replace(" ", "") or NPU_PORT
+        # The port is bound on the NPU, where this host cannot look.
         facts[f"npu/{npu[:80]}"] = {"state": "not-visible"}
     return facts
 
@@ -220,10 +235,10 @@ def _describe_holders(state: str, sockets: Sequence[TcpSocket], holders: Holders
     }
 
 
-def _defaults(host: Host, named: Sequence[NamedPorts], holders: Holders) -> list[TcpSocket]:
-    """The listeners on defaults that nothing names."""
-    spans = [span for ports in named if isinstance(ports, Claim) for span in ports.spans]
-    spans += [(ports.port, ports.port) for ports in named if isinstance(ports, RemotePort) and ports.known]
+def _find_default_listeners(host: Host, declared: Sequence[NamedPorts], holders: Holders) -> list[TcpSocket]:
+    """Return the listeners on default ports that no variable names."""
+    spans = [span for ports in declared if isinstance(ports, Claim) for span in ports.spans]
+    spans += [(ports.port, ports.port) for ports in declared if isinstance(ports, RemotePort) and ports.known]
     claimed = mask(spans)
     return [
         socket
@@ -231,6 +246,7 @@ def _defaults(host: Host, named: Sequence[NamedPorts], holders: Holders) -> list
         if socket.listening
         and socket.port in DEFAULTS
         and not claimed[socket.port]
+        # torchrun's agent listens on MASTER_PORT for the job.
         and not holders.is_ancestors(socket)
     ]
 
@@ -238,10 +254,10 @@ def _defaults(host: Host, named: Sequence[NamedPorts], holders: Holders) -> list
 SHOWN = 32  # evidence lines of one finding
 
 
-def _held_by_stale(
+def _report_held_by_stale(
     claim: Claim, sockets: Sequence[TcpSocket], holders: Holders, proofs: Iterable[str], host: Host
 ) -> Finding:
-    """Ports that were left behind by a job or container that is over."""
+    """Report ports held by processes of a job or container that is over. `proofs`: why each is stale."""
     text = ngettext(
         "TCP port {ports} ({label}) is held on {addresses} by {who}, left by a dead job or container",
         "TCP ports {ports} ({label}) are held on {addresses} by {who}, left by a dead job or container",
@@ -256,7 +272,7 @@ def _held_by_stale(
     )
     return Finding(
         "hccl-ports.held-by-stale",
-        _fill(text, claim.label, sockets, holders),
+        _fill_text(text, claim.label, sockets, holders),
         evidence=(*_evidence(sockets, holders), *dict.fromkeys(proofs)),
         action=Action.CLEANUP,
         fix=fix,
@@ -264,39 +280,40 @@ def _held_by_stale(
 
 
 def _report_defaults(sockets: Sequence[TcpSocket], holders: Holders) -> Finding:
-    """Defaults that no variable names: they matter only to a job that names no port."""
+    """Report held default ports that no variable names: they matter only to a job that names no port."""
     text = ngettext(
         "Default TCP port {ports} ({label}) is held on {addresses} by {who}; no variable sets it",
         "Default TCP ports {ports} ({label}) are held on {addresses} by {who}; no variable sets them",
         len({socket.port for socket in sockets}),
     )
     label = ", ".join(dict.fromkeys(DEFAULTS[socket.port] for socket in sockets))
-    message = _fill(text, label, sockets, holders)
+    message = _fill_text(text, label, sockets, holders)
     return Finding("hccl-ports.default-held", message, evidence=_evidence(sockets, holders))
 
 
-def _ephemeral(host: Host, claim: Claim) -> Optional[Finding]:
-    """Ports that the kernel may give to any outgoing connection before the job comes."""
+def _judge_ephemeral(host: Host, claim: Claim) -> Optional[Finding]:
+    """Report ports that the kernel may give to an outgoing connection before the job binds them."""
     outgoing, reserved = kernel_ports(host)
-    open_to_all = without(overlap(claim.spans, [outgoing]), reserved) if outgoing else ()
-    if not outgoing or not open_to_all:
+    # The kernel never picks a reserved port by itself; bind() to one still works (ip-sysctl.rst).
+    unreserved = without(overlap(claim.spans, [outgoing]), reserved) if outgoing else ()
+    if not outgoing or not unreserved:
         return None
     message = _(
         "Outgoing connections may take {ports} ({label}): in {name} ({first} to {last}), not in {other}",
-        ports=_few(open_to_all),
+        ports=_list_spans(unreserved),
         label=claim.label,
         name=OUTGOING,
         first=outgoing[0],
         last=outgoing[1],
         other=RESERVED,
     )
-    fix = reserve(host, outgoing, reserved, open_to_all)
+    fix = reserve_fix(host, outgoing, reserved, unreserved)
     return Finding("hccl-ports.ephemeral", message, action=Action.CONFIG, fix=fix)
 
 
-def _fill(text: str, label: str, sockets: Sequence[TcpSocket], holders: Holders, **more: str) -> str:
+def _fill_text(text: str, label: str, sockets: Sequence[TcpSocket], holders: Holders, **more: str) -> str:
     return text.format(
-        ports=_few(runs(socket.port for socket in sockets)),
+        ports=_list_spans(runs(socket.port for socket in sockets)),
         label=label,
         addresses=abbreviate(sorted(socket.address for socket in sockets)),
         who=abbreviate(who for socket in sockets for who in holders.describe(socket)),
@@ -304,7 +321,7 @@ def _fill(text: str, label: str, sockets: Sequence[TcpSocket], holders: Holders,
     )
 
 
-def _few(spans: Iterable[Span]) -> str:
+def _list_spans(spans: Iterable[Span]) -> str:
     return abbreviate((spell([span]) for span in spans), 8)
 
 

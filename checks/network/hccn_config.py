@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 # Cards for inference have no port; the questions to an Ascend 950 are known from documents only.
 WITHOUT_PORT = ("Ascend 310", "Ascend 310P")
+# The tool of the 950 wants a die and a port: hccn_tool -g -link -i 0 -u 0 -p 4.
 OTHER_SYNTAX = "Ascend 950"
 # Without an answer to these the check cannot tell; the MTU is only a fact.
 JUDGED = ("ip", "link", "net_health", "netdetect", "gateway", "tls")
@@ -95,30 +96,32 @@ def hccn_config(host: Host) -> Iterator[Union[Finding, Facts]]:
     try:
         conf = read_conf(host.running_files)
     except CannotTell as error:
-        # That only root may read it is nothing against the machine.
+        # A file that only root may read is no fault of the machine: the result does not affect the verdict.
         unread = CannotTell(error.reason, advisory=not host.identity.is_root)
     program = host.hccn.program()
     if conf is None and unread is None and program is None:
         raise Skip(_("this machine has neither {conf} nor hccn_tool", conf=CONF))
-    why_not = _why_not_asked(host, program)
+    why_not = _reason_not_run(host, program)
     ports = host.hccn.ports() if why_not is None else []
 
-    from npudoctor.checks.network._hccn_config_rules import Machine, facts, findings
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
+    from npudoctor.checks.network._hccn_config_rules import HccnMachine, facts, findings
 
     sees_all = unread is None and not host.system.container()
-    machine = Machine(devices, conf, ports, program or "hccn_tool", bool(host.options.peers), sees_all)
+    machine = HccnMachine(devices, conf, ports, program or "hccn_tool", bool(host.options.peers), sees_all)
     yield Facts(facts(machine))
     yield from findings(machine)
     if why_not is not None:
         raise Unknown(why_not, advisory=True)
-    silent = _silent(ports)
+    silent = _describe_missing_answers(ports)
     if silent:
         raise Unknown(silent, advisory=host.system.container())
     if unread is not None:
         raise unread
 
 
-def _why_not_asked(host: Host, program: Optional[str]) -> Optional[str]:
+def _reason_not_run(host: Host, program: Optional[str]) -> Optional[str]:
     """Why hccn_tool is not run; None where it is."""
     if program is None:
         return _("hccn_tool was not found: only {conf} was checked", conf=CONF)
@@ -135,26 +138,27 @@ def _why_not_asked(host: Host, program: Optional[str]) -> Optional[str]:
     return None
 
 
-def _silent(ports: Sequence[Port]) -> str:
-    """Which answers are missing, in a few words; "" when none is that should be there.
+def _describe_missing_answers(ports: Sequence[Port]) -> str:
+    """Return which answers of hccn_tool are missing, in a few words; "" if none is missing that should be
+    there.
 
-    What every NPU refuses alike is a question that this driver does not know, and a port without an address
+    A question that every NPU refuses is one that this driver does not know, and a port without an address
     need not have a health.
     """
     questions = [(port.device, name, port.replies[name]) for port in ports for name in JUDGED]
-    alike = {name for name in JUDGED if ports and _not_known(ports, name)}
-    if len(alike) == len(JUDGED):
-        alike = set()  # it refuses everything: that is no matter of one question
+    unsupported = {name for name in JUDGED if ports and _is_unsupported(ports, name)}
+    if len(unsupported) == len(JUDGED):
+        unsupported = set()  # it refuses every question, so the driver does not merely lack some
     missing = [
         (device, name, reply)
         for device, name, reply in questions
-        if reply.kind not in ("told", "unset", "not-asked") and name not in alike
+        if reply.kind not in ("told", "unset", "not-asked") and name not in unsupported
     ]
-    bare = {port.device for port in ports if port.replies["ip"].kind == "unset"}
+    unaddressed = {port.device for port in ports if port.replies["ip"].kind == "unset"}
     missing = [
         reply
         for reply in missing
-        if reply[1] != "net_health" or reply[0] not in bare or _reply_text(reply[2])
+        if reply[1] != "net_health" or reply[0] not in unaddressed or _reply_text(reply[2])
     ]
     if not missing:
         return ""
@@ -165,10 +169,10 @@ def _silent(ports: Sequence[Port]) -> str:
     return _("npudoctor does not recognize the answer: {answers}", answers="; ".join(lines) + more)
 
 
-def _not_known(ports: Sequence[Port], question: str) -> bool:
-    """Whether all ports refuse a question, or say the same of it; texts of failures come with status 0 too.
+def _is_unsupported(ports: Sequence[Port], question: str) -> bool:
+    """Whether all ports refuse a question, or give the same unknown answer: errors come with status 0 too.
 
-    All have an address and a link: strange words about these are a tool that we do not understand.
+    Every port answers -ip and -link, so unknown words there mean a tool that npudoctor does not understand.
     """
     replies = [port.replies[question] for port in ports]
     if all(reply.kind == "refused" for reply in replies):
@@ -192,8 +196,8 @@ def _describe_ending(reply: Reply) -> str:
         return "-"
     if answer.ended == "timeout":
         text = _("it did not answer within {seconds:.1f} s", seconds=answer.seconds)
-        left = _("process {pid} cannot be ended", pid=answer.left_behind) if answer.left_behind else ""
-        return f"{text}, {left}" if left else text
+        stuck = _("process {pid} cannot be ended", pid=answer.left_behind) if answer.left_behind else ""
+        return f"{text}, {stuck}" if stuck else text
     if answer.ended == "flooded":
         return _("it printed too much")
     if answer.ended != "exited":

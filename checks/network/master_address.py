@@ -31,6 +31,7 @@ from npudoctor.facts.job.local_addresses import is_local, same_host
 from npudoctor.facts.job.nodes import is_rank_zero
 from npudoctor.facts.job.peers import several_nodes
 
+# The variables of torch.distributed, MindSpore, TensorFlow on HCCL, and Paddle.
 NAMES = ("MASTER_ADDR", "MS_SCHED_HOST", "CM_CHIEF_IP", "PADDLE_MASTER")
 
 
@@ -103,31 +104,38 @@ def master_address(host: Host) -> Iterator[Union[Finding, Facts]]:
         value = host.variables.get(name, "")
         if value:
             # All about one variable.
-            place, port_name, port = _parts(host, name, value)
-            findings = [] if port is None else list(_port(host, port_name, port, name))
-            address = _address(place)
+            place, port_name, port = _split_address(host, name, value)
+            findings = [] if port is None else list(_judge_port(host, port_name, port, name))
+            address = _parse_address(place)
             if address is None and not _is_name(place):
-                answer = Answer(
-                    (*findings, _bad_value(name, value, _strip_punctuation(value), _weight(host, ERROR)))
+                result = AddressResult(
+                    (
+                        *findings,
+                        _report_bad_value(
+                            name, value, _strip_punctuation(value), _limit_severity(host, ERROR)
+                        ),
+                    )
                 )
             else:
                 meaning = host.names.meaning(place) if address is None else None
                 if meaning is not None and not meaning.addresses:
                     if meaning.failed != "none":
-                        answer = Answer(tuple(findings), silent=True)
+                        result = AddressResult(tuple(findings), silent=True)
                     else:
-                        answer = Answer((*findings, _unresolvable(name, place, _weight(host, ERROR))))
+                        result = AddressResult(
+                            (*findings, _report_unresolvable(name, place, _limit_severity(host, ERROR)))
+                        )
                 else:
                     addresses = (
                         (address,) if meaning is None and address else meaning.addresses if meaning else ()
                     )
-                    seen = tuple(dict.fromkeys(addresses))
-                    wrong = next(_judge_place(host, name, place, seen), None)
-                    answer = Answer((*findings, *([wrong] if wrong else [])), seen)
-            yield from answer.findings
-            if answer.addresses:
-                yield Facts({name: list(answer.addresses)})
-            silent += [value] if answer.silent else []
+                    unique_addresses = tuple(dict.fromkeys(addresses))
+                    finding = next(_judge_place(host, name, place, unique_addresses), None)
+                    result = AddressResult((*findings, *([finding] if finding else [])), unique_addresses)
+            yield from result.findings
+            if result.addresses:
+                yield Facts({name: list(result.addresses)})
+            silent += [value] if result.silent else []
     if silent:
         raise Unknown(
             _("{names} could not be resolved", names=", ".join(silent)),
@@ -135,27 +143,30 @@ def master_address(host: Host) -> Iterator[Union[Finding, Facts]]:
         )
 
 
-# The port beside an address, and the lowest that is taken; PADDLE_MASTER has it inside.
+# The variable of the port, and the lowest port that its reader accepts: MindSpore's scheduler takes 1024 and
+# above. PADDLE_MASTER contains its port.
 _PORTS = {
     "MASTER_ADDR": ("MASTER_PORT", 0),
     "MS_SCHED_HOST": ("MS_SCHED_PORT", 1024),
     "CM_CHIEF_IP": ("CM_CHIEF_PORT", 0),
 }
 _SCHEMES = ("etcd://", "http://")  # which paddle.distributed.launch takes before it
+# Letters, digits, hyphens and dots (RFC 1123), and the underscore of Docker Compose's names.
 _IN_NAMES = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_.")
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What is wrong, what the value means, and whether nobody said that in time."""
+class AddressResult:
+    """The findings about one variable, the addresses that it resolves to, and whether no name server
+    answered."""
 
     findings: tuple[Finding, ...]
     addresses: tuple[str, ...] = ()
     silent: bool = False
 
 
-def _parts(host: Host, variable: str, value: str) -> tuple[str, str, Optional[str]]:
-    """The host, and the port with the variable that names it."""
+def _split_address(host: Host, variable: str, value: str) -> tuple[str, str, Optional[str]]:
+    """Return the host name, the variable that names the port, and the port as text (None if unset)."""
     if variable != "PADDLE_MASTER":
         label, _lowest = _PORTS[variable]
         return value, label, host.variables.get(label) or None
@@ -166,12 +177,12 @@ def _parts(host: Host, variable: str, value: str) -> tuple[str, str, Optional[st
     return host_name.strip("[]"), variable, number
 
 
-def _port(host: Host, name: str, value: str, variable: str) -> Iterator[Finding]:
+def _judge_port(host: Host, name: str, value: str, variable: str) -> Iterator[Finding]:
     lowest = _PORTS.get(variable, ("", 1))[1]
     try:
         parse_port(value, lowest)
     except ValueError as error:
-        # A port that is none; hccl-ports says the same of those that would be bound here.
+        # hccl-ports reports the same about a port that this machine would bind.
         message = _(
             "{variable}={value} has no valid port: {why}",
             variable=name,
@@ -181,14 +192,16 @@ def _port(host: Host, name: str, value: str, variable: str) -> Iterator[Finding]
         yield Finding(
             "master-address.bad-port",
             message,
-            severity=_weight(host, ERROR),
+            severity=_limit_severity(host, ERROR),
             action=Action.CONFIG,
             echo_of=("hccl-ports.bad-value",),
         )
 
 
-def _address(text: str) -> Optional[str]:
-    """The usual spelling of an IP address, without its zone; None for brackets, which no resolver takes."""
+def _parse_address(text: str) -> Optional[str]:
+    """Return an IP address in its normal form, without its zone; None if it is none. Brackets are not
+    removed, because no resolver accepts them."""
+    # `ipaddress` takes some milliseconds to import, and most runs do not come here.
     import ipaddress
 
     try:
@@ -198,37 +211,42 @@ def _address(text: str) -> Optional[str]:
 
 
 def _is_name(text: str) -> bool:
-    """Whether it could be a host name; four numbers that are no address are none."""
+    """Whether the text could be a host name. Digits and dots alone are none: they were meant as an
+    address."""
+    # 253 characters is the longest name in DNS (RFC 1035: 255 bytes on the wire).
     if len(text) > 253 or not set(text.lower()) <= _IN_NAMES or text.startswith(("-", ".")):
         return False
     return bool(set(text.lower()) - set("0123456789."))
 
 
 def _strip_punctuation(value: str) -> str:
-    """The value without what a document or a browser puts around it; empty where that is no address."""
+    """Return the value without quotes, protocol, port or brackets; "" if no address or name remains."""
     plain = cleaned_up(value).rpartition("//")[2].rstrip("/")
     host_name, colon, number = plain.rpartition(":")
     if colon and number.isdigit() and ":" not in host_name.strip("[]"):
         plain = host_name
     plain = plain.strip("[]")
-    return plain if plain != value and (_address(plain) or _is_name(plain)) else ""
+    return plain if plain != value and (_parse_address(plain) or _is_name(plain)) else ""
 
 
 def _judge_place(host: Host, variable: str, place: str, addresses: Sequence[str]) -> Iterator[Finding]:
-    """What is wrong with the address; the first is what matters."""
+    """Yield what is wrong with the address, the most important first; the caller reports only that."""
     import ipaddress
 
-    several, first = several_nodes(host), is_rank_zero(host)
-    ours = [address for address in addresses if is_local(host, address)]
+    is_multi_node, is_first = several_nodes(host), is_rank_zero(host)
+    own_addresses = [address for address in addresses if is_local(host, address)]
     numbers = [ipaddress.ip_address(address.partition("%")[0]) for address in addresses]
     if variable == "MS_SCHED_HOST" and all(":" in address for address in addresses):
         # MindSpore's scheduler has no IPv6.
         text = _("{variable} is {value}: MindSpore's scheduler does not support IPv6")
-        yield _finding("ipv6", _fill_sentence(text, variable, place, addresses), _weight(host, ERROR))
-    # A packet to the unspecified address does not leave the machine either.
+        yield _finding("ipv6", _fill_sentence(text, variable, place, addresses), _limit_severity(host, ERROR))
+    # Linux delivers packets to 0.0.0.0 and :: to this machine itself (RFC 1122 forbids them as a
+    # destination).
     if all(number.is_loopback or number.is_unspecified for number in numbers):
-        if several and same_host(place.lower(), host.system.name.lower()):
-            # Our own name, which only here means a loopback address.
+        # Debian's /etc/hosts has 127.0.1.1 with the machine's own name (Debian Reference, "The hostname
+        # resolution").
+        if is_multi_node and same_host(place.lower(), host.system.name.lower()):
+            # Only on this machine does its own name resolve to a loopback address.
             message = _(
                 "{variable} is {value}, this machine's name, which resolves here to {addresses}, not to a "
                 "NIC address",
@@ -236,39 +254,53 @@ def _judge_place(host: Host, variable: str, place: str, addresses: Sequence[str]
                 value=place,
                 addresses=", ".join(addresses[:4]),
             )
-            yield _finding("own-name", message, _weight(host, WARNING), variable, _better(host, True))
-        elif several:
-            yield _loopback(variable, place, _better(host, first), _weight(host, ERROR))
+            yield _finding(
+                "own-name", message, _limit_severity(host, WARNING), variable, _better_address(host, True)
+            )
+        elif is_multi_node:
+            yield _report_loopback(
+                variable, place, _better_address(host, is_first), _limit_severity(host, ERROR)
+            )
         return
-    if first and not ours:
+    if is_first and not own_addresses:
+        # The container's host may forward the port.
         worst = WARNING if host.system.container() else ERROR
-        # Rank 0 is here, its address elsewhere.
+        # Rank 0 runs here, but the address belongs to another machine.
         template = _(
             "{variable} is {value}, which is not an address of this machine, although rank 0 is here"
         )
         sentence = _fill_sentence(template, variable, place, addresses)
-        yield _finding("not-ours", sentence, _weight(host, worst), variable, _better(host, True))
-    inner = [
-        owner.name for address in ours for owner in [host.network.owner_of(address)] if owner and owner.inner
+        yield _finding(
+            "not-ours", sentence, _limit_severity(host, worst), variable, _better_address(host, True)
+        )
+    inner_names = [
+        owner.name
+        for address in own_addresses
+        for owner in [host.network.owner_of(address)]
+        if owner and owner.inner
     ]
-    if several and ours and len(inner) == len(addresses):
-        yield _inner(variable, place, inner[0], _better(host, True), _weight(host, WARNING))
-    # Of a link-local address the address alone does not say where it leads.
-    if not ours and not any(
+    if is_multi_node and own_addresses and len(inner_names) == len(addresses):
+        yield _report_inner(
+            variable, place, inner_names[0], _better_address(host, True), _limit_severity(host, WARNING)
+        )
+    # A link-local address without its interface has no route that could be asked for.
+    if not own_addresses and not any(
         address.lower().startswith("fe80") or host.network.route_to(address) is not None
         for address in addresses
     ):
         no_route = _("{variable} is {value}, but this machine has no route to it")
-        yield _finding("no-way", _fill_sentence(no_route, variable, place, addresses), _weight(host, ERROR))
+        yield _finding(
+            "no-way", _fill_sentence(no_route, variable, place, addresses), _limit_severity(host, ERROR)
+        )
 
 
-def _better(host: Host, here: bool) -> str:
-    """An address of ours that others may reach, where the master is here."""
+def _better_address(host: Host, is_master_here: bool) -> str:
+    """Return an address of this machine that other nodes can reach, if the master is here; else ""."""
     return next(
         (
             address.text
             for interface in host.network.interfaces()
-            if here and interface.alive and not interface.inner
+            if is_master_here and interface.alive and not interface.inner
             for address in interface.addresses
             if address.scope == "global" and not address.ipv6
         ),
@@ -276,17 +308,17 @@ def _better(host: Host, here: bool) -> str:
     )
 
 
-def _weight(host: Host, severity: Severity) -> Severity:
+def _limit_severity(host: Host, severity: Severity) -> Severity:
     return INFO if meant_for_other_machines(host) else severity
 
 
 LONGEST = 80  # of a value that is shown
-# What the trial of the rendezvous calls it; all else is `cannot-connect` there.
+# The code of trial-rendezvous for the same fault, if it is not `cannot-connect`.
 TRIED = {"own-name": "own-name"}
 
 
-def _bad_value(variable: str, value: str, meant: str, severity: Severity) -> Finding:
-    """What can be neither looked up nor connected to."""
+def _report_bad_value(variable: str, value: str, cleaned: str, severity: Severity) -> Finding:
+    """Report a value that is neither an address nor a name. `cleaned`: the corrected value, "" for none."""
     return _finding(
         "bad-value",
         _(
@@ -296,12 +328,12 @@ def _bad_value(variable: str, value: str, meant: str, severity: Severity) -> Fin
         ),
         severity,
         variable,
-        meant,
+        cleaned,
     )
 
 
-def _unresolvable(variable: str, place: str, severity: Severity) -> Finding:
-    """A name that nobody knows."""
+def _report_unresolvable(variable: str, place: str, severity: Severity) -> Finding:
+    """Report a name that does not resolve."""
     return _finding(
         "unresolvable",
         _("{variable} is {value}, a name that this machine cannot resolve", variable=variable, value=place),
@@ -309,8 +341,8 @@ def _unresolvable(variable: str, place: str, severity: Severity) -> Finding:
     )
 
 
-def _loopback(variable: str, place: str, better: str, severity: Severity) -> Finding:
-    """Every node would connect to itself."""
+def _report_loopback(variable: str, place: str, better: str, severity: Severity) -> Finding:
+    """Report a loopback address in a job on several nodes: each node would connect to itself."""
     return _finding(
         "loopback",
         _(
@@ -324,8 +356,8 @@ def _loopback(variable: str, place: str, better: str, severity: Severity) -> Fin
     )
 
 
-def _inner(variable: str, place: str, interface: str, better: str, severity: Severity) -> Finding:
-    """An address for what runs on this machine only."""
+def _report_inner(variable: str, place: str, interface: str, better: str, severity: Severity) -> Finding:
+    """Report an address that only containers and virtual machines of this host can reach."""
     message = _(
         "{variable} is {value}, the address of {interface}, which other nodes cannot reach",
         variable=variable,
@@ -336,7 +368,7 @@ def _inner(variable: str, place: str, interface: str, better: str, severity: Sev
 
 
 def _fill_sentence(text: str, variable: str, place: str, addresses: Sequence[str]) -> str:
-    """The sentence, with what a name means behind it."""
+    """Return the sentence; a name is followed by its addresses."""
     meaning = ", ".join(addresses[:4])
     return text.format(variable=variable, value=place if meaning == place else f"{place} ({meaning})")
 

@@ -38,8 +38,11 @@ from npudoctor.facts.job.launchers import (
 )
 from npudoctor.host import CannotTell
 
+# torch.distributed finds rank 0 by these two (init_method env://).
 MEETING = ("MASTER_ADDR", "MASTER_PORT")
+# MindSpore's dynamic cluster needs all three in every process.
 SCHEDULER = ("MS_WORKER_NUM", "MS_SCHED_HOST", "MS_SCHED_PORT")
+# MS_PSERVER and MS_SERVER are the roles of parameter servers and of federated learning.
 ROLES = ("MS_SCHED", "MS_WORKER", "MS_PSERVER", "MS_SERVER")
 # One of these must be there before anything is read: a job that only Slurm started has nothing to compare.
 TELLING = (
@@ -117,12 +120,13 @@ def rank_env(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     names = [name for launcher in (*LAUNCHERS, *NODES) for name in launcher.all if name in variables]
     yield Facts({"variables": {name: variables[name] for name in dict.fromkeys(names)}})
-    yield from _each(variables)
-    yield from _between_launchers(variables)
-    yield from _mindspore(variables)
-    yield from _paddle(variables)
-    yield from _devices(host, variables)
-    # Only a process that has its local rank is a rank already; before, the launcher sets the rest.
+    yield from _judge_each(variables)
+    yield from _compare_launchers(variables)
+    yield from _judge_mindspore(variables)
+    yield from _judge_paddle(variables)
+    yield from _judge_devices(host, variables)
+    # A process with LOCAL_RANK was started by a launcher already. Before that, the launcher sets the missing
+    # ones.
     if not variables.get("RANK") or not variables.get("LOCAL_RANK"):
         return
     missing = [name for name in ("WORLD_SIZE", *MEETING) if not variables.get(name)]
@@ -130,34 +134,34 @@ def rank_env(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield _report_half_set("torchrun", missing, (*TORCH.all, *MEETING), variables, INFO)
 
 
-def _each(variables: Mapping[str, str]) -> Iterator[Finding]:
-    """What is wrong with one launcher's variables alone."""
+def _judge_each(variables: Mapping[str, str]) -> Iterator[Finding]:
+    """Judge the variables of each launcher by themselves."""
     for names in (TORCH, MSRUN, ASCEND, PADDLE):
-        wrong = unreadable(names, variables)
-        if wrong:
-            # Numbers that cannot be read.
-            given = ", ".join(f"{name}={variables[name][:SHOWN]}" for name in wrong)
+        unreadable_names = unreadable(names, variables)
+        if unreadable_names:
+            # These values are not numbers.
+            values_text = ", ".join(f"{name}={variables[name][:SHOWN]}" for name in unreadable_names)
             yield _finding(
                 "bad-value",
-                _("{given}: a rank must be an integer >= 0, and a count an integer >= 1", given=given),
+                _("{given}: a rank must be an integer >= 0, and a count an integer >= 1", given=values_text),
                 names.all,
                 variables,
                 names if names.ours else None,
             )
         for index, count in beyond(names, variables):
-            yield _beyond(names, index, count, variables, None)
+            yield _report_out_of_range(names, index, count, variables, None)
     for names in NODES:
         for index, count in beyond(names, variables):
-            yield _beyond(names, index, count, variables, WARNING)
+            yield _report_out_of_range(names, index, count, variables, WARNING)
     rank, local = number(variables.get("RANK")), number(variables.get("LOCAL_RANK"))
     if rank is not None and local is not None and local > rank:
-        yield _disagree(
+        yield _report_disagreement(
             _("RANK is {rank}, less than LOCAL_RANK ({local})", local=local, rank=rank), TORCH.all, variables
         )
 
 
-def _between_launchers(variables: Mapping[str, str]) -> Iterator[Finding]:
-    """What two launchers say against each other."""
+def _compare_launchers(variables: Mapping[str, str]) -> Iterator[Finding]:
+    """Report contradictions between the variables of two launchers."""
     for first, second in contradictions(variables):
         message = _(
             "{one}={rank} ({launcher}), but {other}={other_rank} ({other_launcher}), both with {size} ranks",
@@ -169,8 +173,8 @@ def _between_launchers(variables: Mapping[str, str]) -> Iterator[Finding]:
             other_launcher=second.names.launcher,
             size=first.size,
         )
-        yield _disagree(message, (*first.names.all, *second.names.all), variables)
-    # Two numbers of ranks, of which none can be inside of the other.
+        yield _report_disagreement(message, (*first.names.all, *second.names.all), variables)
+    # Neither count divides the other, so one launcher's ranks cannot be a part of the other's.
     for first, second in clashing_sizes(variables):
         message = _(
             "{one}={size} ({launcher}), but {other}={other_size} ({other_launcher}): neither is a "
@@ -182,10 +186,10 @@ def _between_launchers(variables: Mapping[str, str]) -> Iterator[Finding]:
             other_size=second.size,
             other_launcher=second.names.launcher,
         )
-        yield _disagree(message, (*first.names.all, *second.names.all), variables, INFO)
+        yield _report_disagreement(message, (*first.names.all, *second.names.all), variables, INFO)
 
 
-def _mindspore(variables: Mapping[str, str]) -> Iterator[Finding]:
+def _judge_mindspore(variables: Mapping[str, str]) -> Iterator[Finding]:
     role = variables.get("MS_ROLE")
     if role is None:
         return
@@ -198,24 +202,25 @@ def _mindspore(variables: Mapping[str, str]) -> Iterator[Finding]:
         yield _report_half_set("msrun", missing, names, variables, WARNING)
     workers, size = (number(variables.get(name)) for name in (MSRUN.size, "RANK_SIZE"))
     if workers and size and workers != size and not (workers % size and size % workers):
-        yield _disagree(
+        yield _report_disagreement(
             _("MS_WORKER_NUM is {workers}, but RANK_SIZE is {size}", workers=workers, size=size),
             (*names, "RANK_SIZE"),
             variables,
         )
 
 
-def _paddle(variables: Mapping[str, str]) -> Iterator[Finding]:
-    """Paddle's list of endpoints: as many as trainers, none twice, ours at our rank."""
+def _judge_paddle(variables: Mapping[str, str]) -> Iterator[Finding]:
+    """Judge Paddle's list of endpoints: one for each trainer, none twice, and this process's own at its
+    rank."""
     names = (*PADDLE.all, "PADDLE_TRAINER_ENDPOINTS", "PADDLE_CURRENT_ENDPOINT")
     listed = variables.get("PADDLE_TRAINER_ENDPOINTS", "")
     if not listed:
         return
     endpoints = [endpoint.strip() for endpoint in listed.split(",")]
     size, rank = (number(variables.get(name)) for name in (PADDLE.size, PADDLE.rank))
-    own = variables.get("PADDLE_CURRENT_ENDPOINT")
+    own_endpoint = variables.get("PADDLE_CURRENT_ENDPOINT")
     if size and size != len(endpoints):
-        yield _disagree(
+        yield _report_disagreement(
             _(
                 "PADDLE_TRAINERS_NUM is {size}, but PADDLE_TRAINER_ENDPOINTS lists {count}",
                 size=size,
@@ -225,15 +230,15 @@ def _paddle(variables: Mapping[str, str]) -> Iterator[Finding]:
             variables,
         )
     elif len(set(endpoints)) < len(endpoints):
-        again = next(endpoint for endpoint in endpoints if endpoints.count(endpoint) > 1)
-        yield _disagree(
-            _("PADDLE_TRAINER_ENDPOINTS lists {endpoint} more than once", endpoint=again), names, variables
+        repeated = next(endpoint for endpoint in endpoints if endpoints.count(endpoint) > 1)
+        yield _report_disagreement(
+            _("PADDLE_TRAINER_ENDPOINTS lists {endpoint} more than once", endpoint=repeated), names, variables
         )
-    elif own and rank is not None and rank < len(endpoints) and endpoints[rank] != own:
-        yield _disagree(
+    elif own_endpoint and rank is not None and rank < len(endpoints) and endpoints[rank] != own_endpoint:
+        yield _report_disagreement(
             _(
                 "PADDLE_CURRENT_ENDPOINT is {mine}, but rank {rank} is {other} in PADDLE_TRAINER_ENDPOINTS",
-                mine=own,
+                mine=own_endpoint,
                 rank=rank,
                 other=endpoints[rank],
             ),
@@ -242,10 +247,11 @@ def _paddle(variables: Mapping[str, str]) -> Iterator[Finding]:
         )
 
 
-def _devices(host: Host, variables: Mapping[str, str]) -> Iterator[Finding]:
-    devices = _count(host, variables)
+def _judge_devices(host: Host, variables: Mapping[str, str]) -> Iterator[Finding]:
+    devices = _count_devices(host, variables)
     if devices < 2:  # with one for each process LOCAL_RANK counts processes: so pin Ray, vLLM and Slurm
         return
+    # LOCAL_RANK counts from 0; LOCAL_WORLD_SIZE is a count.
     for name, spare in (("LOCAL_RANK", 1), ("LOCAL_WORLD_SIZE", 0)):
         value = number(variables.get(name))
         if value is not None and value + spare > devices:
@@ -260,13 +266,14 @@ def _devices(host: Host, variables: Mapping[str, str]) -> Iterator[Finding]:
             return
 
 
-def _count(host: Host, variables: Mapping[str, str]) -> int:
-    """How many devices this job sees; 0 where none is wanted, or nobody can tell."""
+def _count_devices(host: Host, variables: Mapping[str, str]) -> int:
+    """Return how many devices this job sees; 0 if it uses none or if that is unknown."""
     if host.options.expect == "none":
         return 0
     try:
         npus, gpus = len(host.npus.nodes), len(host.gpus.nodes)
     except CannotTell:
+        # With an unknown number of devices no rank can be beyond them.
         return 0
     counts = []
     for nodes, name in ((npus, "ASCEND_RT_VISIBLE_DEVICES"), (gpus, "CUDA_VISIBLE_DEVICES")):
@@ -278,14 +285,14 @@ def _count(host: Host, variables: Mapping[str, str]) -> int:
 SHOWN = 80  # of a value
 
 
-def _beyond(
+def _report_out_of_range(
     names: LauncherVariables,
     index: str,
     count: str,
     variables: Mapping[str, str],
     severity: Optional[Severity],
 ) -> Finding:
-    """A rank that the job does not have."""
+    """Report a rank that is not below the number of ranks."""
     most = int(variables[count])
     message = _(
         "{index} is {value}, but {count} is {most}: the ranks are 0 to {last}",
@@ -298,10 +305,10 @@ def _beyond(
     return _finding("out-of-range", message, names.all, variables, names, severity)
 
 
-def _disagree(
+def _report_disagreement(
     message: str, names: Iterable[str], variables: Mapping[str, str], severity: Optional[Severity] = None
 ) -> Finding:
-    """Variables that cannot all be right."""
+    """Report variables that contradict each other."""
     return _finding("disagree", message, names, variables, severity=severity)
 
 
@@ -312,7 +319,7 @@ def _report_half_set(
     variables: Mapping[str, str],
     severity: Severity,
 ) -> Finding:
-    """A launcher's variables of which some are missing."""
+    """Report a launcher's variables of which some are missing."""
     message = _(
         "only some of the variables of {launcher} are set; missing: {missing}",
         launcher=launcher,
@@ -329,7 +336,7 @@ def _finding(
     unset: Optional[LauncherVariables] = None,
     severity: Optional[Severity] = None,
 ) -> Finding:
-    given = [name for name in dict.fromkeys(names) if name in variables]
+    set_names = [name for name in dict.fromkeys(names) if name in variables]
     fix = None
     if unset is not None:
         steps = tuple(Command(("unset", name)) for name in unset.all if name in variables)
@@ -340,7 +347,7 @@ def _finding(
         f"rank-env.{code}",
         message,
         severity=severity,
-        evidence=tuple(f"{name}={variables[name][:SHOWN]}" for name in given),
+        evidence=tuple(f"{name}={variables[name][:SHOWN]}" for name in set_names),
         action=Action.CONFIG,
         fix=fix,
     )

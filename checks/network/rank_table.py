@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from npudoctor.facts.rank_table.rules import Fault
 
 SHOWN = 20
-# A rank that is none, or that the job does not have, is none of the table's either.
+# A rank that rank-env already reports as invalid cannot be in the table.
 _CAUSES = {"rank-id": ("rank-env.bad-value", "rank-env.out-of-range")}
 
 
@@ -134,6 +134,8 @@ def rank_table(host: Host) -> Iterator[Union[Finding, Facts]]:
     - HCCL user guide, rank table configuration for Atlas training series, A2, A3 and 300I Duo.
     - HCCL's public source, the parsers of the rank table.
     """
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.facts.rank_table import reading as ranktable
 
     variable = next(
@@ -153,15 +155,16 @@ def rank_table(host: Host) -> Iterator[Union[Finding, Facts]]:
                 **names,
             ),
         )
-    look = ranktable.wait_for_table(host, path)
-    yield from _of_the_file(host, variable, path, look)
-    if not look.fault and not look.initializing:
-        yield from _of_the_table(host, path, look)
+    file = ranktable.wait_for_table(host, path)
+    yield from _judge_file(host, variable, path, file)
+    if not file.fault and not file.initializing:
+        yield from _judge_table(host, path, file)
 
 
-def _of_the_file(host: Host, variable: str, path: str, look: RankTableFile) -> Iterator[Finding]:
-    fault, place = look.fault, {"variable": variable, "path": path, "why": look.why}
+def _judge_file(host: Host, variable: str, path: str, file: RankTableFile) -> Iterator[Finding]:
+    fault, place = file.fault, {"variable": variable, "path": path, "why": file.why}
     if fault == "missing":
+        # With torch_npu alone a path that does not exist makes HCCL negotiate the ranks, without a message.
         negotiates = bool(host.interpreter.version_of("torch-npu")) and not any(
             host.interpreter.version_of(name) for name in ("mindspore", "mindspore-ascend")
         )
@@ -171,20 +174,21 @@ def _of_the_file(host: Host, variable: str, path: str, look: RankTableFile) -> I
     elif fault == "unreadable":
         yield _finding(fault, _("the rank table {path} cannot be opened: {why}", **place))
     elif fault == "too-large":
-        yield _finding("bad-value", _("rank table {path}: {what}", path=path, what=look.why))
+        yield _finding("bad-value", _("rank table {path}: {what}", path=path, what=file.why))
     elif fault:
         yield _finding(fault, _("the rank table {path} is not JSON: {why}", **place))
-    elif look.more:
+    elif file.more:
         yield _finding("not-json", _("{path} contains text after the rank table", **place), WARNING)
-    if look.initializing:
+    if file.initializing:
         yield _report_initializing(host, path)
-    if look.link and host.interpreter.version_of("torch-npu"):
+    if file.link and host.interpreter.version_of("torch-npu"):
         text = _("the rank table {path} is a symbolic link, which torch_npu refuses")
         real = host.files.real(path)
         line = Export(variable, real) if real else None
         title = _("use the path of the file itself")
         fix = Fix(title, (line,), risk=Risk.MANUAL, needs_root=False) if line else None
         yield replace(_finding("symbolic-link", text.format(**place)), fix=fix)
+    # HCCL's public source opens only names that end in .json.
     if not fault and not path.endswith(".json"):
         text = _("the name of the rank table {path} does not end in .json, and HCCL may refuse to open it")
         yield _finding("not-named-json", text.format(**place))
@@ -210,13 +214,13 @@ def _report_initializing(host: Host, path: str) -> Finding:
     )
 
 
-def _of_the_table(host: Host, path: str, look: RankTableFile) -> Iterator[Union[Finding, Facts]]:
+def _judge_table(host: Host, path: str, file: RankTableFile) -> Iterator[Union[Finding, Facts]]:
     from npudoctor.facts.rank_table.model import SERVERS, VERSIONS, RankTableReader, template_of
     from npudoctor.facts.rank_table.rules import Fault, inner_faults
     from npudoctor.facts.rank_table.this_machine import Here
 
-    version = look.table.get("version")
-    if template_of(look.table) == SERVERS and isinstance(version, str) and version not in ("", *VERSIONS):
+    version = file.table.get("version")
+    if template_of(file.table) == SERVERS and isinstance(version, str) and version not in ("", *VERSIONS):
         raise Unknown(
             _(
                 "the rank table {path} has version {version}, whose rules npudoctor does not know",
@@ -226,40 +230,41 @@ def _of_the_table(host: Host, path: str, look: RankTableFile) -> Iterator[Union[
             advisory=True,
         )
     reader = RankTableReader()
-    status = reader.text(look.table, "status", "")
-    table = reader.table(look.table)
+    status = reader.text(file.table, "status", "")
+    table = reader.table(file.table)
     faults = [Fault("bad-value", text) for text in reader.faults]
     if status not in ("", "completed"):
         faults.append(Fault("bad-value", _("status is {value}, not completed", value=status[:40])))
-    here = Here(host, table)
+    this_server = Here(host, table)
     yield Facts(
         {
             "path": path,
-            "digest": look.digest,
+            "digest": file.digest,
             "template": table.version or table.template,
             "servers": len(table.servers),
             "ranks": len(table.devices),
-            "this-server": here.server.id if here.server else None,
+            "this-server": this_server.server.id if this_server.server else None,
         }
     )
-    faults += [*inner_faults(table, host.variables), *(here.faults() if table.devices else ())]
+    faults += [*inner_faults(table, host.variables), *(this_server.faults() if table.devices else ())]
     yield from _report_faults(path, faults)
 
 
 def _report_faults(path: str, faults: Iterable[Fault]) -> Iterator[Finding]:
-    """One finding for each kind of fault: a table that was written by a wrong script has it on every line."""
+    """Yield one finding for each kind of fault: a wrong script repeats the same fault on every line of a
+    table."""
     by_code: dict[str, list[Fault]] = {}
     for fault in faults:
         by_code.setdefault(fault.code, []).append(fault)
-    for code, same in by_code.items():
-        lines = [fault.text for fault in same[:SHOWN]]
-        if len(same) > SHOWN:
-            lines.append(f"... (+{len(same) - SHOWN})")
-        text = _("rank table {path}: {what}", path=path, what=same[0].text)
-        if len(same) > 1:
-            text += f" (+{len(same) - 1})"
-        worst = max(fault.severity for fault in same)
-        finding = _finding(code, text, worst, tuple(lines) if len(same) > 1 else ())
+    for code, members in by_code.items():
+        lines = [fault.text for fault in members[:SHOWN]]
+        if len(members) > SHOWN:
+            lines.append(f"... (+{len(members) - SHOWN})")
+        text = _("rank table {path}: {what}", path=path, what=members[0].text)
+        if len(members) > 1:
+            text += f" (+{len(members) - 1})"
+        worst = max(fault.severity for fault in members)
+        finding = _finding(code, text, worst, tuple(lines) if len(members) > 1 else ())
         yield replace(finding, echo_of=_CAUSES.get(code, ()))
 
 

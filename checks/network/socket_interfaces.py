@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from npudoctor.facts.job.interface_names import NamePattern
 
 HCCL, GLOO, TENSORPIPE, NCCL = (f"{prefix}_SOCKET_IFNAME" for prefix in ("HCCL", "GLOO", "TP", "NCCL"))
-# What a name that leads nowhere does: HCCL and Gloo stop; TensorPipe warns and takes the host's name; how
-# NCCL reads names is general knowledge, not read in its source.
+# The severity of a name that matches no interface: HCCL and Gloo stop; TensorPipe warns and uses the address
+# of the host's name; how NCCL reads names is general knowledge, not read in its source.
 WORST = {HCCL: ERROR, GLOO: ERROR, TENSORPIPE: WARNING, NCCL: WARNING}
 
 
@@ -107,31 +107,36 @@ def socket_interfaces(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - hicann/hccl: HCCL_SOCKET_IFNAME; PyTorch, "Common environment variables"; NCCL_SOCKET_IFNAME.
     """
-    variables = [name for name in WORST if name in host.variables and _concerns(host, name)]
-    if not variables and not _left_to_hccl(host):
+    variables = [name for name in WORST if name in host.variables and _is_relevant(host, name)]
+    if not variables and not _is_hccl_choosing(host):
         raise Skip(_("no variable names an interface"))
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.facts.job.peers import several_nodes
 
     several = several_nodes(host)
     picks: dict[str, Sequence[Interface]] = {}
     for variable in variables:
-        pattern = _read(variable, host.variables[variable])
+        pattern = _read_pattern(variable, host.variables[variable])
         if pattern is not None:
-            usable = [interface for interface in pattern.of(host.network.interfaces()) if _useful(interface)]
+            usable = [
+                interface for interface in pattern.of(host.network.interfaces()) if _is_useful(interface)
+            ]
             picks[variable] = usable
-        # A login node's variables are for other machines; HCCL does not look where HCCL_IF_IP is set.
-        unread = variable == HCCL and host.variables.get("HCCL_IF_IP")
-        cap = INFO if unread or meant_for_other_machines(host) else ERROR
+        # The variables of a login node are for other machines, and HCCL ignores this one if HCCL_IF_IP is
+        # set.
+        is_unread = variable == HCCL and host.variables.get("HCCL_IF_IP")
+        cap = INFO if is_unread or meant_for_other_machines(host) else ERROR
         for finding in _judge(host, variable, pattern, several):
             if finding.severity is None or finding.code.endswith(("bad-value", "pasted-punctuation")):
-                at_most = finding
+                capped = finding
             else:
-                at_most = replace(finding, severity=min(finding.severity, cap))
-            yield at_most
+                capped = replace(finding, severity=min(finding.severity, cap))
+            yield capped
     # `hccl_default`: the interface that HCCL takes where no variable names one; None where one does.
     from npudoctor.facts.job.interface_names import default_order
 
-    default = default_order(host.network.interfaces())[:1] if _left_to_hccl(host) else []
+    default = default_order(host.network.interfaces())[:1] if _is_hccl_choosing(host) else []
     used = [*default, *(interface for interfaces in picks.values() for interface in interfaces)]
     yield Facts(
         {
@@ -147,44 +152,45 @@ def socket_interfaces(host: Host) -> Iterator[Union[Finding, Facts]]:
             },
         }
     )
-    together = list(_together(host, picks, several))
-    yield from together
-    if not picks and not together:
+    combined = list(_compare_libraries(host, picks, several))
+    yield from combined
+    if not picks and not combined:
         raise Skip(_("no variable names an interface"))
 
 
-def _concerns(host: Host, variable: str) -> bool:
-    """Whether a library that reads it could run here; without any accelerator nobody knows. Apart as
-    the accelerators are looked for only where one of these two variables is set."""
+def _is_relevant(host: Host, variable: str) -> bool:
+    """Whether a library that reads the variable could run here: HCCL needs an NPU, NCCL a GPU. True on a
+    machine without any accelerator, where that is unknown."""
     if variable not in (HCCL, NCCL):
         return True
     npus, gpus = accelerators(host)
     return not (gpus and not npus) if variable == HCCL else not (npus and not gpus)
 
 
-def _left_to_hccl(host: Host) -> bool:
-    """Whether HCCL will choose an interface by itself."""
+def _is_hccl_choosing(host: Host) -> bool:
+    """Whether HCCL will choose an interface by itself: NPUs are here and neither variable is set."""
     return not {HCCL, "HCCL_IF_IP"} & {*host.variables} and accelerators(host)[0]
 
 
-def _read(variable: str, value: str) -> Optional[NamePattern]:
+def _read_pattern(variable: str, value: str) -> Optional[NamePattern]:
     from npudoctor.facts.job.interface_names import read_names
 
     try:
         pattern = read_names(variable, value)
     except ValueError:
+        # The caller reports what the value lacks; here it matches nothing.
         return None
     return pattern if pattern.names else None
 
 
-def _useful(interface: Interface) -> bool:
+def _is_useful(interface: Interface) -> bool:
     from npudoctor.facts.job.interface_names import addresses
 
     return interface.alive and bool(addresses(interface))
 
 
 def _judge(host: Host, variable: str, pattern: Optional[NamePattern], several: bool) -> Iterator[Finding]:
-    """The first thing that is wrong with a variable."""
+    """Yield the first fault of a variable."""
     from npudoctor.facts.job.interface_names import addresses, read_names
 
     value, worst = host.variables[variable], WORST[variable]
@@ -202,61 +208,70 @@ def _judge(host: Host, variable: str, pattern: Optional[NamePattern], several: b
                 )
                 yield _finding("bad-value", text, variable, value, (), worst if value else WARNING, "")
         return
-    there = host.network.interfaces()
-    named, missing = pattern.of(there), pattern.missing(there)
-    if missing or not named:
-        yield _find_pasted(variable, value, there, worst) or _report_missing(
-            variable, value, missing, there, worst
+    existing = host.network.interfaces()
+    matching, missing = pattern.of(existing), pattern.missing(existing)
+    if missing or not matching:
+        yield _find_pasted(variable, value, existing, worst) or _report_missing(
+            variable, value, missing, existing, worst
         )
         return
-    alive = [interface for interface in named if interface.alive]
-    silent = [interface for interface in named if interface not in alive]
-    if silent and (pattern.each or not alive):
-        # On one node the address of a switched off interface is as good as any, and none is none.
-        well = not several and all(addresses(interface) for interface in silent)
-        yield _down(variable, value, silent, WARNING if well else worst)
+    alive = [interface for interface in matching if interface.alive]
+    not_alive = [interface for interface in matching if interface not in alive]
+    if not_alive and (pattern.each or not alive):
+        # Within one node the address of an interface that is down still works; an interface without one does
+        # not.
+        is_harmless = not several and all(addresses(interface) for interface in not_alive)
+        yield _report_down(variable, value, not_alive, WARNING if is_harmless else worst)
         return
-    bare = [interface for interface in alive if not addresses(interface)]
-    if bare and (pattern.each or len(bare) == len(alive)):
-        # Gloo takes a link-local address, too, ready or not, which within a node is as good as any.
-        well = variable == GLOO and not several and all(interface.addresses for interface in bare)
-        yield _no_address(variable, value, bare, INFO if well else worst)
+    without_address = [interface for interface in alive if not addresses(interface)]
+    if without_address and (pattern.each or len(without_address) == len(alive)):
+        # Gloo accepts a link-local address too, even a tentative one, which works within one node.
+        is_harmless = (
+            variable == GLOO and not several and all(interface.addresses for interface in without_address)
+        )
+        yield _report_no_address(variable, value, without_address, INFO if is_harmless else worst)
         return
     yield from _judge_useful(
-        variable, value, pattern, [interface for interface in alive if interface not in bare], several
+        variable,
+        value,
+        pattern,
+        [interface for interface in alive if interface not in without_address],
+        several,
     )
 
 
 def _find_pasted(
-    variable: str, value: str, there: Sequence[Interface], severity: Severity
+    variable: str, value: str, existing: Sequence[Interface], severity: Severity
 ) -> Optional[Finding]:
-    """A name with blanks or the punctuation of a document about it; None where it is none without these."""
+    """Return a finding for a name with pasted blanks or punctuation; None if the rest matches no
+    interface."""
     from npudoctor.facts.job.input_cleanup import cleaned_up
 
-    meant = ",".join(cleaned_up(part) for part in cleaned_up(value).replace("，", ",").split(","))
-    pattern = _read(variable, meant)
-    if meant in ("", value) or pattern is None or not pattern.of(there) or pattern.missing(there):
+    # U+FF0C is the comma of a Chinese input method.
+    cleaned = ",".join(cleaned_up(part) for part in cleaned_up(value).replace("，", ",").split(","))
+    pattern = _read_pattern(variable, cleaned)
+    if cleaned in ("", value) or pattern is None or not pattern.of(existing) or pattern.missing(existing):
         return None
     message = _(
         "{name} is {value}, with blanks or characters pasted from a document; probably {meant} was meant",
         name=variable,
         value=value[:LONGEST],
-        meant=meant,
+        meant=cleaned,
     )
-    return _finding("pasted-punctuation", message, variable, value, (), severity, meant)
+    return _finding("pasted-punctuation", message, variable, value, (), severity, cleaned)
 
 
 def _judge_useful(
     variable: str, value: str, pattern: NamePattern, useful: Sequence[Interface], several: bool
 ) -> Iterator[Finding]:
-    """What is to be said of interfaces that work."""
+    """Judge interfaces that are up and have an address."""
     if all(interface.inner for interface in useful):
         if several:
-            yield _inner(variable, value, useful, WARNING)
+            yield _report_inner(variable, value, useful, WARNING)
         elif not all(interface.loopback for interface in useful):
-            yield _inner(variable, value, useful, INFO)
+            yield _report_inner(variable, value, useful, INFO)
     elif not pattern.exact and len(useful) > 1 and value in {interface.name for interface in useful}:
-        # A whole name that is the beginning of others too.
+        # eth1 also matches eth10, because HCCL and NCCL compare beginnings.
         message = _(
             "{variable}={value} is a prefix of {names}; write ={value} to match the exact name",
             variable=variable,
@@ -266,12 +281,13 @@ def _judge_useful(
         yield _finding("ambiguous", message, variable, value, useful, None, f"={value}")
 
 
-def _together(host: Host, picks: dict[str, Sequence[Interface]], several: bool) -> Iterator[Finding]:
-    """One interface for all; and the one that HCCL takes unasked."""
+def _compare_libraries(host: Host, picks: dict[str, Sequence[Interface]], several: bool) -> Iterator[Finding]:
+    """Report libraries that use different interfaces, and an interface that HCCL would choose although the
+    route to the master uses another."""
     picked = {name: interfaces for name, interfaces in picks.items() if interfaces}
     indices = [{interface.index for interface in interfaces} for interfaces in picked.values()]
     if several and len(picked) > 1 and not set.intersection(*indices):
-        # One library's way is not the other's.
+        # Both libraries must reach the same nodes: no common interface means that one of them may not.
         listing = ", ".join(f"{variable}: {_names(interfaces)}" for variable, interfaces in picked.items())
         yield Finding(
             "socket-interfaces.differ",
@@ -279,27 +295,34 @@ def _together(host: Host, picks: dict[str, Sequence[Interface]], several: bool) 
             evidence=tuple(f"{variable}={host.variables[variable]}" for variable in picked),
             action=Action.CONFIG,
         )
-    if several and _left_to_hccl(host):
+    if several and _is_hccl_choosing(host):
         from npudoctor.facts.job.interface_names import default_order
         from npudoctor.facts.job.peers import first_peer
 
         order = default_order(host.network.interfaces())
         if not len([interface for interface in order if not interface.loopback]) < 2:
-            far = first_peer(host)
-            way = host.network.route_to(far.address) if far else None
-            right = host.network.at(way.index) if way else None
-            if far and right and right in order and right.index != order[0].index:
+            peer = first_peer(host)
+            route = host.network.route_to(peer.address) if peer else None
+            route_interface = host.network.at(route.index) if route else None
+            if (
+                peer
+                and route_interface
+                and route_interface in order
+                and route_interface.index != order[0].index
+            ):
                 # HCCL would take the first interface by name, and the way to the others is another.
-                taken = order[0]
+                chosen = order[0]
                 message = _(
                     "HCCL_SOCKET_IFNAME is not set: HCCL takes {taken}, but the route to {far} ({named_by}) "
                     "uses {right}",
-                    taken=taken.name,
-                    far=far.address,
-                    named_by=far.named_by,
-                    right=right.name,
+                    taken=chosen.name,
+                    far=peer.address,
+                    named_by=peer.named_by,
+                    right=route_interface.name,
                 )
-                yield _finding("unset", message, HCCL, None, (taken, right), None, f"={right.name}")
+                yield _finding(
+                    "unset", message, HCCL, None, (chosen, route_interface), None, f"={route_interface.name}"
+                )
 
 
 SHOWN = 16  # interfaces in the evidence
@@ -307,19 +330,22 @@ LONGEST = 200  # characters of a value that are shown
 
 
 def _report_missing(
-    variable: str, value: str, names: Sequence[str], there: Iterable[Interface], severity: Severity
+    variable: str, value: str, names: Sequence[str], existing: Iterable[Interface], severity: Severity
 ) -> Finding:
-    """No interface is called so."""
+    """Report that no interface matches. `names`: those of an exact list that do not exist."""
     if names:
         text = _("{variable}={value}: this machine has no interface {names}")
     else:
         text = _("{variable}={value} matches no interface of this machine")
     message = text.format(variable=variable, value=value[:LONGEST], names=", ".join(names)[:LONGEST])
+    # Gloo and TensorPipe compare whole names; ^ and = are syntax of HCCL and NCCL.
     if any(name[:1] in "^=" for name in names if name):
         message += " " + _("({variable} accepts exact names only)", variable=variable)
-    useful = [interface.name for interface in there if _useful(interface) and not interface.inner]
+    useful = [interface.name for interface in existing if _is_useful(interface) and not interface.inner]
     if len(useful) < 2:
-        return _finding("missing", message, variable, value, there, severity, useful[0] if useful else None)
+        return _finding(
+            "missing", message, variable, value, existing, severity, useful[0] if useful else None
+        )
     words = {"variable": variable, "names": ", ".join(useful)[:LONGEST]}
     choice = Fix(
         _(
@@ -329,25 +355,27 @@ def _report_missing(
         risk=Risk.MANUAL,
         needs_root=False,
     )
-    return _finding("missing", message, variable, value, there, severity, None, choice)
+    return _finding("missing", message, variable, value, existing, severity, None, choice)
 
 
-def _down(variable: str, value: str, down: Sequence[Interface], severity: Severity) -> Finding:
-    """An interface through which nothing can leave."""
+def _report_down(variable: str, value: str, down: Sequence[Interface], severity: Severity) -> Finding:
+    """Report interfaces that are down."""
     message = _(
         "{variable}={value}: {names} is down", variable=variable, value=value[:LONGEST], names=_names(down)
     )
     fix = None
     if len(down) == 1 and not down[0].up:
-        way = ("ip", "link", "set", "dev", down[0].name)
-        line = Command((*way, "up"), (*way, "down"))
+        link_command = ("ip", "link", "set", "dev", down[0].name)
+        line = Command((*link_command, "up"), (*link_command, "down"))
         title = _("bring {name} up", name=down[0].name)
         fix = Fix(title, (line,), risk=Risk.CAUTION)
     return _finding("down", message, variable, value, down, severity, None, fix)
 
 
-def _no_address(variable: str, value: str, interfaces: Sequence[Interface], severity: Severity) -> Finding:
-    """An interface that nobody can be told to connect to."""
+def _report_no_address(
+    variable: str, value: str, interfaces: Sequence[Interface], severity: Severity
+) -> Finding:
+    """Report interfaces without an address that other nodes could use."""
     message = _(
         "{variable}={value}: {names} has no address that other nodes could use",
         variable=variable,
@@ -357,8 +385,8 @@ def _no_address(variable: str, value: str, interfaces: Sequence[Interface], seve
     return _finding("no-address", message, variable, value, interfaces, severity, None)
 
 
-def _inner(variable: str, value: str, interfaces: Sequence[Interface], severity: Severity) -> Finding:
-    """An interface that leads to containers of this host only."""
+def _report_inner(variable: str, value: str, interfaces: Sequence[Interface], severity: Severity) -> Finding:
+    """Report interfaces that lead only to containers or virtual machines of this host."""
     message = _(
         "{variable}={value}: {names} is internal to this machine",
         variable=variable,
@@ -377,13 +405,13 @@ def _finding(
     message: str,
     variable: str,
     value: Optional[str],
-    seen: Iterable[Interface],
+    interfaces: Iterable[Interface],
     severity: Optional[Severity],
     better: Optional[str],
     fix: Optional[Fix] = None,
 ) -> Finding:
     """`better`: the value that the fix sets; "" unsets the variable, None offers nothing."""
-    lines = [interface.described for interface in seen]
+    lines = [interface.described for interface in interfaces]
     if better is not None:
         title = _("set {name} to {value}") if better else _("unset {name}")
         step = Export(variable, better) if better else Command(("unset", variable))

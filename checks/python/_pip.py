@@ -28,28 +28,34 @@ from npudoctor.host.python.requirements import read_requirement
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
 
-Line = tuple[str, ...]
+PipLine = tuple[str, ...]
+# A fork of triton for Ascend that installs into the same folder `triton`.
 TRITON_ASCEND = "triton-ascend"
 WHEELS = "npudoctor-wheels"  # below the working directory of who types the lines
+# --no-deps: what the package requires is installed already and must not change.
 _AGAIN = ("install", "--force-reinstall", "--no-deps")
 # Options of pip that have a value.
 _VALUED = ("--dest", "--find-links", "--extra-index-url")
 # Where builds of PyTorch with a local version (2.9.0+cpu) are to be had: PyPI takes none.
 _TORCH_INDEX = "https://download.pytorch.org/whl/"
 _TORCH_FAMILY = ("torch", "torchvision", "torchaudio")
+# The local version of a build on download.pytorch.org: cpu, cu128, rocm6.4, xpu.
 _TORCH_BUILD = pattern(r"(cpu|cu\d+|rocm[\d.]+|xpu)(\.cxx11\.abi)?")
+# A requirement with an exact local version, such as torch==2.9.0+cpu.
 _LOCAL = pattern(r"([A-Za-z0-9][\w.-]*)[^+/\s]*===?[^+,/\s]+\+([\w.]+)")
 
 
-def pip_fix(host: Host, title: str, *lines: Line) -> Fix:
-    """These lines of pip ("install", "numpy<2"), as they work for the examined interpreter; shown only.
+def pip_fix(host: Host, title: str, *lines: PipLine) -> Fix:
+    """Return a fix with these lines of pip, such as ("install", "numpy<2"), for the examined interpreter;
+    shown only.
 
-    Where a package that they are about is seen through PYTHONPATH, the entry is to be taken out instead.
-    Where nothing can be installed, the title says so and there is no line.
+    If PYTHONPATH provides one of the packages, the fix removes that entry instead, because it would hide what
+    pip installs. If nothing can be installed (an externally managed Python, no pip), the title says so and
+    there is no line.
     """
-    uncovering = _uncover_packages(host, lines)
-    if uncovering is not None:
-        return uncovering
+    uncovering_fix = _uncover_packages(host, lines)
+    if uncovering_fix is not None:
+        return uncovering_fix
     if installs_nothing(host):
         return Fix(
             _(
@@ -60,12 +66,14 @@ def pip_fix(host: Host, title: str, *lines: Line) -> Fix:
             risk=Risk.MANUAL,
             needs_root=needs_root(host),
         )
-    nowhere = [match[0] for line in lines for match in _list_fetched(host, line) if _index_of(match) is None]
-    if nowhere:
+    without_index = [
+        match[0] for line in lines for match in _list_fetched(host, line) if _index_of(match) is None
+    ]
+    if without_index:
         title = _(
             "{title}; no public index has {builds}: use the source that it was installed from",
             title=title,
-            builds=", ".join(dict.fromkeys(nowhere)),
+            builds=", ".join(dict.fromkeys(without_index)),
         )
     steps = [*pip_first(host)]
     for line in lines:
@@ -78,25 +86,25 @@ def pip_fix(host: Host, title: str, *lines: Line) -> Fix:
     return Fix(title, steps=tuple(map(Command, steps)), risk=Risk.MANUAL, needs_root=needs_root(host))
 
 
-def _list_fetched(host: Host, line: Line) -> list[re.Match[str]]:
-    """Those that an index must have: pip leaves alone what is there in this very build, unless it is told
-    to install it once more, or something that goes with it."""
+def _list_fetched(host: Host, line: PipLine) -> list[re.Match[str]]:
+    """Return the local versions of a line that pip must fetch. It fetches none that is installed in this very
+    build, unless it reinstalls it or installs another member of torch's family."""
     exact = [(word, *word.partition("==")) for word in line]
-    here = {
+    already_installed = {
         word for word, name, equal, version in exact if equal and host.interpreter.version_of(name) == version
     }
-    rest = tuple(word for word in line if word not in here)
-    more = "--force-reinstall" in line or any(name in _TORCH_FAMILY for name in _names(rest))
+    rest = tuple(word for word in line if word not in already_installed)
+    is_all_fetched = "--force-reinstall" in line or any(name in _TORCH_FAMILY for name in _names(rest))
     # The words of a line that name a local version, such as torch==2.9.0+cpu; paths of wheels are none.
     return [
         match
         for match in (match for word in line for match in (_LOCAL.match(word),) if match)
-        if more or match.string not in here
+        if is_all_fetched or match.string not in already_installed
     ]
 
 
 def _index_of(local: re.Match[str]) -> Optional[str]:
-    """The index that has this build; None where we know of none."""
+    """Return the index that has this build; None if none is known."""
     build = _TORCH_BUILD.fullmatch(local[2])
     return f"{_TORCH_INDEX}{build[1]}" if build and local[1].lower() in _TORCH_FAMILY else None
 
@@ -104,28 +112,30 @@ def _index_of(local: re.Match[str]) -> Optional[str]:
 def pip_wheels(
     host: Host, title: str, paths: Sequence[str], instead_of: str, before: Sequence[str] = ()
 ) -> Fix:
-    """The line that installs wheels which lie here, without asking any index; run by `npudoctor fix` where
-    that is safe.
+    """Return the line that installs local wheels without asking an index; `npudoctor fix` runs it where that
+    is safe.
 
-    `instead_of` is the folder of the copies that they replace, "" for none; `before` are the wheels that put
-    these back, where they are known, and are as trustworthy as those put in. No
-    variable and no user's settings of pip lead it elsewhere.
+    `instead_of`: the folder of the copies that they replace, "" for none. `before`: the wheels that restore
+    these for undo, used only if they are as trustworthy. No variable and no pip.conf can redirect the line.
     """
     words = ("install", "--no-index", "--no-deps", "--upgrade", "--force-reinstall")
-    by_hand = pip_fix(host, title, (*words, *paths))
-    if len(by_hand.steps) != 1 or by_uv(host) or host.options.root is not None:
-        return by_hand
+    manual_fix = pip_fix(host, title, (*words, *paths))
+    if len(manual_fix.steps) != 1 or by_uv(host) or host.options.root is not None:
+        return manual_fix
+    # -I also leaves out the user's site: to replace a copy there, pip must see it.
     isolated = () if instead_of and in_users_site(host, instead_of) else ("-I",)
+    # -I keeps PYTHON* variables, the working directory and the user's site out of pip's own imports;
+    # --isolated keeps PIP_* variables and pip.conf out.
     argv = (host.interpreter.path, *isolated, "-m", "pip", "--isolated", *words)
     user = installer(host, paths)
     marks = tuple(_mark(host, path) for path in paths)
-    old = tuple(_mark(host, path) for path in before)
-    back = bool(before and isolated) and None not in old and installer(host, before) is not None
+    undo_marks = tuple(_mark(host, path) for path in before)
+    can_undo = bool(before and isolated) and None not in undo_marks and installer(host, before) is not None
     step = Command(
         (*argv, *paths),
-        (*argv, *before) if back else (),
+        (*argv, *before) if can_undo else (),
         inputs=tuple(mark for mark in marks if mark is not None),
-        undo_inputs=tuple(mark for mark in old if mark is not None) if back else (),
+        undo_inputs=tuple(mark for mark in undo_marks if mark is not None) if can_undo else (),
     )
     if user is None or None in marks or (not isolated and host.identity.is_root):
         title = _("{title}; by hand: some files that this runs belong to neither you nor root", title=title)
@@ -141,36 +151,36 @@ def _mark(host: Host, path: str) -> Optional[FileMark]:
 
 
 def pip_install(host: Host, title: str, *requirements: str) -> Fix:
-    """The line that installs them into the examined interpreter."""
+    """Return the line that installs the requirements into the examined interpreter."""
     return pip_fix(host, title, ("install", *requirements))
 
 
 def pip_reinstall(host: Host, title: str, requirement: str) -> Fix:
-    """The line that installs it over what is there, and nothing that it requires."""
+    """Return the line that reinstalls one requirement without its dependencies."""
     return pip_fix(host, title, (*_AGAIN, requirement))
 
 
 def pip_replace(host: Host, title: str, names: Sequence[str], requirement: str, times: int = 1) -> Fix:
-    """The lines that put one exact release in place of packages whose files it shares.
+    """Return the lines that replace packages by one exact release whose files they share.
 
     `times`: how often one of them is installed; each removal finds one.
 
-    Its wheel is fetched before anything is removed: where no index has it, all stays as it is.
+    The wheel is fetched before anything is removed: if no index has it, nothing changes.
     """
-    first: Line = ("download", "--no-deps", "--dest", WHEELS, requirement)
-    last: Line = (*_AGAIN, "--no-index", "--find-links", WHEELS, requirement)
-    if by_uv(host):  # it fetches nothing into a folder
+    first: PipLine = ("download", "--no-deps", "--dest", WHEELS, requirement)
+    last: PipLine = (*_AGAIN, "--no-index", "--find-links", WHEELS, requirement)
+    if by_uv(host):  # uv has no `pip download`, so a dry run tests whether an index has the wheel
         first, last = (*_AGAIN, "--dry-run", requirement), (*_AGAIN, requirement)
     text = _("{title}; run each line only after the previous one has succeeded", title=title)
     return pip_fix(host, text, first, *(("uninstall", *names),) * times, last)
 
 
-def _uncover_packages(host: Host, lines: Sequence[Line]) -> Optional[Fix]:
+def _uncover_packages(host: Host, lines: Sequence[PipLine]) -> Optional[Fix]:
     for name in (name for line in lines for name in _names(line)):
         for copy in host.interpreter.distributions(name)[:1]:
             entry = entry_of(host, copy)
             if entry is not None:
-                return _without(
+                return _shorten_pythonpath(
                     host,
                     entry,
                     _(
@@ -182,17 +192,17 @@ def _uncover_packages(host: Host, lines: Sequence[Line]) -> Optional[Fix]:
     return None
 
 
-def out_of_pythonpath(host: Host, folder: str) -> Optional[Fix]:
-    """PYTHONPATH without the entries that are this folder; None where none is."""
+def remove_from_pythonpath(host: Host, folder: str) -> Optional[Fix]:
+    """Return the line that removes the folder from PYTHONPATH; None if PYTHONPATH does not contain it."""
     real = host.files.real(folder)
     entries = host.variables.get("PYTHONPATH", "").split(":")
     entry = next((path for path in entries if path.startswith("/") and host.files.real(path) == real), None)
     if entry is None:
         return None
-    return _without(host, entry, _("remove {entry} from PYTHONPATH", entry=entry))
+    return _shorten_pythonpath(host, entry, _("remove {entry} from PYTHONPATH", entry=entry))
 
 
-def _without(host: Host, entry: str, title: str) -> Fix:
+def _shorten_pythonpath(host: Host, entry: str, title: str) -> Fix:
     before = host.variables["PYTHONPATH"]
     rest = ":".join(other for other in before.split(":") if other != entry)
     step = Export("PYTHONPATH", rest) if rest else Command(("unset", "PYTHONPATH"))
@@ -200,8 +210,8 @@ def _without(host: Host, entry: str, title: str) -> Fix:
     return Fix(title, steps=(step,), undo=undo, risk=Risk.MANUAL, needs_root=False)
 
 
-def _names(line: Line) -> list[str]:
-    """The distributions that a line of pip is about; paths of wheels are none."""
+def _names(line: PipLine) -> list[str]:
+    """Return the names of the distributions in a line of pip; paths of wheels are left out."""
     words = [word for before, word in zip(line, line[1:]) if before not in _VALUED]
     names = (re.match(r"[A-Za-z0-9][\w.-]*", word) for word in words if not word.endswith(".whl"))
     return [match[0].rstrip(".-") for match in names if match]
@@ -210,10 +220,10 @@ def _names(line: Line) -> list[str]:
 def install_accepted(
     host: Host, name: str, title: Optional[str] = None, also: Iterable[tuple[Distribution, SpecifierSet]] = ()
 ) -> Fix:
-    """The line that installs a version which all accept, and holds pip to the frameworks that are there.
+    """Return the line that installs a version which all packages accept and keeps the installed frameworks.
 
-    `title`: what it says instead of "install a ... that all of them accept". `also`: who wants what of it
-    besides what the closure says. Where two exclude each other they are named, and there is no line.
+    `title`: replaces "install a ... that all installed packages accept". `also`: further users and what they
+    require. If two requirements exclude each other, both are named and there is no line.
     """
     name = normal(name)
     needs = [*closure_of(host).of(name), *(_need(user, name, specifier) for user, specifier in also)]
@@ -227,9 +237,11 @@ def install_accepted(
             name=name,
         )
         return Fix(title, steps=(), risk=Risk.MANUAL, needs_root=False)
-    needs += _needs_of_others(host, name, needs)
+    needs += _find_other_needs(host, name, needs)
     title = title or _("install a {name} that all installed packages accept", name=name)
-    fix: Fix = pip_fix(host, title, ("install", *pins(host, name), f"{name}{tidy(join_specifiers(needs))}"))
+    fix: Fix = pip_fix(
+        host, title, ("install", *pinned_requirements(host, name), f"{name}{tidy(join_specifiers(needs))}")
+    )
     return fix
 
 
@@ -237,71 +249,75 @@ def _need(user: Distribution, name: str, specifier: SpecifierSet) -> Need:
     return Need(user, name, specifier, None, (user.name,), False)
 
 
-def _needs_of_others(host: Host, name: str, needs: list[Need]) -> list[Need]:
-    """What the rest of the environment wants of it, as far as that goes with what the frameworks want."""
-    layout, both, more = host.interpreter.layout(), join_specifiers(needs), []
+def _find_other_needs(host: Host, name: str, needs: list[Need]) -> list[Need]:
+    """Return the requirements of the other installed packages, without those that contradict the
+    frameworks'."""
+    layout, joined, more = host.interpreter.layout(), join_specifiers(needs), []
     users = {need.user.folder for need in needs}
     for user in host.interpreter.all_installed():
         if user.folder in users:
             continue
         try:
+            # One package with unreadable metadata must not prevent the fix for another one.
             specifier = read_requirement(user, name, layout)
         except CannotTell:
-            continue  # its own check says so; here it only cannot be heeded
-        if specifier and not is_empty(both & specifier):
+            continue  # package-requirements reports it; here it cannot be considered
+        if specifier and not is_empty(joined & specifier):
             more.append(_need(user, name, specifier))
-            both &= specifier
+            joined &= specifier
     return more
 
 
-def pins(host: Host, *changed: str) -> tuple[str, ...]:
-    """What stands in the line so that pip leaves alone what works: the frameworks as they are, and what is
-    needed and no metadata says. `--no-deps` where pip would find no way to keep to all of it.
-    """
-    whole = closure_of(host)
-    gone = set(map(normal, changed))
-    kept = {normal(root.name): f"{root.name}=={root.version}" for root in whole.roots}
-    staying: dict[str, list[Need]] = {}
-    for need in whole.needs:
-        if need.name not in gone and normal(need.user.name) not in gone:
-            staying.setdefault(need.name, []).append(need)
-    apart = any(not need.met for name in kept for need in staying.get(name, ()))
-    if apart or overwritten_by_torch(host) or any(map(find_excluding, staying.values())):
+def pinned_requirements(host: Host, *changed: str) -> tuple[str, ...]:
+    """Return the arguments that keep pip from changing what works: the installed frameworks, pinned, and
+    bounds that only our table knows. `--no-deps` if pip could not satisfy all of them."""
+    closure = closure_of(host)
+    changed_names = set(map(normal, changed))
+    pin_by_name = {normal(root.name): f"{root.name}=={root.version}" for root in closure.roots}
+    remaining_needs: dict[str, list[Need]] = {}
+    for need in closure.needs:
+        if need.name not in changed_names and normal(need.user.name) not in changed_names:
+            remaining_needs.setdefault(need.name, []).append(need)
+    is_unmet = any(not need.met for name in pin_by_name for need in remaining_needs.get(name, ()))
+    if is_unmet or is_triton_overwritten(host) or any(map(find_excluding, remaining_needs.values())):
         return ("--no-deps",)
-    # Those whose table names versions of which pip does not know.
-    unsaid = {
+    # Bounds of our table that are in no metadata, so pip does not know them.
+    table_needs = {
         name: needs
-        for name, needs in staying.items()
-        if name not in kept and any(need.reason and need.specifier for need in needs)
+        for name, needs in remaining_needs.items()
+        if name not in pin_by_name and any(need.reason and need.specifier for need in needs)
     }
-    bounds = (f"{name}{tidy(join_specifiers(needs))}" for name, needs in sorted(unsaid.items()))
-    return (*(word for name, word in kept.items() if name not in gone), *bounds)
+    bounds = (f"{name}{tidy(join_specifiers(needs))}" for name, needs in sorted(table_needs.items()))
+    return (*(word for name, word in pin_by_name.items() if name not in changed_names), *bounds)
 
 
 def install_one_of(host: Host, first: Distribution, second: Distribution) -> Fix:
-    """Of two versions of one distribution both go, and the one comes back that suits all frameworks."""
+    """Return the lines that remove two versions of one distribution and reinstall the one that suits all
+    frameworks."""
     needs = closure_of(host).of(first.name)
-    suiting = [copy for copy in (first, second) if all(need.met_by(copy) for need in needs)]
-    kept = max(suiting or (first, second), key=lambda copy: numbers_of(copy.version))
-    title = _("remove both, then install {name} again", name=kept.label)
-    fix: Fix = pip_replace(host, title, (normal(first.name),), kept.requirement, times=2)
+    suitable = [copy for copy in (first, second) if all(need.met_by(copy) for need in needs)]
+    chosen = max(suitable or (first, second), key=lambda copy: version_numbers(copy.version))
+    title = _("remove both, then install {name} again", name=chosen.label)
+    fix: Fix = pip_replace(host, title, (normal(first.name),), chosen.requirement, times=2)
     return fix
 
 
-def numbers_of(version: str) -> tuple[int, ...]:
-    """A key by which versions sort, whether or not PEP 440 knows them: (2, 7) of 2.7.rc1."""
+def version_numbers(version: str) -> tuple[int, ...]:
+    """Return a sort key for versions, valid or not by PEP 440: (2, 7) for 2.7.rc1."""
     return tuple(int(part) for part in version.split(".") if part.isdecimal())
 
 
-def overwritten_by_torch(host: Host) -> bool:
+def is_triton_overwritten(host: Host) -> bool:
     """Whether the triton that torch requires on x86-64 would put its files over those of triton-ascend."""
     machine = host.interpreter.layout().machine
+    # torch's metadata requires triton only where platform_machine is x86_64.
     return machine in ("x86_64", None) and host.interpreter.version_of(TRITON_ASCEND) is not None
 
 
 def torch_install(host: Host, title: str, *requirements: str) -> Fix:
-    """The line that installs torch, or what pulls it."""
-    if overwritten_by_torch(host):
+    """Return the line that installs torch or packages that require it. Without dependencies if torch's triton
+    would overwrite triton-ascend."""
+    if is_triton_overwritten(host):
         title, requirements = (
             _("{title}, without dependencies: its triton would overwrite triton-ascend", title=title),
             ("--no-deps", *requirements),
@@ -310,10 +326,11 @@ def torch_install(host: Host, title: str, *requirements: str) -> Fix:
     return fix
 
 
-def with_source_of_triton(host: Host, title: str, version: str) -> str:
-    """The title of lines that install a release of triton-ascend, with its index where PyPI lacks it."""
-    known = [row["triton_ascend"] for row in host.knowledge.rows("vllm_ascend", "pypi")]
-    if not version or version in known:
+def add_triton_source(host: Host, title: str, version: str) -> str:
+    """Return the title for installing triton-ascend; it names the other index if PyPI does not have the
+    release."""
+    published = [row["triton_ascend"] for row in host.knowledge.rows("vllm_ascend", "pypi")]
+    if not version or version in published:
         return title
     return _(
         "{title}; triton-ascend {version} comes from the index that vllm-ascend's installation page names "

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Optional, Union
 
 from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Fix, Host, Scope, Skip, _, check
-from npudoctor.checks.python._pip import install_one_of, numbers_of, pip_fix, pip_reinstall, pip_replace
+from npudoctor.checks.python._pip import install_one_of, pip_fix, pip_reinstall, pip_replace, version_numbers
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.python.frameworks import EXTENSIONS
 from npudoctor.host.libraries.extensions import extensions, machine_of, own_c_library
@@ -14,21 +14,23 @@ from npudoctor.host.python.installed_files import site_of
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import read_requirement
 
+# Up to 1.10 each device had a distribution of its own; all of them install the folder mindspore.
 MINDSPORE = ("mindspore", "mindspore-ascend", "mindspore-gpu")
+# Both install the folder paddle.
 PADDLE = ("paddlepaddle", "paddlepaddle-gpu")
 TRITON = ("triton", "triton-ascend")
 # Distributions that put their files into one and the same folder.
 # triton beside triton-ascend is common, and torch-family knows which of them is there.
 FLAVOURS = (MINDSPORE, PADDLE)
 LOOKED_AT = (*MINDSPORE, *PADDLE, *TRITON, "torch", "torch-npu", "vllm", "vllm-ascend", "numpy", "scipy")
-# What frameworks import and does nothing for training by itself: only its extension module is judged.
-BESIDE = ("pillow", "ml-dtypes")
+# Packages that frameworks import. By themselves they do not train, so only their extension module is judged.
+COMPANIONS = ("pillow", "ml-dtypes")
 
 
 @dataclass(frozen=True)
-class Here:
-    """The interpreter that would load them: its version (3.11), its machine, and its C library (gnu, musl),
-    where they are known."""
+class TargetInterpreter:
+    """The interpreter that would load the modules: its version (3.11), machine, and C library (gnu or musl);
+    None where unknown."""
 
     version: Optional[str]
     machine: Optional[str]
@@ -95,36 +97,45 @@ def conflicting_packages(host: Host) -> Iterator[Union[Finding, Facts]]:
         {"installed": {name: [copy.version for copy in copies] for name, copies in installed.items()}}
     )
     winners = {name: copies[0] for name, copies in installed.items()}
-    yield from _two_flavours(host, winners)
+    yield from _find_two_flavours(host, winners)
     for copies in installed.values():
-        used = copies[0]
+        winner_copy = copies[0]
         for other in copies[1:]:
-            if other.version != used.version:
-                mixed = site_of(other) == site_of(used)
-                yield _mixed_copy(host, used, other) if mixed else _two_copies(used, other)
-    # The machine by the interpreter's own file: a 32-bit one may run on a 64-bit kernel.
+            if other.version != winner_copy.version:
+                is_mixed = site_of(other) == site_of(winner_copy)
+                yield (
+                    _report_mixed_copy(host, winner_copy, other)
+                    if is_mixed
+                    else _report_two_copies(winner_copy, other)
+                )
+    # By the ELF header of the interpreter: a 32-bit Python may run on a 64-bit kernel, where uname says
+    # x86_64.
     layout = host.interpreter.layout()
     version = ".".join(layout.version.split(".")[:2]) if layout.version else None
     machine = machine_of(host.files, host.interpreter.path) or layout.machine
-    here = Here(version, machine, own_c_library(host.files, layout.search_path))
-    beside = {name: copy for name in BESIDE if (copy := host.interpreter.installed(name))}
-    for name, winner in {**winners, **beside}.items():
-        yield from _extension(host, name, winner, here)
+    target = TargetInterpreter(version, machine, own_c_library(host.files, layout.search_path))
+    companions = {name: copy for name in COMPANIONS if (copy := host.interpreter.installed(name))}
+    for name, winner in {**winners, **companions}.items():
+        yield from _judge_extension(host, name, winner, target)
 
 
-def _extension(host: Host, name: str, copy: Distribution, here: Here) -> Iterator[Finding]:
+def _judge_extension(
+    host: Host, name: str, copy: Distribution, target: TargetInterpreter
+) -> Iterator[Finding]:
     built = [
         module
         for folder, stem in EXTENSIONS.get(name, ())
         for module in extensions(host.files, f"{site_of(copy)}/{folder}", stem)
     ]
     fitting = [
-        module for module in built if None in (module.python, here.version) or module.python == here.version
+        module
+        for module in built
+        if None in (module.python, target.version) or module.python == target.version
     ]
     if built and not fitting:
         pythons = sorted({module.python for module in built if module.python})
         # No extension module for this Python.
-        words = {"folder": site_of(copy), "pythons": ", ".join(pythons), "version": here.version or ""}
+        words = {"folder": site_of(copy), "pythons": ", ".join(pythons), "version": target.version or ""}
         yield Finding(
             "conflicting-packages.other-python",
             _(
@@ -135,35 +146,37 @@ def _extension(host: Host, name: str, copy: Distribution, here: Here) -> Iterato
             ),
             evidence=(built[0].path,),
             action=Action.CONFIG,
-            fix=_again(host, copy),
+            fix=_reinstall_fix(host, copy),
             echo_of=("interpreter.other-abi",),
         )
         return
     libraries = {module.c_library for module in fitting}
-    if fitting and here.c_library and None not in libraries and here.c_library not in libraries:
-        yield _other_c_library(host, copy, fitting[0].path, here.c_library)
+    if fitting and target.c_library and None not in libraries and target.c_library not in libraries:
+        yield _report_other_c_library(host, copy, fitting[0].path, target.c_library)
         return
     machines = {module.path: machine_of(host.files, module.path) for module in fitting}
-    known = {machine for machine in machines.values() if machine}
-    if here.machine and known and here.machine not in known:
-        yield _other_machine(host, copy, machines, here.machine)
+    known_machines = {machine for machine in machines.values() if machine}
+    if target.machine and known_machines and target.machine not in known_machines:
+        yield _report_other_machine(host, copy, machines, target.machine)
 
 
-def _two_flavours(host: Host, winners: dict[str, Distribution]) -> Iterator[Finding]:
+def _find_two_flavours(host: Host, winners: dict[str, Distribution]) -> Iterator[Finding]:
     """Two distributions with the same files in one folder."""
     layout = host.interpreter.layout()
     for family in FLAVOURS:
-        # Of one family, those that share a folder; one that requires the other knows what it does.
+        # Two members of a family in one folder conflict, unless one requires the other: then that is on
+        # purpose.
         members = [winners[name] for name in family if name in winners]
         for first, second in zip(members, members[1:]):
-            friends = read_requirement(first, second.name, layout) or read_requirement(
+            requirement = read_requirement(first, second.name, layout) or read_requirement(
                 second, first.name, layout
             )
-            if site_of(first) == site_of(second) and friends is None:
-                # The newer one is kept; of equals the one that has the accelerator in its name.
-                newer = numbers_of(first.version) > numbers_of(second.version)
-                kept = first if newer else second
-                title = _("remove both, then install {name} again", name=kept.name)
+            if site_of(first) == site_of(second) and requirement is None:
+                # Keep the newer one; if equal, the one whose name has the accelerator, the second of the
+                # family.
+                is_first_newer = version_numbers(first.version) > version_numbers(second.version)
+                chosen = first if is_first_newer else second
+                title = _("remove both, then install {name} again", name=chosen.name)
                 yield Finding(
                     "conflicting-packages.two-flavours",
                     _(
@@ -174,11 +187,13 @@ def _two_flavours(host: Host, winners: dict[str, Distribution]) -> Iterator[Find
                     ),
                     evidence=(first.evidence, second.evidence),
                     action=Action.CONFIG,
-                    fix=pip_replace(host, title, (first.name, second.name), f"{kept.name}=={kept.version}"),
+                    fix=pip_replace(
+                        host, title, (first.name, second.name), f"{chosen.name}=={chosen.version}"
+                    ),
                 )
 
 
-def _mixed_copy(host: Host, first: Distribution, other: Distribution) -> Finding:
+def _report_mixed_copy(host: Host, first: Distribution, other: Distribution) -> Finding:
     """Two versions of one distribution in one folder."""
     return Finding(
         "conflicting-packages.mixed-copy",
@@ -195,7 +210,7 @@ def _mixed_copy(host: Host, first: Distribution, other: Distribution) -> Finding
     )
 
 
-def _two_copies(first: Distribution, other: Distribution) -> Finding:
+def _report_two_copies(first: Distribution, other: Distribution) -> Finding:
     """Two versions in two folders."""
     words = {
         "first": first.version,
@@ -213,7 +228,7 @@ def _two_copies(first: Distribution, other: Distribution) -> Finding:
     )
 
 
-def _other_c_library(host: Host, copy: Distribution, path: str, own: str) -> Finding:
+def _report_other_c_library(host: Host, copy: Distribution, path: str, own: str) -> Finding:
     """No extension module for a Python with this C library."""
     built, own = ("musl", "glibc") if own == "gnu" else ("glibc", "musl")
     words = {"folder": site_of(copy), "built": built, "own": own}
@@ -227,11 +242,11 @@ def _other_c_library(host: Host, copy: Distribution, path: str, own: str) -> Fin
         ),
         evidence=(path,),
         action=Action.CONFIG,
-        fix=_again(host, copy),
+        fix=_reinstall_fix(host, copy),
     )
 
 
-def _other_machine(
+def _report_other_machine(
     host: Host, copy: Distribution, machines: Mapping[str, Optional[str]], machine: str
 ) -> Finding:
     """An extension module for another machine."""
@@ -252,7 +267,7 @@ def _other_machine(
     )
 
 
-def _again(host: Host, copy: Distribution) -> Fix:
+def _reinstall_fix(host: Host, copy: Distribution) -> Fix:
     title = _("reinstall {name}", name=copy.name)
     fix: Fix = pip_reinstall(host, title, f"{copy.name}=={copy.version}")
     return fix

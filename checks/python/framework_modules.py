@@ -22,7 +22,7 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.python._pip import install_accepted, out_of_pythonpath, pip_reinstall
+from npudoctor.checks.python._pip import install_accepted, pip_reinstall, remove_from_pythonpath
 from npudoctor.facts.python.backends import (
     GROUP,
     SWITCH,
@@ -110,42 +110,45 @@ def framework_modules(host: Host) -> Iterator[Union[Finding, Facts]]:
     - Python packaging, "Entry points specification"; setuptools, "Development mode".
     - PyTorch, "Autoloading out-of-tree extensions"; PEP 420.
     """
-    whole = closure_of(host)
-    strays = list(_strays(host))
-    if not whole.roots and not strays:
+    closure = closure_of(host)
+    dead_links = list(_find_dead_links(host))
+    if not closure.roots and not dead_links:
         raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
-    copies = {copy.folder: copy for copy in (*whole.roots, *(need.found for need in whole.needs)) if copy}
-    for one in closed_needs(host):  # there is no list of its files
-        copies.pop(one.copy.folder, None)
+    copies = {copy.folder: copy for copy in (*closure.roots, *(need.found for need in closure.needs)) if copy}
+    for closed_need in closed_needs(host):  # there is no list of its files
+        copies.pop(closed_need.copy.folder, None)
     yield Facts({"distributions": len(copies)})
-    yield from strays
+    yield from dead_links
     yield from filter(None, (_judge(host, copy) for copy in copies.values()))
     yield from filter(None, (_judge_backend(host, backend) for backend in find_backends(host)))
-    yield from (_plugin_unusable(framework, path) for framework, path in unusable_plugins(host))
-    yield from filter(None, (_start_up_code(place, statement) for place, statement in start_up_code(host)))
+    yield from (_report_unusable_plugin(framework, path) for framework, path in unusable_plugins(host))
+    yield from filter(
+        None, (_report_start_up_code(place, statement) for place, statement in start_up_code(host))
+    )
     be_sure_of_needs(host)
     unclear = find_undetermined(host)
-    if unclear is not None:  # most are of a site that works, so that it decides nothing
+    if unclear is not None:  # mostly harmless code of the site, so it does not affect the verdict
         raise Unknown(unclear, advisory=True)
 
 
 def _judge(host: Host, copy: Distribution) -> Optional[Finding]:
-    """The first of its modules that is not found where it was installed."""
+    """Return a finding about the first module that Python does not find where it was installed; None if all
+    are."""
     listed = recorded_once(host, copy)
     names = tops(listed)
     if not names:
-        # Of one whose files lie elsewhere: an editable install, or one in its own source tree.
+        # No recorded files: an editable install, or a package in its own source tree.
         name, modules = module_of(copy.name), modules_of(host)
         module = modules.find(name)
         if module is None or module.file is None:
             if not is_editable(host, copy) or not modules.is_missing(name):
                 return None
-            mild = all(need.lenient for need in closure_of(host).of(copy.name))
-            mild = mild and normal(copy.name) not in FRAMEWORKS
-            return _report_missing_source(host, copy.name, copy.version, copy.folder, name, mild)
-        wheel = copy.folder.endswith(".dist-info") and not is_editable(host, copy)
-        if not wheel and is_not_built(host, copy, module):
-            return _not_built(host, copy, module)
+            is_mild = all(need.lenient for need in closure_of(host).of(copy.name))
+            is_mild = is_mild and normal(copy.name) not in FRAMEWORKS
+            return _report_missing_source(host, copy.name, copy.version, copy.folder, name, is_mild)
+        is_wheel = copy.folder.endswith(".dist-info") and not is_editable(host, copy)
+        if not is_wheel and is_not_built(host, copy, module):
+            return _report_not_built(host, copy, module)
         if not lacks_libraries(host, copy, module):
             return None
         copies = host.interpreter.distributions(copy.name)
@@ -156,42 +159,46 @@ def _judge(host: Host, copy: Distribution) -> Optional[Finding]:
 
 
 def _judge_place(host: Host, copy: Distribution, name: str, listed: list[InstalledFile]) -> Optional[Finding]:
-    """What is wrong with where a module is found that came with a list of files."""
+    """Judge where Python finds a module that the list of files (RECORD) names."""
     modules, site = modules_of(host), site_of(copy)
     module = modules.find(name)
     if module is None:
-        return _before_namespace(host, copy, name)
-    of_an_egg = is_of_an_egg(host, copy, module)
-    if is_inside(host, module, site) and not of_an_egg:
+        return _find_namespace_cover(host, copy, name)
+    is_from_egg = is_of_an_egg(host, copy, module)
+    if is_inside(host, module, site) and not is_from_egg:
         return None
     if is_not_built(host, copy, module):
-        return _not_built(host, copy, module, beside=True)
-    hidden = lacks_libraries(host, copy, module)
-    if not hidden:
+        return _report_not_built(host, copy, module, is_package_installed=True)
+    is_hidden = lacks_libraries(host, copy, module)
+    if not is_hidden:
         folder = (module.file or "").rpartition("/")[0]
         folder = folder.rpartition("/")[0] if module.folders else folder
-        own = folder in host.interpreter.layout().search_path
+        is_searched = folder in host.interpreter.layout().search_path
         # source-shadowing says so of those that it knows by name.
-        shadowing = name in PACKAGES and (not own or folder in host.variables.path_list("PYTHONPATH"))
-        hidden = not shadowing and is_another(host, module, name, listed, site)
-    if hidden:
+        is_shadowing = name in PACKAGES and (
+            not is_searched or folder in host.variables.path_list("PYTHONPATH")
+        )
+        is_hidden = not is_shadowing and is_another(host, module, name, listed, site)
+    if is_hidden:
         return _report_hidden(host, copy, name, module, _is_spared(host, copy, name))
-    return _report_hidden(host, copy, name, module, True) if of_an_egg else None
+    return _report_hidden(host, copy, name, module, True) if is_from_egg else None
 
 
 def _is_spared(host: Host, copy: Distribution, name: str) -> bool:
-    """Whether no installed framework is known to need the module for its import."""
+    """Whether no installed framework is known to import the module when it is imported itself."""
     roots = closure_of(host).roots
-    known = (imported_modules(host.knowledge, normal(root.name), root.version) for root in roots)
-    return normal(copy.name) not in FRAMEWORKS and not any(name in modules for modules in known)
+    needed_modules = (imported_modules(host.knowledge, normal(root.name), root.version) for root in roots)
+    return normal(copy.name) not in FRAMEWORKS and not any(name in modules for modules in needed_modules)
 
 
-def _before_namespace(host: Host, copy: Distribution, name: str) -> Optional[Finding]:
-    """Of a part of a namespace that is on the disk: whether another package stands before the namespace.
-    Missing files are package-files' to tell."""
+def _find_namespace_cover(host: Host, copy: Distribution, name: str) -> Optional[Finding]:
+    """Return a finding if a regular package hides this part of a namespace package, whose files exist.
+    package-files reports missing files."""
     modules = modules_of(host)
     top = modules.top(name.partition(".")[0])
     path = f"{site_of(copy)}/{name.replace('.', '/')}/__init__.py"
+    # A regular package ends the search for namespace portions (PEP 420): google/__init__.py of one package
+    # hides google.protobuf of another.
     if "." not in name or top is None or top.file is None or modules.is_open(name):
         return None
     if host.files.stat(path) is None:
@@ -199,10 +206,11 @@ def _before_namespace(host: Host, copy: Distribution, name: str) -> Optional[Fin
     return _report_hidden(host, copy, name, top, _is_spared(host, copy, name))
 
 
-def _strays(host: Host) -> Iterator[Finding]:
-    """Links of `setup.py develop` to sources that are gone, with their metadata."""
+def _find_dead_links(host: Host) -> Iterator[Finding]:
+    """Yield findings for links of `setup.py develop` to sources that no longer exist."""
     modules = None
     for site in filter(is_site, host.interpreter.layout().search_path):
+        # `setup.py develop` of setuptools leaves NAME.egg-link in site-packages.
         links = {name for name in host.files.names(site) if name.endswith(".egg-link")}
         for name in FRAMEWORKS:
             spelled = {f"{name}.egg-link", f"{name.replace('-', '_')}.egg-link"} & links
@@ -215,9 +223,9 @@ def _strays(host: Host) -> Iterator[Finding]:
 
 
 def _report_missing_source(
-    host: Host, name: str, version: str, path: str, module: str, mild: bool
+    host: Host, name: str, version: str, path: str, module: str, is_mild: bool
 ) -> Finding:
-    """An editable install of sources that are gone."""
+    """Report an editable install whose sources no longer exist. `version` is "" if unknown."""
     text = _("{name} {version} is an editable install (pip install -e), but module {module} cannot be found")
     if not version:
         text = _("{name} is an editable install (pip install -e), but module {module} cannot be found")
@@ -226,30 +234,32 @@ def _report_missing_source(
     return Finding(
         "framework-modules.source-gone",
         text.format(name=name, version=version, module=module),
-        severity=WARNING if mild else ERROR,
+        severity=WARNING if is_mild else ERROR,
         evidence=(path,),
         action=Action.CONFIG,
-        # Where no metadata says which it was, those who require it do.
+        # Without metadata the version is unknown: choose one that its users accept.
         fix=pip_reinstall(host, title, requirement) if version else install_accepted(host, name, title),
     )
 
 
-def _not_built(host: Host, copy: Distribution, module: Module, beside: bool = False) -> Finding:
-    """A source tree in the place of the package. `beside`: the package itself is installed as well, so that
-    installing it once more changes nothing."""
-    again = pip_reinstall(
+def _report_not_built(
+    host: Host, copy: Distribution, module: Module, is_package_installed: bool = False
+) -> Finding:
+    """Report a source tree that Python loads in place of the built package. `is_package_installed`: the built
+    package is installed too, so reinstalling it changes nothing."""
+    reinstall_fix = pip_reinstall(
         host,
         _("build it, remove its folder from the search path, or install {name} itself", name=copy.name),
         copy.requirement,
     )
-    fix = again
-    if beside:
-        # The line where a variable leads to it; .pth files and the working directory are for a person.
+    fix = reinstall_fix
+    if is_package_installed:
+        # A command exists only for PYTHONPATH; .pth files and the working directory need a person.
         text = _(
             "move {path} aside, or remove its parent folder from the search path", path=module.folders[0]
         )
-        by_hand = Fix(text, steps=(), risk=Risk.MANUAL, needs_root=False)
-        fix = out_of_pythonpath(host, module.folders[0].rpartition("/")[0]) or by_hand
+        manual_fix = Fix(text, steps=(), risk=Risk.MANUAL, needs_root=False)
+        fix = remove_from_pythonpath(host, module.folders[0].rpartition("/")[0]) or manual_fix
     return Finding(
         "framework-modules.not-built",
         _(
@@ -258,15 +268,15 @@ def _not_built(host: Host, copy: Distribution, module: Module, beside: bool = Fa
             name=copy.name,
             version=copy.version,
         ),
-        evidence=(copy.folder, *_leading_to(host, module)),
+        evidence=(copy.folder, *_find_leading_pth(host, module)),
         action=Action.CONFIG,
         fix=fix,
         echo_of=("source-shadowing.package",),
     )
 
 
-def _report_hidden(host: Host, copy: Distribution, name: str, winner: Module, mild: bool) -> Finding:
-    """Something else of that name."""
+def _report_hidden(host: Host, copy: Distribution, name: str, winner: Module, is_mild: bool) -> Finding:
+    """Report another module of that name that is found first. `is_mild`: a warning."""
     path = winner.file or ""
     return Finding(
         "framework-modules.hidden",
@@ -277,15 +287,15 @@ def _report_hidden(host: Host, copy: Distribution, name: str, winner: Module, mi
             name=copy.name,
             version=copy.version,
         ),
-        severity=WARNING if mild else ERROR,
-        evidence=(copy.folder, *_leading_to(host, winner)),
+        severity=WARNING if is_mild else ERROR,
+        evidence=(copy.folder, *_find_leading_pth(host, winner)),
         action=Action.CONFIG,
-        fix=_aside(_("move it aside, or remove its folder from the search path"), path),
+        fix=_move_aside_fix(_("move it aside, or remove its folder from the search path"), path),
     )
 
 
-def _leading_to(host: Host, module: Module) -> tuple[str, ...]:
-    """The .pth files that name the folder of a module."""
+def _find_leading_pth(host: Host, module: Module) -> tuple[str, ...]:
+    """Return the .pth files that add the module's folder to the search path."""
     folder = (module.folders[0] if module.folders else module.file or "").rpartition("/")[0]
     files = (
         f"{site}/{name}"
@@ -297,6 +307,8 @@ def _leading_to(host: Host, module: Module) -> tuple[str, ...]:
 
 
 def _judge_backend(host: Host, backend: Backend) -> Optional[Finding]:
+    # torch 2.5 and later imports all entry points of the group torch.backends ("Autoloading out-of-tree
+    # extensions").
     missing, lacking = missing_part(host, backend), None
     text = _("import torch fails: {folder} registers {missing} as a back end, but it does not exist")
     if missing is None:
@@ -323,7 +335,7 @@ def _judge_backend(host: Host, backend: Backend) -> Optional[Finding]:
     )
 
 
-def _plugin_unusable(framework: str, path: str) -> Finding:
+def _report_unusable_plugin(framework: str, path: str) -> Finding:
     return Finding(
         "framework-modules.plugin-unusable",
         _(
@@ -333,17 +345,17 @@ def _plugin_unusable(framework: str, path: str) -> Finding:
             path=path,
         ),
         action=Action.CONFIG,
-        fix=_aside(_("move it aside, or reinstall its package"), path),
+        fix=_move_aside_fix(_("move it aside, or reinstall its package"), path),
         echo_of=("package-files.cut-short",),
     )
 
 
-def _aside(title: str, path: str) -> Fix:
+def _move_aside_fix(title: str, path: str) -> Fix:
     step = Command(("mv", path, f"{path}.aside"))
     return Fix(title, steps=(step,), risk=Risk.MANUAL, needs_root=False)
 
 
-def _start_up_code(place: str, statement: StartupStatement) -> Optional[Finding]:
+def _report_start_up_code(place: str, statement: StartupStatement) -> Optional[Finding]:
     module = statement.module.partition(".")[0]
     if statement.kind == "replaces" and module not in PACKAGES:
         return None
@@ -355,6 +367,8 @@ def _start_up_code(place: str, statement: StartupStatement) -> Optional[Finding]
     return Finding(
         "framework-modules.start-up-code",
         text.format(place=place, words=statement.words, module=module),
+        # Python only prints another exception in start-up code and goes on (site.py); SystemExit and
+        # os._exit() end it.
         severity=ERROR if statement.kind == "ends" and statement.certain else WARNING,
         action=Action.CONFIG,
         fix=Fix(

@@ -72,11 +72,11 @@ def identity(host: Host) -> Iterator[Union[Finding, Facts]]:
     - Python, getpass.getuser().
     - CANN, "Log reference": where logs are kept.
     """
-    variables, files, who = host.variables, host.files, job_user(host)
-    nameless = who.user == str(who.euid) and who.euid not in user_names(files)
-    own = home_of(files, who.euid) or (None if nameless else who.home)
-    yield Facts({"uid": who.euid, "name": None if nameless else who.user, "home": variables.get("HOME")})
-    if nameless:
+    variables, files, user = host.variables, host.files, job_user(host)
+    is_nameless = user.user == str(user.euid) and user.euid not in user_names(files)
+    system_home = home_of(files, user.euid) or (None if is_nameless else user.home)
+    yield Facts({"uid": user.euid, "name": None if is_nameless else user.user, "home": variables.get("HOME")})
+    if is_nameless:
         assignment = next((f"{name}={variables[name]}" for name in NAMES if variables.get(name)), "")
         text = _(
             "the user id {uid} has no name on this machine, and USER is not set: getpass.getuser() fails"
@@ -87,45 +87,56 @@ def identity(host: Host) -> Iterator[Union[Finding, Facts]]:
             )
         yield Finding(
             "identity.no-passwd-entry",
-            text.format(uid=who.euid, told=assignment),
+            text.format(uid=user.euid, told=assignment),
             severity=INFO if assignment else WARNING,
             action=Action.CONFIG,
-            fix=None if assignment else _export("USER", str(who.euid), ""),
+            fix=None if assignment else _export_fix("USER", str(user.euid), ""),
         )
-    yield from _home(host, who, variables.get("HOME", ""), own)
+    yield from _judge_home(host, user, variables.get("HOME", ""), system_home)
 
 
-def _home(host: Host, who: Identity, home: str, own: Optional[str]) -> Iterator[Finding]:
-    """What is wrong with HOME; `own` is the home that the machine gives the user."""
-    root = who.is_root
+def _judge_home(host: Host, user: Identity, home: str, system_home: Optional[str]) -> Iterator[Finding]:
+    """Judge HOME. `system_home`: the home in the user database, None if it has none."""
+    is_root = user.is_root
     if not home:
         text = _("HOME is not set, and the system has no home for this user")
-        if own:
+        if system_home:
             text = _("HOME is not set; programs that ask the system get {home}")
-        yield _finding("identity.home-unset", INFO if own else WARNING, text.format(home=own), home, own)
+        yield _finding(
+            "identity.home-unset",
+            INFO if system_home else WARNING,
+            text.format(home=system_home),
+            home,
+            system_home,
+        )
         return
     try:
         entry = host.files.stat(home) if home.startswith("/") else None
     except CannotTell as error:
+        # A home that is gone or whose server is silent is a finding; any other error makes the result
+        # unknown.
         if not (has_ended(error) or isinstance(error, Silent)):
             raise
         text = _("HOME is {home}, which cannot be used: {why}", home=home, why=error.reason)
-        yield _finding("identity.home-not-writable", WARNING, text, home, own if own != home else None)
+        yield _finding(
+            "identity.home-not-writable", WARNING, text, home, system_home if system_home != home else None
+        )
         return
     better = None
-    if own and own != home:
-        place = host.files.stat(own)
-        better = own if place is not None and place.is_dir and who.may_write(place) else None
+    if system_home and system_home != home:
+        place = host.files.stat(system_home)
+        better = system_home if place is not None and place.is_dir and user.may_write(place) else None
     if entry is None or not entry.is_dir:
         text = _("HOME is {home}, which does not exist or is not a folder")
-        severity = INFO if root and entry is None else WARNING
+        # root can create the folder.
+        severity = INFO if is_root and entry is None else WARNING
         yield _finding("identity.home-missing", severity, text.format(home=home), home, better)
-    elif not who.may_write(entry):
+    elif not user.may_write(entry):
         text = _("HOME is {home}, which this user cannot write to: it belongs to {owner}, mode {mode:04o}")
         words = {"owner": _owner(host, entry.uid), "mode": entry.permissions}
         message = text.format(home=home, **words)
         yield _finding("identity.home-not-writable", WARNING, message, home, better)
-    elif entry.uid not in (0, who.euid):
+    elif entry.uid not in (0, user.euid):
         text = _(
             "HOME is {home}, which belongs to {owner}; files that this job writes there belong to the "
             "job's user"
@@ -145,11 +156,11 @@ def _finding(code: str, severity: Severity, text: str, home: str, better: Option
         severity=severity,
         evidence=(f"HOME={home}",) if home else (),
         action=Action.CONFIG,
-        fix=_export("HOME", better, home) if better else None,
+        fix=_export_fix("HOME", better, home) if better else None,
     )
 
 
-def _export(name: str, value: str, before: str) -> Fix:
+def _export_fix(name: str, value: str, before: str) -> Fix:
     return Fix(
         _("set {name} to {value}", name=name, value=value),
         steps=(Export(name, value),),

@@ -31,6 +31,7 @@ MIB = 1 << 20
 # PaddlePaddle 3.x, TensorFlow 2.x. Each further thread takes more.
 OWN = {"torch": (170, 105), "mindspore": (400, 180), "paddle": (170, 125), "tensorflow": (260, 160)}
 PLENTY = 4096 * MIB  # more than this beyond the libraries is no subject of an import
+# The name in /proc/PID/limits and the flag of ulimit.
 KINDS = {
     "address-space": ("Max address space", "-v"),
     "data": ("Max data size", "-d"),
@@ -44,7 +45,7 @@ LEAST = {
     "processes": ("Max processes", "-u", {"mindspore": 4}),
 }
 
-# What the trial says where such a limit refused it.
+# Codes of the trials that follow from such a limit.
 TRIED = ("trial-memory.cannot-reserve", "trial-memory.cannot-allocate", "trial-processes.no-threads")
 
 
@@ -109,43 +110,47 @@ def import_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
             needs = {}
             for framework in installed:
                 libraries = [loaded.library for loaded in job.process(host, framework).loaded]
-                taken = sum(library.writable if number else library.mapped for library in libraries)
-                needs[framework.name] = taken + OWN[framework.name][number] * MIB
+                library_bytes = sum(library.writable if number else library.mapped for library in libraries)
+                needs[framework.name] = library_bytes + OWN[framework.name][number] * MIB
             finding = _judge(kind, limit.soft, limit.hard, needs)
             if finding is not None:
                 yield finding
-    yield from _too_low(host, installed)
+    yield from _find_low_limits(host, installed)
     mounts = parse_mountinfo(
         host.running_files.text(f"/proc/{host.options.env_of or 'self'}/mountinfo") or ""
     )
     reported: set[str] = set()
     for path in (module for package in installed for module in package.modules):
         mount = mount_of(mounts, host.files.real(path) or path)
+        # noexec forbids mmap(PROT_EXEC), by which the loader maps the code of a library (mmap(2): EPERM).
         if mount is not None and "noexec" in mount.own and mount.point not in reported:
             reported.add(mount.point)
-            yield _noexec(path, mount)
+            yield _report_noexec(path, mount)
 
 
-def _too_low(host: Host, installed: Sequence[job.Framework]) -> Iterator[Finding]:
-    """Limits below what an import of these is known to need."""
+def _find_low_limits(host: Host, installed: Sequence[job.Framework]) -> Iterator[Finding]:
+    """Yield findings for limits below what an import of these frameworks was seen to need."""
     for kind, (name, flag, least) in LEAST.items():
+        # RLIMIT_NPROC is not enforced for root, who has CAP_SYS_RESOURCE (getrlimit(2)).
         if kind != "processes" or not host.identity.is_root:
             limit = limit_of(host, name)
-            dying = [
+            failing = [
                 framework.name for framework in installed if (limit.soft or 0) < least.get(framework.name, 0)
             ]
-            if limit.soft is not None and dying:
+            if limit.soft is not None and failing:
                 soft = limit.soft or 0
                 words = {"flag": flag, "soft": size_text(soft) if flag == "-s" else soft}
                 yield Finding(
                     "import-limits.too-low",
                     _(
                         "ulimit {flag} is {soft}, which is too low to import {frameworks}",
-                        frameworks=", ".join(dying),
+                        frameworks=", ".join(failing),
                         **words,
                     ),
                     action=Action.CONFIG,
-                    fix=_raise(flag, limit.hard) if limit.hard is None or limit.hard > soft else _ask(flag),
+                    fix=_raise_limit_fix(flag, limit.hard)
+                    if limit.hard is None or limit.hard > soft
+                    else _ask_fix(flag),
                 )
 
 
@@ -160,18 +165,19 @@ def _judge(kind: str, soft: int, hard: Optional[int], needs: dict[str, int]) -> 
         )
     flag = KINDS[kind][1]
     words = {"soft": size_text(soft), "need": size_text(need), "flag": flag, "framework": name}
-    enough = hard is None or hard >= need + PLENTY
+    can_raise = hard is None or hard >= need + PLENTY
     return Finding(
         f"import-limits.{kind}",
         text.format(**words),
         severity=ERROR if soft < need else WARNING,
         action=Action.CONFIG,
-        fix=_raise(flag, hard) if enough else _ask(flag),
+        fix=_raise_limit_fix(flag, hard) if can_raise else _ask_fix(flag),
         echo_of=() if soft < need else TRIED,
     )
 
 
-def _raise(flag: str, hard: Optional[int]) -> Fix:
+def _raise_limit_fix(flag: str, hard: Optional[int]) -> Fix:
+    # ulimit counts KiB, except for -u, which counts processes.
     value = "unlimited" if hard is None else str(hard if flag == "-u" else hard // 1024)
     return Fix(
         _("raise the limit in the shell that starts the job"),
@@ -181,7 +187,7 @@ def _raise(flag: str, hard: Optional[int]) -> Fix:
     )
 
 
-def _ask(flag: str) -> Fix:
+def _ask_fix(flag: str) -> Fix:
     return Fix(
         _(
             "ask whoever sets the limits of this session to raise ulimit {flag}: the hard limit is too low",
@@ -192,7 +198,7 @@ def _ask(flag: str) -> Fix:
     )
 
 
-def _noexec(path: str, mount: Mount) -> Finding:
+def _report_noexec(path: str, mount: Mount) -> Finding:
     return Finding(
         "import-limits.not-executable",
         _("{path} cannot be loaded: {point} is mounted with noexec", path=path, point=mount.point),

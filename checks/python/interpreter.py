@@ -41,8 +41,11 @@ FRAMEWORKS = {
     "mindspore-ascend": "mindspore",
     "paddle-custom-npu": "paddle_custom_device",
 }
+# Variables that decide where a user's own packages are (site.USER_BASE); others must not influence another
+# interpreter.
 _OF_THE_USER = ("HOME", "PYTHONUSERBASE", "PYTHONNOUSERSITE")
 _PYTHON = pattern(r"python(3(\.\d+)?)?\Z")
+# The frameworks for which our tables name the CPython releases of each wheel.
 PUBLISHED = ("torch-npu", "mindspore", "mindspore-ascend", "vllm-ascend")
 
 
@@ -98,8 +101,8 @@ def interpreter(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     try:
         layout = host.interpreter.layout()
-    except DoesNotRun as failed:
-        yield _does_not_run(host, failed)
+    except DoesNotRun as error:
+        yield _report_dead_interpreter(host, error)
         return
     installed = [copy for name in FRAMEWORKS for copy in host.interpreter.distributions(name)[:1]]
     install = cann_in_use(host)
@@ -108,35 +111,35 @@ def interpreter(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts({"python": host.interpreter.path, "version": layout.version})
     yield from broken_rows(host, "interpreter", "cann_python")
     if layout.version:
-        yield from _other_abi(host, layout.version)
+        yield from _find_other_abi(host, layout.version)
         # The frameworks that have extension modules for this Python.
         tag = "".join(layout.version.split(".")[:2])
         copies = [(name, copy) for name in FRAMEWORKS for copy in host.interpreter.distributions(name)[:1]]
-        yield from _not_listed(
+        yield from _find_unlisted(
             host,
             layout.version,
             [name for name, copy in copies if tag in _tags(host, copy, FRAMEWORKS[name])],
         )
         cann = product_version(host, install) if install and installed else None
-        yield from _range(host, layout.version, cann)
-    yield from _examined_instead(host, bool(installed))
+        yield from _judge_cann_range(host, layout.version, cann)
+    yield from _find_other_interpreter(host, bool(installed))
 
 
-def _does_not_run(host: Host, failed: DoesNotRun) -> Finding:
+def _report_dead_interpreter(host: Host, error: DoesNotRun) -> Finding:
     return Finding(
         "interpreter.does-not-run",
         _(
             "{python} does not run: it exits with status {status}",
             python=host.interpreter.path,
-            status=failed.status,
+            status=error.status,
         ),
-        evidence=(failed.said,) if failed.said else (),
+        evidence=(error.said,) if error.said else (),
         action=Action.CONFIG,
         echo_of=("virtual-environment.base-missing",),
     )
 
 
-def _other_abi(host: Host, version: str) -> Iterator[Finding]:
+def _find_other_abi(host: Host, version: str) -> Iterator[Finding]:
     tag = "".join(version.split(".")[:2])
     for name, folder in {"torch": "torch", **FRAMEWORKS}.items():
         for copy in host.interpreter.distributions(name)[:1]:
@@ -158,13 +161,16 @@ def _other_abi(host: Host, version: str) -> Iterator[Finding]:
 
 
 def _tags(host: Host, copy: Distribution, folder: str) -> set[str]:
-    """The CPython minors in the names of its extension modules: 311."""
+    """Return the CPython releases in the file names of its extension modules, such as 311."""
     names = host.files.names(f"{copy.folder.rpartition('/')[0]}/{folder}")
+    # PEP 3149: _C.cpython-311-x86_64-linux-gnu.so is for CPython 3.11 only.
     matches = (re.search(r"\.cpython-(\d+)[a-z]*-[^/]*\.so\Z", name) for name in names)
     return {match[1] for match in matches if match}
 
 
-def _range(host: Host, version: str, cann: Optional[str]) -> Iterator[Finding]:
+def _judge_cann_range(host: Host, version: str, cann: Optional[str]) -> Iterator[Finding]:
+    # Not at the top of the file: `packaging.specifiers` takes 20 to 40 ms to import, and most runs compare no
+    # version here.
     from packaging.specifiers import SpecifierSet
 
     line = train(cann)
@@ -180,6 +186,7 @@ def _range(host: Host, version: str, cann: Optional[str]) -> Iterator[Finding]:
                         version=version,
                         **words,
                     ),
+                    # The basis is a third party's guide, not the vendor's.
                     severity=INFO if row["basis"].startswith("third") else WARNING,
                     evidence=(f"{row['source']}, {row['as_of']}",),
                     action=Action.CONFIG,
@@ -187,11 +194,12 @@ def _range(host: Host, version: str, cann: Optional[str]) -> Iterator[Finding]:
             return
 
 
-def _examined_instead(host: Host, has_framework: bool) -> Iterator[Finding]:
-    """Another interpreter that may be the one that trains: the notebook's kernel, one with a framework."""
+def _find_other_interpreter(host: Host, has_framework: bool) -> Iterator[Finding]:
+    """Report another interpreter that may be the one that trains: the notebook's kernel, or one with a
+    framework."""
     kernel = _kernel_of_notebook(host)
     if kernel is not None:
-        yield _elsewhere(
+        yield _report_other_interpreter(
             host,
             "interpreter.notebook-kernel",
             _(
@@ -210,12 +218,16 @@ def _examined_instead(host: Host, has_framework: bool) -> Iterator[Finding]:
                 python=host.interpreter.path,
                 **words,
             )
-            yield _elsewhere(host, "interpreter.framework-elsewhere", message, path, (framework.evidence,))
+            yield _report_other_interpreter(
+                host, "interpreter.framework-elsewhere", message, path, (framework.evidence,)
+            )
             return
         raise Skip(_("{python} has no framework for NPUs", python=host.interpreter.label))
 
 
-def _elsewhere(host: Host, code: str, message: str, path: str, evidence: tuple[str, ...]) -> Finding:
+def _report_other_interpreter(
+    host: Host, code: str, message: str, path: str, evidence: tuple[str, ...]
+) -> Finding:
     return Finding(
         code,
         message,
@@ -231,9 +243,9 @@ def _elsewhere(host: Host, code: str, message: str, path: str, evidence: tuple[s
 
 
 def _kernel_of_notebook(host: Host) -> Optional[str]:
-    """The interpreter of the kernel that we were started from, where it is another environment's.
+    """Return the interpreter of the notebook kernel that started npudoctor, if it is in another environment.
 
-    Jupyter tells its kernels its own pid; of what they start, the kernel is an ancestor.
+    Jupyter sets JPY_PARENT_PID for its kernels; the kernel is an ancestor of what it starts.
     """
     if host.options.root is not None or host.interpreter.chosen_by == "option":
         return None
@@ -246,7 +258,7 @@ def _kernel_of_notebook(host: Host) -> Optional[str]:
             path = argv[0] if argv[0].startswith("/") else processes.exe(pid)
             if not path:
                 return None
-            # One of the environment that is examined is in the same folder.
+            # A kernel in the same bin folder belongs to the examined environment.
             programs = (host.interpreter.path, path)
             examined, notebook = (host.files.real(program.rpartition("/")[0]) for program in programs)
             return path if examined is None or examined != notebook else None
@@ -254,13 +266,14 @@ def _kernel_of_notebook(host: Host) -> Optional[str]:
 
 
 def _find_others(host: Host, frameworks: Sequence[str]) -> Iterator[tuple[str, Distribution]]:
-    """Interpreters of PATH and of the active environment that have one of these, read and not run."""
+    """Yield interpreters on PATH and of the active environment that have one of the frameworks. They are
+    read, not run."""
     if host.options.root is not None or host.interpreter.chosen_by != "path":
         return
-    users = {name: value for name, value in host.variables.items() if name in _OF_THE_USER}
-    for path in _candidates(host):
+    user_variables = {name: value for name, value in host.variables.items() if name in _OF_THE_USER}
+    for path in _find_candidates(host):
         other = Interpreter(
-            path, "path", files=host.files, commands=None, variables=Variables(users), as_root=True
+            path, "path", files=host.files, commands=None, variables=Variables(user_variables), as_root=True
         )
         for name in frameworks:
             with suppress(CannotTell):
@@ -268,7 +281,7 @@ def _find_others(host: Host, frameworks: Sequence[str]) -> Iterator[tuple[str, D
                     yield path, copy
 
 
-def _candidates(host: Host) -> Iterator[str]:
+def _find_candidates(host: Host) -> Iterator[str]:
     folders = [
         f"{host.variables[name]}/bin" for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if host.variables.get(name)
     ]
@@ -276,6 +289,7 @@ def _candidates(host: Host) -> Iterator[str]:
         try:
             names = host.files.names(folder) if folder.startswith("/") else []
         except CannotTell:
+            # A folder of PATH that cannot be listed is skipped by a shell as well.
             continue
         for name in names:
             path = f"{folder.rstrip('/')}/{name}"
@@ -283,8 +297,8 @@ def _candidates(host: Host) -> Iterator[str]:
                 yield path
 
 
-def _pythons_without(row: Row, minor: str) -> Optional[str]:
-    """The Pythons of a row in which this one is not; None where it is."""
+def _listed_pythons(row: Row, minor: str) -> Optional[str]:
+    """Return the Pythons that the row accepts if `minor` is not one of them; None if it is."""
     listed = row.texts("python")
     if not listed:
         return None
@@ -299,19 +313,20 @@ def _pythons_without(row: Row, minor: str) -> Optional[str]:
     return _("versions other than {pythons}", pythons=pythons) if minor in listed else None
 
 
-def _not_listed(host: Host, version: str, built_for: Sequence[str]) -> Iterator[Finding]:
-    """What was not published for this Python; a note where its modules are there for it all the same.
+def _find_unlisted(host: Host, version: str, built_names: Sequence[str]) -> Iterator[Finding]:
+    """Report frameworks that were not published for this Python; information if their modules are for it
+    anyway.
 
-    `built_for`: the names of the distributions of which that is known.
+    `built_names`: the distributions whose modules are for this Python.
     """
     minor = ".".join(version.split(".")[:2])
     for name in PUBLISHED:
         for copy in host.interpreter.distributions(name)[:1]:
             row = pythons_of(host.knowledge, name, copy.version)
-            pythons = _pythons_without(row, minor) if row is not None else None
+            pythons = _listed_pythons(row, minor) if row is not None else None
             if row is None or pythons is None:
                 continue
-            # Its own wheel says that it is for this Python, whatever our tables know.
+            # The tag of the installed wheel names this Python: it is newer than our tables.
             wheel = host.files.text(f"{copy.folder}/WHEEL") or ""
             if f"\nTag: cp{minor.replace('.', '')}-" in f"\n{wheel}":
                 continue
@@ -323,8 +338,8 @@ def _not_listed(host: Host, version: str, built_for: Sequence[str]) -> Iterator[
                     python=host.interpreter.path,
                     **words,
                 ),
-                severity=INFO if name in built_for else WARNING,
+                severity=INFO if name in built_names else WARNING,
                 evidence=(copy.evidence, f"{row['source']}, {row['as_of']}"),
-                action=Action.NONE if name in built_for else Action.CONFIG,
+                action=Action.NONE if name in built_names else Action.CONFIG,
                 echo_of=("interpreter.other-abi",),
             )

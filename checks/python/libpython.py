@@ -18,6 +18,7 @@ PROGRAMS = (
     "bin/cache_server",
     "bin/cache_admin",
 )
+# TE Fusion embeds Python to compile operators. Its place: lib64 from 5.1 on, fwkacllib before.
 EMBEDDING = ("lib64/libte_fusion.so", "fwkacllib/lib64/libte_fusion.so")
 USED = ("MS_CACHE_HOST", "MS_CACHE_PORT")
 
@@ -58,13 +59,15 @@ def libpython(host: Host) -> Iterator[Union[Finding, Facts]]:
     - MindSpore FAQ: the cache server and libpython.
     - ld.so(8).
     """
-    used = any(host.variables.get(name) for name in USED)
+    is_used = any(host.variables.get(name) for name in USED)
     programs = list(_find_embedders(host))
     if not programs:
         raise Skip(_("nothing on this machine needs the shared library of Python"))
     for path, soname in programs:
         loader = job.bare_loader(host)
         library = host.libraries.at(path)
+        # A file without PT_INTERP is a shared library and is opened; a program is started by the loader it
+        # names.
         if library is not None and library.interpreter is None:
             loader.open(path)
         else:
@@ -73,7 +76,7 @@ def libpython(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield Facts({"program": path, "wanted": soname, "library": resolved})
         missing = next((library for library in loader.missing if library.name == soname), None)
         if missing is not None:
-            folder = next(_folders(host, missing.name), None)
+            folder = next(_find_folders(host, missing.name), None)
             version = ".".join((host.interpreter.layout().version or "").split(".")[:2])
             code = "libpython.not-found"
             text = _("{program} does not find {name}, which is in {folder}")
@@ -86,15 +89,15 @@ def libpython(host: Host) -> Iterator[Union[Finding, Facts]]:
             yield Finding(
                 code,
                 text.format(**words),
-                severity=WARNING if used else INFO,
-                action=Action.CONFIG if used else Action.NONE,
-                fix=_append(host, folder) if folder else None,
+                severity=WARNING if is_used else INFO,
+                action=Action.CONFIG if is_used else Action.NONE,
+                fix=_append_fix(host, folder) if folder else None,
             )
             return
 
 
 def _find_embedders(host: Host) -> Iterator[tuple[str, str]]:
-    """The programs and libraries that need libpython, with the name by which they do."""
+    """Yield the programs and libraries that need libpython, with the soname that they need."""
     places = []
     for framework in job.frameworks(host, "mindspore"):
         folder = framework.modules[-1].rpartition("/")[0]
@@ -108,8 +111,8 @@ def _find_embedders(host: Host) -> Iterator[tuple[str, str]]:
                 yield path, name
 
 
-def _folders(host: Host, name: str) -> Iterator[str]:
-    """Where the interpreter's own library may be: beside its program, beside its standard library."""
+def _find_folders(host: Host, name: str) -> Iterator[str]:
+    """Yield the lib folders next to the interpreter and its standard library that contain the library."""
     prefixes = [host.interpreter.path.rpartition("/")[0].rpartition("/")[0]]
     program = job.program(host)
     library = host.libraries.at(program) if program else None
@@ -123,12 +126,13 @@ def _folders(host: Host, name: str) -> Iterator[str]:
             try:
                 library = host.libraries.at(f"{prefix}/{lib}/{name}")
             except CannotTell:
+                # A file that cannot be read is of no use to the loader either.
                 continue
             if library is not None:
                 yield f"{prefix}/{lib}"
 
 
-def _append(host: Host, folder: str) -> Optional[Fix]:
+def _append_fix(host: Host, folder: str) -> Optional[Fix]:
     entries = host.variables.path_list(PATH)
     return Fix(
         _("append {folder} to LD_LIBRARY_PATH", folder=folder),

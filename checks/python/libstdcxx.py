@@ -31,12 +31,14 @@ from npudoctor.host.process.commands import FOLDERS
 
 PATH = "LD_LIBRARY_PATH"
 STDCXX, LIBC = "libstdc++.so.6", "libc.so.6"
+# GCC 7.3.0 is what the installation guides of MindSpore and of PyTorch on Ascend require.
 FIRST_COMPILER = (7, 3)
 SHOWN = 4
+# Prefixes of symbol versions: those of glibc, and those of libstdc++ (GCC, "ABI Policy and Guidelines").
 C_LIBRARY = "GLIBC_"
 CXX = ("GLIBCXX_", "CXXABI_")
 GOMP = "libgomp.so.1"
-# From here on the C library keeps some static TLS for what is loaded late.
+# glibc 2.32 introduced optional_static_tls: it keeps some static TLS for libraries that are loaded late.
 ENOUGH = "GLIBC_2.32"
 PRELOAD = "LD_PRELOAD"
 
@@ -98,14 +100,14 @@ def libstdcxx(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not installed:
         raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
     reported: set[str] = set()
-    judged = False
+    is_judged = False
     for framework in installed:
         loader = job.process(host, framework)
-        taken = {library.name: library.path for library in loader.loaded}
-        judged = judged or STDCXX in taken or LIBC in taken
-        yield Facts({STDCXX: taken.get(STDCXX), LIBC: taken.get(LIBC)})
-        late = _second_libgomp(host, loader) if host.options.root is None else None
-        for finding in (*_judge(host, loader, framework.name), *([late] if late else [])):
+        path_by_name = {library.name: library.path for library in loader.loaded}
+        is_judged = is_judged or STDCXX in path_by_name or LIBC in path_by_name
+        yield Facts({STDCXX: path_by_name.get(STDCXX), LIBC: path_by_name.get(LIBC)})
+        tls_finding = _find_second_libgomp(host, loader) if host.options.root is None else None
+        for finding in (*_judge(host, loader, framework.name), *([tls_finding] if tls_finding else [])):
             if finding.code not in reported:
                 reported.add(finding.code)
                 yield finding
@@ -123,19 +125,21 @@ def libstdcxx(host: Host) -> Iterator[Union[Finding, Facts]]:
                 text.format(path=gxx.path, version=version),
                 action=Action.CONFIG,
             )
-    if not judged:
+    if not is_judged:
         raise Skip(_("no framework in {python} loads the C or C++ library", python=host.interpreter.label))
 
 
-def unmet(loader: Loader, prefixes: Sequence[str]) -> list[tuple[Loaded, Loaded, str]]:
-    """Who wants which version of whom, where the library that was taken does not offer it."""
+def find_unmet_versions(loader: Loader, prefixes: Sequence[str]) -> list[tuple[Loaded, Loaded, str]]:
+    """Return (user, provider, version) for each symbol version with one of the prefixes that `user` needs and
+    the loaded `provider` does not define."""
     by_name = {name: user for user in loader.loaded for name in (user.library.soname, user.name) if name}
     return [
         (user, provider, version)
         for user in loader.loaded
         for name, versions in user.library.wants
         for provider in [by_name.get(name)]
-        # A library without versions of its own only makes the loader warn.
+        # If a library defines no versions at all, the loader only warns (ld.so: "no version information
+        # available").
         if provider is not None and provider.library.defines
         for version in versions
         if version.startswith(tuple(prefixes)) and version not in provider.library.defines
@@ -143,17 +147,17 @@ def unmet(loader: Loader, prefixes: Sequence[str]) -> list[tuple[Loaded, Loaded,
 
 
 def _judge(host: Host, loader: Loader, framework: str) -> Iterator[Finding]:
-    old = unmet(loader, (C_LIBRARY,))
+    old = find_unmet_versions(loader, (C_LIBRARY,))
     if old:
         text = _(
             "{framework} needs {version}, which {library} does not provide: the system is too old for it"
         )
         yield _finding("libstdcxx.glibc-too-old", text, framework, old, None)
-    old = unmet(loader, CXX)
+    old = find_unmet_versions(loader, CXX)
     if old:
         text = _("{framework} needs {version}, which {library} does not provide")
-        versions = {version for _one, provider, version in old if provider is old[0][1]}
-        yield _finding("libstdcxx.too-old", text, framework, old, _newer(host, old[0][1], versions))
+        versions = {version for _user, provider, version in old if provider is old[0][1]}
+        yield _finding("libstdcxx.too-old", text, framework, old, _newer_fix(host, old[0][1], versions))
 
 
 def _finding(
@@ -167,28 +171,33 @@ def _finding(
     )
 
 
-def _newer(host: Host, old: Loaded, versions: set[str]) -> Optional[Fix]:
-    """The line by which a libstdc++ that offers all is found; None where none is at hand."""
+def _newer_fix(host: Host, old: Loaded, versions: set[str]) -> Optional[Fix]:
+    """Return the line that makes the loader find a libstdc++ with all `versions`; None if there is none."""
     if host.options.root is not None:
         return None
     entries = host.variables.path_list(PATH)
     hiding = old.entry if old.via == PATH else None
-    kept = [entry for entry in entries if entry != hiding]
-    # The lib folder of the interpreter's own installation, which may be conda's.
-    for folder in [*kept, "", *[f"{host.interpreter.path.rpartition('/')[0].rpartition('/')[0]}/lib"]]:
-        if folder and not _offers(host, f"{folder.rstrip('/')}/{STDCXX}", versions):
+    other_entries = [entry for entry in entries if entry != hiding]
+    # Candidates: the other entries, the system's own ("" stands for it), and lib of the interpreter (conda).
+    for folder in [
+        *other_entries,
+        "",
+        *[f"{host.interpreter.path.rpartition('/')[0].rpartition('/')[0]}/lib"],
+    ]:
+        if folder and not _has_versions(host, f"{folder.rstrip('/')}/{STDCXX}", versions):
             continue
         if not folder:
             # Where the loader would find it without LD_LIBRARY_PATH.
             library = job.bare_loader(host, {}).open(STDCXX) if hiding else None
-            if library is None or not _offers(host, library.path, versions):
+            if library is None or not _has_versions(host, library.path, versions):
                 continue
-        last = [folder] if folder and folder not in kept else []
-        # What stands before the system's own hides it even when it stands last: then it has to go.
-        keep = [hiding] if hiding and folder else []
+        last = [folder] if folder and folder not in other_entries else []
+        # Every entry of LD_LIBRARY_PATH comes before the system's folders: to find the system's own, the
+        # hiding entry must be dropped; else it may stay at the end.
+        trailing = [hiding] if hiding and folder else []
         return Fix(
             _("let the loader find the newer libstdc++"),
-            steps=(Export(PATH, ":".join([*kept, *last, *keep])),),
+            steps=(Export(PATH, ":".join([*other_entries, *last, *trailing])),),
             undo=Export(PATH, ":".join(entries)).lines() if entries else (f"unset {PATH}",),
             risk=Risk.MANUAL,
             needs_root=False,
@@ -196,26 +205,27 @@ def _newer(host: Host, old: Loaded, versions: set[str]) -> Optional[Fix]:
     return None
 
 
-def _offers(host: Host, path: str, versions: set[str]) -> bool:
+def _has_versions(host: Host, path: str, versions: set[str]) -> bool:
     try:
         library = host.libraries.at(path) if path.startswith("/") else None
         return (
             library is not None and library.machine == job.machine_of(host) and versions <= {*library.defines}
         )
     except CannotTell:
+        # A copy that cannot be read is not proposed.
         return False
 
 
-def _second_libgomp(host: Host, loader: Loader) -> Optional[Finding]:
-    """On aarch64: a framework brings its own libgomp, and beside the interpreter lies another one, which is
-    loaded after it when something needs that; None where it is preloaded, or the C library is newer."""
+def _find_second_libgomp(host: Host, loader: Loader) -> Optional[Finding]:
+    """Report, on aarch64, a second libgomp next to the interpreter that may be loaded after the framework's
+    own. None if it is preloaded or if the C library is newer than 2.31."""
     offered = next((library.library.defines for library in loader.loaded if library.name == LIBC), ())
-    brought = [library.path for library in loader.loaded if "/libgomp" in library.path]
-    if not offered or ENOUGH in offered or not brought or job.machine_of(host) != "aarch64":
+    bundled = [library.path for library in loader.loaded if "/libgomp" in library.path]
+    if not offered or ENOUGH in offered or not bundled or job.machine_of(host) != "aarch64":
         return None
-    own = f"{host.interpreter.path.rpartition('/')[0].rpartition('/')[0]}/lib/{GOMP}"
-    real = host.files.real(own)
-    if real is None or real in set(map(host.files.real, brought)):
+    own_library = f"{host.interpreter.path.rpartition('/')[0].rpartition('/')[0]}/lib/{GOMP}"
+    real = host.files.real(own_library)
+    if real is None or real in set(map(host.files.real, bundled)):
         return None
     before = host.variables.get(PRELOAD, "")
     return Finding(
@@ -223,13 +233,13 @@ def _second_libgomp(host: Host, loader: Loader) -> Optional[Finding]:
         _(
             "a second libgomp, {own}, may be loaded after {path}: with this C library that can end in "
             "'cannot allocate memory in static TLS block'",
-            own=own,
-            path=brought[0],
+            own=own_library,
+            path=bundled[0],
         ),
-        evidence=(*brought, own),
+        evidence=(*bundled, own_library),
         fix=Fix(
             _("load it first if that message appears"),
-            steps=(Export(PRELOAD, f"{own}:{before}" if before else own),),
+            steps=(Export(PRELOAD, f"{own_library}:{before}" if before else own_library),),
             undo=Export(PRELOAD, before).lines() if before else (f"unset {PRELOAD}",),
             risk=Risk.MANUAL,
             needs_root=False,

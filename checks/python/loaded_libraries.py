@@ -39,10 +39,12 @@ from npudoctor.facts.python.replaced_libraries import (
 from npudoctor.host.libraries.loader import Loaded, Loader, Missing
 from npudoctor.host.python.installed_files import is_whole
 
+# torch_npu, vllm and the like load the libraries of one of these.
 FRAMEWORKS = ("torch", "mindspore", "paddle", "tensorflow")
-Said = Iterator[tuple[Finding, str]]
+SubjectFindings = Iterator[tuple[Finding, str]]
 SHOWN = 4
-# CUDA's: other checks know them, and torch finds some by itself that the loader does not.
+# CUDA's libraries: package-requirements and nccl-version judge them, and torch preloads some of them by
+# itself from nvidia/*/lib, where the loader does not look.
 _OF_CUDA = pattern(r"lib(?:cu|nv|nccl|cusparseLt)")
 # What only the framework itself brings.
 _OWN = pattern(r"lib(?:torch|c10|caffe2|shm|mindspore|paddle|phi|tensorflow)\w*\.so")
@@ -103,22 +105,22 @@ def loaded_libraries(host: Host) -> Iterator[Union[Finding, Facts]]:
     installed = job.frameworks(host, *FRAMEWORKS)
     if not installed:
         raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
-    taken: set[str] = set()
+    led_paths: set[str] = set()
     reported: set[tuple[str, str]] = set()
-    for name, loader in _processes(host, installed):
-        taken |= {library.path for library in loader.loaded if library.via == LED_BY} | {
+    for name, loader in _simulate_processes(host, installed):
+        led_paths |= {library.path for library in loader.loaded if library.via == LED_BY} | {
             library.path for library in loader.preloaded
         }
         for finding, subject in _judge(host, name, loader):
             if (finding.code, subject) not in reported:
                 reported.add((finding.code, subject))
                 yield finding
-    yield Facts({"frameworks": [framework.name for framework in installed], "led_to": sorted(taken)})
+    yield Facts({"frameworks": [framework.name for framework in installed], "led_to": sorted(led_paths)})
 
 
-def _processes(host: Host, installed: list[job.Framework]) -> Iterator[tuple[str, Loader]]:
-    """Python with what every framework imports of its own, where a variable could lead that astray; then
-    each framework."""
+def _simulate_processes(host: Host, installed: list[job.Framework]) -> Iterator[tuple[str, Loader]]:
+    """Yield a simulated loader for ctypes, which every framework imports, if a variable could mislead it;
+    then one for each framework, and one for torch with each of its other back ends."""
     if host.options.root is None and any(map(host.variables.get, (LED_BY, "LD_PRELOAD"))):
         yield "ctypes", job.python_itself(host)
     for framework in installed:
@@ -133,8 +135,9 @@ def _processes(host: Host, installed: list[job.Framework]) -> Iterator[tuple[str
             yield "torch", job.process_with(host, torch, libraries)
 
 
-def _judge(host: Host, framework: str, loader: Loader) -> Said:
-    """All findings of one process, each with what it is about, as the next framework may have the same."""
+def _judge(host: Host, framework: str, loader: Loader) -> SubjectFindings:
+    """Yield the findings about one process, each with its subject, so that the next framework does not repeat
+    it."""
     for missing in loader.missing:
         if missing.broken:
             words = _(
@@ -145,7 +148,7 @@ def _judge(host: Host, framework: str, loader: Loader) -> Said:
             fix = _fix(host, loader, missing.name, missing.entry) if missing.via == LED_BY else None
             yield _report_not_loadable(words, (missing.broken, _describe_need(missing)), fix), missing.path
     for library in loader.loaded:
-        # Of what a variable leads to: the rest belongs to packages, whose files have a check of their own.
+        # Only libraries found through the variable: package-files judges those of packages.
         if library.via == LED_BY and not is_whole(host.files, library.library.path):
             words = _(
                 "{framework} cannot be imported: the loader finds {path}, which is truncated",
@@ -158,25 +161,27 @@ def _judge(host: Host, framework: str, loader: Loader) -> Said:
                 ),
                 library.path,
             )
-    yield from _not_found(host, framework, loader)
+    yield from _find_missing(host, framework, loader)
     if host.options.root is not None:
         return
-    taken = replaced_in(host, loader)
-    lacking = list(missing_symbols(host, loader, taken))
+    replaced = replaced_in(host, loader)
+    lacking = list(missing_symbols(host, loader, replaced))
     if lacking:
-        yield _lacks(host, framework, loader, lacking), lacking[0].taken.found.path
+        yield _report_lacking(host, framework, loader, lacking), lacking[0].taken.found.path
     else:
         lack = hollow_library(host, loader, lambda path: is_altered(host, path))
         if lack is not None:
-            yield _hollow(framework, lack), lack.taken.found.path
+            yield _report_hollow(framework, lack), lack.taken.found.path
     copies = []
-    for copy in taken:
-        here, own = host.files.stat(copy.found.path), host.files.stat(copy.own)
-        # Of one size it is a copy of the very same build, as far as can be seen.
-        if _OWN.match(copy.name) and (here is None or own is None or here.size != own.size):
+    for copy in replaced:
+        loaded_file, own_file = host.files.stat(copy.found.path), host.files.stat(copy.own)
+        # A file of the same size is taken for a copy of the same build.
+        if _OWN.match(copy.name) and (
+            loaded_file is None or own_file is None or loaded_file.size != own_file.size
+        ):
             copies.append(copy)
     if copies and not lacking:
-        yield _copies(host, framework, loader, copies), copies[0].found.path
+        yield _report_copies(host, framework, loader, copies), copies[0].found.path
 
 
 def _describe_need(library: Union[Loaded, Missing]) -> str:
@@ -197,9 +202,12 @@ def _report_not_loadable(message: str, evidence: tuple[str, ...], fix: Optional[
     )
 
 
-def _not_found(host: Host, framework: str, loader: Loader) -> Said:
-    gone = [missing for missing in loader.missing if not missing.broken and not _OF_CUDA.match(missing.name)]
-    if not gone or installs_of(host):
+def _find_missing(host: Host, framework: str, loader: Loader) -> SubjectFindings:
+    missing_libraries = [
+        missing for missing in loader.missing if not missing.broken and not _OF_CUDA.match(missing.name)
+    ]
+    # Where CANN is installed, library-path reports its missing libraries.
+    if not missing_libraries or installs_of(host):
         return
     yield (
         Finding(
@@ -207,17 +215,17 @@ def _not_found(host: Host, framework: str, loader: Loader) -> Said:
             _(
                 "{framework} cannot be imported: the loader does not find {names}",
                 framework=framework,
-                names=", ".join(list(dict.fromkeys(library.name for library in gone))[:SHOWN]),
+                names=", ".join(list(dict.fromkeys(library.name for library in missing_libraries))[:SHOWN]),
             ),
-            evidence=tuple(map(_describe_need, gone[:SHOWN])),
+            evidence=tuple(map(_describe_need, missing_libraries[:SHOWN])),
             action=Action.CONFIG,
             echo_of=("package-files.missing", "package-requirements.missing", "torch-family.other-build"),
         ),
-        gone[0].name,
+        missing_libraries[0].name,
     )
 
 
-def _lacks(host: Host, framework: str, loader: Loader, lacking: list[MissingSymbol]) -> Finding:
+def _report_lacking(host: Host, framework: str, loader: Loader, lacking: list[MissingSymbol]) -> Finding:
     first = lacking[0]
     lines = (_("{by} needs {symbol}", by=lack.by, symbol=lack.symbol) for lack in lacking[:SHOWN])
     return Finding(
@@ -231,12 +239,12 @@ def _lacks(host: Host, framework: str, loader: Loader, lacking: list[MissingSymb
         ),
         evidence=(*lines, _("loaded without the variable: {path}", path=first.taken.own)),
         action=Action.CONFIG,
-        fix=_lead_back(host, loader, first.taken),
+        fix=_lead_back_fix(host, loader, first.taken),
         echo_of=("libstdcxx.too-old", "nccl-version.missing-symbols"),
     )
 
 
-def _hollow(framework: str, lack: MissingSymbol) -> Finding:
+def _report_hollow(framework: str, lack: MissingSymbol) -> Finding:
     library = lack.taken.found
     entry = _("{by} leads to {path}", by=library.via, path=library.path)
     return Finding(
@@ -254,7 +262,7 @@ def _hollow(framework: str, lack: MissingSymbol) -> Finding:
     )
 
 
-def _copies(host: Host, framework: str, loader: Loader, copies: list[ReplacedLibrary]) -> Finding:
+def _report_copies(host: Host, framework: str, loader: Loader, copies: list[ReplacedLibrary]) -> Finding:
     first = copies[0]
     return Finding(
         "loaded-libraries.foreign-copy",
@@ -267,27 +275,29 @@ def _copies(host: Host, framework: str, loader: Loader, copies: list[ReplacedLib
         ),
         evidence=tuple(copy.found.path for copy in copies[:SHOWN]),
         action=Action.CONFIG,
-        fix=_lead_back(host, loader, first),
+        fix=_lead_back_fix(host, loader, first),
     )
 
 
-def _lead_back(host: Host, loader: Loader, taken: ReplacedLibrary) -> Optional[Fix]:
-    if taken.variable == PRELOAD:
-        return _without(host, PRELOAD, taken.found.name, re.split(r"[ :]+", host.variables.get(PRELOAD, "")))
-    return _fix(host, loader, taken.name, taken.found.entry)
+def _lead_back_fix(host: Host, loader: Loader, replaced: ReplacedLibrary) -> Optional[Fix]:
+    if replaced.variable == PRELOAD:
+        return _remove_entry_fix(
+            host, PRELOAD, replaced.found.name, re.split(r"[ :]+", host.variables.get(PRELOAD, ""))
+        )
+    return _fix(host, loader, replaced.name, replaced.found.entry)
 
 
 def _fix(host: Host, loader: Loader, name: str, entry: str) -> Optional[Fix]:
-    """LD_LIBRARY_PATH without the entry; where other libraries come from there alone, with the folder of the
-    right one before it."""
+    """Return the line that removes the entry from LD_LIBRARY_PATH; if other libraries are found only there,
+    the line prepends the folder of the right library instead."""
     entries = host.variables.path_list(LED_BY)
-    others = [
+    same_entry = [
         library
         for library in loader.loaded
         if library.via == LED_BY and library.entry == entry and library.name != name
     ]
-    if all(loader.otherwise(library.name) for library in others):
-        return _without(host, LED_BY, entry, entries)
+    if all(loader.otherwise(library.name) for library in same_entry):
+        return _remove_entry_fix(host, LED_BY, entry, entries)
     own = loader.otherwise(name)
     if own is None:
         return None
@@ -301,8 +311,9 @@ def _fix(host: Host, loader: Loader, name: str, entry: str) -> Optional[Fix]:
     )
 
 
-def _without(host: Host, variable: str, entry: str, entries: list[str]) -> Optional[Fix]:
-    """None where the file is preloaded for the whole system."""
+def _remove_entry_fix(host: Host, variable: str, entry: str, entries: list[str]) -> Optional[Fix]:
+    """Return the line that removes an entry from the variable; None if the variable does not contain it, as
+    for a file that /etc/ld.so.preload names."""
     if entry not in entries:
         return None
     rest = ":".join(other for other in entries if other != entry)

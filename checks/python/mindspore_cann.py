@@ -34,8 +34,8 @@ OWN_CLASS = "class AscendEnvChecker("
 
 
 @dataclass(frozen=True)
-class Accepted:
-    """The component numbers that a MindSpore accepts, major.minor or in full, and where that is written."""
+class AcceptedComponents:
+    """The component versions of CANN that a MindSpore accepts (major.minor or full), and the source."""
 
     numbers: tuple[str, ...]
     source: str
@@ -89,18 +89,18 @@ def mindspore_cann(host: Host) -> Iterator[Union[Finding, Facts]]:
       libmindspore_ascend.so.2 failed. libcann_kb.so: cannot open shared object file".
     - MindSpore, release list; `npudoctor list --knowledge` says which rows are loaded.
     """
-    mindspore = _for_ascend(host)
+    mindspore = _find_mindspore(host)
     if mindspore is None:
         raise Skip(_("no MindSpore for Ascend is installed in {python}", python=host.interpreter.label))
     install = cann_in_use(host)
     if install is None:
         raise Skip(_("CANN is not installed on this machine"))
     cann, component = product_version(host, install), _component(host, install)
-    accepted = _own_list(host, mindspore)
+    accepted = _read_own_list(host, mindspore)
     row = None if accepted else accepted_by(host.knowledge, mindspore.version)
     if row is not None:
         source = _("built-in table of {as_of}: {source}", as_of=row["as_of"], source=row["source"])
-        accepted = Accepted(row.texts("accepts"), source)
+        accepted = AcceptedComponents(row.texts("accepts"), source)
     yield Facts(
         {
             "mindspore": mindspore.version,
@@ -115,8 +115,9 @@ def mindspore_cann(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield finding
 
 
-def _for_ascend(host: Host) -> Optional[Distribution]:
-    """The MindSpore that would use NPUs: up to 1.10 a distribution of its own, later the only one."""
+def _find_mindspore(host: Host) -> Optional[Distribution]:
+    """Return the MindSpore that can use NPUs: mindspore-ascend up to 1.10, mindspore from 2.0 on; None for
+    others."""
     for name in ("mindspore", "mindspore-ascend"):
         for copy in host.interpreter.distributions(name)[:1]:
             if name == "mindspore-ascend" or version_number(copy).major >= 2:
@@ -128,21 +129,22 @@ def _component(host: Host, install: Install) -> Optional[str]:
     return install.component or component_of(host.knowledge, install.version or "")
 
 
-def _own_list(host: Host, mindspore: Distribution) -> Optional[Accepted]:
+def _read_own_list(host: Host, mindspore: Distribution) -> Optional[AcceptedComponents]:
     site = mindspore.folder.rpartition("/")[0]
     for name in OWN_CHECKS:
         try:
             text = host.files.text(f"{site}/{name}")
         except CannotTell:
             text = None  # the table knows it too
-        listed = own_list(text or "")
+        listed = parse_own_list(text or "")
         if listed:
-            return Accepted(tuple(listed), f"{site}/{name}")
+            return AcceptedComponents(tuple(listed), f"{site}/{name}")
     return None
 
 
-def own_list(source: str) -> list[str]:
-    """The numbers in the list that MindSpore's own check compares with; empty where there is none."""
+def parse_own_list(source: str) -> list[str]:
+    """Return the versions in the list of MindSpore's own check; empty if the source has no such list."""
+    # Such as: self.version = ["7.8", "8.2", "8.3"] in AscendEnvChecker of MindSpore 2.7.1.
     for after in source.partition(OWN_CLASS)[2].split("self.version")[1:]:
         sign, _bracket, rest = after.partition("[")
         if sign.strip() == "=":
@@ -151,18 +153,19 @@ def own_list(source: str) -> list[str]:
 
 
 def _judge(
-    host: Host, mindspore: Distribution, install: Install, accepted: Optional[Accepted]
+    host: Host, mindspore: Distribution, install: Install, accepted: Optional[AcceptedComponents]
 ) -> Optional[Finding]:
     cann, component = product_version(host, install) or "", _component(host, install)
     version_number(mindspore)
-    known = judge_pair(pairs(host.knowledge, "mindspore", "cann", "mindspore"), mindspore.version, cann)
-    if known.answer is Compatibility.COMPATIBLE:
+    pair = judge_pair(pairs(host.knowledge, "mindspore", "cann", "mindspore"), mindspore.version, cann)
+    if pair.answer is Compatibility.COMPATIBLE:
         return None
-    if known.answer is not Compatibility.INCOMPATIBLE and accepted is not None and component is not None:
-        return _not_accepted(host, mindspore, install, accepted)
-    if known.answer is not Compatibility.INCOMPATIBLE:
-        known = judge_pair(mindspore_pairs(host.knowledge), mindspore.version, cann)
-    if known.answer is Compatibility.STRANGE:
+    # A row that forbids the pair, such as one that the site added, beats MindSpore's own list.
+    if pair.answer is not Compatibility.INCOMPATIBLE and accepted is not None and component is not None:
+        return _judge_component(host, mindspore, install, accepted)
+    if pair.answer is not Compatibility.INCOMPATIBLE:
+        pair = judge_pair(mindspore_pairs(host.knowledge), mindspore.version, cann)
+    if pair.answer is Compatibility.STRANGE:
         raise Unknown(
             _(
                 "the version of the CANN at {path} cannot be compared: {version}",
@@ -170,29 +173,29 @@ def _judge(
                 version=cann or _("none"),
             )
         )
-    return pair_finding("mindspore-cann", "MindSpore", mindspore.version, cann, known)
+    return pair_finding("mindspore-cann", "MindSpore", mindspore.version, cann, pair)
 
 
-def _not_accepted(
-    host: Host, mindspore: Distribution, install: Install, accepted: Accepted
+def _judge_component(
+    host: Host, mindspore: Distribution, install: Install, accepted: AcceptedComponents
 ) -> Optional[Finding]:
     component = _component(host, install) or ""
     own_numbers = numbers(component)
     listed = [numbers(number) for number in accepted.numbers]
     if any(own_numbers[: len(number)] == number for number in listed):
         return None
-    # The cause, where it is not clear which CANN is in use: what is compared with one may suit the other.
+    # If it is unclear which CANN is in use, MindSpore may match the other one: those findings are the cause.
     mixed_variables = host.options.root is None and set_env.releases_contradict(host.files, host.variables)
     mixed_releases = len(releases_of(host.files, install.path)) > 1
     causes = (("cann-env.mixed-installs", mixed_variables), ("cann-install.mixed-latest", mixed_releases))
-    another: Optional[Fix]
+    remedy: Optional[Fix]
     release = find_newest_accepting(host.knowledge, component, host.interpreter.layout().version)
     if release is None or mindspore.name != "mindspore":
-        another = None
+        remedy = None
     else:
         title = _("install a MindSpore that accepts this CANN")
         fix: Fix = pip_install(host, title, f"mindspore=={release}")
-        another = fix
+        remedy = fix
     return Finding(
         "mindspore-cann.not-accepted",
         _(
@@ -203,6 +206,7 @@ def _not_accepted(
             component=component,
             accepted=", ".join(accepted.numbers),
         ),
+        # MindSpore itself warns and goes on. An older CANN lacks operators that it was built against.
         severity=ERROR if own_numbers < min(listed) else WARNING,
         evidence=(
             mindspore.evidence,
@@ -210,6 +214,6 @@ def _not_accepted(
             f"{', '.join(accepted.numbers)}: {accepted.source}",
         ),
         action=Action.CONFIG,
-        fix=another,
+        fix=remedy,
         echo_of=tuple(code for code, mixed in causes if mixed),
     )

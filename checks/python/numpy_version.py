@@ -23,6 +23,7 @@ FRAMEWORKS = (
     *("torch", "torch-npu", "torchvision", "torchaudio", "vllm", "vllm-ascend", "triton-ascend"),
     *("paddlepaddle", "paddlepaddle-gpu", "paddle-custom-npu"),
 )
+# Wheels in CANN's toolkit that use NumPy; alone, without a framework, they matter to nobody.
 OF_CANN = ("te", "topi", "hccl", "auto-tune", "schedule-search", "opc-tool")
 
 
@@ -70,7 +71,7 @@ def numpy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
     users += [copy for name in OF_CANN for copy in host.interpreter.distributions(name)[:1]]
     requirements = ((user, read_requirement(user, "numpy", layout)) for user in users)
     needs = [(user, specifier) for user, specifier in requirements if specifier is not None]
-    row, built = _built_for(host, next(iter(host.interpreter.distributions("torch")), None))
+    row, built = _table_need(host, next(iter(host.interpreter.distributions("torch")), None))
     numpy = next(iter(host.interpreter.distributions("numpy")), None)
     yield Facts(
         {
@@ -85,16 +86,16 @@ def numpy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
             return
         raise Skip(_("NumPy is not installed in {python}", python=host.interpreter.label))
     version = version_number(numpy)
-    both = [*needs, *built]
-    if not both:
+    all_needs = [*needs, *built]
+    if not all_needs:
         text = _("no framework in {python} says which NumPy it accepts")
         raise Skip(text.format(python=host.interpreter.label))
-    against = [pair for pair in both if not pair[1].contains(version, prereleases=True)]
-    if against:
+    violated = [pair for pair in all_needs if not pair[1].contains(version, prereleases=True)]
+    if violated:
         text = _("{name} {version} requires numpy{required}, but NumPy {numpy} is installed")
-        finding = _finding(host, "numpy-version.unsuitable", text, against, both, [numpy])
-        table = (f"{row['source']}, {row['as_of']}",) if row and built[0] in against else ()
-        failures = list(filter(None, (failure_beside(host, user, numpy) for user, _of in against)))
+        finding = _finding(host, "numpy-version.unsuitable", text, violated, all_needs, [numpy])
+        table = (f"{row['source']}, {row['as_of']}",) if row and built[0] in violated else ()
+        failures = list(filter(None, (failure_beside(host, user, numpy) for user, _of in violated)))
         yield replace(
             finding,
             severity=WARNING if all(failure.lenient for failure in failures) else ERROR,
@@ -102,10 +103,13 @@ def numpy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
         )
 
 
-def _built_for(
+def _table_need(
     host: Host, torch: Optional[Distribution]
 ) -> tuple[Optional[Row], list[tuple[Distribution, SpecifierSet]]]:
-    """What the table says of torch, whose metadata does not: it loads any NumPy, and fails with it later."""
+    """Return what our table says about torch: its metadata names no NumPy, it imports with any and fails
+    later."""
+    # Not at the top of the file: `packaging.specifiers` takes 20 to 40 ms to import, and most runs compare no
+    # version here.
     from packaging.specifiers import SpecifierSet
 
     row = numpy_for(host.knowledge, version_number(torch)) if torch is not None else None
@@ -116,11 +120,11 @@ def _finding(
     host: Host,
     code: str,
     text: str,
-    against: list[tuple[Distribution, SpecifierSet]],
+    violated: list[tuple[Distribution, SpecifierSet]],
     needs: list[tuple[Distribution, SpecifierSet]],
     numpy: list[Distribution],
 ) -> Finding:
-    user, specifier = against[0]
+    user, specifier = violated[0]
     words = {"numpy": numpy[0].version if numpy else "", "name": user.name, "version": user.version}
     return Finding(
         code,
@@ -129,7 +133,7 @@ def _finding(
             *(copy.evidence for copy in numpy),
             *(
                 _("{name} {version} requires numpy{required}", name=u.name, version=u.version, required=s)
-                for u, s in against
+                for u, s in violated
             ),
         ),
         action=Action.CONFIG,

@@ -39,7 +39,7 @@ from npudoctor.host.python.installed_files import (
 from npudoctor.host.python.interpreter import Distribution, normal
 
 # What jobs import besides frameworks, and what is often installed over one another.
-BESIDE = (
+COMPANIONS = (
     *("opencv-python", "opencv-python-headless", "opencv-contrib-python", "opencv-contrib-python-headless"),
     *(
         "transformers",
@@ -59,6 +59,7 @@ SHOWN = 3
 PROGRAMS = {"torch": "torch/bin/torch_shm_manager"}
 # Of MindSpore's plug-ins, as an import on the CPU uses them; seen of 2.7.0 and 2.10.0.
 _ALWAYS = pattern(r"/plugin/(?:cpu/)?libmindspore_(?:ops_cpu|ops_host|cpu_res_manager)\.so")
+# MindSpore opens these on every machine to find out whether an NPU is there.
 _OPENED = pattern(r"/plugin/(?:ascend/)?libmindspore_(?:ascend|ops_ascend|ascend_res_manager)\.so")
 
 
@@ -128,51 +129,54 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
     - pip, "Ignoring invalid distribution".
     """
     copies = _distributions(host)
-    # Folder and name of what pip has moved aside and never removed: ~orch.
+    # pip renames a package that it replaces to ~NAME and removes that at the end: ~orch is left by a killed
+    # pip.
     folders = [folder for folder in host.interpreter.layout().search_path if folder.endswith("-packages")]
     half_removed = [
         (folder, name)
         for folder in folders
         for name in host.files.names(folder)
-        if name.startswith("~") and not name.endswith("-info") and _whose(name) is not None
+        if name.startswith("~") and not name.endswith("-info") and _package_name(name) is not None
     ]
     if not copies and not half_removed:
         raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
-    seen, closed = 0, {one.copy.folder for one in closed_needs(host)}
+    file_count, closed = 0, {need.copy.folder for need in closed_needs(host)}
     for copy in copies:
         if copy.folder in closed:  # there is no list of its files
             continue
-        harm = find_damage(host.files, copy, recorded_once(host, copy))
-        seen += harm.listed
-        missing = [*_not_elsewhere(host, copy, harm.missing), *_programs_gone(host, copy)]
+        damage = find_damage(host.files, copy, recorded_once(host, copy))
+        file_count += damage.listed
+        missing = [*_filter_missing(host, copy, damage.missing), *_find_missing_programs(host, copy)]
         if missing:
             text = _("{name}: {count} of {all} modules and libraries are missing, such as {path}")
-            yield _finding(host, "package-files.missing", text, copy, missing, harm.listed)
-        if harm.short:
+            yield _finding(host, "package-files.missing", text, copy, missing, damage.listed)
+        if damage.short:
             text = _("{name}: {count} of {all} modules and libraries are truncated, such as {path}")
-            yield _finding(host, "package-files.cut-short", text, copy, harm.short, harm.listed)
-        yield from _two_versions(host, copy)
-        yield from _look_into(host, copy, harm)
-    yield Facts({"distributions": len(copies), "files": seen})
+            yield _finding(host, "package-files.cut-short", text, copy, damage.short, damage.listed)
+        yield from _find_two_versions(host, copy)
+        yield from _judge_contents(host, copy, damage)
+    yield Facts({"distributions": len(copies), "files": file_count})
     for site, name in half_removed:
         yield _report_interrupted(host, site, name)
     be_sure_of_needs(host)
 
 
-def _programs_gone(host: Host, copy: Distribution) -> list[str]:
-    """Programs that an import looks for, and that its list of files has."""
+def _find_missing_programs(host: Host, copy: Distribution) -> list[str]:
+    """Return programs without which the import fails, if RECORD lists them and they are missing."""
     path, record = PROGRAMS.get(normal(copy.name), ""), f"{copy.folder}/RECORD"
     if not path or host.files.stat(f"{site_of(copy)}/{path}") is not None or not recorded_once(host, copy):
         return []
     return [path] if f"\n{path}," in f"\n{host.files.text(record, RECORD_LIMIT)}" else []
 
 
-def _two_versions(host: Host, copy: Distribution) -> Iterator[Finding]:
-    """Other versions of it in its own folder, which an interrupted upgrade leaves."""
-    others = [other for other in host.interpreter.distributions(copy.name) if other.folder != copy.folder]
-    for other in others:
+def _find_two_versions(host: Host, copy: Distribution) -> Iterator[Finding]:
+    """Report metadata of other versions in the same folder, left by an interrupted upgrade."""
+    other_versions = [
+        other for other in host.interpreter.distributions(copy.name) if other.folder != copy.folder
+    ]
+    for other in other_versions:
         if site_of(other) == site_of(copy) and other.version != copy.version:
-            # An error where the files are those of the version that nobody believes in.
+            # An error if the files match the version that pip and the frameworks do not assume.
             message = _(
                 "{name} is installed twice in one folder, as {first} and as {other}: an upgrade was "
                 "interrupted"
@@ -194,71 +198,72 @@ def _two_versions(host: Host, copy: Distribution) -> Iterator[Finding]:
 
 
 def _distributions(host: Host) -> list[Distribution]:
-    """The frameworks, what they require, and what is often beside them; each once."""
-    whole = closure_of(host)
-    copies = [*whole.roots, *(need.found for need in whole.needs)]
-    copies += [host.interpreter.installed(name) for name in BESIDE]
+    """Return the frameworks, their requirements and their usual companions, each once."""
+    closure = closure_of(host)
+    copies = [*closure.roots, *(need.found for need in closure.needs)]
+    copies += [host.interpreter.installed(name) for name in COMPANIONS]
     if host.interpreter.installed("torch"):
-        # Who announces a back end to torch is loaded with torch.
+        # A package that registers a back end (entry point torch.backends) is imported together with torch.
         for backend in find_backends(host):
             name = backend.folder.rpartition("/")[2].partition("-")[0]
-            named = host.interpreter.distributions(name)
-            copies += [copy for copy in named if copy.folder == backend.folder][:1]
+            named_copies = host.interpreter.distributions(name)
+            copies += [copy for copy in named_copies if copy.folder == backend.folder][:1]
     return list({copy.folder: copy for copy in copies if copy is not None}.values())
 
 
-def _not_elsewhere(host: Host, copy: Distribution, missing: Sequence[str]) -> list[str]:
-    """Those that Python would miss: it takes byte code for a source, and looks into zip files."""
+def _filter_missing(host: Host, copy: Distribution, missing: Sequence[str]) -> list[str]:
+    """Return the missing files that Python needs: it accepts byte code without a source, and looks into zip
+    files."""
     if not missing:
         return []
-    inside: set[str] = set()
+    archive_members: set[str] = set()
     for place in host.interpreter.layout().search_path:
         if place.startswith("/") and not modules_of(host).names(place):
-            inside |= members(host.files, place)
-    looking, site = _look_at(host, copy), site_of(copy)
+            archive_members |= members(host.files, place)
+    scan, site = _scan_files(host, copy), site_of(copy)
     return [
         path
         for path in missing
-        if path not in inside
+        if path not in archive_members
         and not (
             path.endswith(".py")
             and host.files.stat(f"{site}/{path}c") is not None
-            and not looking.is_foreign_code(f"{path}c")
+            and not scan.is_foreign_code(f"{path}c")
         )
     ]
 
 
-def _look_into(host: Host, copy: Distribution, harm: Damage) -> Iterator[Finding]:
-    deep = normal(copy.name) in FRAMEWORKS
-    files, looking = recorded_once(host, copy), _look_at(host, copy)
+def _judge_contents(host: Host, copy: Distribution, damage: Damage) -> Iterator[Finding]:
+    is_framework = normal(copy.name) in FRAMEWORKS
+    files, scan = recorded_once(host, copy), _scan_files(host, copy)
     spoiled = [
         path
-        for path in looking.find_spoiled(files, harm.sizes, deep)
-        if path not in harm.short and path not in harm.missing
+        for path in scan.find_spoiled(files, damage.sizes, is_framework)
+        if path not in damage.short and path not in damage.missing
     ]
-    changed = [] if deep or spoiled else looking.find_changed(files, harm.sizes)
-    changed = [path for path in changed if path not in harm.short]
+    changed = [] if is_framework or spoiled else scan.find_changed(files, damage.sizes)
+    changed = [path for path in changed if path not in damage.short]
     if changed:
         text = _("{name}: {path} is not the file that was installed: its size differs")
-        yield _finding(host, "package-files.changed", text, copy, changed, harm.listed)
+        yield _finding(host, "package-files.changed", text, copy, changed, damage.listed)
     installer = f"{copy.folder}/INSTALLER"
     entry = host.files.stat(installer)
-    by = host.files.text(installer, 64) if entry is not None and entry.is_file else None
-    # Others do not leave its files as its list says: conda writes its own folders into them.
-    if looking.other and not spoiled and (by or "").strip() in ("pip", "uv"):
+    installer_name = host.files.text(installer, 64) if entry is not None and entry.is_file else None
+    # conda and others rewrite prefixes in files after RECORD was written, so only pip and uv are compared.
+    if scan.other and not spoiled and (installer_name or "").strip() in ("pip", "uv"):
         text = _("{name}: {path} is not the file that was installed: same size, different content")
-        yield _finding(host, "package-files.changed", text, copy, looking.other, harm.listed)
+        yield _finding(host, "package-files.changed", text, copy, scan.other, damage.listed)
     if spoiled:
         text = _("{name}: {path} exists but cannot be loaded: it holds zeros, half a file, or something else")
-        yield _finding(host, "package-files.spoiled", text, copy, spoiled, harm.listed)
-    unreadable = [*harm.closed, *looking.unreadable]
+        yield _finding(host, "package-files.spoiled", text, copy, spoiled, damage.listed)
+    unreadable = [*damage.closed, *scan.unreadable]
     if unreadable:
-        yield _unreadable(copy, unreadable, harm)
-    if looking.stale:
-        yield _stale(host, copy, looking.stale, harm)
+        yield _report_unreadable(copy, unreadable, damage)
+    if scan.stale:
+        yield _report_stale(host, copy, scan.stale, damage)
 
 
-def _unreadable(copy: Distribution, paths: Sequence[str], harm: Damage) -> Finding:
+def _report_unreadable(copy: Distribution, paths: Sequence[str], damage: Damage) -> Finding:
     site = site_of(copy)
     tops = sorted({f"{site}/{path.partition('/')[0]}" for path in paths})
     return Finding(
@@ -267,7 +272,7 @@ def _unreadable(copy: Distribution, paths: Sequence[str], harm: Damage) -> Findi
             "{name}: this user may not read {count} of {all} modules and libraries, such as {path}",
             name=copy.label,
             count=len(paths),
-            all=harm.listed,
+            all=damage.listed,
             path=f"{site}/{paths[0]}",
         ),
         evidence=tuple(f"{site}/{path}" for path in paths[:SHOWN]),
@@ -280,9 +285,10 @@ def _unreadable(copy: Distribution, paths: Sequence[str], harm: Damage) -> Findi
     )
 
 
-def _stale(host: Host, copy: Distribution, stale: Sequence[str], harm: Damage) -> Finding:
-    """An error where the sources are those that were installed: nobody means them not to be run."""
-    site, sizes = site_of(copy), dict(zip(recorded_once(host, copy), harm.sizes))
+def _report_stale(host: Host, copy: Distribution, stale: Sequence[str], damage: Damage) -> Finding:
+    """Report byte code that hides its source: an error if the sources are the installed ones, else a
+    warning."""
+    site, sizes = site_of(copy), dict(zip(recorded_once(host, copy), damage.sizes))
     original = {file.path for file, now in sizes.items() if file.size == now}
     folders = sorted({f"{site}/{path}".rpartition("/")[0] for path in stale})
     return Finding(
@@ -304,26 +310,26 @@ def _stale(host: Host, copy: Distribution, stale: Sequence[str], harm: Damage) -
     )
 
 
-def _look_at(host: Host, copy: Distribution) -> SpoiledFiles:
-    elsewhere = ("PYTHONPYCACHEPREFIX", "PYTHONOPTIMIZE")  # other byte code is read
-    cached = not any(map(host.variables.get, elsewhere))
-    written = host.files.stat(f"{copy.folder}/RECORD")
-    at = written.mtime_ns // 10**9 if written is not None else None
-    return SpoiledFiles(host.files, site_of(copy), host.interpreter.layout().version, cached, at)
+def _scan_files(host: Host, copy: Distribution) -> SpoiledFiles:
+    variables = ("PYTHONPYCACHEPREFIX", "PYTHONOPTIMIZE")  # other byte code is read
+    is_cached = not any(map(host.variables.get, variables))
+    record = host.files.stat(f"{copy.folder}/RECORD")
+    recorded_at = record.mtime_ns // 10**9 if record is not None else None
+    return SpoiledFiles(host.files, site_of(copy), host.interpreter.layout().version, is_cached, recorded_at)
 
 
 def _finding(
     host: Host, code: str, text: str, copy: Distribution, paths: Sequence[str], listed: int
 ) -> Finding:
     site = site_of(copy)
-    grave = {path for path in paths if code != "package-files.changed" and _is_grave(host, site, path)}
-    paths = sorted(paths, key=lambda path: path not in grave)
+    grave_paths = {path for path in paths if code != "package-files.changed" and _is_grave(host, site, path)}
+    paths = sorted(paths, key=lambda path: path not in grave_paths)
     title = _("reinstall {name} over the damaged files", name=copy.label)
     fix: Fix = pip_reinstall(host, title, copy.requirement)
     return Finding(
         code,
         text.format(name=copy.label, count=len(paths), all=listed, path=f"{site}/{paths[0]}"),
-        severity=ERROR if grave else WARNING,
+        severity=ERROR if grave_paths else WARNING,
         evidence=tuple(f"{site}/{path}" for path in paths[:SHOWN]),
         action=Action.CONFIG,
         fix=fix,
@@ -331,36 +337,37 @@ def _finding(
 
 
 def _is_grave(host: Host, site: str, path: str) -> bool:
-    """Whether the import, or any job, fails of it: plug-ins are used only where their devices are. One that
-    is cut kills whoever opens it, and which devices are there MindSpore finds out by opening."""
+    """Whether the import, or any job, fails without the file. Plug-ins matter only where their device is,
+    except truncated ones of Ascend: MindSpore opens them on every machine to find out which devices exist."""
     if "/plugin" not in path or _ALWAYS.search(path):
         return True
     entry = host.files.stat(f"{site}/{path}") if _OPENED.search(path) else None
     return entry is not None and entry.size > 0 and not is_whole(host.files, f"{site}/{path}")
 
 
-def _whose(name: str) -> Optional[str]:
-    """The framework, or what is often beside one, that lies under this name: ~orch is torch."""
+def _package_name(name: str) -> Optional[str]:
+    """Return the framework or companion whose files pip renamed to this name (~orch is torch); None for
+    others."""
     tail = normal(name.lstrip("~-"))
-    known = (*FRAMEWORKS, *BESIDE, "paddle", "mindspore", "tensorflow")
-    return next((name for name in known if len(tail) > 2 and normal(name).endswith(tail)), None)
+    package_names = (*FRAMEWORKS, *COMPANIONS, "paddle", "mindspore", "tensorflow")
+    return next((name for name in package_names if len(tail) > 2 and normal(name).endswith(tail)), None)
 
 
 def _report_interrupted(host: Host, site: str, name: str) -> Finding:
-    package = _whose(name) or name
-    there = host.files.stat(f"{site}/{package.replace('-', '_')}/__init__.py") is not None
+    package = _package_name(name) or name
+    is_present = host.files.stat(f"{site}/{package.replace('-', '_')}/__init__.py") is not None
     text = _("{path} was left by an interrupted pip, and {package} itself is missing")
-    if there:
+    if is_present:
         text = _("{path} was left by an interrupted pip; {package} itself is present")
     fix: Optional[Fix] = None
-    if not there:
+    if not is_present:
         copy = host.interpreter.installed(package)
         needed = f"{package}=={copy.version}" if copy else package
         fix = pip_reinstall(host, _("reinstall {package}", package=package), needed)
     return Finding(
         "package-files.interrupted",
         text.format(path=f"{site}/{name}", package=package),
-        severity=INFO if there else ERROR,
-        action=Action.NONE if there else Action.CONFIG,
+        severity=INFO if is_present else ERROR,
+        action=Action.NONE if is_present else Action.CONFIG,
         fix=fix,
     )

@@ -25,7 +25,7 @@ from npudoctor.facts.python.closure import Need
 from npudoctor.facts.python.frameworks import FRAMEWORKS, be_sure_of_needs, closure_of, optional, order
 from npudoctor.facts.system.broken_rows import broken_rows
 
-# Checks that say the same of one package, and more of it.
+# Findings of checks that report the same package with more detail.
 ECHOES = {
     "numpy": ("numpy-version.unsuitable", "numpy-version.missing", "cann-python-deps.numpy-2"),
     "scipy": ("scipy-version.unsuitable", "scipy-version.missing", "scipy-version.slow-initialisation"),
@@ -91,22 +91,22 @@ def package_requirements(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - The metadata of the wheels on PyPI; Python packaging, "Dependency specifiers".
     """
-    whole = closure_of(host)
-    if not whole.roots:
+    closure = closure_of(host)
+    if not closure.roots:
         raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
     yield Facts(
-        {"frameworks": {root.name: root.version for root in whole.roots}, "required": len(whole.names)}
+        {"frameworks": {root.name: root.version for root in closure.roots}, "required": len(closure.names)}
     )
 
     yield from broken_rows(host, "package-requirements", "requirements")
     unmet: dict[str, list[Need]] = {}
-    for need in whole.needs:
+    for need in closure.needs:
         if not need.met:
             unmet.setdefault(need.name, []).append(need)
     for name, needs in sorted(unmet.items(), key=lambda item: order(item[1])):
         yield _finding(host, name, needs)
-    if whole.unclear:
-        raise Unknown(whole.unclear[0].reason)
+    if closure.unclear:
+        raise Unknown(closure.unclear[0].reason)
     be_sure_of_needs(host)
 
 
@@ -119,7 +119,8 @@ def _finding(host: Host, name: str, needs: Sequence[Need]) -> Finding:
         text = _("{user} {release} requires {name}{required}, but {name} {version} is installed")
     words = {"name": name, "version": need.found.version if need.found else ""}
     words.update(user=need.user.name, release=need.user.version, required=str(need.specifier))
-    # The codes of the checks that know more of this package. CANN's check counts where it is as strict.
+    # Fold this finding under those of more specific checks; under CANN's only if that one is at least as
+    # severe.
     echoes = ECHOES.get(name, ())
     if name.startswith(NCCL):
         echoes = ("nccl-version.missing", "nccl-version.too-old", "nccl-version.missing-symbols")
@@ -129,8 +130,8 @@ def _finding(host: Host, name: str, needs: Sequence[Need]) -> Finding:
         echoes += ("cann-python-deps.missing" if missing else "cann-python-deps.unsuitable",)
     lines = []
     for need in needs:
-        way = " -> ".join((*need.way, f"{need.name}{need.specifier}"))
-        lines.append(f"{way}: {need.reason}" if need.reason else way)
+        chain = " -> ".join((*need.way, f"{need.name}{need.specifier}"))
+        lines.append(f"{chain}: {need.reason}" if need.reason else chain)
     return Finding(
         code,
         text.format(**words),

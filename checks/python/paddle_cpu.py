@@ -10,6 +10,7 @@ from npudoctor import INFO, Facts, Finding, Host, Scope, Skip, Unknown, _, check
 from npudoctor.checks.python._pip import pip_install
 from npudoctor.host.python.interpreter import Distribution
 
+# Written by Paddle's build: a package or one module, depending on the release.
 BUILD = ("paddle/version/__init__.py", "paddle/version.py")
 
 
@@ -43,25 +44,25 @@ def paddle_cpu(host: Host) -> Iterator[Union[Finding, Facts]]:
     paddle = next(iter(host.interpreter.distributions("paddlepaddle")), None)
     if paddle is None or host.interpreter.version_of("paddle-custom-npu") is not None:
         raise Skip(_("Paddle for CPUs is not installed in {python}", python=host.interpreter.label))
-    # What the interpreter runs on; in an image, what the wheel was for.
+    # The interpreter's machine; for an image, which is not run, the machine of the installed wheel.
     machine = host.interpreter.layout().machine
     if machine is None:
         wheel = host.files.text(f"{paddle.folder}/WHEEL") or ""
         machine = read_machine(wheel) or _("an unspecified machine")
     if machine != "x86_64":
         raise Skip(_("this check applies to x86-64, but Paddle is for {machine}", machine=machine))
-    path, built = _with_mkl(host, paddle)
-    yield Facts({"paddle": paddle.version, "with_mkl": built})
-    if built is None:
+    path, flag = _read_mkl_flag(host, paddle)
+    yield Facts({"paddle": paddle.version, "with_mkl": flag})
+    if flag is None:
         raise Unknown(_("could not determine how the installed Paddle was built"), advisory=True)
-    if built.upper() == "OFF":
+    if flag.upper() == "OFF":
         yield Finding(
             "paddle-cpu.openblas",
             _(
                 "Paddle {version} was built with OpenBLAS: on this machine the build with MKL is faster",
                 version=paddle.version,
             ),
-            evidence=(paddle.evidence, f"{path}: with_mkl = {built}"),
+            evidence=(paddle.evidence, f"{path}: with_mkl = {flag}"),
             fix=pip_install(
                 host, _("install the build with MKL"), "--force-reinstall", f"paddlepaddle=={paddle.version}"
             ),
@@ -69,7 +70,7 @@ def paddle_cpu(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def read_machine(wheel: str) -> Optional[str]:
-    """The machine in the tags of a wheel for Linux; None where it names none of ours."""
+    """Return the machine in the tags of a wheel for Linux; None if it is neither x86_64 nor aarch64."""
     for line in wheel.split("\n"):
         key, _colon, tag = line.rstrip().partition(":")
         if key == "Tag" and "linux" in tag:
@@ -79,7 +80,7 @@ def read_machine(wheel: str) -> Optional[str]:
     return None
 
 
-def _with_mkl(host: Host, paddle: Distribution) -> tuple[str, Optional[str]]:
+def _read_mkl_flag(host: Host, paddle: Distribution) -> tuple[str, Optional[str]]:
     site = paddle.folder.rpartition("/")[0]
     for name in BUILD:
         text = host.files.text(f"{site}/{name}") or ""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
 PLUGIN = "paddle-custom-npu"
-# Before it, the plug-in was for the first Ascend 910 only, and no CANN is named for it.
+# Plug-ins before 3.0 were for the first Ascend 910 only, and no document names a CANN for them.
 KNOWN_FROM = 3
 
 
@@ -74,7 +74,7 @@ def paddle_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
     names = ("paddlepaddle", "paddlepaddle-gpu")
     paddle = next((copy for name in names for copy in host.interpreter.distributions(name)[:1]), None)
     yield from broken_rows(host, "paddle-npu", "paddle_npu")
-    yield from _beside_paddle(host, plugin, paddle)
+    yield from _judge_paddle(host, plugin, paddle)
     install = cann_in_use(host)
     cann = product_version(host, install) if install else None
     label = paddle.label if paddle else None
@@ -85,9 +85,10 @@ def paddle_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Unknown(
             _("could not determine the version of the CANN at {path}", path=install.path), advisory=True
         )
-    # The rows about this plug-in: of its release, and for later ones those about no certain release.
+    # The rows for this release; rows without a release apply to plug-ins from 3.0 on and to development
+    # builds.
     plugin_release = version_number(plugin)
-    judged = judge_pair(
+    result = judge_pair(
         [
             Pair(
                 plugin.version,
@@ -105,12 +106,12 @@ def paddle_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
         plugin.version,
         cann,
     )
-    finding = pair_finding("paddle-npu", PLUGIN, plugin.version, cann, judged)
+    finding = pair_finding("paddle-npu", PLUGIN, plugin.version, cann, result)
     if finding is not None:
         yield finding
 
 
-def _beside_paddle(host: Host, plugin: Distribution, paddle: Optional[Distribution]) -> Iterator[Finding]:
+def _judge_paddle(host: Host, plugin: Distribution, paddle: Optional[Distribution]) -> Iterator[Finding]:
     title = _("install the Paddle that the plug-in extends")
     release = version_number(plugin)
     if paddle is None:
@@ -119,7 +120,7 @@ def _beside_paddle(host: Host, plugin: Distribution, paddle: Optional[Distributi
             _("paddle-custom-npu {plugin} is installed without paddlepaddle", plugin=plugin.version),
             evidence=(plugin.evidence,),
             action=Action.CONFIG,
-            fix=pip_install(host, title, _requirement_of(release)),
+            fix=pip_install(host, title, _read_requirement(release)),
         )
         return
     if paddle.name.lower().endswith("gpu"):
@@ -133,10 +134,10 @@ def _beside_paddle(host: Host, plugin: Distribution, paddle: Optional[Distributi
             ),
             evidence=(plugin.evidence, paddle.evidence),
             action=Action.CONFIG,
-            fix=pip_replace(host, title, (paddle.name,), _requirement_of(release)),
+            fix=pip_replace(host, title, (paddle.name,), _read_requirement(release)),
         )
     paddle_release = version_number(paddle)
-    # 0.0.0 is what builds from the development branch say.
+    # Builds from the development branch report 0.0.0.
     if (
         release.release[:2] != paddle_release.release[:2]
         and any(release.release)
@@ -154,9 +155,10 @@ def _beside_paddle(host: Host, plugin: Distribution, paddle: Optional[Distributi
         )
 
 
-def _requirement_of(plugin: Version) -> str:
-    """The Paddle of the plug-in's release; of a build between releases, of its series."""
+def _read_requirement(plugin: Version) -> str:
+    """Return the requirement for the matching Paddle: the same release, for a build between releases its
+    series."""
     if not any(plugin.release):
         return "paddlepaddle"
-    exact = not (plugin.is_prerelease or plugin.is_postrelease)
-    return f"paddlepaddle=={plugin.base_version if exact else f'{plugin.major}.{plugin.minor}.*'}"
+    is_exact = not (plugin.is_prerelease or plugin.is_postrelease)
+    return f"paddlepaddle=={plugin.base_version if is_exact else f'{plugin.major}.{plugin.minor}.*'}"

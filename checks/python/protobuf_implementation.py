@@ -8,6 +8,7 @@ from typing import Union
 from npudoctor import ERROR, Action, Command, Facts, Finding, Fix, Host, Risk, Scope, Skip, _, check
 from npudoctor.host.python.installed_files import site_of
 
+# protobuf reads it at its first import (google/protobuf/internal/api_implementation.py).
 VARIABLE = "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"
 # The folder and the name of each implementation's extension module; the one in Python is always there.
 MODULES = {"cpp": ("google/protobuf/pyext", "_message."), "upb": ("google/_upb", "_message.")}
@@ -53,9 +54,9 @@ def protobuf_implementation(host: Host) -> Iterator[Union[Finding, Facts]]:
         host.interpreter.be_sure_without("protobuf")
         raise Skip(_("protobuf is not installed in {python}", python=host.interpreter.label))
     folder, name = MODULES[implementation]
-    there = [file for file in host.files.names(f"{site_of(protobuf)}/{folder}") if file.startswith(name)]
+    files = [file for file in host.files.names(f"{site_of(protobuf)}/{folder}") if file.startswith(name)]
     yield Facts({"protobuf": protobuf.version, "wanted": implementation})
-    if not any(file.endswith(".so") for file in there):
+    if not any(file.endswith(".so") for file in files):
         yield Finding(
             "protobuf-implementation.not-there",
             _(

@@ -15,10 +15,14 @@ from npudoctor.host.python.interpreter import Layout
 HOME, PLATLIBDIR, EXECUTABLE, WARNINGS = (
     *("PYTHONHOME", "PYTHONPLATLIBDIR", "PYTHONEXECUTABLE", "PYTHONWARNINGS"),
 )
-# Where Paddle warns of it when it is imported.
+# The file of Paddle that warns at import without ccache, and its words.
 CCACHE = ("paddle/utils/cpp_extension/extension_utils.py", "No ccache found")
+# The names in Objects/obmalloc.c of CPython; mimalloc was added in 3.13.
 _ALLOCATORS = ("default", "malloc", "malloc_debug", "pymalloc", "pymalloc_debug", "debug")
+# PYTHONHASHSEED is an unsigned 32-bit number, tracemalloc counts frames in 16 bits (from 3.9 on), and fewer
+# than sys.int_info.str_digits_check_threshold digits are refused.
 _MOST_SEED, _MOST_FRAMES, _LEAST_DIGITS = 4294967295, 65535, 640
+# Variables whose wrong value ends Python at its start, before the first line of a program.
 NAMES = (
     *("PYTHONHASHSEED", "PYTHONMALLOC", "PYTHONUTF8", "PYTHONIOENCODING", "PYTHONTRACEMALLOC"),
     *("PYTHONINTMAXSTRDIGITS", "PYTHON_GIL", "PYTHON_CPU_COUNT", "PYTHON_FROZEN_MODULES"),
@@ -88,9 +92,11 @@ def python_variables(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not any(name in host.variables for name in VARIABLES):
         raise Skip(_("no variable changes how Python starts"))
     yield Facts({"variables": {name: host.variables[name] for name in VARIABLES if host.variables.get(name)}})
-    free = any(folder.endswith(f"/python{_format_version(version)}t") for folder in layout.search_path)
+    is_free_threaded = any(
+        folder.endswith(f"/python{_format_version(version)}t") for folder in layout.search_path
+    )
     for name in NAMES:
-        yield from _value(host, name, version, free)
+        yield from _judge_value(host, name, version, is_free_threaded)
     for refusal in framework_values.refusals(host):
         words = {**refusal._asdict(), "value": refusal.value or _("set and empty")}
         yield _finding(
@@ -99,18 +105,20 @@ def python_variables(host: Host) -> Iterator[Union[Finding, Facts]]:
             _("{name} is {value}, and import {module} fails with it; valid: {wanted}", **words),
         )
     for finding in (
-        _home(host, layout, version),
-        _platlibdir(host, layout, version),
-        _executable(host, layout, version),
-        _warnings(host),
+        _judge_home(host, layout, version),
+        _judge_platlibdir(host, layout, version),
+        _judge_executable(host, layout, version),
+        _judge_warnings(host),
     ):
         if finding is not None:
             yield finding
 
 
-def _value(host: Host, name: str, version: tuple[int, ...], free: bool) -> Iterator[Finding]:
+def _judge_value(
+    host: Host, name: str, version: tuple[int, ...], is_free_threaded: bool
+) -> Iterator[Finding]:
     value = host.variables.get(name, "")
-    valid = value_instead(name, value, version, free) if value else None
+    valid = find_valid_values(name, value, version, is_free_threaded) if value else None
     if valid:
         words = {"name": name, "value": value, "wanted": valid}
         yield _finding(
@@ -124,29 +132,29 @@ def _value(host: Host, name: str, version: tuple[int, ...], free: bool) -> Itera
         )
 
 
-def _in_libs(prefix: str, *names: str) -> list[str]:
+def _lib_paths(prefix: str, *names: str) -> list[str]:
     return [f"{prefix.rstrip('/')}/{lib}/{name}" for name in names for lib in ("lib", "lib64")]
 
 
-def _home(host: Host, layout: Layout, version: tuple[int, ...]) -> Optional[Finding]:
+def _judge_home(host: Host, layout: Layout, version: tuple[int, ...]) -> Optional[Finding]:
     prefix, _colon, second = host.variables.get(HOME, "").partition(":")
     if not prefix.startswith("/"):
         return None
     end = f"python{_format_version(version)}"
     zipped = f"{prefix}/lib/{end.replace('.', '')}.zip"
-    places = [[*_in_libs(prefix, f"{end}/os.py", f"{end}/os.pyc"), zipped]]
-    for folder in layout.search_path:  # one that all import, where this Python has it as a file
+    places = [[*_lib_paths(prefix, f"{end}/os.py", f"{end}/os.pyc"), zipped]]
+    for folder in layout.search_path:  # _struct: every framework imports it, and this Python has it as a file
         names = host.files.names(folder) if folder.endswith("/lib-dynload") else []
         modules = [f"{end}/lib-dynload/{name}" for name in names if name.startswith("_struct.")]
-        places += [_in_libs(second or prefix, module) for module in modules]
+        places += [_lib_paths(second or prefix, module) for module in modules]
     text = _(
         "PYTHONHOME is {value}, but Python {version} has no standard library there: {path} does not exist"
     )
-    return _without_library(host, HOME, version, text, places)
+    return _find_missing_library(host, HOME, version, text, places)
 
 
-def _platlibdir(host: Host, layout: Layout, version: tuple[int, ...]) -> Optional[Finding]:
-    """It takes the place of `lib` in the path of the standard library."""
+def _judge_platlibdir(host: Host, layout: Layout, version: tuple[int, ...]) -> Optional[Finding]:
+    """Judge PYTHONPLATLIBDIR, which replaces `lib` in the path of the standard library (from 3.9 on)."""
     value, end = host.variables.get(PLATLIBDIR, ""), f"/python{_format_version(version)}"
     own = next((folder for folder in layout.search_path if folder.endswith(end)), "")
     prefix = own[: -len(end)].rpartition("/")[0]
@@ -156,13 +164,13 @@ def _platlibdir(host: Host, layout: Layout, version: tuple[int, ...]) -> Optiona
         "PYTHONPLATLIBDIR is {value}, but Python {version} has no standard library there: {path} "
         "does not exist"
     )
-    return _without_library(host, PLATLIBDIR, version, text, [[f"{prefix}/{value}{end}/os.py"]])
+    return _find_missing_library(host, PLATLIBDIR, version, text, [[f"{prefix}/{value}{end}/os.py"]])
 
 
-def _without_library(
+def _find_missing_library(
     host: Host, name: str, version: tuple[int, ...], text: str, places: list[list[str]]
 ) -> Optional[Finding]:
-    """Of each of these lists one file must be there."""
+    """Return a finding if no file of one of the lists exists; None if each list has one."""
     for paths in places:
         if all(host.files.stat(path) is None for path in paths):
             words = {"value": host.variables[name], "version": _format_version(version), "path": paths[0]}
@@ -170,8 +178,8 @@ def _without_library(
     return None
 
 
-def _executable(host: Host, layout: Layout, version: tuple[int, ...]) -> Optional[Finding]:
-    """Before 3.11 it counts on macOS alone."""
+def _judge_executable(host: Host, layout: Layout, version: tuple[int, ...]) -> Optional[Finding]:
+    """Judge PYTHONEXECUTABLE, which has an effect on Linux only from 3.11 on."""
     value = host.variables.get(EXECUTABLE, "")
     own = host.interpreter.path.rpartition("/")[0].rpartition("/")[0]
     if not value or version < (3, 11) or host.files.stat(f"{own}/pyvenv.cfg") is None:
@@ -190,10 +198,10 @@ def _executable(host: Host, layout: Layout, version: tuple[int, ...]) -> Optiona
     )
 
 
-def _warnings(host: Host) -> Optional[Finding]:
-    every = [action for action in host.variables.get(WARNINGS, "").split(",") if _every(action)]
+def _judge_warnings(host: Host) -> Optional[Finding]:
+    rules = [action for action in host.variables.get(WARNINGS, "").split(",") if _is_every_warning(action)]
     paddle = host.interpreter.installed("paddlepaddle") or host.interpreter.installed("paddlepaddle-gpu")
-    if not every or paddle is None or _ccache(host):
+    if not rules or paddle is None or _has_ccache(host):
         return None
     name, words = CCACHE
     if words not in (host.files.text(f"{site_of(paddle)}/{name}") or ""):
@@ -206,21 +214,23 @@ def _warnings(host: Host) -> Optional[Finding]:
     return _finding("python-variables.warnings-as-errors", WARNINGS, message)
 
 
-def _every(rule: str) -> bool:
-    """Whether a rule makes an error of a UserWarning, whatever it says and wherever it comes from."""
+def _is_every_warning(rule: str) -> bool:
+    """Whether a rule of PYTHONWARNINGS turns every UserWarning into an error."""
     action, message, category, module, line = (*rule.strip().split(":"), "", "", "", "", "")[:5]
     kinds = ("", "Warning", "UserWarning")
     return (
+        # warnings._getaction() accepts any beginning of an action: `-W e` means error.
         bool(action) and "error".startswith(action) and category in kinds and not (message or module or line)
     )
 
 
-def _ccache(host: Host) -> bool:
+def _has_ccache(host: Host) -> bool:
     for folder in host.variables.path_list("PATH"):
         try:
             if folder.startswith("/") and host.files.stat(f"{folder}/ccache") is not None:
                 return True
         except CannotTell:
+            # A closed folder of PATH cannot provide ccache.
             continue
     return False
 
@@ -243,43 +253,46 @@ def _finding(code: str, name: str, message: str) -> Finding:
     )
 
 
-def value_instead(name: str, value: str, version: tuple[int, ...], free: bool) -> Optional[str]:
-    """What Python wants instead of a value that is not empty; None where it starts with it.
+def find_valid_values(
+    name: str, value: str, version: tuple[int, ...], is_free_threaded: bool
+) -> Optional[str]:
+    """Return the values with which Python starts, as text, if `value` (not empty) is none of them; else None.
 
-    `free`: it is the build without the global lock.
+    `is_free_threaded`: the build without the global interpreter lock.
     """
     number = int(value) if value.isascii() and value.isdigit() else None
-    new = version >= (3, 13)
+    is_3_13 = version >= (3, 13)
     if name == "PYTHONHASHSEED":
-        right = value == "random" or (number is not None and number <= _MOST_SEED)
-        wanted = _("'random' or a number up to {most}", most=_MOST_SEED)
+        is_valid = value == "random" or (number is not None and number <= _MOST_SEED)
+        valid_text = _("'random' or a number up to {most}", most=_MOST_SEED)
     elif name == "PYTHONMALLOC":
-        known = (*_ALLOCATORS, *(("mimalloc", "mimalloc_debug") if new else ()))
-        right, wanted = value in known, ", ".join(known)
+        allocators = (*_ALLOCATORS, *(("mimalloc", "mimalloc_debug") if is_3_13 else ()))
+        is_valid, valid_text = value in allocators, ", ".join(allocators)
     elif name == "PYTHONUTF8":
-        right, wanted = value in ("0", "1"), "0, 1"
+        is_valid, valid_text = value in ("0", "1"), "0, 1"
     elif name == "PYTHONIOENCODING":
-        encoding, wanted = value.partition(":")[0], _("the name of an encoding, such as utf-8")
+        encoding, valid_text = value.partition(":")[0], _("the name of an encoding, such as utf-8")
         try:
-            right = not encoding or codecs.lookup(encoding) is not None
+            is_valid = not encoding or codecs.lookup(encoding) is not None
         except (LookupError, ValueError):
-            right = False
+            # codecs.lookup() raises ValueError for a name with a null byte, LookupError for an unknown one.
+            is_valid = False
     elif name == "PYTHONTRACEMALLOC":
-        right = number is not None and (number <= _MOST_FRAMES or version < (3, 9))
-        wanted = _("a number up to {most}", most=_MOST_FRAMES)
-    elif name == "PYTHONINTMAXSTRDIGITS":  # of the releases before 3.11 only the last ones read it
-        right = number is not None and (number == 0 or number >= _LEAST_DIGITS)
-        right, wanted = (
-            right or version < (3, 11),
+        is_valid = number is not None and (number <= _MOST_FRAMES or version < (3, 9))
+        valid_text = _("a number up to {most}", most=_MOST_FRAMES)
+    elif name == "PYTHONINTMAXSTRDIGITS":  # before 3.11 only the last bugfix and security releases read it
+        is_valid = number is not None and (number == 0 or number >= _LEAST_DIGITS)
+        is_valid, valid_text = (
+            is_valid or version < (3, 11),
             _("0, or a number of at least {least}", least=_LEAST_DIGITS),
         )
     elif name == "PYTHON_CPU_COUNT":
-        right, wanted = (
-            not new or value == "default" or bool(number),
+        is_valid, valid_text = (
+            not is_3_13 or value == "default" or bool(number),
             _("'default' or a number of at least 1"),
         )
     elif name == "PYTHON_FROZEN_MODULES":
-        right, wanted = not new or value in ("on", "off"), "on, off"
+        is_valid, valid_text = not is_3_13 or value in ("on", "off"), "on, off"
     else:  # PYTHON_GIL
-        right, wanted = not new or value == "1" or (free and value == "0"), "1"
-    return None if right else wanted
+        is_valid, valid_text = not is_3_13 or value == "1" or (is_free_threaded and value == "0"), "1"
+    return None if is_valid else valid_text

@@ -20,7 +20,7 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.python._pip import install_accepted, pins, pip_fix
+from npudoctor.checks.python._pip import install_accepted, pinned_requirements, pip_fix
 from npudoctor.core.frozen import dataclass, replace
 from npudoctor.facts.python.closure import Failure
 from npudoctor.facts.python.frameworks import failure_beside
@@ -33,12 +33,13 @@ if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
 
 MINDSPORE = ("mindspore", "mindspore-ascend", "mindspore-gpu")
+# MindSpore's FAQ r1.3 to r1.9, "Performance Tuning": weight initialization is very slow with SciPy 1.4.
 SLOW = (1, 4)
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What one MindSpore asks of SciPy, and where that is written."""
+class ScipyRequirement:
+    """What one MindSpore requires of SciPy, and the source of that."""
 
     mindspore: Distribution
     specifier: SpecifierSet
@@ -95,17 +96,17 @@ def scipy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
     scipy = next(iter(host.interpreter.distributions("scipy")), None)
     yield from broken_rows(host, "scipy-version", "mindspore")
     for mindspore in installed:
-        wanted = _read_requirement(host, mindspore, layout)
+        requirement = _read_requirement(host, mindspore, layout)
         yield Facts(
             {
                 "mindspore": mindspore.label,
                 "scipy": scipy.version if scipy else None,
-                "required": str(wanted.specifier) if wanted else None,
+                "required": str(requirement.specifier) if requirement else None,
             }
         )
-        finding = _judge(host, scipy, wanted) if wanted else None
+        finding = _judge(host, scipy, requirement) if requirement else None
         if finding is None and scipy is not None:
-            finding = _beside_numpy(host, scipy, mindspore)
+            finding = _judge_numpy(host, scipy, mindspore)
         if finding is not None:
             yield finding
             return
@@ -113,12 +114,15 @@ def scipy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("SciPy is not installed, and MindSpore does not require it"))
 
 
-def _read_requirement(host: Host, mindspore: Distribution, layout: Layout) -> Optional[Wanted]:
-    """What it asks of SciPy; None when its metadata asks for other things only."""
+def _read_requirement(host: Host, mindspore: Distribution, layout: Layout) -> Optional[ScipyRequirement]:
+    """Return what MindSpore requires of SciPy: by its metadata, and only if that has no requirements at all
+    by our table. None if the metadata does not name SciPy. Raises Unknown if neither source knows."""
     if mindspore.all("Requires-Dist"):
         specifier = read_requirement(mindspore, "scipy", layout)
         source = _("metadata of {name}", name=mindspore.name)
-        return None if specifier is None else Wanted(mindspore, specifier, source)
+        return None if specifier is None else ScipyRequirement(mindspore, specifier, source)
+    # Not at the top of the file: `packaging.specifiers` takes 20 to 40 ms to import, and most runs compare no
+    # version here.
     from packaging.specifiers import SpecifierSet
 
     rows = host.knowledge.rows("mindspore", "scipy")
@@ -133,32 +137,33 @@ def _read_requirement(host: Host, mindspore: Distribution, layout: Layout) -> Op
             )
         )
     source = _("built-in table of {as_of}: {source}", as_of=row.as_of, source=row.source)
-    return Wanted(mindspore, SpecifierSet(row.specifier), source)
+    return ScipyRequirement(mindspore, SpecifierSet(row.specifier), source)
 
 
-def _judge(host: Host, scipy: Optional[Distribution], wanted: Wanted) -> Optional[Finding]:
+def _judge(host: Host, scipy: Optional[Distribution], requirement: ScipyRequirement) -> Optional[Finding]:
     if scipy is None:
         text = _("MindSpore {mindspore} requires scipy{required}, but SciPy is not installed")
-        return _finding(host, "scipy-version.missing", text, None, wanted)
+        return _finding(host, "scipy-version.missing", text, None, requirement)
     version = version_number(scipy)
     if version.release[:2] == SLOW:
         text = _("SciPy {scipy} (1.4 series) makes weight initialization very slow in MindSpore {mindspore}")
-        return _finding(host, "scipy-version.slow-initialisation", text, scipy, wanted)
-    if not wanted.specifier.contains(version, prereleases=True):
+        return _finding(host, "scipy-version.slow-initialisation", text, scipy, requirement)
+    if not requirement.specifier.contains(version, prereleases=True):
         text = _("MindSpore {mindspore} requires scipy{required}, but SciPy {scipy} is installed")
-        finding = _finding(host, "scipy-version.unsuitable", text, scipy, wanted)
-        failure = failure_beside(host, wanted.mindspore, scipy)
+        finding = _finding(host, "scipy-version.unsuitable", text, scipy, requirement)
+        failure = failure_beside(host, requirement.mindspore, scipy)
         reasons = (failure.reason,) if failure else ()
-        return replace(finding, severity=_weight(failure), evidence=(*finding.evidence, *reasons))
+        return replace(finding, severity=_failure_severity(failure), evidence=(*finding.evidence, *reasons))
     return None
 
 
-def _weight(failure: Optional[Failure]) -> Severity:
+def _failure_severity(failure: Optional[Failure]) -> Severity:
     return ERROR if failure is not None and not failure.lenient else WARNING
 
 
-def _beside_numpy(host: Host, scipy: Distribution, mindspore: Distribution) -> Optional[Finding]:
-    """SciPy that wants a later series than NumPy is of; what it says of releases only makes it warn."""
+def _judge_numpy(host: Host, scipy: Distribution, mindspore: Distribution) -> Optional[Finding]:
+    """Report SciPy if it requires a later major series of NumPy than the installed one. A bound within the
+    series only makes SciPy warn."""
     from packaging.version import Version
 
     numpy = next(iter(host.interpreter.distributions("numpy")), None)
@@ -180,19 +185,21 @@ def _beside_numpy(host: Host, scipy: Distribution, mindspore: Distribution) -> O
             required=specifier,
             numpy=numpy.version,
         ),
-        severity=_weight(failure),
+        severity=_failure_severity(failure),
         evidence=(
             *(copy.evidence for copy in (mindspore, scipy, numpy)),
             *([failure.reason] if failure else []),
         ),
         action=Action.CONFIG,
-        fix=pip_fix(host, title, ("install", *pins(host, "scipy", "numpy"), *accepted)),
+        fix=pip_fix(host, title, ("install", *pinned_requirements(host, "scipy", "numpy"), *accepted)),
         echo_of=("numpy-version.unsuitable",),
     )
 
 
-def _finding(host: Host, code: str, text: str, scipy: Optional[Distribution], wanted: Wanted) -> Finding:
-    mindspore, specifier = wanted.mindspore, str(wanted.specifier)
+def _finding(
+    host: Host, code: str, text: str, scipy: Optional[Distribution], requirement: ScipyRequirement
+) -> Finding:
+    mindspore, specifier = requirement.mindspore, str(requirement.specifier)
     evidence = [copy.evidence for copy in (mindspore, scipy) if copy]
     words = {
         "scipy": scipy.version if scipy else "",
@@ -202,13 +209,14 @@ def _finding(host: Host, code: str, text: str, scipy: Optional[Distribution], wa
     return Finding(
         code,
         text.format(**words),
-        evidence=(*evidence, f"scipy{specifier}: {wanted.source}"),
+        evidence=(*evidence, f"scipy{specifier}: {requirement.source}"),
         action=Action.CONFIG,
-        fix=_install(host, mindspore, wanted.specifier),
+        fix=_install_fix(host, mindspore, requirement.specifier),
     )
 
 
-def _install(host: Host, mindspore: Distribution, specifier: SpecifierSet) -> Fix:
+def _install_fix(host: Host, mindspore: Distribution, specifier: SpecifierSet) -> Fix:
+    # Metadata that accepts 1.4 does not make it fast: the fix avoids that series.
     if specifier.contains("1.4.1"):
         specifier &= "!=1.4.*"
     fix: Fix = install_accepted(

@@ -12,17 +12,18 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.facts.job.working_directory import module_file
 from npudoctor.host.python.interpreter import Distribution
 
-# The file of each distribution in which old releases import it, and what such a release cannot do without.
+# The file of each distribution that imports pkg_resources in old releases.
 READERS = {"tensorboard": "tensorboard/default.py", "torch": "torch/utils/cpp_extension.py"}
 HEAD = 1 << 16  # imports stand at the top
+# setuptools v82.0.0 removed pkg_resources (setuptools, history).
 LAST_WITH = "<82"
 
 
 @dataclass(frozen=True)
-class Reader:
+class PkgResourcesUser:
     """An installed distribution that imports pkg_resources, and where it says so."""
 
-    found: Distribution
+    distribution: Distribution
     path: str
     line: str
 
@@ -61,7 +62,7 @@ def setuptools(host: Host) -> Iterator[Union[Finding, Facts]]:
     - setuptools, history: v82.0.0 removes pkg_resources.
     - tensorflow/tensorboard, issue 7003.
     """
-    # By the name that was asked for: the metadata may spell it another way.
+    # By the file of READERS: the metadata may spell the name of the distribution differently.
     installed = {
         file: distribution
         for name, file in READERS.items()
@@ -69,10 +70,10 @@ def setuptools(host: Host) -> Iterator[Union[Finding, Facts]]:
     }
     if not installed:
         raise Skip(_("neither tensorboard nor torch is installed in {python}", python=host.interpreter.label))
-    here = host.interpreter.version_of("setuptools")
+    version = host.interpreter.version_of("setuptools")
     search_path = [folder for folder in host.interpreter.layout().search_path if folder.startswith("/")]
-    there = any(module_file(host.files, folder, "pkg_resources") for folder in search_path)
-    yield Facts({"setuptools": here, "pkg_resources": there})
+    is_present = any(module_file(host.files, folder, "pkg_resources") for folder in search_path)
+    yield Facts({"setuptools": version, "pkg_resources": is_present})
     readers = []
     for file, copy in installed.items():
         path = f"{copy.folder.rsplit('/', 1)[0]}/{file}"
@@ -80,21 +81,29 @@ def setuptools(host: Host) -> Iterator[Union[Finding, Facts]]:
         text = host.files.text(path, HEAD) if entry is not None and entry.is_file else None
         line = find_import(text or "")
         if line:
-            readers.append(Reader(copy, path, line))
+            readers.append(PkgResourcesUser(copy, path, line))
     if not readers:
         raise Skip(_("nothing in {python} imports pkg_resources", python=host.interpreter.label))
     for reader in readers:
-        if not there:
+        if not is_present:
             text = _(
                 "{name} {version} imports pkg_resources, which setuptools {setuptools} no longer contains"
             )
-            if here is None:
+            if version is None:
                 text = _("{name} {version} imports pkg_resources, but setuptools is not installed")
-            words = {"name": reader.found.name, "version": reader.found.version, "setuptools": here}
+            words = {
+                "name": reader.distribution.name,
+                "version": reader.distribution.version,
+                "setuptools": version,
+            }
+            # Not at the top of the file: `packaging.specifiers` takes 20 to 40 ms to import, and most runs
+            # compare no version here.
             from packaging.specifiers import SpecifierSet
 
             title = _("install the last setuptools that contains pkg_resources")
-            fix: Fix = install_accepted(host, "setuptools", title, [(reader.found, SpecifierSet(LAST_WITH))])
+            fix: Fix = install_accepted(
+                host, "setuptools", title, [(reader.distribution, SpecifierSet(LAST_WITH))]
+            )
             yield Finding(
                 "setuptools.pkg-resources-gone",
                 text.format(**words),
@@ -105,6 +114,6 @@ def setuptools(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def find_import(source: str) -> Optional[str]:
-    """The line of a module that imports pkg_resources whenever the module is imported."""
+    """Return the line that imports pkg_resources at the top level of a module; None if there is none."""
     match = re.search(r"^(?:import pkg_resources\b|from pkg_resources\b).*", source, re.MULTILINE)
     return match[0].strip() if match else None

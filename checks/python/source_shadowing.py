@@ -29,9 +29,9 @@ from npudoctor.host import CannotTell
 from npudoctor.host.python.interpreter import normal
 from npudoctor.host.users.access import is_closed
 
-# Where the distribution is called otherwise.
+# Modules whose distribution has another name.
 DISTRIBUTIONS = {"paddle": "paddlepaddle"}
-# What frameworks import of the standard library, and people call their own files.
+# Modules of the standard library that frameworks import and whose names people give to their own files.
 STANDARD = (
     *("calendar", "code", "collections", "copy", "dataclasses", "email", "enum", "functools", "html", "http"),
     *(
@@ -60,28 +60,29 @@ STANDARD = (
     ),
     *("tempfile", "threading", "token", "tokenize", "types", "typing", "uuid", "warnings"),
 )
-# A Python that multiprocessing starts by `spawn` or `forkserver` loads them, in its working directory first,
-# before it knows a line of the job: of CPython 3.8 to 3.13.
+# A child that multiprocessing starts by spawn or forkserver imports these from its working directory first,
+# before it gets sys.path of the job. Seen with CPython 3.8 to 3.13.
 SPAWNED = ("multiprocessing", "pickle", "select", "selectors", "signal", "socket", "subprocess")
-# Distributions of the years before Python had the module itself: over its own, Python's other modules, or the
-# frameworks, do not import. Each was tried with torch and Paddle, in a folder of PYTHONPATH.
+# Backports of modules that Python now contains. If one hides Python's own, other modules or the frameworks
+# fail to import. Each was tried with torch and Paddle, in a folder of PYTHONPATH.
 BACKPORTS = ("enum", "typing", "dataclasses", "uuid", "contextvars", "pathlib", "asyncio")
 
 
 @dataclass(frozen=True)
-class Front:
-    """A folder that stands before the installed packages. `certain`: for every job of this shell."""
+class FrontFolder:
+    """A folder that is searched before the installed packages. `entry`: the entry of PYTHONPATH that names
+    it, None for the working directory."""
 
     path: str
     entry: Optional[str]
 
     @property
-    def certain(self) -> bool:
+    def is_certain(self) -> bool:
         """Whether PYTHONPATH names it; else it is the working directory, which only some jobs search."""
         return self.entry is not None
 
 
-# As the trial says it, which has no folder of the job before the standard library.
+# Codes of trial-python for the same fault.
 TRIED = ("trial-python.cannot-start", "trial-python.module-missing")
 
 
@@ -134,34 +135,39 @@ def source_shadowing(host: Host) -> Iterator[Union[Finding, Facts]]:
     - Python, "The initialization of the sys.path module search path".
     """
     variables = host.variables
-    here = working_directory(host)
+    start_folder = working_directory(host)
     search_path = host.interpreter.layout().search_path
     entries = variables.path_list("PYTHONPATH")
-    fronts = [Front(path, entry) for entry in entries for path in pythonpath([entry], here)]
-    place = here if host.options.first_folder is None else host.options.first_folder or None
-    searched = place is not None and not variables.get("PYTHONSAFEPATH")
-    if not fronts and not searched:
+    fronts = [FrontFolder(path, entry) for entry in entries for path in pythonpath([entry], start_folder)]
+    place = start_folder if host.options.first_folder is None else host.options.first_folder or None
+    # Python 3.11 and later leave out the script's folder and the working directory if PYTHONSAFEPATH is set.
+    is_place_searched = place is not None and not variables.get("PYTHONSAFEPATH")
+    if not fronts and not is_place_searched:
         raise Skip(_("PYTHONPATH is not set, and the working directory is not searched"))
-    yield Facts({"pythonpath": entries, "working_directory": here})
+    yield Facts({"pythonpath": entries, "working_directory": start_folder})
     absolute = [folder for folder in search_path if folder.startswith("/")]
-    own = [folder for folder in absolute if folder not in (*entries, *(front.path for front in fronts))]
+    installed_folders = [
+        folder for folder in absolute if folder not in (*entries, *(front.path for front in fronts))
+    ]
     hidden: set[str] = set()
-    shut = [front for front in fronts if is_closed(host.files, front.path)]
-    if shut:
-        yield _closed_entries([front.path for front in shut])
-    fronts = [front for front in fronts if front not in shut]
+    closed = [front for front in fronts if is_closed(host.files, front.path)]
+    if closed:
+        yield _report_closed_entries([front.path for front in closed])
+    fronts = [front for front in fronts if front not in closed]
     for front in fronts:
         names = _list_modules(host, front)
-        yield from _find_hidden(host, front, {name: names[name] for name in names if name not in hidden}, own)
+        yield from _find_hidden(
+            host, front, {name: names[name] for name in names if name not in hidden}, installed_folders
+        )
         hidden |= names.keys()
-    if place is None or not searched or is_closed(host.files, place):
+    if place is None or not is_place_searched or is_closed(host.files, place):
         return
     if place not in [host.files.real(front.path) for front in fronts]:
-        front = Front(place, None)  # it stands before PYTHONPATH
+        front = FrontFolder(place, None)  # searched before PYTHONPATH
         yield from _find_hidden(host, front, _list_modules(host, front), absolute)
 
 
-def _closed_entries(paths: Sequence[str]) -> Finding:
+def _report_closed_entries(paths: Sequence[str]) -> Finding:
     return Finding(
         "source-shadowing.closed-entry",
         _(
@@ -171,20 +177,21 @@ def _closed_entries(paths: Sequence[str]) -> Finding:
     )
 
 
-def _list_modules(host: Host, front: Front) -> dict[str, str]:
-    """What the folder would give to an import, by name."""
+def _list_modules(host: Host, front: FrontFolder) -> dict[str, str]:
+    """Return the files that an import would find in the folder, by module name."""
     names = dict.fromkeys((*PACKAGES, *STANDARD, *BACKPORTS))
     paths = {name: module_file(host.files, front.path, name) for name in names}
     return {name: path for name, path in paths.items() if path is not None}
 
 
 def _find_hidden(
-    host: Host, front: Front, names: Mapping[str, str], behind: Sequence[str]
+    host: Host, front: FrontFolder, names: Mapping[str, str], later_folders: Sequence[str]
 ) -> Iterator[Finding]:
-    # An install folder holds metadata, or the interpreter itself searches it.
+    # Only backports are judged in an install folder: one with metadata, or one that the interpreter itself
+    # searches.
     if names and (
-        (front.certain and any(name.endswith(("-info", ".egg")) for name in host.files.names(front.path)))
-        or host.files.real(front.path) in [host.files.real(folder) for folder in behind]
+        (front.is_certain and any(name.endswith(("-info", ".egg")) for name in host.files.names(front.path)))
+        or host.files.real(front.path) in [host.files.real(folder) for folder in later_folders]
     ):
         version = tuple(int(part) for part in (host.interpreter.layout().version or "").split(".")[:2])
         backports = set(BACKPORTS)
@@ -193,86 +200,94 @@ def _find_hidden(
         backports.discard("asyncio")
         if host.interpreter.installed("torch") is not None:
             backports.add("asyncio")  # of the frameworks torch alone imports it
-        names = {name: path for name, path in names.items() if front.certain and name in backports}
+        names = {name: path for name, path in names.items() if front.is_certain and name in backports}
     for name, path in names.items():
-        yield from _compare_copies(host, front, path, name, behind)
+        yield from _compare_copies(host, front, path, name, later_folders)
 
 
 def _compare_copies(
-    host: Host, front: Front, path: str, name: str, behind: Sequence[str]
+    host: Host, front: FrontFolder, path: str, name: str, later_folders: Sequence[str]
 ) -> Iterator[Finding]:
-    for folder in behind:
+    for folder in later_folders:
         installed = module_file(host.files, folder, name)
         if installed is not None:
             if host.files.real(installed) != host.files.real(path):
                 text = _("{found} hides {name} in {folder}: a job that is started in this folder may load it")
-                spawned = not front.certain and _is_spawned(host, name)
-                if spawned:
+                is_spawned = not front.is_certain and _is_spawned(host, name)
+                if is_spawned:
                     text = _(
                         "{found} hides {name} in {folder}: Python processes that multiprocessing starts "
                         "load it"
                     )
-                fatal = spawned or _is_imported(host, name)
-                if front.certain:
+                is_fatal = is_spawned or _is_imported(host, name)
+                if front.is_certain:
                     text = _("{found} hides {name} in {folder}: PYTHONPATH contains its folder")
                 place = installed[: installed.rindex(f"/{name}")]
                 yield Finding(
                     "source-shadowing.package" if name in PACKAGES else "source-shadowing.standard-library",
                     text.format(found=path, name=name, folder=place),
-                    severity=ERROR if fatal else WARNING if front.certain else INFO,
+                    severity=ERROR if is_fatal else WARNING if front.is_certain else INFO,
                     evidence=(_("found first: {path}", path=path), _("hidden: {path}", path=installed)),
                     action=Action.CONFIG,
-                    fix=_without(host, front) or (_move_aside(name, path) if fatal else None),
-                    echo_of=() if fatal else TRIED,
+                    fix=_remove_entry_fix(host, front) or (_move_aside_fix(name, path) if is_fatal else None),
+                    echo_of=() if is_fatal else TRIED,
                 )
             return
 
 
-def _move_aside(name: str, path: str) -> Optional[Fix]:
-    """The line that takes one file of the job's own out of the way, where an import fails by it.
+def _move_aside_fix(name: str, path: str) -> Optional[Fix]:
+    """Return the line that moves one file of the job aside; None for a package folder.
 
-    Its byte code in __pycache__ counts no more then. A folder may be a project: its owner decides.
+    Its byte code in __pycache__ has no effect without the source. A folder may be a project, so its owner
+    decides.
     """
     if path.rpartition("/")[2].startswith("__init__."):
         return None
     step = Command(("mv", "-n", path, f"{path}.aside"))
-    back = Command(("mv", "-n", f"{path}.aside", path)).lines()
+    undo = Command(("mv", "-n", f"{path}.aside", path)).lines()
     title = _("rename the file and update the code that imports it")
-    return Fix(title, steps=(step,), undo=tuple(back), risk=Risk.MANUAL, needs_root=False)
+    return Fix(title, steps=(step,), undo=tuple(undo), risk=Risk.MANUAL, needs_root=False)
 
 
 def _is_imported(host: Host, name: str) -> bool:
-    """Whether an installed framework imports it, as far as can be told: each does a module of STANDARD."""
+    """Whether an installed framework imports the module. Every framework imports the modules of STANDARD."""
     try:
-        whole = closure_of(host)
+        closure = closure_of(host)
     except CannotTell:
+        # Without the list of frameworks nothing is known to import it: the finding stays mild.
         return False
-    packages = {normal(root.name) for root in whole.roots} | {need.name for need in whole.needs if need.found}
+    packages = {normal(root.name) for root in closure.roots} | {
+        need.name for need in closure.needs if need.found
+    }
     distribution = DISTRIBUTIONS.get(name, normal(name))
-    return bool(whole.roots) and (name in (*STANDARD, *BACKPORTS) or distribution in packages)
+    return bool(closure.roots) and (name in (*STANDARD, *BACKPORTS) or distribution in packages)
 
 
 def _is_spawned(host: Host, name: str) -> bool:
-    """Whether ranks that multiprocessing starts load it; with a framework its launcher starts them."""
+    """Whether ranks started by multiprocessing load the module. With a framework, its launcher starts the
+    ranks."""
     try:
         return name in SPAWNED and not closure_of(host).roots
     except CannotTell:
         return False
 
 
-def _without(host: Host, front: Front) -> Optional[Fix]:
-    """PYTHONPATH without this folder, by whatever name, an empty entry too; nothing for the working
-    directory, which nobody named."""
+def _remove_entry_fix(host: Host, front: FrontFolder) -> Optional[Fix]:
+    """Return the line that removes the folder from PYTHONPATH under all of its names, also as an empty entry;
+    None for the working directory."""
     if front.entry is None:
         return None
     entries = host.variables.path_list("PYTHONPATH")
-    here, folder = working_directory(host), host.files.real(front.path)
+    start_folder, folder = working_directory(host), host.files.real(front.path)
     names = [
-        path for entry in entries for path in pythonpath([entry], here) if not is_closed(host.files, path)
+        path
+        for entry in entries
+        for path in pythonpath([entry], start_folder)
+        if not is_closed(host.files, path)
     ]
-    same = {path for path in names if host.files.real(path) == folder}
-    kept = (entry for entry in entries if same.isdisjoint(pythonpath([entry], here)))
-    rest = ":".join(entry for entry in kept if entry != front.entry)
+    same_paths = {path for path in names if host.files.real(path) == folder}
+    remaining = (entry for entry in entries if same_paths.isdisjoint(pythonpath([entry], start_folder)))
+    rest = ":".join(entry for entry in remaining if entry != front.entry)
     return Fix(
         _("remove {entry} from PYTHONPATH", entry=front.entry or _("the empty entry")),
         steps=(Export("PYTHONPATH", rest) if rest else Command(("unset", "PYTHONPATH")),),

@@ -22,13 +22,13 @@ from npudoctor import (
     check,
 )
 from npudoctor.checks.python._pip import (
-    overwritten_by_torch,
-    pins,
+    add_triton_source,
+    is_triton_overwritten,
+    pinned_requirements,
     pip_install,
     pip_reinstall,
     pip_replace,
     torch_install,
-    with_source_of_triton,
 )
 from npudoctor.facts.python.specifiers import accepts, add_build, drop_build, exact
 from npudoctor.facts.python.torch_builds import companions, needed_by, other_build
@@ -36,7 +36,9 @@ from npudoctor.host import CannotTell
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import read_requirement, version_number
 
+# Packages that are built against one release of torch.
 FAMILY = ("torchvision", "torchaudio", "torchtext")
+# Present in both triton and triton-ascend.
 FIRST = "triton/__init__.py"
 
 
@@ -92,22 +94,22 @@ def torch_family(host: Host) -> Iterator[Union[Finding, Facts]]:
     if torch is None and not family and len(tritons) < 2:
         raise Skip(_("PyTorch is not installed in {python}", python=host.interpreter.label))
     yield Facts({copy.name: copy.version for copy in (*([torch] if torch else []), *family, *tritons)})
-    # Those whose metadata or extension module says of which torch they are.
-    judged = [
+    # Packages whose metadata or extension module says which torch they need.
+    tied_members = [
         member
         for member in family
         if read_requirement(member, "torch", host.interpreter.layout()) is not None
         or (torch is not None and needed_by(host, member))
     ]
-    for member in judged:
+    for member in tied_members:
         finding = _judge(host, member, torch)
         if finding is None and torch is not None:
-            finding = _other_build(host, member, torch)
+            finding = _report_other_build(host, member, torch)
         if finding is not None:
             yield finding
     if len(tritons) == 2:
         yield _report_mixed(host, *tritons)
-    elif not judged:
+    elif not tied_members:
         raise Skip(
             _(
                 "no torchvision, torchaudio or similar package in {python} requires a torch release",
@@ -135,9 +137,9 @@ def _judge(host: Host, member: Distribution, torch: Optional[Distribution]) -> O
     version = version_number(torch)
     if accepts(specifier, torch.version):
         return None
-    # 2.7.1.post1 where ==2.7.1 is wanted may well do.
+    # torch 2.7.1.post1 most likely works for a package that requires ==2.7.1, so that is a warning.
     release = exact(specifier)
-    near = release is not None and release.release == version.release
+    is_same_release = release is not None and release.release == version.release
     return Finding(
         "torch-family.mismatch",
         _(
@@ -145,16 +147,17 @@ def _judge(host: Host, member: Distribution, torch: Optional[Distribution]) -> O
             torch=torch.version,
             **words,
         ),
-        severity=WARNING if near else ERROR,
+        severity=WARNING if is_same_release else ERROR,
         evidence=(member.evidence, torch.evidence),
         action=Action.CONFIG,
-        fix=_install_matching(host, member, torch),
+        fix=_matching_fix(host, member, torch),
         echo_of=("torch-npu.torch-mismatch",),
     )
 
 
-def _other_build(host: Host, member: Distribution, torch: Distribution) -> Optional[Finding]:
-    """What its extension module asks for and this torch does not have; None where all is there."""
+def _report_other_build(host: Host, member: Distribution, torch: Distribution) -> Optional[Finding]:
+    """Report an extension module that needs a library or a CUDA which this torch does not have; None if it
+    has all."""
     other = other_build(host, member, torch)
     if other is None:
         return None
@@ -173,48 +176,51 @@ def _other_build(host: Host, member: Distribution, torch: Distribution) -> Optio
         text.format(name=member.name, version=member.version, torch=torch.version, **words),
         evidence=(member.evidence, torch.evidence),
         action=Action.CONFIG,
-        fix=_same_build(host, title.format(name=member.name, local=local), member, torch),
+        fix=_same_build_fix(host, title.format(name=member.name, local=local), member, torch),
         echo_of=("torch-family.mismatch", "torch-npu.torch-mismatch"),
     )
 
 
-def _same_build(host: Host, title: str, member: Distribution, torch: Distribution) -> Fix:
-    """The line that puts in the release that goes with this torch, of its build; torch itself stays.
+def _same_build_fix(host: Host, title: str, member: Distribution, torch: Distribution) -> Fix:
+    """Return the line that installs the release matching this torch, of the same build; torch itself stays.
 
-    The release that is there is put in once more where it is the right one of another build.
+    If the installed release is right and only its build is wrong, it is reinstalled.
     """
     release, _plus, local = torch.version.partition("+")
-    alike = member.version.partition("+")[0]
+    member_release = member.version.partition("+")[0]
     specifiers = companions(member.name.lower(), release)
-    fits = read_requirement(member, "torch", host.interpreter.layout())
+    requirement = read_requirement(member, "torch", host.interpreter.layout())
     fix: Fix
-    if (fits and accepts(fits, torch.version)) or (specifiers and specifiers.contains(alike)):
-        build = f"{alike}+{local}" if local else alike
+    if (requirement and accepts(requirement, torch.version)) or (
+        specifiers and specifiers.contains(member_release)
+    ):
+        build = f"{member_release}+{local}" if local else member_release
         fix = pip_reinstall(host, title, f"{member.name}=={build}")
         return fix
-    keep = pins(host, member.name)
-    if "--no-deps" in keep and not overwritten_by_torch(host):
+    keep = pinned_requirements(host, member.name)
+    if "--no-deps" in keep and not is_triton_overwritten(host):
         keep = (f"torch=={torch.version}",)
-    if specifiers is None:  # pip finds it out by what each release requires
+    if specifiers is None:  # pip finds the matching release by the requirements of each
         keep = ("--upgrade", *keep)
     fix = pip_install(host, title, *keep, f"{member.name}{specifiers or ''}")
     return fix
 
 
-def _install_matching(host: Host, member: Distribution, torch: Distribution) -> Optional[Fix]:
-    """The line that installs the release which goes with the torch that stays, where one is known."""
+def _matching_fix(host: Host, member: Distribution, torch: Distribution) -> Optional[Fix]:
+    """Return the line that installs the release matching the installed torch; None if it is unknown."""
     title = _("install the {name} that matches the installed torch", name=member.name)
-    if not overwritten_by_torch(host):
-        # pip chooses it, with the build that is there: beside 2.9.0+cpu one made for CUDA does not load.
-        return _same_build(host, title, member, torch)
-    # pip may not look at what it requires and must be told which: the one that vllm-ascend requires, where
-    # that wants this very torch.
+    if not is_triton_overwritten(host):
+        # pip chooses the release; the build must match too: one for CUDA does not load next to torch
+        # 2.9.0+cpu.
+        return _same_build_fix(host, title, member, torch)
+    # With --no-deps pip cannot choose, so the release must be named: the one that vllm-ascend requires, if it
+    # requires this very torch.
     layout = host.interpreter.layout()
     for plugin in host.interpreter.distributions("vllm-ascend")[:1]:
         its_torch = read_requirement(plugin, "torch", layout)
         specifier = read_requirement(plugin, member.name, layout)
-        here = host.interpreter.version_of("torch") or ""
-        if specifier and its_torch is not None and accepts(its_torch, here):
+        torch_version = host.interpreter.version_of("torch") or ""
+        if specifier and its_torch is not None and accepts(its_torch, torch_version):
             fix: Fix = torch_install(host, title, f"{member.name}{specifier}")
             return fix
     return None
@@ -222,30 +228,31 @@ def _install_matching(host: Host, member: Distribution, torch: Distribution) -> 
 
 def _report_mixed(host: Host, triton: Distribution, ascend: Distribution) -> Finding:
     folder = f"{ascend.folder.rpartition('/')[0]}/triton"
-    came_last = _came_last(host, ascend, triton)
+    is_ascend_last = _is_last_written(host, ascend, triton)
     text = _("triton {triton} and triton-ascend {ascend} both install into the folder {folder}")
-    if came_last is False:
+    if is_ascend_last is False:
         text = _("triton {triton} has overwritten files of triton-ascend {ascend} in {folder}")
-    # The one that this torch uses: triton where there is torch, and nothing that lets it use NPUs.
-    gone, kept = triton, ascend
+    # Keep the one that this torch uses: triton without torch_npu, else triton-ascend.
+    removed, chosen = triton, ascend
     if host.interpreter.version_of("torch") and not host.interpreter.version_of("torch-npu"):
-        gone, kept = ascend, triton
-    title = _("keep {name} only", name=kept.name)
-    if kept is ascend:
-        title = with_source_of_triton(host, title, ascend.version)
-    fix: Fix = pip_replace(host, title, (gone.name,), f"{kept.name}=={kept.version}")
+        removed, chosen = ascend, triton
+    title = _("keep {name} only", name=chosen.name)
+    if chosen is ascend:
+        title = add_triton_source(host, title, ascend.version)
+    fix: Fix = pip_replace(host, title, (removed.name,), f"{chosen.name}=={chosen.version}")
     return Finding(
         "torch-family.triton-mixed",
         text.format(triton=triton.version, ascend=ascend.version, folder=folder),
-        severity=INFO if came_last else WARNING,
+        severity=INFO if is_ascend_last else WARNING,
         evidence=(triton.evidence, ascend.evidence),
-        action=Action.NONE if came_last else Action.CONFIG,
+        action=Action.NONE if is_ascend_last else Action.CONFIG,
         fix=fix,
     )
 
 
-def _came_last(host: Host, copy: Distribution, other: Distribution) -> Optional[bool]:
-    """Whether a file that both bring is there as this one brought it; None: cannot be told."""
+def _is_last_written(host: Host, copy: Distribution, other: Distribution) -> Optional[bool]:
+    """Whether a file that both contain has the content of `copy`; None if that is unknown."""
+    # `base64` and `hashlib` take some milliseconds to import, and most runs do not come here.
     import base64
     import hashlib
 
@@ -259,15 +266,17 @@ def _came_last(host: Host, copy: Distribution, other: Distribution) -> Optional[
         )
         content = host.files.read(f"{copy.folder.rpartition('/')[0]}/{name}") if name else None
     except CannotTell:
+        # An unreadable file or RECORD: the order of installation stays unknown.
         return None
     if name is None or content is None:
         return None
-    here = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
-    return here == own_digests[name]
+    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
+    return digest == own_digests[name]
 
 
 def _read_record(host: Host, copy: Distribution) -> dict[str, str]:
-    """The sources of the package by its list of files, each with its digest; the first file first."""
+    """Return the digest of each source in triton/ by RECORD, triton/__init__.py first."""
     record = host.files.text(f"{copy.folder}/RECORD") or ""
+    # RECORD has sha256 digests in URL-safe base64 without padding (PEP 427).
     rows = re.findall(r"^(triton/[^,\n]*\.py),sha256=([^,\n]+),", record, re.MULTILINE)
     return dict(sorted(rows, key=lambda row: str(row[0]) != FIRST))

@@ -22,7 +22,7 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.python._pip import pins, pip_fix, torch_install
+from npudoctor.checks.python._pip import pinned_requirements, pip_fix, torch_install
 from npudoctor.facts.cann.framework_pair import pair_finding, without_cann
 from npudoctor.facts.cann.in_use import cann_in_use, product_version
 from npudoctor.facts.job import process as job
@@ -40,7 +40,7 @@ from npudoctor.knowledge.versions import names_cann, public
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
 
-# Where an NPU is expected these say the same, and what to do about it.
+# If an NPU is expected, these report the same fault with a remedy.
 CANN_CAUSES = (
     *("cann-install.missing", "cann-env.not-sourced", "cann-env.missing-entry", "cann-env.no-such-path"),
     *("library-path.not-found", "library-path.driver-not-found", "library-path.broken"),
@@ -105,20 +105,20 @@ def torch_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("torch_npu is not installed in {python}", python=host.interpreter.label))
     torch = next(iter(host.interpreter.distributions("torch")), None)
     yield from broken_rows(host, "torch-npu", "torch_npu")
-    finding = _beside_torch(host, adapter, torch)
+    finding = _judge_torch(host, adapter, torch)
     if finding is not None:
         yield finding
-    failing = _autoload_fails(host, adapter, torch)
-    if failing is not None:
-        yield failing
+    autoload_finding = _judge_autoload(host, adapter, torch)
+    if autoload_finding is not None:
+        yield autoload_finding
     install = cann_in_use(host)
     cann = product_version(host, install) if install else None
     yield Facts({"torch_npu": adapter.version, "torch": torch.version if torch else None, "cann": cann})
     if install is None:
         raise Skip(without_cann("torch_npu"))
     version_number(adapter)
-    judged = judge_pair(torch_npu_pairs(host.knowledge), adapter.version, cann or "")
-    if judged.answer is Compatibility.STRANGE:
+    result = judge_pair(torch_npu_pairs(host.knowledge), adapter.version, cann or "")
+    if result.answer is Compatibility.STRANGE:
         raise Unknown(
             _(
                 "the version of the CANN at {path} cannot be compared: {version}",
@@ -126,13 +126,13 @@ def torch_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
                 version=cann or _("none"),
             )
         )
-    problem = pair_finding("torch-npu", "torch_npu", adapter.version, cann or "", judged)
+    problem = pair_finding("torch-npu", "torch_npu", adapter.version, cann or "", result)
     if problem is not None:
         yield problem
 
 
-def _beside_torch(host: Host, adapter: Distribution, torch: Optional[Distribution]) -> Optional[Finding]:
-    specifier, source, own = _find_torch(host, adapter)
+def _judge_torch(host: Host, adapter: Distribution, torch: Optional[Distribution]) -> Optional[Finding]:
+    specifier, source, is_own_metadata = _find_torch(host, adapter)
     if torch is None:
         return Finding(
             "torch-npu.torch-missing",
@@ -144,9 +144,9 @@ def _beside_torch(host: Host, adapter: Distribution, torch: Optional[Distributio
     version = version_number(torch) if specifier else None  # to say so when it is none
     if version is None or accepts(specifier, torch.version):
         return None
-    fix, or_else = _fixes(host, specifier, torch)
+    fix, alternatives = _fixes(host, specifier, torch)
     release = exact(specifier)
-    near = release is not None and release.release == version.release
+    is_same_release = release is not None and release.release == version.release
     return Finding(
         "torch-npu.torch-mismatch",
         _(
@@ -155,8 +155,8 @@ def _beside_torch(host: Host, adapter: Distribution, torch: Optional[Distributio
             required=drop_build(specifier),
             torch=torch.version,
         ),
-        severity=ERROR if own and not near else WARNING,
-        evidence=(adapter.evidence, torch.evidence, f"torch{specifier}: {source}", *or_else),
+        severity=ERROR if is_own_metadata and not is_same_release else WARNING,
+        evidence=(adapter.evidence, torch.evidence, f"torch{specifier}: {source}", *alternatives),
         action=Action.CONFIG,
         fix=fix,
         echo_of=("vllm-ascend.unmet-requirement",) if _is_wrong_adapter(host, adapter, torch) else (),
@@ -164,7 +164,7 @@ def _beside_torch(host: Host, adapter: Distribution, torch: Optional[Distributio
 
 
 def _is_wrong_adapter(host: Host, adapter: Distribution, torch: Distribution) -> bool:
-    """Whether vllm-ascend wants this torch and another torch_npu, which its own check says."""
+    """Whether vllm-ascend requires this torch and another torch_npu, which the check vllm-ascend reports."""
     layout = host.interpreter.layout()
     for plugin in host.interpreter.distributions("vllm-ascend")[:1]:
         specifier, other = (
@@ -177,15 +177,17 @@ def _is_wrong_adapter(host: Host, adapter: Distribution, torch: Distribution) ->
 
 
 def _find_torch(host: Host, adapter: Distribution) -> tuple[SpecifierSet, str, bool]:
-    """The torch that it was made for, who says so, and whether that is its own metadata.
+    """Return the torch that torch_npu was made for, the source, and whether the source is its own metadata.
 
-    Where neither that nor the table names one, its own release does: they are numbered alike.
+    If neither the metadata nor the table names one, torch_npu's own number is used: both are numbered alike.
     """
+    # Not at the top of the file: `packaging.specifiers` takes 20 to 40 ms to import, and most runs compare no
+    # version here.
     from packaging.specifiers import SpecifierSet
 
-    own = read_requirement(adapter, "torch", host.interpreter.layout())
-    if own:
-        return own, _("metadata of {name}", name=adapter.name), True
+    specifier = read_requirement(adapter, "torch", host.interpreter.layout())
+    if specifier:
+        return specifier, _("metadata of {name}", name=adapter.name), True
     row = torch_of(host.knowledge, adapter.version)
     if row:
         text = _("built-in table of {as_of}: {source}")
@@ -198,19 +200,21 @@ def _find_torch(host: Host, adapter: Distribution) -> tuple[SpecifierSet, str, b
     return SpecifierSet(f"=={release.base_version}"), text, False
 
 
-def _autoload_fails(host: Host, adapter: Distribution, torch: Optional[Distribution]) -> Optional[Finding]:
-    """What torch_npu needs and the loader does not find, where torch loads it by itself; else None."""
-    # Whether jobs are to run here, as far as was said or is seen: a login node only starts them.
+def _judge_autoload(host: Host, adapter: Distribution, torch: Optional[Distribution]) -> Optional[Finding]:
+    """Report a library that torch_npu needs and the loader does not find, if torch loads torch_npu by itself
+    (2.5 and later); else None."""
+    # A login node has no accelerator and no --expect: it only starts jobs, so the import does not matter
+    # there.
     trains_here = host.options.expect != "auto" or npu_expected(host) or gpu_here(host)
     if torch is None or not trains_here:
         return None
     from npudoctor.facts.python.backends import GROUP, loads_backends  # of few
 
-    # Whether torch takes it for a back end and imports it by itself.
+    # torch imports every package that has the entry point torch.backends.
     entry_points = f"{adapter.folder}/entry_points.txt"
     if not loads_backends(host, torch) or GROUP not in (host.files.text(entry_points) or ""):
         return None
-    missing = _not_found(host)
+    missing = _find_missing_libraries(host)
     if not missing:
         return None
     from npudoctor.facts.python.backends import SWITCH
@@ -234,8 +238,9 @@ def _autoload_fails(host: Host, adapter: Distribution, torch: Optional[Distribut
     )
 
 
-def _not_found(host: Host) -> list[str]:
-    """The libraries that the import of torch_npu asks for, after torch, and that are nowhere to be found."""
+def _find_missing_libraries(host: Host) -> list[str]:
+    """Return the libraries that the import of torch_npu needs in addition to torch's and that are not
+    found."""
     for framework in job.frameworks(host, "torch_npu"):
         loader = job.loader(host)
         for module in framework.modules[:-1]:
@@ -247,19 +252,22 @@ def _not_found(host: Host) -> list[str]:
 
 
 def _fixes(host: Host, specifier: SpecifierSet, torch: Optional[Distribution]) -> tuple[Fix, tuple[str, ...]]:
-    """What breaks nothing else, and as lines of evidence the other way round, if there is one.
+    """Return the fix that breaks nothing else, and lines of evidence with the alternative, if there is one.
 
-    `wanted`: the torch that torch_npu was made for.
+    `specifier`: the torch that torch_npu was made for.
     """
     title = _("install the torch that torch_npu was made for")
     other_torch = torch_install(host, title, f"torch{specifier}")
-    release = _release(host, torch) if torch is not None else None
+    release = _find_release(host, torch) if torch is not None else None
     if torch is None or release is None or entry_of(host, torch) is not None:
         return other_torch, ()
     title = _("install the torch_npu that was made for torch {torch}", torch=torch.version)
-    other_adapter = pip_fix(host, title, ("install", *pins(host, "torch-npu"), f"torch-npu=={release}"))
+    other_adapter = pip_fix(
+        host, title, ("install", *pinned_requirements(host, "torch-npu"), f"torch-npu=={release}")
+    )
     first, second = other_adapter, other_torch
-    # Whether another framework wants the torch that torch_npu wants, and not the one that is there.
+    # If another framework also requires the torch of torch_npu, and not the installed one, change torch
+    # first.
     needs = [need for need in closure_of(host).of("torch") if normal(need.user.name) != "torch-npu"]
     numbers = [bound.version for bound in specifier if bound.operator in ("==", "===")]
     if any(
@@ -272,16 +280,21 @@ def _fixes(host: Host, specifier: SpecifierSet, torch: Optional[Distribution]) -
     return first, tuple(_("or {title}: {line}", title=second.title, line=line) for line in second.commands)
 
 
-def _release(host: Host, torch: Distribution) -> Optional[str]:
-    """The newest torch_npu for this torch, by the table; for the CANN in use, where that is known."""
-    here = public(torch.version)
+def _find_release(host: Host, torch: Distribution) -> Optional[str]:
+    """Return the newest torch_npu for this torch by our table, for the CANN in use if that is known; None if
+    the table has none."""
+    torch_release = public(torch.version)
     rows = [row for row in host.knowledge.rows("torch_npu", "cann") if row.texts("torch")]
-    releases = [row["torch_npu"] for row in rows if here is not None and public(row["torch"]) == here]
+    releases = [
+        row["torch_npu"]
+        for row in rows
+        if torch_release is not None and public(row["torch"]) == torch_release
+    ]
     install = cann_in_use(host)
     cann = product_version(host, install) if install else None
     if cann:
         pairs = torch_npu_pairs(host.knowledge)
-        # Every release of a train may go with it; the one that was published for it comes first.
+        # Several releases may match this CANN; those published for it come first.
         paired = {
             row["torch_npu"] for row in rows if any(names_cann(name, cann) for name in row.texts("cann"))
         }

@@ -28,29 +28,29 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.facts.job.input_cleanup import cleaned_up, strtol
 from npudoctor.knowledge import tables
 
-Row = Mapping[str, Any]
-# What people write for 0, and what a reader of numbers takes for 0 as they wished.
+VariableRow = Mapping[str, Any]
+# Words that mean 0 and that strtol() reads as 0, so the result is what was intended.
 NO = ("false", "off", "no", "none", "disable", "disabled")
 
 
 @dataclass(frozen=True)
-class Kind:
-    """A code with the severity that it has in this case, and the name of its sentence."""
+class FindingCase:
+    """A code with its severity in one case, and the key of the sentence for it."""
 
     code: str
     severity: Severity
     sentence: str
 
 
-NO_EFFECT = Kind("training-env.no-effect", INFO, "no-effect")
-OVERRIDDEN = Kind("training-env.overridden", INFO, "overridden")
-PASTED = Kind("training-env.pasted-punctuation", WARNING, "pasted")
-PASTED_AND_READ = Kind("training-env.pasted-punctuation", INFO, "pasted-and-read")
-READ_AS = Kind("training-env.read-otherwise", WARNING, "read-as")
-READ_AS_MEANT = Kind("training-env.read-otherwise", INFO, "read-as")
-EMPTY = Kind("training-env.read-otherwise", INFO, "empty")
-REFUSED = Kind("training-env.bad-value", ERROR, "refused")
-OUT_OF_RANGE = Kind("training-env.bad-value", INFO, "out-of-range")
+NO_EFFECT = FindingCase("training-env.no-effect", INFO, "no-effect")
+OVERRIDDEN = FindingCase("training-env.overridden", INFO, "overridden")
+PASTED = FindingCase("training-env.pasted-punctuation", WARNING, "pasted")
+PASTED_AND_READ = FindingCase("training-env.pasted-punctuation", INFO, "pasted-and-read")
+READ_AS = FindingCase("training-env.read-otherwise", WARNING, "read-as")
+READ_AS_MEANT = FindingCase("training-env.read-otherwise", INFO, "read-as")
+EMPTY = FindingCase("training-env.read-otherwise", INFO, "empty")
+REFUSED = FindingCase("training-env.bad-value", ERROR, "refused")
+OUT_OF_RANGE = FindingCase("training-env.bad-value", INFO, "out-of-range")
 
 
 @check(
@@ -120,88 +120,101 @@ def training_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not rows:
         raise Skip(_("none of the variables of this check is set"))
     yield Facts({"variables": {row["name"]: variables[row["name"]] for row in rows}})
-    read = False
+    is_read = False
     for row in rows:
         version = host.interpreter.version_of(row["package"]) if "package" in row else ""
         if version is not None:
-            read = True
-            # The first thing to say of a variable whose reader is there.
+            is_read = True
+            # Only the first finding about each variable whose reader is installed.
             finding: Optional[Finding]
             value = variables[row["name"]]
+            # strtol() of 2.7.1 is 2: `until` is the first major release that no longer reads the variable.
             if "until" in row and strtol(version) >= int(row["until"]):
                 finding = _finding(row, NO_EFFECT, value, version=version)
             else:
-                beside = row.get("overridden_by", "")
-                if strtol(variables.get(beside, "")) != 0:
-                    quiet = strtol(value) == 0
+                overriding = row.get("overridden_by", "")
+                # ASCEND_LAUNCH_BLOCKING=1 makes TASK_QUEUE_ENABLE ineffective (Ascend/pytorch,
+                # OptionsManager.cpp).
+                if strtol(variables.get(overriding, "")) != 0:
+                    is_off = strtol(value) == 0
                     finding = (
                         None
-                        if quiet
-                        else _finding(row, OVERRIDDEN, value, other=f"{beside}={variables[beside]}")
+                        if is_off
+                        else _finding(row, OVERRIDDEN, value, other=f"{overriding}={variables[overriding]}")
                     )
                 else:
                     finding = _find_pasted(row, value)
                     if finding is None and "read" in row:
-                        finding = _number(row, value)
-                    elif finding is None and value and not _valid(row, value):
-                        taken = row.get("otherwise", _("the default"))
-                        finding = _finding(row, OUT_OF_RANGE, value, valid=_describe_valid(row), taken=taken)
+                        finding = _judge_number(row, value)
+                    elif finding is None and value and not _is_valid(row, value):
+                        replacement = row.get("otherwise", _("the default"))
+                        finding = _finding(
+                            row, OUT_OF_RANGE, value, valid=_describe_valid(row), taken=replacement
+                        )
             if finding is not None:
                 yield finding
-    if not read:
+    if not is_read:
         names = ", ".join(row["name"] for row in rows)
         raise Skip(_("no installed package reads {names}", names=names))
 
 
-def _find_pasted(row: Row, value: str) -> Optional[Finding]:
-    """Punctuation around a value that is valid without it."""
-    meant = cleaned_up(value)
-    read = "read" in row
-    if not meant or meant == (value.strip(" \t") if read else value) or not _valid(row, meant):
+def _find_pasted(row: VariableRow, value: str) -> Optional[Finding]:
+    """Return a finding if the value is valid without pasted punctuation; else None."""
+    cleaned = cleaned_up(value)
+    is_read_as_number = "read" in row
+    if (
+        not cleaned
+        or cleaned == (value.strip(" \t") if is_read_as_number else value)
+        or not _is_valid(row, cleaned)
+    ):
         return None
-    if read and strtol(value) == strtol(meant):
-        return _finding(row, PASTED_AND_READ, value, meant)
-    return _finding(row, PASTED, value, meant)
+    if is_read_as_number and strtol(value) == strtol(cleaned):
+        return _finding(row, PASTED_AND_READ, value, cleaned)
+    return _finding(row, PASTED, value, cleaned)
 
 
-def _number(row: Row, value: str) -> Optional[Finding]:
-    """A value that is read as a number, whatever it is."""
+def _judge_number(row: VariableRow, value: str) -> Optional[Finding]:
+    """Judge a value that its reader parses as a number, whatever it is."""
+    # torch_npu reads these variables by strtol() (OptionsManager.cpp): text after the number is ignored, and
+    # a word is 0.
     number, words = strtol(value), value.strip().lower()
     if not words:
         differs = row.get("default", "0") != "0"
         return _finding(row, EMPTY, value, default=row["default"]) if differs else None
     if str(number) not in row["values"] and "says" in row:
         return _finding(row, REFUSED, value, says=row["says"])
-    if not _digits(words):
+    if not _is_integer(words):
         if words[0] in "0123456789" and str(number) in row["values"]:
             return _finding(row, READ_AS_MEANT, value, str(number), taken=number)
-        meant = {"on": "1", "true": "1", "yes": "1", "enable": "1"}.get(words, "")
-        return None if words in NO else _finding(row, READ_AS, value, meant, taken=number)
+        number_text = {"on": "1", "true": "1", "yes": "1", "enable": "1"}.get(words, "")
+        return None if words in NO else _finding(row, READ_AS, value, number_text, taken=number)
     if str(number) in row["values"]:
         return None
     return _finding(row, OUT_OF_RANGE, value, valid=_describe_valid(row), taken="1")
 
 
-def _valid(row: Row, value: str) -> bool:
-    """Whether a value is valid, or nothing is known of what is."""
+def _is_valid(row: VariableRow, value: str) -> bool:
+    """Whether the value is valid; True if no source says which values are valid."""
     if "least" in row:
-        return _digits(value) and row["least"] <= strtol(value) <= row["most"]
+        return _is_integer(value) and row["least"] <= strtol(value) <= row["most"]
     return value in row.get("values", (value,))
 
 
-def _describe_valid(row: Row) -> str:
+def _describe_valid(row: VariableRow) -> str:
     if "least" in row:
         return f"{row['least']}-{row['most']}"
     return ", ".join(row["values"])
 
 
-def _digits(value: str) -> bool:
+def _is_integer(value: str) -> bool:
     digits = value[1:] if value[:1] in ("-", "+") else value
     return digits.isascii() and digits.isdecimal()
 
 
-def _finding(row: Row, kind: Kind, value: str, meant: str = "", **words: object) -> Finding:
-    """The finding on one variable; `meant` is the value that its fix sets, else it is unset."""
+def _finding(
+    row: VariableRow, case: FindingCase, value: str, correct_value: str = "", **words: object
+) -> Finding:
+    """Return the finding about one variable. `correct_value`: what its fix sets; "" unsets the variable."""
     name = row["name"]
     sentences = {
         "no-effect": _("{name} is set, and has no effect in torch_npu {version}"),
@@ -217,24 +230,24 @@ def _finding(row: Row, kind: Kind, value: str, meant: str = "", **words: object)
         "refused": _("{name} is {value}, and torch_npu ends the job: {says}"),
         "out-of-range": _("{name} is {value}, which is not one of {valid}; {taken} is used instead"),
     }
-    text = sentences[kind.sentence].format(name=name, value=value, meant=meant, **words)
+    text = sentences[case.sentence].format(name=name, value=value, meant=correct_value, **words)
     return Finding(
-        kind.code,
+        case.code,
         text,
-        severity=kind.severity,
+        severity=case.severity,
         evidence=(
             f"{name}={value}",
             _("built-in table of {as_of}: {source}", as_of=row["as_of"], source=row["source"]),
         ),
         action=Action.CONFIG,
-        fix=None if kind is OVERRIDDEN else _fix(name, value, meant),
+        fix=None if case is OVERRIDDEN else _fix(name, value, correct_value),
     )
 
 
-def _fix(name: str, value: str, meant: str) -> Optional[Fix]:
+def _fix(name: str, value: str, correct_value: str) -> Optional[Fix]:
     undo = Export(name, value).lines()
-    if meant:
-        title, step = _("set {name} to {value}", name=name, value=meant), Export(name, meant)
+    if correct_value:
+        title, step = _("set {name} to {value}", name=name, value=correct_value), Export(name, correct_value)
         return Fix(title, steps=(step,), undo=undo, risk=Risk.MANUAL, needs_root=False)
     title = _("unset {name}", name=name)
     return Fix(title, steps=(Command(("unset", name)),), undo=undo, risk=Risk.MANUAL, needs_root=False)

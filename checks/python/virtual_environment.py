@@ -10,11 +10,17 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.lazy import pattern
 from npudoctor.host.startup.site_folders import PYTHON_LIB
 
+# $0 and $1 are arguments of sh -c, so that no path needs quoting. pip itself is left out: venv brings its
+# own.
 _LIST = 'python3 -m pip list --not-required --exclude pip --format freeze --path "$0" > "$1"'
 _PROGRAM = pattern(r"python[\d.]*\Z")
+# Scripts that pip installs: their first line has the absolute path of the environment's Python, which is
+# wrong after the environment is moved.
 _LAUNCHERS = ("torchrun", "msrun", "vllm", "accelerate", "deepspeed", "fleetrun", "paddle")
 _FIRST = pattern(r"#![ \t]*(/\S+)")
-_LONG = pattern(r"""#!/bin/sh\n'''exec' (?:"([^"\n]+)"|(\S+)) "\$0\"""")  # of pip, where the path is long
+_LONG = pattern(
+    r"""#!/bin/sh\n'''exec' (?:"([^"\n]+)"|(\S+)) "\$0\""""
+)  # pip's form for paths longer than the kernel reads in a first line, or with blanks
 
 
 @check(
@@ -63,23 +69,30 @@ def virtual_environment(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - Python, `venv`: "environments are disposable".
     """
-    # Those that hold a pyvenv.cfg.
-    folders = [folder for folder in _candidates(host) if _is_environment(host, folder)]
-    lost = [finding for folder in _candidates(host) for finding in _without_settings(host, folder)]
-    if not folders and not lost:
+    # A folder with a pyvenv.cfg is a virtual environment (PEP 405).
+    folders = [folder for folder in _find_candidates(host) if _is_environment(host, folder)]
+    settings_findings = [
+        finding for folder in _find_candidates(host) for finding in _find_missing_settings(host, folder)
+    ]
+    if not folders and not settings_findings:
         raise Skip(_("no virtual environment is in use"))
     yield Facts({"environments": folders})
-    yield from lost
+    yield from settings_findings
     for folder in folders:
         program = _program(host, folder)
-        finding = _base_missing(host, folder) or _not_executable(host, program) or _other_python(host, folder)
+        finding = (
+            _find_missing_base(host, folder)
+            or _find_not_executable(host, program)
+            or _find_other_python(host, folder)
+        )
         if finding is not None:
             yield finding
-        yield from _launchers(host, folder)
+        yield from _find_broken_launchers(host, folder)
 
 
-def _candidates(host: Host) -> Iterator[str]:
-    """The folders that may be one: of the examined interpreter, of VIRTUAL_ENV, of PATH before it."""
+def _find_candidates(host: Host) -> Iterator[str]:
+    """Return the folders that may be environments: the examined interpreter's, VIRTUAL_ENV, and those earlier
+    on PATH."""
     own = host.interpreter.path.rsplit("/", 2)[0]
     folders = [own]
     if host.options.root is None and host.interpreter.chosen_by != "option":
@@ -92,17 +105,18 @@ def _candidates(host: Host) -> Iterator[str]:
     return (folder for folder in dict.fromkeys(folders) if folder.startswith("/"))
 
 
-def _launchers(host: Host, folder: str) -> Iterator[Finding]:
-    """Those whose first line names a Python that is gone, in one finding for each."""
-    gone: dict[str, list[str]] = {}
+def _find_broken_launchers(host: Host, folder: str) -> Iterator[Finding]:
+    """Report launchers whose first line names a Python that no longer exists, one finding for each Python."""
+    names_by_python: dict[str, list[str]] = {}
     for name in _LAUNCHERS:
         try:
-            python = _python_of(host, f"{folder}/bin/{name}")
+            python = _launcher_python(host, f"{folder}/bin/{name}")
             if python is not None and host.files.stat(python) is None:
-                gone.setdefault(python, []).append(name)
+                names_by_python.setdefault(python, []).append(name)
         except CannotTell:
+            # A launcher that cannot be read is not judged.
             continue
-    for python, names in gone.items():
+    for python, names in names_by_python.items():
         yield Finding(
             "virtual-environment.launcher-without-python",
             _(
@@ -126,7 +140,8 @@ def _launchers(host: Host, folder: str) -> Iterator[Finding]:
 
 
 def _is_environment(host: Host, folder: str) -> bool:
-    """Apart as a comprehension cannot catch: a closed folder is no environment of this user."""
+    """Whether the folder is a virtual environment. A folder that cannot be read is no environment of this
+    user."""
     try:
         return host.files.stat(f"{folder}/pyvenv.cfg") is not None
     except CannotTell:
@@ -138,7 +153,7 @@ def _program(host: Host, folder: str) -> str:
     return path if path.startswith(f"{folder}/bin/") else f"{folder}/bin/python3"
 
 
-def _base_missing(host: Host, folder: str) -> Optional[Finding]:
+def _find_missing_base(host: Host, folder: str) -> Optional[Finding]:
     program = _program(host, folder)
     entry = host.files.lstat(program)
     if entry is None or not entry.is_link or host.files.stat(program) is not None:
@@ -150,14 +165,15 @@ def _base_missing(host: Host, folder: str) -> Optional[Finding]:
             folder=folder,
             program=program,
         ),
-        evidence=_settings(host, folder),
+        evidence=_settings_lines(host, folder),
         action=Action.CONFIG,
-        fix=_anew(host, folder),
+        fix=_recreate_fix(host, folder),
     )
 
 
-def _other_python(host: Host, folder: str) -> Optional[Finding]:
-    """Only of the examined interpreter is the release known."""
+def _find_other_python(host: Host, folder: str) -> Optional[Finding]:
+    """Report packages in lib/python3.X of another release. Only the examined interpreter's release is
+    known."""
     if not host.interpreter.path.startswith(f"{folder}/bin/"):
         return None
     version = host.interpreter.layout().version or ""
@@ -174,76 +190,79 @@ def _other_python(host: Host, folder: str) -> Optional[Finding]:
             version=version,
             path=f"{folder}/lib/{filled[0]}",
         ),
-        evidence=_settings(host, folder),
+        evidence=_settings_lines(host, folder),
         action=Action.CONFIG,
-        fix=_anew(host, folder),
+        fix=_recreate_fix(host, folder),
     )
 
 
-def _settings(host: Host, folder: str) -> tuple[str, ...]:
+def _settings_lines(host: Host, folder: str) -> tuple[str, ...]:
     lines = (host.files.text(f"{folder}/pyvenv.cfg") or "").splitlines()
     return tuple(
         f"{folder}/pyvenv.cfg: {line.strip()}" for line in lines if line.startswith(("home", "version"))
     )
 
 
-def _anew(host: Host, folder: str) -> Fix:
-    """Its packages stay where a Python of their release is on PATH; else a new environment is made beside it.
+def _recreate_fix(host: Host, folder: str) -> Fix:
+    """Return the fix: keep the packages if a Python of their release is on PATH, else create a new
+    environment next to this one.
 
-    Nothing is deleted or moved but links that the next line makes again: what was installed from a folder
-    or an index that is gone could not be had again.
+    Nothing is deleted except links that the next command recreates: packages from a folder or an index that
+    no longer exists could not be installed again.
     """
     libs = [name for name in host.files.names(f"{folder}/lib") if PYTHON_LIB.match(name)]
     filled = [name for name in libs if len(host.files.names(f"{folder}/lib/{name}/site-packages")) > 1]
-    python = host.files.real(host.interpreter.path) or "python3"  # one outside of it
+    python = host.files.real(host.interpreter.path) or "python3"  # the real file, outside of the environment
     new = f"{folder}-new"
     steps: tuple[tuple[str, ...], ...] = ((python, "-m", "venv", new),)
     title = _("create a new environment next to it, install the packages there, and use the new one")
-    other = _on_path(host, folder, filled[0]) if filled else None
+    other = _find_on_path(host, folder, filled[0]) if filled else None
     if other is not None:
         title = _("point the environment at {python}; its packages stay", python=other)
         links = [f"{folder}/bin/{name}" for name in host.files.names(f"{folder}/bin") if _PROGRAM.match(name)]
         steps = (("rm", "-f", *links), (other, "-m", "venv", "--upgrade", folder))
     elif filled:
         title = _("list its packages, install them into a new environment next to it, and use the new one")
-        site, kept = f"{folder}/lib/{filled[0]}/site-packages", f"{folder}.packages.txt"
+        site, list_path = f"{folder}/lib/{filled[0]}/site-packages", f"{folder}.packages.txt"
         steps = (
-            # Not what they require: another Python may need other releases of that.
-            ("sh", "-c", _LIST, site, kept),
+            # --not-required leaves out dependencies: another Python may need other releases of them.
+            ("sh", "-c", _LIST, site, list_path),
             *steps,
-            (f"{new}/bin/python3", "-m", "pip", "install", "-r", kept),
+            (f"{new}/bin/python3", "-m", "pip", "install", "-r", list_path),
         )
     return Fix(title, steps=tuple(map(Command, steps)), risk=Risk.MANUAL, needs_root=False)
 
 
-def _on_path(host: Host, folder: str, name: str) -> Optional[str]:
-    """A python3.11, outside the environment, of the release of the packages."""
+def _find_on_path(host: Host, folder: str, name: str) -> Optional[str]:
+    """Return the path of a Python with this name (python3.11) outside of the environment; None if there is
+    none."""
     if host.options.root is not None:
         return None
     folders = dict.fromkeys((*host.variables.path_list("PATH"), "/usr/local/bin", "/usr/bin"))
-    for one in folders:
-        path = f"{one}/{name}"
-        if one.startswith("/") and one.rstrip("/") != f"{folder}/bin":
+    for directory in folders:
+        path = f"{directory}/{name}"
+        if directory.startswith("/") and directory.rstrip("/") != f"{folder}/bin":
             entry = host.files.stat(path)
-            # A shim (pyenv) is a script: an environment that points to one is broken for good.
+            # pyenv's shims are scripts: an environment that links to one is broken for good.
             if entry is not None and entry.is_file and host.files.read(path, 2) != b"#!":
                 return path
     return None
 
 
-def _without_settings(host: Host, folder: str) -> Iterator[Finding]:
-    """Of a folder that has all of an environment but its pyvenv.cfg."""
+def _find_missing_settings(host: Host, folder: str) -> Iterator[Finding]:
+    """Report a folder that has everything of an environment except its pyvenv.cfg."""
     program = f"{folder}/bin/python3"
     try:
         entry = host.files.lstat(program)
-        lost = entry is not None and entry.is_link and host.files.stat(f"{folder}/pyvenv.cfg") is None
-        if not lost or host.files.stat(f"{folder}/bin/activate") is None:
+        is_lost = entry is not None and entry.is_link and host.files.stat(f"{folder}/pyvenv.cfg") is None
+        if not is_lost or host.files.stat(f"{folder}/bin/activate") is None:
             return
-        real, own = host.files.real(program), host.files.real(folder)
+        real, environment = host.files.real(program), host.files.real(folder)
         packages = list(_packages(host, folder))
     except CannotTell:
+        # A folder that is closed to this user is not judged.
         return
-    if real is None or real.startswith(f"{own}/") or not packages:
+    if real is None or real.startswith(f"{environment}/") or not packages:
         return
     yield Finding(
         "virtual-environment.settings-missing",
@@ -264,16 +283,17 @@ def _without_settings(host: Host, folder: str) -> Iterator[Finding]:
 
 
 def _packages(host: Host, folder: str) -> Iterator[str]:
-    """Its folders for packages, which no standard library lies beside."""
+    """Yield its site-packages folders; a lib folder that contains the standard library (os.py) is not an
+    environment's."""
     for name in host.files.names(f"{folder}/lib"):
         library = f"{folder}/lib/{name}"
-        own = PYTHON_LIB.match(name) is not None and host.files.stat(f"{library}/os.py") is None
-        if own and host.files.stat(f"{library}/site-packages") is not None:
+        is_own = PYTHON_LIB.match(name) is not None and host.files.stat(f"{library}/os.py") is None
+        if is_own and host.files.stat(f"{library}/site-packages") is not None:
             yield f"{library}/site-packages"
 
 
-def _not_executable(host: Host, program: str) -> Optional[Finding]:
-    """A shell passes over it, without a word, and takes the next one on PATH."""
+def _find_not_executable(host: Host, program: str) -> Optional[Finding]:
+    """Report a Python that nobody may execute: a shell silently runs the next one on PATH."""
     entry = host.files.stat(program)
     if entry is None or not entry.is_file or entry.mode & 0o111:
         return None
@@ -294,7 +314,7 @@ def _not_executable(host: Host, program: str) -> Optional[Finding]:
     )
 
 
-def _python_of(host: Host, script: str) -> Optional[str]:
+def _launcher_python(host: Host, script: str) -> Optional[str]:
     entry = host.files.stat(script)
     if entry is None or not entry.is_file:
         return None

@@ -21,7 +21,7 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.python._pip import TRITON_ASCEND, pip_fix, pip_install, with_source_of_triton
+from npudoctor.checks.python._pip import TRITON_ASCEND, add_triton_source, pip_fix, pip_install
 from npudoctor.core.frozen import dataclass, replace
 from npudoctor.facts.cann.framework_pair import pair_finding, without_cann
 from npudoctor.facts.cann.in_use import cann_in_use, product_version
@@ -37,18 +37,20 @@ from npudoctor.knowledge.versions import public
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
 
-# What it requires to be one release; without the last ones it does, with fewer kernels and models.
+# Packages that vllm-ascend requires in one release. It runs without the last three, with fewer kernels and
+# models.
 PINNED = ("torch", "torch-npu", "torchvision", "torchaudio", "triton-ascend")
+# torchvision, torchaudio and triton-ascend.
 OPTIONAL = PINNED[2:]
 
 
 @dataclass(frozen=True)
-class Unmet:
-    """A package that it requires, and what is there in its place."""
+class UnmetRequirement:
+    """A package that vllm-ascend requires, and the installed one (None if missing)."""
 
     name: str
     specifier: SpecifierSet
-    found: Optional[Distribution]
+    installed: Optional[Distribution]
 
 
 @check(
@@ -103,7 +105,7 @@ def vllm_ascend(host: Host) -> Iterator[Union[Finding, Facts]]:
     if plugin is None:
         raise Skip(_("vllm-ascend is not installed in {python}", python=host.interpreter.label))
     vllm = next(iter(host.interpreter.distributions("vllm")), None)
-    # The rows that say what this release goes with, a site's first.
+    # The rows about this release, those of the site first.
     version_number(plugin)
     rows = [
         row
@@ -111,15 +113,16 @@ def vllm_ascend(host: Host) -> Iterator[Union[Finding, Facts]]:
         if public(row["vllm_ascend"]) == public(plugin.version) and row.values.get("compatible", True)
     ]
     yield from broken_rows(host, "vllm-ascend", "vllm_ascend")
-    # All that is not as it requires, at once; but torch beside the right torch_npu: torch-npu tells it.
-    unmet = list(_unmet_requirements(host, plugin, rows))
+    # All unmet requirements in one finding, except a wrong torch with the right torch_npu: torch-npu reports
+    # that.
+    unmet = list(_find_unmet(host, plugin, rows))
     echoing = [need for need in unmet if need.name == "torch"]
     if echoing and "torch-npu" not in [need.name for need in unmet]:
-        yield _unmet(host, plugin, echoing, ("torch-npu.torch-mismatch", "torch-npu.torch-missing"))
+        yield _report_unmet(host, plugin, echoing, ("torch-npu.torch-mismatch", "torch-npu.torch-missing"))
         unmet = [need for need in unmet if need.name != "torch"]
     if unmet:
-        yield _unmet(host, plugin, unmet, ())
-    finding = _beside_vllm(host, plugin, vllm, rows)
+        yield _report_unmet(host, plugin, unmet, ())
+    finding = _judge_vllm(host, plugin, vllm, rows)
     if finding is not None:
         yield finding
     install = cann_in_use(host)
@@ -131,14 +134,14 @@ def vllm_ascend(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Unknown(
             _("could not determine the version of the CANN at {path}", path=install.path), advisory=True
         )
-    judged = judge_pair(pairs(host.knowledge, "vllm_ascend", "releases", "vllm_ascend"), plugin.version, cann)
-    finding = pair_finding("vllm-ascend", "vllm-ascend", plugin.version, cann, judged)
+    result = judge_pair(pairs(host.knowledge, "vllm_ascend", "releases", "vllm_ascend"), plugin.version, cann)
+    finding = pair_finding("vllm-ascend", "vllm-ascend", plugin.version, cann, result)
     if finding is not None:
         yield replace(finding, echo_of=("torch-npu.cann-not-listed",))
 
 
-def _unmet_requirements(host: Host, plugin: Distribution, rows: Sequence[Row]) -> Iterator[Unmet]:
-    """What it pins and what is here otherwise, or not at all."""
+def _find_unmet(host: Host, plugin: Distribution, rows: Sequence[Row]) -> Iterator[UnmetRequirement]:
+    """Yield the pinned packages that are missing or installed in another release."""
     layout = host.interpreter.layout()
     for name in PINNED:
         specifier = read_requirement(plugin, name, layout)
@@ -150,24 +153,27 @@ def _unmet_requirements(host: Host, plugin: Distribution, rows: Sequence[Row]) -
             any(public(release) == public(str(version_number(copy))) for release in releases)
             or accepts(specifier, copy.version)
         ):
-            yield Unmet(name, specifier, copy)
+            yield UnmetRequirement(name, specifier, copy)
 
 
-def _unmet(host: Host, plugin: Distribution, unmet: Sequence[Unmet], echo_of: tuple[str, ...]) -> Finding:
+def _report_unmet(
+    host: Host, plugin: Distribution, unmet: Sequence[UnmetRequirement], echo_of: tuple[str, ...]
+) -> Finding:
     requirements = [f"{need.name}{need.specifier}" for need in unmet]
     lines = [
-        f"{line}: " + (need.found.evidence if need.found else _("{name} is not installed", name=need.name))
+        f"{line}: "
+        + (need.installed.evidence if need.installed else _("{name} is not installed", name=need.name))
         for line, need in zip(requirements, unmet)
     ]
-    # All are exact: nothing else may come along, of PyPI's torch or its triton. triton-ascend may be
-    # elsewhere, and keeps none of the others waiting.
+    # --no-deps: the pins are exact, and torch from PyPI would bring triton. triton-ascend is on a separate
+    # line, because it may need another index and must not make the others fail.
     title = _("install the packages that vllm-ascend requires, without their dependencies")
     for need in unmet:
         if need.name == TRITON_ASCEND:
-            title = with_source_of_triton(host, title, str(need.specifier).replace("==", ""))
-    others = [f"{need.name}{need.specifier}" for need in unmet if need.name != TRITON_ASCEND]
+            title = add_triton_source(host, title, str(need.specifier).replace("==", ""))
+    other_packages = [f"{need.name}{need.specifier}" for need in unmet if need.name != TRITON_ASCEND]
     triton = [f"{need.name}{need.specifier}" for need in unmet if need.name == TRITON_ASCEND]
-    rows = [("install", "--no-deps", *part) for part in (others, triton) if part]
+    rows = [("install", "--no-deps", *part) for part in (other_packages, triton) if part]
     fix: Fix = pip_fix(host, title, *rows)
     return Finding(
         "vllm-ascend.unmet-requirement",
@@ -176,7 +182,7 @@ def _unmet(host: Host, plugin: Distribution, unmet: Sequence[Unmet], echo_of: tu
             version=plugin.version,
             required=", ".join(requirements),
         ),
-        severity=max(_weight(need.found, need.name, need.specifier) for need in unmet),
+        severity=max(_unmet_severity(need.installed, need.name, need.specifier) for need in unmet),
         evidence=(plugin.evidence, *lines),
         action=Action.CONFIG,
         fix=fix,
@@ -184,8 +190,9 @@ def _unmet(host: Host, plugin: Distribution, unmet: Sequence[Unmet], echo_of: tu
     )
 
 
-def _weight(copy: Optional[Distribution], name: str, specifier: SpecifierSet) -> Severity:
-    """Another release is an error, a rebuild of the same one is not."""
+def _unmet_severity(copy: Optional[Distribution], name: str, specifier: SpecifierSet) -> Severity:
+    """Return the severity: an error for another release or a missing package, a warning for a rebuild
+    (.postN) of the same release and for the optional ones."""
     if name in OPTIONAL:
         return WARNING
     if copy is None:
@@ -194,24 +201,25 @@ def _weight(copy: Optional[Distribution], name: str, specifier: SpecifierSet) ->
     return WARNING if wanted_release is not None and installed.release == wanted_release.release else ERROR
 
 
-def _beside_vllm(
+def _judge_vllm(
     host: Host, plugin: Distribution, vllm: Optional[Distribution], rows: list[Row]
 ) -> Optional[Finding]:
     plugin_release = version_number(plugin)
-    made_for = list(dict.fromkeys(release for row in rows for release in row.texts("vllm")))
+    vllm_releases = list(dict.fromkeys(release for row in rows for release in row.texts("vllm")))
     code, severity = "vllm-ascend.vllm-missing", ERROR
     text = _("vllm-ascend {version} is installed without vllm")
     if vllm is not None:
         other = version_number(vllm)
-        suits = any(public(release) == public(vllm.version) for release in made_for)
-        if suits or (not made_for and other.release[:2] == plugin_release.release[:2]):
+        is_suitable = any(public(release) == public(vllm.version) for release in vllm_releases)
+        if is_suitable or (not vllm_releases and other.release[:2] == plugin_release.release[:2]):
             return None
-        # Another minor has other interfaces; of a development build nobody knows which it has.
-        minors = {version.release[:2] for version in map(public, made_for) if version} or {
+        # Another minor release has other interfaces, which is an error; which ones a development build has is
+        # unknown.
+        minors = {version.release[:2] for version in map(public, vllm_releases) if version} or {
             plugin_release.release[:2]
         }
-        near = other.release[:2] in minors or plugin_release.is_devrelease or other.is_devrelease
-        code, severity = "vllm-ascend.vllm-mismatch", WARNING if near else ERROR
+        is_near = other.release[:2] in minors or plugin_release.is_devrelease or other.is_devrelease
+        code, severity = "vllm-ascend.vllm-mismatch", WARNING if is_near else ERROR
         text = _("vllm-ascend {version} was made for vLLM {wanted}, but vLLM {vllm} is installed")
     title = _(
         "install the vLLM that it was made for, without dependencies: its torch may differ from "
@@ -221,7 +229,7 @@ def _beside_vllm(
         code,
         text.format(
             version=plugin.version,
-            wanted=", ".join(made_for) or f"{plugin_release.major}.{plugin_release.minor}",
+            wanted=", ".join(vllm_releases) or f"{plugin_release.major}.{plugin_release.minor}",
             vllm=vllm.version if vllm else "",
         ),
         severity=severity,
@@ -231,5 +239,5 @@ def _beside_vllm(
             *(f"{row['source']}, {row['as_of']}" for row in rows),
         ),
         action=Action.CONFIG,
-        fix=pip_install(host, title, "--no-deps", f"vllm=={made_for[-1]}") if made_for else None,
+        fix=pip_install(host, title, "--no-deps", f"vllm=={vllm_releases[-1]}") if vllm_releases else None,
     )

@@ -8,17 +8,19 @@ from typing import Optional
 
 from npudoctor import ERROR, WARNING, Action, Command, Finding, Fix, Host, Risk, _
 from npudoctor.checks.trial._folders import MINDSPORE, is_installed, writer
-from npudoctor.checks.trial._refusals import place_and_mount, refusal
+from npudoctor.checks.trial._refusals import explain_refusal, place_and_mount
 from npudoctor.trial.trials import Attempt
 
+# A /proc that is mounted only in part, or whose lxcfs has died, lacks one of them.
 NULL, PROC = "/dev/null", ("/proc/meminfo", "/proc/self")
+# Documentation/admin-guide/devices.txt of the kernel; 5:2 below is /dev/ptmx.
 NUMBERS = {NULL: (1, 3), "/dev/zero": (1, 5), "/dev/urandom": (1, 9)}
 
 
-def device(host: Host, attempt: Attempt) -> Finding:
-    """One that is closed, missing, or not the kernel's."""
+def report_device(host: Host, attempt: Attempt) -> Finding:
+    """Report a device that cannot be opened, is missing, or is not the kernel's device."""
     path = str(attempt.facts["path"])
-    why = refusal(host, attempt)
+    why = explain_refusal(host, attempt)
     if attempt.facts["step"] == "terminal":
         text, fix = _("no pseudo-terminal can be opened: {why}", why=why.why), _terminal_fix(host, attempt)
     elif attempt.facts["step"] == "proc":
@@ -31,14 +33,14 @@ def device(host: Host, attempt: Attempt) -> Finding:
             text = _("{path} is not the kernel's device: data written to it stays there", path=path)
     # "Unable to open /dev/urandom", or to read it, is torch's word when it seeds a generator.
     # msrun opens /dev/null, and so does what starts most jobs: `>/dev/null` in a script, subprocess.DEVNULL.
-    fatal = path == NULL and attempt.facts.get("device") is not False
-    fatal = fatal or (path == "/dev/urandom" and is_installed(host, "torch"))
-    # MindSpore takes no memory where it cannot read how much there is.
-    fatal = fatal or (path in PROC and is_installed(host, *MINDSPORE))
+    is_fatal = path == NULL and attempt.facts.get("device") is not False
+    is_fatal = is_fatal or (path == "/dev/urandom" and is_installed(host, "torch"))
+    # MindSpore's memory pool reads /proc/meminfo and fails without it.
+    is_fatal = is_fatal or (path in PROC and is_installed(host, *MINDSPORE))
     return Finding(
         "trial-files.device-unusable",
         text,
-        severity=ERROR if fatal else WARNING,
+        severity=ERROR if is_fatal else WARNING,
         evidence=why.evidence,
         action=Action.CONFIG,
         fix=fix,
@@ -46,21 +48,24 @@ def device(host: Host, attempt: Attempt) -> Finding:
 
 
 def _terminal_fix(host: Host, attempt: Attempt) -> Optional[Fix]:
+    # The limit kernel.pty.max is reached (pts(4)).
     if attempt.number == errno.ENOSPC:
         title = _("close unused terminals, or raise kernel.pty.max")
         return Fix(title, risk=Risk.MANUAL)
     if attempt.number == errno.EACCES:
-        device: Fix = _device_fix(host, attempt, (5, 2))
-        return device
+        device_fix: Fix = _device_fix(host, attempt, (5, 2))
+        return device_fix
+    # Without ptmxmode the ptmx of a devpts has mode 0000 (Documentation/filesystems/devpts.rst).
     options = "newinstance,ptmxmode=0666,mode=0620"
     steps = (Command(("mount", "-t", "devpts", "-o", options, "devpts", "/dev/pts")),)
     return Fix(_("mount the file system of the pseudo-terminals"), steps=steps, risk=Risk.MANUAL)
 
 
 def _device_fix(host: Host, attempt: Attempt, numbers: tuple[int, int]) -> Fix:
-    """What makes a device of the kernel usable again."""
+    """Return the fix that makes a device of the kernel usable again. `numbers`: major and minor."""
     path = str(attempt.facts["path"])
     place, mount = place_and_mount(host, path)
+    # The device controller of a control group refuses open(2) with EPERM, whatever the mode says.
     if attempt.number == errno.EPERM:
         title = _("ask whoever starts the container to add --device {path}", path=path)
         return Fix(title, risk=Risk.MANUAL)
@@ -70,6 +75,7 @@ def _device_fix(host: Host, attempt: Attempt, numbers: tuple[int, int]) -> Fix:
     if not stat.S_ISCHR(place.entry.mode) or attempt.facts.get("device") is False:
         title = _("replace it with the device")
         return Fix(title, steps=(Command(("rm", "-f", path)), make), risk=Risk.MANUAL)
+    # On a mount with nodev the kernel does not interpret device nodes (mount(8)).
     if mount is not None and "nodev" in mount.own:
         steps = (Command(("mount", "-o", "remount,dev", mount.point)),)
         return Fix(_("mount it without nodev"), steps=steps, risk=Risk.MANUAL)

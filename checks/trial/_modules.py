@@ -17,6 +17,8 @@ class SystemLibrary(NamedTuple):
     rpm: str
 
 
+# Modules of the standard library that CPython's build skips, with one line of output, if the headers are
+# missing.
 LIBRARIES = {
     "zlib": SystemLibrary("zlib", "zlib1g-dev", "zlib-devel"),
     "_ctypes": SystemLibrary("libffi", "libffi-dev", "libffi-devel"),
@@ -28,26 +30,30 @@ LIBRARIES = {
 }
 OF_SYSTEM = ("/usr/bin/", "/bin/")  # where a distribution has its Python
 _NO_MODULE = pattern(r"No module named '?([\w.]+)'?")
+# dlopen()'s text in an ImportError: "libffi.so.8: cannot open shared object file: No such file or directory".
 _LIBRARY = pattern(r"(\S*lib\S+\.so[\w.]*): (cannot open shared object file)?")
+# The Debian package is called as the library and its version: libffi.so.8 is in libffi8.
 _SONAME = pattern(r"(lib[\w+-]+)\.so\.([\d.]+)")
 # Packages of Debian whose names do not follow from that of the library.
 _DEBIAN = {"libz.so.1": "zlib1g", "libcrypto.so.3": "libssl3", "libcrypto.so.1.1": "libssl1.1"}
 
 
 def absent_module(why: str) -> str:
-    """The module that an ImportError misses; "" where it says something else."""
+    """Return the module that an ImportError reports as missing; "" if it says something else."""
     match = _NO_MODULE.search(why)
     return match[1] if match else ""
 
 
 def failing_library(why: str) -> tuple[str, bool]:
-    """The name of the shared library of which an ImportError speaks, "" for none; whether it is missing."""
+    """Return the file name of the shared library in an ImportError ("" if none), and whether it is
+    missing."""
     match = _LIBRARY.search(why)
     return (match[1].rpartition("/")[2], bool(match[2])) if match else ("", False)
 
 
-def library_fix(host: Host, soname: str, damaged: bool) -> Optional[Fix]:
-    """Install a shared library; None where no installer is known here."""
+def library_fix(host: Host, soname: str, is_damaged: bool) -> Optional[Fix]:
+    """Return the line that installs the package of a shared library; None if the installer or package is
+    unknown."""
     installer = _installer(host)
     match = _SONAME.fullmatch(soname)
     if installer == "apt-get" and (soname in _DEBIAN or match):
@@ -55,29 +61,33 @@ def library_fix(host: Host, soname: str, damaged: bool) -> Optional[Fix]:
         dash = "-" if stem[-1:].isdecimal() else ""
         package = _DEBIAN.get(soname, f"{stem}{dash}{version}".lower())
     elif installer in ("dnf", "yum"):
-        package = f"{soname}()(64bit)"  # what packages provide is a name for them
+        package = f"{soname}()(64bit)"  # RPM resolves what a package provides as its name
     else:
         return None
-    again = ("install", "--reinstall") if installer == "apt-get" else ("reinstall" if damaged else "install",)
-    steps = (Command((installer, *again, package)),)
+    verb = (
+        ("install", "--reinstall") if installer == "apt-get" else ("reinstall" if is_damaged else "install",)
+    )
+    steps = (Command((installer, *verb, package)),)
     return Fix(_("install {package}", package=package), steps=steps, risk=Risk.MANUAL)
 
 
-def is_of_system(host: Host) -> bool:
-    """Whether the job's Python is the distribution's, which is never built without a library."""
+def is_system_python(host: Host) -> bool:
+    """Whether the job's Python belongs to the distribution, whose builds lack no library."""
     path = host.interpreter.path  # of a virtual environment a link to what it was made of
     return (host.files.real(path) or path).startswith(OF_SYSTEM)
 
 
 def module_fix(host: Host, absent: str) -> Optional[Fix]:
-    """Complete the distribution's Python, or build another one with what it lacks."""
-    installer, path, of_system = _installer(host), host.interpreter.path, is_of_system(host)
+    """Return the fix that completes the distribution's Python, or that rebuilds another one with the
+    library."""
+    installer, path, is_system = _installer(host), host.interpreter.path, is_system_python(host)
     version = ".".join(_version(host).split(".")[:2])
-    if of_system and installer == "apt-get" and version:
+    # Debian splits the standard library: most of its modules are in libpython3.N-stdlib.
+    if is_system and installer == "apt-get" and version:
         package = f"libpython{version}-stdlib"
         steps = (Command(("apt-get", "install", "--reinstall", package)),)
         return Fix(_("install {package}", package=package), steps=steps, risk=Risk.MANUAL)
-    if of_system and installer:
+    if is_system and installer:
         steps = (Command((installer, "reinstall", "python3-libs")),)
         return Fix(_("install {package}", package="python3-libs"), steps=steps, risk=Risk.MANUAL)
     library = LIBRARIES.get(absent)

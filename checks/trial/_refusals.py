@@ -16,22 +16,22 @@ from npudoctor.host.users.accounts import user_names
 from npudoctor.trial.trials import Attempt
 
 
-class Refusal(NamedTuple):
-    """Why something cannot be done at a path, the lines that show it, and what heals it, None where it is
-    not known."""
+class FileRefusal(NamedTuple):
+    """Why a file or folder cannot be used, the evidence, and the fix (None if unknown)."""
 
     why: str
     evidence: tuple[str, ...] = ()
     fix: Optional[Fix] = None
 
 
-def refusal(host: Host, attempt: Attempt) -> Refusal:
-    """Who refused an attempt at a file or folder."""
+def explain_refusal(host: Host, attempt: Attempt) -> FileRefusal:
+    """Return why an attempt at a file or folder failed."""
     number = attempt.number
     if attempt.facts.get("silent"):
-        return Refusal(str(attempt.facts["silent"]))
+        return FileRefusal(str(attempt.facts["silent"]))
+    # Python ignores SIGXFSZ, so write(2) beyond `ulimit -f` returns EFBIG.
     if number == errno.EFBIG:  # wherever it lies
-        return _file_size(host)
+        return _file_size_refusal(host)
     path = str(attempt.facts.get("at") or attempt.facts["path"])
     place, mount = place_and_mount(host, path)
     evidence = (place.label,) if place else ()
@@ -40,41 +40,44 @@ def refusal(host: Host, attempt: Attempt) -> Refusal:
         evidence = (*evidence, f"{mount.point} {mount.kind} {options}")
     point = mount.point if mount else path
     if number == errno.EROFS:
+        # The kernel remounts a damaged file system read-only (ext4: errors=remount-ro), so the log comes
+        # first.
         title = _("remount it writable once `dmesg` shows no errors for that file system")
         steps = (Command(("mount", "-o", "remount,rw", point)),)
-        return Refusal(
+        return FileRefusal(
             _("{mount} is mounted read-only", mount=point), evidence, Fix(title, steps, risk=Risk.MANUAL)
         )
     if number == errno.ENOSPC:
-        full = not _has_inodes(host, path)
-        text = _("{mount} has no inode left") if full else _("{mount} has no space left")
+        has_no_inode = not _has_inodes(host, path)
+        text = _("{mount} has no inode left") if has_no_inode else _("{mount} has no space left")
         title = _("remove files that are no longer needed from {mount}", mount=point)
-        return Refusal(text.format(mount=point), evidence, Fix(title, risk=Risk.MANUAL, needs_root=False))
+        return FileRefusal(text.format(mount=point), evidence, Fix(title, risk=Risk.MANUAL, needs_root=False))
     if number == errno.EDQUOT:
         title = _("remove files of your own from {mount}, or ask for a larger quota", mount=point)
-        return Refusal(
+        return FileRefusal(
             _("the quota on {mount} is used up", mount=point),
             evidence,
             Fix(title, risk=Risk.MANUAL, needs_root=False),
         )
     if number == errno.ENOENT:
-        who = job_identity(host)
-        own = place is not None and may_make(place.entry, who, mount) is True
-        line = ("mkdir", "-p", path) if own else ("install", "-d", "-o", who.user, path)
-        fix = Fix(_("create the folder"), (Command(line),), risk=Risk.MANUAL, needs_root=not own)
-        return Refusal(_("it does not exist"), evidence, fix)
+        user = job_identity(host)
+        is_own = place is not None and may_make(place.entry, user, mount) is True
+        line = ("mkdir", "-p", path) if is_own else ("install", "-d", "-o", user.user, path)
+        fix = Fix(_("create the folder"), (Command(line),), risk=Risk.MANUAL, needs_root=not is_own)
+        return FileRefusal(_("it does not exist"), evidence, fix)
     if number == errno.ENOTDIR:
-        return Refusal(_("{path} is not a folder", path=path), evidence)
+        return FileRefusal(_("{path} is not a folder", path=path), evidence)
     if number in (errno.EACCES, errno.EPERM) and place is not None:
         owner = user_names(host.files).get(place.entry.uid, f"uid {place.entry.uid}")
         mode = f"{place.entry.permissions:04o}"
         text = _("{why}; {path} belongs to {owner}, mode {mode}")
-        return Refusal(text.format(why=attempt.reason, path=place.path, owner=owner, mode=mode), evidence)
-    return Refusal(attempt.reason, evidence)
+        return FileRefusal(text.format(why=attempt.reason, path=place.path, owner=owner, mode=mode), evidence)
+    return FileRefusal(attempt.reason, evidence)
 
 
 def place_and_mount(host: Host, path: str) -> tuple[Optional[NearestFolder], Optional[Mount]]:
-    """What is there and its mount, for evidence: whatever this user may not look at is left out."""
+    """Return the nearest existing folder and its mount, for evidence; None and None if they cannot be
+    examined."""
     try:
         place = nearest(host.running_files, path)
         return place, mount_at(host, place)
@@ -86,11 +89,13 @@ def _has_inodes(host: Host, path: str) -> bool:
     try:
         space = host.running_files.space(path)
     except CannotTell:
+        # Unknown counts as having inodes: the message then speaks of space.
         return True
+    # Some file systems (btrfs) report 0 inodes, because they create them on demand.
     return space is None or not space.inodes or space.inodes_free > 0
 
 
-def _file_size(host: Host) -> Refusal:
+def _file_size_refusal(host: Host) -> FileRefusal:
     limit = limit_of(host, "Max file size")
     soft, hard = (None if value is None else value >> 10 for value in (limit.soft, limit.hard))
     why = _("ulimit -f limits files to {size} KiB", size=soft or 0)
@@ -105,11 +110,12 @@ def _file_size(host: Host) -> Refusal:
             flag="-f",
         )
         fix = Fix(title, risk=Risk.MANUAL, needs_root=False)
-    return Refusal(why, (f"ulimit -Sf {soft}, ulimit -Hf {'unlimited' if hard is None else hard}",), fix)
+    return FileRefusal(why, (f"ulimit -Sf {soft}, ulimit -Hf {'unlimited' if hard is None else hard}",), fix)
 
 
 def give_owner_rights(umask: int, folder: str) -> tuple[tuple[str, ...], Fix]:
-    """Where what was just made in a folder is closed to its own maker: what shows it, and what heals it."""
+    """Return evidence and fix for a file that its own creator cannot open: a umask that removes the owner's
+    bits, or a default ACL of the folder."""
     if umask & 0o700:
         title = _("let the job's user access its own files, in the shell that starts the job")
         step = Command(("umask", f"{umask & 0o077:04o}"))

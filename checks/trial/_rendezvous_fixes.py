@@ -13,50 +13,57 @@ from npudoctor.facts.job.nodes import is_loopback
 from npudoctor.host.network.interfaces import Interface
 from npudoctor.trial.trials import Attempt
 
-LEAST_MTU, USUAL_MTU = 68, 65536  # of IPv4, which a smaller one takes away; of lo
-# Disciplines of the kernel's own choice, which let all pass; noop is that of an interface that is off.
+# Below 68 bytes, the least MTU of IPv4 (RFC 791), the kernel removes the IPv4 addresses of an interface;
+# 65536 is the default of lo.
+LEAST_MTU, USUAL_MTU = 68, 65536
+# Queueing disciplines that the kernel itself chooses and that delay nothing; noop is that of an interface
+# that is down.
 PASSING = ("", "noqueue", "noop", "pfifo_fast", "fq_codel", "fq", "mq")
+# ip-route(8): a prohibit route gives EACCES, blackhole EINVAL, unreachable EHOSTUNREACH, and none at all
+# ENETUNREACH.
 NO_ROUTE = (errno.EACCES, errno.EINVAL, errno.ENETUNREACH, errno.EHOSTUNREACH)
+# 1 removes all IPv6 addresses of the interface, ::1 too (ip-sysctl.rst).
 SWITCH = "net.ipv6.conf.{name}.disable_ipv6"
 
 
 def meet_on_loopback(variable: str) -> Fix:
-    """A job of one node can meet on an address that needs nobody to look it up."""
+    """Return the fix for a job on one node: the loopback address needs no name server."""
     title = _("for a job on this node alone, use an address that needs no name server")
     return Fix(title, (Export(variable, LOOPBACK),), risk=Risk.MANUAL, needs_root=False)
 
 
 def use_address(variable: str, address: str) -> Fix:
-    """An address needs no resolver; which one it is may not be known."""
+    """Return the fix that uses an address instead of a name; without a command if `address` is ""."""
     title = _("use the address of the first rank's machine instead of its name, the same on every node")
     steps = (Export(variable, address),) if address else ()
     return Fix(title, steps, risk=Risk.MANUAL, needs_root=False)
 
 
-def obstacle(
+def find_obstacle(
     host: Host, addresses: Sequence[str], attempt: Attempt, variable: str = ""
 ) -> tuple[tuple[str, ...], Optional[Fix]]:
-    """Packets to any of our own addresses go by lo: what is wrong with it, and the line that heals it."""
-    there = interfaces(host)
-    if there is None:
+    """Return evidence and fix for the loopback interface: packets to any address of this machine go through
+    it."""
+    existing = read_interfaces(host)
+    if existing is None:
         return (), None
-    interface = next((one for one in there if one.loopback), None)
+    interface = next((candidate for candidate in existing if candidate.loopback), None)
     if interface is None:
         return (_("there is no loopback interface"),), None
     evidence: tuple[str, ...] = (interface.described,)
     name = interface.name
     if not interface.up:
         title = _("bring {name} up", name=name)
-        if len(there) == 1:
+        if len(existing) == 1:
             title = _("bring {name} up in the network namespace in which the job starts", name=name)
-        return evidence, _typed(title, ("ip", "link", "set", "dev", name, "up"))
-    lacking = _without_address(host, interface, addresses, variable)
-    if lacking is not None:
-        return evidence, lacking
+        return evidence, _command_fix(title, ("ip", "link", "set", "dev", name, "up"))
+    restoring_fix = _restore_address_fix(host, interface, addresses, variable)
+    if restoring_fix is not None:
+        return evidence, restoring_fix
     if interface.queue not in PASSING and attempt.number == errno.ETIMEDOUT:
         evidence = (*evidence, f"`tc qdisc show dev {name}: qdisc {interface.queue}`")
         title = _("remove the queueing discipline that holds back traffic on {name}", name=name)
-        return evidence, _typed(title, ("tc", "qdisc", "del", "dev", name, "root"))
+        return evidence, _command_fix(title, ("tc", "qdisc", "del", "dev", name, "root"))
     if attempt.number in NO_ROUTE:
         title = _(
             "find what blocks the route to {address}: a line with prohibit, unreachable or blackhole in "
@@ -72,10 +79,10 @@ def obstacle(
     return evidence, Fix(title, risk=Risk.MANUAL)
 
 
-def _without_address(
+def _restore_address_fix(
     host: Host, interface: Interface, addresses: Sequence[str], variable: str
 ) -> Optional[Fix]:
-    """The loopback interface that has not the address; None where it has."""
+    """Return the fix that gives the loopback interface the address; None if it has it."""
     name, steps = interface.name, []
     loopback = [text for text in addresses if is_loopback(text)] or [LOOPBACK]
     if all(":" in text for text in loopback):
@@ -84,7 +91,7 @@ def _without_address(
         if variable:
             return meet_on_loopback(variable)
         return Fix(_("enable IPv6"), (SetKernel(SWITCH.format(name=name), "0", "1"),), risk=Risk.MANUAL)
-    if any(_holds(own.text, own.length, text) for own in interface.addresses for text in loopback):
+    if any(_covers(own.text, own.length, text) for own in interface.addresses for text in loopback):
         return None
     mtu = host.network.mtu_of(name)
     if mtu is not None and mtu < LEAST_MTU:
@@ -93,8 +100,10 @@ def _without_address(
     return Fix(_("restore the address of {name}", name=name), tuple(steps), risk=Risk.MANUAL)
 
 
-def _holds(own: str, length: int, address: str) -> bool:
-    """Whether an address of an interface, with its prefix, makes another one local, as 127.0.0.1/8 does."""
+def _covers(own: str, length: int, address: str) -> bool:
+    """Whether an interface's address with its prefix length makes `address` local, as 127.0.0.1/8 does for
+    all of 127.0.0.0/8."""
+    # `ipaddress` takes some milliseconds to import, and most runs do not come here.
     import ipaddress
 
     if ":" in own or ":" in address or not is_loopback(address):
@@ -102,30 +111,32 @@ def _holds(own: str, length: int, address: str) -> bool:
     return ipaddress.ip_address(address) in ipaddress.ip_interface(f"{own}/{length}").network
 
 
-def _typed(title: str, line: tuple[str, ...]) -> Fix:
+def _command_fix(title: str, line: tuple[str, ...]) -> Fix:
     return Fix(title, (Command(line),), risk=Risk.MANUAL)
 
 
-def interfaces(host: Host) -> Optional[Sequence[Interface]]:
-    """Those of this network namespace; None where the kernel does not tell: a finding is told without."""
+def read_interfaces(host: Host) -> Optional[Sequence[Interface]]:
+    """Return the interfaces of this network namespace; None if they cannot be read: the finding then has no
+    evidence."""
     try:
         return host.network.interfaces()
     except CannotTell:
         return None
 
 
-class Unusable(NamedTuple):
-    """An interface has an address, and no socket can be bound to it: which, why, and what heals it."""
+class UnusableInterface(NamedTuple):
+    """An interface whose address no socket can be bound to, the reason, and the fix."""
 
     interface: str
     why: str
     fix: Fix
 
 
-def find_unusable(host: Host, addresses: Sequence[str]) -> Optional[Unusable]:
-    """Of addresses to which no socket can be bound, one that an interface has: IPv6 found it taken, or its
-    local route is gone, as when somebody flushes the table."""
-    for interface in interfaces(host) or ():
+def find_unusable(host: Host, addresses: Sequence[str]) -> Optional[UnusableInterface]:
+    """Return the interface that has one of these addresses although no socket can be bound to it: IPv6 found
+    a duplicate, or the local route is gone because somebody flushed the table. None if no interface has
+    one."""
+    for interface in read_interfaces(host) or ():
         for own in interface.addresses:
             if own.text not in addresses:
                 continue
@@ -136,16 +147,18 @@ def find_unusable(host: Host, addresses: Sequence[str]) -> Optional[Unusable]:
                     "give one of the two machines another address: ip -6 addr show {interface}",
                     interface=name,
                 )
-                return Unusable(name, why, Fix(title, risk=Risk.MANUAL))
+                return UnusableInterface(name, why, Fix(title, risk=Risk.MANUAL))
             if interface.up:
                 title = _("restore the local route of {address}", address=own.text)
                 words = ("ip", "route", "add", "local", own.text, "dev", name, "table", "local")
-                return Unusable(name, _("the kernel has no local route to it"), _typed(title, words))
+                return UnusableInterface(
+                    name, _("the kernel has no local route to it"), _command_fix(title, words)
+                )
     return None
 
 
-def open_the_way(place: str, port: int) -> Fix:
-    """Nothing that could be typed here."""
+def open_network_fix(place: str, port: int) -> Fix:
+    """Return the fix that only the administrator of the network can apply: no command here does it."""
     title = _(
         "allow TCP port {port} in the network between the nodes and in the firewall of {place}",
         place=place,
@@ -154,20 +167,20 @@ def open_the_way(place: str, port: int) -> Fix:
     return Fix(title, risk=Risk.MANUAL)
 
 
-def own_address(host: Host, variable: str) -> Fix:
-    """Whoever listens on one address needs one of ours."""
-    found = _outward(host)
+def use_own_address(host: Host, variable: str) -> Fix:
+    """Return the fix that makes the first rank use an address of this machine."""
+    outward = _find_outward_address(host)
     title = _("if the first rank runs here, use an address of this machine, the same on every node")
-    step = Export(variable, found[1] if found else LOOPBACK)
+    step = Export(variable, outward[1] if outward else LOOPBACK)
     return Fix(title, (step,), risk=Risk.MANUAL, needs_root=False)
 
 
-def _outward(host: Host) -> Optional[tuple[str, str]]:
-    """An interface that others may reach, and its address."""
+def _find_outward_address(host: Host) -> Optional[tuple[str, str]]:
+    """Return the name and IPv4 address of an interface that other nodes can reach; None if there is none."""
     return next(
         (
             (interface.name, address.text)
-            for interface in interfaces(host) or ()
+            for interface in read_interfaces(host) or ()
             if interface.alive and not interface.inner and not interface.loopback
             for address in interface.addresses
             if address.scope == "global" and not address.ipv6
@@ -176,23 +189,24 @@ def _outward(host: Host) -> Optional[tuple[str, str]]:
     )
 
 
-def name_interface(host: Host, several: bool = True) -> Optional[Fix]:
-    """Gloo asks for no name where its interface is named."""
-    found = _outward(host)
-    if not several:
+def name_interface(host: Host, has_several_nodes: bool = True) -> Optional[Fix]:
+    """Return the fix that names Gloo's interface: then Gloo does not resolve the host's name. None if no
+    interface is known."""
+    outward = _find_outward_address(host)
+    if not has_several_nodes:
         title = _("for a job on this node alone, let Gloo use the loopback interface")
         return Fix(title, (Export("GLOO_SOCKET_IFNAME", "lo"),), risk=Risk.MANUAL, needs_root=False)
-    if found is None:
+    if outward is None:
         return None
     title = _("on each node, set Gloo's interface to the one that leads to the others")
-    return Fix(title, (Export("GLOO_SOCKET_IFNAME", found[0]),), risk=Risk.MANUAL, needs_root=False)
+    return Fix(title, (Export("GLOO_SOCKET_IFNAME", outward[0]),), risk=Risk.MANUAL, needs_root=False)
 
 
 def write_hosts_line(host: Host, name: str, address: str = "") -> Fix:
-    """The file is asked before any name server."""
-    found = _outward(host)
-    line = f"{address or (found[1] if found else LOOPBACK)} {name}"
-    # The kernel lets a host have any name; nobody is to paste one that a shell would run.
-    plain = name.isascii() and name.replace("-", "").replace(".", "").isalnum()
-    steps = (Command(("sh", "-c", f"echo '{line}' >> /etc/hosts")),) if plain else ()
+    """Return the fix that adds the name to /etc/hosts, which is read before any name server is asked."""
+    outward = _find_outward_address(host)
+    line = f"{address or (outward[1] if outward else LOOPBACK)} {name}"
+    # The kernel accepts any host name (sethostname(2)): one with shell syntax must not be in a line to paste.
+    is_plain = name.isascii() and name.replace("-", "").replace(".", "").isalnum()
+    steps = (Command(("sh", "-c", f"echo '{line}' >> /etc/hosts")),) if is_plain else ()
     return Fix(_("add the name to /etc/hosts"), steps, risk=Risk.MANUAL)

@@ -23,9 +23,9 @@ WIDEST = 64  # of a range that is tried
 
 
 @dataclass(frozen=True)
-class Point:
-    """Where ranks meet. `label`: the variable of the port, "" for the loopback address, of which no variable
-    speaks. `launcher`: this job's own launcher listens there already, or will. `here`: False where it is
+class MeetingPoint:
+    """Where ranks meet. `label`: the variable of the port, "" for the loopback address, which no variable
+    names. `launcher`: this job's own launcher listens there already, or will. `here`: False where it is
     known to be another machine. `listens`: whether somebody on this machine will listen there. `surely`: it
     is torch that does, on all addresses. `first`: whether the rank that listens is known to run here."""
 
@@ -33,28 +33,30 @@ class Point:
     place: str
     port: int
     launcher: bool = False
-    here: Optional[bool] = None
+    is_here: Optional[bool] = None
     listens: bool = True
     claim: Optional[Claim] = None
-    surely: bool = True
-    first: bool = False
+    binds_all: bool = True
+    is_first_rank: bool = False
 
     @property
-    def far(self) -> bool:
-        """Whether it is known to be another machine."""
-        return self.here is False
+    def is_far(self) -> bool:
+        """Whether the point is known to be on another machine."""
+        return self.is_here is False
 
     def question(self) -> dict[str, object]:
         """For the child."""
-        how = "place" if self.label == "MS_SCHED_PORT" else "any" if self.surely else "either"
+        # MindSpore's scheduler binds the address alone; torch's TCPStore binds all addresses; without torch
+        # either one will do.
+        how = "place" if self.label == "MS_SCHED_PORT" else "any" if self.binds_all else "either"
         return {
             "label": self.label,
             "place": self.place,
             "port": self.port,
             "bind": "" if self.launcher or not self.listens else how,
-            "here": self.here,
+            "here": self.is_here,
             "call": not self.launcher,
-            "first": self.first,
+            "first": self.is_first_rank,
         }
 
 
@@ -74,51 +76,64 @@ class HostPorts:
         return {"address": self.address, "ports": list(self.ports)}
 
 
-def points(host: Host, holders: Holders) -> list[Point]:
-    """Those that the variables name; where none is on this machine, the loopback address too."""
-    first = runs_first_rank(host)
-    agent = host.variables.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-    torch = is_installed(host, "torch")
-    named: list[Point] = []
+def find_points(host: Host, holders: Holders) -> list[MeetingPoint]:
+    """Return the points that the variables name; if none is on this machine, the loopback address too."""
+    is_first = runs_first_rank(host)
+    has_agent = host.variables.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    has_torch = is_installed(host, "torch")
+    meeting_points: list[MeetingPoint] = []
     for ports in named_ports(host):
         label = ports.variable
         if isinstance(ports, Claim) and label in PLACES:
             port, place = ports.spans[0][0], host.variables[PLACES[label]]
-            ours = _of_this_job(host, ports, holders)
-            launcher = ours or (agent and label == "MASTER_PORT")
-            # Only the first rank ever listens there: another one would take the port from it for a moment.
+            is_ours = _is_this_jobs(host, ports, holders)
+            has_launcher = is_ours or (has_agent and label == "MASTER_PORT")
+            # Only rank 0 listens on MASTER_PORT: a trial for another rank would take the port from it for a
+            # moment.
             listens = label != "MASTER_PORT" or not number(host, "RANK")
-            store = first and label == "MASTER_PORT"
-            named.append(
-                Point(label, place, port, launcher, None, listens, claim=ports, surely=torch, first=store)
+            is_store = is_first and label == "MASTER_PORT"
+            meeting_points.append(
+                MeetingPoint(
+                    label,
+                    place,
+                    port,
+                    has_launcher,
+                    None,
+                    listens,
+                    claim=ports,
+                    binds_all=has_torch,
+                    is_first_rank=is_store,
+                )
             )
         elif isinstance(ports, RemotePort) and ports.known and ports.port:
             label = next(name for name, place in PLACES.items() if place == ports.variable)
-            store = label == "MASTER_PORT"
-            # The first rank listens on all addresses, whatever its own is called from outside.
-            listens = first and store
-            named.append(
-                Point(
+            is_store = label == "MASTER_PORT"
+            # Rank 0 listens on all addresses, so it listens here even if MASTER_ADDR is another machine's,
+            # such as a service address in Kubernetes.
+            listens = is_first and is_store
+            meeting_points.append(
+                MeetingPoint(
                     label,
                     ports.value,
                     ports.port,
-                    agent and store,
+                    has_agent and is_store,
                     listens,
                     listens,
-                    surely=torch,
-                    first=listens,
+                    binds_all=has_torch,
+                    is_first_rank=listens,
                 )
             )
-    if all(point.far for point in named):
-        named.append(Point("", LOOPBACK, 0, here=True))
-    return named
+    # torchrun and msrun take 127.0.0.1 if no variable names an address of this machine.
+    if all(point.is_far for point in meeting_points):
+        meeting_points.append(MeetingPoint("", LOOPBACK, 0, is_here=True))
+    return meeting_points
 
 
-def _of_this_job(host: Host, claim: Claim, holders: Holders) -> bool:
-    """Whether who listens is this job's: an ancestor, a process of the examined job, or the rank with which
-    the others of this node, us among them, will meet."""
-    found = occupants(claim, host.sockets.bound(), holders)
-    if found.ancestors:
+def _is_this_jobs(host: Host, claim: Claim, holders: Holders) -> bool:
+    """Whether the listener belongs to this job: an ancestor, a process of the examined job, or rank 0 of the
+    same MASTER_ADDR and MASTER_PORT."""
+    occupied = occupants(claim, host.sockets.bound(), holders)
+    if occupied.ancestors:
         return True
     rank = number(host, "RANK")
     if not rank or claim.variable != "MASTER_PORT":
@@ -127,53 +142,60 @@ def _of_this_job(host: Host, claim: Claim, holders: Holders) -> bool:
     return any(
         host.processes.variable(pid, "RANK") == "0"
         and all(host.processes.variable(pid, name) == host.variables.get(name) for name in names)
-        for socket in found.held
+        for socket in occupied.held
         if socket.listening
         for pid in holders.pids(socket)
     )
 
 
-def listeners(host: Host, claim: Claim, holders: Holders, port: int = 0) -> list[TcpSocket]:
-    """Who is in the way of a claim, or of one of its ports."""
+def find_listeners(host: Host, claim: Claim, holders: Holders, port: int = 0) -> list[TcpSocket]:
+    """Return the sockets that hold the ports of a claim, or one of its ports."""
     held = occupants(claim, host.sockets.bound(), holders).held
     return [socket for socket in held if port in (0, socket.port)]
 
 
-def host_ports(host: Host, holders: Holders) -> Optional[HostPorts]:
-    """What HCCL listens on, on this host; None where it is not used, or nobody can say on which address."""
+def find_host_ports(host: Host, holders: Holders) -> Optional[HostPorts]:
+    """Return the ports on which HCCL listens on this host; None if HCCL is not used or its address is
+    unknown."""
     try:
         if not host.npu_wanted():
             return None
     except CannotTell:
+        # Whether HCCL is used is unknown, so its ports are not tried.
         return None
-    listed = _of_the_rank_table(host)
+    listed = _rank_table_ports(host)
     if listed is not None:
         return listed
-    address = _address(host)
+    address = _hccl_address(host)
     claims = [ports for ports in named_ports(host) if isinstance(ports, Claim) and ports.hccl]
     for claim in claims[-1:] if address else []:
         if occupants(claim, host.sockets.bound(), holders).ancestors:
             return None
-        every = [port for low, high in claim.spans for port in range(low, high + 1)][:WIDEST]
+        all_ports = [port for low, high in claim.spans for port in range(low, high + 1)][:WIDEST]
         if claim.variable != BASE:
-            return HostPorts(claim.label, address, every, claim=claim) if every else None
-        base = every[0]
-        ids = _devices(host)
+            return HostPorts(claim.label, address, all_ports, claim=claim) if all_ports else None
+        base = all_ports[0]
+        ids = _device_ids(host)
         needed = frozenset(base + device for device in ids if device < PER_NODE)
-        return HostPorts(claim.label, address, every[:PER_NODE], needed, claim)
+        return HostPorts(claim.label, address, all_ports[:PER_NODE], needed, claim)
     return None
 
 
-def ways(host: Host) -> list[dict[str, str]]:
-    """The addresses on which Gloo is told to meet: the first one of each interface, as it takes them."""
+def find_gloo_addresses(host: Host) -> list[dict[str, str]]:
+    """Return the addresses of GLOO_SOCKET_IFNAME: the first one of each interface, as Gloo chooses it."""
     value = host.variables.get(GLOO, "")
-    named = read_names(GLOO, value).of(host.network.interfaces()) if value else []
-    first = (next(iter(sorted(addresses(one), key=lambda own: own.ipv6)), None) for one in named)
+    interfaces = read_names(GLOO, value).of(host.network.interfaces()) if value else []
+    first = (
+        next(iter(sorted(addresses(interface), key=lambda own: own.ipv6)), None) for interface in interfaces
+    )
     return [{"label": f"{GLOO}={value}", "address": own.text} for own in first if own is not None]
 
 
-def _of_the_rank_table(host: Host) -> Optional[HostPorts]:
-    """The ports of this host in the job's rank table; where they are wrong, rank-table says so."""
+def _rank_table_ports(host: Host) -> Optional[HostPorts]:
+    """Return the ports of this host in the job's rank table; None if it has none. rank-table reports wrong
+    ones."""
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.facts.rank_table.model import RankTableReader
     from npudoctor.facts.rank_table.reading import VARIABLE, named_path, read_table
     from npudoctor.facts.rank_table.this_machine import Here
@@ -181,11 +203,12 @@ def _of_the_rank_table(host: Host) -> Optional[HostPorts]:
     if not host.variables.get(VARIABLE):
         return None
     try:
-        look = read_table(host, named_path(host, VARIABLE) or "")
-        if look.fault or look.initializing:
+        file = read_table(host, named_path(host, VARIABLE) or "")
+        if file.fault or file.initializing:
             return None
-        server = Here(host, RankTableReader().table(look.table)).server
+        server = Here(host, RankTableReader().table(file.table)).server
     except CannotTell:
+        # rank-table reports a table that cannot be read.
         return None
     if server is None or not server.host_ip:
         return None
@@ -194,24 +217,26 @@ def _of_the_rank_table(host: Host) -> Optional[HostPorts]:
     return HostPorts(VARIABLE, server.host_ip, sorted(ports), frozenset(ports)) if ports else None
 
 
-def _address(host: Host) -> str:
-    """The address on which HCCL listens: as its variables say, else the first of its own choice."""
-    told = host.variables.get("HCCL_IF_IP", "")
-    if told:
-        return told
-    there = host.network.interfaces()
+def _hccl_address(host: Host) -> str:
+    """Return the address on which HCCL listens: by HCCL_IF_IP, HCCL_SOCKET_IFNAME, or its default order; ""
+    if unknown."""
+    value = host.variables.get("HCCL_IF_IP", "")
+    if value:
+        return value
+    existing = host.network.interfaces()
     try:
-        chosen = read_names(HCCL, host.variables[HCCL]).of(there) if host.variables.get(HCCL) else there
+        chosen = read_names(HCCL, host.variables[HCCL]).of(existing) if host.variables.get(HCCL) else existing
     except ValueError:
+        # socket-interfaces reports the value; HCCL would stop with it.
         return ""
     usable = (address for interface in default_order(chosen) for address in addresses(interface))
     return next((address.text for address in usable if not address.ipv6), "")
 
 
-def _devices(host: Host) -> Iterator[int]:
-    """The ids of the NPUs that the job gets."""
+def _device_ids(host: Host) -> Iterator[int]:
+    """Yield the ids of the NPUs that the job gets."""
     from npudoctor.facts.npu.visible import RUNTIME, runtime_ids
 
     count = len(host.npus.nodes) or PER_NODE // 2
-    told = host.variables.get(RUNTIME)
-    yield from runtime_ids(told, count).ids if told else range(count)
+    value = host.variables.get(RUNTIME)
+    yield from runtime_ids(value, count).ids if value else range(count)

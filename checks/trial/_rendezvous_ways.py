@@ -9,22 +9,23 @@ from typing import Any, Optional
 from npudoctor import ERROR, INFO, WARNING, Action, Finding, Fix, Host, Risk, SetKernel, Severity, _
 from npudoctor.checks.trial._folders import MINDSPORE, has_framework, is_installed
 from npudoctor.checks.trial._rendezvous_fixes import (
-    Unusable,
+    UnusableInterface,
+    find_obstacle,
     find_unusable,
     meet_on_loopback,
     name_interface,
-    obstacle,
-    open_the_way,
-    own_address,
+    open_network_fix,
     use_address,
+    use_own_address,
 )
-from npudoctor.checks.trial._rendezvous_points import PLACES, Point
+from npudoctor.checks.trial._rendezvous_points import PLACES, MeetingPoint
 from npudoctor.facts.job.expected_accelerator import meant_for_other_machines
 from npudoctor.facts.job.nodes import is_loopback, node_count
 from npudoctor.trial.trials import Attempt
 
 CODE = "trial-rendezvous.cannot-connect"
 NO_PORT = "no port is left"  # as the child says it
+# The kernel takes the local port of a connection from the first, except those in the second.
 OUTGOING, RESERVED_PORTS = (
     f"/proc/sys/net/ipv4/ip_local_{name}" for name in ("port_range", "reserved_ports")
 )
@@ -32,8 +33,8 @@ USUAL_PORTS, FEW_PORTS = "32768 60999", 1000  # of the kernel; of which a few jo
 CLUSTER = "KUBERNETES_SERVICE_HOST"  # in every pod
 
 
-def unresolved(host: Host, point: Point, attempt: Attempt, several: bool) -> Finding:
-    """The place has no address here."""
+def report_unresolved(host: Host, point: MeetingPoint, attempt: Attempt, has_several_nodes: bool) -> Finding:
+    """Report a name that does not resolve."""
     variable = PLACES.get(point.label, "")
     text = _(
         "{variable} is {place}, a name that this machine cannot resolve: {why}",
@@ -44,40 +45,42 @@ def unresolved(host: Host, point: Point, attempt: Attempt, several: bool) -> Fin
     return Finding(
         CODE,
         text,
-        severity=_at_most(host, ERROR),
+        severity=_limit_severity(host, ERROR),
         action=Action.CONFIG,
-        fix=None if several else meet_on_loopback(variable),
+        fix=None if has_several_nodes else meet_on_loopback(variable),
         echo_of=("master-address.bad-value", "master-address.unresolvable"),
     )
 
 
-def cannot_connect(host: Host, point: Point, attempt: Attempt, addresses: Sequence[str]) -> Finding:
-    """Nobody here would get to who listens here."""
+def report_cannot_connect(
+    host: Host, point: MeetingPoint, attempt: Attempt, addresses: Sequence[str]
+) -> Finding:
+    """Report that nothing on this machine can connect to an address of this machine."""
     place = {"place": point.place, "why": attempt.reason, "variable": PLACES.get(point.label, "")}
     if attempt.why == NO_PORT:
-        return _no_port(host)
+        return _report_no_port(host)
     if not point.label:
         text = _(
             "nothing on this machine can connect to {place}, where ranks meet by default: {why}", **place
         )
     elif attempt.facts.get("connections"):
-        text = few(attempt, point.place)
+        text = describe_few_connections(attempt, point.place)
     else:
         text = _("nothing on this machine can connect to {place} ({variable}): {why}", **place)
-    evidence, fix = obstacle(host, addresses or [point.place], attempt, place["variable"])
+    evidence, fix = find_obstacle(host, addresses or [point.place], attempt, place["variable"])
     return Finding(
-        CODE, text, severity=how_bad(host, attempt), evidence=evidence, action=Action.CONFIG, fix=fix
+        CODE, text, severity=connect_severity(host, attempt), evidence=evidence, action=Action.CONFIG, fix=fix
     )
 
 
-def how_bad(host: Host, attempt: Attempt) -> Severity:
-    """Where some connections could be made it depends on the job: two ranks of torch or MindSpore need more
-    than three."""
-    some = int(attempt.facts.get("connections") or 0) > 0
-    return WARNING if some and not is_installed(host, "torch", *MINDSPORE) else ERROR
+def connect_severity(host: Host, attempt: Attempt) -> Severity:
+    """Return the severity. If some connections succeed it depends on the job: two ranks of torch or MindSpore
+    need more than three."""
+    has_some = int(attempt.facts.get("connections") or 0) > 0
+    return WARNING if has_some and not is_installed(host, "torch", *MINDSPORE) else ERROR
 
 
-def few(attempt: Attempt, place: str) -> str:
+def describe_few_connections(attempt: Attempt, place: str) -> str:
     count = int(attempt.facts["connections"])
     return _(
         "ranks open several connections to {place} at once, but only {count} could be made: {why}",
@@ -87,68 +90,70 @@ def few(attempt: Attempt, place: str) -> str:
     )
 
 
-def _no_port(host: Host) -> Finding:
-    """Each connection has a port of its own on the side that opens it."""
-    told = (host.running_files.text(OUTGOING, 1 << 10) or "").split()
-    low, high = told if len(told) == 2 else ("", "")
-    kept = (host.running_files.text(RESERVED_PORTS, 1 << 20) or "").strip()
-    narrow = low.isdecimal() and high.isdecimal() and int(high) - int(low) < FEW_PORTS
+def _report_no_port(host: Host) -> Finding:
+    """Report that no port is left for outgoing connections: each connection needs one on the connecting
+    side."""
+    range_words = (host.running_files.text(OUTGOING, 1 << 10) or "").split()
+    low, high = range_words if len(range_words) == 2 else ("", "")
+    reserved = (host.running_files.text(RESERVED_PORTS, 1 << 20) or "").strip()
+    is_narrow = low.isdecimal() and high.isdecimal() and int(high) - int(low) < FEW_PORTS
     step = SetKernel("net.ipv4.ip_local_port_range", USUAL_PORTS, f"{low} {high}")
     return Finding(
         CODE,
         _("the ranks cannot connect to each other: this machine has no port left for outgoing connections"),
         evidence=(
             f"net.ipv4.ip_local_port_range = {low} {high}",
-            *([f"net.ipv4.ip_local_reserved_ports = {kept[:80]}"] if kept else []),
+            *([f"net.ipv4.ip_local_reserved_ports = {reserved[:80]}"] if reserved else []),
         ),
         action=Action.CONFIG,
         fix=Fix(_("raise the limit until the next boot"), steps=(step,), risk=Risk.MANUAL)
-        if narrow
+        if is_narrow
         else None,
     )
 
 
-def leads_elsewhere(
-    host: Host, point: Point, attempt: Attempt, addresses: Sequence[str]
+def judge_elsewhere(
+    host: Host, point: MeetingPoint, attempt: Attempt, addresses: Sequence[str]
 ) -> Iterator[Finding]:
-    """What is said of a place that is not this machine's; nothing of one that answers."""
-    found = _doubtful(host, point, attempt.facts, addresses)
+    """Judge a place on another machine; yields nothing if it answers."""
+    doubtful = _find_doubtful(host, point, attempt.facts, addresses)
     unusable = find_unusable(host, addresses) if attempt.refused else None
     if unusable:
-        yield _own_but_unusable(host, point, unusable)
-    elif found:
-        yield found
+        yield _report_unusable(host, point, unusable)
+    elif doubtful:
+        yield doubtful
     elif attempt.refused and attempt.what == "call":
-        yield _no_way(host, point, attempt)
+        yield _report_no_way(host, point, attempt)
     elif attempt.refused and not (attempt.number == errno.ETIMEDOUT and host.variables.get(CLUSTER)):
-        # In a cluster the way back to us changes the port by which our own end is known.
-        yield _elsewhere(host, point, attempt, addresses)
+        # In Kubernetes, NAT changes the source port, so the trial does not recognize its own connection.
+        yield _report_elsewhere(host, point, attempt, addresses)
 
 
-def _no_way(host: Host, point: Point, attempt: Attempt) -> Finding:
-    """To another machine. One that does not answer may be switched on later."""
+def _report_no_way(host: Host, point: MeetingPoint, attempt: Attempt) -> Finding:
+    """Report that another machine cannot be reached: a warning if it does not answer at all, because it may
+    start later."""
     place = {
         "place": point.place,
         "port": point.port,
         "variable": PLACES.get(point.label, ""),
         "why": attempt.reason,
     }
-    quiet = attempt.number == errno.ETIMEDOUT
-    if quiet:
+    is_silent = attempt.number == errno.ETIMEDOUT
+    if is_silent:
         text = _("{place} ({variable}) neither accepts nor refuses connections on TCP port {port}", **place)
     else:
         text = _("this machine cannot connect to {place} ({variable}), TCP port {port}: {why}", **place)
     return Finding(
         CODE,
         text,
-        severity=_at_most(host, WARNING if quiet else ERROR),
+        severity=_limit_severity(host, WARNING if is_silent else ERROR),
         action=Action.CONFIG,
-        fix=open_the_way(point.place, point.port),
+        fix=open_network_fix(point.place, point.port),
         echo_of=("master-address.no-way",),
     )
 
 
-def _own_but_unusable(host: Host, point: Point, unusable: Unusable) -> Finding:
+def _report_unusable(host: Host, point: MeetingPoint, unusable: UnusableInterface) -> Finding:
     text = _(
         "nothing on this machine can connect to {place} ({variable}): {interface} has its address, but {why}",
         place=point.place,
@@ -156,11 +161,11 @@ def _own_but_unusable(host: Host, point: Point, unusable: Unusable) -> Finding:
         interface=unusable.interface,
         why=unusable.why,
     )
-    return Finding(CODE, text, severity=_at_most(host, ERROR), action=Action.CONFIG, fix=unusable.fix)
+    return Finding(CODE, text, severity=_limit_severity(host, ERROR), action=Action.CONFIG, fix=unusable.fix)
 
 
-def _elsewhere(host: Host, point: Point, attempt: Attempt, addresses: Sequence[str]) -> Finding:
-    """The first rank runs here, and the place is another machine's."""
+def _report_elsewhere(host: Host, point: MeetingPoint, attempt: Attempt, addresses: Sequence[str]) -> Finding:
+    """Report that the first rank runs here, but the address belongs to another machine."""
     variable = PLACES.get(point.label, "")
     text = _(
         "{variable} is {place}, which is not this machine ({addresses}), although the first rank runs here; "
@@ -171,36 +176,40 @@ def _elsewhere(host: Host, point: Point, attempt: Attempt, addresses: Sequence[s
         port=point.port,
         why=attempt.reason,
     )
-    # The address of a service leads to its pod only once that is ready.
+    # A Kubernetes service leads to its pod only once the pod is ready.
     worst = WARNING if host.variables.get(CLUSTER) else ERROR
     return Finding(
         CODE,
         text,
-        severity=_at_most(host, worst),
+        severity=_limit_severity(host, worst),
         action=Action.CONFIG,
-        fix=meet_on_loopback(variable) if node_count(host) == 1 else own_address(host, variable),
+        fix=meet_on_loopback(variable) if node_count(host) == 1 else use_own_address(host, variable),
         echo_of=("master-address.not-ours",),
     )
 
 
-def _doubtful(
-    host: Host, point: Point, facts: Mapping[str, Any], addresses: Sequence[str]
+def _find_doubtful(
+    host: Host, point: MeetingPoint, facts: Mapping[str, Any], addresses: Sequence[str]
 ) -> Optional[Finding]:
-    """A name for which the resolver gives an address that is not meant."""
+    """Return a finding if the resolver returns an address for the name that cannot be the intended one; else
+    None."""
     words = {
         "variable": PLACES.get(point.label, ""),
         "place": point.place,
         "addresses": ", ".join(addresses[:4]),
         "stranger": facts.get("stranger", ""),
     }
-    alone = [str(address) for address in facts.get("alone") or ()]
-    fix, severity = use_address(words["variable"], alone[0] if alone else ""), ERROR
-    if alone:
-        words["alone"] = ", ".join(alone[:4])
+    own_addresses = [str(address) for address in facts.get("alone") or ()]
+    fix, severity = use_address(words["variable"], own_addresses[0] if own_addresses else ""), ERROR
+    # The resolver appends the domains of `search` before it tries the name itself, depending on ndots
+    # (resolv.conf(5)).
+    if own_addresses:
+        words["alone"] = ", ".join(own_addresses[:4])
         text = _(
             "{variable} is {place}, which resolves here to {addresses} because the resolver adds one of "
             "its domains; the name itself resolves to this machine, {alone}"
         )
+    # A wildcard record, or a provider that redirects names which do not exist.
     elif facts.get("nowhere"):
         text = _(
             "{variable} is {place}, which resolves here to {addresses}, as every name does: the name "
@@ -218,19 +227,19 @@ def _doubtful(
     return Finding(
         CODE,
         text.format(**words),
-        severity=_at_most(host, severity),
+        severity=_limit_severity(host, severity),
         evidence=evidence,
         action=Action.CONFIG,
         fix=fix,
     )
 
 
-def interface_unreachable(host: Host, attempt: Attempt, several: bool) -> Finding:
-    """The interface that Gloo is told to use leads nowhere, not even to ourselves."""
+def report_unreachable_interface(host: Host, attempt: Attempt, has_several_nodes: bool) -> Finding:
+    """Report that nothing can connect to the address of Gloo's interface, not even from this machine."""
     address, label = str(attempt.facts.get("address", "")), str(attempt.facts["label"])
-    evidence, fix = obstacle(host, [address], attempt)
-    if not several and not is_loopback(address):
-        fix = name_interface(host, several)
+    evidence, fix = find_obstacle(host, [address], attempt)
+    if not has_several_nodes and not is_loopback(address):
+        fix = name_interface(host, has_several_nodes)
     text = _(
         "nothing on this machine can connect to {place} ({variable}): {why}",
         place=address,
@@ -238,16 +247,17 @@ def interface_unreachable(host: Host, attempt: Attempt, several: bool) -> Findin
         why=attempt.reason,
     )
     if attempt.facts.get("connections"):
-        text = few(attempt, address)
-    meets = is_installed(host, "torch") and not (host.npus.nodes or host.gpus.nodes)
-    severity = ERROR if meets else WARNING
+        text = describe_few_connections(attempt, address)
+    # Without an accelerator torch's ranks connect by Gloo alone.
+    is_gloo_used = is_installed(host, "torch") and not (host.npus.nodes or host.gpus.nodes)
+    severity = ERROR if is_gloo_used else WARNING
     return Finding(CODE, text, severity=severity, evidence=evidence, action=Action.CONFIG, fix=fix)
 
 
-def detour(host: Host, point: Point, address: str, ours: bool) -> Finding:
-    """Each client first waits for an address that is silent. `ours`: a firewall drops what is sent there;
-    torch was seen to give up before it came to the next one, which of an absent neighbour takes 3 s. What
-    Python has of its own listens on the first address alone."""
+def report_detour(host: Host, point: MeetingPoint, address: str, is_dropped: bool) -> Finding:
+    """Report that clients wait for a silent address first. `is_dropped`: a firewall drops what is sent there,
+    and torch was seen to give up before it tried the next address; an absent neighbour fails after 3 s.
+    Servers of Python's standard library listen on the first address only."""
     text = _(
         "{place} ({variable}) resolves first to {address}, which does not answer: each connection "
         "waits for it, and a program that listens only on the first address fails",
@@ -259,13 +269,14 @@ def detour(host: Host, point: Point, address: str, ours: bool) -> Finding:
         "remove the line with {address} from /etc/hosts, or the record from the name server", address=address
     )
     fix = Fix(title, risk=Risk.MANUAL)
-    stops = (ours and is_installed(host, "torch")) or not has_framework(host)
-    code = CODE if stops else "trial-rendezvous.slow"
+    is_fatal = (is_dropped and is_installed(host, "torch")) or not has_framework(host)
+    code = CODE if is_fatal else "trial-rendezvous.slow"
     return Finding(code, text, action=Action.CONFIG, fix=fix)
 
 
-def no_interfaces(attempt: Attempt) -> Finding:
-    """Gloo, NCCL and HCCL look for their addresses by getifaddrs()."""
+def report_no_interfaces(attempt: Attempt) -> Finding:
+    """Report that interfaces cannot be listed: Gloo, NCCL and HCCL find their addresses by getifaddrs(3),
+    which uses netlink."""
     text = _(
         "a job process cannot read its network interfaces from the kernel (netlink): {why}; Gloo stops",
         why=attempt.reason,
@@ -277,6 +288,6 @@ def no_interfaces(attempt: Attempt) -> Finding:
     return Finding(CODE, text, action=Action.CONFIG, fix=Fix(title, risk=Risk.MANUAL))
 
 
-def _at_most(host: Host, severity: Severity) -> Severity:
-    """The variables of a login node may be meant for the machines of its cluster."""
+def _limit_severity(host: Host, severity: Severity) -> Severity:
+    """Lower the severity on a login node, whose variables may be meant for other machines."""
     return INFO if meant_for_other_machines(host) else severity

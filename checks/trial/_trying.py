@@ -7,18 +7,19 @@ from npudoctor.trial.trials import Trial
 
 # The variables in which launchers count the ranks of a node.
 RANKS = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
+# A wrong variable must not make the trial start thousands of processes.
 MOST_RANKS = 64
 
 
-def allowed(host: Host) -> None:
-    """Skip where nothing is tried here."""
+def skip_unless_allowed(host: Host) -> None:
+    """Raise Skip if no trial runs here."""
     why = host.trials.why_not()
     if why is not None:
         raise Skip(why)
 
 
-def incomplete(trial: Trial) -> None:
-    """Unknown where it did not come to its end; what it had found until then was said before."""
+def raise_if_incomplete(trial: Trial) -> None:
+    """Raise Unknown if the trial did not finish; the caller has yielded what it found until then."""
     if trial.hung is not None:
         raise Unknown(_("the trial did not finish in time; it waited in {step}", step=trial.hung or "start"))
     if trial.died is not None and not trial.signal:
@@ -34,8 +35,9 @@ def incomplete(trial: Trial) -> None:
         )
 
 
-def ranks_of_node(host: Host) -> int:
-    """Those of this node, at least one."""
+def count_ranks(host: Host) -> int:
+    """Return the number of ranks on this node, 1 to MOST_RANKS by the launcher's variable, else one for each
+    accelerator."""
     for name in RANKS:
         value = host.variables.get(name, "")
         if value.isascii() and value.isdigit():

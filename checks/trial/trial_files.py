@@ -22,40 +22,43 @@ from npudoctor import (
     _,
     check,
 )
-from npudoctor.checks.trial._devices import device
+from npudoctor.checks.trial._devices import report_device
 from npudoctor.checks.trial._folders import (
     OutputFolder,
-    launches_by_msrun,
+    is_msrun_job,
     output_folders,
     writer,
 )
-from npudoctor.checks.trial._refusals import refusal
+from npudoctor.checks.trial._refusals import explain_refusal
 from npudoctor.checks.trial._temporary_folder import (
     FULL,
     INDUCTOR,
     chosen_folder,
     count_names,
     find_hanging,
-    in_temporary,
     judge_temporary,
-    lead_elsewhere,
+    redirect_fix,
+    report_in_temporary,
 )
-from npudoctor.checks.trial._trying import allowed, incomplete
+from npudoctor.checks.trial._trying import raise_if_incomplete, skip_unless_allowed
 from npudoctor.core.errors import CannotTell, Silent, has_ended
 from npudoctor.core.frozen import replace
 from npudoctor.core.sizes import size_text
 from npudoctor.trial.trials import Attempt, Trial
 
-HERE = "working directory"
+WORKING_DIRECTORY = "working directory"
+# Names that msrun gives its logs in the working directory.
 LOGS_OF_MSRUN = ("scheduler.log", "worker_0.log")
+# Findings about HOME that explain a failure below it.
 AT_HOME = ("identity.home-missing", "identity.home-not-writable")
+# Findings of the checks that judge the same folders by owner and mode, without writing.
 CACHES = (
     *("compile-cache.not-writable", "compile-cache.missing"),
     *("log-directory.not-writable", "log-directory.no-directory"),
 )
-# By the folder's name, the findings of others that would be the cause.
+# The codes of other checks that explain a finding, by the name of the folder.
 CAUSES = {
-    HERE: ("working-directory.gone", *FULL),
+    WORKING_DIRECTORY: ("working-directory.gone", *FULL),
     "HOME": (*AT_HOME, *FULL),
 }
 
@@ -121,17 +124,17 @@ def trial_files(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     open(2), O_TMPFILE; unix(7); flock(2); Python, tempfile.gettempdir(); PyTorch, torch_shm_manager.
     """
-    allowed(host)
-    folders, silent, unanswered = _answering(host)
-    here = next((folder.path for folder in folders if folder.name == HERE), "")
-    logs = [f"{here}/{name}" for name in LOGS_OF_MSRUN] if here and launches_by_msrun(host) else []
+    skip_unless_allowed(host)
+    folders, silent, unanswered = _find_answering(host)
+    start_folder = next((folder.path for folder in folders if folder.name == WORKING_DIRECTORY), "")
+    logs = [f"{start_folder}/{name}" for name in LOGS_OF_MSRUN] if start_folder and is_msrun_job(host) else []
     trial = host.trials.tried(
-        "files", folders=[_as_question(folder) for folder in folders], existing=logs, names=count_names(host)
+        "files", folders=[_to_question(folder) for folder in folders], existing=logs, names=count_names(host)
     )
     yield Facts({"tried": [attempt.what for attempt in trial.attempts]})
     yield from _judge(host, replace(trial, attempts=(*trial.attempts, *silent)))
     yield from find_hanging(host, trial)
-    incomplete(trial)
+    raise_if_incomplete(trial)
     if any(attempt.number == errno.ECHILD for attempt in trial.refused()):
         raise Unknown(
             _("cannot start a second process to clean up: steps that need a file name were skipped")
@@ -140,13 +143,13 @@ def trial_files(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Unknown(unanswered)
 
 
-def _as_question(folder: OutputFolder) -> dict[str, object]:
+def _to_question(folder: OutputFolder) -> dict[str, object]:
     return {"name": folder.name, "path": folder.path, "makes": folder.makes, "locks": folder.locks}
 
 
-def _answering(host: Host) -> tuple[list[OutputFolder], list[Attempt], str]:
-    """The folders that the child can be sent to without hanging there; those whose server is silent, each as
-    what came of it; why another is left out."""
+def _find_answering(host: Host) -> tuple[list[OutputFolder], list[Attempt], str]:
+    """Return the folders that the trial can use without hanging; failed attempts for those whose file server
+    does not answer; and why another folder is left out, "" for none."""
     answering: list[OutputFolder] = []
     silent: list[Attempt] = []
     reason = ""
@@ -155,14 +158,14 @@ def _answering(host: Host) -> tuple[list[OutputFolder], list[Attempt], str]:
             if folder.path.startswith("/"):
                 host.running_files.stat(folder.path)
         except Silent as error:
-            # The folder in which the job starts holds it up at once, or never.
-            if folder.name == HERE:
+            # The trial starts in the working directory: if that does not answer, the result is unknown.
+            if folder.name == WORKING_DIRECTORY:
                 reason = reason or error.reason
             else:
-                silent.append(_as_silent(folder, error.reason))
+                silent.append(_to_silent_attempt(folder, error.reason))
             continue
         except CannotTell as error:
-            # What is refused at once the child is to be told, too.
+            # A folder that is refused or gone is still passed on: the trial reports the kernel's own reason.
             if not (isinstance(error.__cause__, PermissionError) or has_ended(error)):
                 reason = reason or error.reason
                 continue
@@ -170,8 +173,8 @@ def _answering(host: Host) -> tuple[list[OutputFolder], list[Attempt], str]:
     return answering, silent, reason
 
 
-def _as_silent(folder: OutputFolder, reason: str) -> Attempt:
-    facts = {"step": "folder", **_as_question(folder), "silent": reason}
+def _to_silent_attempt(folder: OutputFolder, reason: str) -> Attempt:
+    facts = {"step": "folder", **_to_question(folder), "silent": reason}
     return Attempt(f"write {folder.path}", errno.ETIMEDOUT, reason, facts=facts)
 
 
@@ -181,42 +184,42 @@ def _judge(host: Host, trial: Trial) -> Iterator[Finding]:
         if attempt.number != errno.ECHILD:
             by_step.setdefault(str(attempt.facts.get("step", "")), []).append(attempt)
     for attempt in (*by_step.get("device", ()), *by_step.get("proc", ())[:1], *by_step.get("terminal", ())):
-        yield device(host, attempt)
+        yield report_device(host, attempt)
     writing = [attempt for step in ("temporary", "folder") for attempt in by_step.get(step, ())]
     too_large = [attempt for attempt in writing if attempt.number == errno.EFBIG]
     if too_large:  # of every folder, by one limit
-        yield _file_size(host, too_large[0], ERROR, size_text(4096))
+        yield _report_file_size(host, too_large[0], ERROR, size_text(4096))
         return
     for attempt in by_step.get("large", ()):
         if attempt.number == errno.EFBIG:
-            yield _file_size(host, attempt, WARNING, size_text(int(attempt.facts["bytes"])))
+            yield _report_file_size(host, attempt, WARNING, size_text(int(attempt.facts["bytes"])))
     yield from judge_temporary(host, trial, by_step)
-    for group in _by_place(by_step.get("folder", ())):
-        yield _folder(host, group, chosen_folder(trial))
+    for group in _group_by_place(by_step.get("folder", ())):
+        yield _report_folder(host, group, chosen_folder(trial))
     for attempt in by_step.get("existing", ()):
         text = _("{user} cannot write to {path}, a log of msrun: {why}")
         title = _("start the job in its own folder, or give msrun a folder with --log_dir")
-        yield in_temporary(host, attempt, text, ERROR, Fix(title, risk=Risk.MANUAL, needs_root=False))
+        yield report_in_temporary(host, attempt, text, ERROR, Fix(title, risk=Risk.MANUAL, needs_root=False))
     for attempt in by_step.get("lock", ()):
-        yield _lock(host, attempt, chosen_folder(trial))
+        yield _report_lock(host, attempt, chosen_folder(trial))
 
 
-def _by_place(refused: Sequence[Attempt]) -> list[list[Attempt]]:
-    """Those of one folder together, and all that is below a HOME that cannot be written with that."""
+def _group_by_place(refused: Sequence[Attempt]) -> list[list[Attempt]]:
+    """Group the attempts by folder; what is below an unwritable HOME belongs to the group of HOME."""
     groups: dict[str, list[Attempt]] = {}
-    own = next((str(attempt.facts["path"]) for attempt in refused if attempt.facts["name"] == "HOME"), None)
+    home = next((str(attempt.facts["path"]) for attempt in refused if attempt.facts["name"] == "HOME"), None)
     for attempt in refused:
         path = str(attempt.facts["path"])
-        below = (
-            own is not None and path.startswith(f"{own}/") and attempt.facts["name"] != "working directory"
+        is_below_home = (
+            home is not None and path.startswith(f"{home}/") and attempt.facts["name"] != "working directory"
         )
-        place = own if below else str(attempt.facts.get("at") or path)
+        place = home if is_below_home else str(attempt.facts.get("at") or path)
         groups.setdefault(str(place), []).append(attempt)
     return list(groups.values())
 
 
-def _file_size(host: Host, attempt: Attempt, severity: Severity, size: str) -> Finding:
-    why = refusal(host, attempt)
+def _report_file_size(host: Host, attempt: Attempt, severity: Severity, size: str) -> Finding:
+    why = explain_refusal(host, attempt)
     return Finding(
         "trial-files.cannot-write",
         _("{user} cannot write a file of {size}: {why}", user=writer(host), size=size, why=why.why),
@@ -228,32 +231,35 @@ def _file_size(host: Host, attempt: Attempt, severity: Severity, size: str) -> F
     )
 
 
-def _folder(host: Host, group: Sequence[Attempt], chosen: str) -> Finding:
-    """What goes to one place that cannot be written; the first is the most general."""
+def _report_folder(host: Host, group: Sequence[Attempt], chosen: str) -> Finding:
+    """Report one folder that cannot be written, with everything that goes there; the first is the most
+    general."""
     names = [str(attempt.facts["name"]) for attempt in group]
-    why = refusal(host, group[0])
+    why = explain_refusal(host, group[0])
     text = _("{user} cannot write to {path} ({names}): {why}")
-    if names[0] == HERE:
+    if names[0] == WORKING_DIRECTORY:
         text = _("{user} cannot write to the working directory {path}: {why}")
     variables = [name for name in names if name not in CAUSES]
     causes = CAUSES.get(names[0], (*CACHES, *AT_HOME, *FULL))
-    severity = ERROR if names[0] == HERE and launches_by_msrun(host) else WARNING
+    # msrun stops if it cannot write its logs to the working directory.
+    severity = ERROR if names[0] == WORKING_DIRECTORY and is_msrun_job(host) else WARNING
     return Finding(
         "trial-files.cannot-write",
         text.format(user=writer(host), path=group[0].facts["path"], names=", ".join(names), why=why.why),
         severity=severity,
         evidence=why.evidence,
         action=Action.CONFIG,
-        # No variable leads the logs of msrun elsewhere.
+        # msrun's logs go to the working directory, and no variable redirects them.
         fix=why.fix
-        or (lead_elsewhere(host, variables, chosen) if severity is WARNING else None)
-        or _give(host, group[0], names[0]),
+        or (redirect_fix(host, variables, chosen) if severity is WARNING else None)
+        or _chown_fix(host, group[0], names[0]),
         echo_of=(*causes, *(CACHES if len(names) > 1 and severity is WARNING else ())),
     )
 
 
-def _give(host: Host, attempt: Attempt, name: str) -> Optional[Fix]:
-    """To be typed by root, where it is the home of the job's user; else it may be another's on purpose."""
+def _chown_fix(host: Host, attempt: Attempt, name: str) -> Optional[Fix]:
+    """Return the chown command for root if the folder is HOME; None for others, which may belong to somebody
+    else on purpose."""
     if name != "HOME" or attempt.number not in (errno.EACCES, errno.EPERM):
         return None
     path = str(attempt.facts["path"])
@@ -261,12 +267,12 @@ def _give(host: Host, attempt: Attempt, name: str) -> Optional[Fix]:
     return Fix(title, steps=(Command(("chown", writer(host), path)),), risk=Risk.MANUAL)
 
 
-def _lock(host: Host, attempt: Attempt, chosen: str) -> Finding:
-    name, path, why = str(attempt.facts["name"]), str(attempt.facts["path"]), refusal(host, attempt)
+def _report_lock(host: Host, attempt: Attempt, chosen: str) -> Finding:
+    name, path, why = str(attempt.facts["name"]), str(attempt.facts["path"]), explain_refusal(host, attempt)
     title = _("mount it with locking: on NFS without the option nolock, and with rpc.statd running")
     fix = Fix(title, risk=Risk.MANUAL)
     if name not in CAUSES and name in (INDUCTOR, "TRITON_CACHE_DIR", "XDG_CACHE_HOME") and chosen != path:
-        fix = lead_elsewhere(host, [name], chosen) or fix
+        fix = redirect_fix(host, [name], chosen) or fix
     return Finding(
         "trial-files.cannot-lock",
         _("files in {path} cannot be locked: {why}", path=f"{name}={path}" if name else path, why=why.why),

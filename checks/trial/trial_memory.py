@@ -22,11 +22,11 @@ from npudoctor import (
 )
 from npudoctor.checks.trial._limits import (
     ask_for_option,
+    free_memory,
     limit_line,
-    memory_left,
     raise_limit,
 )
-from npudoctor.checks.trial._trying import RANKS, allowed, incomplete, ranks_of_node
+from npudoctor.checks.trial._trying import RANKS, count_ranks, raise_if_incomplete, skip_unless_allowed
 from npudoctor.core.sizes import size_text
 from npudoctor.facts.job.process import frameworks
 from npudoctor.facts.system.limits import limit_of, memory_group
@@ -38,6 +38,7 @@ RESERVED, RESERVED_WITHOUT = 64 * GIB, 4 * GIB
 # What a process cannot do without that has imported a framework: of torch 2.13 and MindSpore 2.7 for CPUs an
 # import was killed in a control group of 140 MiB, and went well in one of 160.
 IMPORT = 140 * MIB
+# One of these set: the job has a master, and so most likely more than one process.
 MEETING = ("MASTER_ADDR", "MASTER_PORT", "MS_SCHED_HOST", "MS_SCHED_PORT")
 HEADROOM = GIB  # below this nothing is touched: the first to be killed should not be somebody else
 # What refuses each attempt first, by the name in /proc/PID/limits, and its flag of ulimit.
@@ -47,6 +48,7 @@ LIMITS = {
     "touch": ("Max address space", "-v"),
     "lock": ("Max locked memory", "-l"),
 }
+# Findings of checks that compute from limits what the trial tries.
 CAUSES = ("memory.address-space", "import-limits.address-space", "import-limits.data")
 
 
@@ -93,22 +95,23 @@ def trial_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     getrlimit(2); mmap(2), MAP_NORESERVE; mlock(2); proc_sys_vm(5), overcommit_memory.
     """
-    allowed(host)
-    accelerated = host.npu_wanted() or bool(host.gpus.usable)
-    # What is reserved at once for a device; without one less is enough for some jobs.
-    large = accelerated and bool(frameworks(host, "torch", "mindspore"))
-    left = memory_left(host)
+    skip_unless_allowed(host)
+    has_accelerator = host.npu_wanted() or bool(host.gpus.usable)
+    # With an accelerator, torch and MindSpore reserve RESERVED at once; other jobs start with less.
+    is_large = has_accelerator and bool(frameworks(host, "torch", "mindspore"))
+    free = free_memory(host)
     trial = host.trials.tried(
         "memory",
-        reserve=RESERVED if large else RESERVED_WITHOUT,
-        touch=left >= HEADROOM,
+        reserve=RESERVED if is_large else RESERVED_WITHOUT,
+        touch=free >= HEADROOM,
     )
-    yield Facts({"left": left, "tried": [attempt.what for attempt in trial.attempts]})
-    yield from _too_little(host)
+    yield Facts({"left": free, "tried": [attempt.what for attempt in trial.attempts]})
+    yield from _judge_group_limit(host)
     for attempt in trial.refused():
         if attempt.what == "ctypes":
             raise Unknown(_("this Python cannot request memory: {why}", why=attempt.reason))
-        yield _finding(host, attempt, large)
+        yield _finding(host, attempt, is_large)
+    # SIGKILL comes from the OOM killer of the kernel or of the control group.
     if trial.died == "touch" and trial.signal == 9:
         yield Finding(
             "trial-memory.cannot-allocate",
@@ -116,45 +119,45 @@ def trial_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
             action=Action.CONFIG,
         )
         return
-    incomplete(trial)
-    if left < HEADROOM and not trial.refused():
+    raise_if_incomplete(trial)
+    if free < HEADROOM and not trial.refused():
         raise Unknown(
-            _("only {left} of memory is left here: the trial did not touch any", left=size_text(left))
+            _("only {left} of memory is left here: the trial did not touch any", left=size_text(free))
         )
 
 
-def _too_little(host: Host) -> Iterator[Finding]:
-    """A control group in which a framework cannot even be imported by as many processes as the job has: what
-    touches memory there would only be killed."""
+def _judge_group_limit(host: Host) -> Iterator[Finding]:
+    """Report a control group whose limit is too small for the imports of all processes of the job. It is
+    computed, because a trial that touches that much memory would be killed."""
     group = memory_group(host)
-    found = frameworks(host, "torch", "mindspore") if group else []
-    least = _processes(host) * IMPORT
-    if group and found and group.limit < least:
+    installed = frameworks(host, "torch", "mindspore") if group else []
+    least = _count_processes(host) * IMPORT
+    if group and installed and group.limit < least:
         yield Finding(
             "trial-memory.cannot-allocate",
             _(
                 "the control group allows {limit} of memory; the processes of a job that import {framework} "
                 "({count}) take at least {need}",
                 limit=size_text(group.limit),
-                framework=found[0].name,
-                count=_processes(host),
+                framework=installed[0].name,
+                count=_count_processes(host),
                 need=size_text(least),
             ),
             evidence=(f"{group.path} limit={group.limit} used={group.used}",),
             action=Action.CONFIG,
-            fix=_wider_group(host, group.path),
+            fix=_wider_group_fix(host, group.path),
         )
 
 
-def _processes(host: Host) -> int:
-    """How many processes of a job import the framework at least: its ranks here; where they meet and nobody
-    counts them, two, as a launcher is one too."""
-    ranks: int = ranks_of_node(host)
-    counted = any(host.variables.get(name) for name in RANKS)
-    return ranks if counted or not any(host.variables.get(name) for name in MEETING) else max(2, ranks)
+def _count_processes(host: Host) -> int:
+    """Return how many processes of a job import the framework at least: its ranks here; two if a master is
+    named and nothing counts the ranks, because the launcher imports it too."""
+    ranks: int = count_ranks(host)
+    is_counted = any(host.variables.get(name) for name in RANKS)
+    return ranks if is_counted or not any(host.variables.get(name) for name in MEETING) else max(2, ranks)
 
 
-def _wider_group(host: Host, path: str) -> Fix:
+def _wider_group_fix(host: Host, path: str) -> Fix:
     if host.system.container():
         option: Fix = ask_for_option("--memory", "16g")
         return option
@@ -166,7 +169,7 @@ def _wider_group(host: Host, path: str) -> Fix:
     return Fix(title, risk=Risk.MANUAL)
 
 
-def _finding(host: Host, attempt: Attempt, large: bool) -> Finding:
+def _finding(host: Host, attempt: Attempt, is_large: bool) -> Finding:
     size = size_text(int(attempt.facts.get("bytes", 0)))
     if attempt.what == "execute":
         return Finding(
@@ -179,8 +182,9 @@ def _finding(host: Host, attempt: Attempt, large: bool) -> Finding:
             action=Action.CONFIG,
             echo_of=("import-limits.not-executable",),
         )
-    needed = ERROR if large else WARNING
-    # The C library of Alpine grows no data segment, and takes memory otherwise.
+    needed = ERROR if is_large else WARNING
+    # sbrk() of musl (Alpine) always fails and its malloc() works without it, so this is only a warning
+    # unless a limit is set.
     grown = ERROR if limit_of(host, "Max data size").soft is not None else WARNING
     code, text, severity = {
         "reserve": ("cannot-reserve", _("a process cannot reserve {size} of address space: {why}"), needed),
@@ -191,13 +195,13 @@ def _finding(host: Host, attempt: Attempt, large: bool) -> Finding:
     name, flag = LIMITS[attempt.what]
     limit = limit_of(host, name)
     pair = [-1 if value is None else value for value in (limit.soft, limit.hard)]
-    limited = limit.soft is not None
+    is_limited = limit.soft is not None
     return Finding(
         f"trial-memory.{code}",
         text.format(size=size, why=attempt.reason),
         severity=severity,
-        evidence=(limit_line(flag, pair),) if limited else (),
+        evidence=(limit_line(flag, pair),) if is_limited else (),
         action=Action.CONFIG,
-        fix=raise_limit(host, flag, pair, pair[0] + 1) if limited else None,
+        fix=raise_limit(host, flag, pair, pair[0] + 1) if is_limited else None,
         echo_of=CAUSES if attempt.what != "lock" else (),
     )

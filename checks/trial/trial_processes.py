@@ -24,8 +24,14 @@ from npudoctor import (
     check,
 )
 from npudoctor.checks.trial._folders import MINDSPORE, has_framework, is_installed
-from npudoctor.checks.trial._limits import ask_for_option, limit_line, lower_stack, raise_limit, unfiltered
-from npudoctor.checks.trial._trying import allowed, incomplete, ranks_of_node
+from npudoctor.checks.trial._limits import (
+    ask_for_option,
+    limit_line,
+    lower_stack_fix,
+    raise_limit,
+    unfilter_fix,
+)
+from npudoctor.checks.trial._trying import count_ranks, raise_if_incomplete, skip_unless_allowed
 from npudoctor.core.errors import CannotTell
 from npudoctor.facts.system.limits import group_folders, limit_of
 from npudoctor.trial.trials import Attempt, Trial
@@ -36,12 +42,15 @@ DESCRIPTORS = 256
 MOST_THREADS = 1024
 # Of a rank: below them two ranks of torch, and of MindSpore, that train on CPUs were seen not to start.
 FEW_THREADS, FEW_OF_MINDSPORE, FEW_DESCRIPTORS = 10, 24, 32
+# 64 threads use an hour of CPU time in a minute of wall time.
 HOUR, MINUTES = 3600, 600
-RESERVED_PIDS = 300  # the kernel gives these only once
+# After the first round the kernel starts again at 300 (RESERVED_PIDS in kernel/pid.c), so these stay unused.
+RESERVED_PIDS = 300
+# PID_MAX_LIMIT of 64-bit kernels (proc_sys_kernel(5)).
 PID_MAX = 4194304
-# As it is said where a program could not be started.
+# The reason in CannotTell if fork(2) failed for want of processes.
 NO_PROCESS = os.strerror(errno.EAGAIN)
-# What is asked once, beside the ranks, and what a refusal of it is.
+# System calls that the trial makes once, and the code of a refusal.
 CALLS = {
     "sched_getaffinity": "no-threads",
     "eventfd2": "no-descriptors",
@@ -49,11 +58,12 @@ CALLS = {
     "epoll_create1": "no-descriptors",
     "setsid": "no-processes",
 }
+# Findings of checks that read the same limits without trying.
 CAUSES = ("import-limits.too-low", "file-limits.unusable")
 
 
-class Refusal(NamedTuple):
-    """Who refused, in a sentence's own words; what shows it, and what heals it."""
+class ProcessRefusal(NamedTuple):
+    """Which limit refused, as a part of a sentence; the evidence; and the fix (None if unknown)."""
 
     who: str
     evidence: tuple[str, ...] = ()
@@ -113,8 +123,8 @@ def trial_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     getrlimit(2), RLIMIT_NPROC, RLIMIT_NOFILE, RLIMIT_CPU; pthread_create(3); Linux, Process Number Controller
     (`pids.max`); proc_sys_kernel(5), pid_max, threads-max.
     """
-    allowed(host)
-    ranks = ranks_of_node(host)
+    skip_unless_allowed(host)
+    ranks = count_ranks(host)
     threads = max(1, min(THREADS, MOST_THREADS // ranks))
     folders = list(dict.fromkeys(folder for folder, _unified in group_folders(host, "pids")))
     try:
@@ -122,22 +132,24 @@ def trial_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
             "processes", ranks=ranks, threads=threads, descriptors=DESCRIPTORS, groups=folders
         )
     except CannotTell as error:
+        # Only EAGAIN of fork(2) has a known cause: the limits below; every other reason is passed on.
         if NO_PROCESS not in error.reason:
             raise
-        trial = _nothing_started(host, folders)
+        trial = _build_failed_trial(host, folders)
     facts = trial.facts()
     limits: Mapping[str, list[int]] = facts.get("limits", {})
     yield Facts({"ranks": ranks, "threads": threads, "limits": limits})
-    yield from _cpu_time(host, limits)
+    yield from _judge_cpu_time(host, limits)
     for attempt in trial.refused():
         finding = _finding(host, trial, attempt, ranks, threads)
         if finding is not None:
             yield finding
-    incomplete(trial)
+    raise_if_incomplete(trial)
 
 
-def _nothing_started(host: Host, folders: Sequence[str]) -> Trial:
-    """What is known where not even the first process of the trial could be started."""
+def _build_failed_trial(host: Host, folders: Sequence[str]) -> Trial:
+    """Return a trial that states what is known if not even its first process could be started: limits and
+    groups."""
     limit, groups = limit_of(host, "Max processes"), []
     for folder in folders:
         names = (f"{folder}/pids.{name}" for name in ("current", "max"))
@@ -149,14 +161,14 @@ def _nothing_started(host: Host, folders: Sequence[str]) -> Trial:
     return Trial((Attempt("limits", facts={"limits": {"-u": pair}}), refused))
 
 
-def _cpu_time(host: Host, limits: Mapping[str, list[int]]) -> Iterator[Finding]:
+def _judge_cpu_time(host: Host, limits: Mapping[str, list[int]]) -> Iterator[Finding]:
     pair = limits.get("-t")
     if pair and 0 <= pair[0] < HOUR:
         yield Finding(
             "trial-processes.cpu-time",
             _("a process is ended after {seconds} s of CPU time (ulimit -t)", seconds=pair[0]),
-            # A program of the standard library alone may be done before.
-            severity=ERROR if pair[0] < MINUTES and _trains(host) else WARNING,
+            # A job without a framework may finish within that time.
+            severity=ERROR if pair[0] < MINUTES and _is_training_job(host) else WARNING,
             evidence=(limit_line("-t", pair),),
             action=Action.CONFIG,
             fix=raise_limit(host, "-t", pair, HOUR),
@@ -164,22 +176,22 @@ def _cpu_time(host: Host, limits: Mapping[str, list[int]]) -> Iterator[Finding]:
 
 
 def _finding(host: Host, trial: Trial, attempt: Attempt, ranks: int, threads: int) -> Optional[Finding]:
-    """What a refusal means; None for a pidfd, and for what this Python cannot tell of itself: frameworks do
-    without."""
+    """Return the finding for a refused attempt; None for a pidfd and for calls that frameworks do not
+    need."""
     facts, severity, missing = attempt.facts, ERROR, 0
-    count, wanted = int(facts.get("least", 0)), threads
+    count, expected = int(facts.get("least", 0)), threads
     if attempt.what == "processes":
-        count, wanted = int(facts.get("started", 0)), ranks
+        count, expected = int(facts.get("started", 0)), ranks
         missing = (ranks - count) * (threads + 1)
         code, text = "no-processes", _("only {count} of {wanted} processes could be started: {who}")
     elif attempt.what == "threads":
         missing = ranks * threads - int(facts.get("all_ranks", 0))
         least = FEW_OF_MINDSPORE if host.interpreter.version_of("mindspore") else FEW_THREADS
-        enough = int(facts.get("all_ranks", 0)) >= least * max(2, ranks)
-        severity = _severity(enough and not _accelerated(host))
+        is_enough = int(facts.get("all_ranks", 0)) >= least * max(2, ranks)
+        severity = _severity(is_enough and not _has_accelerator(host))
         code, text = "no-threads", _("a rank could start only {count} of {wanted} threads: {who}")
     elif attempt.what == "descriptors":
-        wanted, severity = DESCRIPTORS, _severity(count >= FEW_DESCRIPTORS)
+        expected, severity = DESCRIPTORS, _severity(count >= FEW_DESCRIPTORS)
         code, text = "no-descriptors", _("a rank could open only {count} of {wanted} files: {who}")
     elif attempt.what == "ranks":
         code, text = "no-processes", _("trial processes ended before they answered: {who}")
@@ -190,10 +202,10 @@ def _finding(host: Host, trial: Trial, attempt: Attempt, ranks: int, threads: in
             severity = _severity(not has_framework(host))
     else:
         return None
-    refusal = _refusal(host, trial, attempt, missing)
+    refusal = _explain_refusal(host, trial, attempt, missing)
     return Finding(
         f"trial-processes.{code}",
-        text.format(call=attempt.what, count=count, wanted=wanted, who=refusal.who),
+        text.format(call=attempt.what, count=count, wanted=expected, who=refusal.who),
         severity=severity,
         evidence=refusal.evidence,
         action=Action.CONFIG,
@@ -206,60 +218,64 @@ def _severity(enough_for_some: bool) -> Severity:
     return WARNING if enough_for_some else ERROR
 
 
-def _trains(host: Host) -> bool:
-    return is_installed(host, "torch", *MINDSPORE) or _accelerated(host)
+def _is_training_job(host: Host) -> bool:
+    return is_installed(host, "torch", *MINDSPORE) or _has_accelerator(host)
 
 
-def _accelerated(host: Host) -> bool:
+def _has_accelerator(host: Host) -> bool:
     try:
         return host.npu_wanted() or host.gpus.usable
     except CannotTell:
+        # Unknown is taken for none: the threads of an accelerator's runtime are then not required.
         return False
 
 
-def _refusal(host: Host, trial: Trial, attempt: Attempt, missing: int) -> Refusal:
-    """Who refused, the nearest first. `missing`: how many processes and threads there should be more."""
+def _explain_refusal(host: Host, trial: Trial, attempt: Attempt, missing: int) -> ProcessRefusal:
+    """Return which limit refused, the nearest first. `missing`: how many more processes and threads are
+    needed."""
     limits: Mapping[str, list[int]] = trial.facts().get("limits", {})
     if attempt.number == errno.EMFILE and "-n" in limits:
         pair = limits["-n"]
         who = _("ulimit -n allows {count} open files", count=pair[0])
-        return Refusal(who, (limit_line("-n", pair),), raise_limit(host, "-n", pair, 2 * DESCRIPTORS))
+        return ProcessRefusal(who, (limit_line("-n", pair),), raise_limit(host, "-n", pair, 2 * DESCRIPTORS))
     if attempt.number == errno.ENFILE:
-        return _setting(host, "fs.file-max", 9223372036854775807) or Refusal(attempt.reason)
+        return _setting_refusal(host, "fs.file-max", 9223372036854775807) or ProcessRefusal(attempt.reason)
     if attempt.number == errno.ENOMEM and attempt.what == "threads":
-        return _memory(host, limits, attempt)
+        return _stack_refusal(host, limits, attempt)
     if attempt.number == errno.EAGAIN:
-        return _count(host, limits, attempt, missing) or Refusal(attempt.reason)
-    return Refusal(attempt.reason, fix=unfiltered(host, attempt))
+        return _count_refusal(host, limits, attempt, missing) or ProcessRefusal(attempt.reason)
+    return ProcessRefusal(attempt.reason, fix=unfilter_fix(host, attempt))
 
 
-def _memory(host: Host, limits: Mapping[str, list[int]], attempt: Attempt) -> Refusal:
-    """No room for the stack of a thread."""
-    lower = lower_stack(limits.get("-s"))
+def _stack_refusal(host: Host, limits: Mapping[str, list[int]], attempt: Attempt) -> ProcessRefusal:
+    """Return which limit leaves no room for the stack of a thread."""
+    lower = lower_stack_fix(limits.get("-s"))
     if lower is not None:
         pair = limits["-s"]
-        return Refusal(_("no room for its stack (ulimit -s)"), (limit_line("-s", pair),), lower)
+        return ProcessRefusal(_("no room for its stack (ulimit -s)"), (limit_line("-s", pair),), lower)
     pair = limits.get("-v", [-1, -1])
     if pair[0] < 0:
-        return Refusal(attempt.reason)
+        return ProcessRefusal(attempt.reason)
     who = _("no room for its stack in the address space (ulimit -v)")
-    return Refusal(who, (limit_line("-v", pair),), raise_limit(host, "-v", pair, pair[0] + 1))
+    return ProcessRefusal(who, (limit_line("-v", pair),), raise_limit(host, "-v", pair, pair[0] + 1))
 
 
-def _count(host: Host, limits: Mapping[str, list[int]], attempt: Attempt, missing: int) -> Optional[Refusal]:
-    """The limit of processes and threads that was reached when it was refused: of the control group, of the
-    kernel, of the user."""
+def _count_refusal(
+    host: Host, limits: Mapping[str, list[int]], attempt: Attempt, missing: int
+) -> Optional[ProcessRefusal]:
+    """Return the limit of processes and threads that was reached: of the control group, the kernel or the
+    user; None if none was."""
     facts: Mapping[str, Any] = attempt.facts
     for path, current, most in facts.get("groups", ()):
         if current >= most:
             who = _("the control group {path} allows {count} processes and threads", path=path, count=most)
-            return Refusal(
-                who, (f"{path}/pids.max {most}, pids.current {current}",), _wider_group(host, path)
+            return ProcessRefusal(
+                who, (f"{path}/pids.max {most}, pids.current {current}",), _wider_group_fix(host, path)
             )
     if facts.get("all", 0) >= facts.get("threads-max", PID_MAX):
-        return _setting(host, "kernel.threads-max", 2 * int(facts["threads-max"]))
+        return _setting_refusal(host, "kernel.threads-max", 2 * int(facts["threads-max"]))
     if facts.get("seen", 0) >= facts.get("pid_max", PID_MAX) - RESERVED_PIDS - 16:
-        return _setting(host, "kernel.pid_max", PID_MAX)
+        return _setting_refusal(host, "kernel.pid_max", PID_MAX)
     pair = limits.get("-u", [-1, -1])
     if pair[0] < 0:
         return None
@@ -269,21 +285,21 @@ def _count(host: Host, limits: Mapping[str, list[int]], attempt: Attempt, missin
         evidence.append(
             _("{count} processes and threads of this user were seen when it was refused", count=facts["own"])
         )
-    return Refusal(who, tuple(evidence), raise_limit(host, "-u", pair, pair[0] + max(1, missing)))
+    return ProcessRefusal(who, tuple(evidence), raise_limit(host, "-u", pair, pair[0] + max(1, missing)))
 
 
-def _setting(host: Host, name: str, value: int) -> Optional[Refusal]:
+def _setting_refusal(host: Host, name: str, value: int) -> Optional[ProcessRefusal]:
     path = f"/proc/sys/{name.replace('.', '/')}"
-    # Few bytes: of 4 MiB and more the kernel refuses to read anything of /proc/sys.
-    was = (host.running_files.text(path, 1 << 10) or "").strip()
-    if not was:
+    # A small read: the kernel refuses reads of 4 MiB and more from /proc/sys.
+    current = (host.running_files.text(path, 1 << 10) or "").strip()
+    if not current:
         return None
     title = _("raise the limit until the next boot")
-    fix = Fix(title, steps=(SetKernel(name, str(value), was),), risk=Risk.MANUAL)
-    return Refusal(_("{name} is {value}", name=name, value=was), (path,), fix)
+    fix = Fix(title, steps=(SetKernel(name, str(value), current),), risk=Risk.MANUAL)
+    return ProcessRefusal(_("{name} is {value}", name=name, value=current), (path,), fix)
 
 
-def _wider_group(host: Host, path: str) -> Fix:
+def _wider_group_fix(host: Host, path: str) -> Fix:
     if host.system.container():
         option: Fix = ask_for_option("--pids-limit", "-1")
         return option

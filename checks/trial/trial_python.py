@@ -26,11 +26,11 @@ from npudoctor.checks.trial._modules import (
     LIBRARIES,
     absent_module,
     failing_library,
-    is_of_system,
+    is_system_python,
     library_fix,
     module_fix,
 )
-from npudoctor.checks.trial._trying import allowed, incomplete
+from npudoctor.checks.trial._trying import raise_if_incomplete, skip_unless_allowed
 from npudoctor.core.errors import CannotTell, DoesNotRun
 from npudoctor.facts.job.working_directory import working_directory
 from npudoctor.trial.trials import Attempt, Trial
@@ -43,16 +43,18 @@ BASIC = frozenset((
     *("zlib", "ctypes", "socket", "subprocess", "hashlib", "uuid"),
     *("multiprocessing.synchronize", "multiprocessing.queues"),
 ))  # fmt: skip
-KILLED = (9, 14, 15)  # by somebody else, or at the end of its time: nothing of Python's own
-# Of Python itself; of setuptools and virtualenv, which find no packages.
+KILLED = (9, 14, 15)  # SIGKILL, SIGALRM, SIGTERM: sent by others or at the deadline, not a crash of Python
+# Finders in sys.meta_path of Python itself, and those of setuptools and virtualenv, which find no packages.
 FINDERS = ("_frozen_importlib", "_frozen_importlib_external", "_distutils_hack", "_virtualenv")
 MOST = 8  # files that are shown
-FORKSERVER_FIRST = (3, 14)  # from here on it is how multiprocessing starts children unless told otherwise
+FORKSERVER_FIRST = (3, 14)  # the first release with forkserver as the default start method on Linux
+# Findings of checks that explain why Python does not start, by reading files only.
 CAUSES = (
     *("interpreter.does-not-run", "virtual-environment.base-missing"),
     *("python-variables.no-standard-library", "python-variables.bad-value"),
     "import-limits.not-executable",
 )
+# torchrun passes LOGLEVEL to logging.setLevel(), which raises ValueError for an unknown name.
 LOG_LEVEL, SHOWN = "LOGLEVEL", 40
 SHADOWED = "source-shadowing.standard-library"
 
@@ -101,43 +103,43 @@ def trial_python(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     Python, "Python Setup and Usage: Build requirements"; multiprocessing, "Contexts and start methods".
     """
-    allowed(host)
-    python, needed = host.interpreter.label, _closed(host)
+    skip_unless_allowed(host)
+    python, needed = host.interpreter.label, _find_closed_needs(host)
     try:
         trial = host.trials.tried(
             "python",
-            needed=[one.module for one in needed],
+            needed=[need.module for need in needed],
             levels=[LOG_LEVEL] if is_installed(host, "torch") else [],
         )
     except DoesNotRun as error:
-        yield _cannot_start(error.reason, (f"`{error.said}`",) if error.said else ())
+        yield _report_cannot_start(error.reason, (f"`{error.said}`",) if error.said else ())
         return
     yield Facts({"tried": [attempt.what for attempt in trial.attempts]})
     reported: set[str] = set()
     for attempt in trial.refused():
         if attempt.facts.get("step") == "import" and attempt.why not in reported:
             reported.add(attempt.why)  # what one library lacks, several modules say
-            yield _module(host, attempt)
-    yield from _needed(host, trial, needed)
-    yield from _starts(host, trial)
-    yield from _log_level(host, trial)
-    yield from _directory(host, trial)
+            yield _report_module(host, attempt)
+    yield from _judge_needed(host, trial, needed)
+    yield from _judge_starts(host, trial)
+    yield from _judge_log_level(host, trial)
+    yield from _judge_directory(host, trial)
     if trial.died is not None and trial.signal not in KILLED:
-        yield _died(python, trial)
+        yield _report_death(python, trial)
         return
     if trial.waits_for:
         text = _("{python} does not start: {why}", python=python, why=trial.waits_for)
-        yield _cannot_start(text, ())
+        yield _report_cannot_start(text, ())
         return
-    incomplete(trial)
-    _search_path(host, trial)
+    raise_if_incomplete(trial)
+    _require_known_search_path(host, trial)
     if any(attempt.facts.get("step") == "remover" for attempt in trial.refused()):
         raise Unknown(
             _("cannot start a second process to clean up: steps that need a file name were skipped")
         )
 
 
-def _log_level(host: Host, trial: Trial) -> Iterator[Finding]:
+def _judge_log_level(host: Host, trial: Trial) -> Iterator[Finding]:
     for attempt in trial.refused():
         if attempt.facts.get("step") == "log level":
             value = host.variables.get(LOG_LEVEL, "")
@@ -155,57 +157,62 @@ def _log_level(host: Host, trial: Trial) -> Iterator[Finding]:
             )
 
 
-def _closed(host: Host) -> list[ClosedNeed]:
-    """What a framework requires and nothing but an import tells of; nothing where that cannot be known."""
+def _find_closed_needs(host: Host) -> list[ClosedNeed]:
+    """Return requirements whose metadata this user may not read, so that only an import can judge them; empty
+    if that is unknown."""
     if not has_framework(host):
         return []
+    # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
+    # load it.
     from npudoctor.facts.python.frameworks import closed_needs
 
     try:
-        return [one for one in closed_needs(host) if one.module]
+        return [need for need in closed_needs(host) if need.module]
     except CannotTell:
+        # Then no requirement is known, and the trial imports only the standard library.
         return []
 
 
-def _needed(host: Host, trial: Trial, needed: Sequence[ClosedNeed]) -> Iterator[Finding]:
-    closed = {one.module: one for one in needed}
+def _judge_needed(host: Host, trial: Trial, needed: Sequence[ClosedNeed]) -> Iterator[Finding]:
+    need_by_module = {need.module: need for need in needed}
     for attempt in trial.refused():
         if attempt.facts.get("step") != "needed":
             continue
-        one = closed[str(attempt.facts["module"])]
+        need = need_by_module[str(attempt.facts["module"])]
         yield Finding(
             "trial-python.module-missing",
             _(
                 "{python} cannot import {module}, which a framework requires: {why}",
                 python=host.interpreter.label,
-                module=one.module,
+                module=need.module,
                 why=attempt.reason,
             ),
-            severity=ERROR if one.needed else WARNING,
-            evidence=(one.copy.folder,),
+            severity=ERROR if need.needed else WARNING,
+            evidence=(need.copy.folder,),
             action=Action.CONFIG,
             fix=Fix(
                 _("as the owner, make the installed files readable for all users"),
-                steps=(Command(("chmod", "-R", "a+rX", one.place, one.copy.folder)),),
+                steps=(Command(("chmod", "-R", "a+rX", need.place, need.copy.folder)),),
                 risk=Risk.MANUAL,
             ),
         )
 
 
-def _search_path(host: Host, trial: Trial) -> None:
-    """Unknown where code that was not run for the other checks leads this Python elsewhere."""
+def _require_known_search_path(host: Host, trial: Trial) -> None:
+    """Raise Unknown if this Python searches folders that the other checks do not know, because they do not
+    run code of .pth files."""
     facts = trial.facts()
     try:
         layout = host.interpreter.layout()
-    except CannotTell:  # these say so
+    except CannotTell:  # the checks that need the layout report it
         return
     if not layout.unread or "search_path" not in facts:
         return
-    # An empty entry of PYTHONPATH names the working directory, which source-shadowing judges.
-    known = {working_directory(host)}
+    # An empty entry of PYTHONPATH means the working directory, which source-shadowing judges.
+    known_folders = {working_directory(host)}
     for folder in (*layout.search_path, *host.variables.path_list("PYTHONPATH")):
-        known |= {folder, host.running_files.real(folder)}
-    more = [folder for folder in facts["search_path"] if folder not in known]
+        known_folders |= {folder, host.running_files.real(folder)}
+    more = [folder for folder in facts["search_path"] if folder not in known_folders]
     more += [finder for finder in facts["finders"] if finder not in FINDERS]
     if more:
         raise Unknown(
@@ -217,7 +224,7 @@ def _search_path(host: Host, trial: Trial) -> None:
         )
 
 
-def _module(host: Host, attempt: Attempt) -> Finding:
+def _report_module(host: Host, attempt: Attempt) -> Finding:
     module, python = str(attempt.facts["module"]), host.interpreter.label
     absent, (soname, is_missing) = absent_module(attempt.why), failing_library(attempt.why)
     words = {"python": python, "module": module, "why": attempt.reason, "library": soname}
@@ -226,7 +233,7 @@ def _module(host: Host, attempt: Attempt) -> Finding:
         text = _("{python} cannot import {module}: {why}")
         if is_missing:
             text = _("{python} cannot import {module}: {library} is missing")
-    elif absent in LIBRARIES and not is_of_system(host):
+    elif absent in LIBRARIES and not is_system_python(host):
         words["library"] = LIBRARIES[absent].name
         text = _("{python} has no module {module}: it was built without {library}")
         fix = module_fix(host, absent)
@@ -241,18 +248,19 @@ def _module(host: Host, attempt: Attempt) -> Finding:
         severity=ERROR if module in BASIC else WARNING,
         evidence=(
             f"`import {module}: {attempt.why}`",
-            # Where nothing is missing, one of these may be in the place of a module.
+            # If nothing is missing, one of these files may have replaced a module.
             *(() if absent or soname else map(str, attempt.facts.get("others", ())[:MOST])),
         ),
         action=Action.CONFIG,
         fix=fix,
-        # As the check of folders says it, which names the file.
+        # source-shadowing reports the same with the file that hides the module.
         echo_of=(*CAUSES, SHADOWED) if has_framework(host) else CAUSES,
     )
 
 
-def _starts(host: Host, trial: Trial) -> Iterator[Finding]:
-    """A server that does not start is nothing to a job that starts its children otherwise."""
+def _judge_starts(host: Host, trial: Trial) -> Iterator[Finding]:
+    """Report a start method of multiprocessing that fails: an error for spawn; for forkserver only where it
+    is the default."""
     refused = {
         str(attempt.facts["method"]): attempt
         for attempt in trial.refused()
@@ -270,7 +278,7 @@ def _starts(host: Host, trial: Trial) -> Iterator[Finding]:
                 method=method,
                 why=why,
             ),
-            severity=ERROR if method == "spawn" or _version(host) >= FORKSERVER_FIRST else WARNING,
+            severity=ERROR if method == "spawn" or _python_version(host) >= FORKSERVER_FIRST else WARNING,
             evidence=(f"`{trial.said}`",) if trial.said else (),
             action=Action.CONFIG,
             echo_of=CAUSES,
@@ -278,8 +286,8 @@ def _starts(host: Host, trial: Trial) -> Iterator[Finding]:
         return
 
 
-def _directory(host: Host, trial: Trial) -> Iterator[Finding]:
-    """Where the job starts, and a child that multiprocessing spawns may not go."""
+def _judge_directory(host: Host, trial: Trial) -> Iterator[Finding]:
+    """Report a working directory that a spawned child cannot enter."""
     for attempt in trial.refused():
         if attempt.facts.get("step") == "directory":
             yield Finding(
@@ -299,7 +307,7 @@ def _directory(host: Host, trial: Trial) -> Iterator[Finding]:
             )
 
 
-def _version(host: Host) -> tuple[int, ...]:
+def _python_version(host: Host) -> tuple[int, ...]:
     try:
         text = host.interpreter.layout().version or ""
     except CannotTell:
@@ -307,20 +315,24 @@ def _version(host: Host) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(".")[:2] if part.isdigit())
 
 
-def _died(python: str, trial: Trial) -> Finding:
+def _report_death(python: str, trial: Trial) -> Finding:
     evidence = (f"`{trial.said}`",) if trial.said else ()
     if trial.died:
         text = _("{python} is killed by signal {number} in `{step}`")
         if not trial.signal:
             text = _("{python} exits in `{step}`")
-        return _cannot_start(text.format(python=python, number=trial.signal, step=trial.died), evidence)
+        return _report_cannot_start(
+            text.format(python=python, number=trial.signal, step=trial.died), evidence
+        )
     text = _("{python} does not start: {why}")
     if trial.signal:
         text = _("{python} does not start: it is killed by signal {number}")
-    return _cannot_start(text.format(python=python, why=f"`{trial.said}`", number=trial.signal), evidence)
+    return _report_cannot_start(
+        text.format(python=python, why=f"`{trial.said}`", number=trial.signal), evidence
+    )
 
 
-def _cannot_start(message: str, evidence: tuple[str, ...]) -> Finding:
+def _report_cannot_start(message: str, evidence: tuple[str, ...]) -> Finding:
     return Finding(
         "trial-python.cannot-start", message, evidence=evidence, action=Action.CONFIG, echo_of=CAUSES
     )

@@ -7,28 +7,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional, Union
 
 from npudoctor import ERROR, WARNING, Action, Facts, Finding, Fix, Host, Scope, Unknown, _, check
-from npudoctor.checks.network._hccl_ports_fixes import way_out
+from npudoctor.checks.network._hccl_ports_fixes import other_ports_fix
 from npudoctor.checks.trial._folders import is_installed
-from npudoctor.checks.trial._rendezvous_fixes import find_unusable, own_address
-from npudoctor.checks.trial._rendezvous_names import own_name, own_unreachable, slow
+from npudoctor.checks.trial._rendezvous_fixes import find_unusable, use_own_address
+from npudoctor.checks.trial._rendezvous_names import judge_own_name, report_own_unreachable, report_slow_names
 from npudoctor.checks.trial._rendezvous_points import (
     PLACES,
     HostPorts,
-    Point,
-    host_ports,
-    listeners,
-    points,
-    ways,
+    MeetingPoint,
+    find_gloo_addresses,
+    find_host_ports,
+    find_listeners,
+    find_points,
 )
 from npudoctor.checks.trial._rendezvous_ways import (
-    cannot_connect,
-    detour,
-    interface_unreachable,
-    leads_elsewhere,
-    no_interfaces,
-    unresolved,
+    judge_elsewhere,
+    report_cannot_connect,
+    report_detour,
+    report_no_interfaces,
+    report_unreachable_interface,
+    report_unresolved,
 )
-from npudoctor.checks.trial._trying import allowed, incomplete
+from npudoctor.checks.trial._trying import raise_if_incomplete, skip_unless_allowed
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import replace
 from npudoctor.core.ports import runs, spell
@@ -37,8 +37,11 @@ from npudoctor.facts.leftovers.port_holders import Holders, abbreviate
 from npudoctor.host.network.sockets import TcpSocket
 from npudoctor.trial.trials import Attempt, Trial
 
-WAIT = 5.5  # seconds for a name: a resolver asks its next server after 5
+# Seconds for a name: the resolver asks the next name server after 5 s (resolv.conf(5), timeout).
+WAIT = 5.5
+# Each rank resolves the names several times, so even a second delays the start of a large job.
 SLOW = 1.0
+# Ports below it need CAP_NET_BIND_SERVICE; 1024 by default (ip-sysctl.rst).
 PRIVILEGED = "net.ipv4.ip_unprivileged_port_start"
 
 
@@ -118,37 +121,39 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
     torch.distributed, TCPStore, torchrun; msrun; HCCL environment variables; Gloo's `tcp/device.cc`;
     ip(7), `ip_unprivileged_port_start`; socket(7), SO_ATTACH_FILTER; resolv.conf(5).
     """
-    allowed(host)
+    skip_unless_allowed(host)
     holders = Holders(host)
-    asked, hccl, named, unknown = _asked(host, holders)
+    meeting_points, hccl, interface_addresses, why_unknown = _find_questions(host, holders)
     trial = host.trials.tried(
         "rendezvous",
-        points=[point.question() for point in asked],
+        points=[point.question() for point in meeting_points],
         own=True,
-        ways=named,
+        ways=interface_addresses,
         hccl=hccl.question() if hccl else None,
         wait=WAIT,
     )
-    yield Facts({"tried": [_tried(attempt) for attempt in trial.attempts if attempt.what != "socket"]})
+    yield Facts(
+        {"tried": [_attempt_facts(attempt) for attempt in trial.attempts if attempt.what != "socket"]}
+    )
     refused = trial.refused()
     if any(attempt.what == "socket" for attempt in refused):
         raise Unknown(_("the trial could not create sockets: {why}", why=refused[-1].reason))
-    by_label = {point.label: point for point in asked}
+    by_label = {point.label: point for point in meeting_points}
     silent, busy = [], []
-    yield from slow(host, trial, SLOW)
+    yield from report_slow_names(host, trial, SLOW)
     for attempt in trial.attempts:
         point = by_label.get(str(attempt.facts.get("label")))
-        if _of_other_trials(host, point, attempt, holders):
+        if _is_other_trials(host, point, attempt, holders):
             busy.append(attempt)
         elif attempt.what == "hccl" and hccl:
-            yield from _hccl(host, hccl, attempt, holders)
+            yield from _judge_hccl(host, hccl, attempt, holders)
         elif attempt.what == "bind" and point and attempt.refused:
-            yield _cannot_bind(host, point, attempt, holders)
+            yield _report_cannot_bind(host, point, attempt, holders)
         elif attempt.what == "resolve" and attempt.number == errno.ETIMEDOUT and not _has_one_server(host):
             silent.append(str(attempt.facts["place"]))
         else:
-            yield from _of_ways(host, trial, point, attempt)
-    incomplete(trial)
+            yield from _judge_way(host, trial, point, attempt)
+    raise_if_incomplete(trial)
     if busy:
         raise Unknown(_("other trials held TCP port {port} all the time", port=busy[0].facts["port"]))
     if silent:
@@ -156,69 +161,74 @@ def trial_rendezvous(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Unknown(
             _("no name server answered within {seconds:g} s for {names}", names=names, seconds=WAIT)
         )
-    if unknown:
-        raise Unknown(unknown)
+    if why_unknown:
+        raise Unknown(why_unknown)
 
 
-def _asked(
+def _find_questions(
     host: Host, holders: Holders
-) -> tuple[list[Point], Optional[HostPorts], list[dict[str, str]], str]:
-    """What is asked of the child; and why some of it is not known: the rest is tried all the same."""
+) -> tuple[list[MeetingPoint], Optional[HostPorts], list[dict[str, str]], str]:
+    """Return the points, HCCL's ports and Gloo's addresses for the trial, and why they are unknown ("" if
+    known). The rest of the trial runs in any case."""
     try:
-        return points(host, holders), host_ports(host, holders), ways(host), ""
+        return find_points(host, holders), find_host_ports(host, holders), find_gloo_addresses(host), ""
     except CannotTell as error:
         return [], None, [], error.reason
 
 
-def _of_ways(host: Host, trial: Trial, point: Optional[Point], attempt: Attempt) -> Iterator[Finding]:
-    """What an attempt says of names, and of the ways between the ranks."""
+def _judge_way(
+    host: Host, trial: Trial, point: Optional[MeetingPoint], attempt: Attempt
+) -> Iterator[Finding]:
+    """Judge an attempt at a name or at a connection between ranks."""
     refused = trial.refused()
     addresses = _addresses(trial, attempt)
     if attempt.what == "own-name":
-        masters = {other.facts.get("place") for other in refused if other.what == "resolve"}
-        yield from own_name(host, attempt, _several(host, trial), attempt.facts.get("name") in masters)
+        masters_names = {other.facts.get("place") for other in refused if other.what == "resolve"}
+        yield from judge_own_name(
+            host, attempt, _has_several_nodes(host, trial), attempt.facts.get("name") in masters_names
+        )
     elif attempt.what in ("call", "connect-elsewhere") and point:
-        yield from leads_elsewhere(host, point, attempt, addresses)
+        yield from judge_elsewhere(host, point, attempt, addresses)
     elif attempt.what == "connect" and point and attempt.facts.get("silent") and not attempt.refused:
-        yield detour(host, point, str(attempt.facts["silent"]), ours=True)
+        yield report_detour(host, point, str(attempt.facts["silent"]), is_dropped=True)
     elif not attempt.refused:
         return
     elif attempt.what == "interfaces":
         if is_installed(host, "torch"):
-            yield no_interfaces(attempt)
+            yield report_no_interfaces(attempt)
     elif attempt.what == "resolve" and point:
-        yield unresolved(host, point, attempt, _several(host, trial))
+        yield report_unresolved(host, point, attempt, _has_several_nodes(host, trial))
     elif attempt.what == "connect" and point:
-        yield cannot_connect(host, point, attempt, addresses)
+        yield report_cannot_connect(host, point, attempt, addresses)
     elif attempt.what == "detour" and point:
-        yield detour(host, point, str(attempt.facts.get("address", "")), ours=False)
+        yield report_detour(host, point, str(attempt.facts.get("address", "")), is_dropped=False)
     elif attempt.what == "connect-way":
-        yield interface_unreachable(host, attempt, _several(host, trial))
+        yield report_unreachable_interface(host, attempt, _has_several_nodes(host, trial))
     elif attempt.what == "connect-own" and not any(other.what == "connect" for other in refused):
-        yield own_unreachable(host, trial, attempt, _several(host, trial))
+        yield report_own_unreachable(host, trial, attempt, _has_several_nodes(host, trial))
 
 
 def _addresses(trial: Trial, attempt: Attempt) -> list[str]:
-    """What the place of an attempt means here."""
+    """Return the addresses to which the place of an attempt resolves."""
     label = attempt.facts.get("label")
-    told = (
+    resolved = (
         other.facts.get("addresses", ())
         for other in trial.attempts
         if other.what == "resolve" and other.facts.get("label") == label
     )
-    return [str(address) for address in next(told, ())]
+    return [str(address) for address in next(resolved, ())]
 
 
-def _of_other_trials(host: Host, point: Optional[Point], attempt: Attempt, holders: Holders) -> bool:
-    """Whether it may have been another trial's: nobody was seen to listen there before this one waited."""
+def _is_other_trials(host: Host, point: Optional[MeetingPoint], attempt: Attempt, holders: Holders) -> bool:
+    """Whether another trial may have held the port: no listener was seen there before this trial waited."""
     if attempt.number != errno.EADDRINUSE or attempt.facts.get("alone", True):
         return False
-    return not (point and point.claim and listeners(host, point.claim, holders))
+    return not (point and point.claim and find_listeners(host, point.claim, holders))
 
 
-def _several(host: Host, trial: Trial) -> bool:
-    """Whether the job has other nodes. Where nothing counts them, a master elsewhere tells; the names were
-    looked up by the trial, and are not asked for again."""
+def _has_several_nodes(host: Host, trial: Trial) -> bool:
+    """Whether the job has several nodes. If nothing counts them, a master on another machine means several.
+    The trial has resolved the names, so no name server is asked again."""
     count = node_count(host)
     if host.options.peers or count is not None:
         return bool(host.options.peers) or (count or 0) > 1
@@ -227,35 +237,42 @@ def _several(host: Host, trial: Trial) -> bool:
 
 
 def _has_one_server(host: Host) -> bool:
-    """Whether there is a single name server, asked as usual: one that is silent for 5 s answers nobody. Of
-    several a later one may, and of domains to search in the next."""
+    """Whether resolv.conf has one name server and no options or search domains: then a server that is silent
+    for 5 s answers nobody. With several, a later one may still answer."""
     lines = (host.running_files.text("/etc/resolv.conf") or "").splitlines()
     words = [line.split()[0] for line in lines if line.strip()]
     return [word for word in words if word in ("nameserver", "options", "search")] == ["nameserver"]
 
 
-def _tried(attempt: Attempt) -> dict[str, object]:
+def _attempt_facts(attempt: Attempt) -> dict[str, object]:
     return {"what": attempt.what, "errno": attempt.number, **attempt.facts}
 
 
-def _cannot_bind(host: Host, point: Point, attempt: Attempt, holders: Holders) -> Finding:
+def _report_cannot_bind(host: Host, point: MeetingPoint, attempt: Attempt, holders: Holders) -> Finding:
     if not point.label:
         text = _("no process can listen on a TCP port here: {why}", why=attempt.reason)
         return Finding("trial-rendezvous.cannot-bind", text, action=Action.CONFIG)
     place = {"port": point.port, "label": point.label, "why": attempt.reason}
     first = _first_unprivileged(host)
     evidence: tuple[str, ...] = (f"`bind(), listen(): {attempt.why}`",)
-    # Another port is of use where this one is held, or kept for root.
-    of_port = attempt.number == errno.EADDRINUSE or (attempt.number == errno.EACCES and point.port < first)
-    fix = way_out(host, point.claim, host.sockets.bound(), first) if point.claim and of_port else None
+    # Another port helps if this one is held or privileged.
+    is_port_taken = attempt.number == errno.EADDRINUSE or (
+        attempt.number == errno.EACCES and point.port < first
+    )
+    fix = (
+        other_ports_fix(host, point.claim, host.sockets.bound(), first)
+        if point.claim and is_port_taken
+        else None
+    )
     if attempt.number == errno.EADDRINUSE:
-        held = listeners(host, point.claim, holders) if point.claim else []
-        found = _held(point.label, {point.port}, held, evidence, fix, holders)
+        sockets = find_listeners(host, point.claim, holders) if point.claim else []
+        finding = _report_held(point.label, {point.port}, sockets, evidence, fix, holders)
         if not attempt.facts.get("only_by_place"):
-            return found
-        # No torch is here, which listens on all addresses; another program may take the one that is meant.
+            return finding
+        # torch listens on all addresses, but is not installed; another program may listen on the named one
+        # only.
         note = _("listening on {place} alone works", place=point.place)
-        return replace(found, severity=WARNING, evidence=(*evidence, note))
+        return replace(finding, severity=WARNING, evidence=(*evidence, note))
     if attempt.number == errno.EACCES and point.port < first:
         text = _(
             "only root may listen on TCP port {port} ({label}), as on all ports below {first}",
@@ -264,7 +281,7 @@ def _cannot_bind(host: Host, point: Point, attempt: Attempt, holders: Holders) -
         )
         evidence = (*evidence, f"{PRIVILEGED} = {first}")
     elif attempt.number == errno.EADDRNOTAVAIL:
-        fix = own_address(host, PLACES[point.label])
+        fix = use_own_address(host, PLACES[point.label])
         text = _(
             "the job cannot listen on {place}, TCP port {port} ({label}): not an address of this machine",
             place=point.place,
@@ -283,26 +300,27 @@ def _cannot_bind(host: Host, point: Point, attempt: Attempt, holders: Holders) -
 
 
 def _first_unprivileged(host: Host) -> int:
-    """The first port that everybody may listen on."""
-    told = (host.running_files.text(f"/proc/sys/{PRIVILEGED.replace('.', '/')}") or "").strip()
-    return int(told) if told.isdecimal() else 1024
+    """Return the first port on which every user may listen (ip(7), ip_unprivileged_port_start)."""
+    value = (host.running_files.text(f"/proc/sys/{PRIVILEGED.replace('.', '/')}") or "").strip()
+    return int(value) if value.isdecimal() else 1024
 
 
-def _held(
+def _report_held(
     label: str,
     ports: set[int],
-    held: Sequence[TcpSocket],
+    sockets: Sequence[TcpSocket],
     evidence: tuple[str, ...],
     fix: Optional[Fix],
     holders: Holders,
 ) -> Finding:
-    """Somebody else has the port. Who it is may be hidden from this user: then whose it is."""
+    """Report ports that another process holds; if the process is hidden from this user, the socket's owner is
+    named."""
     place = {"ports": spell(runs(ports)), "label": label}
-    if held:
+    if sockets:
         text = _(
             "the job cannot listen on TCP port {ports} ({label}): {who} holds it on {addresses}",
-            who=abbreviate(who for socket in held for who in holders.describe(socket)),
-            addresses=abbreviate(sorted({socket.address for socket in held})),
+            who=abbreviate(who for socket in sockets for who in holders.describe(socket)),
+            addresses=abbreviate(sorted({socket.address for socket in sockets})),
             **place,
         )
     else:
@@ -320,15 +338,20 @@ def _held(
     )
 
 
-def _hccl(host: Host, hccl: HostPorts, attempt: Attempt, holders: Holders) -> Iterator[Finding]:
-    told = attempt.facts.get("refused")
-    refused = {int(port): int(number) for port, number in told.items()} if isinstance(told, Mapping) else {}
-    bad = {port for port in refused if port in hccl.needed or not hccl.needed}
-    if not bad or (not hccl.needed and len(bad) < len(hccl.ports)):
+def _judge_hccl(host: Host, hccl: HostPorts, attempt: Attempt, holders: Holders) -> Iterator[Finding]:
+    number_by_port = attempt.facts.get("refused")
+    refused = (
+        {int(port): int(number) for port, number in number_by_port.items()}
+        if isinstance(number_by_port, Mapping)
+        else {}
+    )
+    # In a range any free port is enough; with a base port HCCL needs those of the job's NPUs.
+    lost_ports = {port for port in refused if port in hccl.needed or not hccl.needed}
+    if not lost_ports or (not hccl.needed and len(lost_ports) < len(hccl.ports)):
         return
-    numbers = {refused[port] for port in bad}
+    numbers = {refused[port] for port in lost_ports}
     evidence = (f"`bind(), listen() on {hccl.address}`",)
-    fix = way_out(host, hccl.claim, host.sockets.bound()) if hccl.claim else None
+    fix = other_ports_fix(host, hccl.claim, host.sockets.bound()) if hccl.claim else None
     if errno.EADDRNOTAVAIL in numbers:
         text = _(
             "HCCL cannot listen on {address} ({label}): not an address of this machine",
@@ -344,13 +367,17 @@ def _hccl(host: Host, hccl: HostPorts, attempt: Attempt, holders: Holders) -> It
         )
         return
     if errno.EADDRINUSE not in numbers:
-        place = {"port": spell(runs(bad)), "label": hccl.label, "why": Attempt("hccl", min(numbers)).reason}
+        place = {
+            "port": spell(runs(lost_ports)),
+            "label": hccl.label,
+            "why": Attempt("hccl", min(numbers)).reason,
+        }
         text = _("the job cannot listen on TCP port {port} ({label}): {why}", **place)
         yield Finding("trial-rendezvous.cannot-bind", text, evidence=evidence, action=Action.CONFIG)
         return
-    held = [
+    sockets = [
         socket
-        for port in sorted(bad)
-        for socket in (listeners(host, hccl.claim, holders, port) if hccl.claim else [])
+        for port in sorted(lost_ports)
+        for socket in (find_listeners(host, hccl.claim, holders, port) if hccl.claim else [])
     ]
-    yield _held(hccl.label, bad, held, evidence, fix, holders)
+    yield _report_held(hccl.label, lost_ports, sockets, evidence, fix, holders)

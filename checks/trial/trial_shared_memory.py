@@ -25,9 +25,9 @@ from npudoctor import (
     check,
 )
 from npudoctor.checks.trial._folders import has_framework
-from npudoctor.checks.trial._limits import ask_for_option, limit_line, memory_left, raise_limit, unfiltered
+from npudoctor.checks.trial._limits import ask_for_option, free_memory, limit_line, raise_limit, unfilter_fix
 from npudoctor.checks.trial._refusals import give_owner_rights
-from npudoctor.checks.trial._trying import allowed, incomplete
+from npudoctor.checks.trial._trying import raise_if_incomplete, skip_unless_allowed
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.mounts import MOUNTINFO, parse_mountinfo
 from npudoctor.core.sizes import size_text
@@ -38,20 +38,24 @@ MIB, GIB = 1 << 20, 1 << 30
 BATCH = 64 * MIB  # what a data loader passes on at a time
 MOST = 16 * GIB  # for /dev/shm
 HEADROOM = GIB  # below this little is taken: the first to be killed should not be somebody else
+# A tmpfs has half as many inodes as there are pages of memory; a job needs far fewer than a million.
 INODES = 1_000_000
-# Where the kernel refuses for want of room. EFBIG: a limit of the shell.
+# Errors of the kernel for want of room; EFBIG comes from the shell's `ulimit -f`.
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EFBIG, errno.E2BIG)
-# The kernel's own values of what refuses a System V segment, and what an attempt needs of each.
+# The kernel's defaults of the settings that can refuse a System V segment, and what the trial needs of each.
+# 18446744073692774399 is ULONG_MAX - (1 << 24), the default of shmmax and shmall since Linux 3.16
+# (shmget(2)).
 SYSV = {
     "kernel.shmmax": (18446744073692774399, MIB),
     "kernel.shmall": (18446744073692774399, MIB // 4096),
     "kernel.shmmni": (4096, 1),
 }
-MOST_SEGMENTS = 32768  # the kernel counts no further
+MOST_SEGMENTS = 32768  # IPCMNI, the kernel's upper limit of shmmni
 
 
-class Remedy(NamedTuple):
-    """Why it was refused, as a sentence says it; what shows it, what heals it, and the kind of that deed."""
+class MemoryRefusal(NamedTuple):
+    """Why shared memory was refused, as a sentence; the evidence, the fix (None if unknown), and its kind of
+    action."""
 
     why: str
     evidence: tuple[str, ...] = ()
@@ -105,19 +109,22 @@ def trial_shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     shm_overview(7), sem_overview(7), tmpfs(5), unix(7), shmget(2); PyTorch, torch.multiprocessing, sharing
     strategies; Python, multiprocessing.
     """
-    allowed(host)
-    left = memory_left(host)
-    large = BATCH if left >= HEADROOM else 0
+    skip_unless_allowed(host)
+    free = free_memory(host)
+    large = BATCH if free >= HEADROOM else 0
     trial = host.trials.tried("shared_memory", large=large)
-    yield Facts({"left": left, "tried": [attempt.what for attempt in trial.attempts]})
+    yield Facts({"left": free, "tried": [attempt.what for attempt in trial.attempts]})
     refused = trial.refused()
-    # What is refused at 1 MiB was at 64 too: one thing is said once.
+    # If 1 MiB is refused, 64 MiB were too: report it once.
     small = [attempt for attempt in refused if attempt.what == "small"]
     findings = [
         _finding(host, trial, attempt) for attempt in refused if attempt.what != "segment" or not small
     ]
-    # Of several that say the same, the one that weighs most.
-    yield from {one.message: one for one in sorted(findings, key=lambda one: one.weight)}.values()
+    # Of findings with the same message, the most severe (the last in the dict) remains.
+    yield from {
+        finding.message: finding for finding in sorted(findings, key=lambda finding: finding.weight)
+    }.values()
+    # SIGBUS: the tmpfs has no page left for the mapping; SIGKILL: the limit of the control group.
     if trial.died in ("segment", "small") and trial.signal in (7, 9):
         yield Finding(
             "trial-shared-memory.no-room",
@@ -125,12 +132,12 @@ def trial_shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
             action=Action.CONFIG,
         )
         return
-    incomplete(trial)
+    raise_if_incomplete(trial)
     if not large and not refused:
         raise Unknown(
             _(
                 "only {left} of memory is left here: {size} of shared memory was not tried",
-                left=size_text(left),
+                left=size_text(free),
                 size=size_text(BATCH),
             )
         )
@@ -140,28 +147,28 @@ def _finding(host: Host, trial: Trial, attempt: Attempt) -> Finding:
     code = "no-room" if attempt.number in NO_ROOM else "refused"
     severity: Severity = ERROR
     if attempt.what == "module":
-        why = Remedy(
+        why = MemoryRefusal(
             _("this Python cannot load {module}: {why}", module=attempt.facts["module"], why=attempt.reason),
             fix=Fix(_("use a Python that was built with it"), risk=Risk.MANUAL, needs_root=False),
         )
     elif attempt.what in ("socketpair", "listener"):
-        # Pairs are for pipes of multiprocessing that go both ways; torch does without. What is sent is what
-        # frameworks share: ranks that multiprocessing spawns open it by name.
+        # Socket pairs are multiprocessing's two-way pipes, which torch does not use. Frameworks send memory
+        # over listening sockets; ranks that multiprocessing spawns open it by name instead.
         severity = ERROR if attempt.what == "listener" and has_framework(host) else WARNING
         text = _("processes cannot send memory over a Unix socket: {why}", why=attempt.reason)
-        why = Remedy(text, fix=unfiltered(host, attempt))
+        why = MemoryRefusal(text, fix=unfilter_fix(host, attempt))
     elif attempt.what == "again":
-        # A rank that spawn starts opens each lock by its name; torch's own loaders fork, and send the rest.
+        # A spawned rank opens each lock by its name; torch's data loaders fork and send the rest.
         severity = WARNING if has_framework(host) else ERROR
-        why = _reopened(attempt)
+        why = _explain_reopen(attempt)
     elif attempt.what == "sysv":
         severity = WARNING
-        why = _sysv(host, attempt)
+        why = _explain_sysv(host, attempt)
         code = "no-room" if attempt.number in (errno.ENOSPC, errno.EINVAL, errno.ENOMEM) else "refused"
     else:
         if attempt.what == "segment" and code == "no-room":
             severity = WARNING
-        why = _room(host, trial, attempt) if code == "no-room" else _access(host, attempt)
+        why = _explain_no_room(host, trial, attempt) if code == "no-room" else _explain_access(host, attempt)
     return Finding(
         f"trial-shared-memory.{code}",
         why.why,
@@ -173,14 +180,14 @@ def _finding(host: Host, trial: Trial, attempt: Attempt) -> Finding:
     )
 
 
-def _reopened(attempt: Attempt) -> Remedy:
-    """A file that its own maker may not open a second time."""
+def _explain_reopen(attempt: Attempt) -> MemoryRefusal:
+    """Explain a file that its own creator cannot open a second time."""
     text = _("a file created in /dev/shm cannot be reopened by its name: {why}", why=attempt.reason)
-    return Remedy(text, *give_owner_rights(int(attempt.facts.get("umask", 0)), SHM))
+    return MemoryRefusal(text, *give_owner_rights(int(attempt.facts.get("umask", 0)), SHM))
 
 
-def _room(host: Host, trial: Trial, attempt: Attempt) -> Remedy:
-    """Want of room: a limit of the shell, no inode, or no bytes."""
+def _explain_no_room(host: Host, trial: Trial, attempt: Attempt) -> MemoryRefusal:
+    """Explain want of room: a limit of the shell, no inode, or no bytes."""
     facts, limits = attempt.facts, trial.facts().get("limits", {})
     size = int(facts.get("bytes", 0))
     for number, flag in ((errno.EFBIG, "-f"), (errno.ENOMEM, "-v")):
@@ -188,15 +195,15 @@ def _room(host: Host, trial: Trial, attempt: Attempt) -> Remedy:
         if attempt.number == number and pair[0] >= 0:
             text = _("ulimit {flag} does not allow {size} of shared memory", flag=flag, size=size_text(size))
             fix: Fix = raise_limit(host, flag, pair, pair[0] + max(size, 1))
-            return Remedy(text, (limit_line(flag, pair),), fix)
+            return MemoryRefusal(text, (limit_line(flag, pair),), fix)
     if facts.get("inodes") and not facts.get("inodes_free", 1):
         text = _(
             "no file can be added to /dev/shm: all of its {count} inodes are in use", count=facts["inodes"]
         )
-        return Remedy(text, (f"df -i {SHM}",), _more_inodes(host), Action.CLEANUP)
+        return MemoryRefusal(text, (f"df -i {SHM}",), _more_inodes_fix(host), Action.CLEANUP)
     if attempt.number not in (errno.ENOSPC, errno.EDQUOT) or "total" not in facts:
         words = {"size": size_text(size or MIB), "why": attempt.reason}
-        return Remedy(_("{size} of shared memory cannot be allocated: {why}", **words))
+        return MemoryRefusal(_("{size} of shared memory cannot be allocated: {why}", **words))
     total, free = int(facts["total"]), int(facts["free"])
     text = _(
         "no room for {size} of shared memory in /dev/shm: {free} of {total} are free",
@@ -204,28 +211,32 @@ def _room(host: Host, trial: Trial, attempt: Attempt) -> Remedy:
         free=size_text(free),
         total=size_text(total),
     )
-    full = total >= BATCH > free
-    return Remedy(text, (), _larger(host, total), Action.CLEANUP if full else Action.CONFIG)
+    is_full = total >= BATCH > free
+    return MemoryRefusal(text, (), _enlarge_fix(host, total), Action.CLEANUP if is_full else Action.CONFIG)
 
 
-def _larger(host: Host, now: int) -> Optional[Fix]:
-    """A larger /dev/shm, half of the memory as the kernel's own; else what could go."""
+def _enlarge_fix(host: Host, current_size: int) -> Optional[Fix]:
+    """Return the fix that enlarges /dev/shm to half of the memory (the kernel's default, at most 16 GiB); if
+    it is that large, to remove unused files. `current_size` is in bytes."""
     try:
         size = min(host.resources.memory().total // 2 // MIB * MIB, MOST)
     except CannotTell:
+        # Without the size of the memory the container's option asks for 1 GiB at least.
         size = 0
     if host.system.container():
         option: Fix = ask_for_option("--shm-size", f"{max(size, GIB) // GIB}g")
         return option
-    if size <= now:
+    if size <= current_size:
         title = _("remove unused files: `npudoctor check shared-memory` lists what is in /dev/shm")
         return Fix(title, risk=Risk.MANUAL, needs_root=False)
     if not _is_tmpfs(host):
         return None
-    return Fix(_("make it larger until the next boot"), (Remount(SHM, size, now),), risk=Risk.CAUTION)
+    return Fix(
+        _("make it larger until the next boot"), (Remount(SHM, size, current_size),), risk=Risk.CAUTION
+    )
 
 
-def _more_inodes(host: Host) -> Optional[Fix]:
+def _more_inodes_fix(host: Host) -> Optional[Fix]:
     if host.system.container() or not _is_tmpfs(host):
         return None
     step = Command(("mount", "-o", f"remount,nr_inodes={INODES}", SHM))
@@ -237,33 +248,35 @@ def _is_tmpfs(host: Host) -> bool:
     return SHM in mounts and mounts[SHM].kind == "tmpfs"
 
 
-def _access(host: Host, attempt: Attempt) -> Remedy:
-    """Not allowed, or not there."""
+def _explain_access(host: Host, attempt: Attempt) -> MemoryRefusal:
+    """Explain a /dev/shm that is missing, read-only or closed, or a refusal of the kernel."""
     mode = attempt.facts.get("mode")
     if attempt.number in (errno.ENOENT, errno.ENOTDIR):
         text = _("processes cannot share memory: there is no /dev/shm")
-        # A link that leads nowhere is in the way of the folder.
+        # A dangling link prevents mkdir.
         link = (Command(("rm", SHM)),) if host.running_files.lstat(SHM) is not None else ()
         steps = (
             *link,
             Command(("mkdir", "-p", SHM)),
             Command(("mount", "-t", "tmpfs", "-o", "mode=1777,nosuid,nodev", "tmpfs", SHM)),
         )
-        return Remedy(text, fix=Fix(_("mount a tmpfs there until the next boot"), steps, risk=Risk.MANUAL))
+        return MemoryRefusal(
+            text, fix=Fix(_("mount a tmpfs there until the next boot"), steps, risk=Risk.MANUAL)
+        )
     if attempt.number == errno.EROFS:
         text = _("processes cannot share memory: /dev/shm is read-only")
         step = Command(("mount", "-o", "remount,rw", SHM))
-        return Remedy(text, fix=Fix(_("remount it read-write"), (step,), risk=Risk.MANUAL))
+        return MemoryRefusal(text, fix=Fix(_("remount it read-write"), (step,), risk=Risk.MANUAL))
     if attempt.number == errno.EACCES and isinstance(mode, int) and mode != 0o1777:
         text = _("this user may not write to /dev/shm, which has the mode {mode}", mode=f"{mode:04o}")
         fix = Fix(_("let all users create files there"), (Command(("chmod", "1777", SHM)),), risk=Risk.MANUAL)
-        return Remedy(text, (f"stat {SHM}: mode {mode:04o}, uid {attempt.facts.get('owner')}",), fix)
+        return MemoryRefusal(text, (f"stat {SHM}: mode {mode:04o}, uid {attempt.facts.get('owner')}",), fix)
     text = _("the kernel refuses shared memory in /dev/shm: {why}", why=attempt.reason)
-    return Remedy(text, fix=unfiltered(host, attempt))
+    return MemoryRefusal(text, fix=unfilter_fix(host, attempt))
 
 
-def _sysv(host: Host, attempt: Attempt) -> Remedy:
-    """A System V segment: which setting of the kernel is too small for it."""
+def _explain_sysv(host: Host, attempt: Attempt) -> MemoryRefusal:
+    """Explain a refused System V segment: which kernel setting is too small."""
     text = _(
         "a System V shared memory segment of {size} is refused: {why}",
         size=size_text(MIB),
@@ -272,18 +285,20 @@ def _sysv(host: Host, attempt: Attempt) -> Remedy:
     steps: list[SetKernel] = []
     for name, (usual, least) in SYSV.items():
         # Few bytes: of 4 MiB and more the kernel refuses to read anything of /proc/sys.
-        was = (host.running_files.text(f"/proc/sys/{name.replace('.', '/')}", 1 << 10) or "").strip()
-        if was.isdigit() and int(was) < least:
-            steps.append(SetKernel(name, str(usual), was))
-        elif name == "kernel.shmmni" and attempt.number == errno.ENOSPC and not steps and was.isdigit():
-            # All are taken, as nothing else is too small.
-            steps.extend([SetKernel(name, str(MOST_SEGMENTS), was)] if int(was) < MOST_SEGMENTS else [])
+        current = (host.running_files.text(f"/proc/sys/{name.replace('.', '/')}", 1 << 10) or "").strip()
+        if current.isdigit() and int(current) < least:
+            steps.append(SetKernel(name, str(usual), current))
+        elif name == "kernel.shmmni" and attempt.number == errno.ENOSPC and not steps and current.isdigit():
+            # ENOSPC with enough shmall: all shmmni segment ids are in use.
+            steps.extend(
+                [SetKernel(name, str(MOST_SEGMENTS), current)] if int(current) < MOST_SEGMENTS else []
+            )
     if not steps:
-        return Remedy(text, fix=unfiltered(host, attempt))
+        return MemoryRefusal(text, fix=unfilter_fix(host, attempt))
     evidence = tuple(f"{step.name} = {step.was}" for step in steps)
     if host.system.container():
         words = [word for step in steps for word in ("--sysctl", f"{step.name}={step.value}")]
         option: Fix = ask_for_option(*words)
-        return Remedy(text, evidence, option)
+        return MemoryRefusal(text, evidence, option)
     fix = Fix(_("reset them to the kernel defaults until the next boot"), tuple(steps), risk=Risk.MANUAL)
-    return Remedy(text, evidence, fix)
+    return MemoryRefusal(text, evidence, fix)

@@ -12,7 +12,7 @@ FAST = 25_000  # Mb/s: what trains over slower ports does not wait for these set
 
 
 @dataclass(frozen=True)
-class Link:
+class FastLink:
     """A port with a carrier. `speed` in Mb/s; `device` has the MTU: itself, or the bond that it is in."""
 
     name: str
@@ -20,7 +20,7 @@ class Link:
     speed: int
 
 
-def fast_links(host: Host) -> list[Link]:
+def fast_links(host: Host) -> list[FastLink]:
     """Ports of cards, in the kernel's order; empty in a container that has only a virtual one."""
     links = []
     for interface in host.network.interfaces():
@@ -29,9 +29,10 @@ def fast_links(host: Host) -> list[Link]:
             continue
         if read_or_empty(host, f"{folder}/type") != ETHERNET:
             continue
+        # Virtual interfaces (veth, bridges, bonds) have no device folder in /sys/class/net.
         if host.running_files.stat(f"{folder}/device") is None:
             continue
         speed = host.network.link_settings(interface.name).speed
         if speed >= FAST:
-            links.append(Link(interface.name, interface.master or interface.name, speed))
+            links.append(FastLink(interface.name, interface.master or interface.name, speed))
     return links

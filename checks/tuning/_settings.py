@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from npudoctor import Command, Finding, Fix, Host, Risk, Skip, Step, _
 
+# Documentation/ABI/stable/sysfs-devices-node of the kernel.
 NODES = "/sys/devices/system/node"
 MOST_CPUS = 1 << 16  # no kernel numbers more: a longer list is not one of CPUs
 
 
 def read_setting(host: Host, path: str) -> str:
-    """Its words with single spaces, as the kernel shows them; skips the check where the kernel has none."""
+    """Return the text of a kernel setting with single spaces; raises Skip if the kernel does not have it."""
     text = host.running_files.text(path)
     if text is None:
         raise Skip(_("{path} does not exist: nothing to set here", path=path))
@@ -19,7 +20,7 @@ def read_setting(host: Host, path: str) -> str:
 
 
 def read_or_empty(host: Host, path: str) -> str:
-    """The same of one that may be missing without a word: empty then."""
+    """Return the text of a kernel setting with single spaces; "" if the kernel does not have it."""
     return " ".join((host.running_files.text(path) or "").split())
 
 
@@ -36,7 +37,8 @@ def write_setting(path: str, value: str, before: str) -> Command:
 
 
 def advise(host: Host, code: str, message: str, title: str, steps: Sequence[Step], *evidence: str) -> Finding:
-    """One piece of advice; its lines are shown only, as a person knows what else runs here."""
+    """Return one piece of advice. Its commands are shown only: a person knows what else runs on the
+    machine."""
     if host.system.container():  # /proc and /sys show the machine's setting, which nobody changes from inside
         title = _("on the host, not in this container: {title}", title=title)
     return Finding(code, message, evidence=evidence, fix=Fix(title, tuple(steps), risk=Risk.MANUAL))
@@ -44,14 +46,16 @@ def advise(host: Host, code: str, message: str, title: str, steps: Sequence[Step
 
 def numa_nodes(host: Host) -> list[str]:
     """The NUMA nodes that have memory or CPUs online, by number; empty where the kernel does not say."""
-    return [f"node{number}" for number in sorted(expand(read_or_empty(host, f"{NODES}/online")))]
+    return [f"node{number}" for number in sorted(parse_cpu_list(read_or_empty(host, f"{NODES}/online")))]
 
 
-def expand(text: str) -> set[int]:
-    """A list of the kernel such as 0-3,8 as numbers; what is no such list is empty."""
+def parse_cpu_list(text: str) -> set[int]:
+    """Return the numbers of a kernel list such as 0-3,8; parts that are no number or range are left out."""
     numbers: set[int] = set()
     for part in text.split(","):
         first, _dash, last = part.strip().partition("-")
         if first.isascii() and first.isdigit() and (not last or (last.isascii() and last.isdigit())):
+            # [:6] and MOST_CPUS bound the range: a file that is not the kernel's must not make a set of
+            # billions.
             numbers.update(range(int(first[:6]), min(int((last or first)[:6]), MOST_CPUS) + 1))
     return numbers

@@ -8,10 +8,12 @@ from typing import Union
 from npudoctor import INFO, Facts, Finding, Host, Scope, _, check
 from npudoctor.checks.tuning._settings import advise, read_or_empty, read_setting, write_setting
 
+# Only root may write current_clocksource.
 FOLDER = "/sys/devices/system/clocksource/clocksource0"
 CURRENT, AVAILABLE = f"{FOLDER}/current_clocksource", f"{FOLDER}/available_clocksource"
 # Each reading of them is a system call and an access to a chip, or a page of the hypervisor.
 SLOW = ("hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit", "xen")
+# The counter of x86 processors. arm's arch_sys_counter and kvm-clock are as cheap, and are not in SLOW.
 FAST = "tsc"
 
 
@@ -52,21 +54,21 @@ def clock_source(host: Host) -> Iterator[Union[Finding, Facts]]:
     - deeperf.com, "A performance issue caused by the TSC clock source missing in Linux" (the figure).
     - Documentation/timers/timekeeping.rst of the kernel.
     """
-    now = read_setting(host, CURRENT)
-    others = read_or_empty(host, AVAILABLE).split()
-    yield Facts({"current": now, "available": others})
-    if now not in SLOW:
+    current = read_setting(host, CURRENT)
+    available = read_or_empty(host, AVAILABLE).split()
+    yield Facts({"current": current, "available": available})
+    if current not in SLOW:
         return
     message = _(
         "the kernel's clock source is {now}, which is slow to read; available: {others}",
-        now=now,
-        others=", ".join(others) or "-",
+        now=current,
+        others=", ".join(available) or "-",
     )
-    if FAST in others:
+    if FAST in available:
         title = _(
             "use tsc until the next boot, if `dmesg | grep -i clocksource` does not report it as unstable"
         )
-        yield advise(host, "clock-source.slow", message, title, [write_setting(CURRENT, FAST, now)])
+        yield advise(host, "clock-source.slow", message, title, [write_setting(CURRENT, FAST, current)])
     else:
         title = _("`dmesg | grep -i -e tsc -e clocksource` says why the kernel does not offer tsc")
         yield advise(host, "clock-source.slow", message, title, ())

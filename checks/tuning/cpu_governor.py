@@ -8,7 +8,10 @@ from typing import Union
 from npudoctor import INFO, Command, Facts, Finding, Host, Scope, Skip, _, check
 from npudoctor.checks.tuning._settings import advise, read_or_empty, write_command
 
+# One folder for each set of CPUs that share a frequency (Documentation/admin-guide/pm/cpufreq.rst).
 POLICIES = "/sys/devices/system/cpu/cpufreq"
+# With intel_pstate and amd_pstate, powersave is not the lowest frequency either, but it rises later
+# (intel_pstate.rst, amd-pstate.rst of the kernel).
 WANTED = "performance"
 
 
@@ -51,25 +54,32 @@ def cpu_governor(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     files = host.running_files
     names = [name for name in files.names(POLICIES) if name.startswith("policy")]
-    governor_of = {name: read_or_empty(host, f"{POLICIES}/{name}/scaling_governor") for name in sorted(names)}
-    governors = sorted(set(filter(None, governor_of.values())))
+    governor_by_policy = {
+        name: read_or_empty(host, f"{POLICIES}/{name}/scaling_governor") for name in sorted(names)
+    }
+    governors = sorted(set(filter(None, governor_by_policy.values())))
     if not governors:
         raise Skip(_("the kernel does not control CPU frequencies on this machine"))
     yield Facts({"governors": governors})
-    others = [governor for governor in governors if governor != WANTED]
-    if others:
+    power_saving = [governor for governor in governors if governor != WANTED]
+    if power_saving:
         yield advise(
             host,
             "cpu-governor.saves-power",
             _(
                 "the CPU frequency governor is {governors}, not performance: short operators may wait for "
                 "the CPU",
-                governors=", ".join(others),
+                governors=", ".join(power_saving),
             ),
             _("keep the CPUs at full speed until the next boot"),
-            [Command(write_command(WANTED, _governor_path("*")), undo=("sh", "-c", _back(governor_of)))],
+            [
+                Command(
+                    write_command(WANTED, _governor_path("*")),
+                    undo=("sh", "-c", _undo_line(governor_by_policy)),
+                )
+            ],
             *(
-                f"`{governor}`: {sum(value == governor for value in governor_of.values())}"
+                f"`{governor}`: {sum(value == governor for value in governor_by_policy.values())}"
                 for governor in governors
             ),
         )
@@ -79,16 +89,19 @@ def _governor_path(policy: str) -> str:
     return f"{POLICIES}/policy{policy}/scaling_governor"
 
 
-def _back(governor_of: dict[str, str]) -> str:
-    """One line where all had the same governor, else one part for each governor."""
-    governors = sorted(set(filter(None, governor_of.values())))
+def _undo_line(governor_by_policy: dict[str, str]) -> str:
+    """Return the shell line that restores the governors: one command if all were the same, else one for
+    each."""
+    governors = sorted(set(filter(None, governor_by_policy.values())))
     if len(governors) == 1:
         line: str = write_command(governors[0], _governor_path("*"))[-1]
         return line
     parts = []
     for governor in governors:
         paths = [
-            _governor_path(name[len("policy") :]) for name, value in governor_of.items() if value == governor
+            _governor_path(name[len("policy") :])
+            for name, value in governor_by_policy.items()
+            if value == governor
         ]
         parts.append(write_command(governor, *paths)[-1])
     return "; ".join(parts)

@@ -9,6 +9,7 @@ from npudoctor import INFO, Command, Facts, Finding, Host, Scope, Skip, _, check
 from npudoctor.checks.tuning._fast_links import fast_links
 from npudoctor.checks.tuning._settings import advise
 
+# 9000 is what switches and clouds call jumbo frames; no standard defines the size.
 STANDARD, JUMBO = 1500, 9000
 ROCE = 4200  # bytes of Ethernet from which on RoCE sends its largest frame, 4096
 
@@ -51,11 +52,13 @@ def interface_mtu(host: Host) -> Iterator[Union[Finding, Facts]]:
     - ESnet, fasterdata.es.net, MTU issues. ip-link(8).
     """
     devices = {link.device: host.network.link_settings(link.device).mtu for link in fast_links(host)}
-    known = {device: mtu for device, mtu in devices.items() if mtu}
-    if not known:
+    mtu_by_device = {device: mtu for device, mtu in devices.items() if mtu}
+    if not mtu_by_device:
         raise Skip(_("no Ethernet port of 25 Gb/s or more is up here"))
-    yield Facts({"mtu": known})
-    for device, mtu in known.items():
+    yield Facts({"mtu": mtu_by_device})
+    for device, mtu in mtu_by_device.items():
+        # RoCE's frames are 256 to 4096 bytes in powers of two: below 4200 bytes of Ethernet only 2048 or less
+        # fit.
         if mtu < ROCE:
             line = ("ip", "link", "set", "dev", device, "mtu")
             yield advise(

@@ -9,6 +9,7 @@ from npudoctor import INFO, Command, Facts, Finding, Host, Scope, Skip, Unknown,
 from npudoctor.checks.tuning._settings import advise, read_or_empty
 from npudoctor.host.devices.accelerators import PCI
 
+# DMA and DMA-FQ are the translated types (ABI/testing/sysfs-kernel-iommu_groups).
 IDENTITY = "identity"
 
 
@@ -66,6 +67,7 @@ def iommu_translation(host: Host) -> Iterator[Union[Finding, Facts]]:
     if translated:
         # The title and the lines: by grubby where it is installed, else in words.
         remedy: tuple[str, list[Command]]
+        # x86 reads iommu=pt, arm64 only iommu.passthrough=1 (kernel-parameters.txt).
         word = "iommu=pt" if host.system.machine == "x86_64" else "iommu.passthrough=1"
         if not host.commands.find("grubby"):
             remedy = (

@@ -10,8 +10,10 @@ from npudoctor.checks.tuning._fast_links import fast_links
 from npudoctor.checks.tuning._settings import advise, read_setting
 from npudoctor.core.sizes import size_text
 
+# Minimum, default and maximum in bytes; a connection grows its buffer up to the third by itself (tcp(7)).
 NAMES = ("net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem")
 ROUND_TRIP = 0.001  # seconds: a large cluster under load
+# 16 MiB is in openEuler's A-Tune (network-intensive), 64 MiB in ESnet's host tuning guide.
 STEPS = tuple(mebibytes << 20 for mebibytes in (16, 64, 128))
 
 
@@ -62,20 +64,23 @@ def network_buffers(host: Host) -> Iterator[Union[Finding, Facts]]:
     limits: dict[str, Optional[int]] = {}
     for name, value in settings.items():
         words = value.split()
-        known = len(words) == 3 and all(
+        is_valid = len(words) == 3 and all(
             word.isascii() and word.isdigit() and len(word) < 16 for word in words
         )
-        limits[name] = int(words[2]) if known else None  # the third of three numbers, in bytes
+        limits[name] = int(words[2]) if is_valid else None  # the third of three numbers, in bytes
     unread = [name for name, limit in limits.items() if limit is None]
     if unread:
         raise Unknown(_("{path} does not contain three numbers", path=_path(unread[0])))
     yield Facts({"port": fastest.name, "speed": fastest.speed, "limits": limits})
+    # The speed is in Mb/s.
     bytes_a_second = fastest.speed * 125_000
     for name, limit in limits.items():
+        # Half of a buffer holds data, the rest is the kernel's overhead (ip-sysctl.rst, tcp_adv_win_scale =
+        # 1).
         if limit is not None and limit // 2 < bytes_a_second * ROUND_TRIP:
             words = {"port": fastest.name, "speed": f"{fastest.speed / 1000:g}", "name": name}
             time = f"{limit / 2 / bytes_a_second * 1000:.2g}"
-            # The same with the smallest usual size that suffices; more than the largest is nobody's advice.
+            # The smallest usual size that suffices; no guide recommends more than the largest.
             least = 2 * bytes_a_second * ROUND_TRIP
             size = next((step for step in STEPS if step >= least), STEPS[-1])
             yield advise(

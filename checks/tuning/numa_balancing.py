@@ -52,6 +52,8 @@ def numa_balancing(host: Host) -> Iterator[Union[Finding, Facts]]:
     if len(nodes) < 2:
         raise Skip(_("this machine has one NUMA node"))
     yield Facts({"value": value, "nodes": len(nodes)})
+    # 1 moves pages between nodes; 2, from Linux 5.18 on, between tiers of memory; both unmap pages to see who
+    # uses them.
     if value != "0":
         yield advise(
             host,

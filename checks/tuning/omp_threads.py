@@ -8,6 +8,7 @@ from typing import Union
 from npudoctor import INFO, Facts, Finding, Host, Scope, Skip, _, change_variable, check
 
 NAME = "OMP_NUM_THREADS"
+# Set by torchrun, Open MPI and MPICH.
 RANKS = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
 
 
@@ -52,15 +53,16 @@ def omp_threads(host: Host) -> Iterator[Union[Finding, Facts]]:
       optimizations.
     - OpenMP specification, OMP_NUM_THREADS.
     """
-    ranks = _ranks(host)
+    ranks = _count_ranks(host)
     if ranks < 2:
         raise Skip(_("one rank runs on this node and can use all CPUs"))
     cpus = host.resources.cpus(host.options.env_of)
     value = host.variables.get(NAME, "").strip()
-    # The first of a list of numbers from 1, one for each level; None for what OpenMP does not know.
+    # OMP_NUM_THREADS is a list with a number for each level of nested parallel regions: the first one counts.
+    # None if OpenMP does not understand it.
     levels = [level.strip() for level in value.split(",")]
-    known = all(level.isascii() and level.isdigit() and int(level[:9]) for level in levels)
-    threads = int(levels[0][:9]) if known else None
+    is_valid = all(level.isascii() and level.isdigit() and int(level[:9]) for level in levels)
+    threads = int(levels[0][:9]) if is_valid else None
     yield Facts({"cpus": cpus, "ranks": ranks, "threads": threads})
     words = {"name": NAME, "value": value, "cpus": cpus, "ranks": ranks}
     if not value:
@@ -99,8 +101,8 @@ def _finding(code: str, message: str, host: Host, share: int) -> Finding:
     )
 
 
-def _ranks(host: Host) -> int:
-    """Those of this node: as a launcher counted them, else one for each accelerator."""
+def _count_ranks(host: Host) -> int:
+    """Return the number of ranks on this node: as a launcher counted them, else one for each accelerator."""
     for name in RANKS:
         value = host.variables.get(name, "")
         if value.isascii() and value.isdigit():

@@ -11,12 +11,14 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.core.sizes import size_text
 
 SWAPS = "/proc/swaps"
+# 0 to 200: how willing the kernel is to swap out anonymous memory rather than drop page cache (vm.rst).
 NAME, PATH = "vm.swappiness", "/proc/sys/vm/swappiness"
+# openEuler's A-Tune sets 10 for memory-intensive loads; the kernel's default is 60.
 LOW = 10
 
 
 @dataclass(frozen=True)
-class Area:
+class SwapArea:
     """One swap area; sizes in bytes."""
 
     path: str
@@ -95,13 +97,14 @@ def swap_space(host: Host) -> Iterator[Union[Finding, Facts]]:
         )
 
 
-def parse_swaps(text: str) -> Union[list[Area], None]:
-    """/proc/swaps: path, type, size and used in KiB, priority; None for what does not read so. psutil tells
-    their sum alone."""
+def parse_swaps(text: str) -> Union[list[SwapArea], None]:
+    """Parse /proc/swaps: path, type, size and used in KiB, priority. None if the text has another format.
+    psutil reports only the sum of all areas."""
     areas = []
     for line in text.splitlines()[1:]:
         words = line.split()
         if len(words) < 5 or not all(word.isascii() and word.isdigit() for word in words[-3:-1]):
             return None
-        areas.append(Area(" ".join(words[:-4]), int(words[-3][:15]) << 10, int(words[-2][:15]) << 10))
+        # The path may contain blanks, so the last four fields are counted from the end.
+        areas.append(SwapArea(" ".join(words[:-4]), int(words[-3][:15]) << 10, int(words[-2][:15]) << 10))
     return areas

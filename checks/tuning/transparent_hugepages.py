@@ -10,6 +10,7 @@ from npudoctor.checks.tuning._settings import advise, read_or_empty, read_settin
 from npudoctor.facts.job.expected_accelerator import npu_here
 
 FOLDER = "/sys/kernel/mm/transparent_hugepage"
+# always: for all anonymous memory; madvise: only where a program asks by madvise(2); never (transhuge.rst).
 MODES = ("always", "madvise", "never")
 USUAL = 2 << 20  # bytes of a large page; those of kernels with 64 KiB pages are of 512 MiB
 
@@ -66,6 +67,7 @@ def transparent_hugepages(host: Host) -> Iterator[Union[Finding, Facts]]:
     if mode == "never":
         message = _("transparent hugepages are off (never): loading data costs a page fault for each 4 KiB")
         yield _finding(host, "transparent-hugepages.off", message, "madvise", mode)
+    # Only Huawei's msprechecker asks for always, so it is said on machines with NPUs.
     elif mode == "madvise" and npu_here(host):
         message = _("transparent hugepages are used only on request (madvise); msprechecker expects always")
         yield _finding(host, "transparent-hugepages.on-request", message, "always", mode)

@@ -14,7 +14,7 @@ import pytest
 from tests.checks.deep.probe_machine import asked, died, dies_too_late, each, ends, machine, package
 
 from npudoctor import Severity, Status
-from npudoctor.checks.deep._probe_failures import failure_of
+from npudoctor.checks.deep._probe_failures import explain_failure
 from npudoctor.checks.deep.framework_imports import framework_imports
 from npudoctor.checks.deep.framework_imports import framework_imports as check
 from npudoctor.facts.job.probes import NoTimeLeft, probe
@@ -174,7 +174,7 @@ def test_whatever_hangs_is_over_at_its_deadline(site: Path, source: str, where: 
     if where is None:
         assert probed.raised and probed.raised[0].type == "ZeroDivisionError"
     elif where:
-        failure = failure_of(host, probed)
+        failure = explain_failure(host, probed)
         assert f"it waits in {site}/torch/__init__.py{where}" in failure.sentence
     host.close()
     assert processes_with(str(site)) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from npudoctor import Risk
-from npudoctor.checks.network._firewall_fixes import Side, way_in, zone_of
+from npudoctor.checks.network._firewall_fixes import Blocker, open_ports_fix, zone_of
 from npudoctor.testing import fake_host
 
 from .firewall_machine import (
@@ -76,8 +76,8 @@ def test_ufw_has_words_for_the_way_out() -> None:
 
 
 def test_ufw_puts_it_in_front_of_the_users_own_rules() -> None:
-    side = Side("iptables -t filter ufw-user-input", "iptables -t filter ufw-user-input: -A ... -j DROP")
-    fix = way_in(fake_host(), [FAR], [(29500, 29500)], [side], dict)
+    side = Blocker("iptables -t filter ufw-user-input", "iptables -t filter ufw-user-input: -A ... -j DROP")
+    fix = open_ports_fix(fake_host(), [FAR], [(29500, 29500)], [side], dict)
     assert fix is not None
     assert fix.commands == (f"ufw prepend allow proto tcp from {FAR} to any port 29500",)
     assert fix.undo_commands == (f"ufw delete allow proto tcp from {FAR} to any port 29500",)
@@ -97,8 +97,8 @@ def test_all_firewalls_that_drop_are_mended_at_once() -> None:
 
 def test_too_many_lines_are_none() -> None:
     peers = [f"10.99.1.{number}" for number in range(40)]
-    side = Side("nft inet t in", "nft inet t in: policy drop")
-    assert way_in(fake_host(), peers, [(29500, 29500)], [side], dict) is None
-    fix = way_in(fake_host(), peers[:30], [(29500, 29500)], [side], dict)
+    side = Blocker("nft inet t in", "nft inet t in: policy drop")
+    assert open_ports_fix(fake_host(), peers, [(29500, 29500)], [side], dict) is None
+    fix = open_ports_fix(fake_host(), peers[:30], [(29500, 29500)], [side], dict)
     assert fix is not None
     assert len({line.rpartition(" ")[2] for line in fix.commands}) == 30

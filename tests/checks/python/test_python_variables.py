@@ -12,7 +12,7 @@ from typing import Any, Optional
 import pytest
 
 from npudoctor import Severity, Status
-from npudoctor.checks.python.python_variables import CCACHE, NAMES, python_variables, value_instead
+from npudoctor.checks.python.python_variables import CCACHE, NAMES, find_valid_values, python_variables
 from npudoctor.facts.python.framework_values import NAMES as OF_FRAMEWORKS
 from npudoctor.facts.python.framework_values import ROWS
 from npudoctor.testing import SITE, Asked, Content, ask, fake_host, package_files, unreadable
@@ -97,7 +97,7 @@ def test_as_this_python_does(line: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", ""], env={**variables, name: value}, capture_output=True, check=False
     )
-    assert (value_instead(name, value, sys.version_info[:2], False) is None) is (done.returncode == 0), (
+    assert (find_valid_values(name, value, sys.version_info[:2], False) is None) is (done.returncode == 0), (
         done.stderr
     )
 
