@@ -13,7 +13,7 @@ from npudoctor.facts.job.nodes import is_here, is_rank_zero, node_count
 from npudoctor.facts.job.ports import Claim, named_ports
 from npudoctor.facts.leftovers.port_holders import abbreviate
 from npudoctor.firewall.hooks import Firewall, PortVerdict
-from npudoctor.firewall.inbound import Sender, any_senders, judge, senders, worst
+from npudoctor.firewall.inbound import Sender, find_any_senders, find_senders, judge_ports, worst_answer
 from npudoctor.firewall.read import read_rules
 
 MOST = 1024  # ports that are judged, of the widest range
@@ -85,8 +85,8 @@ def firewall(host: Host) -> Iterator[Union[Finding, Facts]]:
     answers = Answers(host, _ports(claims))
     if not answers.known:
         raise Skip(_("this machine has no address that another node could reach"))
-    worst = answers.worst()
-    yield Facts({f"tcp/{port}": worst[port] for port in sorted(worst)})
+    verdict_by_port = answers.worst()
+    yield Facts({f"tcp/{port}": verdict_by_port[port] for port in sorted(verdict_by_port)})
     for claim in claims:
         yield from _judge_claim(host, claim, answers)
     doubt = answers.doubt()
@@ -130,10 +130,10 @@ class Answers:
         self._host, begun = host, host.clock.steady()
         self._lost: list[str] = []  # peers whose address nobody knows
         self.rules = read_rules(host)
-        self.callers = list(senders(host, self._addresses()))
+        self.callers = list(find_senders(host, self._addresses()))
         self.for_peers = bool(self.callers or self._lost)
         if not self.for_peers:
-            self.callers = any_senders(host)
+            self.callers = find_any_senders(host)
         self.nodes = node_count(host)
         until = begun + host.options.timeout / 2
         firewall = Firewall(self.rules.tables, lambda: host.clock.steady() > until)
@@ -146,7 +146,7 @@ class Answers:
                 PortVerdict("unknown", unread) if unread and verdict.answer == "open" else verdict,
             )
             for caller in self.callers
-            for span, verdict in judge(firewall, caller, spans)
+            for span, verdict in judge_ports(firewall, caller, spans)
         ]
         self._ports = [port for low, high in spans for port in range(low, high + 1)]
 
@@ -170,9 +170,9 @@ class Answers:
             for port in range(low, high + 1):
                 answers_of[port].append(verdict.answer)
         if self._lost:
-            return {port: worst([*answers, "unknown"]) for port, answers in answers_of.items()}
+            return {port: worst_answer([*answers, "unknown"]) for port, answers in answers_of.items()}
         if self.for_peers:
-            return {port: worst(answers) for port, answers in answers_of.items()}
+            return {port: worst_answer(answers) for port, answers in answers_of.items()}
         return {
             port: answers[0] if len(set(answers)) == 1 else "unknown" for port, answers in answers_of.items()
         }
@@ -191,8 +191,8 @@ class Answers:
     def zone(self, caller: Sender, ports: Span) -> str:
         """The zone of firewalld by whose rules a caller is judged; empty where that is not clear."""
         firewall = Firewall(self.rules.tables)
-        for _span, _verdict in judge(firewall, caller, [(ports[0], ports[0])]):
-            zones = {zone_of(name) for name in firewall.visited} - {""}
+        for _span, _verdict in judge_ports(firewall, caller, [(ports[0], ports[0])]):
+            zones = {zone_of(name) for name in firewall.visited_chains} - {""}
         return zones.pop() if len(zones) == 1 else ""
 
     def doubt(self) -> str:

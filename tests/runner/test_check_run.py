@@ -158,7 +158,7 @@ def test_one_part_of_a_host_does_not_wait_for_another() -> None:
 
 
 def test_an_interpreter_that_hangs_is_asked_once_for_all() -> None:
-    from npudoctor.host.process.commands import Answer as Told
+    from npudoctor.host.process.commands import CommandResult as Told
     from npudoctor.host.python.interpreter import Interpreter
     from npudoctor.host.variables import Variables
     from npudoctor.testing import FakeCommands

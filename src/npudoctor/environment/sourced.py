@@ -9,7 +9,7 @@ from typing import Optional
 from npudoctor.core.trust.trees import is_trusted_way
 from npudoctor.environment.diff import LISTS, NAME, EnvironmentDiff
 from npudoctor.host import Host
-from npudoctor.host.process.commands import FOLDERS, Answer
+from npudoctor.host.process.commands import FOLDERS, CommandResult
 from npudoctor.host.process.examined_variables import BASH, BY_ITSELF, parse_environ
 
 SECONDS = 5.0  # for all its runs
@@ -100,7 +100,7 @@ def _run(
     words: Sequence[str],
     variables: Mapping[str, str],
     seconds: float,
-) -> Answer:
+) -> CommandResult:
     listed = "\n" + "".join(f"{path}\n" for path in known)
     argv = [BASH, "--noprofile", "--norc", "-c", SCRIPT, "bash", listed, script, *words]
     return host.commands.run(argv, timeout=seconds, variables=variables)

@@ -7,7 +7,7 @@ from typing import Optional
 
 from npudoctor.core.messages import _
 from npudoctor.host import Host
-from npudoctor.host.process.commands import FOLDERS, Answer, side_by_side
+from npudoctor.host.process.commands import FOLDERS, CommandResult, side_by_side
 
 MANY = 16  # jobs of which Slurm is asked
 PATIENCE = 0.4  # of the time of a check
@@ -66,19 +66,19 @@ def why_not_over(host: Host, job: str) -> str:
     return ""
 
 
-def _ask_slurm(host: Host, job: str) -> Optional[Answer]:
+def _ask_slurm(host: Host, job: str) -> Optional[CommandResult]:
     """What Slurm says of one job; None where it cannot be asked."""
     if not has_slurm(host):
         return None
     return host.commands.run(("scontrol", "show", "job", job), timeout=PATIENCE * host.options.timeout)
 
 
-def _states(answer: Answer) -> set[str]:
+def _states(answer: CommandResult) -> set[str]:
     words = answer.stdout.split()
     return {word.partition("=")[2] for word in words if word.startswith("JobState=")}
 
 
-def why_over(job: str, answer: Answer) -> str:
+def why_over(job: str, answer: CommandResult) -> str:
     """What proves that it is over; empty when nothing does. A controller that is away proves nothing."""
     if answer.ended != "exited":
         return ""

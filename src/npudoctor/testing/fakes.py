@@ -9,7 +9,7 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.messages import _
 from npudoctor.host.clock import Clock
 from npudoctor.host.fs.files import Files
-from npudoctor.host.process.commands import Answer, Commands
+from npudoctor.host.process.commands import CommandResult, Commands
 from npudoctor.host.process.rights import Limits
 from npudoctor.host.resources import Limit, Memory, Resources
 from npudoctor.host.users.identity import Account
@@ -28,7 +28,7 @@ class FakeCommands(Commands):
 
     def __init__(
         self,
-        answers: Mapping[Union[str, tuple[str, ...]], Union[str, Answer]],
+        answers: Mapping[Union[str, tuple[str, ...]], Union[str, CommandResult]],
         files: Optional[Files] = None,
         *,
         as_root: bool = False,
@@ -67,13 +67,13 @@ class FakeCommands(Commands):
         farewell: Optional[int] = None,
         user: Optional[Account] = None,
         limits: Optional[Limits] = None,
-    ) -> Answer:
+    ) -> CommandResult:
         words = tuple(argv)
         self.asked.append(words)
         answer = self._answers.get(words, self._answers.get(words[0].rsplit("/", 1)[-1]))
         if answer is None:
-            return Answer(words, "missing", 127)
-        return Answer(words, "exited", 0, answer) if isinstance(answer, str) else answer
+            return CommandResult(words, "missing", 127)
+        return CommandResult(words, "exited", 0, answer) if isinstance(answer, str) else answer
 
 
 class FakeClock(Clock):

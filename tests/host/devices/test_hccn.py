@@ -13,7 +13,7 @@ import pytest
 
 from npudoctor.host.devices.hccn import QUESTIONS, SIDE_BY_SIDE, Port, parse, reply_to
 from npudoctor.host.devices.hccnconf import in_network, is_netmask, parse_conf
-from npudoctor.host.process.commands import Answer
+from npudoctor.host.process.commands import CommandResult
 
 from ...checks.network.hccn_standin import Tool  # noqa: TID252
 
@@ -54,8 +54,8 @@ def test_garbage_tells_nothing(question: str, text: str) -> None:
     assert parse(question, text) == {}
 
 
-def answered(text: str, status: int = 0, ended: str = "exited") -> Answer:
-    return Answer(("hccn_tool",), ended, status if ended == "exited" else None, text)
+def answered(text: str, status: int = 0, ended: str = "exited") -> CommandResult:
+    return CommandResult(("hccn_tool",), ended, status if ended == "exited" else None, text)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def answered(text: str, status: int = 0, ended: str = "exited") -> Answer:
         ("ip", answered("", ended="untrusted"), "not-run"),
     ],
 )
-def test_endings(question: str, answer: Answer, kind: str) -> None:
+def test_endings(question: str, answer: CommandResult, kind: str) -> None:
     assert reply_to(question, answer).kind == kind
 
 

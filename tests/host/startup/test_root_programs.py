@@ -13,7 +13,7 @@ from tests.support.others import forked
 from tests.support.roots import SOMEBODY, VERSION, commands, python_in, shim, theirs
 
 from npudoctor.core.trust.paths import read_trusted
-from npudoctor.host.process.commands import NOWHERE, Answer
+from npudoctor.host.process.commands import NOWHERE, CommandResult
 from npudoctor.host.process.examined_variables import after_script
 
 pytestmark = pytest.mark.needs_root
@@ -169,7 +169,7 @@ def test_a_file_system_of_a_user_that_claims_to_be_roots(tmp_path: Path, mark: P
     """Real FUSE: every file is uid 0's, for it says so."""
     code = f"#!/bin/sh\nmkdir {mark}\n".encode()
 
-    def ask() -> tuple[int, Answer, Optional[bytes], Optional[str]]:
+    def ask() -> tuple[int, CommandResult, Optional[bytes], Optional[str]]:
         unshare("mnt")
         with Claiming({"tool": code, "check.py": b"x = 1\n"}).mounted(tmp_path / "mount", SOMEBODY):
             owner = os.stat(tmp_path / "mount/tool").st_uid

@@ -22,7 +22,7 @@ from npudoctor.facts.job.tracebacks import Raised, from_text, from_words
 from npudoctor.facts.job.working_directory import absolute_search_paths, working_directory
 from npudoctor.host.host import Host
 from npudoctor.host.libraries.needs import split_path
-from npudoctor.host.process.commands import Answer
+from npudoctor.host.process.commands import CommandResult
 from npudoctor.host.process.escaped_children import kill_marked, now
 
 FOLDER = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "probes"))
@@ -62,7 +62,7 @@ class ProbeResult:
     to try it again.
     """
 
-    answer: Answer
+    answer: CommandResult
     told: Optional[dict[str, Any]]
     raised: tuple[Raised, ...] = field(default=())
     loading: Optional[str] = None
@@ -181,7 +181,7 @@ def _try_probe(
         _ONE.release()
 
 
-def _result(answer: Answer, path: str) -> ProbeResult:
+def _result(answer: CommandResult, path: str) -> ProbeResult:
     """What it left in a file whose name no module knows, and how it ended."""
     words: Any = None  # where it did not come to that
     with suppress(ValueError):

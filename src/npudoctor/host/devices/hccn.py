@@ -13,7 +13,7 @@ from npudoctor.core.threads import share_work
 from npudoctor.host.devices.accelerators import Accelerators
 from npudoctor.host.devices.driver import folders
 from npudoctor.host.fs.files import Files
-from npudoctor.host.process.commands import FOLDERS, Answer, Commands
+from npudoctor.host.process.commands import FOLDERS, CommandResult, Commands
 
 NAME = "hccn_tool"
 NODE = "/dev/davinci"
@@ -46,7 +46,7 @@ class Reply:
 
     kind: str
     values: Mapping[str, str]
-    answer: Optional[Answer] = None
+    answer: Optional[CommandResult] = None
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def parse(question: str, text: str) -> dict[str, str]:
     return values
 
 
-def reply_to(question: str, answer: Answer) -> Reply:
+def reply_to(question: str, answer: CommandResult) -> Reply:
     """How a question was answered. The exit status alone says little: texts of failures come with 0 too."""
     if answer.ended == "timeout":
         return Reply(HUNG, {}, answer)

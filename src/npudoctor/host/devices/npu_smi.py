@@ -15,7 +15,7 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.host.devices.driver import folders
 from npudoctor.host.devices.npu_tables import Health, Screen, parse_health, parse_info
 from npudoctor.host.fs.files import Files
-from npudoctor.host.process.commands import FOLDERS, Answer, Commands, side_by_side
+from npudoctor.host.process.commands import FOLDERS, CommandResult, Commands, side_by_side
 
 if TYPE_CHECKING:
     from npudoctor.host.process.processes import Process, Processes
@@ -46,7 +46,7 @@ class NpuSmiInfo:
     """The answer to `npu-smi info`. `stuck`: processes at work with the driver that were in state D both
     times when it did not answer. `asked`: how often it was."""
 
-    answer: Answer
+    answer: CommandResult
     screen: Optional[Screen] = None
     failure: Optional[NpuSmiFailure] = None
     stuck: tuple[Process, ...] = ()
@@ -98,7 +98,7 @@ class NpuSmi:
         self._timeout = timeout
         self._lock = threading.Lock()
         self._locks: dict[tuple[str, ...], threading.Lock] = {}
-        self._answers: dict[tuple[str, ...], Answer] = {}
+        self._answers: dict[tuple[str, ...], CommandResult] = {}
         self._look: Optional[NpuSmiInfo] = None
         self._until = time.monotonic() + ALL * timeout
         self._program: Optional[tuple[Optional[str]]] = None
@@ -138,7 +138,7 @@ class NpuSmi:
         answers = side_by_side([partial(self.ask, *question) for question in questions])
         return [parse_health(answer.stdout) if answer else None for answer in answers]
 
-    def ask(self, *arguments: str) -> Answer:
+    def ask(self, *arguments: str) -> CommandResult:
         """One question, with what is left of the time; asked once, whoever asks."""
         with self._lock:
             lock = self._locks.setdefault(arguments, threading.Lock())
@@ -172,10 +172,10 @@ class NpuSmi:
             if at_work:
                 yield process
 
-    def _run(self, arguments: tuple[str, ...], timeout: float) -> Answer:
+    def _run(self, arguments: tuple[str, ...], timeout: float) -> CommandResult:
         program = self.program()
         if program is None:
-            return Answer((NAME, *arguments), "missing", 127)
+            return CommandResult((NAME, *arguments), "missing", 127)
         # By its name where it is found by it: so it is asked as the other programs of the machine are.
         name = NAME if program == self._commands.find(NAME) else program
         return self._commands.run(
@@ -204,7 +204,7 @@ class NpuSmi:
         return {**clean, "LD_LIBRARY_PATH": ":".join(libraries)} if libraries else clean
 
 
-def _read_answer(answer: Answer, asked: int) -> NpuSmiInfo:
+def _read_answer(answer: CommandResult, asked: int) -> NpuSmiInfo:
     if answer.ended != "exited":
         return NpuSmiInfo(answer, asked=asked)
     screen = parse_info(answer.stdout)

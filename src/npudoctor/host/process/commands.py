@@ -30,7 +30,7 @@ START_SECONDS = 0.5  # how long the end of the run waits for a program that is b
 
 
 @dataclass(frozen=True)
-class Answer:
+class CommandResult:
     """How a program ended.
 
     `ended`: "exited", "missing", "untrusted", "not-started", "timeout", "flooded" (more output than
@@ -199,7 +199,7 @@ class Commands:
         farewell: Optional[int] = None,
         user: Optional[Account] = None,
         limits: Optional[Limits] = None,
-    ) -> Answer:
+    ) -> CommandResult:
         """Run a program given by absolute path, or by a name that is looked up in the system's folders.
 
         `variables` replace the small clean environment; `here` runs it in the caller's working
@@ -211,11 +211,11 @@ class Commands:
         as_asked = tuple(argv)
         path = argv[0] if argv[0].startswith("/") else self.find(argv[0])
         if path is None or (self._as_root and self._files.real(path) is None):
-            return Answer(as_asked, "missing", 127)
+            return CommandResult(as_asked, "missing", 127)
         environment = self._environment() if variables is None else dict(variables)
         why = None if user and user.uid else self.why_not([path, *argv[1:]], environment)
         if why:
-            return Answer(as_asked, "untrusted", stderr=why)
+            return CommandResult(as_asked, "untrusted", stderr=why)
         command: list[str] = [path, *argv[1:]]
         if self._may_block(path):
             # execve of a file on a dead mount would hang this process before the child is free of it.
@@ -250,7 +250,7 @@ class Commands:
         farewell: Optional[int] = None,
         user: Optional[Account] = None,
         limits: Optional[Limits] = None,
-    ) -> Answer:
+    ) -> CommandResult:
         # Most questions start no program: these two take a tenth of the time of `list`.
         import subprocess
 
@@ -282,13 +282,13 @@ class Commands:
                     limit_process(child.pid, limits)
         except (OSError, ValueError) as error:
             missing = isinstance(error, FileNotFoundError)
-            return Answer(
+            return CommandResult(
                 as_asked, "missing" if missing else "not-started", 127 if missing else None, stderr=str(error)
             )
         ended, output = collect(child, started + timeout, limit, group=group, farewell=farewell)
         left_behind = end(child, ended)
         self._running.pop(child.pid, None)
-        return Answer(
+        return CommandResult(
             as_asked,
             ended,
             child.returncode if ended == "exited" else None,
@@ -307,9 +307,9 @@ SEARCHED: Mapping[str, Callable[[Commands, str], bool]] = {
 }
 
 
-def side_by_side(questions: Sequence[Callable[[], Answer]]) -> list[Optional[Answer]]:
+def side_by_side(questions: Sequence[Callable[[], CommandResult]]) -> list[Optional[CommandResult]]:
     """The answers in the order of the questions, a bounded number at a time; None where asking failed."""
-    answers: list[Optional[Answer]] = [None] * len(questions)
+    answers: list[Optional[CommandResult]] = [None] * len(questions)
     left = list(enumerate(questions))
 
     def work() -> None:

@@ -11,7 +11,7 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _, strerror
 from npudoctor.host.fs.files import Disk
-from npudoctor.host.process.commands import Answer, Commands
+from npudoctor.host.process.commands import CommandResult, Commands
 from npudoctor.host.process.processes import parse_uids
 from npudoctor.host.users.identity import Account
 
@@ -143,7 +143,7 @@ def _put_back(
     return widened
 
 
-def _why_failed(answer: Answer, seconds: float) -> Optional[str]:
+def _why_failed(answer: CommandResult, seconds: float) -> Optional[str]:
     if answer.ended == "exited" and answer.stdout:
         return None
     if answer.ok:
@@ -155,7 +155,7 @@ def _why_failed(answer: Answer, seconds: float) -> Optional[str]:
     return _status(answer)
 
 
-def _status(answer: Answer) -> str:
+def _status(answer: CommandResult) -> str:
     last_line = answer.stderr.strip().splitlines()[-1:]
     text = _("it exits with status {status}: {said}") if last_line else _("it exits with status {status}")
     return text.format(status=answer.status, said=last_line[0] if last_line else "")

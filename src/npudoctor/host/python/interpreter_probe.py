@@ -6,7 +6,7 @@ import signal
 
 from npudoctor.core.errors import CannotTell, DoesNotRun
 from npudoctor.core.messages import _
-from npudoctor.host.process.commands import Answer
+from npudoctor.host.process.commands import CommandResult
 
 # Asked with -I: neither the working directory nor PYTHONPATH reaches the interpreter while we ask;
 # the folders that the job would see in front are added by us afterwards.
@@ -33,7 +33,7 @@ ROOTS_QUESTION = (
 )
 
 
-def no_answer(path: str, answer: Answer, as_root: bool) -> CannotTell:
+def no_answer(path: str, answer: CommandResult, as_root: bool) -> CannotTell:
     """Why there is no answer: that it does not run for the job either, or that it could not be told."""
     # What it died of; where its threads then were tells nobody anything.
     last_line = "".join(answer.stderr.partition(_THREADS)[0].strip().splitlines()[-1:])
