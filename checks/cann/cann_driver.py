@@ -93,14 +93,16 @@ def cann_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
         driver = package(host.files, "driver")
     except CannotTell as error:
         # Others than root, and containers, need not be given that file.
-        raise Unknown(error.reason, advisory=not host.identity.is_root or host.system.container()) from error
+        raise Unknown(
+            error.reason, advisory=not host.identity.is_root or host.system.is_container()
+        ) from error
     if driver is None:
         # No version.info of a driver is here.
         if host.options.root is not None:
             raise Skip(_("no Ascend driver is installed in the image: the driver belongs to the host"))
-        if not host.npu_wanted():
+        if not host.wants_npus():
             raise Skip(_("no Ascend driver is installed, and no NPU is expected on this machine"))
-        inside = host.system.container()
+        inside = host.system.is_container()
         if _has_library(host):
             text = _("the driver's version.info is missing: its version cannot be compared with CANN's")
             if inside:
@@ -124,9 +126,9 @@ def cann_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _library(host: Host, driver: Package) -> Iterator[Finding]:
-    if host.options.root is not None or not host.npu_wanted() or _has_library(host):
+    if host.options.root is not None or not host.wants_npus() or _has_library(host):
         return
-    inside = host.system.container()
+    inside = host.system.is_container()
     text = _("the driver at {folder} has no {library}: its installation is damaged")
     if inside:
         text = _("the driver at {folder} has no {library}: its lib64 is not mounted into this container")

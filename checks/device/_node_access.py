@@ -10,16 +10,16 @@ from typing import Optional
 from npudoctor import Action, Command, Finding, Fix, Host, Risk, _
 from npudoctor.checks.device._container_options import asked_for
 from npudoctor.facts.leftovers.port_holders import abbreviate
-from npudoctor.host.fs.files import Entry
+from npudoctor.host.fs.files import PathStatus
 from npudoctor.host.users.accounts import group_of
 
 
-def find_denied(host: Host, closed: dict[str, Entry]) -> dict[str, Entry]:
+def find_denied(host: Host, closed: dict[str, PathStatus]) -> dict[str, PathStatus]:
     """Those that the system itself does not let us open either: it sees access lists, which a mode hides."""
     kept = {}
     for path, entry in closed.items():
         try:
-            allowed = host.disk.accessible(path, os.R_OK | os.W_OK)
+            allowed = host.disk.may_access(path, os.R_OK | os.W_OK)
         except OSError:
             allowed = False
         if not allowed:
@@ -27,7 +27,7 @@ def find_denied(host: Host, closed: dict[str, Entry]) -> dict[str, Entry]:
     return kept
 
 
-def no_access(host: Host, nodes: dict[str, Entry], code: str) -> Iterator[Finding]:
+def no_access(host: Host, nodes: dict[str, PathStatus], code: str) -> Iterator[Finding]:
     """One finding for each group that would help; nodes that no group may open are one finding."""
     groups: dict[Optional[int], list[str]] = {}
     for path, entry in nodes.items():
@@ -63,7 +63,7 @@ def _by_group(host: Host, gid: int, paths: list[str], evidence: tuple[str, ...],
             risk=Risk.MANUAL,
             needs_root=False,
         )
-    elif host.system.container():
+    elif host.system.is_container():
         text = _("{user} cannot open {paths}: start the container with --group-add {gid}, their group")
         fix = asked_for([("--group-add", str(gid))])
     return Finding(

@@ -24,7 +24,7 @@ def is_elsewhere(host: Host, look: NpuSmiInfo) -> bool:
     everywhere: the driver below it may hang for the job too. One rule for all checks that ask it."""
     if look.answer.ended == "timeout":
         return False
-    if host.system.container() or look.answer.ended == "missing":
+    if host.system.is_container() or look.answer.ended == "missing":
         return True
     refused = look.answer.ended == "not-started" or (
         look.failure is not None and look.failure.kind == "no-rights"

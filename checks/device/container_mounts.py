@@ -57,9 +57,9 @@ def container_mounts(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - vllm-ascend, installation with Docker; Ascend Docker Runtime, what it mounts by default.
     """
-    if not host.system.container():
+    if not host.system.is_container():
         raise Skip(_("this is not a container"))
-    if not host.npu_wanted():
+    if not host.wants_npus():
         raise Skip(_("this machine has no NPU device node"))
 
     library = has_library(host.files, host.variables.path_list("LD_LIBRARY_PATH"))

@@ -8,7 +8,7 @@ from typing import Union
 
 from npudoctor import ERROR, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
 from npudoctor.checks.device._container_options import to_add
-from npudoctor.host.fs.files import Entry
+from npudoctor.host.fs.files import PathStatus
 
 # Each line: one of these must be here. The 950 has asdrv_svm in place of devmm_svm.
 NEEDED = (("davinci_manager",), ("devmm_svm", "asdrv_svm"), ("hisi_hdc",))
@@ -88,12 +88,12 @@ def device_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield from no_access(host, find_denied(host, closed), "device-nodes.no-access")
 
 
-def _unusable(host: Host, there: dict[str, Entry]) -> Iterator[Finding]:
+def _unusable(host: Host, there: dict[str, PathStatus]) -> Iterator[Finding]:
     """What is missing of the nodes, and what lies in the place of one."""
     missing = [kinds[0] for kinds in NEEDED if not any(f"/dev/{kind}" in there for kind in kinds)]
     if missing:
         paths = [f"/dev/{name}" for name in missing]
-        inside = host.system.container()
+        inside = host.system.is_container()
         text = _("this machine has NPUs but not {paths}: the driver is not loaded completely")
         if inside:
             text = _("{paths} was not passed to this container")
@@ -117,7 +117,7 @@ def _unusable(host: Host, there: dict[str, Entry]) -> Iterator[Finding]:
             )
 
 
-def may_use(host: Host, entry: Entry) -> bool:
+def may_use(host: Host, entry: PathStatus) -> bool:
     """Whether the mode lets this user read and write it."""
     identity = host.identity
     if identity.is_root and entry.uid != NOBODY:

@@ -149,7 +149,7 @@ def _judge_container(host: Host) -> Iterator[Finding]:
     value = host.variables.get(CONTAINER)
     if not value:
         return
-    if not host.system.container():
+    if not host.system.is_container():
         if RUNTIME not in host.variables:
             text = _("{name}={value} is for the container runtime: a job on this host sees all NPUs")
             yield _finding("device-visibility.container-only", text, value, None, name=CONTAINER)
@@ -171,7 +171,7 @@ def _judge_slurm(host: Host) -> Iterator[Finding]:
     """Whether the job sees devices that Slurm did not give to it."""
     name, allocated = slurm_ids(host)
     count = len(host.npus.nodes)
-    if allocated is None or host.system.container() or not all(number < count for number in allocated):
+    if allocated is None or host.system.is_container() or not all(number < count for number in allocated):
         return  # in a container other numbers count
     value = host.variables.get(RUNTIME)
     seen = set(runtime_ids(value, count).ids) if value else set(range(count))

@@ -76,7 +76,7 @@ def npu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not uses:
         raise Skip(_("this job gets no NPU"))
     # A finding for each device that a stranger holds, and for each with memory that no process explains.
-    inside = host.system.container()
+    inside = host.system.is_container()
     holders = DeviceHolders(host)
     strangers = {use: [process for process in use.held or () if holders.is_strange(process)] for use in uses}
     shared = not named and any(not strangers[use] and not use.unexplained for use in uses)

@@ -58,7 +58,7 @@ def npu_health(host: Host) -> Iterator[Union[Finding, Facts]]:
     from npudoctor.checks.device._npu_smi_screen import screen_of
 
     chips: Sequence[Chip] = screen_of(host).chips
-    if host.system.container():
+    if host.system.is_container():
         from npudoctor.facts.npu.visible import chips_here
 
         chips = chips_here(host, chips) or chips  # others' devices are not this container's trouble

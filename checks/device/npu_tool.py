@@ -122,7 +122,7 @@ def npu_tool(host: Host) -> Iterator[Union[Finding, Facts]]:
     path = smi.program()
     if path is None:
         text = _("npu-smi was not found: could not determine the devices' health")
-        if host.system.container():
+        if host.system.is_container():
             text = _("npu-smi is not mounted into this container: could not determine the devices' health")
         yield Finding("npu-tool.not-found", text, action=Action.CONFIG)
         return
@@ -186,7 +186,7 @@ def _report_hang(path: str, look: NpuSmiInfo) -> Finding:
 def _judge_answer(host: Host, path: str, look: NpuSmiInfo) -> Iterator[Finding]:
     """What a whole answer says of the tool, the driver and the number of devices."""
     if look.failure:
-        inside = host.system.container()
+        inside = host.system.is_container()
         words = {
             "path": path,
             "code": look.failure.code,
@@ -257,7 +257,7 @@ def _fewer(host: Host, look: NpuSmiInfo) -> Iterator[Finding]:
     """Whether a card has dropped out. In a container the tool and /dev may show different ones."""
     nodes = [node for node in host.npus.nodes if "vdavinci" not in node]
     screen = look.screen
-    if screen is None or screen.cut or host.system.container() or len(screen.chips) >= len(nodes):
+    if screen is None or screen.cut or host.system.is_container() or len(screen.chips) >= len(nodes):
         return
     # The nodes that the table lacks, where it has their numbers.
     shown = [chip.physical for chip in screen.chips]

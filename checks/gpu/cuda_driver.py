@@ -155,7 +155,7 @@ def _facts(
 
 def _no_library(host: Host, frameworks: Sequence[Runtime]) -> Finding:
     text = _("{names} is installed for GPUs, but the loader does not find the driver's libcuda.so.1")
-    if host.system.container():
+    if host.system.is_container():
         text = _(
             "{names} is installed for GPUs, but this container lacks the driver's libcuda.so.1 "
             "(NVIDIA_DRIVER_CAPABILITIES must include compute)"
@@ -171,7 +171,7 @@ def _mismatch(host: Host, module: str, library: DriverLibrary) -> Finding:
         "the loaded NVIDIA module is {module}, but its libraries are {library}: reboot, or reload the module"
     )
     action = Action.REBOOT
-    if host.system.container():
+    if host.system.is_container():
         text = _(
             "the host's NVIDIA module is {module}, but the libraries here are {library}: this image "
             "ships its own, or the host's driver was updated after this container started"

@@ -148,7 +148,7 @@ def _judge(host: Host, gpus: Sequence[Gpu], named: bool) -> Generator[Finding, N
     """A finding for each GPU that a stranger holds, and for each with memory that no process explains;
     returns what could not be determined."""
     holders = DeviceHolders(host)
-    inside = host.system.container()
+    inside = host.system.is_container()
     processes_of = {gpu: _list_processes(host, gpu, inside) for gpu in gpus}
     strangers = {
         gpu: [process for process in held if holders.is_strange(process) and not _is_service(host, process)]

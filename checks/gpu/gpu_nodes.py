@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Union
 
 from npudoctor import ERROR, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
-from npudoctor.host.fs.files import Entry
+from npudoctor.host.fs.files import PathStatus
 
 SHARED = ("nvidiactl", "nvidia-uvm")
 
@@ -78,7 +78,7 @@ def gpu_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
                 device=path,
                 action=Action.CONFIG,
             )
-    if host.system.container():
+    if host.system.is_container():
         yield from _report_missing([path for path in entries if path not in there])
     closed = {path: entry for path, entry in there.items() if _is_node(entry) and not may_use(host, entry)}
     if host.identity.is_root:
@@ -93,7 +93,7 @@ def gpu_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield from no_access(host, barred, "gpu-nodes.no-access")
 
 
-def _is_node(entry: Entry) -> bool:
+def _is_node(entry: PathStatus) -> bool:
     return stat.S_ISCHR(entry.mode)
 
 

@@ -63,7 +63,7 @@ def accelerator(host: Host) -> Iterator[Union[Finding, Facts]]:
         return
     if any(accelerators.usable for accelerators in kinds.values()):
         return
-    inside = host.system.container()
+    inside = host.system.is_container()
     idle = [] if inside else [accelerators for accelerators in kinds.values() if accelerators.waiting]
     if not idle:
         raise Unknown(
@@ -83,7 +83,7 @@ def _facts(accelerators: Accelerators) -> dict[str, object]:
 
 
 def _fewer(host: Host, accelerators: Accelerators, expected: int) -> Finding:
-    action = Action.CONFIG if host.system.container() else Action.ISOLATE
+    action = Action.CONFIG if host.system.is_container() else Action.ISOLATE
     return Finding(
         "accelerator.fewer",
         _(
@@ -109,7 +109,7 @@ def _report_missing(host: Host, accelerators: Accelerators) -> Finding:
         text.format(**words),
         evidence=accelerators.evidence,
         action=action,
-        fix=_fix_container(host, accelerators.kind) if host.system.container() else None,
+        fix=_fix_container(host, accelerators.kind) if host.system.is_container() else None,
     )
 
 
@@ -145,7 +145,7 @@ def _exists(host: Host, path: str) -> bool:
 
 def _reason(host: Host, accelerators: Accelerators) -> tuple[str, Action]:
     """Why there is no device node, as far as can be seen, and what provisioning does about it."""
-    if host.system.container():
+    if host.system.is_container():
         return _("no {kind} was passed to this container: there is no {node}"), Action.CONFIG
     if accelerators.waiting:
         return _(

@@ -62,7 +62,7 @@ def clock(host: Host) -> Iterator[Union[Finding, Facts]]:
         yield Finding(
             "clock.wrong", text.format(days=round((FIRST - now) / DAY)), action=Action.CONFIG, fix=_ask(host)
         )
-    kept = host.clock.synchronised()
+    kept = host.clock.is_synchronised()
     yield Facts({"synchronised": kept})
     if kept is None:
         raise Unknown(_("could not determine whether the kernel's clock is synchronized"), advisory=True)

@@ -11,7 +11,7 @@ from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Host, Scope,
 from npudoctor.core.errors import CannotTell, has_ended
 from npudoctor.core.sizes import size_text
 from npudoctor.facts.job.working_directory import working_directory
-from npudoctor.host.fs.files import Entry, Space
+from npudoctor.host.fs.files import PathStatus, Space
 from npudoctor.host.users.accounts import user_names
 
 MIB, GIB = 1 << 20, 1 << 30
@@ -167,9 +167,9 @@ def _owner_lines(host: Host, folder: str) -> tuple[str, ...]:
             entry = _entry(host, below)
             if entry is None or (place is not None and entry.dev != place.dev):
                 continue
-            held[entry.uid] += entry.held
-            if entry.held > biggest.get(entry.uid, (-1, ""))[0]:
-                biggest[entry.uid] = (entry.held, below)
+            held[entry.uid] += entry.allocated_bytes
+            if entry.allocated_bytes > biggest.get(entry.uid, (-1, ""))[0]:
+                biggest[entry.uid] = (entry.allocated_bytes, below)
             if entry.is_dir:
                 todo.append(below)
 
@@ -180,7 +180,7 @@ def _owner_lines(host: Host, folder: str) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _entry(host: Host, path: str, follow: bool = False) -> Optional[Entry]:
+def _entry(host: Host, path: str, follow: bool = False) -> Optional[PathStatus]:
     files = host.running_files
     try:
         return files.stat(path) if follow else files.lstat(path)

@@ -95,7 +95,7 @@ def file_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
     low = limit.soft < FEW
     # What the next login of the examined user gets, where a login gives this process its limit.
     then = None
-    if not (_may_raise_itself(limit) or host.system.container() or _slurm(host) or _service(host)):
+    if not (_may_raise_itself(limit) or host.system.is_container() or _slurm(host) or _service(host)):
         files = host.running_files
         then = pam_limit(sources(files), "nofile", *_user(host)) if logins_read_them(files) else None
     if then and then.soft is not None and then.soft >= ENOUGH:
@@ -167,7 +167,7 @@ def _by_itself(limit: Limit, later: Optional[Fix] = None) -> Fix:
 def _raise_hard_limit(host: Host) -> Fix:
     """What raises the hard limit, which only root may, for sessions to come."""
     number, unit = RECOMMENDED, _service(host)
-    if host.system.container():
+    if host.system.is_container():
         title = _("ask whoever starts the container to add --ulimit nofile={number}:{number}")
         words = ("--ulimit", f"nofile={number}:{number}")
         return Fix(title.format(number=number), risk=Risk.MANUAL, needs_root=False, container=words)

@@ -91,7 +91,7 @@ def _larger(host: Host, now: int) -> Optional[Fix]:
     if size <= now:
         return None
     text = f"{size // GIB}g" if size == MOST else f"{size // MIB}m"
-    if host.system.container():
+    if host.system.is_container():
         return Fix(
             _(
                 "ask whoever starts the container to add --shm-size={size}, or an emptyDir of medium Memory",

@@ -28,7 +28,7 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.core.mounts import Mount
 from npudoctor.facts.job.working_directory import foreign_user, job_user
 from npudoctor.facts.system.mounts import mount_at
-from npudoctor.host.fs.files import Entry
+from npudoctor.host.fs.files import PathStatus
 from npudoctor.host.users.access import first_barrier, may_make, nearest
 from npudoctor.host.users.accounts import user_names
 
@@ -121,7 +121,7 @@ class JobFolder:
     path: str
     there: bool
     writable: Optional[bool]
-    entry: Optional[Entry] = None
+    entry: Optional[PathStatus] = None
     mount: Optional[Mount] = None
     closed: str = ""
     gone: str = ""
@@ -146,7 +146,7 @@ def _look(host: Host, path: str) -> JobFolder:
     mount = mount_at(host, place)
     writable = may_make(place.entry, job_user(host), mount)
     if writable is None and foreign is None:  # an access list, or a server: the kernel knows
-        writable = host.disk.accessible(host.running_files.real(path) or path, os.W_OK | os.X_OK)
+        writable = host.disk.may_access(host.running_files.real(path) or path, os.W_OK | os.X_OK)
     return JobFolder(path, True, writable, place.entry, mount)
 
 
@@ -218,7 +218,7 @@ def _fix(host: Host, place: JobFolder, variable: str) -> Optional[Fix]:
     if place.gone:
         return None
     if place.mount is not None and place.mount.read_only:
-        if host.system.container():
+        if host.system.is_container():
             return Fix(
                 _(
                     "ask whoever starts the container to provide a writable {path}: --tmpfs {path}",
@@ -274,7 +274,7 @@ def _judge_mindspore(host: Host, path: str) -> Iterator[Finding]:
     )
 
 
-def _find_closed(host: Host, path: str) -> Optional[Entry]:
+def _find_closed(host: Host, path: str) -> Optional[PathStatus]:
     """What is there, where this user surely can make no server in it: neither in it, nor in a folder of the
     user's own below it, which servers take that know a login name."""
     who = job_user(host)

@@ -248,7 +248,7 @@ def _findings(host: Host, files: Sequence[SharedFile]) -> Iterator[Union[Finding
     """What is left over, and what may be."""
     from npudoctor.proof.shared_file import judge_shared_files
 
-    biggest = sorted(files, key=lambda file: (-file.entry.held, file.path))
+    biggest = sorted(files, key=lambda file: (-file.entry.allocated_bytes, file.path))
     judged, rest = judge_shared_files(host, biggest[:MOST]), biggest[MOST:]
     proven = [state for state in judged if state.proven]
     unproven = [state for state in judged if not state.in_use and state.why and not state.young]
@@ -259,7 +259,7 @@ def _findings(host: Host, files: Sequence[SharedFile]) -> Iterator[Union[Finding
     yield Facts(
         {
             "files": len(files),
-            "file_bytes": sum(file.entry.held for file in files),
+            "file_bytes": sum(file.entry.allocated_bytes for file in files),
             "files_not_judged": len(rest),
             "file_bytes_in_use": _bytes([state for state in judged if state.in_use]),
             "file_bytes_unseen": _bytes(unseen),
@@ -269,7 +269,7 @@ def _findings(host: Host, files: Sequence[SharedFile]) -> Iterator[Union[Finding
     for owner in sorted({state.file.entry.uid for state in proven}):
         yield from _of_owner(host, [state for state in proven if state.file.entry.uid == owner], rest)
     # A container cannot see who else uses the place: only what would be missed is worth a word there.
-    least = MUCH if host.system.container() else LITTLE
+    least = MUCH if host.system.is_container() else LITTLE
     if _bytes(unproven) >= least or len(unproven) >= FEW:
         yield _report_unproven(host, unproven, rest)
 
@@ -302,7 +302,7 @@ def _of_owner(host: Host, proven: Sequence[SharedFileState], rest: Sequence[Shar
 def _report_unproven(host: Host, judged: Sequence[SharedFileState], rest: Sequence[SharedFile]) -> Finding:
     from npudoctor.proof.leftovers import format_size
 
-    seen = not any(state.unseen for state in judged) and not host.system.container()
+    seen = not any(state.unseen for state in judged) and not host.system.is_container()
     return Finding(
         "shared-memory.unproven",
         _(
@@ -338,11 +338,11 @@ def _left_over(
 
 
 def _bytes(judged: Sequence[SharedFileState]) -> int:
-    return sum(state.file.entry.held for state in judged)
+    return sum(state.file.entry.allocated_bytes for state in judged)
 
 
 def _biggest(judged: Sequence[SharedFileState]) -> list[SharedFileState]:
-    return sorted(judged, key=lambda state: (-state.file.entry.held, state.file.path))
+    return sorted(judged, key=lambda state: (-state.file.entry.allocated_bytes, state.file.path))
 
 
 def _list_files(
@@ -364,7 +364,7 @@ def _list_files(
             _(
                 "and {count} more in /dev/shm were not examined: none is larger than {size}",
                 count=len(unjudged),
-                size=format_size(unjudged[0].entry.held),
+                size=format_size(unjudged[0].entry.allocated_bytes),
             )
         )
     return tuple(lines)
@@ -378,7 +378,7 @@ def _line(state: SharedFileState, names: dict[int, str], now: float) -> str:
         "{path} ({library}), {size}, owner {owner}, {minutes} minutes old: {why}",
         path=state.file.path,
         library=state.file.library,
-        size=format_size(entry.held),
+        size=format_size(entry.allocated_bytes),
         owner=names.get(entry.uid, str(entry.uid)),
         minutes=int((now - entry.ctime_ns / 1e9) // 60),
         why="; ".join(filter(None, dict.fromkeys((state.told, state.why)))),

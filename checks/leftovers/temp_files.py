@@ -32,7 +32,7 @@ from npudoctor.host.users.accounts import home_of, user_names
 
 if TYPE_CHECKING:
     from npudoctor.facts.leftovers.temporary_folders import TempFolder
-    from npudoctor.host.fs.files import Entry
+    from npudoctor.host.fs.files import PathStatus
 
 
 EXTENSIONS = "TORCH_EXTENSIONS_DIR"
@@ -254,7 +254,7 @@ def _line(host: Host, folder: TempFolder, names: dict[int, str]) -> str:
     )
 
 
-def _unlock(host: Host, path: str, entry: Entry, kind: str) -> Fix:
+def _unlock(host: Host, path: str, entry: PathStatus, kind: str) -> Fix:
     """By a step that proves once more that nobody has the lock open, where the file system can tell."""
     from npudoctor.proof.unused import LEASED, mark_of
 

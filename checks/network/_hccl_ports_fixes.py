@@ -35,7 +35,7 @@ def reserve(host: Host, outgoing: Span, reserved: Sequence[Span], more: Sequence
         return None
     now, then = (spell(without(spans, ())) for spans in (reserved, [*reserved, *more]))
     step = SetKernel(RESERVED, then, now)
-    if host.system.container():  # its network may be the host's, and no boot reads its files
+    if host.system.is_container():  # its network may be the host's, and no boot reads its files
         title = _("Reserve the ports until the container ends, or on its host")
         return Fix(title, (step,), risk=Risk.MANUAL)
     other = _said_elsewhere(host)

@@ -127,7 +127,7 @@ class Answers:
     """What the firewall does with each caller on each port."""
 
     def __init__(self, host: Host, spans: Sequence[Span]) -> None:
-        self._host, begun = host, host.clock.steady()
+        self._host, begun = host, host.clock.monotonic()
         self._lost: list[str] = []  # peers whose address nobody knows
         self.rules = read_rules(host)
         self.callers = list(find_senders(host, self._addresses()))
@@ -136,7 +136,7 @@ class Answers:
             self.callers = find_any_senders(host)
         self.nodes = node_count(host)
         until = begun + host.options.timeout / 2
-        firewall = Firewall(self.rules.tables, lambda: host.clock.steady() > until)
+        firewall = Firewall(self.rules.tables, lambda: host.clock.monotonic() > until)
         unread = self.rules.unread
         self._judged = [
             # Rules that could not be read may drop what the others let through.

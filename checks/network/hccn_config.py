@@ -85,7 +85,7 @@ def hccn_config(host: Host) -> Iterator[Union[Finding, Facts]]:
     - HCCN Tool reference of the Ascend driver; the tool's public source in hicann/driver.
     - HCCL user guide: TLS must be the same on every NPU of a communicator.
     """
-    if not host.npu_wanted() or not host.hccn.devices():
+    if not host.wants_npus() or not host.hccn.devices():
         raise Skip(_("no NPU is used on this machine"))
     models = host.npus.models
     if models and all(model in WITHOUT_PORT for model in models):
@@ -105,7 +105,7 @@ def hccn_config(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     from npudoctor.checks.network._hccn_config_rules import Machine, facts, findings
 
-    sees_all = unread is None and not host.system.container()
+    sees_all = unread is None and not host.system.is_container()
     machine = Machine(devices, conf, ports, program or "hccn_tool", bool(host.options.peers), sees_all)
     yield Facts(facts(machine))
     yield from findings(machine)
@@ -113,7 +113,7 @@ def hccn_config(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Unknown(why_not, advisory=True)
     silent = _silent(ports)
     if silent:
-        raise Unknown(silent, advisory=host.system.container())
+        raise Unknown(silent, advisory=host.system.is_container())
     if unread is not None:
         raise unread
 

@@ -241,7 +241,7 @@ def _judge_place(host: Host, variable: str, place: str, addresses: Sequence[str]
             yield _loopback(variable, place, _better(host, first), _weight(host, ERROR))
         return
     if first and not ours:
-        worst = WARNING if host.system.container() else ERROR
+        worst = WARNING if host.system.is_container() else ERROR
         # Rank 0 is here, its address elsewhere.
         template = _(
             "{variable} is {value}, which is not an address of this machine, although rank 0 is here"

@@ -27,7 +27,7 @@ from npudoctor.facts.python.backends import find_backends
 from npudoctor.facts.python.frameworks import FRAMEWORKS, be_sure_of_needs, closed_needs, closure_of
 from npudoctor.facts.python.installed_modules import modules_of, recorded_once
 from npudoctor.facts.python.spoiled_files import SpoiledFiles
-from npudoctor.host.fs.archives import members
+from npudoctor.host.fs.archives import list_members
 from npudoctor.host.python.installed_files import (
     RECORD_LIMIT,
     Damage,
@@ -214,7 +214,7 @@ def _not_elsewhere(host: Host, copy: Distribution, missing: Sequence[str]) -> li
     inside: set[str] = set()
     for place in host.interpreter.layout().search_path:
         if place.startswith("/") and not modules_of(host).names(place):
-            inside |= members(host.files, place)
+            inside |= list_members(host.files, place)
     looking, site = _look_at(host, copy), site_of(copy)
     return [
         path

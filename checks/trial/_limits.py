@@ -34,7 +34,7 @@ def raise_limit(host: Host, flag: str, limits: Sequence[int], least: int) -> Fix
             risk=Risk.MANUAL,
             needs_root=False,
         )
-    if host.system.container() and flag in OPTIONS:
+    if host.system.is_container() and flag in OPTIONS:
         return ask_for_option("--ulimit", OPTIONS[flag])
     title = _(
         "ask whoever sets the limits of this session to raise ulimit {flag}: the hard limit is too low",
@@ -56,7 +56,7 @@ def ask_for_option(*words: str) -> Fix:
 def unfiltered(host: Host, attempt: Attempt) -> Optional[Fix]:
     """What lets through a call that a container's profile of system calls refuses."""
     refused = attempt.number in (errno.EPERM, errno.ENOSYS)
-    if not refused or not host.system.container():
+    if not refused or not host.system.is_container():
         return None
     return ask_for_option("--security-opt", "seccomp=unconfined")
 

@@ -142,7 +142,7 @@ def listeners(host: Host, claim: Claim, holders: Holders, port: int = 0) -> list
 def host_ports(host: Host, holders: Holders) -> Optional[HostPorts]:
     """What HCCL listens on, on this host; None where it is not used, or nobody can say on which address."""
     try:
-        if not host.npu_wanted():
+        if not host.wants_npus():
             return None
     except CannotTell:
         return None

@@ -212,7 +212,7 @@ def _trains(host: Host) -> bool:
 
 def _accelerated(host: Host) -> bool:
     try:
-        return host.npu_wanted() or host.gpus.usable
+        return host.wants_npus() or host.gpus.usable
     except CannotTell:
         return False
 
@@ -284,7 +284,7 @@ def _setting(host: Host, name: str, value: int) -> Optional[Refusal]:
 
 
 def _wider_group(host: Host, path: str) -> Fix:
-    if host.system.container():
+    if host.system.is_container():
         option: Fix = ask_for_option("--pids-limit", "-1")
         return option
     unit = path.rpartition("/")[2]

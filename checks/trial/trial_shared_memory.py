@@ -214,7 +214,7 @@ def _larger(host: Host, now: int) -> Optional[Fix]:
         size = min(host.resources.memory().total // 2 // MIB * MIB, MOST)
     except CannotTell:
         size = 0
-    if host.system.container():
+    if host.system.is_container():
         option: Fix = ask_for_option("--shm-size", f"{max(size, GIB) // GIB}g")
         return option
     if size <= now:
@@ -226,7 +226,7 @@ def _larger(host: Host, now: int) -> Optional[Fix]:
 
 
 def _more_inodes(host: Host) -> Optional[Fix]:
-    if host.system.container() or not _is_tmpfs(host):
+    if host.system.is_container() or not _is_tmpfs(host):
         return None
     step = Command(("mount", "-o", f"remount,nr_inodes={INODES}", SHM))
     return Fix(_("raise its inode limit until the next boot"), (step,), risk=Risk.MANUAL)
@@ -281,7 +281,7 @@ def _sysv(host: Host, attempt: Attempt) -> Remedy:
     if not steps:
         return Remedy(text, fix=unfiltered(host, attempt))
     evidence = tuple(f"{step.name} = {step.was}" for step in steps)
-    if host.system.container():
+    if host.system.is_container():
         words = [word for step in steps for word in ("--sysctl", f"{step.name}={step.value}")]
         option: Fix = ask_for_option(*words)
         return Remedy(text, evidence, option)

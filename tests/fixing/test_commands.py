@@ -34,7 +34,7 @@ def test_what_is_so_already_is_not_done(host: Host, tmp_path: Path) -> None:
     made = tmp_path / "made"
     step = Command(("mkdir", str(made)), ("rmdir", str(made)), unless=("test", "-d", str(made)))
     assert apply_step(step, host) == Outcome(ActionStatus.APPLIED, changed=True)
-    assert apply_step(step, host.again()) == Outcome(ActionStatus.ALREADY, "already done")
+    assert apply_step(step, host.fresh_copy()) == Outcome(ActionStatus.ALREADY, "already done")
 
 
 def test_what_is_gone_already_is_not_taken_back(host: Host, tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_what_is_gone_already_is_not_taken_back(host: Host, tmp_path: Path) -> N
     assert back is not None
     assert apply_step(back, host) == Outcome(ActionStatus.ALREADY, "it is already gone")
     made.mkdir()
-    assert apply_step(back, host.again()) == Outcome(ActionStatus.APPLIED, changed=True)
+    assert apply_step(back, host.fresh_copy()) == Outcome(ActionStatus.APPLIED, changed=True)
     assert not made.exists()
 
 

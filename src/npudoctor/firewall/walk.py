@@ -165,7 +165,7 @@ class _RuleWalk:
         return merge(self._continuing)
 
     def _note_port_question(self, ports: str, packet: Packet, unclear: bool) -> None:
-        """Note an unclear step that reads our port: the destination of what comes in, the source of replies."""
+        """Note an unclear step that reads our port: the destination on the way in, else the source."""
         self.by_port = self.by_port or (unclear and ("d" if packet.original else "s") in ports)
 
     def _apply_verdict(self, verdict: Optional[Verdict], packet: Packet) -> None:

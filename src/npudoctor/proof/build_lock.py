@@ -14,7 +14,7 @@ def is_lock_unused(host: Host, path: str, owner: int) -> Optional[bool]:
     The build holds it open and runs as the lock's `owner` (a uid): what others have open may stay hidden.
     """
     processes = host.processes
-    if host.system.container() or not processes.ours():
+    if host.system.is_container() or not processes.ours():
         return None  # the folder may be another container's too, whose processes are not seen
     if next(find_hidden(host), None) is not None:
         return None  # by hidepid: what is not shown may be the builder

@@ -85,7 +85,7 @@ def take_snapshot(host: Host) -> Snapshot:
     now = host.clock.now()
     asked = [socket_file for socket_file in sockets.sockets if socket_file.entry.is_socket]
     first = {socket_file.path: connect(host, socket_file) for socket_file in asked}
-    began = host.clock.steady()
+    began = host.clock.monotonic()
     again = [
         socket_file
         for socket_file in asked

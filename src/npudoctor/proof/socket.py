@@ -91,7 +91,7 @@ def is_recorded(snapshot: Snapshot, socket_file: SocketFile) -> bool:
         record.step.get("path") in (socket_file.original, socket_file.path)
         and [record.step.get(name) for name in ("device", "inode", "mtime_ns")]
         == [entry.dev, entry.ino, entry.mtime_ns]
-        for record in snapshot.host.records.steps("RemoveSocket")
+        for record in snapshot.host.records.steps_of_kind("RemoveSocket")
     )
 
 
@@ -100,7 +100,7 @@ def was_displaced(snapshot: Snapshot, socket_file: SocketFile) -> bool:
     another file than the one it was after, when a server had just started there."""
     return any(
         record.step.get("path") == socket_file.original
-        for record in snapshot.host.records.steps("RemoveSocket")
+        for record in snapshot.host.records.steps_of_kind("RemoveSocket")
     )
 
 

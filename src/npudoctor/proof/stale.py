@@ -120,7 +120,7 @@ class StaleJudge:
 
 def blind(host: Host) -> str:
     """Why not all processes of the machine can be seen from here; empty when they can."""
-    if host.system.container() or any(host.system.namespace(kind) != FIRST[kind] for kind in FIRST):
+    if host.system.is_container() or any(host.system.namespace(kind) != FIRST[kind] for kind in FIRST):
         return _("the processes of the machine are not visible in a container")
     everybody = host.processes.all()
     if 1 not in everybody or host.processes.cgroups(1) is None:

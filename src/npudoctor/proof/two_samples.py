@@ -69,7 +69,7 @@ def sample_twice(host: Host, wanted: Callable[[Process], bool]) -> TwoSamples:
     }
     if not first:
         return TwoSamples(holders=len(holders))
-    began = host.clock.steady()
+    began = host.clock.monotonic()
     rates = _rates(host, at_rest, again=False)
     host.clock.wait_until(began + APART)
     same = {

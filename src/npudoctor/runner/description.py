@@ -42,7 +42,7 @@ class Description:
                 system=system.kernel,
                 release=system.release,
                 distribution=system.distribution(),
-                container=system.container(),
+                container=system.is_container(),
                 user=self._host.identity.user,
             )
         with contextlib.suppress(Exception):

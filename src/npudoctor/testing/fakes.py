@@ -91,16 +91,16 @@ class FakeClock(Clock):
         self.waited = 0.0
         self.kept = synchronised
 
-    def synchronised(self) -> Optional[bool]:
+    def is_synchronised(self) -> Optional[bool]:
         return self.kept
 
-    def booted(self) -> float:
-        return super().booted() if self.uptime is None else self.current - self.uptime
+    def boot_time(self) -> float:
+        return super().boot_time() if self.uptime is None else self.current - self.uptime
 
     def now(self) -> float:
         return self.current + self.waited
 
-    def steady(self) -> float:
+    def monotonic(self) -> float:
         return self.waited
 
     def wait_until(self, steady: float) -> None:

@@ -102,7 +102,7 @@ def fake_host(
         network = FakeNetwork(interfaces_of(addresses))
     own = frozenset(address.text for interface in network.interfaces() for address in interface.addresses)
     kept = Records("/nonexistent", euid)
-    kept._read = list(records)
+    kept._records = list(records)
     fake_commands = FakeCommands(commands or {}, below, as_root=euid == 0, variables=caller)
     return Host(
         # Cache servers are looked for on the real disk.

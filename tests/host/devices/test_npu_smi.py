@@ -94,7 +94,7 @@ def test_it_may_do_what_it_likes(tool: Callable[[str], Path], host: Host, script
     tool(script)
     answer = judged(host)
     # A tool that hangs would hang the job as well, also in a container.
-    advisory = bool(host.system.container()) and "asked 2 times" not in reason
+    advisory = bool(host.system.is_container()) and "asked 2 times" not in reason
     assert (answer.status, answer.advisory) == (Status.UNKNOWN, advisory)
     assert reason in answer.reason
     assert {finding.weight for finding in answer.findings} <= {Severity.INFO}

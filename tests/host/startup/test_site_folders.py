@@ -199,7 +199,7 @@ def test_an_image(tmp_path: Path) -> None:
     host = Host(Options(root=str(tmp_path)))
     assert host.interpreter.version_of("torch-npu") == "2.7.1"
     os.makedirs(tmp_path / "root/.local/lib/python3.11/site-packages/mindspore-2.7.0.dist-info")
-    assert host.again().interpreter.version_of("mindspore") == "2.7.0"
+    assert host.fresh_copy().interpreter.version_of("mindspore") == "2.7.0"
 
 
 def test_a_fake_host_knows_its_whole_path() -> None:

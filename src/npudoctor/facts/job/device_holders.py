@@ -16,7 +16,7 @@ class DeviceHolders:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._container = host.system.container()
+        self._container = host.system.is_container()
 
     def is_hidden(self, held: NpuProcess) -> bool:
         """Whether its pid means nothing here: a container's /proc numbers processes differently."""

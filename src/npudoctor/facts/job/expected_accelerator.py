@@ -14,7 +14,7 @@ def npu_expected(host: Host) -> bool:
     if host.options.expect != "auto" or host.options.root is not None:
         return host.options.expect == "npu"
     try:
-        return host.npu_wanted()
+        return host.wants_npus()
     except CannotTell:
         return False
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from npudoctor.facts.job.working_directory import working_directory
 from npudoctor.facts.python.frameworks import EXTENSIONS, closure_of
-from npudoctor.host.fs.archives import members
+from npudoctor.host.fs.archives import list_members
 from npudoctor.host.host import Host
 from npudoctor.host.python import without_metadata
 from npudoctor.host.python.bindings import bindings
@@ -165,7 +165,7 @@ def lacks_libraries(host: Host, copy: Distribution, module: Module) -> bool:
     archive = next((path for path in _archives(host) if (module.file or "").startswith(f"{path}/")), None)
     if not module.archived or not needed or archive is None:
         return False
-    inside = members(host.files, archive)
+    inside = list_members(host.files, archive)
     return not any(f"{folder}/{stem}{end}" in inside for folder, stem in needed for end in (".py", ".pyc"))
 
 

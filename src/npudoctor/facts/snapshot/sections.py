@@ -125,7 +125,7 @@ def _variables(host: Host) -> Iterator[Fact]:
 
 
 def _hccn(host: Host) -> Iterator[Fact]:
-    if not host.npu_wanted() or not host.hccn.devices():
+    if not host.wants_npus() or not host.hccn.devices():
         return
     program = host.hccn.program()
     if program is None:

@@ -52,7 +52,7 @@ def remount(step: Remount, host: Host, at: Observer) -> None:
         raise Refused(_("{path} has changed since", path=step.path))
     with watch_change(at, "run mount"):
         answer = host.commands.run(step.argv, timeout=COMMAND_SECONDS)
-    if _size(step.path, host.again()) == now:
+    if _size(step.path, host.fresh_copy()) == now:
         raise Failed(failure_text(answer))  # the kernel does all or nothing
     if not answer.ok:
         raise_failure(answer)

@@ -43,8 +43,8 @@ def end_processes(step: SignalProcess, host: Host, at: Observer) -> None:
         if not left:
             raise Gone
         for number in (signal.SIGTERM, signal.SIGKILL):
-            living = _still_stale(step, left, host.again())
-            fresh = host.again()
+            living = _still_stale(step, left, host.fresh_copy())
+            fresh = host.fresh_copy()
             for held in living:
                 pid = held.mark.pid
                 try:
@@ -63,7 +63,7 @@ def end_processes(step: SignalProcess, host: Host, at: Observer) -> None:
             left = _await_ends(left, step.seconds, host)
             if not left:
                 return
-    raise Failed(_why_there(left[0].mark.pid, step.seconds, host.again()))
+    raise Failed(_why_there(left[0].mark.pid, step.seconds, host.fresh_copy()))
 
 
 @contextmanager

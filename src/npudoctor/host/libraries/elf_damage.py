@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Optional
 
-from npudoctor.host.fs.disk import Opened
+from npudoctor.host.fs.disk import OpenFile
 from npudoctor.host.libraries import elf as parts
 from npudoctor.host.libraries.elf import PAGE, Damaged, Elf
 
@@ -33,7 +33,7 @@ class _Span(NamedTuple):
     size: int
 
 
-def is_damaged(file: Opened, size: int, thorough: bool = True) -> bool:
+def is_damaged(file: OpenFile, size: int, thorough: bool = True) -> bool:
     """Whether a library cannot be loaded, or has lost a part; what is no ELF file of 64 bits is not judged.
     `thorough`: samples of its code and tables too, not only how they begin."""
     head = file.read(0, _HEADER)
@@ -62,7 +62,7 @@ def is_damaged(file: Opened, size: int, thorough: bool = True) -> bool:
         return True
 
 
-def _tables(file: Opened, elf: Elf) -> list[_Span]:
+def _tables(file: OpenFile, elf: Elf) -> list[_Span]:
     """The tables that the loader reads, of which no page is empty; the beginning of each is looked at."""
     tags = elf.tags
     if not any(segment.kind == parts.DYNAMIC and segment.size for segment in elf.segments):
@@ -113,7 +113,7 @@ def _code(elf: Elf, size: int) -> Iterator[_Span]:
             yield _Span(section.start, section.size)
 
 
-def _has_empty_page(file: Opened, full: Sequence[_Span]) -> bool:
+def _has_empty_page(file: OpenFile, full: Sequence[_Span]) -> bool:
     """Whether a whole page is zeros, by samples at equal distances, the first and the last page included."""
     for span in full:
         first, end = _pages(span)
@@ -132,7 +132,7 @@ def _pages(span: _Span) -> tuple[int, int]:
     return -(-span.start // PAGE) * PAGE, (span.start + span.size) // PAGE * PAGE
 
 
-def _has_hole(file: Opened, hole: Optional[tuple[int, int]], full: Sequence[_Span]) -> bool:
+def _has_hole(file: OpenFile, hole: Optional[tuple[int, int]], full: Sequence[_Span]) -> bool:
     """Whether no block of the disk holds some page. Elsewhere in a library there may be zeros, which a
     thrifty copy leaves out. `hole`: the first one."""
     for _number in range(MOST):

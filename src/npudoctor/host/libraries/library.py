@@ -129,7 +129,7 @@ class Libraries:
         entry = self._files.stat(real)
         if entry is None or not entry.is_file:
             raise BadLibrary(_("{path} is not a regular file", path=real))
-        with self._files.opened(real) as file:
+        with self._files.open_file(real) as file:
             if file.read(0, len(MAGIC)) != MAGIC:
                 raise BadLibrary(_("{path} is not an ELF file", path=real))
             try:

@@ -35,7 +35,7 @@ def needs_of(files: Files, path: str) -> Optional[Needs]:
     from npudoctor.host.libraries import elf as parts
 
     try:
-        with files.opened(path) as file:
+        with files.open_file(path) as file:
             if file.read(0, len(parts.MAGIC)) != parts.MAGIC:
                 return None
             entry = files.stat(path)

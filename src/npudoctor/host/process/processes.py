@@ -19,7 +19,7 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _, strerror
-from npudoctor.host.fs.files import Disk, Entry
+from npudoctor.host.fs.files import Disk, PathStatus
 
 _MAPPED = pattern(r"^\S+ \S+ \S+ \S+ (\d+)\s+/SYSV([0-9a-f]{8})", re.MULTILINE)
 MAPS_LIMIT = 64 << 20
@@ -120,7 +120,7 @@ class Processes:
     def now(self, pid: int) -> Optional[Process]:
         """One process as it is now; None when there is none."""
         try:
-            owner: Entry = self._disk.lstat(f"/proc/{pid}")
+            owner: PathStatus = self._disk.lstat(f"/proc/{pid}")
             stat = self._disk.read(f"/proc/{pid}/stat", 1 << 16)
         except OSError:
             return None

@@ -60,7 +60,7 @@ class ByteCode:
             return None
         start = max(HEADER, entry.size - END)
         try:
-            with self._files.opened(code) as file:
+            with self._files.open_file(code) as file:
                 head, tail = file.read(0, HEADER), file.read(start, END)
         except CannotTell as error:
             if isinstance(error.__cause__, PermissionError):

@@ -112,7 +112,7 @@ def _is_whole(files: Files, path: str, size: int) -> bool:
     if entry is None or not entry.is_file:
         return True
     try:
-        with files.opened(path) as file:
+        with files.open_file(path) as file:
             elf = Elf(file.read, size, path)
             head = elf.header
             if not elf.wide:  # 32 bits: not a machine that trains

@@ -10,7 +10,7 @@ from typing import Optional
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.lazy import pattern
-from npudoctor.host.fs.archives import members
+from npudoctor.host.fs.archives import list_members
 from npudoctor.host.fs.files import Files
 from npudoctor.host.python.interpreter import Layout
 from npudoctor.host.startup.site_folders import is_site, reached_from
@@ -134,7 +134,7 @@ class Modules:
             inner = f"{last}/{inner}"
         if entry is None or not entry.is_file:
             return None
-        inside, path = members(self._files, archive), f"{inner}{name}"
+        inside, path = list_members(self._files, archive), f"{inner}{name}"
         for suffix in _SOURCES:
             if f"{path}/__init__{suffix}" in inside:
                 return Module(f"{archive}/{path}/__init__{suffix}", (f"{folder}/{name}",), archived=True)

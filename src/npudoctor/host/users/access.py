@@ -8,7 +8,7 @@ from typing import Optional
 from npudoctor.core.errors import CannotTell, has_ended
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.mounts import Mount
-from npudoctor.host.fs.files import Entry, Files
+from npudoctor.host.fs.files import Files, PathStatus
 from npudoctor.host.users.identity import Identity
 
 READ, ENTER = 4, 1
@@ -19,7 +19,7 @@ class NearestFolder:
     """A folder as it is, or the nearest one above it that exists. `there`: whether it is itself."""
 
     path: str
-    entry: Entry
+    entry: PathStatus
     there: bool
 
     @property
@@ -69,7 +69,7 @@ def first_barrier(files: Files, path: str, identity: Identity) -> Optional[str]:
     return None
 
 
-def may_make(entry: Entry, identity: Identity, mount: Optional[Mount] = None) -> Optional[bool]:
+def may_make(entry: PathStatus, identity: Identity, mount: Optional[Mount] = None) -> Optional[bool]:
     """Whether this user may make files in a folder; None where that cannot be told from here: an access
     list may allow it, or a server may take root's rights away.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Optional
 from npudoctor.core.frozen import dataclass
 
 if TYPE_CHECKING:
-    from npudoctor.host.fs.files import Entry
+    from npudoctor.host.fs.files import PathStatus
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,12 @@ class Identity:
         """Whether a thing of this owner is ours to remove, once it is proven dead."""
         return uid == self.euid or (self.is_root and uid in self.owners)
 
-    def may_write(self, entry: Entry) -> bool:
+    def may_write(self, entry: PathStatus) -> bool:
         """Whether the mode of a file or folder lets this user write it; access lists are not seen."""
         bits = 0o3 if entry.is_dir else 0o2
         return self.is_root or entry.mode >> self._shift(entry) & bits == bits
 
-    def kept_from(self, entry: Entry, bit: int) -> bool:
+    def kept_from(self, entry: PathStatus, bit: int) -> bool:
         """Whether the mode surely keeps this user from reading (4) or entering (1); where the bits of the
         group may be the mask of an access list, nothing is sure."""
         if self.is_root:
@@ -46,7 +46,7 @@ class Identity:
         listed = shift != 6 and entry.mode >> 3 & bit == bit
         return not listed and entry.mode >> shift & bit != bit
 
-    def _shift(self, entry: Entry) -> int:
+    def _shift(self, entry: PathStatus) -> int:
         """Where in a mode the bits for this user are: the owner's, the group's, or everybody's."""
         return 6 if entry.uid == self.euid else 3 if entry.gid in self.groups else 0
 
