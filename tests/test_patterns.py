@@ -40,8 +40,8 @@ def _required(text: str) -> object:
 
 
 PARSERS: dict[str, Callable[[str], object]] = {
-    "settings": cann_info.settings,
-    "running": cann_info.read_running,
+    "settings": cann_info.parse_settings,
+    "running": cann_info.parse_running_versions,
     "told_version": cann_python.told_version,
     "told_release": nnal.told_release,
     "order": cann_version.sort_key,

@@ -26,7 +26,7 @@ from npudoctor.core.frozen import replace
 from npudoctor.facts.cann.driver_compatibility import branches_agree, required_interfaces
 from npudoctor.facts.cann.installations import Install, install_in_use
 from npudoctor.host import CannotTell
-from npudoctor.host.devices.driver import LIBRARY, Package, has_library, package
+from npudoctor.host.devices.driver import LIBRARY, Package, find_package, has_library
 from npudoctor.knowledge.drivers import Declared, declared_for
 
 MOUNTS = (
@@ -90,7 +90,7 @@ def cann_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
     if install is None:
         raise Skip(_("CANN is not installed on this machine"))
     try:
-        driver = package(host.files, "driver")
+        driver = find_package(host.files, "driver")
     except CannotTell as error:
         # Others than root, and containers, need not be given that file.
         raise Unknown(
@@ -220,7 +220,10 @@ def _judge(
 def _finding(
     code: str, text: str, install: Install, driver: Package, declared: Optional[Declared] = None, **words: str
 ) -> Finding:
-    evidence = [f"{install.path}: {install.version or install.component}", f"{driver.info}: {driver.version}"]
+    evidence = [
+        f"{install.path}: {install.version or install.component}",
+        f"{driver.info_path}: {driver.version}",
+    ]
     if declared is not None:
         evidence.append(
             _("built-in table of {as_of}: {source}", as_of=declared.as_of, source=declared.source)

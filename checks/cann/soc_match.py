@@ -11,7 +11,7 @@ from npudoctor.core.cann_version import at_least
 from npudoctor.core.lazy import pattern
 from npudoctor.facts.cann.installations import Install, install_in_use
 from npudoctor.host import CannotTell
-from npudoctor.host.devices.cann_info import folders, settings
+from npudoctor.host.devices.cann_info import parse_settings, record_folders
 from npudoctor.host.fs.files import Files
 
 KERNELS = "opp/built-in/op_impl/ai_core/tbe/kernel"
@@ -64,7 +64,7 @@ def soc_match(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     models = host.npus.models
     if not models:
-        if host.npus.usable:
+        if host.npus.is_usable:
             raise Unknown(_("could not determine the NPU model from the PCI bus"), advisory=True)
         raise Skip(_("no NPU is on the PCI bus"))
     install = install_in_use(host)
@@ -104,7 +104,7 @@ def _chips(files: Files, install: Install) -> list[str]:
     """The chips for which kernels are installed, as their folders are called."""
     names = {name for folder in ("", "/config") for name in files.names(f"{install.path}/{KERNELS}{folder}")}
     chips = {name for name in names if _CHIP.match(name)}
-    for place in folders(files, (install.path, install.real)):
+    for place in record_folders(files, (install.path, install.real)):
         for name in files.names(place):
             if _RECORD.match(name):
                 chips |= _read_package(files, f"{place}/{name}")
@@ -114,7 +114,7 @@ def _chips(files: Files, install: Install) -> list[str]:
 def _read_package(files: Files, path: str) -> set[str]:
     """The chip in the name of an ops package."""
     try:
-        record = settings(files.text(path, 1 << 16) or "")
+        record = parse_settings(files.text(path, 1 << 16) or "")
     except CannotTell:
         return set()
     match = _PACKAGE.match(record.get("package_name", ""))

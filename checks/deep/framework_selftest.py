@@ -94,9 +94,9 @@ def _device(host: Host, framework: str, plugin: str) -> str:
     """An NPU where one is to be used and the framework can; a GPU for torch alone."""
     if host.options.expect == "none":
         return "cpu"
-    if host.npus.usable and host.interpreter.installed(plugin) is not None:
+    if host.npus.is_usable and host.interpreter.installed(plugin) is not None:
         return "npu"
-    return "cuda" if framework == "torch" and host.gpus.usable else "cpu"
+    return "cuda" if framework == "torch" and host.gpus.is_usable else "cpu"
 
 
 def _compute(host: Host, framework: str, device: str) -> tuple[ProbeResult, bool]:

@@ -9,9 +9,9 @@ from npudoctor.host.devices.npu_tables import Screen
 
 def screen_of(host: Host) -> Screen:
     """The table; Skip where there is no NPU, Unknown where npu-smi gives none."""
-    if not host.npus.usable:
+    if not host.npus.is_usable:
         raise Skip(_("this machine has no NPU device node"))
-    look = host.npu_smi.look()
+    look = host.npu_smi.read_info()
     if look.screen is not None:
         return look.screen
     text = _("npu-smi prints no device table; see the check npu-tool")

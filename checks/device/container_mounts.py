@@ -81,7 +81,7 @@ def container_mounts(host: Host) -> Iterator[Union[Finding, Facts]]:
 def find_missing(host: Host) -> list[str]:
     """What is mounted besides the libraries, and is not there."""
     absent = [paths[0] for paths in OTHERS if not any(_exists(host, path) for path in paths)]
-    if host.npu_smi.program() is not None:
+    if host.npu_smi.find_program() is not None:
         absent = [path for path in absent if not path.endswith("npu-smi")]
     return absent
 

@@ -95,7 +95,7 @@ def device_visibility(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
 
     variables = host.variables
-    if not host.npus.usable:
+    if not host.npus.is_usable:
         raise Skip(_("this machine has no NPU device node"))
     if not any(name in variables for name in (RUNTIME, CONTAINER, *SLURM)):
         raise Skip(_("no variable that chooses NPUs is set"))

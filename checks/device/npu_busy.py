@@ -152,12 +152,12 @@ class ChipUse:
     @property
     def working(self) -> bool:
         """Whether its AI core computes."""
-        return self.chip.core is not None and self.chip.core >= WORKING
+        return self.chip.core_percent is not None and self.chip.core_percent >= WORKING
 
     def facts(self) -> dict[str, object]:
         pids = None if self.held is None else [process.pid for process in self.held]
         memory = {"used": self.used, "total": self.total, "idle": self.idle, "pids": pids}
-        return {**memory, "core": self.chip.core}
+        return {**memory, "core": self.chip.core_percent}
 
 
 def _report_unseen(uses: Sequence[ChipUse], holders: DeviceHolders) -> Iterator[Finding]:
@@ -169,7 +169,9 @@ def _report_unseen(uses: Sequence[ChipUse], holders: DeviceHolders) -> Iterator[
         number = use.chip.npu if use.chip.physical is None else use.chip.physical
         if heavy and not holders.is_open_beside_us(f"/dev/davinci{number}"):
             unseen = use.unseen(hidden)
-            yield say.held_outside("npu-busy", use.chip.label, use.used, use.total, unseen, use.chip.core)
+            yield say.held_outside(
+                "npu-busy", use.chip.label, use.used, use.total, unseen, use.chip.core_percent
+            )
         elif heavy or hidden:
             undetermined.append(use.chip.label)
     if undetermined:

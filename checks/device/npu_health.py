@@ -65,14 +65,16 @@ def npu_health(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts({"health": {f"{chip.npu}/{chip.chip}": chip.health for chip in chips}})
     ill = [chip for chip in chips if chip.health.lower() in LEVELS]
     if ill:
-        questions = [(chip.npu, chip.chip if chip.old else None) for chip in ill]
-        for chip, health in zip(ill, host.npu_smi.health(questions)):
+        questions = [(chip.npu, chip.chip if chip.has_chip_option else None) for chip in ill]
+        for chip, health in zip(ill, host.npu_smi.read_health(questions)):
             code, action = LEVELS[chip.health.lower()]
             if health is not None and health.codes:
                 text = _("{device} ({name}) is in the state {health}: {codes}")
             else:
                 text = _("{device} ({name}) is in the state {health}")
-            ask = f"npu-smi info -t health -i {chip.npu}" + (f" -c {chip.chip}" if chip.old else "")
+            ask = f"npu-smi info -t health -i {chip.npu}" + (
+                f" -c {chip.chip}" if chip.has_chip_option else ""
+            )
             codes = " ".join(health.codes) if health else ""
             yield Finding(
                 code,

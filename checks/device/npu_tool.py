@@ -114,19 +114,19 @@ def npu_tool(host: Host) -> Iterator[Union[Finding, Facts]]:
     - npu-smi, public source: its messages, its codes, and that they are printed to stdout.
     - Ascend/cann-container-image and vllm-ascend, issues about -8005 and -8020.
     """
-    if not host.npus.usable:
+    if not host.npus.is_usable:
         raise Skip(_("this machine has no NPU device node"))
     from npudoctor.checks.device._npu_smi_screen import is_elsewhere
 
     smi = host.npu_smi
-    path = smi.program()
+    path = smi.find_program()
     if path is None:
         text = _("npu-smi was not found: could not determine the devices' health")
         if host.system.is_container():
             text = _("npu-smi is not mounted into this container: could not determine the devices' health")
         yield Finding("npu-tool.not-found", text, action=Action.CONFIG)
         return
-    look = smi.look()
+    look = smi.read_info()
     # What was measured: versions, chips, seconds.
     screen = look.screen
     yield Facts(
@@ -165,7 +165,7 @@ def _describe_failure(path: str, look: NpuSmiInfo) -> str:
     else:
         text = _("{path} prints a format that npudoctor does not know")
     signal = -(answer.status or 0)
-    return text.format(path=path, count=look.asked, why=answer.stderr, signal=signal, status=answer.status)
+    return text.format(path=path, count=look.attempts, why=answer.stderr, signal=signal, status=answer.status)
 
 
 def _report_hang(path: str, look: NpuSmiInfo) -> Finding:
@@ -257,7 +257,7 @@ def _fewer(host: Host, look: NpuSmiInfo) -> Iterator[Finding]:
     """Whether a card has dropped out. In a container the tool and /dev may show different ones."""
     nodes = [node for node in host.npus.nodes if "vdavinci" not in node]
     screen = look.screen
-    if screen is None or screen.cut or host.system.is_container() or len(screen.chips) >= len(nodes):
+    if screen is None or screen.is_cut or host.system.is_container() or len(screen.chips) >= len(nodes):
         return
     # The nodes that the table lacks, where it has their numbers.
     shown = [chip.physical for chip in screen.chips]

@@ -209,7 +209,7 @@ def _report_unseen(
 
 def _list_processes(host: Host, gpu: Gpu, inside: bool) -> list[Listed]:
     """Its computing processes, as the answers about holders want them."""
-    here = host.processes.all() if inside and gpu.processes else {}
+    here = host.processes.by_pid() if inside and gpu.processes else {}
     return [
         Listed(gpu.index, 0, process.pid, "", process.memory, process.pid if process.pid in here else None)
         for process in gpu.processes
@@ -218,7 +218,7 @@ def _list_processes(host: Host, gpu: Gpu, inside: bool) -> list[Listed]:
 
 
 def _is_service(host: Host, held: Listed) -> bool:
-    process = host.processes.all().get(held.pid)
+    process = host.processes.by_pid().get(held.pid)
     return process is not None and process.name.startswith(SERVICES)
 
 

@@ -56,15 +56,15 @@ def accelerator(host: Host) -> Iterator[Union[Finding, Facts]]:
     kinds = {"npu": host.npus, "gpu": host.gpus}
     yield Facts({kind: _facts(accelerators) for kind, accelerators in kinds.items()})
     if expected != "auto":
-        if not kinds[expected].usable:
+        if not kinds[expected].is_usable:
             yield _report_missing(host, kinds[expected])
         elif len(kinds[expected].nodes) < host.options.expect_count:
             yield _fewer(host, kinds[expected], host.options.expect_count)
         return
-    if any(accelerators.usable for accelerators in kinds.values()):
+    if any(accelerators.is_usable for accelerators in kinds.values()):
         return
     inside = host.system.is_container()
-    idle = [] if inside else [accelerators for accelerators in kinds.values() if accelerators.waiting]
+    idle = [] if inside else [accelerators for accelerators in kinds.values() if accelerators.available_cards]
     if not idle:
         raise Unknown(
             _("could not determine the accelerator: no NPU or GPU was found; pass --expect npu, gpu or none")
@@ -147,7 +147,7 @@ def _reason(host: Host, accelerators: Accelerators) -> tuple[str, Action]:
     """Why there is no device node, as far as can be seen, and what provisioning does about it."""
     if host.system.is_container():
         return _("no {kind} was passed to this container: there is no {node}"), Action.CONFIG
-    if accelerators.waiting:
+    if accelerators.available_cards:
         return _(
             "{kind} hardware is on the PCI bus ({models}), but there is no {node}: "
             "its driver is not installed or not loaded"

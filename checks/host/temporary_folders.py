@@ -29,7 +29,7 @@ from npudoctor.core.mounts import Mount
 from npudoctor.facts.job.working_directory import foreign_user, job_user
 from npudoctor.facts.system.mounts import mount_at
 from npudoctor.host.fs.files import PathStatus
-from npudoctor.host.users.access import first_barrier, may_make, nearest
+from npudoctor.host.users.access import first_barrier, may_create_in, nearest_folder
 from npudoctor.host.users.accounts import user_names
 
 TMP, SHM = "/tmp", "/dev/shm"  # noqa: S108  (looked at, never written)
@@ -131,7 +131,7 @@ def _look(host: Host, path: str) -> JobFolder:
     """What can be seen of a folder; CannotTell where what holds it gives no answer."""
     foreign = foreign_user(host)
     try:
-        place = nearest(host.running_files, path)
+        place = nearest_folder(host.running_files, path)
         shut = first_barrier(host.files, place.path, foreign) if foreign else None
     except CannotTell as error:
         if has_ended(error):
@@ -141,10 +141,10 @@ def _look(host: Host, path: str) -> JobFolder:
         return JobFolder(path, True, False, closed=path.rpartition("/")[0] or "/")
     if shut is not None:
         return JobFolder(path, True, False, closed=shut)
-    if not place.there:
+    if not place.exists:
         return JobFolder(path, False, False)
     mount = mount_at(host, place)
-    writable = may_make(place.entry, job_user(host), mount)
+    writable = may_create_in(place.entry, job_user(host), mount)
     if writable is None and foreign is None:  # an access list, or a server: the kernel knows
         writable = host.disk.may_access(host.running_files.real(path) or path, os.W_OK | os.X_OK)
     return JobFolder(path, True, writable, place.entry, mount)
@@ -280,12 +280,12 @@ def _find_closed(host: Host, path: str) -> Optional[PathStatus]:
     who = job_user(host)
     try:
         entry = host.running_files.stat(path)
-        if entry is None or may_make(entry, who) is not False:
+        if entry is None or may_create_in(entry, who) is not False:
             return None
-        own = None if who.kept_from(entry, 1) else host.running_files.stat(f"{path}/{who.user}")
+        own = None if who.is_denied(entry, 1) else host.running_files.stat(f"{path}/{who.user}")
     except CannotTell:
         return None
-    return entry if own is None or may_make(own, who) is False else None
+    return entry if own is None or may_create_in(own, who) is False else None
 
 
 def _name(host: Host, uid: int) -> str:

@@ -107,7 +107,7 @@ def shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     selected = select_owner(host)
     segments = [segment for segment in _foreign_segments(host) if selected(segment.uid, segment.cuid)]
-    others = [other for other in host.sysvipc.others() if selected(other.uid, other.cuid)]
+    others = [other for other in host.sysvipc.queues_and_semaphores() if selected(other.uid, other.cuid)]
     queues = [other for other in others if other.kind == "msg"]
     yield Facts(
         {
@@ -116,7 +116,7 @@ def shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
             "unattached_bytes": sum(segment.size for segment in segments if not segment.nattch),
             "semaphore_sets": len(others) - len(queues),
             "queues": len(queues),
-            "queued_bytes": sum(queue.held for queue in queues),
+            "queued_bytes": sum(queue.amount for queue in queues),
         }
     )
     if segments or others:
@@ -150,9 +150,9 @@ def _kernel_objects(
         segment
         for segment in segments
         if segment.nattch
-        and (segment.destroyed or creator_life(host, segment.cpid, segment.ctime).life is not Life.ALIVE)
+        and (segment.is_destroyed or creator_life(host, segment.cpid, segment.ctime).life is not Life.ALIVE)
     ]
-    users = {process.uid for process in host.processes.all().values() if not process.gone}
+    users = {process.uid for process in host.processes.by_pid().values() if not process.has_exited}
     lost = [other for other in others if not users & {other.uid, other.cuid}]
     if odd or lost:
         yield _report_foreign(host, odd, lost)
@@ -184,7 +184,9 @@ def _report_foreign(host: Host, segments: Sequence[Segment], others: Sequence[Ip
             text = _(
                 "semid {id}, key 0x{key:08x}, {held} semaphores, owner {owner}: the owner has no process"
             )
-        lines.append(text.format(id=other.id, key=other.key, held=other.held, owner=_owner(other.uid, names)))
+        lines.append(
+            text.format(id=other.id, key=other.key, held=other.amount, owner=_owner(other.uid, names))
+        )
     if len(others) > SHOWN:
         lines.append(_("and {count} more semaphore sets and queues", count=len(others) - SHOWN))
     return Finding(
@@ -214,7 +216,7 @@ def _segment_line(host: Host, segment: Segment, names: dict[int, str]) -> str:
     from npudoctor.proof.creator import creator_life
 
     why = creator_life(host, segment.cpid, segment.ctime).why
-    if segment.destroyed:
+    if segment.is_destroyed:
         why += _("; ") + _("marked for destruction")
     return _(
         "shmid {shmid}, key 0x{key:08x}, {size}, mode {mode:o}, owner {owner}, attached {nattch}: {why}",

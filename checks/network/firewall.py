@@ -224,7 +224,7 @@ class Answers:
             if _is_address(peer):
                 yield peer
                 continue
-            addresses = self._host.names.meaning(peer).addresses
+            addresses = self._host.names.resolve(peer).addresses
             if not addresses:
                 self._lost.append(peer)
             yield from addresses[:1]

@@ -172,10 +172,10 @@ def _judge_interface(host: Host, value: str, owner: Interface) -> Iterator[Findi
     """Whether its interface leads anywhere."""
 
     several, elsewhere = several_nodes(host), meant_for_other_machines(host)
-    if not owner.alive:
+    if not owner.is_alive:
         worst = ERROR if several else WARNING
         yield _down(value, owner, INFO if elsewhere else worst)
-    elif owner.inner and (several or not owner.loopback):
+    elif owner.is_internal and (several or not owner.loopback):
         worst = ERROR if owner.loopback else WARNING
         # An address that only this host knows.
         better = _better(host)
@@ -212,7 +212,7 @@ def _way(host: Host, value: str, owner: Interface, own: Address) -> Iterator[Fin
 
     far = first_peer(host)
     # A master's address of the other family says nothing of this way.
-    if far is None or (":" in far.address) is not own.ipv6 or owner.inner or not owner.alive:
+    if far is None or (":" in far.address) is not own.ipv6 or owner.is_internal or not owner.is_alive:
         return
     index = owner.index if own.scope == "link" else 0
     way = host.network.route_to(far.address, own.text, index)
@@ -228,7 +228,7 @@ def _way(host: Host, value: str, owner: Interface, own: Address) -> Iterator[Fin
             "no-way", message, value, None, (owner,), INFO if meant_for_other_machines(host) else WARNING
         )
     elif not way.local and way.index != owner.index:
-        by = host.network.at(way.index)
+        by = host.network.interface_at(way.index)
         import ipaddress
 
         network = ipaddress.ip_network(f"{own.text}/{own.length}", strict=False)
@@ -255,7 +255,11 @@ def _better(host: Host) -> str:
     way = host.network.route_to(far.address) if far else None
     if way is not None and way.source and not way.local:
         return way.source
-    outer = [interface for interface in host.network.interfaces() if interface.alive and not interface.inner]
+    outer = [
+        interface
+        for interface in host.network.interfaces()
+        if interface.is_alive and not interface.is_internal
+    ]
     own = [address.text for interface in outer for address in addresses(interface) if not address.ipv6]
     return own[0] if len(own) == 1 else ""
 
@@ -322,7 +326,7 @@ def _finding(
         step = Export(NAME, better) if better else Command(("unset", NAME))
         undo = Export(NAME, value).lines()
         fix = Fix(title.format(name=NAME, value=better), (step,), undo, Risk.MANUAL, needs_root=False)
-    lines = [interface.described for interface in seen]
+    lines = [interface.description for interface in seen]
     more = (f"... (+{len(lines) - SHOWN})",) if len(lines) > SHOWN else ()
     return Finding(
         f"hccl-interface.{code}",

@@ -132,7 +132,7 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
                 {f"tcp/{ports.port}": {"state": "elsewhere" if ports.known else "not-judged", **place}}
             )
         else:
-            occupied = occupants(ports, host.sockets.bound(), holders)
+            occupied = occupants(ports, host.sockets.bound_sockets(), holders)
             yield Facts(_facts(host, ports, occupied, holders))
             if not ports.unsure:
                 yield from _judge(host, ports, occupied.held, holders)
@@ -142,7 +142,7 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
     if defaults:
         yield _report_defaults(defaults, holders)
     unsure = [ports for ports in named if isinstance(ports, Claim) and ports.unsure]
-    blocked = [(ports, occupants(ports, host.sockets.bound(), holders).held) for ports in unsure]
+    blocked = [(ports, occupants(ports, host.sockets.bound_sockets(), holders).held) for ports in unsure]
     # Why a port that is held can be neither well nor ill.
     unsure_text = _("TCP port {ports} ({label}) is held on {addresses} by {who}, and {why}")
     undecided = [
@@ -183,7 +183,7 @@ def _judge(host: Host, claim: Claim, sockets: Sequence[TcpSocket], holders: Hold
             _fill(text, claim.label, living, holders),
             evidence=(*_evidence(living, holders), *left),
             action=Action.CONFIG,
-            fix=way_out(host, claim, host.sockets.bound()),
+            fix=way_out(host, claim, host.sockets.bound_sockets()),
             echo_of=("trial-rendezvous.cannot-bind",),
         )
     reserve = _ephemeral(host, claim) if claim.hccl else None
@@ -227,8 +227,8 @@ def _defaults(host: Host, named: Sequence[NamedPorts], holders: Holders) -> list
     claimed = mask(spans)
     return [
         socket
-        for socket in host.sockets.bound()
-        if socket.listening
+        for socket in host.sockets.bound_sockets()
+        if socket.is_listening
         and socket.port in DEFAULTS
         and not claimed[socket.port]
         and not holders.is_ancestors(socket)
@@ -252,7 +252,7 @@ def _held_by_stale(
         _("End the stale processes; add -KILL if they do not exit"),
         tuple(Command(("kill", str(pid))) for pid in pids),
         risk=Risk.MANUAL,
-        needs_root=any(host.processes.all()[pid].uid != host.identity.euid for pid in pids),
+        needs_root=any(host.processes.by_pid()[pid].uid != host.identity.euid for pid in pids),
     )
     return Finding(
         "hccl-ports.held-by-stale",
@@ -312,6 +312,6 @@ def _evidence(sockets: Sequence[TcpSocket], holders: Holders) -> tuple[str, ...]
     lines = []
     for socket in sockets[:SHOWN]:
         address = f"[{socket.address}]" if ":" in socket.address else socket.address
-        state = "LISTEN" if socket.listening else _("connected")
+        state = "LISTEN" if socket.is_listening else _("connected")
         lines.append(f"tcp {address}:{socket.port} {state}: {abbreviate(holders.describe(socket), 8)}")
     return (*lines, *([f"... (+{len(sockets) - SHOWN})"] if len(sockets) > SHOWN else []))

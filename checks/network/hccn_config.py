@@ -97,7 +97,7 @@ def hccn_config(host: Host) -> Iterator[Union[Finding, Facts]]:
     except CannotTell as error:
         # That only root may read it is nothing against the machine.
         unread = CannotTell(error.reason, advisory=not host.identity.is_root)
-    program = host.hccn.program()
+    program = host.hccn.find_program()
     if conf is None and unread is None and program is None:
         raise Skip(_("this machine has neither {conf} nor hccn_tool", conf=CONF))
     why_not = _why_not_asked(host, program)

@@ -111,7 +111,7 @@ def master_address(host: Host) -> Iterator[Union[Finding, Facts]]:
                     (*findings, _bad_value(name, value, _strip_punctuation(value), _weight(host, ERROR)))
                 )
             else:
-                meaning = host.names.meaning(place) if address is None else None
+                meaning = host.names.resolve(place) if address is None else None
                 if meaning is not None and not meaning.addresses:
                     if meaning.failed != "none":
                         answer = Answer(tuple(findings), silent=True)
@@ -249,7 +249,10 @@ def _judge_place(host: Host, variable: str, place: str, addresses: Sequence[str]
         sentence = _fill_sentence(template, variable, place, addresses)
         yield _finding("not-ours", sentence, _weight(host, worst), variable, _better(host, True))
     inner = [
-        owner.name for address in ours for owner in [host.network.owner_of(address)] if owner and owner.inner
+        owner.name
+        for address in ours
+        for owner in [host.network.interface_of_address(address)]
+        if owner and owner.is_internal
     ]
     if several and ours and len(inner) == len(addresses):
         yield _inner(variable, place, inner[0], _better(host, True), _weight(host, WARNING))
@@ -268,7 +271,7 @@ def _better(host: Host, here: bool) -> str:
         (
             address.text
             for interface in host.network.interfaces()
-            if here and interface.alive and not interface.inner
+            if here and interface.is_alive and not interface.is_internal
             for address in interface.addresses
             if address.scope == "global" and not address.ipv6
         ),

@@ -180,7 +180,7 @@ def _read(variable: str, value: str) -> Optional[NamePattern]:
 def _useful(interface: Interface) -> bool:
     from npudoctor.facts.job.interface_names import addresses
 
-    return interface.alive and bool(addresses(interface))
+    return interface.is_alive and bool(addresses(interface))
 
 
 def _judge(host: Host, variable: str, pattern: Optional[NamePattern], several: bool) -> Iterator[Finding]:
@@ -209,7 +209,7 @@ def _judge(host: Host, variable: str, pattern: Optional[NamePattern], several: b
             variable, value, missing, there, worst
         )
         return
-    alive = [interface for interface in named if interface.alive]
+    alive = [interface for interface in named if interface.is_alive]
     silent = [interface for interface in named if interface not in alive]
     if silent and (pattern.each or not alive):
         # On one node the address of a switched off interface is as good as any, and none is none.
@@ -250,7 +250,7 @@ def _judge_useful(
     variable: str, value: str, pattern: NamePattern, useful: Sequence[Interface], several: bool
 ) -> Iterator[Finding]:
     """What is to be said of interfaces that work."""
-    if all(interface.inner for interface in useful):
+    if all(interface.is_internal for interface in useful):
         if several:
             yield _inner(variable, value, useful, WARNING)
         elif not all(interface.loopback for interface in useful):
@@ -287,7 +287,7 @@ def _together(host: Host, picks: dict[str, Sequence[Interface]], several: bool) 
         if not len([interface for interface in order if not interface.loopback]) < 2:
             far = first_peer(host)
             way = host.network.route_to(far.address) if far else None
-            right = host.network.at(way.index) if way else None
+            right = host.network.interface_at(way.index) if way else None
             if far and right and right in order and right.index != order[0].index:
                 # HCCL would take the first interface by name, and the way to the others is another.
                 taken = order[0]
@@ -317,7 +317,7 @@ def _report_missing(
     message = text.format(variable=variable, value=value[:LONGEST], names=", ".join(names)[:LONGEST])
     if any(name[:1] in "^=" for name in names if name):
         message += " " + _("({variable} accepts exact names only)", variable=variable)
-    useful = [interface.name for interface in there if _useful(interface) and not interface.inner]
+    useful = [interface.name for interface in there if _useful(interface) and not interface.is_internal]
     if len(useful) < 2:
         return _finding("missing", message, variable, value, there, severity, useful[0] if useful else None)
     words = {"variable": variable, "names": ", ".join(useful)[:LONGEST]}
@@ -383,7 +383,7 @@ def _finding(
     fix: Optional[Fix] = None,
 ) -> Finding:
     """`better`: the value that the fix sets; "" unsets the variable, None offers nothing."""
-    lines = [interface.described for interface in seen]
+    lines = [interface.description for interface in seen]
     if better is not None:
         title = _("set {name} to {value}") if better else _("unset {name}")
         step = Export(variable, better) if better else Command(("unset", variable))

@@ -11,7 +11,7 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.mounts import Mount
 from npudoctor.facts.system.limits import limit_of
 from npudoctor.facts.system.mounts import mount_at
-from npudoctor.host.users.access import NearestFolder, may_make, nearest
+from npudoctor.host.users.access import NearestFolder, may_create_in, nearest_folder
 from npudoctor.host.users.accounts import user_names
 from npudoctor.trial.trials import Attempt
 
@@ -59,7 +59,7 @@ def refusal(host: Host, attempt: Attempt) -> Refusal:
         )
     if number == errno.ENOENT:
         who = job_identity(host)
-        own = place is not None and may_make(place.entry, who, mount) is True
+        own = place is not None and may_create_in(place.entry, who, mount) is True
         line = ("mkdir", "-p", path) if own else ("install", "-d", "-o", who.user, path)
         fix = Fix(_("create the folder"), (Command(line),), risk=Risk.MANUAL, needs_root=not own)
         return Refusal(_("it does not exist"), evidence, fix)
@@ -76,7 +76,7 @@ def refusal(host: Host, attempt: Attempt) -> Refusal:
 def place_and_mount(host: Host, path: str) -> tuple[Optional[NearestFolder], Optional[Mount]]:
     """What is there and its mount, for evidence: whatever this user may not look at is left out."""
     try:
-        place = nearest(host.running_files, path)
+        place = nearest_folder(host.running_files, path)
         return place, mount_at(host, place)
     except CannotTell:
         return None, None

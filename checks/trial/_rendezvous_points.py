@@ -117,7 +117,7 @@ def points(host: Host, holders: Holders) -> list[Point]:
 def _of_this_job(host: Host, claim: Claim, holders: Holders) -> bool:
     """Whether who listens is this job's: an ancestor, a process of the examined job, or the rank with which
     the others of this node, us among them, will meet."""
-    found = occupants(claim, host.sockets.bound(), holders)
+    found = occupants(claim, host.sockets.bound_sockets(), holders)
     if found.ancestors:
         return True
     rank = number(host, "RANK")
@@ -128,14 +128,14 @@ def _of_this_job(host: Host, claim: Claim, holders: Holders) -> bool:
         host.processes.variable(pid, "RANK") == "0"
         and all(host.processes.variable(pid, name) == host.variables.get(name) for name in names)
         for socket in found.held
-        if socket.listening
+        if socket.is_listening
         for pid in holders.pids(socket)
     )
 
 
 def listeners(host: Host, claim: Claim, holders: Holders, port: int = 0) -> list[TcpSocket]:
     """Who is in the way of a claim, or of one of its ports."""
-    held = occupants(claim, host.sockets.bound(), holders).held
+    held = occupants(claim, host.sockets.bound_sockets(), holders).held
     return [socket for socket in held if port in (0, socket.port)]
 
 
@@ -152,7 +152,7 @@ def host_ports(host: Host, holders: Holders) -> Optional[HostPorts]:
     address = _address(host)
     claims = [ports for ports in named_ports(host) if isinstance(ports, Claim) and ports.hccl]
     for claim in claims[-1:] if address else []:
-        if occupants(claim, host.sockets.bound(), holders).ancestors:
+        if occupants(claim, host.sockets.bound_sockets(), holders).ancestors:
             return None
         every = [port for low, high in claim.spans for port in range(low, high + 1)][:WIDEST]
         if claim.variable != BASE:

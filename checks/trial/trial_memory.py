@@ -94,7 +94,7 @@ def trial_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     getrlimit(2); mmap(2), MAP_NORESERVE; mlock(2); proc_sys_vm(5), overcommit_memory.
     """
     allowed(host)
-    accelerated = host.wants_npus() or bool(host.gpus.usable)
+    accelerated = host.wants_npus() or bool(host.gpus.is_usable)
     # What is reserved at once for a device; without one less is enough for some jobs.
     large = accelerated and bool(frameworks(host, "torch", "mindspore"))
     left = memory_left(host)

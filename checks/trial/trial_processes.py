@@ -212,7 +212,7 @@ def _trains(host: Host) -> bool:
 
 def _accelerated(host: Host) -> bool:
     try:
-        return host.wants_npus() or host.gpus.usable
+        return host.wants_npus() or host.gpus.is_usable
     except CannotTell:
         return False
 

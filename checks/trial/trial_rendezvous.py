@@ -247,7 +247,7 @@ def _cannot_bind(host: Host, point: Point, attempt: Attempt, holders: Holders) -
     evidence: tuple[str, ...] = (f"`bind(), listen(): {attempt.why}`",)
     # Another port is of use where this one is held, or kept for root.
     of_port = attempt.number == errno.EADDRINUSE or (attempt.number == errno.EACCES and point.port < first)
-    fix = way_out(host, point.claim, host.sockets.bound(), first) if point.claim and of_port else None
+    fix = way_out(host, point.claim, host.sockets.bound_sockets(), first) if point.claim and of_port else None
     if attempt.number == errno.EADDRINUSE:
         held = listeners(host, point.claim, holders) if point.claim else []
         found = _held(point.label, {point.port}, held, evidence, fix, holders)
@@ -328,7 +328,7 @@ def _hccl(host: Host, hccl: HostPorts, attempt: Attempt, holders: Holders) -> It
         return
     numbers = {refused[port] for port in bad}
     evidence = (f"`bind(), listen() on {hccl.address}`",)
-    fix = way_out(host, hccl.claim, host.sockets.bound()) if hccl.claim else None
+    fix = way_out(host, hccl.claim, host.sockets.bound_sockets()) if hccl.claim else None
     if errno.EADDRNOTAVAIL in numbers:
         text = _(
             "HCCL cannot listen on {address} ({label}): not an address of this machine",

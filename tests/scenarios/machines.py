@@ -233,7 +233,7 @@ def host_of(machine: Machine) -> Host:
     del host._parts["interpreter"]
     if machine.rows:
         host._parts["knowledge"] = _site_rows(machine.rows)
-    host.commands.trusted = partial(Commands.trusted, host.commands)  # type: ignore[method-assign]
+    host.commands.is_trusted = partial(Commands.is_trusted, host.commands)  # type: ignore[method-assign]
     return host
 
 

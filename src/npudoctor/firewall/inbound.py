@@ -43,11 +43,11 @@ def find_senders(host: Host, peers: Iterable[str]) -> Iterator[Sender]:
     for peer in peers:
         address, _percent, zone = peer.strip("[]").partition("%")
         ranges = parse_address(address)
-        link = host.network.named(zone) if zone else None
+        link = host.network.interface_named(zone) if zone else None
         way = host.network.route_to(address, index=link.index if link else 0)
         if way is not None and way.local:
             continue
-        interface = host.network.at(way.index) if way is not None else None
+        interface = host.network.interface_at(way.index) if way is not None else None
         yield _make_sender(host, peer, ":" in address, ranges, interface)
 
 

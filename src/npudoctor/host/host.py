@@ -162,9 +162,9 @@ class Host:
     def names(self) -> Names:
         """The addresses of host names, as the running machine resolves them."""
         from npudoctor.core.addresses import ip_address
-        from npudoctor.host.network.names import RENDEZVOUS, SECONDS, SHARE, Names, ask_system
+        from npudoctor.host.network.names import RENDEZVOUS, SECONDS, SHARE_OF_TIMEOUT, Names, ask_system
 
-        seconds = min(SECONDS, SHARE * self.options.timeout)
+        seconds = min(SECONDS, SHARE_OF_TIMEOUT * self.options.timeout)
         # All names of the job are resolved at once: several that get no answer cost the time of one.
         rendezvous_values = (*self.options.peers, *(self.variables.get(name, "") for name in RENDEZVOUS))
         names_of_job = (place for place in rendezvous_values if place and not ip_address(place))
@@ -174,7 +174,7 @@ class Host:
     def trials(self) -> Trials:
         """Trials: children that ask the kernel what the job would ask it."""
         from npudoctor.host.process.job_start import job_variables, why_not_tried
-        from npudoctor.host.process.rights import numbered
+        from npudoctor.host.process.rights import rlimit_rows
         from npudoctor.trial.trials import OUTPUT_LIMIT, Trials
 
         return Trials(
@@ -183,14 +183,14 @@ class Host:
                 timeout=seconds,
                 limit=OUTPUT_LIMIT,
                 variables=job_variables(self.variables, self.options),
-                here=self.options.as_user is None and not self.options.env_of,
+                in_working_directory=self.options.as_user is None and not self.options.env_of,
                 group=True,
                 user=self.options.as_user,
                 limits=self._examined_limits(),
             ),
             folder=self._job_folder,
             silent=self._reason_start_may_hang,
-            limits=lambda: numbered(self._examined_limits()),
+            limits=lambda: rlimit_rows(self._examined_limits()),
             why_not=lambda: why_not_tried(self.options, self.identity.is_root, self.disk),
             program=lambda: self.interpreter.program,
             until=self.options.until,
@@ -290,7 +290,7 @@ class Host:
     def wants_npus(self) -> bool:
         """Whether a job here would use NPUs: --expect says so, or with `auto` the machine has some."""
         if self.options.expect == "auto":
-            return self.npus.usable
+            return self.npus.is_usable
         return self.options.expect == "npu"
 
     def once(self, name: str, make: Callable[[], T]) -> T:
@@ -390,6 +390,6 @@ def _is_only_user(host: Host) -> bool:
     """Whether we are root in a user namespace that maps no other user."""
     if not host.identity.is_root:
         return False
-    from npudoctor.host.process.job_start import is_mapped
+    from npudoctor.host.process.job_start import is_mapped_root
 
-    return is_mapped(host.disk, alone=True)
+    return is_mapped_root(host.disk, is_only_user=True)

@@ -69,7 +69,7 @@ def judge_segment(snapshot: Snapshot, segment: Segment, sockets: Sequence[Socket
     crowded = snapshot.why_crowded(segment.cuid)
     if crowded:
         doubts.append(crowded)
-    if segment.destroyed:
+    if segment.is_destroyed:
         doubts.append(_("it is already marked for destruction"))
     if doubts:
         young = len(doubts) == len(unclear) and all(state.ready_in for state in unclear)

@@ -164,8 +164,8 @@ def _resolve_folder(host: Host, folder: str) -> Optional[str]:
 def living_servers(host: Host) -> LivingServers:
     """The cache servers among the processes, and those processes that could be ones for all we can see."""
     servers, opaque = [], list(find_hidden(host))
-    for pid, process in host.processes.all().items():
-        if process.gone:
+    for pid, process in host.processes.by_pid().items():
+        if process.has_exited:
             continue
         program = host.processes.program(pid)
         if program is None:

@@ -62,7 +62,7 @@ def _doubt(snapshot: Snapshot, socket_file: SocketFile, answers: Sequence[Listen
         return _("connect() did not confirm twice that nobody is listening")
     if snapshot.listed & {socket_file.path, socket_file.original}:
         return _("/proc/net/unix lists it")
-    if not snapshot.host.processes.ours():
+    if not snapshot.host.processes.is_own_namespace():
         return _("/proc shows a pid namespace other than npudoctor's")
     if socket_file.parked and not is_recorded(snapshot, socket_file):
         return _(

@@ -12,7 +12,7 @@ from npudoctor.core.threads import GRACE, start_thread, wait
 from npudoctor.facts.cann.in_use import cann_in_use, product_version
 from npudoctor.host import CannotTell, Host, NotRunning
 from npudoctor.host.devices.accelerators import Accelerators
-from npudoctor.host.devices.driver import package
+from npudoctor.host.devices.driver import find_package
 from npudoctor.host.python.interpreter import normal
 from npudoctor.host.python.own_python import FRAMEWORKS
 
@@ -74,7 +74,7 @@ def describe_target(host: Host) -> Target:
 
             driver = module_version(host.running_files)
         else:
-            ascend = package(host.files, "driver")
+            ascend = find_package(host.files, "driver")
             driver = ascend.version if ascend else None
     with contextlib.suppress(CannotTell, NotRunning):
         install = cann_in_use(host)
@@ -126,6 +126,6 @@ def _kind(host: Host) -> tuple[str, Optional[Accelerators]]:
     if host.options.expect == "none":
         return "none", None
     for kind, devices in accelerators.items():
-        if devices.usable:
+        if devices.is_usable:
             return kind, devices
     return "unknown", None

@@ -43,13 +43,13 @@ class FakeCommands(Commands):
         named = {key if isinstance(key, str) else key[0] for key in self._answers}
         return f"/usr/bin/{name}" if name in named else None
 
-    def trusted(self, path: str) -> bool:
+    def is_trusted(self, path: str) -> bool:
         return True
 
     def may_load_from(self, folder: str) -> bool:
         return True
 
-    def why_not(self, argv: Sequence[str], variables: Mapping[str, str]) -> Optional[str]:
+    def why_untrusted(self, argv: Sequence[str], variables: Mapping[str, str]) -> Optional[str]:
         return None
 
     def close(self) -> None:
@@ -62,7 +62,7 @@ class FakeCommands(Commands):
         timeout: float = 5.0,
         limit: int = 1 << 20,
         variables: Optional[Mapping[str, str]] = None,
-        here: bool = False,
+        in_working_directory: bool = False,
         group: bool = False,
         farewell: Optional[int] = None,
         user: Optional[Account] = None,

@@ -75,7 +75,7 @@ class Probes(FakeCommands):
         timeout: float = 5.0,
         limit: int = 1 << 20,
         variables: Optional[Mapping[str, str]] = None,
-        here: bool = False,
+        in_working_directory: bool = False,
         group: bool = False,
         farewell: Optional[int] = None,
         user: Optional[Account] = None,

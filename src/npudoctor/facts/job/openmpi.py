@@ -8,7 +8,7 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.job import process as job
 from npudoctor.host.host import Host
-from npudoctor.host.process.commands import first_program
+from npudoctor.host.process.commands import find_program
 
 PREFIX = "libmpi.so."
 LAUNCHER = "mpirun"
@@ -52,7 +52,7 @@ def at(host: Host, path: str) -> Mpi:
 
 def launcher(host: Host) -> Optional[str]:
     """The mpirun that a shell would start: the first in PATH."""
-    return first_program(host.files, host.variables.path_list("PATH"), LAUNCHER)
+    return find_program(host.files, host.variables.path_list("PATH"), LAUNCHER)
 
 
 def is_other(host: Host, path: str) -> bool:

@@ -23,7 +23,7 @@ from npudoctor.facts.job.working_directory import absolute_search_paths, working
 from npudoctor.host.host import Host
 from npudoctor.host.libraries.needs import split_path
 from npudoctor.host.process.commands import CommandResult
-from npudoctor.host.process.escaped_children import kill_marked, now
+from npudoctor.host.process.escaped_children import kill_marked_processes, seconds_since_boot
 
 FOLDER = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "probes"))
 OUTPUT_LIMIT = 1 << 20
@@ -166,7 +166,7 @@ def _try_probe(
                 timeout=seconds,
                 limit=OUTPUT_LIMIT,
                 variables=variables,
-                here=True,
+                in_working_directory=True,
                 group=True,
                 farewell=ASKED_WHERE,
             )
@@ -214,10 +214,10 @@ def _folder(host: Host, token: str) -> Iterator[str]:
     except OSError as error:
         raise CannotTell(_("cannot create a temporary folder: {why}", why=strerror(error.errno))) from error
 
-    since = now()
+    since = seconds_since_boot()
 
     def clean() -> None:
-        kill_marked(f"{MARKED}={token}", since)
+        kill_marked_processes(f"{MARKED}={token}", since)
         shutil.rmtree(private, ignore_errors=True)
 
     host.commands.at_close.append(clean)

@@ -121,7 +121,7 @@ class Here:
             )
             for device in server.devices
             if device.id is not None and is_address(device.ip)
-            for real in [self._conf.of(device.id, "address")]
+            for real in [self._conf.get(device.id, "address")]
             if real is not None and real != device.ip
         ]
         if wrong:

@@ -124,7 +124,7 @@ def _first_line(host: Host, path: str) -> Value:
 def network(host: Host) -> Iterator[Fact]:
     """The interfaces that lead out of the node. Addresses are each node's own, and nobody else's business."""
     for interface in host.network.interfaces():
-        if interface.inner:
+        if interface.is_internal:
             continue
         name = interface.name
         yield Fact(f"{name} state", interface.state if interface.up else "off")

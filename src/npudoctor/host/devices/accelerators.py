@@ -10,7 +10,7 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
-from npudoctor.host.devices.cann_info import settings, text
+from npudoctor.host.devices.cann_info import parse_settings, read_text
 from npudoctor.host.fs.files import Files
 
 HUAWEI, NVIDIA = "0x19e5", "0x10de"
@@ -30,7 +30,7 @@ _NPU_NODE = pattern(r"v?davinci\d+\Z")
 _GPU_NODE = pattern(r"nvidia\d+\Z")
 _ACCELERATOR = pattern(r"0x1200")  # "Processing accelerators"
 _DISPLAY = pattern(r"0x03(00|02)")
-PASSED_ON = "vfio-pci"  # the kernel's driver of a card that is handed to a virtual machine
+VM_DRIVER = "vfio-pci"  # the kernel's driver of a card that is handed to a virtual machine
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Card:
     address: str
     device: str
     kind: str
-    bound: Optional[str]
+    driver: Optional[str]
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,12 @@ class Accelerators:
     cards: tuple[str, ...]
     models: tuple[str, ...]
     driver: Optional[str]
-    bound: tuple[str, ...] = ()
-    waiting: tuple[str, ...] = ()
+    kernel_drivers: tuple[str, ...] = ()
+    available_cards: tuple[str, ...] = ()
     unread: Optional[str] = None
 
     @property
-    def usable(self) -> bool:
+    def is_usable(self) -> bool:
         """Whether a job could open one: its device node is here."""
         return bool(self.nodes)
 
@@ -71,19 +71,19 @@ class Accelerators:
         lines = (
             (_("device nodes: {nodes}"), "nodes", ", ".join(self.nodes)),
             (_("on the PCI bus: {cards}"), "cards", self.unread or ", ".join(self.cards)),
-            (_("kernel driver in use: {drivers}"), "drivers", ", ".join(self.bound)),
+            (_("kernel driver in use: {drivers}"), "drivers", ", ".join(self.kernel_drivers)),
             (_("installed driver: {driver}"), "driver", self.driver),
         )
-        return tuple(text.format(**{name: value}) for text, name, value in lines if value)
+        return tuple(template.format(**{name: value}) for template, name, value in lines if value)
 
 
 def find_accelerators(kind: str, files: Files) -> Accelerators:
     """The Ascend NPUs ("npu") or NVIDIA GPUs ("gpu") that are here; CannotTell when /dev cannot be listed."""
     if kind == "npu":
-        vendor, maker, node, known = HUAWEI, "Ascend", _NPU_NODE, MODELS
-        driver = settings(text(files, "/usr/local/Ascend/driver/version.info")).get("version")
+        vendor, brand, node, model_by_id = HUAWEI, "Ascend", _NPU_NODE, MODELS
+        driver = parse_settings(read_text(files, "/usr/local/Ascend/driver/version.info")).get("version")
     else:
-        vendor, maker, node, known = NVIDIA, "NVIDIA", _GPU_NODE, {}
+        vendor, brand, node, model_by_id = NVIDIA, "NVIDIA", _GPU_NODE, {}
         driver = _first_line(files, "/proc/driver/nvidia/version")
     nodes: list[str] = []
     for name in files.names("/dev"):
@@ -98,14 +98,14 @@ def find_accelerators(kind: str, files: Files) -> Accelerators:
             folder = f"{PCI}/{address}"
             if _first_line(files, f"{folder}/vendor") != vendor:
                 continue
-            bound = files.real(f"{folder}/driver")
+            driver_folder = files.real(f"{folder}/driver")
             card = Card(
                 address,
                 _first_line(files, f"{folder}/device") or "",
                 _first_line(files, f"{folder}/class") or "",
-                bound.rsplit("/", 1)[-1] if bound else None,
+                driver_folder.rsplit("/", 1)[-1] if driver_folder else None,
             )
-            if card.device in known or (_ACCELERATOR if kind == "npu" else _DISPLAY).match(card.kind):
+            if card.device in model_by_id or (_ACCELERATOR if kind == "npu" else _DISPLAY).match(card.kind):
                 cards.append(card)
     except CannotTell as error:
         cards, unread = [], error.reason  # the nodes decide; the bus only explains
@@ -113,14 +113,14 @@ def find_accelerators(kind: str, files: Files) -> Accelerators:
         kind,
         tuple(f"/dev/{name}" for name in nodes),
         tuple(card.address for card in cards),
-        tuple(dict.fromkeys(known.get(card.device, f"{maker} {card.device}") for card in cards)),
+        tuple(dict.fromkeys(model_by_id.get(card.device, f"{brand} {card.device}") for card in cards)),
         driver,
-        tuple(dict.fromkeys(card.bound for card in cards if card.bound)),
-        tuple(card.address for card in cards if card.bound != PASSED_ON),
+        tuple(dict.fromkeys(card.driver for card in cards if card.driver)),
+        tuple(card.address for card in cards if card.driver != VM_DRIVER),
         unread,
     )
 
 
 def _first_line(files: Files, path: str) -> Optional[str]:
-    lines = text(files, path, 4096).strip().splitlines()
+    lines = read_text(files, path, 4096).strip().splitlines()
     return lines[0].strip() if lines else None

@@ -9,7 +9,7 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.host.fs.files import Files
 
 CONF = "/etc/hccn.conf"
-LIMIT = 1 << 20
+MAX_CONF_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -20,10 +20,10 @@ class HccnConf:
     """
 
     devices: Mapping[int, Mapping[str, str]]
-    odd: tuple[str, ...] = ()
-    clashes: tuple[str, ...] = ()
+    odd_lines: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
 
-    def of(self, device: int, name: str) -> Optional[str]:
+    def get(self, device: int, name: str) -> Optional[str]:
         """One setting of a device; None where it is missing or empty."""
         return self.devices.get(device, {}).get(name) or None
 
@@ -36,7 +36,7 @@ class HccnConf:
 def parse_conf(text: str) -> HccnConf:
     """The lines `name_N=value`; of a setting that is given twice the first counts."""
     devices: dict[int, dict[str, str]] = {}
-    odd: list[str] = []
+    odd_lines: list[str] = []
     clashes: list[str] = []
     for line in text.splitlines():
         if not line.strip() or line.lstrip().startswith("#"):
@@ -44,17 +44,17 @@ def parse_conf(text: str) -> HccnConf:
         key, equals, value = line.partition("=")
         name, underscore, number = key.strip().rpartition("_")
         if not equals or not underscore or not (number.isascii() and number.isdecimal()):
-            odd.append(line.strip())
+            odd_lines.append(line.strip())
             continue
-        first = devices.setdefault(int(number), {}).setdefault(name, value.strip())
-        if first != value.strip():
+        first_value = devices.setdefault(int(number), {}).setdefault(name, value.strip())
+        if first_value != value.strip():
             clashes.append(key.strip())
-    return HccnConf(devices, tuple(odd), tuple(dict.fromkeys(clashes)))
+    return HccnConf(devices, tuple(odd_lines), tuple(dict.fromkeys(clashes)))
 
 
 def read_conf(files: Files) -> Optional[HccnConf]:
     """What the file says; None when there is none. CannotTell when it cannot be read."""
-    text = files.text(CONF, LIMIT)
+    text = files.text(CONF, MAX_CONF_BYTES)
     return None if text is None else parse_conf(text.lstrip("\ufeff"))
 
 
@@ -80,12 +80,12 @@ def is_netmask(text: str) -> bool:
     return "01" not in bits and "1" in bits
 
 
-def in_network(other: str, address: str, netmask: str) -> bool:
+def is_in_network(candidate: str, address: str, netmask: str) -> bool:
     """Whether another address is in the network of an IPv4 address; so too where something is none."""
     import ipaddress
 
     try:
         network = ipaddress.IPv4Network(f"{address}/{netmask}", strict=False)
-        return not is_netmask(netmask) or ipaddress.IPv4Address(other) in network
+        return not is_netmask(netmask) or ipaddress.IPv4Address(candidate) in network
     except ValueError:
         return True

@@ -33,7 +33,8 @@ def answer(op, path, limit, start):
     if op == "owners":
         with os.scandir(path) as entries:
             pairs = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
-            return [(base64.b64encode(name).decode(), status.st_uid, status.st_mode) for name, status in pairs]
+        encode = lambda name: base64.b64encode(name).decode()
+        return [(encode(name), status.st_uid, status.st_mode) for name, status in pairs]
     if op == "sizes":
         folder, *names = path.split(b"\0")
         sizes = []

@@ -155,7 +155,7 @@ class Files:
         return None if content is None else content.decode("utf-8", "surrogateescape")
 
     def entries_on_path(self, path: str) -> list[PathStatus]:
-        """The status of every folder and link on the way to a path, and of the path; empty if it is missing."""
+        """The status of every folder and link on the way to a path, and of the path; empty if missing."""
         return [entry for _path, entry in self.steps(path)]
 
     def steps(self, path: str) -> list[tuple[str, PathStatus]]:

@@ -182,7 +182,9 @@ class Interpreter:
             argv = [program, "-I", "-S", "-B", "-c", ROOTS_QUESTION]
             variables = {"PATH": commands.trusted_path(), "HOME": "/", "LC_ALL": "C"}
         here = not self._as_root
-        answer = commands.run(argv, timeout=self._timeout, limit=1 << 20, variables=variables, here=here)
+        answer = commands.run(
+            argv, timeout=self._timeout, limit=1 << 20, variables=variables, in_working_directory=here
+        )
         if self._as_root and answer.ended == "untrusted":
             return self._from_folders()  # what it loads may be another user's
         _before, mark, text = answer.stdout.rpartition(MARK)  # a wrapper may have said something before
