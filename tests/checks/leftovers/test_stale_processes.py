@@ -110,7 +110,7 @@ def test_a_job_that_lives_between_two_steps(state: str) -> None:
 @pytest.mark.parametrize(
     ("commands", "word"),
     [
-        ({}, "there is no scontrol"),  # though there is a slurmd
+        ({}, "scontrol is not"),  # though there is a slurmd
         (slurm({"4242": CommandResult((), "timeout")}), "does not say that job 4242 is over"),
         (
             slurm({"4242": CommandResult((), "exited", 1, "", "Unable to contact slurm controller")}),
