@@ -28,7 +28,7 @@ from npudoctor.facts.cann.set_env import releases_contradict
 from npudoctor.facts.job.expected_accelerator import frameworks_on_cann
 from npudoctor.facts.python.frameworks import is_required
 from npudoctor.host import CannotTell
-from npudoctor.host.python.requirements import version_number
+from npudoctor.host.python.requirements import parse_version
 
 
 @check(
@@ -185,7 +185,7 @@ def _numpy(host: Host, active: Install, version: Optional[str]) -> Optional[Find
 def _suits(host: Host, need: Need) -> bool:
     """A version that is not a number cannot be compared and passes: the package is there."""
     try:
-        version = version_number(host.interpreter.distributions(need.name)[0])
+        version = parse_version(host.interpreter.distributions(need.name)[0])
         return bool(need.specifier.contains(version, prereleases=True))
     except CannotTell:
         return True

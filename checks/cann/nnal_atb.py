@@ -28,7 +28,7 @@ from npudoctor.facts.job import process as job
 from npudoctor.facts.job.expected_accelerator import npu_expected
 from npudoctor.facts.job.process import Framework
 from npudoctor.facts.job.working_directory import job_user
-from npudoctor.host.libraries.loader import Loaded, Loader
+from npudoctor.host.libraries.loader import LoadedLibrary, Loader
 
 ATB = "libatb.so"
 MARKS = ("_ZN3atb", "_ZNK3atb", "_ZTIN3atb", "_ZTVN3atb")
@@ -92,8 +92,8 @@ def nnal_atb(host: Host) -> Iterator[Union[Finding, Facts]]:
     for framework, wanter in wanting:
         loader = job.loader(host)
         for module in framework.modules:
-            loader.open(module)
-        loader.open(wanter)
+            loader.dlopen(module)
+        loader.dlopen(wanter)
         hard = wanter in framework.modules or wanter.endswith("/libtorch_npu.so")
         judge = AtbJudge(host, install, loader, wanter, hard=hard, used=used)
         path = judge.atb.path if judge.atb else None
@@ -119,7 +119,7 @@ def _find_users(host: Host) -> Iterator[tuple[Framework, str]]:
         folder = f"{last.rpartition('/')[0]}/lib"
         candidates = [last, f"{folder}/libtorch_npu.so", f"{folder}/libop_plugin_atb.so"]
         for path in candidates:
-            library = host.libraries.at(path)
+            library = host.libraries.read(path)
             if library is not None and ATB in library.needed:
                 yield framework, path
                 break
@@ -189,7 +189,7 @@ class AtbJudge:
             echo_of=echo_of,
         )
 
-    def _version(self, atb: Loaded) -> Iterator[Finding]:
+    def _version(self, atb: LoadedLibrary) -> Iterator[Finding]:
         version = nnal.version_of(self.host.files, atb.path)
         cann = self.install.version if self.install else None
         if version and cann and version.lower() != cann.lower():
@@ -201,9 +201,9 @@ class AtbJudge:
                 fix=False,
             )
 
-    def _find_undefined(self, atb: Loaded) -> Iterator[Finding]:
+    def _find_undefined(self, atb: LoadedLibrary) -> Iterator[Finding]:
         libraries = self.host.libraries
-        symbols = {name for name in libraries.wanted(self.wanter) if name.startswith(MARKS)}
+        symbols = {name for name in libraries.read_undefined(self.wanter) if name.startswith(MARKS)}
         for library in (atb, *self.loader.loaded) if symbols else ():
             symbols -= libraries.exports(library.path, symbols) or frozenset()
         if symbols:

@@ -84,7 +84,7 @@ def _explain_not_opened(host: Host, raised: Raised, match: re.Match[str], owner:
         # A library that is there: of another processor, the loader does not even say that it saw it.
         path, machine, here = path_of(owner), None, host.interpreter.layout().machine
         with suppress(CannotTell):
-            existing = host.libraries.at(path)
+            existing = host.libraries.read(path)
             machine = existing.machine if existing else None
         if machine and here and machine != here:
             message = _(

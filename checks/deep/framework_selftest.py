@@ -54,7 +54,7 @@ def framework_selftest(host: Host) -> Iterator[Union[Finding, Facts]]:
         if any(map(host.interpreter.installed, names))
     ]
     if not todo:
-        host.interpreter.be_sure_without("torch")
+        host.interpreter.require_certain_absence("torch")
         raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
     seconds: dict[str, float] = {}
     causes: dict[str, object] = {}

@@ -22,7 +22,7 @@ from npudoctor.facts.python.pip import (
     pip_first,
 )
 from npudoctor.facts.python.specifiers import is_empty, tidy
-from npudoctor.host.python.interpreter import Distribution, normal
+from npudoctor.host.python.interpreter import Distribution, normalize_name
 from npudoctor.host.python.requirements import read_requirement
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def install_accepted(
     `title`: what it says instead of "install a ... that all of them accept". `also`: who wants what of it
     besides what the closure says. Where two exclude each other they are named, and there is no line.
     """
-    name = normal(name)
+    name = normalize_name(name)
     needs = [*closure_of(host).of(name), *(_need(user, name, specifier) for user, specifier in also)]
     pair = find_excluding(needs)
     if pair is not None:
@@ -259,11 +259,11 @@ def pins(host: Host, *changed: str) -> tuple[str, ...]:
     needed and no metadata says. `--no-deps` where pip would find no way to keep to all of it.
     """
     whole = closure_of(host)
-    gone = set(map(normal, changed))
-    kept = {normal(root.name): f"{root.name}=={root.version}" for root in whole.roots}
+    gone = set(map(normalize_name, changed))
+    kept = {normalize_name(root.name): f"{root.name}=={root.version}" for root in whole.roots}
     staying: dict[str, list[Need]] = {}
     for need in whole.needs:
-        if need.name not in gone and normal(need.user.name) not in gone:
+        if need.name not in gone and normalize_name(need.user.name) not in gone:
             staying.setdefault(need.name, []).append(need)
     apart = any(not need.met for name in kept for need in staying.get(name, ()))
     if apart or overwritten_by_torch(host) or any(map(find_excluding, staying.values())):
@@ -284,7 +284,7 @@ def install_one_of(host: Host, first: Distribution, second: Distribution) -> Fix
     suiting = [copy for copy in (first, second) if all(need.met_by(copy) for need in needs)]
     kept = max(suiting or (first, second), key=lambda copy: numbers_of(copy.version))
     title = _("remove both, then install {name} again", name=kept.label)
-    fix: Fix = pip_replace(host, title, (normal(first.name),), kept.requirement, times=2)
+    fix: Fix = pip_replace(host, title, (normalize_name(first.name),), kept.requirement, times=2)
     return fix
 
 

@@ -9,7 +9,7 @@ from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Fix, Host, S
 from npudoctor.checks.python._pip import install_one_of, numbers_of, pip_fix, pip_reinstall, pip_replace
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.python.frameworks import EXTENSIONS
-from npudoctor.host.libraries.extensions import extensions, machine_of, own_c_library
+from npudoctor.host.libraries.extensions import c_library_of_interpreter, find_extensions, machine_of
 from npudoctor.host.python.installed_files import site_of
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import read_requirement
@@ -106,7 +106,7 @@ def conflicting_packages(host: Host) -> Iterator[Union[Finding, Facts]]:
     layout = host.interpreter.layout()
     version = ".".join(layout.version.split(".")[:2]) if layout.version else None
     machine = machine_of(host.files, host.interpreter.path) or layout.machine
-    here = Here(version, machine, own_c_library(host.files, layout.search_path))
+    here = Here(version, machine, c_library_of_interpreter(host.files, layout.search_path))
     beside = {name: copy for name in BESIDE if (copy := host.interpreter.installed(name))}
     for name, winner in {**winners, **beside}.items():
         yield from _extension(host, name, winner, here)
@@ -116,7 +116,7 @@ def _extension(host: Host, name: str, copy: Distribution, here: Here) -> Iterato
     built = [
         module
         for folder, stem in EXTENSIONS.get(name, ())
-        for module in extensions(host.files, f"{site_of(copy)}/{folder}", stem)
+        for module in find_extensions(host.files, f"{site_of(copy)}/{folder}", stem)
     ]
     fitting = [
         module for module in built if None in (module.python, here.version) or module.python == here.version

@@ -47,7 +47,7 @@ from npudoctor.facts.python.installed_modules import (
 )
 from npudoctor.facts.python.start_up_code import find_undetermined, start_up_code
 from npudoctor.host.python.installed_files import InstalledFile, site_of
-from npudoctor.host.python.interpreter import Distribution, normal
+from npudoctor.host.python.interpreter import Distribution, normalize_name
 from npudoctor.host.python.modules import Module
 from npudoctor.host.startup.site_folders import is_site
 from npudoctor.host.startup.startup_code import StartupStatement
@@ -141,7 +141,7 @@ def _judge(host: Host, copy: Distribution) -> Optional[Finding]:
             if not is_editable(host, copy) or not modules.is_missing(name):
                 return None
             mild = all(need.lenient for need in closure_of(host).of(copy.name))
-            mild = mild and normal(copy.name) not in FRAMEWORKS
+            mild = mild and normalize_name(copy.name) not in FRAMEWORKS
             return _report_missing_source(host, copy.name, copy.version, copy.folder, name, mild)
         wheel = copy.folder.endswith(".dist-info") and not is_editable(host, copy)
         if not wheel and is_not_built(host, copy, module):
@@ -182,17 +182,17 @@ def _judge_place(host: Host, copy: Distribution, name: str, listed: list[Install
 def _is_spared(host: Host, copy: Distribution, name: str) -> bool:
     """Whether no installed framework is known to need the module for its import."""
     roots = closure_of(host).roots
-    known = (imported_modules(host.knowledge, normal(root.name), root.version) for root in roots)
-    return normal(copy.name) not in FRAMEWORKS and not any(name in modules for modules in known)
+    known = (imported_modules(host.knowledge, normalize_name(root.name), root.version) for root in roots)
+    return normalize_name(copy.name) not in FRAMEWORKS and not any(name in modules for modules in known)
 
 
 def _before_namespace(host: Host, copy: Distribution, name: str) -> Optional[Finding]:
     """Of a part of a namespace that is on the disk: whether another package stands before the namespace.
     Missing files are package-files' to tell."""
     modules = modules_of(host)
-    top = modules.top(name.partition(".")[0])
+    top = modules.find_top(name.partition(".")[0])
     path = f"{site_of(copy)}/{name.replace('.', '/')}/__init__.py"
-    if "." not in name or top is None or top.file is None or modules.is_open(name):
+    if "." not in name or top is None or top.file is None or modules.is_dynamic(name):
         return None
     if host.files.stat(path) is None:
         return None
@@ -222,7 +222,7 @@ def _report_missing_source(
     if not version:
         text = _("{name} is an editable install (pip install -e), but module {module} cannot be found")
     title = _("install {name} itself in place of the link, or put the sources back", name=name)
-    requirement = f"{normal(name)}=={version}"
+    requirement = f"{normalize_name(name)}=={version}"
     return Finding(
         "framework-modules.source-gone",
         text.format(name=name, version=version, module=module),
@@ -354,8 +354,8 @@ def _start_up_code(place: str, statement: StartupStatement) -> Optional[Finding]
         text = _("{place} runs {words} at Python startup: nothing after it is executed")
     return Finding(
         "framework-modules.start-up-code",
-        text.format(place=place, words=statement.words, module=module),
-        severity=ERROR if statement.kind == "ends" and statement.certain else WARNING,
+        text.format(place=place, words=statement.text, module=module),
+        severity=ERROR if statement.kind == "ends" and statement.is_certain else WARNING,
         action=Action.CONFIG,
         fix=Fix(
             _("remove that line from {path}, or move the file aside", path=place.rpartition(":")[0]),

@@ -109,7 +109,9 @@ def import_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
             needs = {}
             for framework in installed:
                 libraries = [loaded.library for loaded in job.process(host, framework).loaded]
-                taken = sum(library.writable if number else library.mapped for library in libraries)
+                taken = sum(
+                    library.writable_bytes if number else library.mapped_bytes for library in libraries
+                )
                 needs[framework.name] = taken + OWN[framework.name][number] * MIB
             finding = _judge(kind, limit.soft, limit.hard, needs)
             if finding is not None:

@@ -26,7 +26,7 @@ from npudoctor.facts.cann.toolchain import compiler
 from npudoctor.facts.job import process as job
 from npudoctor.facts.job.expected_accelerator import npu_expected
 from npudoctor.host import CannotTell
-from npudoctor.host.libraries.loader import Loaded, Loader
+from npudoctor.host.libraries.loader import LoadedLibrary, Loader
 from npudoctor.host.process.commands import FOLDERS
 
 PATH = "LD_LIBRARY_PATH"
@@ -127,18 +127,18 @@ def libstdcxx(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("no framework in {python} loads the C or C++ library", python=host.interpreter.label))
 
 
-def unmet(loader: Loader, prefixes: Sequence[str]) -> list[tuple[Loaded, Loaded, str]]:
+def unmet(loader: Loader, prefixes: Sequence[str]) -> list[tuple[LoadedLibrary, LoadedLibrary, str]]:
     """Who wants which version of whom, where the library that was taken does not offer it."""
     by_name = {name: user for user in loader.loaded for name in (user.library.soname, user.name) if name}
     return [
         (user, provider, version)
         for user in loader.loaded
-        for name, versions in user.library.wants
+        for name, versions in user.library.required_versions
         for provider in [by_name.get(name)]
         # A library without versions of its own only makes the loader warn.
-        if provider is not None and provider.library.defines
+        if provider is not None and provider.library.defined_versions
         for version in versions
-        if version.startswith(tuple(prefixes)) and version not in provider.library.defines
+        if version.startswith(tuple(prefixes)) and version not in provider.library.defined_versions
     ]
 
 
@@ -157,7 +157,11 @@ def _judge(host: Host, loader: Loader, framework: str) -> Iterator[Finding]:
 
 
 def _finding(
-    code: str, text: str, framework: str, old: list[tuple[Loaded, Loaded, str]], fix: Optional[Fix]
+    code: str,
+    text: str,
+    framework: str,
+    old: list[tuple[LoadedLibrary, LoadedLibrary, str]],
+    fix: Optional[Fix],
 ) -> Finding:
     words = {"framework": framework, "version": old[0][2], "library": old[0][1].path}
     lines = [_("{by} needs {version}", by=user.path, version=version) for user, _to, version in old]
@@ -167,7 +171,7 @@ def _finding(
     )
 
 
-def _newer(host: Host, old: Loaded, versions: set[str]) -> Optional[Fix]:
+def _newer(host: Host, old: LoadedLibrary, versions: set[str]) -> Optional[Fix]:
     """The line by which a libstdc++ that offers all is found; None where none is at hand."""
     if host.options.root is not None:
         return None
@@ -180,7 +184,7 @@ def _newer(host: Host, old: Loaded, versions: set[str]) -> Optional[Fix]:
             continue
         if not folder:
             # Where the loader would find it without LD_LIBRARY_PATH.
-            library = job.bare_loader(host, {}).open(STDCXX) if hiding else None
+            library = job.bare_loader(host, {}).dlopen(STDCXX) if hiding else None
             if library is None or not _offers(host, library.path, versions):
                 continue
         last = [folder] if folder and folder not in kept else []
@@ -198,9 +202,11 @@ def _newer(host: Host, old: Loaded, versions: set[str]) -> Optional[Fix]:
 
 def _offers(host: Host, path: str, versions: set[str]) -> bool:
     try:
-        library = host.libraries.at(path) if path.startswith("/") else None
+        library = host.libraries.read(path) if path.startswith("/") else None
         return (
-            library is not None and library.machine == job.machine_of(host) and versions <= {*library.defines}
+            library is not None
+            and library.machine == job.machine_of(host)
+            and versions <= {*library.defined_versions}
         )
     except CannotTell:
         return False
@@ -209,7 +215,9 @@ def _offers(host: Host, path: str, versions: set[str]) -> bool:
 def _second_libgomp(host: Host, loader: Loader) -> Optional[Finding]:
     """On aarch64: a framework brings its own libgomp, and beside the interpreter lies another one, which is
     loaded after it when something needs that; None where it is preloaded, or the C library is newer."""
-    offered = next((library.library.defines for library in loader.loaded if library.name == LIBC), ())
+    offered = next(
+        (library.library.defined_versions for library in loader.loaded if library.name == LIBC), ()
+    )
     brought = [library.path for library in loader.loaded if "/libgomp" in library.path]
     if not offered or ENOUGH in offered or not brought or job.machine_of(host) != "aarch64":
         return None

@@ -18,7 +18,7 @@ from npudoctor.facts.cann.tree import releases_of
 from npudoctor.facts.system.broken_rows import broken_rows
 from npudoctor.host import CannotTell
 from npudoctor.host.python.interpreter import Distribution
-from npudoctor.host.python.requirements import version_number
+from npudoctor.host.python.requirements import parse_version
 from npudoctor.knowledge.compatibility import Compatibility, judge_pair
 from npudoctor.knowledge.frameworks import (
     accepted_by,
@@ -119,7 +119,7 @@ def _for_ascend(host: Host) -> Optional[Distribution]:
     """The MindSpore that would use NPUs: up to 1.10 a distribution of its own, later the only one."""
     for name in ("mindspore", "mindspore-ascend"):
         for copy in host.interpreter.distributions(name)[:1]:
-            if name == "mindspore-ascend" or version_number(copy).major >= 2:
+            if name == "mindspore-ascend" or parse_version(copy).major >= 2:
                 return copy
     return None
 
@@ -154,7 +154,7 @@ def _judge(
     host: Host, mindspore: Distribution, install: Install, accepted: Optional[Accepted]
 ) -> Optional[Finding]:
     cann, component = product_version(host, install) or "", _component(host, install)
-    version_number(mindspore)
+    parse_version(mindspore)
     known = judge_pair(pairs(host.knowledge, "mindspore", "cann", "mindspore"), mindspore.version, cann)
     if known.answer is Compatibility.COMPATIBLE:
         return None

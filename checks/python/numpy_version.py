@@ -10,7 +10,7 @@ from npudoctor.checks.python._pip import install_accepted
 from npudoctor.core.frozen import replace
 from npudoctor.facts.python.frameworks import failure_beside
 from npudoctor.host.python.interpreter import Distribution
-from npudoctor.host.python.requirements import read_requirement, version_number
+from npudoctor.host.python.requirements import parse_version, read_requirement
 from npudoctor.knowledge.frameworks import numpy_for
 from npudoctor.knowledge.tables import Row
 
@@ -84,7 +84,7 @@ def numpy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
             yield _finding(host, "numpy-version.missing", text, needs, needs, [])
             return
         raise Skip(_("NumPy is not installed in {python}", python=host.interpreter.label))
-    version = version_number(numpy)
+    version = parse_version(numpy)
     both = [*needs, *built]
     if not both:
         text = _("no framework in {python} says which NumPy it accepts")
@@ -108,7 +108,7 @@ def _built_for(
     """What the table says of torch, whose metadata does not: it loads any NumPy, and fails with it later."""
     from packaging.specifiers import SpecifierSet
 
-    row = numpy_for(host.knowledge, version_number(torch)) if torch is not None else None
+    row = numpy_for(host.knowledge, parse_version(torch)) if torch is not None else None
     return row, [(torch, SpecifierSet(row["numpy"]))] if torch is not None and row is not None else []
 
 

@@ -30,13 +30,13 @@ from npudoctor.facts.python.spoiled_files import SpoiledFiles
 from npudoctor.host.fs.archives import list_members
 from npudoctor.host.python.installed_files import (
     RECORD_LIMIT,
-    Damage,
+    DistributionDamage,
     find_damage,
-    is_whole,
-    share_there,
+    is_complete_elf,
+    share_of_intact_files,
     site_of,
 )
-from npudoctor.host.python.interpreter import Distribution, normal
+from npudoctor.host.python.interpreter import Distribution, normalize_name
 
 # What jobs import besides frameworks, and what is often installed over one another.
 BESIDE = (
@@ -161,7 +161,7 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _programs_gone(host: Host, copy: Distribution) -> list[str]:
     """Programs that an import looks for, and that its list of files has."""
-    path, record = PROGRAMS.get(normal(copy.name), ""), f"{copy.folder}/RECORD"
+    path, record = PROGRAMS.get(normalize_name(copy.name), ""), f"{copy.folder}/RECORD"
     if not path or host.files.stat(f"{site_of(copy)}/{path}") is not None or not recorded_once(host, copy):
         return []
     return [path] if f"\n{path}," in f"\n{host.files.text(record, RECORD_LIMIT)}" else []
@@ -177,7 +177,10 @@ def _two_versions(host: Host, copy: Distribution) -> Iterator[Finding]:
                 "{name} is installed twice in one folder, as {first} and as {other}: an upgrade was "
                 "interrupted"
             )
-            own_share, other_share = share_there(host.files, copy), share_there(host.files, other)
+            own_share, other_share = (
+                share_of_intact_files(host.files, copy),
+                share_of_intact_files(host.files, other),
+            )
             if other_share > own_share:
                 message = _(
                     "{name} is recorded as {first}, but its files are those of {other}: an upgrade was "
@@ -228,8 +231,8 @@ def _not_elsewhere(host: Host, copy: Distribution, missing: Sequence[str]) -> li
     ]
 
 
-def _look_into(host: Host, copy: Distribution, harm: Damage) -> Iterator[Finding]:
-    deep = normal(copy.name) in FRAMEWORKS
+def _look_into(host: Host, copy: Distribution, harm: DistributionDamage) -> Iterator[Finding]:
+    deep = normalize_name(copy.name) in FRAMEWORKS
     files, looking = recorded_once(host, copy), _look_at(host, copy)
     spoiled = [
         path
@@ -258,7 +261,7 @@ def _look_into(host: Host, copy: Distribution, harm: Damage) -> Iterator[Finding
         yield _stale(host, copy, looking.stale, harm)
 
 
-def _unreadable(copy: Distribution, paths: Sequence[str], harm: Damage) -> Finding:
+def _unreadable(copy: Distribution, paths: Sequence[str], harm: DistributionDamage) -> Finding:
     site = site_of(copy)
     tops = sorted({f"{site}/{path.partition('/')[0]}" for path in paths})
     return Finding(
@@ -280,7 +283,7 @@ def _unreadable(copy: Distribution, paths: Sequence[str], harm: Damage) -> Findi
     )
 
 
-def _stale(host: Host, copy: Distribution, stale: Sequence[str], harm: Damage) -> Finding:
+def _stale(host: Host, copy: Distribution, stale: Sequence[str], harm: DistributionDamage) -> Finding:
     """An error where the sources are those that were installed: nobody means them not to be run."""
     site, sizes = site_of(copy), dict(zip(recorded_once(host, copy), harm.sizes))
     original = {file.path for file, now in sizes.items() if file.size == now}
@@ -336,14 +339,14 @@ def _is_grave(host: Host, site: str, path: str) -> bool:
     if "/plugin" not in path or _ALWAYS.search(path):
         return True
     entry = host.files.stat(f"{site}/{path}") if _OPENED.search(path) else None
-    return entry is not None and entry.size > 0 and not is_whole(host.files, f"{site}/{path}")
+    return entry is not None and entry.size > 0 and not is_complete_elf(host.files, f"{site}/{path}")
 
 
 def _whose(name: str) -> Optional[str]:
     """The framework, or what is often beside one, that lies under this name: ~orch is torch."""
-    tail = normal(name.lstrip("~-"))
+    tail = normalize_name(name.lstrip("~-"))
     known = (*FRAMEWORKS, *BESIDE, "paddle", "mindspore", "tensorflow")
-    return next((name for name in known if len(tail) > 2 and normal(name).endswith(tail)), None)
+    return next((name for name in known if len(tail) > 2 and normalize_name(name).endswith(tail)), None)
 
 
 def _report_interrupted(host: Host, site: str, name: str) -> Finding:

@@ -11,7 +11,7 @@ from npudoctor.facts.cann.framework_pair import pair_finding, without_cann
 from npudoctor.facts.cann.in_use import cann_in_use, product_version
 from npudoctor.facts.system.broken_rows import broken_rows
 from npudoctor.host.python.interpreter import Distribution
-from npudoctor.host.python.requirements import version_number
+from npudoctor.host.python.requirements import parse_version
 from npudoctor.knowledge.compatibility import Pair, judge_pair
 from npudoctor.knowledge.versions import public
 
@@ -86,7 +86,7 @@ def paddle_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
             _("could not determine the version of the CANN at {path}", path=install.path), advisory=True
         )
     # The rows about this plug-in: of its release, and for later ones those about no certain release.
-    plugin_release = version_number(plugin)
+    plugin_release = parse_version(plugin)
     judged = judge_pair(
         [
             Pair(
@@ -112,7 +112,7 @@ def paddle_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _beside_paddle(host: Host, plugin: Distribution, paddle: Optional[Distribution]) -> Iterator[Finding]:
     title = _("install the Paddle that the plug-in extends")
-    release = version_number(plugin)
+    release = parse_version(plugin)
     if paddle is None:
         yield Finding(
             "paddle-npu.paddle-missing",
@@ -135,7 +135,7 @@ def _beside_paddle(host: Host, plugin: Distribution, paddle: Optional[Distributi
             action=Action.CONFIG,
             fix=pip_replace(host, title, (paddle.name,), _requirement_of(release)),
         )
-    paddle_release = version_number(paddle)
+    paddle_release = parse_version(paddle)
     # 0.0.0 is what builds from the development branch say.
     if (
         release.release[:2] != paddle_release.release[:2]

@@ -26,7 +26,7 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.facts.job.working_directory import module_file, pythonpath, working_directory
 from npudoctor.facts.python.frameworks import PACKAGES, closure_of
 from npudoctor.host import CannotTell
-from npudoctor.host.python.interpreter import normal
+from npudoctor.host.python.interpreter import normalize_name
 from npudoctor.host.users.access import is_closed
 
 # Where the distribution is called otherwise.
@@ -247,8 +247,10 @@ def _is_imported(host: Host, name: str) -> bool:
         whole = closure_of(host)
     except CannotTell:
         return False
-    packages = {normal(root.name) for root in whole.roots} | {need.name for need in whole.needs if need.found}
-    distribution = DISTRIBUTIONS.get(name, normal(name))
+    packages = {normalize_name(root.name) for root in whole.roots} | {
+        need.name for need in whole.needs if need.found
+    }
+    distribution = DISTRIBUTIONS.get(name, normalize_name(name))
     return bool(whole.roots) and (name in (*STANDARD, *BACKPORTS) or distribution in packages)
 
 

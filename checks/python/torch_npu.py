@@ -31,8 +31,8 @@ from npudoctor.facts.python.frameworks import closure_of
 from npudoctor.facts.python.pip import entry_of
 from npudoctor.facts.python.specifiers import accepts, drop_build, exact
 from npudoctor.facts.system.broken_rows import broken_rows
-from npudoctor.host.python.interpreter import Distribution, normal
-from npudoctor.host.python.requirements import read_requirement, version_number
+from npudoctor.host.python.interpreter import Distribution, normalize_name
+from npudoctor.host.python.requirements import parse_version, read_requirement
 from npudoctor.knowledge.compatibility import Compatibility, judge_pair
 from npudoctor.knowledge.frameworks import is_listed, torch_npu_pairs, torch_of
 from npudoctor.knowledge.versions import names_cann, public
@@ -116,7 +116,7 @@ def torch_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts({"torch_npu": adapter.version, "torch": torch.version if torch else None, "cann": cann})
     if install is None:
         raise Skip(without_cann("torch_npu"))
-    version_number(adapter)
+    parse_version(adapter)
     judged = judge_pair(torch_npu_pairs(host.knowledge), adapter.version, cann or "")
     if judged.answer is Compatibility.STRANGE:
         raise Unknown(
@@ -141,7 +141,7 @@ def _beside_torch(host: Host, adapter: Distribution, torch: Optional[Distributio
             action=Action.CONFIG,
             fix=_fixes(host, specifier, torch)[0],
         )
-    version = version_number(torch) if specifier else None  # to say so when it is none
+    version = parse_version(torch) if specifier else None  # to say so when it is none
     if version is None or accepts(specifier, torch.version):
         return None
     fix, or_else = _fixes(host, specifier, torch)
@@ -239,9 +239,9 @@ def _not_found(host: Host) -> list[str]:
     for framework in job.frameworks(host, "torch_npu"):
         loader = job.loader(host)
         for module in framework.modules[:-1]:
-            loader.open(module)
+            loader.dlopen(module)
         before = len(loader.missing)
-        loader.open(framework.modules[-1])
+        loader.dlopen(framework.modules[-1])
         return list(dict.fromkeys(library.name for library in loader.missing[before:]))
     return []
 
@@ -260,7 +260,7 @@ def _fixes(host: Host, specifier: SpecifierSet, torch: Optional[Distribution]) -
     other_adapter = pip_fix(host, title, ("install", *pins(host, "torch-npu"), f"torch-npu=={release}"))
     first, second = other_adapter, other_torch
     # Whether another framework wants the torch that torch_npu wants, and not the one that is there.
-    needs = [need for need in closure_of(host).of("torch") if normal(need.user.name) != "torch-npu"]
+    needs = [need for need in closure_of(host).of("torch") if normalize_name(need.user.name) != "torch-npu"]
     numbers = [bound.version for bound in specifier if bound.operator in ("==", "===")]
     if any(
         need.specifier

@@ -28,7 +28,7 @@ from npudoctor.facts.cann.in_use import cann_in_use, product_version
 from npudoctor.facts.python.specifiers import accepts, exact
 from npudoctor.facts.system.broken_rows import broken_rows
 from npudoctor.host.python.interpreter import Distribution
-from npudoctor.host.python.requirements import read_requirement, version_number
+from npudoctor.host.python.requirements import parse_version, read_requirement
 from npudoctor.knowledge.compatibility import judge_pair
 from npudoctor.knowledge.frameworks import pairs
 from npudoctor.knowledge.tables import Row
@@ -104,7 +104,7 @@ def vllm_ascend(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("vllm-ascend is not installed in {python}", python=host.interpreter.label))
     vllm = next(iter(host.interpreter.distributions("vllm")), None)
     # The rows that say what this release goes with, a site's first.
-    version_number(plugin)
+    parse_version(plugin)
     rows = [
         row
         for row in host.knowledge.rows("vllm_ascend", "releases")
@@ -147,7 +147,7 @@ def _unmet_requirements(host: Host, plugin: Distribution, rows: Sequence[Row]) -
             continue
         releases = [release for row in rows for release in row.texts(name.replace("-", "_"))]
         if copy is None or not (
-            any(public(release) == public(str(version_number(copy))) for release in releases)
+            any(public(release) == public(str(parse_version(copy))) for release in releases)
             or accepts(specifier, copy.version)
         ):
             yield Unmet(name, specifier, copy)
@@ -190,19 +190,19 @@ def _weight(copy: Optional[Distribution], name: str, specifier: SpecifierSet) ->
         return WARNING
     if copy is None:
         return ERROR
-    installed, wanted_release = version_number(copy), exact(specifier)
+    installed, wanted_release = parse_version(copy), exact(specifier)
     return WARNING if wanted_release is not None and installed.release == wanted_release.release else ERROR
 
 
 def _beside_vllm(
     host: Host, plugin: Distribution, vllm: Optional[Distribution], rows: list[Row]
 ) -> Optional[Finding]:
-    plugin_release = version_number(plugin)
+    plugin_release = parse_version(plugin)
     made_for = list(dict.fromkeys(release for row in rows for release in row.texts("vllm")))
     code, severity = "vllm-ascend.vllm-missing", ERROR
     text = _("vllm-ascend {version} is installed without vllm")
     if vllm is not None:
-        other = version_number(vllm)
+        other = parse_version(vllm)
         suits = any(public(release) == public(vllm.version) for release in made_for)
         if suits or (not made_for and other.release[:2] == plugin_release.release[:2]):
             return None

@@ -17,7 +17,7 @@ from npudoctor.host.options import Options as Options
 from npudoctor.host.process.commands import Commands
 from npudoctor.host.process.processes import Processes, pid_exists, ticks_per_second
 from npudoctor.host.python.interpreter import Interpreter
-from npudoctor.host.python.own_python import own_instead_of
+from npudoctor.host.python.own_python import choose_own_python
 from npudoctor.host.records import Records
 from npudoctor.host.system import System
 from npudoctor.host.users.identity import Identity, current_identity
@@ -364,7 +364,7 @@ class Host:
         chosen = self._interpreter_at(path, "path", caller)
         if image or self.options.env_of or not self.options.own_python:
             return chosen
-        own_python = own_instead_of(self.files, chosen)
+        own_python = choose_own_python(self.files, chosen)
         return (
             chosen if own_python is None else self._interpreter_at(own_python, "own", caller, instead_of=path)
         )
@@ -382,7 +382,7 @@ class Host:
             variables=caller,
             as_root=self.identity.is_root,
             timeout=0.6 * self.options.timeout,
-            here=lambda: self.running_files.real(f"/proc/{self.options.env_of or 'self'}/cwd"),
+            read_working_folder=lambda: self.running_files.real(f"/proc/{self.options.env_of or 'self'}/cwd"),
         )
 
 

@@ -13,7 +13,7 @@ from npudoctor.facts.cann.in_use import cann_in_use, product_version
 from npudoctor.host import CannotTell, Host, NotRunning
 from npudoctor.host.devices.accelerators import Accelerators
 from npudoctor.host.devices.driver import find_package
-from npudoctor.host.python.interpreter import normal
+from npudoctor.host.python.interpreter import normalize_name
 from npudoctor.host.python.own_python import FRAMEWORKS
 
 BIRTH = 1.0  # seconds in which a thread must have begun, after all checks were asked
@@ -83,8 +83,8 @@ def describe_target(host: Host) -> Target:
     with contextlib.suppress(CannotTell, NotRunning):
         copies = [copy for copy in map(interpreter.installed, FRAMEWORKS) if copy is not None]
         if not copies:
-            interpreter.be_sure_without(FRAMEWORKS[0])
-        frameworks = {normal(copy.name): copy.version or "?" for copy in copies}
+            interpreter.require_certain_absence(FRAMEWORKS[0])
+        frameworks = {normalize_name(copy.name): copy.version or "?" for copy in copies}
     return Target(
         kind=kind,
         model=", ".join(devices.models) or None if devices else None,

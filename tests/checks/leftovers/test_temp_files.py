@@ -98,7 +98,7 @@ class TestLocks:
             listed.add(pid)
             return now(processes, pid)
 
-        monkeypatch.setattr(Processes, "now", once)
+        monkeypatch.setattr(Processes, "read_now", once)
         told = judged({LOCK: lock(), **process(70), "/proc/70/fd": unreadable()})
         assert told.codes == ["temp-files.stale-lock"]
 

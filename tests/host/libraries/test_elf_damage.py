@@ -119,7 +119,7 @@ def test_how_others_begin_is_enough(tmp_path: Path) -> None:
     for text, found in ((content, False), (without(content, *table(content, 2)), True)):
         path.write_bytes(text)
         with DISK.open_file(str(path)) as file:
-            assert is_damaged(file, path.stat().st_size, thorough=False) is found
+            assert is_damaged(file, path.stat().st_size, is_thorough=False) is found
 
 
 @pytest.mark.parametrize(

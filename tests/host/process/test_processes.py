@@ -187,7 +187,7 @@ def test_the_look_is_kept_and_now_is_now(sleeper: psutil.Process) -> None:
     processes = Processes(LocalDisk(), ticks_per_second(), pid_exists)
     assert sleeper.pid in processes.by_pid()
     sleeper.kill()
-    until(lambda: getattr(processes.read_now(sleeper.pid), "gone", False) is True)
+    until(lambda: getattr(processes.read_now(sleeper.pid), "has_exited", False) is True)
     sleeper.wait(5)
     assert processes.read_now(sleeper.pid) is None
     assert sleeper.pid in processes.by_pid()

@@ -246,8 +246,8 @@ def test_a_shim_of_pyenv_is_followed_without_running_it(
         f'export PYENV_ROOT="{root}"\nexec "{root}/libexec/pyenv" exec "$program" "$@"',
     )
     made = interpreter(path, **({"PYENV_VERSION": variable} if variable else {}))
-    made._here = lambda: str(tmp_path / "job")
+    made._read_working_folder = lambda: str(tmp_path / "job")
     expected = f"{root}/versions/{found}/bin/python3" if found else str(path)
     if variable == "system":
         expected = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else str(path)
-    assert made._program() == expected
+    assert made._resolve_shim() == expected

@@ -18,7 +18,7 @@ from npudoctor.core.errors import DoesNotRun
 from npudoctor.host import CannotTell, Host, Options
 from npudoctor.host.fs.files import Files, LocalDisk
 from npudoctor.host.process.commands import CommandResult, Commands
-from npudoctor.host.python.interpreter import Interpreter, normal
+from npudoctor.host.python.interpreter import Interpreter, normalize_name
 from npudoctor.host.python.metadata import parse_headers
 from npudoctor.host.variables import Variables
 from npudoctor.testing import (
@@ -272,7 +272,7 @@ def test_a_licence_of_many_paragraphs_does_not_end_the_headers(end: str) -> None
 
 
 def test_normal_names() -> None:
-    assert normal("Torch__NPU.x-Y") == "torch-npu-x-y"
+    assert normalize_name("Torch__NPU.x-Y") == "torch-npu-x-y"
 
 
 def python_of(path: Sequence[Path], **options: Optional[str]) -> tuple[str, str]:

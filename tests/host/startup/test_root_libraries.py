@@ -11,7 +11,7 @@ import pytest
 from tests.support.roots import commands, python_in, theirs
 
 from npudoctor.host.fs.files import Files, LocalDisk
-from npudoctor.host.libraries.needs import needs_of
+from npudoctor.host.libraries.needs import read_needs
 
 pytestmark = pytest.mark.needs_root
 
@@ -67,7 +67,7 @@ def test_what_is_no_library_is_passed_over_and_the_next_is_judged(linked: Path, 
 
 
 def test_more_files_than_are_judged(linked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("npudoctor.host.startup.program_start.MOST", 2)
+    monkeypatch.setattr("npudoctor.host.startup.program_start.MAX_FILES", 2)
     assert "more than 2 files" in (commands().why_untrusted([str(linked)], {}) or "")
 
 
@@ -129,7 +129,7 @@ def test_a_library_of_an_extension_of_python(linked: Path, tmp_path: Path) -> No
 def test_a_loader_that_looks_elsewhere(linked: Path, tmp_path: Path) -> None:
     """It has a cache of its own, by which it finds what is nowhere for the system's."""
     copy, program = tmp_path / "ld.so", tmp_path / "odd"
-    standard = needs_of(Files(LocalDisk()), str(linked))
+    standard = read_needs(Files(LocalDisk()), str(linked))
     assert standard is not None and standard.interpreter is not None
     shutil.copy2(standard.interpreter, copy)
     flags = [f"-Wl,--dynamic-linker={copy}", "-L", str(linked.parent), "-lf"]

@@ -14,7 +14,7 @@ import pytest
 from npudoctor.host import CannotTell, Host, Options
 from npudoctor.host.fs.files import Files, LocalDisk
 from npudoctor.host.python.interpreter import Interpreter
-from npudoctor.host.startup.pth_code import leads_nowhere
+from npudoctor.host.startup.pth_code import adds_no_path
 from npudoctor.host.startup.site_folders import PTH_LIMIT
 from npudoctor.host.variables import Variables
 from npudoctor.testing import Content, MemoryDisk, Node, fake_host, folder, package_files, unreadable
@@ -250,4 +250,4 @@ def test_a_fake_host_knows_its_whole_path() -> None:
     ],
 )
 def test_lines_of_code_that_lead_nowhere(line: str, nowhere: bool) -> None:
-    assert leads_nowhere(line) is nowhere
+    assert adds_no_path(line) is nowhere

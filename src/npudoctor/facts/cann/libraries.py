@@ -141,7 +141,7 @@ class CannLibraries:
     def _first(self, folders: Iterator[str] | Sequence[str], name: str) -> Optional[str]:
         for folder in folders:
             try:
-                library = self._host.libraries.at(f"{folder}/{name}")
+                library = self._host.libraries.read(f"{folder}/{name}")
             except CannotTell:
                 continue
             if library is not None and library.machine == self._machine:

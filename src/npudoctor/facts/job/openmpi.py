@@ -29,7 +29,7 @@ class Mpi:
 def library(host: Host, name: str) -> Optional[Mpi]:
     """The library of this name that a job would load; None when the loader finds none."""
     loader = job.loader(host)
-    loaded = loader.open(name)
+    loaded = loader.dlopen(name)
     path = host.files.real(loaded.path) if loaded else None
     return at(host, path) if path else None
 
@@ -75,7 +75,7 @@ def beside(host: Host, path: str, name: str) -> Optional[Mpi]:
 def needed_name(host: Host, libraries: list[str]) -> Optional[str]:
     """The name under which these libraries need libmpi; None when none does."""
     for path in libraries:
-        needing = host.libraries.at(path)
+        needing = host.libraries.read(path)
         for name in needing.needed if needing else ():
             if name.startswith(PREFIX):
                 return name

@@ -43,7 +43,7 @@ class SpoiledLibraries:
                 with self._files.open_file(f"{self._site}/{library.path}") as file:
                     surely = library.path in largest or now != library.size
                     if file.read(0, len(MAGIC)) == MAGIC:
-                        spoiled = is_damaged(file, now, thorough=surely)
+                        spoiled = is_damaged(file, now, is_thorough=surely)
                     else:
                         # What a wheel brought may be a script for a linker, which nothing loads.
                         head = file.read(0, HEAD)

@@ -112,11 +112,13 @@ def _python(host: Host) -> Iterator[Fact]:
 
 def _packages(host: Host) -> Iterator[Fact]:
     """The first copy of each on the search path, which is the one that is imported."""
-    from npudoctor.host.python.interpreter import normal
+    from npudoctor.host.python.interpreter import normalize_name
 
-    for copy in sorted(host.interpreter.all_installed(), key=lambda distribution: normal(distribution.name)):
-        yield Fact(normal(copy.name), copy.version or "?")
-    host.interpreter.be_sure_without("torch")
+    for copy in sorted(
+        host.interpreter.all_installed(), key=lambda distribution: normalize_name(distribution.name)
+    ):
+        yield Fact(normalize_name(copy.name), copy.version or "?")
+    host.interpreter.require_certain_absence("torch")
 
 
 def _variables(host: Host) -> Iterator[Fact]:

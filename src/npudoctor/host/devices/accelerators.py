@@ -1,4 +1,4 @@
-"""Ascend NPUs and NVIDIA GPUs: PCI ids, device nodes, driver marks. No tool is run."""
+"""Finds Ascend NPUs and NVIDIA GPUs by device nodes, PCI ids and files of their drivers; runs no tool."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from npudoctor.core.messages import _
 from npudoctor.host.devices.cann_info import parse_settings, read_text
 from npudoctor.host.fs.files import Files
 
-HUAWEI, NVIDIA = "0x19e5", "0x10de"
+HUAWEI, NVIDIA = "0x19e5", "0x10de"  # vendor ids of the PCI-SIG
 PCI = "/sys/bus/pci/devices"
 
 # Device ids of Huawei's NPUs. d801, d802 and d806 are documented; the others are general knowledge.
-# A newer one, not in this list, is known by its class.
+# A newer card, which is not in this list, is recognised by its PCI class.
 MODELS = {
     "0xd100": "Ascend 310",
     "0xd500": "Ascend 310P",
@@ -28,14 +28,14 @@ MODELS = {
 }
 _NPU_NODE = pattern(r"v?davinci\d+\Z")
 _GPU_NODE = pattern(r"nvidia\d+\Z")
-_ACCELERATOR = pattern(r"0x1200")  # "Processing accelerators"
-_DISPLAY = pattern(r"0x03(00|02)")
-VM_DRIVER = "vfio-pci"  # the kernel's driver of a card that is handed to a virtual machine
+_ACCELERATOR = pattern(r"0x1200")  # PCI class "processing accelerators"
+_DISPLAY = pattern(r"0x03(00|02)")  # PCI classes "VGA controller" and "3D controller": GPUs have either
+VM_DRIVER = "vfio-pci"  # the kernel's driver of a card that is passed through to a virtual machine
 
 
 @dataclass(frozen=True)
 class Card:
-    """One PCI function. `bound`: the kernel's driver of it, None when there is none."""
+    """One PCI function. `kind`: its PCI class. `driver`: the name of its kernel driver, None without one."""
 
     address: str
     device: str
@@ -45,10 +45,15 @@ class Card:
 
 @dataclass(frozen=True)
 class Accelerators:
-    """What of one kind ("npu" or "gpu") is here.
+    """The accelerators of one kind ("npu" or "gpu") on this machine.
 
-    `waiting`: cards that a driver of this machine could serve, not handed to a virtual machine.
-    `unread`: why the PCI bus could not be looked at.
+    - `nodes`: paths of their device nodes.
+    - `cards`: PCI addresses.
+    - `models`: names of models, or a device id for an unknown one.
+    - `driver`: what the installed driver's version file says, None without one.
+    - `kernel_drivers`: names of the kernel drivers that the cards are bound to.
+    - `available_cards`: those that are not passed through to a virtual machine.
+    - `unread`: why the PCI bus could not be read, None if it was.
     """
 
     kind: str
@@ -62,12 +67,12 @@ class Accelerators:
 
     @property
     def is_usable(self) -> bool:
-        """Whether a job could open one: its device node is here."""
+        """Whether a job could open one: there is a device node."""
         return bool(self.nodes)
 
     @property
     def evidence(self) -> tuple[str, ...]:
-        """What was seen, for a report; of what there is none, there is no line."""
+        """Lines of evidence for a report, one for each fact that is known."""
         lines = (
             (_("device nodes: {nodes}"), "nodes", ", ".join(self.nodes)),
             (_("on the PCI bus: {cards}"), "cards", self.unread or ", ".join(self.cards)),
@@ -78,7 +83,7 @@ class Accelerators:
 
 
 def find_accelerators(kind: str, files: Files) -> Accelerators:
-    """The Ascend NPUs ("npu") or NVIDIA GPUs ("gpu") that are here; CannotTell when /dev cannot be listed."""
+    """Find the Ascend NPUs ("npu") or NVIDIA GPUs ("gpu"); CannotTell if /dev cannot be listed."""
     if kind == "npu":
         vendor, brand, node, model_by_id = HUAWEI, "Ascend", _NPU_NODE, MODELS
         driver = parse_settings(read_text(files, "/usr/local/Ascend/driver/version.info")).get("version")
@@ -108,7 +113,7 @@ def find_accelerators(kind: str, files: Files) -> Accelerators:
             if card.device in model_by_id or (_ACCELERATOR if kind == "npu" else _DISPLAY).match(card.kind):
                 cards.append(card)
     except CannotTell as error:
-        cards, unread = [], error.reason  # the nodes decide; the bus only explains
+        cards, unread = [], error.reason  # device nodes decide what is usable; the bus is only evidence
     return Accelerators(
         kind,
         tuple(f"/dev/{name}" for name in nodes),

@@ -1,4 +1,4 @@
-"""The Ascend driver and firmware packages: where they are, and what they say."""
+"""Finds the Ascend driver and firmware packages, and reads their version files."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.host.devices.cann_info import parse_settings
 from npudoctor.host.fs.files import Files
 
-RECORD = "/etc/ascend_install.info"
+RECORD = "/etc/ascend_install.info"  # written by the installers of driver and firmware
 USUAL_ROOT = "/usr/local/Ascend"
 LIBRARY = "libascend_hal.so"
 
 
 @dataclass(frozen=True)
 class Package:
-    """The driver or the firmware package as its version.info says; keys in lower case."""
+    """The driver or firmware package. `settings`: its version.info, keys in lower case."""
 
     folder: str
     settings: Mapping[str, str]
@@ -28,12 +28,12 @@ class Package:
 
     @property
     def info_path(self) -> str:
-        """The file that says so."""
+        """The path of its version.info."""
         return f"{self.folder}/version.info"
 
 
 def read_install_record(files: Files) -> dict[str, str]:
-    """What the installers wrote down of driver and firmware; empty where that is missing or unreadable."""
+    """The record of the installers of driver and firmware; empty if it is missing or unreadable."""
     try:
         return parse_settings(files.text(RECORD, 1 << 16) or "")
     except CannotTell:
@@ -41,10 +41,7 @@ def read_install_record(files: Files) -> dict[str, str]:
 
 
 def find_package(files: Files, kind: str) -> Optional[Package]:
-    """The package "driver" or "firmware"; None when it is not installed here.
-
-    CannotTell when its version.info is there and cannot be read.
-    """
+    """The package "driver" or "firmware"; None if it is not installed, CannotTell if it cannot be read."""
     for folder in package_folders(files, kind):
         text = files.text(f"{folder}/version.info", 1 << 16)
         if text is not None:
@@ -53,14 +50,14 @@ def find_package(files: Files, kind: str) -> Optional[Package]:
 
 
 def package_folders(files: Files, kind: str) -> Iterator[str]:
-    """Where it may be: where the record says, then the usual place."""
+    """Yield the folders that a package may be in: by the install record, then the usual one."""
     recorded = read_install_record(files).get(f"{kind}_install_path_param", "").rstrip("/")
     roots = [recorded, USUAL_ROOT] if recorded.startswith("/") else [USUAL_ROOT]
     yield from (f"{root}/{kind}" for root in dict.fromkeys(roots))
 
 
 def find_libraries(files: Files) -> Iterator[str]:
-    """The driver's own libascend_hal.so, by era directly in lib64 or in its folder driver."""
+    """Yield the driver's libascend_hal.so: in lib64, or in its subfolder `driver` or `common` by version."""
     for folder in package_folders(files, "driver"):
         for subfolder in ("lib64/driver", "lib64", "lib64/common"):
             path = f"{folder}/{subfolder}/{LIBRARY}"
@@ -69,10 +66,10 @@ def find_libraries(files: Files) -> Iterator[str]:
 
 
 def has_library(files: Files, library_path: Sequence[str]) -> bool:
-    """Whether a libascend_hal.so is in the driver's folders, or in one of those on LD_LIBRARY_PATH."""
+    """Whether a libascend_hal.so is in the driver's folders or in `library_path` (of LD_LIBRARY_PATH)."""
     if next(find_libraries(files), None):
         return True
-    # CANN's devlib and stub folders hold one for builds that drives nothing.
+    # CANN's folders devlib and stub hold a library of that name to link against, which drives no device.
     real_folders = (
         folder
         for folder in library_path

@@ -1,4 +1,4 @@
-"""hccn_tool: what it says of the network port of each NPU; asked once for all checks, side by side."""
+"""Asks hccn_tool about the network port of each NPU, once for all checks and in parallel."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from npudoctor.host.process.commands import FOLDERS, CommandResult, Commands
 NAME = "hccn_tool"
 NODE = "/dev/davinci"
 QUESTIONS = ("ip", "link", "net_health", "netdetect", "gateway", "tls", "mtu")
-MAX_PARALLEL = 8  # devices at the same time; the questions about one follow each other
-SHARE_OF_ONE, SHARE_OF_ALL = 0.4, 0.85  # parts of the time of a check: for one answer, for all
+MAX_PARALLEL = 8  # devices at the same time; the questions about one device follow each other
+SHARE_OF_ONE, SHARE_OF_ALL = 0.4, 0.85  # of the time of a check: for one answer, for all of them
 MAX_OUTPUT_BYTES = 64 << 10
 
 TOLD, UNSET, REFUSED, STRANGE, HUNG, NOT_RUN, NOT_ASKED = (
     "told", "unset", "refused", "strange", "hung", "not-run", "not-asked"
 )  # fmt: skip
-# The words before the colon in each answer, and what we call them.
+# The words before the colon in the answer to each question, and our name for the value.
 _WORDS = {
     "ip": {"ipaddr": "address", "netmask": "netmask"},
     "link": {"link status": "link"},
@@ -41,8 +41,8 @@ _NOT_PRESET = "preset there"  # "Get ipconf failed, because no ip was preset the
 
 @dataclass(frozen=True)
 class Reply:
-    """One answer. `kind`: TOLD, UNSET (there is no such setting), REFUSED (a failure with its text),
-    STRANGE (nothing that we know), HUNG, NOT_RUN, NOT_ASKED (an earlier question of the device hung)."""
+    """The answer to one question. `kind`: TOLD (with `values`), UNSET (there is no such setting), REFUSED (a
+    failure), STRANGE (an unknown text), HUNG, NOT_RUN, NOT_ASKED (no time, or an earlier question hung)."""
 
     kind: str
     values: Mapping[str, str]
@@ -57,12 +57,12 @@ class Port:
     replies: Mapping[str, Reply]
 
     def get(self, name: str) -> str:
-        """One value, such as "address", "link", "tls"; "" where there is none."""
+        """One value, such as "address", "link", "tls"; "" if there is none."""
         return next((reply.values[name] for reply in self.replies.values() if name in reply.values), "")
 
 
 def parse_answer(question: str, text: str) -> dict[str, str]:
-    """What an answer tells; empty when it tells nothing that we know. Other lines around it do not matter."""
+    """Parse the answer to a question into values by our names; empty if it has none that we know."""
     if question == "tls":
         head, _found, tail = text.partition("tls switch[")
         value = tail.partition("]")[0]
@@ -86,7 +86,7 @@ def parse_answer(question: str, text: str) -> dict[str, str]:
 
 
 def classify_answer(question: str, answer: CommandResult) -> Reply:
-    """How a question was answered. The exit status alone says little: texts of failures come with 0 too."""
+    """Classify an answer. Not by the exit status alone: hccn_tool also prints failures with status 0."""
     if answer.ended == "timeout":
         return Reply(HUNG, {}, answer)
     if answer.ended not in ("exited", "flooded"):
@@ -103,7 +103,7 @@ def classify_answer(question: str, answer: CommandResult) -> Reply:
 
 
 class Hccn:
-    """The tool of the running machine. Safe for parallel checks: the first that asks waits for all.
+    """hccn_tool of the running machine. Thread-safe: the first check runs it, others wait for the result.
 
     `timeout`: of one check, in seconds.
     """
@@ -117,24 +117,24 @@ class Hccn:
         self._ports: Optional[list[Port]] = None
 
     def devices(self) -> list[int]:
-        """The physical ids of the NPUs whose device nodes are here."""
+        """The physical ids of the NPUs that have a device node, in order."""
         nodes = (node[len(NODE) :] for node in self._npus().nodes if node.startswith(NODE))
         return sorted(int(number) for number in nodes)
 
     def find_program(self) -> Optional[str]:
-        """The tool in the driver's folder, else in the system's; None where there is none."""
+        """The path of the tool in the driver's folder, else in the system's; None if there is none."""
         for folder in package_folders(self._files, "driver"):
             path = f"{folder}/tools/{NAME}"
             try:
                 entry = self._files.stat(path)
             except CannotTell:
-                return path  # a folder that is closed to us: starting it will say so
+                return path  # the folder may not be entered: starting the tool will say so
             if entry is not None and entry.is_file:
                 return path
         return self._commands.find(NAME)
 
     def ports(self) -> list[Port]:
-        """All answers about all devices."""
+        """All answers about all devices, in the order of their ids."""
         with self._lock:
             if self._ports is not None:
                 return self._ports
@@ -159,7 +159,7 @@ class Hccn:
     def _ask_all(
         self, program: str, device: int, until: float, variables: Mapping[str, str]
     ) -> dict[str, Reply]:
-        """The questions about one device. After one that hung no other is asked: it would hang too."""
+        """Ask all questions about one device; after one that hung no other, which would hang too."""
         replies: dict[str, Reply] = {}
         for question in QUESTIONS:
             seconds_left = until - time.monotonic()
@@ -176,7 +176,7 @@ class Hccn:
         return replies
 
     def _environment(self) -> dict[str, str]:
-        """A small one with the driver's own libraries; for root only those that nobody else can write."""
+        """A small environment with the driver's libraries; for root only those that nobody else can write."""
         libraries = []
         for folder in package_folders(self._files, "driver"):
             for part in ("lib64/common", "lib64/driver", "lib64"):

@@ -1,4 +1,4 @@
-"""/etc/hccn.conf: the addresses that the driver gives to the network ports of the NPUs."""
+"""Parses /etc/hccn.conf: the addresses that the driver gives to the network ports of the NPUs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_CONF_BYTES = 1 << 20
 class HccnConf:
     """The settings by physical id, such as {0: {"address": "192.0.2.10"}}.
 
-    `odd`: lines that are no setting. `clashes`: settings that are given twice, with two values.
+    `odd_lines`: lines that are not settings. `conflicts`: settings that are given twice with two values.
     """
 
     devices: Mapping[int, Mapping[str, str]]
@@ -24,7 +24,7 @@ class HccnConf:
     conflicts: tuple[str, ...] = ()
 
     def get(self, device: int, name: str) -> Optional[str]:
-        """One setting of a device; None where it is missing or empty."""
+        """One setting of a device; None if it is missing or empty."""
         return self.devices.get(device, {}).get(name) or None
 
     def addresses(self) -> dict[int, str]:
@@ -34,7 +34,7 @@ class HccnConf:
 
 
 def parse_conf(text: str) -> HccnConf:
-    """The lines `name_N=value`; of a setting that is given twice the first counts."""
+    """Parse the lines `name_N=value`; of a setting that is given twice the first counts."""
     devices: dict[int, dict[str, str]] = {}
     odd_lines: list[str] = []
     clashes: list[str] = []
@@ -53,14 +53,14 @@ def parse_conf(text: str) -> HccnConf:
 
 
 def read_conf(files: Files) -> Optional[HccnConf]:
-    """What the file says; None when there is none. CannotTell when it cannot be read."""
+    """The settings in the file; None if it does not exist, CannotTell if it cannot be read."""
     text = files.text(CONF, MAX_CONF_BYTES)
     return None if text is None else parse_conf(text.lstrip("\ufeff"))
 
 
 def is_address(text: str) -> bool:
-    """Whether it is an IP address."""
-    import ipaddress  # here and below: most runs never ask
+    """Whether a text is an IP address."""
+    import ipaddress  # here and below: most runs need none of these functions
 
     try:
         ipaddress.ip_address(text)
@@ -70,7 +70,7 @@ def is_address(text: str) -> bool:
 
 
 def is_netmask(text: str) -> bool:
-    """Whether it is an IPv4 netmask: ones, then zeros."""
+    """Whether a text is an IPv4 netmask: one bits, then zero bits."""
     import ipaddress
 
     try:
@@ -81,7 +81,8 @@ def is_netmask(text: str) -> bool:
 
 
 def is_in_network(candidate: str, address: str, netmask: str) -> bool:
-    """Whether another address is in the network of an IPv4 address; so too where something is none."""
+    """Whether `candidate` is in the network of an IPv4 address; True also if one of the texts is invalid,
+    which other findings report."""
     import ipaddress
 
     try:

@@ -1,4 +1,4 @@
-"""npu-smi: where it is, what it answers, and how it fails. Each question is asked once for all checks."""
+"""Finds and asks npu-smi, and recognises how it fails; each question is asked once for all checks."""
 
 from __future__ import annotations
 
@@ -21,19 +21,21 @@ if TYPE_CHECKING:
     from npudoctor.host.process.processes import Process, Processes
 
 NAME = "npu-smi"
-# Parts of the time of one check. A real one takes 1.5 s; the answers must be there before the check's end.
+# Of the time of one check: for the first try of `info`, for the second, and for all questions together. On a
+# real machine `info` takes 1.5 s.
 SHARE_OF_FIRST, SHARE_OF_SECOND, SHARE_OF_ALL = 0.55, 0.25, 0.9
 MAX_OUTPUT_BYTES = 1 << 20
-# Programs that talk to the driver, besides all that have a device node open.
+# Programs that talk to the driver; others are recognised by an open device node.
 DRIVER_TOOLS = ("npu-smi", "hccn_tool", "msnpureport")
 NODES = ("/dev/davinci", "/dev/vdavinci", "/dev/hisi_hdc", "/dev/devmm_svm", "/dev/asdrv_svm")
 
 
 @dataclass(frozen=True)
 class NpuSmiFailure:
-    """What an answer without a table complains of.
+    """The failure in an answer without a table.
 
-    `kind`: library, no-card, used, no-rights, no-driver, usage, or code for another one of its codes.
+    `kind`: library, no-card, used, no-rights, no-driver, usage, or code for any other code. `line`: the line
+    that says it. `code`: the number of `ret is N`, None without one.
     """
 
     kind: str
@@ -43,8 +45,8 @@ class NpuSmiFailure:
 
 @dataclass(frozen=True)
 class NpuSmiInfo:
-    """The answer to `npu-smi info`. `stuck`: processes at work with the driver that were in state D both
-    times when it did not answer. `asked`: how often it was."""
+    """The answer to `npu-smi info`. `stuck`: processes that use the driver and were in state D after both
+    tries, if neither was answered in time. `attempts`: the number of tries."""
 
     answer: CommandResult
     screen: Optional[Screen] = None
@@ -54,7 +56,7 @@ class NpuSmiInfo:
 
 
 def parse_failure(text: str) -> Optional[NpuSmiFailure]:
-    """What the tool complains of; None when that is nothing that we know. Its exit status may be 0."""
+    """The failure that the tool prints, also with status 0; None if it is none that we know."""
     library = re.search(r"^.*error while loading shared libraries: ([^\s:]+).*$", text, re.MULTILINE)
     if library:
         return NpuSmiFailure("library", library[0].strip())
@@ -78,10 +80,10 @@ def _line_with(text: str, words: str) -> str:
 
 
 class NpuSmi:
-    """The tool of the running machine. Safe for parallel checks: the first that asks waits for all.
+    """npu-smi of the running machine. Thread-safe: the first check asks, others wait for the answer.
 
-    `path`: the caller's folders of programs, none where the variables are of somebody else. `processes` reads
-    them again. `timeout`: of one check, in seconds.
+    `path()`: the folders of the caller's PATH, none if the variables are another user's. `processes()`: a
+    fresh list of processes. `timeout`: of one check, in seconds.
     """
 
     def __init__(
@@ -104,7 +106,7 @@ class NpuSmi:
         self._program: Optional[tuple[Optional[str]]] = None
 
     def find_program(self) -> Optional[str]:
-        """Its path: in the system's folders, in the driver's, or on the caller's PATH; None without one."""
+        """Its path in the system's folders, in the driver's, or on the caller's PATH; None without one."""
         with self._lock:
             if self._program is None:
                 program = self._commands.find(NAME)
@@ -114,25 +116,26 @@ class NpuSmi:
                     ]
                     from_path = [f"{folder}/{NAME}" for folder in self._read_path() if folder.startswith("/")]
                     runnable = (path for path in (*from_driver, *from_path) if self._is_runnable(path))
-                    # A driver's folder that is closed to us is not "not found": starting it will say so.
+                    # A driver's folder that we may not enter is not "missing": starting the tool says so.
                     unreadable = (path for path in from_driver if self._is_runnable(path) is None)
                     program = next(runnable, None) or next(unreadable, None)
                 self._program = (program,)
             return self._program[0]
 
     def read_info(self) -> NpuSmiInfo:
-        """What `npu-smi info` says; asked a second time where there was no answer in time."""
+        """The answer to `npu-smi info`; if none came in time it is asked a second time."""
         with self._locks.setdefault(("look",), threading.Lock()):
             if self._info is None:
                 self._info = self._ask_info()
             return self._info
 
     def read_info_again(self) -> NpuSmiInfo:
-        """What `npu-smi info` says now, with what is left of the time: for what must be so twice."""
+        """The answer to `npu-smi info` now, in the time that is left, for checks that look twice."""
         return _read_answer(self._run(("info",), max(0.1, self._until - time.monotonic())), 1)
 
     def read_health(self, chips: Sequence[tuple[int, Optional[int]]]) -> list[Optional[Health]]:
-        """What the tool says of each (NPU, chip), asked side by side; None where it says nothing."""
+        """The health of each (NPU, chip), asked in parallel; None if the tool does not say. A chip of None is
+        for tools that take no -c."""
         questions = [
             ("info", "-t", "health", "-i", str(npu), *(() if chip is None else ("-c", str(chip))))
             for npu, chip in chips
@@ -141,7 +144,7 @@ class NpuSmi:
         return [parse_health(answer.stdout) if answer else None for answer in answers]
 
     def ask(self, *arguments: str) -> CommandResult:
-        """One question, with what is left of the time; asked once, whoever asks."""
+        """The answer to one question, in the time that is left; asked once for all checks."""
         with self._lock:
             lock = self._locks.setdefault(arguments, threading.Lock())
         with lock:
@@ -162,7 +165,7 @@ class NpuSmi:
         return NpuSmiInfo(answer, stuck=tuple(stuck), attempts=2)
 
     def _find_stuck(self) -> Iterator[Process]:
-        """Those at work with the driver that are in state D now. Read each time: a state lasts a moment."""
+        """Yield the processes that use the driver and are in state D now."""
         processes = self._read_processes()
         for process in processes.by_pid().values():
             if process.state != "D":
@@ -178,14 +181,14 @@ class NpuSmi:
         program = self.find_program()
         if program is None:
             return CommandResult((NAME, *arguments), "missing", 127)
-        # By its name where it is found by it: so it is asked as the other programs of the machine are.
+        # By its name if the system's folders have it, as other programs are run; else by its path.
         name = NAME if program == self._commands.find(NAME) else program
         return self._commands.run(
             [name, *arguments], timeout=timeout, limit=MAX_OUTPUT_BYTES, variables=self._environment()
         )
 
     def _is_runnable(self, path: str) -> Optional[bool]:
-        """Whether it is a program; None where its folder is closed."""
+        """Whether a path is a program; None if its folder may not be entered."""
         try:
             entry = self._files.stat(path)
         except CannotTell:
@@ -193,7 +196,7 @@ class NpuSmi:
         return entry is not None and entry.is_program
 
     def _environment(self) -> dict[str, str]:
-        """A small one with the driver's own libraries, as the driver's own script would set it."""
+        """A small environment with the driver's libraries, as the driver's setenv.bash would set it."""
         libraries = []
         clean = {"PATH": self._commands.join_trusted(FOLDERS), "LC_ALL": "C"}
         for folder in package_folders(self._files, "driver"):

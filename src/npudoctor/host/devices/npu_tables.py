@@ -1,4 +1,4 @@
-"""What npu-smi prints, read by the words of its headers; never by width, which differs in every era."""
+"""Parses what npu-smi prints by the words of its headers; widths of columns differ between versions."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ Row = dict[str, str]
 
 @dataclass(frozen=True)
 class Chip:
-    """One NPU chip of the table. `npu` is the number that -i takes, `chip` the one that -c takes.
+    """One NPU chip of the table.
 
-    `physical` is the N of /dev/davinciN where the table has it. Memory in MB, (used, total), None where
-    the table has no such column, or nothing in it. `old` is false where -t health wants no -c (950).
-    `core`: how busy the AI core is, in percent.
+    - `npu`, `chip`: the numbers that -i and -c take.
+    - `physical`: the N of /dev/davinciN, None if the table does not have it.
+    - `memory`, `hbm`: (used, total) in MB, None if the table has no such column or no memory in it.
+    - `has_chip_option`: False for the 950, whose `-t health` takes no -c.
+    - `core_percent`: how busy the AI core is.
     """
 
     npu: int
@@ -33,13 +35,14 @@ class Chip:
 
     @property
     def label(self) -> str:
-        """How a person finds it in the table."""
+        """How a person finds the chip in the table."""
         return f"NPU {self.npu}" if self.chip == 0 else f"NPU {self.npu} chip {self.chip}"
 
 
 @dataclass(frozen=True)
 class NpuProcess:
-    """One line of the process table. `inside` is its pid in a container, where the table has it."""
+    """One row of the process table. `memory` in MB. `container_pid`: its pid in a container, if the table
+    has it."""
 
     npu: int
     chip: int
@@ -51,9 +54,9 @@ class NpuProcess:
 
 @dataclass(frozen=True)
 class Screen:
-    """The answer to `npu-smi info`. `processes` is None where it has no process table.
+    """The answer to `npu-smi info`. `processes`: None if it has no process table.
 
-    `cut`: a line was left without its second half, so the table is not whole.
+    `is_cut`: a chip has only its first row, so the table is not complete.
     """
 
     tool: Optional[str]
@@ -65,7 +68,7 @@ class Screen:
 
 @dataclass(frozen=True)
 class Health:
-    """The answer to `npu-smi info -t health`: one word, the error codes, and what they mean."""
+    """The answer to `npu-smi info -t health`: one word, the error codes, and their meanings."""
 
     status: str
     codes: tuple[str, ...] = ()
@@ -73,7 +76,7 @@ class Health:
 
 
 def parse_info(text: str) -> Optional[Screen]:
-    """The table of `npu-smi info`; None when it is none that we know, or has no chip in it."""
+    """Parse the table of `npu-smi info`; None if its layout is unknown or it has no chip."""
     reader = _ScreenReader()
     try:
         for line in text.splitlines():
@@ -92,7 +95,7 @@ def parse_info(text: str) -> Optional[Screen]:
 
 
 def parse_health(text: str) -> Optional[Health]:
-    """The answer for one chip; None when nothing in it says how it is."""
+    """Parse the health of one chip; None if the text has no status."""
     values: dict[str, list[str]] = {}
     for key, value in parse_key_values(text):
         values.setdefault(key.lower(), []).append(value)
@@ -105,7 +108,7 @@ def parse_health(text: str) -> Optional[Health]:
 
 
 def parse_key_values(text: str) -> Iterator[tuple[str, str]]:
-    """The `key : value` lines; one with an empty key goes on with the key before."""
+    """Yield the pairs of `key : value` lines; a line without a key belongs to the key before."""
     last_key = ""
     for line in text.splitlines():
         key, colon, value = line.partition(":")
@@ -115,7 +118,7 @@ def parse_key_values(text: str) -> Iterator[tuple[str, str]]:
 
 
 class _ScreenReader:
-    """Goes through the screen line by line; each header row says how the rows below it are read."""
+    """Parses the output of `npu-smi info` line by line; each header row names the columns of those below."""
 
     def __init__(self) -> None:
         self.versions: tuple[Optional[str], Optional[str]] = (None, None)
@@ -128,7 +131,7 @@ class _ScreenReader:
         self._process_titles: Optional[list[list[str]]] = None
 
     def read_line(self, line: str) -> None:
-        """One line; what is no row of a table is passed over."""
+        """Read one line; lines that are not rows of a table are skipped."""
         if not line.startswith("|"):
             if line.startswith("+") and self.first_half is not None:
                 self.is_cut, self.first_half = True, None
@@ -151,7 +154,7 @@ class _ScreenReader:
             self._read_half_row(cells)
 
     def _read_half_row(self, cells: list[str]) -> None:
-        """Two lines are one chip."""
+        """Read one of the two rows that describe a chip."""
         if self.first_half is None:
             self.first_half = _parse_row(self._chip_titles[0], cells)
             return
@@ -195,18 +198,18 @@ def _all_titles(titles: list[list[str]]) -> list[str]:
 
 
 def _parse_row(titles: list[list[str]], cells: list[str]) -> Row:
-    """The values of a row under their titles; ValueError when it is not of this table."""
+    """The values of a row by their titles; ValueError if it has not as many cells as the header."""
     if len(titles) != len(cells):
         raise ValueError("a row of another table")
     row: Row = {}
     for names, cell in zip(titles, cells):
-        # "61825/ 65536" and "0    / 0" are one value each.
+        # "61825/ 65536" and "0    / 0" are one value each, although they contain blanks.
         values = re.sub(r"\s*/\s*", "/", cell).split(None, len(names) - 1)
         row.update(zip(names, [*values, *[""] * len(names)]))
     return row
 
 
 def _parse_amounts(value: str) -> Optional[tuple[int, int]]:
-    """ "3314/65536" as numbers; a total of nothing is no memory."""
+    """Parse "3314/65536"; None for a total of 0, which stands for memory that a chip does not have."""
     used, _slash, total = value.partition("/")
     return (int(used), int(total)) if total.isdecimal() and int(total) else None

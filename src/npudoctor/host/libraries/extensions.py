@@ -41,7 +41,7 @@ def machine_of(files: Files, path: str) -> Optional[str]:
     return elf_machine(files.read(path, HEADER) or b"") if entry is not None and entry.is_file else None
 
 
-def extensions(files: Files, folder: str, module: str) -> list[Extension]:
+def find_extensions(files: Files, folder: str, module: str) -> list[Extension]:
     """The files of a folder that could be this extension module, for whatever Python and machine."""
     modules = []
     for name in files.names(folder):
@@ -50,20 +50,22 @@ def extensions(files: Files, folder: str, module: str) -> list[Extension]:
             match = _TAG.match(tag)
             if match or tag in ("", "abi3."):
                 python = f"{match[1]}.{match[2]}" if match else None
-                modules.append(Extension(f"{folder}/{name}", python, _c_library(tag)))
+                modules.append(Extension(f"{folder}/{name}", python, _c_library_in_tag(tag)))
     return modules
 
 
-def own_c_library(files: Files, search_path: Sequence[str]) -> Optional[str]:
+def c_library_of_interpreter(files: Files, search_path: Sequence[str]) -> Optional[str]:
     """That of the interpreter, by the names of its own extension modules: so it looks for others."""
     for folder in search_path:
         if folder.endswith("/lib-dynload"):
-            tags = (_c_library(name[: -len("so")]) for name in files.names(folder) if name.endswith(".so"))
+            tags = (
+                _c_library_in_tag(name[: -len("so")]) for name in files.names(folder) if name.endswith(".so")
+            )
             return next(filter(None, tags), None)
     return None
 
 
-def _c_library(tag: str) -> Optional[str]:
+def _c_library_in_tag(tag: str) -> Optional[str]:
     """The last part of cpython-311-x86_64-linux-gnu; ABIs of other machines, as gnueabihf, are not told."""
     last = tag.rstrip(".").rpartition("-")[2]
     return last if last in ("gnu", "musl") else None

@@ -17,14 +17,14 @@ from npudoctor.core.messages import _
 from npudoctor.host.fs.files import Files
 from npudoctor.host.libraries.ldcache import read_cache
 from npudoctor.host.libraries.library import BadLibrary, Libraries, Library
-from npudoctor.host.libraries.needs import FOLDERS, fill_tokens, split_path
+from npudoctor.host.libraries.needs import DEFAULT_FOLDERS, fill_tokens, split_path
 
-MOST = 4096  # objects of one process
+MAX_OBJECTS = 4096  # objects of one process
 LOADERS = {"x86_64": "ld-linux-x86-64.so.2", "aarch64": "ld-linux-aarch64.so.1"}
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedLibrary:
     """A library in the process. `path` is as the loader found it, `via` by which way: "RPATH",
     "LD_LIBRARY_PATH", "RUNPATH", "cache", "default", "path" (named with a slash), "preload".
 
@@ -36,7 +36,7 @@ class Loaded:
     via: str
     entry: str
     library: Library = field(repr=False)
-    chain: tuple[Loaded, ...] = field(default=(), repr=False)
+    chain: tuple[LoadedLibrary, ...] = field(default=(), repr=False)
 
     @property
     def needed_by(self) -> Optional[str]:
@@ -45,7 +45,7 @@ class Loaded:
 
 
 @dataclass(frozen=True)
-class Missing:
+class MissingLibrary:
     """A library that the loader does not find, or finds broken; `needed_by` is the path of who wants it.
 
     `path`, `via` and `entry` say where it came upon a broken one, as for one that is loaded.
@@ -69,146 +69,148 @@ class Loader:
         variables: Mapping[str, str],
         *,
         machine: str,
-        working: Optional[str] = None,
+        working_folder: Optional[str] = None,
     ) -> None:
         self._files, self._libraries = files, libraries
         self._machine = machine
-        self._working = working
+        self._working_folder = working_folder
         self._bits = 32 if machine in ("i386", "arm") else 64
         self._entries = split_path(variables.get("LD_LIBRARY_PATH", ""), ";:")
         self._preloads = variables.get("LD_PRELOAD", "").replace(":", " ").split()
         self._cache: Optional[dict[str, str]] = None
-        self._main: Optional[Loaded] = None
-        self.loaded: list[Loaded] = []
-        self.missing: list[Missing] = []
+        self._main: Optional[LoadedLibrary] = None
+        self.loaded: list[LoadedLibrary] = []
+        self.missing: list[MissingLibrary] = []
         # Of LD_PRELOAD and /etc/ld.so.preload; what cannot be loaded of these the loader passes over.
-        self.preloaded: list[Loaded] = []
-        self._names: dict[str, Loaded] = {}
-        self._real: dict[Optional[str], Loaded] = {}
+        self.preloaded: list[LoadedLibrary] = []
+        self._loaded_by_name: dict[str, LoadedLibrary] = {}
+        self._loaded_by_path: dict[Optional[str], LoadedLibrary] = {}
 
     def start(self, program: str) -> None:
         """Start a program: it, what is preloaded, and all that they need."""
-        library = self._libraries.at(program)
+        library = self._libraries.read(program)
         if library is None:
             raise CannotTell(_("the program {path} does not exist", path=program))
         # $ORIGIN of the program is that of its real file, as the kernel names it.
-        self._main = Loaded(program, library.path, "path", "", library)
+        self._main = LoadedLibrary(program, library.path, "path", "", library)
         self._add(self._main)
         todo = deque([self._main])
         for name in [*self._preloads, *(self._files.text("/etc/ld.so.preload") or "").split()]:
             loaded = self._find(name, (self._main,))
-            if isinstance(loaded, Loaded):
+            if isinstance(loaded, LoadedLibrary):
                 todo.append(loaded)
                 self.preloaded.append(loaded)
-        self._close(todo)
+        self._load_needs(todo)
 
-    def open(self, name: str) -> Optional[Loaded]:
+    def dlopen(self, name: str) -> Optional[LoadedLibrary]:
         """What dlopen of the program does: a library by path or name, with all that it needs."""
         chain = (self._main,) if self._main else ()
         loaded = self._find(name, chain)
-        if isinstance(loaded, Loaded):
-            self._close(deque([loaded]))
+        if isinstance(loaded, LoadedLibrary):
+            self._load_needs(deque([loaded]))
             return loaded
         self.missing.append(loaded)
         return None
 
-    def need(self, names: Sequence[str], by: str) -> None:
+    def load_for(self, names: Sequence[str], user: str) -> None:
         """Load these as if a program without search paths of its own needed them."""
-        phantom = Loaded(by, by, "path", "", Library(by, self._bits, self._machine, needed=tuple(names)))
-        self._close(deque([phantom]))
+        user_object = LoadedLibrary(
+            user, user, "path", "", Library(user, self._bits, self._machine, needed=tuple(names))
+        )
+        self._load_needs(deque([user_object]))
 
-    def wanted_by(self, name: str) -> Optional[Loaded]:
+    def find_user(self, name: str) -> Optional[LoadedLibrary]:
         """The first object that needs a library by this name; None when none does."""
         return next((loaded for loaded in self.loaded if name in loaded.library.needed), None)
 
-    def otherwise(self, name: str) -> Optional[str]:
+    def find_without_environment(self, name: str) -> Optional[str]:
         """The file that would be taken for a library that is needed, were LD_LIBRARY_PATH and LD_PRELOAD not
         set; None when there is none, or it is broken, or nobody needs it."""
-        by = self.wanted_by(name)
-        for path, via, _entry in self._candidates(name, (by, *by.chain)) if by else ():
+        user = self.find_user(name)
+        for path, via, _entry in self._candidates(name, (user, *user.chain)) if user else ():
             if via == "LD_LIBRARY_PATH":
                 continue
             try:
-                if self._usable(path) is not None:
+                if self._read_usable(path) is not None:
                     return path
             except CannotTell:
                 return None
         return None
 
-    def _close(self, todo: deque[Loaded]) -> None:
+    def _load_needs(self, todo: deque[LoadedLibrary]) -> None:
         """Load all that these need, breadth first, as the loader does."""
-        done: set[str] = set()
-        while todo and len(self.loaded) < MOST:
+        visited: set[str] = set()
+        while todo and len(self.loaded) < MAX_OBJECTS:
             loaded = todo.popleft()
-            if loaded.path in done:
+            if loaded.path in visited:
                 continue
-            done.add(loaded.path)
+            visited.add(loaded.path)
             for name in loaded.library.needed:
-                before = len(self.loaded)
+                count_before = len(self.loaded)
                 library = self._find(name, (loaded, *loaded.chain))
-                if isinstance(library, Missing):
+                if isinstance(library, MissingLibrary):
                     self.missing.append(library)
-                elif len(self.loaded) > before:
+                elif len(self.loaded) > count_before:
                     todo.append(library)
 
-    def _find(self, name: str, chain: tuple[Loaded, ...]) -> Loaded | Missing:
+    def _find(self, name: str, chain: tuple[LoadedLibrary, ...]) -> LoadedLibrary | MissingLibrary:
         """The library that this name means to the first of the chain, loaded if it is not yet."""
-        if name in self._names:
-            return self._names[name]
-        by = chain[0].path if chain else ""
+        if name in self._loaded_by_name:
+            return self._loaded_by_name[name]
+        user = chain[0].path if chain else ""
         if name in LOADERS.values() and "/" not in name:
             # The loader itself is in every process before anything is looked for.
             path = (self._main.library.interpreter if self._main else None) or f"/lib64/{name}"
             library = Library(path, self._bits, self._machine, soname=name)
-            return self._keep(Loaded(name, path, "path", "", library))
+            return self._add_unless_loaded(LoadedLibrary(name, path, "path", "", library))
         for path, via, entry in self._candidates(name, chain):
             try:
-                usable = self._usable(path)
+                usable_library = self._read_usable(path)
             except BadLibrary as error:
-                return Missing(name, by, error.reason, path, via, entry)
-            if usable is not None:
-                return self._keep(Loaded(name, path, via, entry, usable, chain))
-        return Missing(name, by)
+                return MissingLibrary(name, user, error.reason, path, via, entry)
+            if usable_library is not None:
+                return self._add_unless_loaded(LoadedLibrary(name, path, via, entry, usable_library, chain))
+        return MissingLibrary(name, user)
 
-    def _keep(self, loaded: Loaded) -> Loaded:
+    def _add_unless_loaded(self, loaded: LoadedLibrary) -> LoadedLibrary:
         """Load it, unless the same file is there already under another name."""
-        same = self._real.get(self._files.real(loaded.path))
-        if same is not None:
-            self._names[loaded.name] = same
-            return same
+        existing = self._loaded_by_path.get(self._files.real(loaded.path))
+        if existing is not None:
+            self._loaded_by_name[loaded.name] = existing
+            return existing
         self._add(loaded)
         return loaded
 
-    def _add(self, loaded: Loaded) -> None:
+    def _add(self, loaded: LoadedLibrary) -> None:
         self.loaded.append(loaded)
-        self._real[self._files.real(loaded.path)] = loaded
+        self._loaded_by_path[self._files.real(loaded.path)] = loaded
         for name in (loaded.name, loaded.library.soname):
             if name:
-                self._names.setdefault(name, loaded)
+                self._loaded_by_name.setdefault(name, loaded)
 
-    def _usable(self, path: str) -> Optional[Library]:
+    def _read_usable(self, path: str) -> Optional[Library]:
         """The library at this path; None where the loader goes on: nothing there, not for us to open, or
         for another machine. BadLibrary where it stops."""
         try:
-            library = self._libraries.at(path)
+            library = self._libraries.read(path)
         except CannotTell as error:
             cause = error.__cause__
-            denied = isinstance(cause, OSError) and cause.errno == errno.EACCES
-            if denied and self._files.root == "/":
+            is_denied = isinstance(cause, OSError) and cause.errno == errno.EACCES
+            if is_denied and self._files.root == "/":
                 return None  # the job's loader runs as we do
             raise
         if library is None or (library.bits, library.machine) != (self._bits, self._machine):
             return None
         return library
 
-    def _candidates(self, name: str, chain: tuple[Loaded, ...]) -> Iterator[tuple[str, str, str]]:
+    def _candidates(self, name: str, chain: tuple[LoadedLibrary, ...]) -> Iterator[tuple[str, str, str]]:
         """The files that the loader tries, in its order; with the way and the entry that led there."""
         if "/" in name:
             path = self._expand(name, chain[0] if chain else None)
-            yield from ((path, "path", "") for path in self._absolute(path))
+            yield from ((path, "path", "") for path in self._make_absolute(path))
             return
         runpath = chain[0].library.runpath if chain else None
-        folders: list[tuple[str, str, Optional[Loaded]]] = []
+        folders: list[tuple[str, str, Optional[LoadedLibrary]]] = []
         if runpath is None:
             main = (self._main,) if self._main and self._main not in chain else ()
             for loaded in (*chain, *main):
@@ -219,35 +221,37 @@ class Loader:
         if chain:
             folders += (("RUNPATH", entry, chain[0]) for entry in split_path(runpath or "", ":"))
         for via, entry, origin in folders:
-            for folder in self._absolute(self._expand(entry, origin) or "."):
+            for folder in self._make_absolute(self._expand(entry, origin) or "."):
                 yield f"{folder.rstrip('/')}/{name}", via, entry
         if not (chain and chain[0].library.nodeflib):
             if self._cache is None:
                 self._cache = read_cache(self._files, self._machine)
             if name in self._cache:
                 yield self._cache[name], "cache", ""
-            for folder in (*self._multiarch(), *FOLDERS):
+            for folder in (*self._multiarch_folders(), *DEFAULT_FOLDERS):
                 yield f"{folder}/{name}", "default", folder
 
-    def _absolute(self, path: str) -> Iterator[str]:
+    def _make_absolute(self, path: str) -> Iterator[str]:
         """The path, from the working directory where it is relative; nothing when that is not known."""
         if path.startswith("/"):
             yield path
-        elif self._working is not None:
-            yield self._working if path == "." else f"{self._working.rstrip('/')}/{path}"
+        elif self._working_folder is not None:
+            yield self._working_folder if path == "." else f"{self._working_folder.rstrip('/')}/{path}"
 
-    def _expand(self, text: str, origin: Optional[Loaded]) -> str:
+    def _expand(self, text: str, origin: Optional[LoadedLibrary]) -> str:
         """With $ORIGIN, $LIB and $PLATFORM filled in."""
         if "$" not in text:
             return text
         words = {
             "ORIGIN": origin.path.rsplit("/", 1)[0] or "/" if origin else ".",
-            "LIB": next((folder[1:] for folder in self._multiarch() if folder.startswith("/lib/")), "lib64"),
+            "LIB": next(
+                (folder[1:] for folder in self._multiarch_folders() if folder.startswith("/lib/")), "lib64"
+            ),
             "PLATFORM": self._machine,
         }
         return fill_tokens(text, words)
 
-    def _multiarch(self) -> tuple[str, ...]:
+    def _multiarch_folders(self) -> tuple[str, ...]:
         """The folders of Debian and its like, on a machine that has them."""
         folder = f"/lib/{self._machine}-linux-gnu"
         return (folder, f"/usr{folder}") if self._files.stat(folder) else ()

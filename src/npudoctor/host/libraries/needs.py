@@ -14,7 +14,7 @@ from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
 from npudoctor.host.fs.files import Files
 
-FOLDERS = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")
+DEFAULT_FOLDERS = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")
 TOKEN = pattern(r"\$(?:\{(ORIGIN|LIB|PLATFORM)\}|(ORIGIN|LIB|PLATFORM)(?![A-Za-z0-9_]))")
 
 
@@ -30,7 +30,7 @@ class Needs:
     runpath: tuple[str, ...] = ()
 
 
-def needs_of(files: Files, path: str) -> Optional[Needs]:
+def read_needs(files: Files, path: str) -> Optional[Needs]:
     """The needs of the file at a path; None where it is no ELF file. CannotTell where it is a damaged one."""
     from npudoctor.host.libraries import elf as parts
 
@@ -42,15 +42,15 @@ def needs_of(files: Files, path: str) -> Optional[Needs]:
             elf = parts.Elf(file.read, entry.size if entry else 0, path)
             names: list[str] = []
             for tag in (parts.NEEDED, parts.AUXILIARY, parts.FILTER, parts.AUDIT, parts.DEPAUDIT):
-                for text in elf.texts(tag):
+                for text in elf.read_tag_texts(tag):
                     names += filter(None, text.split(":"))
             # An empty text is none to the loader; an empty entry of a longer one is the working directory.
             rpath, runpath = (
-                tuple(entry for text in elf.texts(tag) if text for entry in text.split(":"))
+                tuple(entry for text in elf.read_tag_texts(tag) if text for entry in text.split(":"))
                 for tag in (parts.RPATH, parts.RUNPATH)
             )
             return Needs(elf.machine, elf.interpreter(), tuple(names), rpath, runpath)
-    except parts.Damaged as error:
+    except parts.DamagedElf as error:
         raise CannotTell(_("the ELF file {path} cannot be parsed: {why}", path=path, why=error)) from error
     except OSError:
         return None  # nothing is there

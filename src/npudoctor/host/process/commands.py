@@ -161,7 +161,7 @@ class Commands:
             from npudoctor.host.startup.program_start import ProgramStart
 
             self._program_start = ProgramStart(self._files, self.trust)
-        return self._program_start.why_not(argv, variables)
+        return self._program_start.why_untrusted(argv, variables)
 
     def join_trusted(self, folders: Sequence[str]) -> str:
         """The absolute ones of these folders as a PATH; for root without those that others may write to."""

@@ -12,9 +12,9 @@ from npudoctor.host.fs.files import Files
 
 CODE_LIMIT = 8 << 20
 SOURCE_LIMIT = 4 << 20
-END = 2048  # bytes in which most byte code tells that it is whole
-HEADER = 16
-_UNCHECKED = 1
+TAIL_BYTES = 2048  # bytes in which most byte code tells that it is whole
+HEADER_BYTES = 16
+_UNCHECKED_FLAG = 1
 # The number in the first two bytes of byte code, by release; seen with each of them.
 _MAGIC = {"3.8": 3413, "3.9": 3425, "3.10": 3439, "3.11": 3495, "3.12": 3531, "3.13": 3571}
 _NEW_HASH = 3495  # since 3.11 another function tells the content of a source
@@ -26,15 +26,15 @@ _NAME = b"\x08<module>"
 _LINE_ONE = pattern(rb"r.{4}(?=\x01\0\0\0)", re.DOTALL)
 
 
-class Ends(NamedTuple):
+class ByteCodeEnds(NamedTuple):
     """How byte code begins, and how it ends; `part`: what was read of the end lacks the beginning."""
 
     head: bytes
     tail: bytes
-    part: bool
+    is_partial: bool
 
     @property
-    def unchecked(self) -> bool:
+    def is_unchecked(self) -> bool:
         """Whether Python takes it without a look at the source."""
         return is_unchecked(self.head)
 
@@ -51,43 +51,45 @@ class ByteCode:
         folder, slash, name = source.rpartition("/")
         return f"{folder}{slash}__pycache__/{name[:-3]}.cpython-{self._version.replace('.', '')}.pyc"
 
-    def ends(self, source: str) -> Optional[Ends]:
+    def read_ends(self, source: str) -> Optional[ByteCodeEnds]:
         """Those of what this Python would take for a source's; None where there is none, or its form
         is not known. Where the header is cut or another Python's, Python compiles the source again."""
         code = f"{self._site}/{self.path_of(source)}"
         entry = self._files.stat(code) if self._magic is not None else None
-        if self._magic is None or entry is None or not HEADER <= entry.size <= CODE_LIMIT:
+        if self._magic is None or entry is None or not HEADER_BYTES <= entry.size <= CODE_LIMIT:
             return None
-        start = max(HEADER, entry.size - END)
+        start = max(HEADER_BYTES, entry.size - TAIL_BYTES)
         try:
             with self._files.open_file(code) as file:
-                head, tail = file.read(0, HEADER), file.read(start, END)
+                head, tail = file.read(0, HEADER_BYTES), file.read(start, TAIL_BYTES)
         except CannotTell as error:
             if isinstance(error.__cause__, PermissionError):
                 return None  # Python goes on without what it may not read
             raise
-        return Ends(head, tail, start > HEADER) if head[:4] == _first(self._magic) else None
+        return (
+            ByteCodeEnds(head, tail, start > HEADER_BYTES) if head[:4] == _magic_bytes(self._magic) else None
+        )
 
-    def is_cut(self, source: str, ends: Ends) -> bool:
+    def is_cut(self, source: str, ends: ByteCodeEnds) -> bool:
         """Whether what passes for a source's own is cut short."""
         magic = self._magic or 0
-        if _ends_whole(ends.tail, magic):
+        if _ends_completely(ends.tail, magic):
             return False
         # Python takes it for the source as it is now; what is compared by content is not judged.
         flags = int.from_bytes(ends.head[4:8], "little")
         entry = None if flags else self._files.stat(f"{self._site}/{source}")
         if entry is not None:
-            now = (entry.mtime_ns // 10**9 & 0xFFFFFFFF, entry.size & 0xFFFFFFFF)
-            if ends.head[8:HEADER] != b"".join(number.to_bytes(4, "little") for number in now):
+            source_stamp = (entry.mtime_ns // 10**9 & 0xFFFFFFFF, entry.size & 0xFFFFFFFF)
+            if ends.head[8:HEADER_BYTES] != b"".join(number.to_bytes(4, "little") for number in source_stamp):
                 return False
-        elif flags != _UNCHECKED:
+        elif flags != _UNCHECKED_FLAG:
             return False
         content = self._files.read(f"{self._site}/{self.path_of(source)}", CODE_LIMIT) or b""
-        return not _ends_whole(content, magic)
+        return not _ends_completely(content, magic)
 
-    def is_stale(self, source: str, ends: Ends) -> bool:
+    def is_stale(self, source: str, ends: ByteCodeEnds) -> bool:
         """Whether Python takes it unchecked, and it was made of another source."""
-        if not ends.unchecked or self._magic is None:
+        if not ends.is_unchecked or self._magic is None:
             return False
         # Our own Python has the function of its release only.
         if (sys.version_info >= (3, 11)) != (self._magic >= _NEW_HASH):
@@ -99,26 +101,26 @@ class ByteCode:
 
         content = self._files.read(f"{self._site}/{source}", SOURCE_LIMIT) or b""
         computed: bytes = source_hash(int.from_bytes(ends.head[:4], "little"), content)
-        return computed != ends.head[8:HEADER]
+        return computed != ends.head[8:HEADER_BYTES]
 
     def is_foreign(self, path: str) -> bool:
         """Whether byte code in the place of a source, foo.pyc, is for another Python, or cut."""
         if self._magic is None:
             return False
         content = self._files.read(f"{self._site}/{path}", CODE_LIMIT) or b""
-        return content[:4] != _first(self._magic) or not _ends_whole(content, self._magic)
+        return content[:4] != _magic_bytes(self._magic) or not _ends_completely(content, self._magic)
 
 
 def is_unchecked(head: bytes) -> bool:
     """Whether Python takes byte code that begins so without a look at its source."""
-    return int.from_bytes(head[4:8], "little") == _UNCHECKED
+    return int.from_bytes(head[4:8], "little") == _UNCHECKED_FLAG
 
 
-def _first(magic: int) -> bytes:
+def _magic_bytes(magic: int) -> bytes:
     return magic.to_bytes(2, "little") + b"\r\n"
 
 
-def _ends_whole(content: bytes, magic: int) -> bool:
+def _ends_completely(content: bytes, magic: int) -> bool:
     """Whether it ends as the code of a module does; of the content, its end will do.
 
     In the form of `marshal`: the name `<module>`, since 3.11 once more for its long name, the first line as
@@ -130,16 +132,16 @@ def _ends_whole(content: bytes, magic: int) -> bool:
     starts += [match.end() for match in _LINE_ONE.finditer(content)]
     tables = 2 if magic >= _TWO_TABLES else 1
     for start in starts:
-        at = start + 4
+        position = start + 4
         for _table in range(tables):
-            kind = content[at] & _KIND if at < len(content) else 0
+            kind = content[position] & _KIND if position < len(content) else 0
             if kind == _BYTES:
-                at += 5 + int.from_bytes(content[at + 1 : at + 5], "little")
+                position += 5 + int.from_bytes(content[position + 1 : position + 5], "little")
             elif kind == _REFERENCE:
-                at += _REFERENCE_SIZE
+                position += _REFERENCE_SIZE
             else:
                 break
         else:
-            if at == len(content):
+            if position == len(content):
                 return True
     return False

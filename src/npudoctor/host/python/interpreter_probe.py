@@ -33,12 +33,14 @@ ROOTS_QUESTION = (
 )
 
 
-def no_answer(path: str, answer: CommandResult, as_root: bool) -> CannotTell:
+def make_no_answer_error(path: str, result: CommandResult, as_root: bool) -> CannotTell:
     """Why there is no answer: that it does not run for the job either, or that it could not be told."""
     # What it died of; where its threads then were tells nobody anything.
-    last_line = "".join(answer.stderr.partition(_THREADS)[0].strip().splitlines()[-1:])
-    reason = _("the interpreter {path} does not answer: {why}", path=path, why=last_line or answer.ended)
-    known = not as_root or answer.status != NOT_LOADED
-    if known and (answer.ended == "missing" or (answer.ended == "exited" and answer.status in FAILED)):
-        return DoesNotRun(reason, answer.status or 0, last_line)
+    last_line = "".join(result.stderr.partition(_THREADS)[0].strip().splitlines()[-1:])
+    reason = _("the interpreter {path} does not answer: {why}", path=path, why=last_line or result.ended)
+    is_conclusive = not as_root or result.status != NOT_LOADED
+    if is_conclusive and (
+        result.ended == "missing" or (result.ended == "exited" and result.status in FAILED)
+    ):
+        return DoesNotRun(reason, result.status or 0, last_line)
     return CannotTell(reason)

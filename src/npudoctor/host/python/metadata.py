@@ -37,7 +37,7 @@ def parse_headers(text: str) -> tuple[tuple[str, str], ...]:
     return tuple((name, "\n".join(lines)) for name, lines in headers)
 
 
-def distributions_in(folder: str, names: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+def find_distributions(folder: str, names: Iterable[str]) -> Iterator[tuple[str, str, str]]:
     """Name, version and metadata's path of each that importing from a folder with these names would find."""
     entries = [(entry, f"{folder}/{entry}") for entry in names if entry.endswith("-info")]
     if folder.endswith(".egg"):  # an egg counts where it stands on the search path itself
@@ -48,7 +48,7 @@ def distributions_in(folder: str, names: Iterable[str]) -> Iterator[tuple[str, s
             yield match["name"], match["version"], path
 
 
-def metadata_of(files: Files, folder: str) -> str:
+def read_metadata(files: Files, folder: str) -> str:
     """The text of its headers; empty when there is none, and where this user may not read it: to
     importlib.metadata it is not there then."""
     try:
@@ -62,16 +62,16 @@ def metadata_of(files: Files, folder: str) -> str:
     return ""
 
 
-def egg_requirements(files: Files, folder: str) -> list[str]:
+def read_egg_requirements(files: Files, folder: str) -> list[str]:
     """What an egg's requires.txt asks for, as the values of Requires-Dist headers."""
     if not folder.endswith((".egg-info", "/EGG-INFO")):
         return []
     entry = files.stat(f"{folder}/requires.txt")
     text = files.text(f"{folder}/requires.txt", METADATA_LIMIT) if entry and entry.is_file else None
-    return list(_read_requirements(text or ""))
+    return list(_parse_requirements(text or ""))
 
 
-def _read_requirements(text: str) -> Iterator[str]:
+def _parse_requirements(text: str) -> Iterator[str]:
     """Its lines; a section [extra:marker] says when those below it hold."""
     condition = ""
     for line in map(str.strip, text.splitlines()):
