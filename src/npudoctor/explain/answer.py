@@ -9,13 +9,13 @@ from npudoctor import __version__
 from npudoctor.core.frozen import dataclass, field, replace
 from npudoctor.core.messages import _, language, ngettext
 from npudoctor.core.redact.redact import redact
-from npudoctor.explain.signatures.remedies import Installed, remedy_on
+from npudoctor.explain.signatures.remedies import InstalledCann, adapt_remedy
 
 if TYPE_CHECKING:  # of a code is told without loading what finds failures in logs
     from npudoctor.explain.ranking.candidates import Spot
     from npudoctor.explain.ranking.diagnosis import Diagnosis
     from npudoctor.explain.ranking.judge import Judgement
-    from npudoctor.explain.ranking.runs import Run
+    from npudoctor.explain.ranking.runs import EarlierRun
     from npudoctor.explain.reading.walk import Log
     from npudoctor.explain.scanning.evidence import Evidence
 
@@ -62,13 +62,13 @@ class Explanation:
     unread: tuple[tuple[str, str], ...] = ()
     proofs: Optional[tuple[Proof, ...]] = None
     late: Optional[float] = None
-    runs: tuple[Run, ...] = field(default=())
+    runs: tuple[EarlierRun, ...] = field(default=())
     logs: Mapping[str, Log] = field(default_factory=dict)
     code: Optional[str] = None
     answers: tuple[Explanation, ...] = ()
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether all that was named was read to its end."""
         return not self.unread
 
@@ -81,15 +81,15 @@ class Explanation:
     @property
     def msg(self) -> str:
         """The answer in one line."""
-        return " ".join(_answer(self).split())
+        return " ".join(_answer_in_one_line(self).split())
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether there was nothing to be read in what was named."""
         return not any(file.bytes for file in self.inputs)
 
 
-def explanation(
+def make_explanation(
     judgement: Judgement,
     evidence: Sequence[Evidence],
     seconds: float,
@@ -97,7 +97,7 @@ def explanation(
 ) -> Explanation:
     """The answer. `unread`: what was not read, or not to its end, beside what the evidence says. With
     that, and where all is empty, nothing is said to be well."""
-    read = [file for file in evidence if not file.unread and not file.binary]
+    read = [file for file in evidence if not file.is_unread and not file.is_binary]
     inputs = tuple(Input(file.path, file.bytes, file.lines) for file in read)
     # What was read in part may lack just the end, where a job says that it failed.
     verdict = judgement.verdict
@@ -118,49 +118,52 @@ def explanation(
     )
 
 
-def with_remedies(answer: Explanation, installed: Optional[Installed]) -> Explanation:
+def add_remedies(answer: Explanation, installed: Optional[InstalledCann]) -> Explanation:
     """The same, with remedies for this machine; None: nobody looked, so that they name their conditions."""
     diagnoses = []
     for diagnosis in answer.diagnoses:
         signature = diagnosis.signature
-        remedy = {**signature.remedy, language(): remedy_on(signature.remedy, installed)}
+        remedy = {**signature.remedy, language(): adapt_remedy(signature.remedy, installed)}
         diagnoses.append(replace(diagnosis, signature=replace(signature, remedy=remedy)))
-    answers = tuple(with_remedies(part, installed) for part in answer.answers)
+    answers = tuple(add_remedies(part, installed) for part in answer.answers)
     return replace(answer, diagnoses=tuple(diagnoses), answers=answers)
 
 
-def in_language(texts: object, language: str) -> str:
+def pick_language(texts: object, language: str) -> str:
     """A text of a signature in the language spoken; site rows and ours have both."""
     return texts.get(language) or texts["en"]  # type: ignore[attr-defined,no-any-return,index]
 
 
-def where(spot: Optional[Spot]) -> str:
+def describe_spot(spot: Optional[Spot]) -> str:
     """The file, line and rank of a spot."""
     if spot is None:
         return ""
-    place = f"{spot.path}:{spot.seen.line}"
-    if spot.seen.rank is None:
+    place = f"{spot.path}:{spot.log_line.line}"
+    if spot.log_line.rank is None:
         return place
-    return _("rank {rank}, {place}", rank=spot.seen.rank, place=place)
+    return _("rank {rank}, {place}", rank=spot.log_line.rank, place=place)
 
 
-def safe_text(spot: Spot) -> str:
+def redacted_text(spot: Spot) -> str:
     """The text of a line, without secrets."""
-    return redact(spot.seen.text)
+    return redact(spot.log_line.text)
 
 
-def _answer(answer: Explanation) -> str:
+def _answer_in_one_line(answer: Explanation) -> str:
     if answer.verdict in ("environment", "not_environment"):
         best = answer.diagnoses[0]
-        title, confidence = in_language(best.signature.title, language()), sure(best.confidence)
+        title, confidence = (
+            pick_language(best.signature.title, language()),
+            describe_confidence(best.confidence),
+        )
         if answer.verdict == "environment":
             return _("environment: {title} ({confidence})", title=title, confidence=confidence)
         return _("not the environment: {title} ({confidence})", title=title, confidence=confidence)
     if answer.errors:
         return _(
             "an unrecognized failure; first error: {text} ({place})",
-            text=safe_text(answer.errors[0])[:300],
-            place=where(answer.errors[0]),
+            text=redacted_text(answer.errors[0])[:300],
+            place=describe_spot(answer.errors[0]),
         )
     if answer.verdict != "unknown":
         return _("no failure in what was read")
@@ -171,11 +174,11 @@ def _answer(answer: Explanation) -> str:
             len(answer.unread),
             count=len(answer.unread),
         )
-    if answer.empty:
+    if answer.is_empty:
         return _("the input is empty: a job that was killed may leave nothing")
     return _("an unrecognized failure")
 
 
-def sure(confidence: str) -> str:
+def describe_confidence(confidence: str) -> str:
     """How certain a diagnosis is, as it is said."""
     return {"certain": _("certain"), "likely": _("likely"), "possible": _("possible")}[confidence]

@@ -15,7 +15,7 @@ from npudoctor.core.messages import _
 from npudoctor.core.redact.redactor import Redactor
 from npudoctor.explain.ranking.candidates import Spot
 from npudoctor.explain.ranking.diagnosis import Diagnosis
-from npudoctor.explain.reading.opening import Opener, Unreadable
+from npudoctor.explain.reading.opening import Opener, UnreadableLog
 from npudoctor.explain.reading.reading import open_log
 from npudoctor.explain.reading.sources import source_of
 from npudoctor.explain.reading.walk import Log
@@ -36,7 +36,7 @@ class Excerpt:
     missing: str = ""
 
 
-def excerpts(
+def read_excerpts(
     diagnoses: Sequence[Diagnosis], errors: Sequence[Spot], logs: Mapping[str, Log], redactor: Redactor
 ) -> Iterator[Excerpt]:
     """One for each file in which something was found first. They are read once more: of files that are no
@@ -44,13 +44,13 @@ def excerpts(
     numbers: dict[str, set[int]] = {}  # of the lines, by the path of their file
     for spot in (*(diagnosis.first for diagnosis in diagnoses), *errors):
         if spot is not None:
-            numbers.setdefault(spot.path, set()).add(spot.seen.line)
+            numbers.setdefault(spot.path, set()).add(spot.log_line.line)
     for path in [path for path in numbers if path not in logs]:
         del numbers[path]
         yield Excerpt(path, missing=_("it cannot be read a second time"))
     until = time.monotonic() + SECONDS
     try:
-        for excerpt, counts in forked.stream(lambda: _excerpts(numbers, logs, redactor), until):
+        for excerpt, counts in forked.stream(lambda: _read_excerpts(numbers, logs, redactor), until):
             redactor.counts = counts  # those of the child, which went on from ours
             del numbers[excerpt.path]
             yield excerpt
@@ -61,30 +61,30 @@ def excerpts(
             )
 
 
-def _excerpts(
+def _read_excerpts(
     numbers: Mapping[str, set[int]], logs: Mapping[str, Log], redactor: Redactor
 ) -> Iterator[tuple[Excerpt, Counter[str]]]:
-    left = MOST
+    bytes_left = MOST
     for path in numbers:
         before = redactor.counts.copy()
-        excerpt = _excerpt(logs[path], numbers[path], redactor)
+        excerpt = _read_excerpt(logs[path], numbers[path], redactor)
         size = len(excerpt.text.encode("utf-8", "surrogateescape"))
-        if size > left:
+        if size > bytes_left:
             excerpt = Excerpt(
                 path,
                 missing=_("these lines would exceed the bundle limit of {most} MiB", most=MOST >> 20),
             )
         if excerpt.missing:
             redactor.counts, size = before, 0  # what was hidden there is not in the bundle either
-        left -= size
+        bytes_left -= size
         yield excerpt, redactor.counts
 
 
-def _excerpt(log: Log, numbers: set[int], redactor: Redactor) -> Excerpt:
+def _read_excerpt(log: Log, numbers: set[int], redactor: Redactor) -> Excerpt:
     lines: list[str] = []
     try:
-        lines += _around(log, numbers, redactor)
-    except (Unreadable, OSError) as why:
+        lines += _lines_around(log, numbers, redactor)
+    except (UnreadableLog, OSError) as why:
         return Excerpt(log.path, missing=str(why))
     finally:
         redactor.end()
@@ -98,7 +98,7 @@ def _excerpt(log: Log, numbers: set[int], redactor: Redactor) -> Excerpt:
     return Excerpt(log.path, "\n".join(shown) + "\n")
 
 
-def _around(log: Log, numbers: set[int], redactor: Redactor) -> Iterator[str]:
+def _lines_around(log: Log, numbers: set[int], redactor: Redactor) -> Iterator[str]:
     """The numbered lines around those that are asked for; a gap is shown as one. Unreadable, or OSError."""
     before = 0
     for number, raw in _lines(log, max(numbers) + AROUND):
@@ -134,12 +134,12 @@ def _lines(log: Log, last: int) -> Iterator[tuple[int, bytes]]:
         source.close()
 
 
-def name_in_bundle(path: str, taken: Mapping[str, bytes]) -> str:
+def name_in_bundle(path: str, used_names: Mapping[str, bytes]) -> str:
     """A name in the bundle for the excerpt of a file: all of its path, without what could lead elsewhere."""
     parts = [part for part in path.split("/") if part not in ("", ".", "..")]
     plain = re.sub(r"[^\w.+=@-]", "_", "__".join(parts))[-150:] or "log"
     name, count = f"logs/{plain}.txt", 1
-    while name in taken:
+    while name in used_names:
         count += 1
         name = f"logs/{plain}-{count}.txt"
     return name

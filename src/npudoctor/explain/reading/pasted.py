@@ -42,7 +42,7 @@ _BEGINS = pattern(
 Repair = Callable[[bytes], bytes]
 
 
-class Pasted:
+class PastedLog:
     """The pieces of a log as it was written; `evidence` puts back the numbers of the lines."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
@@ -67,7 +67,7 @@ class Pasted:
     def evidence(self, evidence: Evidence) -> Evidence:
         """The same with the numbers that the lines have in the file."""
         if self._at:
-            evidence.renumber(lambda seen: replace(seen, line=self._number(seen.line)))
+            evidence.renumber_lines(lambda log_line: replace(log_line, line=self._number(log_line.line)))
             evidence.lines = self._number(evidence.lines)
         return evidence
 

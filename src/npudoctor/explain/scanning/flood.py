@@ -8,7 +8,7 @@ ENOUGH = 1000  # lines of a kind that were judged one by one
 _MOST = 4096  # kinds that are told apart
 
 
-class Kinds:
+class LineKinds:
     """Lines by the literals in them: of those with the same ones the same was found, again and again, or
     not."""
 

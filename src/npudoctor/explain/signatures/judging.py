@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Callable
 
 from npudoctor.core.messages import _
-from npudoctor.explain.signatures.patterns import Unsuitable, analyse, parse_pattern
+from npudoctor.explain.signatures.patterns import UnsuitablePattern, analyse, parse_pattern
 
 CATEGORIES = (
     "cann-env-not-sourced",
@@ -65,7 +65,7 @@ _OPTIONAL = {
 }
 
 
-def faults(row: Mapping[str, Any]) -> Iterator[str]:
+def find_faults(row: Mapping[str, Any]) -> Iterator[str]:
     """Why a row is no signature: nothing where it is one."""
     for key in sorted(_REQUIRED - set(row)):
         yield _("the row lacks {key}", key=key)
@@ -84,7 +84,7 @@ def faults(row: Mapping[str, Any]) -> Iterator[str]:
     for key, pattern in texts:
         try:
             analyse(pattern) if key in scanned else parse_pattern(pattern)
-        except Unsuitable as reason:
+        except UnsuitablePattern as reason:
             yield f"{key}: {reason}"
 
 

@@ -37,6 +37,6 @@ def is_harmless(line: str) -> bool:
     return bool(_HARMLESS.search(line[:400]))
 
 
-def source(before: str) -> bool:
+def shows_source(before: str) -> bool:
     """Whether the line after this one is a line of a source that a traceback shows."""
     return bool(_SOURCE.match(before))

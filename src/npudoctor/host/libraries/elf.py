@@ -1,8 +1,8 @@
-"""ELF files, read by their parts: headers, segments, dynamic section, versions, symbols. Nothing is loaded.
+"""Parses ELF files: headers, segments, dynamic section, versions, symbols. Nothing is loaded.
 
-The only reader of them. A part is read when it is asked for: some dozen pages of a library of 100 MB. Read,
-and not mapped: a library that is cut short while it is mapped, as `cp` onto it does, ends the whole process
-with SIGBUS. Nothing here trusts the file: every count is bounded, and what no linker writes raises Damaged.
+Each part is read when it is asked for: a dozen pages of a library of 100 MB. The file is read, not mapped: if
+a mapped library is cut short, as `cp` onto it does, SIGBUS ends the whole process. Nothing here trusts the
+file: every count is bounded, and what no linker writes raises DamagedElf.
 """
 
 from __future__ import annotations
@@ -17,30 +17,31 @@ from npudoctor.core.messages import _
 
 MAGIC = b"\x7fELF"
 PAGE = 4096
-MAX_ENTRIES = 4096  # headers, tags, versions of one file
-MAX_BYTES = 64 << 20  # of one file; symbol names of the largest libraries take some 30 MiB
-_MAX_NAME_BYTES = 1 << 16  # of a name; those of C++ templates pass 4096
+MAX_ENTRIES = 4096  # headers, tags or versions of one file
+MAX_BYTES = 64 << 20  # read from one file; the symbol names of the largest libraries take some 30 MiB
+_MAX_NAME_BYTES = 1 << 16  # mangled names of C++ templates are longer than 4096
 
-# As `ldconfig` and the folders of Debian call them. A machine that is not here is its number.
+# e_machine, by the names of `ldconfig` and of Debian's folders. Others are named by their number.
 _MACHINES = {3: "i386", 21: "ppc64", 22: "s390", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv"}
-SHARED = 3
-LOAD, DYNAMIC, INTERPRETER = 1, 2, 3
-_WRITABLE = 2
+SHARED = 3  # ET_DYN
+LOAD, DYNAMIC, INTERPRETER = 1, 2, 3  # PT_LOAD, PT_DYNAMIC, PT_INTERP
+_WRITABLE = 2  # PF_W
+# Tags of the dynamic section, DT_*, by the names of elf.h without their prefix; TEXTS is DT_STRTAB.
 NEEDED, HASH, TEXTS, SYMBOLS, TEXTS_SIZE, INIT, FINI = 1, 4, 5, 6, 10, 12, 13
 SONAME, RPATH, RUNPATH = 14, 15, 29
 GNU_HASH, DEPAUDIT, AUDIT, FLAGS_1 = 0x6FFFFEF5, 0x6FFFFEFB, 0x6FFFFEFC, 0x6FFFFFFB
 AUXILIARY, FILTER = 0x7FFFFFFD, 0x7FFFFFFF
 _VERDEF, _VERDEF_COUNT, _VERNEED, _VERNEED_COUNT = 0x6FFFFFFC, 0x6FFFFFFD, 0x6FFFFFFE, 0x6FFFFFFF
-_DYNSYM = 11
-_UNDEFINED, _LOCAL, _WEAK = 0, 0, 2
+_DYNSYM = 11  # SHT_DYNSYM
+_UNDEFINED, _LOCAL, _WEAK = 0, 0, 2  # SHN_UNDEF, STB_LOCAL, STB_WEAK
 
 
 class DamagedElf(Exception):
-    """What no linker writes, and no loader gets through; one or two words of the format name it."""
+    """The file has what no linker writes and no loader accepts; the text names the field of the format."""
 
 
 class Header(NamedTuple):
-    """What of the file's first bytes leads on: where the tables of segments and sections are."""
+    """The fields of the ELF header that are needed: where the tables of segments and sections are."""
 
     kind: int
     machine: int
@@ -54,7 +55,8 @@ class Header(NamedTuple):
 
 
 class ElfSegment(NamedTuple):
-    """A part of the file, and where it lies in memory. `size` is that in the file."""
+    """A program header: a part of the file (`start`, `size`) and where it lies in memory (`address`,
+    `memory` bytes)."""
 
     kind: int
     flags: int
@@ -66,7 +68,7 @@ class ElfSegment(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A part of the file as the linker knew it. The loader looks at none, and some tools strip them."""
+    """A section header. The loader does not use sections, and strip may remove their table."""
 
     name: int
     kind: int
@@ -78,14 +80,17 @@ class Section(NamedTuple):
 
 
 def machine_number(head: bytes) -> Optional[int]:
-    """The machine in the first bytes of an ELF file; None for what is none."""
+    """e_machine in the first bytes of an ELF file; None if it is not one."""
     if len(head) < 20 or not head.startswith(MAGIC):
         return None
     return int.from_bytes(head[18:20], "little" if head[5] == 1 else "big")
 
 
 class Elf:
-    """One ELF file. `read(start, size)` gives its bytes, fewer at its end; `size` is how many it has."""
+    """One ELF file. `read(start, size)` returns its bytes, fewer at its end; `size` is its length.
+
+    Every method may raise DamagedElf, and CannotTell once MAX_BYTES have been read.
+    """
 
     def __init__(self, read: Callable[[int, int], bytes], size: int, path: str = "") -> None:
         self._read, self._size, self._path = read, size, path
@@ -124,7 +129,7 @@ class Elf:
     def segments(self) -> list[ElfSegment]:
         """All program headers."""
         head = self.header
-        # Where it lies in real memory is left out, and 32 bits have the flags behind.
+        # p_paddr is left out. In 32-bit files p_flags comes after the sizes, in 64-bit ones after p_type.
         rows = self._read_headers(
             "IIQQ8xQQQ" if self.is_64_bit else "III4x4I", head.segments, head.segment_size, head.segment_count
         )
@@ -134,12 +139,12 @@ class Elf:
 
     @cached_property
     def _loaded_spans(self) -> list[tuple[int, int, int]]:
-        """Of what lies in memory: where in the file, where in memory, how much."""
+        """(offset in the file, address, size in the file) of each loaded segment."""
         return [(part.start, part.address, part.size) for part in self.segments if part.kind == LOAD]
 
     @cached_property
     def tags(self) -> dict[int, list[int]]:
-        """The dynamic section: the values of each tag."""
+        """The values of each tag of the dynamic section."""
         tags: dict[int, list[int]] = {}
         shape = struct.Struct(f"{self.order}{'QQ' if self.is_64_bit else 'II'}")
         for segment in self.segments:
@@ -152,7 +157,7 @@ class Elf:
         return tags
 
     def offset(self, address: int) -> int:
-        """Where in the file an address of memory lies."""
+        """The offset in the file of an address in memory."""
         for start, segment_address, size in self._loaded_spans:
             if segment_address <= address < segment_address + size:
                 return start + address - segment_address
@@ -167,20 +172,20 @@ class Elf:
         return [self._read_name(offset) for offset in self.tags.get(tag, ())]
 
     def interpreter(self) -> Optional[str]:
-        """The loader that a program asks for."""
+        """The path of the loader that a program asks for (PT_INTERP); None for a library."""
         return next(
             (self._read_text(segment.start) for segment in self.segments if segment.kind == INTERPRETER), None
         )
 
     def sizes(self) -> tuple[int, int]:
-        """Bytes of address space from its first segment to its last, and of the segments to be written."""
+        """The bytes of address space from the first segment to the last, and of the writable segments."""
         loaded = [segment for segment in self.segments if segment.kind == LOAD]
         end = max((segment.address + segment.memory for segment in loaded), default=0)
         writable = sum(segment.memory for segment in loaded if segment.flags & _WRITABLE)
         return end - min((segment.address for segment in loaded), default=0), writable
 
     def required_versions(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """For each library that it needs, the versions that it wants of it."""
+        """For each needed library the versions that it must define, as (name, ("GLIBC_2.17", ...))."""
         required, remaining = [], MAX_ENTRIES
         for offset, (_version, count, file, first_offset, _next) in self._walk_entries(
             _VERNEED, _VERNEED_COUNT, "HHIII"
@@ -195,7 +200,7 @@ class Elf:
         return tuple(required)
 
     def defined_versions(self) -> tuple[str, ...]:
-        """The versions that it offers."""
+        """The versions that this library defines."""
         return tuple(
             self._read_name(self._unpack("II", offset + fields[5])[0])
             for offset, fields in self._walk_entries(_VERDEF, _VERDEF_COUNT, "HHHHIII")
@@ -203,8 +208,8 @@ class Elf:
         )
 
     def sections(self) -> list[Section]:
-        """All sections; none where they were stripped."""
-        # Left out: the address, further information, the size of an entry.
+        """All sections; empty if their table was stripped."""
+        # Left out: sh_addr, sh_info and sh_entsize.
         shape = "IIQ8xQQI4xQ8x" if self.is_64_bit else "III4xIII4xI4x"
         rows = self._read_headers(
             shape, self.header.sections, self.header.section_size, self.header.section_count
@@ -212,7 +217,7 @@ class Elf:
         return [Section._make(row) for row in rows]
 
     def section(self, name: str) -> Optional[bytes]:
-        """The content of the section of this name; None when there is none, as in a stripped library."""
+        """The content of the section of this name; None if there is none, as in a stripped library."""
         sections = self.sections()
         if not sections:
             return None
@@ -225,8 +230,10 @@ class Elf:
         return None
 
     def symbols(self) -> Optional[tuple[set[str], set[str]]]:
-        """The names that it offers, and those it wants of others: all of a table of 100 000 rows.
-        None where there is no table whose length can be told."""
+        """The names that the file defines, and those that others must define; None without a symbol table.
+
+        This reads the whole table, which may have 100 000 rows.
+        """
         table = self._locate_symbols()
         if table is None:
             return None
@@ -242,13 +249,17 @@ class Elf:
         return defined, undefined
 
     def read_undefined(self) -> set[str]:
-        """The names that it wants of others. A linker puts them before all symbols that the hash table of GNU
-        holds, so of a library the rest is not read. In a program a function of others may stand behind."""
+        """The names that others must define.
+
+        A linker puts undefined symbols before those of the GNU hash table, so of a library only the first
+        part is read. In a program an undefined function may follow, if its address is taken.
+        """
         start, size, texts, _texts_size = self._locate_symbols() or (0, 0, 0, 0)
         if GNU_HASH in self.tags and self.interpreter() is None:
             hash_offset = self.offset(self.tags[GNU_HASH][0])
             _buckets, first_hashed, words, _shift = self._unpack("4I", hash_offset)
-            # GNU ld writes 1 as the first where nothing is offered, whatever is wanted: then its filter is 0.
+            # If nothing is defined GNU ld writes 1 as the first hashed symbol, however many are undefined;
+            # its bloom filter is 0 then.
             if words > 1 or self._unpack("Q" if self.is_64_bit else "I", hash_offset + 16)[0]:
                 size = min(size, first_hashed * self._symbol_size)
         return {
@@ -258,8 +269,10 @@ class Elf:
         }
 
     def exports(self, names: Iterable[str]) -> Optional[set[str]]:
-        """Those of the names that it offers, looked up as the loader does, by one of its hash tables.
-        None where it has none, nor a table of symbols."""
+        """Those of the names that the file defines, by its hash table, as the loader looks them up.
+
+        None if it has neither a hash table nor a symbol table.
+        """
         has_symbol = (
             self._has_by_gnu_hash
             if GNU_HASH in self.tags
@@ -277,13 +290,13 @@ class Elf:
         buckets, first_hashed, words, shift = self._unpack("4I", hash_offset)
         if not buckets or not words:
             raise DamagedElf("DT_GNU_HASH")
-        name_hash = 5381
+        name_hash = 5381  # dl_new_hash of glibc: h * 33 + c
         for letter in name:
             name_hash = (name_hash * 33 + letter) & 0xFFFFFFFF
         word = hash_offset + 16 + name_hash // self.bits % words * (self.bits // 8)
         (bloom,) = self._unpack("Q" if self.is_64_bit else "I", word)
         if not (bloom >> name_hash % self.bits) & (bloom >> (name_hash >> shift) % self.bits) & 1:
-            return False  # most of what a library does not have is told from by these bits
+            return False  # the bloom filter rejects most names that a library does not define
         table = hash_offset + 16 + words * (self.bits // 8)
         (index,) = self._unpack("I", table + name_hash % buckets * 4)
         chains = table + buckets * 4
@@ -314,8 +327,11 @@ class Elf:
         return False
 
     def _locate_symbols(self) -> Optional[tuple[int, int, int, int]]:
-        """Where the symbols are and their names, each with its size. By the sections, which tell that at
-        once; else by a hash table: the old kind counts the symbols, that of GNU ends with the last."""
+        """(offset, size) of the symbols and of their names, as four numbers; None if they cannot be found.
+
+        By the section SHT_DYNSYM, which has the size. In a stripped file by a hash table: DT_HASH counts the
+        symbols, in DT_GNU_HASH the last chain ends at the last symbol.
+        """
         sections = self.sections()
         for section in sections:
             if section.kind == _DYNSYM:
@@ -343,7 +359,7 @@ class Elf:
         return start, count * self._symbol_size, texts, self.tags.get(TEXTS_SIZE, [0])[0]
 
     def _is_defined(self, index: int, name: bytes) -> bool:
-        """Whether the symbol of this number has this name, and is here and no other library's."""
+        """Whether the symbol of this index has this name and is defined in this file."""
         symbol_offset = self.offset(self.tags.get(SYMBOLS, [0])[0]) + index * self._symbol_size
         for name_offset, _info, section_index in self._read_symbols(symbol_offset, self._symbol_size):
             texts = self.offset(self.tags.get(TEXTS, [0])[0])
@@ -354,14 +370,14 @@ class Elf:
         raise DamagedElf("DT_SYMTAB")
 
     def _read_symbols(self, start: int, size: int) -> Iterator[tuple[int, int, int]]:
-        """Where the name of each symbol is, its kind, and the section that has it."""
+        """Yield the offset of the name, st_info and the section index of each symbol."""
         shape = struct.Struct(f"{self.order}{'IBBH16x' if self.is_64_bit else 'I8xBBH'}")
         table = self.read_part(start, size)
         for name, info, _other, index in shape.iter_unpack(table[: len(table) // shape.size * shape.size]):
             yield name, info, index
 
     def _read_headers(self, shape: str, start: int, row_size: int, count: int) -> list[tuple[int, ...]]:
-        """The rows of a table of headers, which is read at once: a check looks at some 150 libraries."""
+        """The rows of a table of headers, read at once: a check reads the tables of some 150 libraries."""
         row, count = struct.Struct(f"{self.order}{shape}"), min(MAX_ENTRIES, count)
         if not count:
             return []
@@ -373,7 +389,7 @@ class Elf:
         return [row.unpack_from(content, place) for place in range(0, row_size * count, row_size)]
 
     def _walk_entries(self, tag: int, count_tag: int, shape: str) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """The entries of a list in the file, each of which ends with how far the next one is."""
+        """Yield the offset and fields of each entry of a list; the last field is the distance to the next."""
         if tag not in self.tags:
             return
         offset = self.offset(self.tags[tag][0])
@@ -391,7 +407,7 @@ class Elf:
         return struct.unpack(form, content)
 
     def _read_name(self, name_offset: int) -> str:
-        """A text of the dynamic section, by where it stands in its texts."""
+        """The text at an offset in the string table of the dynamic section."""
         return self._read_text(self.offset(self.tags.get(TEXTS, [0])[0]) + name_offset)
 
     def _read_text(self, start: int, errors: str = "surrogateescape") -> str:

@@ -1,4 +1,4 @@
-"""What a shared library or a program says of itself: needs, search paths, versions, symbols."""
+"""Reads what a library or program needs and provides: libraries, search paths, versions, symbols."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class BadLibrary(CannotTell):
-    """The file is there and readable, and it is no ELF file, or a damaged one: the loader fails on it too."""
+    """The file can be read but is not an ELF file, or a damaged one: the loader fails on it, too."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Libraries:
         self._lock = threading.RLock()
 
     def read(self, path: str) -> Optional[Library]:
-        """What the file at this path says; None when it is missing. BadLibrary, CannotTell."""
+        """The library at a path; None if it is missing. Raises BadLibrary or CannotTell."""
         real = self._files.real(path)
         if real is None:
             return None
@@ -86,7 +86,7 @@ class Libraries:
             return self._library_by_path[real]
 
     def symbols(self, path: str) -> Optional[Symbols]:
-        """The dynamic symbols of the file; None when it is missing."""
+        """All dynamic symbols of a file; None if it is missing."""
         real = self._files.real(path)
         if real is None:
             return None
@@ -96,7 +96,7 @@ class Libraries:
             return self._symbols_by_path[real]
 
     def read_undefined(self, path: str) -> frozenset[str]:
-        """The names that others must offer; none when the file is missing. Much faster than all symbols."""
+        """The names that others must define; empty if the file is missing. Much faster than symbols()."""
         real = self._files.real(path)
         if real is None:
             return frozenset()
@@ -108,8 +108,10 @@ class Libraries:
             return self._undefined_by_path[real]
 
     def exports(self, path: str, names: Iterable[str]) -> Optional[frozenset[str]]:
-        """Those of the names that the file offers, by its hash table: a few milliseconds for 64 of 300 000.
-        None when it is missing, or has no table that can be read."""
+        """Those of the names that a file defines; None if it is missing or has no readable table.
+
+        By its hash table: a few milliseconds for 64 names among 300 000.
+        """
         real = self._files.real(path)
         if real is None:
             return None
@@ -121,7 +123,7 @@ class Libraries:
             return None if exports is None else frozenset(exports)
 
     def section(self, path: str, name: str) -> Optional[bytes]:
-        """The content of a section of the file; None when either is missing."""
+        """The content of a section of a file; None if the file or the section is missing."""
         real = self._files.real(path)
         return None if real is None else self._ask_elf(real, lambda elf: elf.section(name))
 

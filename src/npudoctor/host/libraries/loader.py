@@ -1,7 +1,7 @@
-"""Which file the loader takes for each library: what ld.so of glibc does, done by reading.
+"""Finds the file that the loader takes for each library, as ld.so(8) of glibc does, by reading alone.
 
-Nothing is run, so the libraries of another machine or of an image can be asked about too. Not done:
-copies for newer processors (glibc-hwcaps), which stand beside the plain ones and have their names.
+Nothing is run, so this also works for an image or another machine. Copies for newer processors
+(glibc-hwcaps) are not considered: they lie beside the plain libraries and have the same names.
 """
 
 from __future__ import annotations
@@ -25,10 +25,13 @@ LOADERS = {"x86_64": "ld-linux-x86-64.so.2", "aarch64": "ld-linux-aarch64.so.1"}
 
 @dataclass(frozen=True)
 class LoadedLibrary:
-    """A library in the process. `path` is as the loader found it, `via` by which way: "RPATH",
-    "LD_LIBRARY_PATH", "RUNPATH", "cache", "default", "path" (named with a slash), "preload".
+    """A library in the process.
 
-    `entry` is the folder as it was written there. `chain` are the objects that led to it, nearest first.
+    - `path`: as the loader finds it, links not resolved.
+    - `via`: how it is found: "RPATH", "LD_LIBRARY_PATH", "RUNPATH", "cache", "default", "preload", or "path"
+      for a name with a slash.
+    - `entry`: the folder as it is written in that search path.
+    - `chain`: the objects that led to it, nearest first.
     """
 
     name: str
@@ -40,15 +43,15 @@ class LoadedLibrary:
 
     @property
     def needed_by(self) -> Optional[str]:
-        """The path of the object that wanted it first."""
+        """The path of the object that needed it first; None for the program itself."""
         return self.chain[0].path if self.chain else None
 
 
 @dataclass(frozen=True)
 class MissingLibrary:
-    """A library that the loader does not find, or finds broken; `needed_by` is the path of who wants it.
+    """A library that the loader does not find, or that is broken. `needed_by`: the path of who needs it.
 
-    `path`, `via` and `entry` say where it came upon a broken one, as for one that is loaded.
+    `broken`: why it is broken, "" if it was not found; `path`, `via` and `entry` as of LoadedLibrary.
     """
 
     name: str
@@ -60,7 +63,10 @@ class MissingLibrary:
 
 
 class Loader:
-    """The loader of one process: what was loaded before counts for what comes after."""
+    """The loader of one process: libraries that are loaded already satisfy later needs of their name.
+
+    `working_folder`: what relative entries of search paths refer to; None if it is unknown.
+    """
 
     def __init__(
         self,
@@ -81,17 +87,17 @@ class Loader:
         self._main: Optional[LoadedLibrary] = None
         self.loaded: list[LoadedLibrary] = []
         self.missing: list[MissingLibrary] = []
-        # Of LD_PRELOAD and /etc/ld.so.preload; what cannot be loaded of these the loader passes over.
+        # Those of LD_PRELOAD and /etc/ld.so.preload; the loader ignores those that it cannot load.
         self.preloaded: list[LoadedLibrary] = []
         self._loaded_by_name: dict[str, LoadedLibrary] = {}
         self._loaded_by_path: dict[Optional[str], LoadedLibrary] = {}
 
     def start(self, program: str) -> None:
-        """Start a program: it, what is preloaded, and all that they need."""
+        """Load a program, the preloaded libraries, and all that they need."""
         library = self._libraries.read(program)
         if library is None:
             raise CannotTell(_("the program {path} does not exist", path=program))
-        # $ORIGIN of the program is that of its real file, as the kernel names it.
+        # $ORIGIN of the program is the folder of its resolved file: the loader reads /proc/self/exe.
         self._main = LoadedLibrary(program, library.path, "path", "", library)
         self._add(self._main)
         todo = deque([self._main])
@@ -103,7 +109,8 @@ class Loader:
         self._load_needs(todo)
 
     def dlopen(self, name: str) -> Optional[LoadedLibrary]:
-        """What dlopen of the program does: a library by path or name, with all that it needs."""
+        """Load a library by path or name with all that it needs, as dlopen(3) of the program does; None if
+        it is missing or broken."""
         chain = (self._main,) if self._main else ()
         loaded = self._find(name, chain)
         if isinstance(loaded, LoadedLibrary):
@@ -113,19 +120,21 @@ class Loader:
         return None
 
     def load_for(self, names: Sequence[str], user: str) -> None:
-        """Load these as if a program without search paths of its own needed them."""
+        """Load libraries as if an object `by` without search paths of its own needed them."""
         user_object = LoadedLibrary(
             user, user, "path", "", Library(user, self._bits, self._machine, needed=tuple(names))
         )
         self._load_needs(deque([user_object]))
 
     def find_user(self, name: str) -> Optional[LoadedLibrary]:
-        """The first object that needs a library by this name; None when none does."""
+        """The first object that needs a library of this name; None if none does."""
         return next((loaded for loaded in self.loaded if name in loaded.library.needed), None)
 
     def find_without_environment(self, name: str) -> Optional[str]:
-        """The file that would be taken for a library that is needed, were LD_LIBRARY_PATH and LD_PRELOAD not
-        set; None when there is none, or it is broken, or nobody needs it."""
+        """The file that would be loaded for a needed library without LD_LIBRARY_PATH and LD_PRELOAD.
+
+        None if there is none, if it is broken, or if nothing needs it.
+        """
         user = self.find_user(name)
         for path, via, _entry in self._candidates(name, (user, *user.chain)) if user else ():
             if via == "LD_LIBRARY_PATH":
@@ -138,7 +147,7 @@ class Loader:
         return None
 
     def _load_needs(self, todo: deque[LoadedLibrary]) -> None:
-        """Load all that these need, breadth first, as the loader does."""
+        """Load everything that these objects need, breadth first, as the loader does."""
         visited: set[str] = set()
         while todo and len(self.loaded) < MAX_OBJECTS:
             loaded = todo.popleft()
@@ -154,12 +163,12 @@ class Loader:
                     todo.append(library)
 
     def _find(self, name: str, chain: tuple[LoadedLibrary, ...]) -> LoadedLibrary | MissingLibrary:
-        """The library that this name means to the first of the chain, loaded if it is not yet."""
+        """The library that a name means to the first object of `chain`; it is loaded if it is not yet."""
         if name in self._loaded_by_name:
             return self._loaded_by_name[name]
         user = chain[0].path if chain else ""
         if name in LOADERS.values() and "/" not in name:
-            # The loader itself is in every process before anything is looked for.
+            # The loader itself is already in every process: no file is looked for.
             path = (self._main.library.interpreter if self._main else None) or f"/lib64/{name}"
             library = Library(path, self._bits, self._machine, soname=name)
             return self._add_unless_loaded(LoadedLibrary(name, path, "path", "", library))
@@ -173,7 +182,7 @@ class Loader:
         return MissingLibrary(name, user)
 
     def _add_unless_loaded(self, loaded: LoadedLibrary) -> LoadedLibrary:
-        """Load it, unless the same file is there already under another name."""
+        """Add a library, unless the same file is loaded already under another name."""
         existing = self._loaded_by_path.get(self._files.real(loaded.path))
         if existing is not None:
             self._loaded_by_name[loaded.name] = existing
@@ -189,22 +198,26 @@ class Loader:
                 self._loaded_by_name.setdefault(name, loaded)
 
     def _read_usable(self, path: str) -> Optional[Library]:
-        """The library at this path; None where the loader goes on: nothing there, not for us to open, or
-        for another machine. BadLibrary where it stops."""
+        """The library at a path; None if the loader goes on to the next candidate: the file is missing, may
+        not be opened, or is for another machine. BadLibrary if the loader stops there."""
         try:
             library = self._libraries.read(path)
         except CannotTell as error:
             cause = error.__cause__
             is_denied = isinstance(cause, OSError) and cause.errno == errno.EACCES
             if is_denied and self._files.root == "/":
-                return None  # the job's loader runs as we do
+                return None  # the job's loader has our rights, and skips what it may not open
             raise
         if library is None or (library.bits, library.machine) != (self._bits, self._machine):
             return None
         return library
 
     def _candidates(self, name: str, chain: tuple[LoadedLibrary, ...]) -> Iterator[tuple[str, str, str]]:
-        """The files that the loader tries, in its order; with the way and the entry that led there."""
+        """Yield the files that the loader tries, in its order, each with `via` and `entry`.
+
+        ld.so(8): DT_RPATH of the object and of those that led to it, unless it has DT_RUNPATH;
+        LD_LIBRARY_PATH; DT_RUNPATH of the object alone; the cache; the default folders.
+        """
         if "/" in name:
             path = self._expand(name, chain[0] if chain else None)
             yield from ((path, "path", "") for path in self._make_absolute(path))
@@ -232,14 +245,14 @@ class Loader:
                 yield f"{folder}/{name}", "default", folder
 
     def _make_absolute(self, path: str) -> Iterator[str]:
-        """The path, from the working directory where it is relative; nothing when that is not known."""
+        """Yield a path, made absolute by the working directory; nothing if that is unknown."""
         if path.startswith("/"):
             yield path
         elif self._working_folder is not None:
             yield self._working_folder if path == "." else f"{self._working_folder.rstrip('/')}/{path}"
 
     def _expand(self, text: str, origin: Optional[LoadedLibrary]) -> str:
-        """With $ORIGIN, $LIB and $PLATFORM filled in."""
+        """Replace $ORIGIN, $LIB and $PLATFORM."""
         if "$" not in text:
             return text
         words = {
@@ -252,6 +265,6 @@ class Loader:
         return fill_tokens(text, words)
 
     def _multiarch_folders(self) -> tuple[str, ...]:
-        """The folders of Debian and its like, on a machine that has them."""
+        """The multiarch folders of Debian and its derivatives, if the machine has them."""
         folder = f"/lib/{self._machine}-linux-gnu"
         return (folder, f"/usr{folder}") if self._files.stat(folder) else ()

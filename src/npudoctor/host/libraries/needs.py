@@ -1,6 +1,6 @@
-"""What a file makes the loader look for, and what is written in search paths.
+"""Reads what a file makes the loader look for, and splits search paths.
 
-This much every run asks; of libraries and loader most runs ask nothing else.
+Apart from `loader` and `library`, because every run needs this and most runs need nothing else of them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ TOKEN = pattern(r"\$(?:\{(ORIGIN|LIB|PLATFORM)\}|(ORIGIN|LIB|PLATFORM)(?![A-Za-z
 
 @dataclass(frozen=True)
 class Needs:
-    """What the loader takes from a file to find more of them. `needed`: names of libraries, or paths, those
-    of filters and auditors too. `rpath` and `runpath`: entries as written there."""
+    """What a file makes the loader look for. `needed`: names or paths of libraries, also of filters and
+    auditors. `rpath`, `runpath`: the entries as they are written there."""
 
     machine: str
     interpreter: Optional[str] = None
@@ -31,7 +31,7 @@ class Needs:
 
 
 def read_needs(files: Files, path: str) -> Optional[Needs]:
-    """The needs of the file at a path; None where it is no ELF file. CannotTell where it is a damaged one."""
+    """Read the needs of a file; None if it is missing or not an ELF file, CannotTell if it is damaged."""
     from npudoctor.host.libraries import elf as parts
 
     try:
@@ -44,7 +44,7 @@ def read_needs(files: Files, path: str) -> Optional[Needs]:
             for tag in (parts.NEEDED, parts.AUXILIARY, parts.FILTER, parts.AUDIT, parts.DEPAUDIT):
                 for text in elf.read_tag_texts(tag):
                     names += filter(None, text.split(":"))
-            # An empty text is none to the loader; an empty entry of a longer one is the working directory.
+            # The loader ignores an empty DT_RPATH; an empty entry in a longer one is the working directory.
             rpath, runpath = (
                 tuple(entry for text in elf.read_tag_texts(tag) if text for entry in text.split(":"))
                 for tag in (parts.RPATH, parts.RUNPATH)
@@ -57,12 +57,12 @@ def read_needs(files: Files, path: str) -> Optional[Needs]:
 
 
 def fill_tokens(text: str, words: Mapping[str, str]) -> str:
-    """A path with these words in the place of $ORIGIN, $LIB and $PLATFORM."""
+    """Replace $ORIGIN, $LIB and $PLATFORM in a path by these words."""
     return TOKEN.sub(lambda match: words[match[1] or match[2]], text)
 
 
 def split_path(text: str, separators: str) -> list[str]:
-    """The entries of a search path; empty ones, the working directory, are kept, an empty path has none."""
+    """The entries of a search path, with empty ones, which mean the working directory; none for ""."""
     for separator in separators[1:]:
         text = text.replace(separator, separators[0])
     return text.split(separators[0]) if text else []

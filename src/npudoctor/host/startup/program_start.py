@@ -1,4 +1,4 @@
-"""What the start of a program loads: the interpreters of scripts, the loader, libraries. Nothing is run."""
+"""Judges what the start of a program loads: interpreters of scripts, the loader, libraries; runs nothing."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from npudoctor.host.libraries.needs import DEFAULT_FOLDERS, TOKEN, Needs, fill_t
 from npudoctor.host.startup.python_start import is_python, why_not_python
 from npudoctor.host.users.accounts import home_of
 
-MAX_DEPTH = 4  # scripts that are run by scripts: no kernel follows more
-MAX_FILES = 512  # files of one program
-_SHEBANG_BYTES = 256  # the kernel reads no more of it
+MAX_DEPTH = 4  # scripts that are interpreters of scripts: exec_binprm() of the kernel follows no more
+MAX_FILES = 512  # of one program, above which it is not trusted
+_SHEBANG_BYTES = 256  # BINPRM_BUF_SIZE: the kernel reads no more of the first line
 _STANDARD = pattern(r"(?:/usr)?/lib(?:64|32)?/(?:[^/]+-linux-gnu/)?[^/]+\Z")
-# What Python is told by, which the judgement does not follow.
+# Variables that change where Python looks for modules in ways that are not followed here.
 _PYTHON_VARIABLES = ("PYTHONHOME", "PYTHONUSERBASE", "PYTHONPYCACHEPREFIX", "PYTHONPLATLIBDIR")
-_UNSUPPORTED_SIGNS = "\\\"'$="  # env -S would take these apart, or set a variable
-PLATFORMS = ("haswell", "xeon_phi", "i686")  # to glibc, of some processors of that machine
+_UNSUPPORTED_SIGNS = "\\\"'$="  # env -S interprets these, and NAME=value sets a variable (env(1))
+PLATFORMS = ("haswell", "xeon_phi", "i686")  # values of $PLATFORM in glibc on some x86 processors
 PRELOAD = "/etc/ld.so.preload"
 
 
 class ProgramStart:
-    """Judges for root what the start of a program loads; every answer is None, or why not."""
+    """Judges for root what the start of a program loads; each answer is None, or the reason against it."""
 
     def __init__(self, files: Files, trust: RootTrust) -> None:
         self._files, self._trust = files, trust
@@ -41,9 +41,9 @@ class ProgramStart:
     def why_untrusted(
         self, argv: Sequence[str], variables: Mapping[str, str], depth: int = 0
     ) -> Optional[str]:
-        """Of a program by absolute path, that is there, with its arguments and variables.
+        """Why root must not start an existing program (argv[0] is absolute) with these variables; else None.
 
-        What a script starts by itself is by the PATH among these, or is root's own choice.
+        What a script starts while it runs is not judged: it comes from PATH, which is judged elsewhere.
         """
         path = argv[0]
         try:
@@ -57,7 +57,7 @@ class ProgramStart:
                 return why
             words = read_shebang(self._files, path)
             if not words or not words[0]:
-                return None  # no kernel starts it
+                return None  # neither ELF nor a script: the kernel says ENOEXEC
             is_env = words[0].rpartition("/")[2] == "env"
             program = self._find_by_env(words[1:], variables) if is_env else words[0]
         except CannotTell as unknown:
@@ -82,7 +82,7 @@ class ProgramStart:
             return self._trust.why_not(extension) or self._why_not_libraries(extension, variables)
 
         extensions = None if "-S" in argv else judge_extension
-        # An isolated start knows no user's folder for packages.
+        # With -I Python ignores the user's site-packages.
         homes = [] if is_isolated else [variables.get("HOME") or "/root", home_of(self._files, 0) or "/root"]
         why = why_not_python(self._files, self._trust, argv[0], extensions, homes)
         for folder in variables.get("PYTHONPATH", "").split(":") if variables.get("PYTHONPATH") else ():
@@ -90,12 +90,12 @@ class ProgramStart:
         script = argv[1] if len(argv) > 1 and argv[1].startswith("/") else None
         if why or script is None or is_isolated:
             return why
-        # It imports from the folder of the script first, of its name or of its file.
+        # Python puts the folder of the script first on its search path; before or after its links.
         folders = {path.rpartition("/")[0] or "/" for path in (script, self._files.real(script) or script)}
         return next(filter(None, map(self._trust.why_not_imports, sorted(folders))), None)
 
     def _find_by_env(self, words: Sequence[str], variables: Mapping[str, str]) -> Optional[str]:
-        """What `env` starts; None where that cannot be told."""
+        """The program that `env` starts; None if that cannot be determined."""
         name = next(iter(words[1:] if words[:1] == ["-S"] else words), "-")
         if name.startswith("-") or any(sign in word for word in words for sign in _UNSUPPORTED_SIGNS):
             return None
@@ -103,16 +103,16 @@ class ProgramStart:
             return name
         for folder in variables.get("PATH", "").split(":"):
             if not folder.startswith("/") or self._trust.why_not_folder(folder):
-                return None  # others could put one there, before the one that is found
+                return None  # others could put a program of that name here, which env would find first
             entry = self._files.stat(f"{folder}/{name}")
             if entry is not None and entry.is_program:
                 return f"{folder}/{name}"
         return None
 
     def _why_not_libraries(self, path: str, variables: Mapping[str, str]) -> Optional[str]:
-        """Every file that the loader could take for a library, and every folder in which it looks.
+        """Judge every file that the loader could take for a library, and every folder in which it looks.
 
-        More than it takes: all of one name, from all folders that any of the files names.
+        These are more than it takes: all files of a name, from all folders that any of the files names.
         """
         program = self._read_needs(path) or Needs("")
         folders = dict.fromkeys(self._initial_folders(path, program, variables))
@@ -122,13 +122,13 @@ class ProgramStart:
         lists.append(self._files.text(PRELOAD) or "")
         preloaded = [library for library in re.split(r"[\s:]+", " ".join(lists)) if library]
         for library in preloaded:
-            # What is missing the loader passes over; others must not be able to make it.
+            # The loader ignores a missing preload; but nobody else must be able to create it.
             if "/" in library and (why := self._trust.why_not_file(library)):
                 return why
         waiting, visited = deque([path]), set[str]()
         for name in preloaded:
             waiting.extend(self._candidates(name, path, tuple(folders), program.machine))
-        # Another loader than the system's own has a cache and folders of its own.
+        # A loader other than the system's glibc, such as musl's, has its own cache and default folders.
         loader = program.interpreter
         is_standard = loader is None or (_STANDARD.match(loader) is not None and "musl" not in loader)
         while waiting:
@@ -142,7 +142,7 @@ class ProgramStart:
                 return why
             needs = self._read_needs(file)
             if needs is None:
-                continue  # the loader passes over what is no library
+                continue  # the loader ignores a file that is not ELF
             for entry in (*needs.rpath, *needs.runpath):
                 folders.update(dict.fromkeys(self._expand(entry, file, needs.machine)))
             if why := self._why_not_folders(folders):
@@ -161,9 +161,9 @@ class ProgramStart:
         return None
 
     def _initial_folders(self, path: str, program: Needs, variables: Mapping[str, str]) -> Iterator[str]:
-        """Where the loader looks for whatever it is: by the program, by its variables, and at last."""
+        """Yield the folders in which the loader looks: of the program, of its variables, and the defaults."""
         value = variables.get("LD_LIBRARY_PATH", "")
-        # An empty entry is the working directory, which is not a place of root's.
+        # An empty entry means the working directory, and is yielded as "": no folder that root trusts.
         entries = re.split("[:;]", value) if value else ()
         for entry in (*program.rpath, *program.runpath, *entries):
             yield from self._expand(entry, path, program.machine)
@@ -174,7 +174,7 @@ class ProgramStart:
         )
 
     def _why_not_folders(self, folders: Mapping[str, None]) -> Optional[str]:
-        """Of folders in which the loader looks, and those in them for some processors."""
+        """Judge folders in which the loader looks, and their subfolders for certain processors."""
         for folder in folders:
             why = self._trust.why_not_folder(folder)
             if why:
@@ -199,12 +199,12 @@ class ProgramStart:
             )
             paths = (*(f"{folder}/{name}" for folder in folders), *self._caches[machine].get(name, ()))
         for path in paths:
-            # Whether there is such a file by the working directory is not to be known.
+            # A relative path depends on the working directory: it counts as existing.
             if not path.startswith("/") or self._files.stat(path) is not None:
                 yield path
 
     def _expand(self, text: str, file: str, machine: str) -> Iterator[str]:
-        """The paths that an entry may mean, as $ORIGIN may be by name or by file."""
+        """Yield the paths that an entry may mean; $ORIGIN may be the folder before or after links."""
         if not TOKEN.search(text):
             yield text
             return
@@ -222,6 +222,6 @@ class ProgramStart:
 
 
 def read_shebang(files: Files, path: str) -> list[str]:
-    """The words of a script's first line, without "#!"; none for all else."""
+    """The words of a script's first line, without "#!"; empty if the file is not a script."""
     line = (files.read(path, _SHEBANG_BYTES) or b"").split(b"\n", 1)[0].decode("utf-8", "surrogateescape")
     return re.split(r"[ \t]+", line[2:].strip(" \t")) if line.startswith("#!") else []
