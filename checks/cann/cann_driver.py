@@ -27,7 +27,7 @@ from npudoctor.facts.cann.driver_compatibility import branches_agree, required_i
 from npudoctor.facts.cann.installations import Install, install_in_use
 from npudoctor.host import CannotTell
 from npudoctor.host.devices.driver import LIBRARY, Package, find_package, has_library
-from npudoctor.knowledge.drivers import Declared, declared_for
+from npudoctor.knowledge.drivers import DriverDeclaration, find_declaration
 
 MOUNTS = (
     "/usr/local/Ascend/driver/lib64",
@@ -154,7 +154,7 @@ def _compare(host: Host, install: Install, driver: Package) -> Iterator[Union[Fi
     yield from broken_rows(host, "cann-driver", "cann_driver")
     if install.version and driver.version:
         rows = host.knowledge.rows("cann_driver", "driver")
-        declared = declared_for(rows, install.version, driver.version)
+        declared = find_declaration(rows, install.version, driver.version)
     yield Facts(
         {
             "cann": install.version or install.component,
@@ -196,7 +196,7 @@ def _interfaces(install: Install, driver: Package, required: Mapping[str, str]) 
 
 
 def _judge(
-    install: Install, driver: Package, declared: Optional[Declared], agree: Optional[bool]
+    install: Install, driver: Package, declared: Optional[DriverDeclaration], agree: Optional[bool]
 ) -> Iterator[Finding]:
     if declared is None or declared.verdict == "compatible":
         return
@@ -218,7 +218,12 @@ def _judge(
 
 
 def _finding(
-    code: str, text: str, install: Install, driver: Package, declared: Optional[Declared] = None, **words: str
+    code: str,
+    text: str,
+    install: Install,
+    driver: Package,
+    declared: Optional[DriverDeclaration] = None,
+    **words: str,
 ) -> Finding:
     evidence = [
         f"{install.path}: {install.version or install.component}",

@@ -17,7 +17,7 @@ from npudoctor.facts.gpu.cuda import (
 )
 
 if TYPE_CHECKING:
-    from npudoctor.knowledge.tables import Row
+    from npudoctor.knowledge.tables import KnowledgeRow
 
 
 @check(
@@ -115,7 +115,7 @@ def _judge_driver_age(
     served = cuda.version if cuda and cuda.compat and cuda.version else module
     # The row about its CUDA: about the minor release, else about the major one.
     least = {row["cuda"]: row for row in reversed(host.knowledge.rows("cuda_driver", "least"))}
-    rows: dict[Runtime, Optional[Row]] = {}
+    rows: dict[Runtime, Optional[KnowledgeRow]] = {}
     for runtime in frameworks:
         major, _point, rest = runtime.cuda.partition(".")
         rows[runtime] = least.get(f"{major}.{rest.partition('.')[0]}") or least.get(major)

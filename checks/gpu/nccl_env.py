@@ -26,8 +26,8 @@ from npudoctor import (
     check,
 )
 from npudoctor.facts.job.expected_accelerator import gpu_expected
-from npudoctor.knowledge.tables import table
-from npudoctor.knowledge.versions import public
+from npudoctor.knowledge.tables import load_table
+from npudoctor.knowledge.versions import public_version
 
 SOCKETS = ("NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD")
 MOST_SOCKETS = 64
@@ -101,16 +101,16 @@ def nccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not gpu_expected(host):
         raise Skip(_("this machine has no GPU, and none is expected"))
 
-    known = table("nccl_variables")
+    known = load_table("nccl_variables")
     rows = {row["name"]: row for row in known["variable"] if variables.get(row["name"])}
     yield Facts({"variables": {name: variables[name] for name in rows}})
     for name, row in rows.items():
         yield from _judge(host, row, variables[name])
     # Two numbers whose product NCCL limits.
-    from npudoctor.knowledge.nccl import number, what_is_wrong
+    from npudoctor.knowledge.nccl import parse_number, what_is_wrong
 
     if all(name in rows and not what_is_wrong(rows[name], variables[name]) for name in SOCKETS):
-        threads, each = (number(variables[name])[0] for name in SOCKETS)
+        threads, each = (parse_number(variables[name])[0] for name in SOCKETS)
         if threads * each > MOST_SOCKETS:
             why = _(
                 "{threads} times {each} sockets is more than {most}",
@@ -178,7 +178,7 @@ def _since(version: str, since: str) -> bool:
     if not since:
         return True
 
-    installed, first = public(version), public(since)
+    installed, first = public_version(version), public_version(since)
     return installed is not None and first is not None and installed >= first
 
 

@@ -20,7 +20,7 @@ from npudoctor import (
     check,
 )
 from npudoctor.host import CannotTell
-from npudoctor.knowledge.tables import table
+from npudoctor.knowledge.tables import load_table
 
 PACKAGES = ("paddlepaddle", "paddlepaddle-gpu", "paddlepaddle-npu", "paddle-custom-npu")
 COLLECTION = "FLAGS_eager_delete_tensor_gb"
@@ -81,7 +81,7 @@ def paddle_flags(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not any(name.startswith("FLAGS_") for name in variables):
         raise Skip(_("none of the variables of this check is set"))
 
-    rows = {row["name"]: row for row in table("paddle_flags")["flag"] if variables.get(row["name"])}
+    rows = {row["name"]: row for row in load_table("paddle_flags")["flag"] if variables.get(row["name"])}
     if not rows:
         raise Skip(_("none of the variables of this check is set"))
     if not any(host.interpreter.version_of(name) for name in PACKAGES):
@@ -112,7 +112,7 @@ def _judge(host: Host, row: Row, value: str) -> Iterator[Finding]:
 
 def _effects(host: Host, row: Row, value: str) -> Iterator[Finding]:
     """What a valid value does beside the devices and the other flags."""
-    from npudoctor.knowledge.paddle_flags import devices, double
+    from npudoctor.knowledge.paddle_flags import parse_devices, parse_double
 
     variables, name = host.variables, row["name"]
     if row["kind"] == "devices":
@@ -120,7 +120,7 @@ def _effects(host: Host, row: Row, value: str) -> Iterator[Finding]:
             count = len((host.npus if name.endswith("npus") else host.gpus).nodes)
         except CannotTell:
             count = 0
-        beyond = [device for device in devices(value) if count and device >= count]
+        beyond = [device for device in parse_devices(value) if count and device >= count]
         if beyond:
             yield _finding(
                 "no-such-device",
@@ -130,7 +130,7 @@ def _effects(host: Host, row: Row, value: str) -> Iterator[Finding]:
                 count=str(count),
                 beyond=", ".join(map(str, beyond)),
             )
-    if name == COLLECTION and double(value) < 0:
+    if name == COLLECTION and parse_double(value) < 0:
         yield _finding(
             "collection-off",
             _("{name} is {value}: a negative value keeps memory that is no longer used"),
@@ -139,7 +139,7 @@ def _effects(host: Host, row: Row, value: str) -> Iterator[Finding]:
         )
     for key, wins in (("needs", -1), ("beaten_by", 1)):
         other = row.get(key, "")
-        if double(variables.get(other, "")) * wins > 0:
+        if parse_double(variables.get(other, "")) * wins > 0:
             text = _("{name} is set but has no effect with {other}={theirs}")
             yield _finding("no-effect", text, row, value, other=other, theirs=variables[other])
 

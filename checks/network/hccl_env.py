@@ -112,7 +112,7 @@ def hccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     if accelerators(host) == (False, True):
         raise Skip(_("this machine has no NPU"))
 
-    table = tables.table("hccl_variables")
+    table = tables.load_table("hccl_variables")
     chip = _chip(host) if named else ""
     valid: dict[str, str] = {}
     rows = {row["name"]: row for row in table["variable"] if row["name"] in variables}
@@ -146,9 +146,9 @@ def _chip(host: Host) -> str:
 def _judge_value(row: Row, value: str, chip: str) -> Optional[Finding]:
     """A value that HCCL does not take."""
     from npudoctor.facts.job.input_cleanup import cleaned_up
-    from npudoctor.knowledge.hccl import nearest, on_chip, what_is_wrong
+    from npudoctor.knowledge.hccl import nearest_valid, row_on_chip, what_is_wrong
 
-    here = on_chip(row, chip)
+    here = row_on_chip(row, chip)
     if not value:
         if not here.get("refused") or here["kind"] not in ("whole", "decimal", "word"):
             return None
@@ -171,17 +171,17 @@ def _judge_value(row: Row, value: str, chip: str) -> Optional[Finding]:
     refused = _("{name} is {value}: {why}, and HCCL stops with EI0001")
     text = refused if here.get("refused") else _("{name} is {value}: {why}")
     finding: Finding = _finding(
-        "bad-value", text, here["name"], value, nearest(here, value), severity, here, why=why
+        "bad-value", text, here["name"], value, nearest_valid(here, value), severity, here, why=why
     )
     return finding
 
 
 def _readable(row: Row, value: str) -> bool:
     """Whether only the names of algorithms are strange: each release has its own."""
-    from npudoctor.knowledge.hccl import algorithms
+    from npudoctor.knowledge.hccl import parse_algorithms
 
     try:
-        return row["kind"] == "algo" and bool(algorithms(value))
+        return row["kind"] == "algo" and bool(parse_algorithms(value))
     except ValueError:
         return False
 

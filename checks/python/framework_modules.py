@@ -51,7 +51,7 @@ from npudoctor.host.python.interpreter import Distribution, normalize_name
 from npudoctor.host.python.modules import Module
 from npudoctor.host.startup.site_folders import is_site
 from npudoctor.host.startup.startup_code import StartupStatement
-from npudoctor.knowledge.requirements import imported_modules
+from npudoctor.knowledge.requirements import list_imported_modules
 
 
 @check(
@@ -182,7 +182,7 @@ def _judge_place(host: Host, copy: Distribution, name: str, listed: list[Install
 def _is_spared(host: Host, copy: Distribution, name: str) -> bool:
     """Whether no installed framework is known to need the module for its import."""
     roots = closure_of(host).roots
-    known = (imported_modules(host.knowledge, normalize_name(root.name), root.version) for root in roots)
+    known = (list_imported_modules(host.knowledge, normalize_name(root.name), root.version) for root in roots)
     return normalize_name(copy.name) not in FRAMEWORKS and not any(name in modules for modules in known)
 
 

@@ -31,8 +31,8 @@ from npudoctor.facts.system.broken_rows import broken_rows
 from npudoctor.host import CannotTell
 from npudoctor.host.python.interpreter import Distribution, Interpreter
 from npudoctor.host.variables import Variables
-from npudoctor.knowledge.frameworks import pythons_of
-from npudoctor.knowledge.tables import Row
+from npudoctor.knowledge.frameworks import find_python_row
+from npudoctor.knowledge.tables import KnowledgeRow
 
 # The distributions that train on NPUs, and the folder of each.
 FRAMEWORKS = {
@@ -283,7 +283,7 @@ def _candidates(host: Host) -> Iterator[str]:
                 yield path
 
 
-def _pythons_without(row: Row, minor: str) -> Optional[str]:
+def _pythons_without(row: KnowledgeRow, minor: str) -> Optional[str]:
     """The Pythons of a row in which this one is not; None where it is."""
     listed = row.texts("python")
     if not listed:
@@ -307,7 +307,7 @@ def _not_listed(host: Host, version: str, built_for: Sequence[str]) -> Iterator[
     minor = ".".join(version.split(".")[:2])
     for name in PUBLISHED:
         for copy in host.interpreter.distributions(name)[:1]:
-            row = pythons_of(host.knowledge, name, copy.version)
+            row = find_python_row(host.knowledge, name, copy.version)
             pythons = _pythons_without(row, minor) if row is not None else None
             if row is None or pythons is None:
                 continue

@@ -21,11 +21,11 @@ from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import parse_version
 from npudoctor.knowledge.compatibility import Compatibility, judge_pair
 from npudoctor.knowledge.frameworks import (
-    accepted_by,
     component_of,
+    find_accepted_components,
     find_newest_accepting,
     mindspore_pairs,
-    pairs,
+    pairs_of,
 )
 
 # Where a release keeps its own check, newest first, and the list in it.
@@ -97,7 +97,7 @@ def mindspore_cann(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("CANN is not installed on this machine"))
     cann, component = product_version(host, install), _component(host, install)
     accepted = _own_list(host, mindspore)
-    row = None if accepted else accepted_by(host.knowledge, mindspore.version)
+    row = None if accepted else find_accepted_components(host.knowledge, mindspore.version)
     if row is not None:
         source = _("built-in table of {as_of}: {source}", as_of=row["as_of"], source=row["source"])
         accepted = Accepted(row.texts("accepts"), source)
@@ -155,7 +155,7 @@ def _judge(
 ) -> Optional[Finding]:
     cann, component = product_version(host, install) or "", _component(host, install)
     parse_version(mindspore)
-    known = judge_pair(pairs(host.knowledge, "mindspore", "cann", "mindspore"), mindspore.version, cann)
+    known = judge_pair(pairs_of(host.knowledge, "mindspore", "cann", "mindspore"), mindspore.version, cann)
     if known.answer is Compatibility.COMPATIBLE:
         return None
     if known.answer is not Compatibility.INCOMPATIBLE and accepted is not None and component is not None:

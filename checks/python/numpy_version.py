@@ -11,8 +11,8 @@ from npudoctor.core.frozen import replace
 from npudoctor.facts.python.frameworks import failure_beside
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import parse_version, read_requirement
-from npudoctor.knowledge.frameworks import numpy_for
-from npudoctor.knowledge.tables import Row
+from npudoctor.knowledge.frameworks import find_numpy_row
+from npudoctor.knowledge.tables import KnowledgeRow
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
@@ -104,11 +104,11 @@ def numpy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _built_for(
     host: Host, torch: Optional[Distribution]
-) -> tuple[Optional[Row], list[tuple[Distribution, SpecifierSet]]]:
+) -> tuple[Optional[KnowledgeRow], list[tuple[Distribution, SpecifierSet]]]:
     """What the table says of torch, whose metadata does not: it loads any NumPy, and fails with it later."""
     from packaging.specifiers import SpecifierSet
 
-    row = numpy_for(host.knowledge, parse_version(torch)) if torch is not None else None
+    row = find_numpy_row(host.knowledge, parse_version(torch)) if torch is not None else None
     return row, [(torch, SpecifierSet(row["numpy"]))] if torch is not None and row is not None else []
 
 

@@ -13,7 +13,7 @@ from npudoctor.facts.system.broken_rows import broken_rows
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import parse_version
 from npudoctor.knowledge.compatibility import Pair, judge_pair
-from npudoctor.knowledge.versions import public
+from npudoctor.knowledge.versions import public_version
 
 if TYPE_CHECKING:
     from packaging.version import Version
@@ -98,9 +98,9 @@ def paddle_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
             )
             for row in host.knowledge.rows("paddle_npu", "cann")
             if row["plugin"] == PLUGIN
-            for release in (public(row["release"]),)
+            for release in (public_version(row["release"]),)
             if (release is None and (plugin_release.major >= KNOWN_FROM or not any(plugin_release.release)))
-            or (release is not None and release == public(plugin.version))
+            or (release is not None and release == public_version(plugin.version))
         ],
         plugin.version,
         cann,

@@ -122,7 +122,7 @@ def _read_requirement(host: Host, mindspore: Distribution, layout: Layout) -> Op
     from packaging.specifiers import SpecifierSet
 
     rows = host.knowledge.rows("mindspore", "scipy")
-    row = tables.scipy_for(str(parse_version(mindspore)), rows)
+    row = tables.find_required_scipy(str(parse_version(mindspore)), rows)
     if row is None:
         raise Unknown(
             _(

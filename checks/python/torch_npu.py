@@ -34,8 +34,8 @@ from npudoctor.facts.system.broken_rows import broken_rows
 from npudoctor.host.python.interpreter import Distribution, normalize_name
 from npudoctor.host.python.requirements import parse_version, read_requirement
 from npudoctor.knowledge.compatibility import Compatibility, judge_pair
-from npudoctor.knowledge.frameworks import is_listed, torch_npu_pairs, torch_of
-from npudoctor.knowledge.versions import names_cann, public
+from npudoctor.knowledge.frameworks import find_torch_row, is_listed, torch_npu_pairs
+from npudoctor.knowledge.versions import names_cann, public_version
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
@@ -186,12 +186,12 @@ def _find_torch(host: Host, adapter: Distribution) -> tuple[SpecifierSet, str, b
     own = read_requirement(adapter, "torch", host.interpreter.layout())
     if own:
         return own, _("metadata of {name}", name=adapter.name), True
-    row = torch_of(host.knowledge, adapter.version)
+    row = find_torch_row(host.knowledge, adapter.version)
     if row:
         text = _("built-in table of {as_of}: {source}")
         words = {"as_of": row["as_of"], "source": row["source"]}
         return SpecifierSet(f"=={row['torch']}"), text.format(**words), False
-    release = public(adapter.version)
+    release = public_version(adapter.version)
     if release is None or is_listed(host.knowledge, adapter.version):
         return SpecifierSet(), "", False
     text = _("release number of {name}", name=adapter.name)
@@ -274,9 +274,9 @@ def _fixes(host: Host, specifier: SpecifierSet, torch: Optional[Distribution]) -
 
 def _release(host: Host, torch: Distribution) -> Optional[str]:
     """The newest torch_npu for this torch, by the table; for the CANN in use, where that is known."""
-    here = public(torch.version)
+    here = public_version(torch.version)
     rows = [row for row in host.knowledge.rows("torch_npu", "cann") if row.texts("torch")]
-    releases = [row["torch_npu"] for row in rows if here is not None and public(row["torch"]) == here]
+    releases = [row["torch_npu"] for row in rows if here is not None and public_version(row["torch"]) == here]
     install = cann_in_use(host)
     cann = product_version(host, install) if install else None
     if cann:

@@ -30,9 +30,9 @@ from npudoctor.facts.system.broken_rows import broken_rows
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import parse_version, read_requirement
 from npudoctor.knowledge.compatibility import judge_pair
-from npudoctor.knowledge.frameworks import pairs
-from npudoctor.knowledge.tables import Row
-from npudoctor.knowledge.versions import public
+from npudoctor.knowledge.frameworks import pairs_of
+from npudoctor.knowledge.tables import KnowledgeRow
+from npudoctor.knowledge.versions import public_version
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
@@ -108,7 +108,8 @@ def vllm_ascend(host: Host) -> Iterator[Union[Finding, Facts]]:
     rows = [
         row
         for row in host.knowledge.rows("vllm_ascend", "releases")
-        if public(row["vllm_ascend"]) == public(plugin.version) and row.values.get("compatible", True)
+        if public_version(row["vllm_ascend"]) == public_version(plugin.version)
+        and row.values.get("compatible", True)
     ]
     yield from broken_rows(host, "vllm-ascend", "vllm_ascend")
     # All that is not as it requires, at once; but torch beside the right torch_npu: torch-npu tells it.
@@ -131,13 +132,15 @@ def vllm_ascend(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Unknown(
             _("could not determine the version of the CANN at {path}", path=install.path), advisory=True
         )
-    judged = judge_pair(pairs(host.knowledge, "vllm_ascend", "releases", "vllm_ascend"), plugin.version, cann)
+    judged = judge_pair(
+        pairs_of(host.knowledge, "vllm_ascend", "releases", "vllm_ascend"), plugin.version, cann
+    )
     finding = pair_finding("vllm-ascend", "vllm-ascend", plugin.version, cann, judged)
     if finding is not None:
         yield replace(finding, echo_of=("torch-npu.cann-not-listed",))
 
 
-def _unmet_requirements(host: Host, plugin: Distribution, rows: Sequence[Row]) -> Iterator[Unmet]:
+def _unmet_requirements(host: Host, plugin: Distribution, rows: Sequence[KnowledgeRow]) -> Iterator[Unmet]:
     """What it pins and what is here otherwise, or not at all."""
     layout = host.interpreter.layout()
     for name in PINNED:
@@ -147,7 +150,7 @@ def _unmet_requirements(host: Host, plugin: Distribution, rows: Sequence[Row]) -
             continue
         releases = [release for row in rows for release in row.texts(name.replace("-", "_"))]
         if copy is None or not (
-            any(public(release) == public(str(parse_version(copy))) for release in releases)
+            any(public_version(release) == public_version(str(parse_version(copy))) for release in releases)
             or accepts(specifier, copy.version)
         ):
             yield Unmet(name, specifier, copy)
@@ -195,7 +198,7 @@ def _weight(copy: Optional[Distribution], name: str, specifier: SpecifierSet) ->
 
 
 def _beside_vllm(
-    host: Host, plugin: Distribution, vllm: Optional[Distribution], rows: list[Row]
+    host: Host, plugin: Distribution, vllm: Optional[Distribution], rows: list[KnowledgeRow]
 ) -> Optional[Finding]:
     plugin_release = parse_version(plugin)
     made_for = list(dict.fromkeys(release for row in rows for release in row.texts("vllm")))
@@ -203,11 +206,11 @@ def _beside_vllm(
     text = _("vllm-ascend {version} is installed without vllm")
     if vllm is not None:
         other = parse_version(vllm)
-        suits = any(public(release) == public(vllm.version) for release in made_for)
+        suits = any(public_version(release) == public_version(vllm.version) for release in made_for)
         if suits or (not made_for and other.release[:2] == plugin_release.release[:2]):
             return None
         # Another minor has other interfaces; of a development build nobody knows which it has.
-        minors = {version.release[:2] for version in map(public, made_for) if version} or {
+        minors = {version.release[:2] for version in map(public_version, made_for) if version} or {
             plugin_release.release[:2]
         }
         near = other.release[:2] in minors or plugin_release.is_devrelease or other.is_devrelease

@@ -19,11 +19,11 @@ from npudoctor.explain.signatures.return_numbers import (
     return_number,
 )
 from npudoctor.explain.signatures.signatures import InvalidSignature, built_in, signature_of
-from npudoctor.knowledge.tables import table
+from npudoctor.knowledge.tables import load_table
 
 ENGINE = late()
 
-SECTIONS = [rows for rows in table("return_numbers").values() if isinstance(rows, list)]
+SECTIONS = [rows for rows in load_table("return_numbers").values() if isinstance(rows, list)]
 ALL = {row["number"]: ReturnNumber(**row) for rows in SECTIONS for row in rows}
 HCCL = [number for number, one in ALL.items() if one.name.startswith("HCCL_E_")]
 ACL = [number for number in ALL if number not in HCCL]

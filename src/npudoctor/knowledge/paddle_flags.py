@@ -18,7 +18,7 @@ def what_is_wrong(row: VariableRow, value: str) -> Optional[str]:
     if kind == "word":
         return None if value in row["values"] else not_one_of(row["values"])
     if kind == "devices":
-        return None if devices(value) else _("it is not a comma-separated list of numbers")
+        return None if parse_devices(value) else _("it is not a comma-separated list of numbers")
     if kind == "double":
         number = _read_number(value)
         return _("it is not a number") if number is None else out_of_range(row, number)
@@ -29,7 +29,7 @@ def what_is_wrong(row: VariableRow, value: str) -> Optional[str]:
     return _("it is below 0") if kind == "size" and text.startswith("-") else None
 
 
-def devices(value: str) -> list[int]:
+def parse_devices(value: str) -> list[int]:
     """The numbers of a list; empty when it is none."""
     parts = [part.strip() for part in value.split(",")]
     if not all(part.isascii() and part.isdecimal() and len(part) < 5 for part in parts):
@@ -37,7 +37,7 @@ def devices(value: str) -> list[int]:
     return [int(part) for part in parts]
 
 
-def double(value: str) -> float:
+def parse_double(value: str) -> float:
     """The number; 0 where it is none."""
     return _read_number(value) or 0.0
 

@@ -65,7 +65,7 @@ class Candidate:
         live = [
             line
             for line in log_lines
-            if (self.is_from_outside or not line.low) and not ending.has_survived(line, weight)
+            if (self.is_from_outside or not line.is_mild) and not ending.has_survived(line, weight)
         ]
         self.spots += [Spot(evidence.path, order, line) for line in live or match.ranks.values()]
         self.is_mild = self.is_mild and match.last is None and not self.is_from_outside

@@ -70,7 +70,7 @@ class LogEnding:
         dead = [
             log_line
             for log_line in (*self._marks.get("stillborn", ()), *unread)
-            if not (log_line.low or log_line.cause)
+            if not (log_line.is_mild or log_line.is_direct_cause)
         ]
         stillborn = max(dead, key=lambda log_line: log_line.offset, default=None)
         starts = list(self._outline.starts)

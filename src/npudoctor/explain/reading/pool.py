@@ -145,8 +145,8 @@ def _read_groups(
             log = logs[task.number]
             # Only a small file, not packed, on a file system that asks nobody is quick for certain.
             if parts and (
-                log.known is None
-                or log.known[0] not in local_devices()
+                log.identity is None
+                or log.identity[0] not in local_devices()
                 or log.size > _SMALL
                 or log.path.endswith(".gz")
             ):

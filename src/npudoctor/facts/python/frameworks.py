@@ -15,7 +15,7 @@ from npudoctor.host.python.own_python import FRAMEWORKS as FRAMEWORKS
 from npudoctor.host.python.requirements import read_requirements
 from npudoctor.host.python.without_metadata import module_of
 from npudoctor.knowledge import requirements as rows
-from npudoctor.knowledge.tables import Row
+from npudoctor.knowledge.tables import KnowledgeRow
 
 # Modules of frameworks and of what jobs import beside them, which a folder of the job's own may hide.
 PACKAGES = (
@@ -111,9 +111,11 @@ def _walk(host: Host) -> Closure:
         lenient=lambda user, name: _works_without(host, user, name),
         unsaid=lambda user: [
             UnstatedNeed(need.name, need.specifier, _breaks(row), bool(row.values.get("imports")))
-            for need, row in rows.unstated_requirements(knowledge, normalize_name(user.name), user.version)
+            for need, row in rows.list_unstated_requirements(
+                knowledge, normalize_name(user.name), user.version
+            )
         ],
-        stand_ins=rows.stand_ins(knowledge),
+        stand_ins=rows.list_stand_ins(knowledge),
         overruled=_find_overruled(host),
         failing=lambda user, copy: failure_beside(host, user, copy),
     )
@@ -121,7 +123,7 @@ def _walk(host: Host) -> Closure:
 
 def failure_beside(host: Host, user: Distribution, copy: Distribution) -> Optional[Failure]:
     """What was seen to fail when these two are installed together; None where no row knows."""
-    row = rows.seen_to_fail(
+    row = rows.find_failing_row(
         host.knowledge, normalize_name(user.name), user.version, normalize_name(copy.name), copy.version
     )
     return None if row is None else Failure(_breaks(row), bool(row.values.get("imports")))
@@ -130,15 +132,15 @@ def failure_beside(host: Host, user: Distribution, copy: Distribution) -> Option
 def _works_without(host: Host, user: Distribution, name: str) -> bool:
     """Whether its import is known to work without what it requires, or with the version that is there."""
     release = normalize_name(user.name), user.version
-    if rows.lenient(host.knowledge, *release, name) is not None:
+    if rows.find_lenient_row(host.knowledge, *release, name) is not None:
         return True
     if normalize_name(user.name) not in FRAMEWORKS:
         return False
     copy = host.interpreter.installed(name)
-    return copy is not None and rows.seen_to_work(host.knowledge, *release, name, copy.version)
+    return copy is not None and rows.is_proven_to_work(host.knowledge, *release, name, copy.version)
 
 
-def _breaks(row: Row) -> str:
+def _breaks(row: KnowledgeRow) -> str:
     return _("{what} fails: {error}", what=row["breaks"], error=row["error"])
 
 
