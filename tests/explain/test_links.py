@@ -139,9 +139,9 @@ def test_nor_do_they_where_they_are_mounted_elsewhere(folder: Path) -> None:
     (folder / "kernel").mkdir()
     (folder / "kmsg.log").touch()
     script = (
-        "import sys; from npudoctor.explain.reading.walk import Walk\n"
-        "walk = Walk(); walk.folder(sys.argv[1])\n"
-        "print([log.below for log in walk.logs], len(walk.notes), len(walk.problems))"
+        "import sys; from npudoctor.explain.reading.walk import LogWalk\n"
+        "walk = LogWalk(); walk.walk_folder(sys.argv[1])\n"
+        "print([log.relative_path for log in walk.logs], len(walk.notes), len(walk.problems))"
     )
     shell = (
         'mount -t proc proc "$1/kernel" && mount --bind /proc/kmsg "$1/kmsg.log" && exec "$2" -c "$3" "$1"'

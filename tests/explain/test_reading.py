@@ -179,7 +179,7 @@ def test_what_a_process_read_that_died_is_read_again(tmp_path: Path, monkeypatch
             os._exit(9)
         return ours(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("npudoctor.explain.reading.pool.read", dying)
+    monkeypatch.setattr("npudoctor.explain.reading.pool.read_log", dying)
     found = ENGINE.scan_logs(walk.logs, processes=2)
     assert [ids(one).get(ID) for one in found] == [1] * 300
 

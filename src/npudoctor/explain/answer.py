@@ -1,4 +1,4 @@
-"""The answer to "what does this log mean?": all that its JSON says, and the one line."""
+"""The answer to "what does this log mean?": everything that its JSON contains, and the one-line summary."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Proof:
-    """What a check that a diagnosis names says now. `confirms`: it finds something; `outcome`: also whether
-    it could look at all."""
+    """The result of a check that a diagnosis names. `confirms`: whether the check finds something."""
 
     check: str
     status: str
@@ -49,9 +48,16 @@ class Proof:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What was read and what it means. `unread`: the inputs that could not be read, or not to their end, and
-    why; `late`: the seconds that were not enough; `logs`: how to reach what was read, by its path; `code`:
-    what was asked for, and `answers`: that of each, where several codes were."""
+    """What was read and what it means.
+
+    - `verdict`: environment, not_environment, unknown or clean.
+    - `errors`: the first lines that say that something failed.
+    - `unread`: (path, reason) of the inputs that were not read, or not to their end.
+    - `proofs`: results of the checks that diagnoses name; None if they were not run.
+    - `late`: the deadline in seconds, if it was too short; else None.
+    - `logs`: how to open each log once more, by its path.
+    - `code`: the code that was asked for, None for logs; `answers`: one for each of several codes.
+    """
 
     version: str
     seconds: float
@@ -69,23 +75,23 @@ class Explanation:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all that was named was read to its end."""
+        """Whether all inputs were read to their end."""
         return not self.unread
 
     @property
     def exit_code(self) -> int:
-        """Whether it could be answered: of a failure that no signature knows only its last line is said."""
+        """0 if the question was answered; 1 if not, or only by a fallback signature for unknown failures."""
         guessed = bool(self.diagnoses) and self.diagnoses[0].signature.fallback
         return 1 if self.verdict == "unknown" or guessed else 0
 
     @property
     def msg(self) -> str:
-        """The answer in one line."""
+        """The answer as one line."""
         return " ".join(_answer_in_one_line(self).split())
 
     @property
     def is_empty(self) -> bool:
-        """Whether there was nothing to be read in what was named."""
+        """Whether all inputs are empty."""
         return not any(file.bytes for file in self.inputs)
 
 
@@ -95,8 +101,10 @@ def make_explanation(
     seconds: float,
     unread: Sequence[tuple[str, str]] = (),
 ) -> Explanation:
-    """The answer. `unread`: what was not read, or not to its end, beside what the evidence says. With
-    that, and where all is empty, nothing is said to be well."""
+    """Combine a judgement with what was read. `unread`: further inputs that were not read.
+
+    If something was not read, or if all inputs are empty, the verdict "clean" becomes "unknown".
+    """
     read = [file for file in evidence if not file.is_unread and not file.is_binary]
     inputs = tuple(Input(file.path, file.bytes, file.lines) for file in read)
     # What was read in part may lack just the end, where a job says that it failed.
@@ -119,7 +127,8 @@ def make_explanation(
 
 
 def add_remedies(answer: Explanation, installed: Optional[InstalledCann]) -> Explanation:
-    """The same, with remedies for this machine; None: nobody looked, so that they name their conditions."""
+    """The answer with remedies for this machine. `installed`: None if it was not examined; then remedies say
+    under which condition they hold."""
     diagnoses = []
     for diagnosis in answer.diagnoses:
         signature = diagnosis.signature
@@ -130,7 +139,7 @@ def add_remedies(answer: Explanation, installed: Optional[InstalledCann]) -> Exp
 
 
 def pick_language(texts: object, language: str) -> str:
-    """A text of a signature in the language spoken; site rows and ours have both."""
+    """The text of a signature in a language, English if it has none."""
     return texts.get(language) or texts["en"]  # type: ignore[attr-defined,no-any-return,index]
 
 
@@ -180,5 +189,5 @@ def _answer_in_one_line(answer: Explanation) -> str:
 
 
 def describe_confidence(confidence: str) -> str:
-    """How certain a diagnosis is, as it is said."""
+    """The translated word for the confidence of a diagnosis."""
     return {"certain": _("certain"), "likely": _("likely"), "possible": _("possible")}[confidence]

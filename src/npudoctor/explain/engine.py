@@ -1,4 +1,4 @@
-"""Explains logs: what to read, the scan of it in all processes, the judgement of all of it together."""
+"""Explains logs: scans them, in several processes if they are large, and judges all evidence together."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from npudoctor.explain.signatures.signatures import Signature
 from npudoctor.explain.signatures.table import SignatureTable, make_table
 
 Progress = Callable[[int, int], None]  # bytes done, bytes in all
-_LARGE = 8 << 20  # with less data, to look at a sample first saves nothing;
-_HUGE = 192 << 20  # and to choose a gate takes longer than it saves
+_LARGE = 8 << 20  # bytes; for less data looking at a sample first saves nothing
+_HUGE = 192 << 20  # bytes; for less data choosing a gate takes longer than it saves
 
 
 @dataclass(frozen=True)
 class Engine:
-    """Signatures made ready to be looked for."""
+    """Signatures, compiled into what a scan looks for."""
 
     table: SignatureTable
     matcher: Matcher
@@ -40,7 +40,11 @@ class Engine:
         progress: Optional[Progress] = None,
         until: float = math.inf,
     ) -> list[Evidence]:
-        """What the files say, in their order; what was not read `until` then (steady clock) says so."""
+        """Scan log files; the evidence of each, in their order.
+
+        `processes`: how many to use, None to choose. `until`: the deadline on the monotonic clock; evidence
+        of a file that was not read by then says so in `problem`.
+        """
         matcher: Matcher = self.matcher
         size = sum(log.size for log in logs)
         if isinstance(matcher, LazyMatcher) and size >= _LARGE:
@@ -58,16 +62,16 @@ class Engine:
         return scan_logs(self.table, matcher, logs, processes, progress, until)
 
     def scan_source(self, source: Source, until: float = math.inf) -> Evidence:
-        """What one opened input says, which can be read only once."""
+        """Scan one open input, such as a pipe, which can be read only once."""
         year = time.localtime().tm_year
         return read_source(Scan(self.table, self.matcher, source.path, year, until=until), source)
 
     def scan_text(self, log: str, path: str = "-") -> Evidence:
-        """What a text says."""
+        """Scan a text."""
         return self.scan_bytes(log.encode("utf-8", "surrogateescape"), path)
 
     def scan_bytes(self, content: bytes, path: str = "-") -> Evidence:
-        """What the bytes of a log say."""
+        """Scan the bytes of a log."""
         pasted = PastedLog([content])
         scan = Scan(self.table, self.matcher, path, time.localtime().tm_year)
         evidence = pasted.evidence(scan.scan_pieces(pasted.pieces()))
@@ -75,7 +79,7 @@ class Engine:
         return evidence
 
     def judge(self, evidence: Iterable[Evidence]) -> Judgement:
-        """What it means."""
+        """Judge the evidence of all files together."""
         return judge(self.table.signatures, tuple(evidence))
 
 

@@ -1,4 +1,4 @@
-"""The lines around what was found, for a person who has not the logs: bounded, and without secrets."""
+"""Reads the lines around findings once more, for somebody without the logs; bounded, and without secrets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOST = 20 << 20  # bytes of all excerpts together
 
 @dataclass(frozen=True)
 class Excerpt:
-    """The lines of one file, or why there are none."""
+    """The lines of one file as `text`, or in `missing` why there are none."""
 
     path: str
     text: str = ""
@@ -99,7 +99,7 @@ def _read_excerpt(log: Log, numbers: set[int], redactor: Redactor) -> Excerpt:
 
 
 def _lines_around(log: Log, numbers: set[int], redactor: Redactor) -> Iterator[str]:
-    """The numbered lines around those that are asked for; a gap is shown as one. Unreadable, or OSError."""
+    """Yield the numbered lines around the given ones, and _GAP for a gap; UnreadableLog or OSError."""
     before = 0
     for number, raw in _lines(log, max(numbers) + AROUND):
         near = any(abs(number - line) <= AROUND for line in numbers)

@@ -1,4 +1,4 @@
-"""Whether two versions go together, by rows that name pairs of them: four answers, and which rows gave it."""
+"""Judges whether a release and a version of CANN are compatible, by rows that name pairs of them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,14 @@ if TYPE_CHECKING:
 
 
 class Compatibility(enum.Enum):
-    """COMPATIBLE and INCOMPATIBLE: a row declares it. NEWER: than our newest row. BETWEEN: among known ones,
-    but in no row. BESIDE: the same, and its neighbours suit. STRANGE: a version that cannot be compared."""
+    """The answer about a pair of versions.
+
+    - COMPATIBLE, INCOMPATIBLE: a row declares it.
+    - NEWER: one of them is newer than all rows.
+    - BETWEEN: no row has the pair, although there are rows about older and newer versions.
+    - BESIDE: as BETWEEN, and the neighbouring releases are compatible with this CANN.
+    - STRANGE: a version that cannot be parsed, or there are no rows.
+    """
 
     COMPATIBLE = "compatible"
     INCOMPATIBLE = "incompatible"
@@ -55,7 +61,7 @@ class PairJudgement:
 
 
 def judge_pair(rows: Sequence[Pair], release: str, cann: str) -> PairJudgement:
-    """What the rows say of this release beside this version of CANN."""
+    """Judge a release together with a version of CANN."""
     version, order = public_version(release), cann_order(cann)
     if version is None or order is None or not rows:
         return PairJudgement(Compatibility.STRANGE)
@@ -77,9 +83,9 @@ def judge_pair(rows: Sequence[Pair], release: str, cann: str) -> PairJudgement:
 
 
 def _judge_listed(compatible_rows: Sequence[Pair], exact: tuple[Pair, ...], cann: str) -> PairJudgement:
-    """Of a release whose rows name other versions: its neighbours may suit this one.
+    """Judge a release whose rows name other versions of CANN.
 
-    Both of them; of the newest release, the one before it.
+    BESIDE if the releases before and after it (for the newest, the one before) are compatible with this CANN.
     """
     version = _version_of(exact[0].release)
     ordered = sorted(compatible_rows, key=lambda row: _version_of(row.release))
@@ -91,7 +97,7 @@ def _judge_listed(compatible_rows: Sequence[Pair], exact: tuple[Pair, ...], cann
 
 
 def _judge_unlisted(rows: Sequence[Pair], release: str, cann: str) -> PairJudgement:
-    """Of a release without a row: newer than all or than its own line, or between two rows of ours.
+    """Judge a release without a row: newer than all rows or than its own line, or between two rows.
 
     What is newer needs no older CANN than what came before it. A final release is not newer than its line
     when only candidates of it are listed: it takes its place between what came before and after.

@@ -1,4 +1,4 @@
-"""What is published about CANN and the driver beside it, and where a pair stands among those rows."""
+"""Judges a pair of CANN and driver by the rows that are published about them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from npudoctor.knowledge.tables import KnowledgeRow
 
 @dataclass(frozen=True)
 class DriverDeclaration:
-    """What the rows say of a pair. `verdict`: compatible, incompatible, not-listed, newer-driver, newer-cann.
+    """What the rows declare about a pair. `verdict`: compatible, incompatible, not-listed, newer-driver or
+    newer-cann.
 
     `recommended` and `nearest` are drivers, as published; `nearest` of a newer CANN is a CANN.
     """

@@ -1,4 +1,4 @@
-"""Which values HCCL's variables may have, by the table hccl_variables and the chip. Pure."""
+"""Validates values of HCCL's variables by the table hccl_variables and the chip. Pure."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ CHIPS = {
     "Ascend 950": "950",
     "Ascend 310P": "310P",
 }
-_LONGEST = 10  # HCCL refuses longer numbers unread
+_LONGEST = 10  # HCCL refuses longer numbers without parsing them
 _LEVELS = ("L0", "L1", "L2")
 _ALGO_LEVELS = ("level0", "level1", "level2", "level3")
 _ALGO_FORM = "level0:NA;level1:ring"
 
 
 def chip_of(models: Iterable[str]) -> str:
-    """The chip of a machine; "" where it is not known, or there are several."""
+    """The chip of a machine by the models of its NPUs; "" if it is unknown, or if there are several."""
     chips = {CHIPS.get(model, "") for model in models}
     return chips.pop() if len(chips) == 1 else ""
 
 
 def row_on_chip(row: VariableRow, chip: str) -> VariableRow:
-    """The row as it is on this chip."""
+    """The row with the values that hold on this chip."""
     for special in row.get("on", ()):
         if chip in special["chips"]:
             return {**row, **special}

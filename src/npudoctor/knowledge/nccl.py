@@ -1,4 +1,4 @@
-"""Which values NCCL's variables may have, and what is read from others, by the table nccl_variables. Pure."""
+"""Validates values of NCCL's variables by the table nccl_variables, and parses them as NCCL does. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LONGEST = 64
 
 
 def parse_number(value: str) -> tuple[int, str]:
-    """What C's strtoll reads with base 0, and the rest that it does not look at."""
+    """Parse a number as strtoll(3) with base 0 does; the number, and the rest of the text that is ignored."""
     text = value[:_LONGEST].lstrip(_BLANKS)
     sign = -1 if text[:1] == "-" else 1
     text = text[1:] if text[:1] in ("-", "+") else text
@@ -69,7 +69,7 @@ def is_on(value: str) -> bool:
 
 
 def is_word(row: VariableRow, value: str) -> bool:
-    """Whether a number is read, and the value has none at its beginning: it is taken for 0."""
+    """Whether NCCL reads a number from this variable but the value begins with none, so that it reads 0."""
     text = value.strip(_BLANKS)
     first = text[1:2] if text[:1] in ("-", "+") else text[:1]
     return row["kind"] in ("number", "flag") and not (first.isascii() and first.isdecimal())

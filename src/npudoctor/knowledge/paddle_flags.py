@@ -1,4 +1,4 @@
-"""Which values Paddle's flags may have, by the table paddle_flags. Pure."""
+"""Validates values of Paddle's flags by the table paddle_flags. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def what_is_wrong(row: VariableRow, value: str) -> Optional[str]:
 
 
 def parse_devices(value: str) -> list[int]:
-    """The numbers of a list; empty when it is none."""
+    """The numbers in a comma-separated list; empty if it is not such a list."""
     parts = [part.strip() for part in value.split(",")]
     if not all(part.isascii() and part.isdecimal() and len(part) < 5 for part in parts):
         return []
@@ -38,12 +38,12 @@ def parse_devices(value: str) -> list[int]:
 
 
 def parse_double(value: str) -> float:
-    """The number; 0 where it is none."""
+    """The number; 0 if the text is not a number."""
     return _read_number(value) or 0.0
 
 
 def _read_number(value: str) -> Optional[float]:
-    """The number that C reads; None where it is none. Python takes underscores and other digits too."""
+    """The number that C reads, None without one. float() alone also accepts "1_0" and non-ASCII digits."""
     try:
         return float(value) if value.isascii() and "_" not in value else None
     except ValueError:

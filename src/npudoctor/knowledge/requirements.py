@@ -1,4 +1,4 @@
-"""The rows on what an installation really needs, where metadata says more or less than the truth."""
+"""Rows on what a release really needs, where its metadata requires more or less than that."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def find_lenient_row(knowledge: Knowledge, user: str, version: str, name: str) -
 
 
 def is_proven_to_work(knowledge: Knowledge, user: str, version: str, name: str, installed: str) -> bool:
-    """Whether this release was seen to work with this version of what it requires, or an older one."""
+    """Whether a row says that this release works with this version of what it requires, or an older one."""
     from packaging.requirements import InvalidRequirement, Requirement
     from packaging.utils import canonicalize_name
     from packaging.version import InvalidVersion

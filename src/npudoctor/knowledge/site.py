@@ -1,4 +1,4 @@
-"""The tables with the rows that a site adds, which lie in trusted files of one directory."""
+"""The tables together with rows of a site, which are read from trusted files in one directory."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ SITE = "/etc/npudoctor/knowledge.d"  # NPUDOCTOR_KNOWLEDGE_DIR replaces it; empt
 _ALWAYS = ("source", "as_of", "compatible")
 # The keys of a file that has signatures: rows, and what all of them share.
 _SIGNATURES = ("signature", "source", "as_of")
-# These say how a variable is read and what a number means, which no site can change: they take no rows.
+# A site may not add rows here: they say how a library parses a variable, or what a number means.
 _CLOSED = ("hccl_variables", "log_variables", "nccl_variables", "paddle_flags", "return_numbers", "variables")
-# What all our rows say, and nobody needs to know to judge a pair.
+# Keys that all our rows have but a row of a site may leave out, as no judgement needs them.
 _OPTIONAL = {
     "paddle_npu.cann": ("chip",),
     "vllm_ascend.releases": ("vllm", "torch", "torch_npu", "triton_ascend", "python"),
@@ -53,7 +53,7 @@ _RELEASES = {
 
 @dataclass(frozen=True)
 class BrokenEntry:
-    """What could not be used of a site's file; `table` is None when that is all of it."""
+    """A row or file of a site that cannot be used. `table`: None if it is the whole file."""
 
     path: str
     reason: str
@@ -77,12 +77,12 @@ class Knowledge:
         self._signatures: list[tuple[str, dict[str, Any]]] = []
 
     def rows(self, name: str, section: str) -> list[KnowledgeRow]:
-        """The rows of a section: the site's, then ours."""
+        """The rows of a section: first the site's, then ours."""
         site = self._load_once().get((name, section), [])
         return [*site, *built_in_rows(name, section)]
 
     def broken(self, name: Optional[str] = None) -> list[BrokenEntry]:
-        """What could not be used; of one table: what might have been rows of it."""
+        """Entries that cannot be used; with `name` only those that may have been rows of this table."""
         self._load_once()
         return [broken for broken in self._broken if name is None or broken.table in (None, name)]
 

@@ -1,4 +1,4 @@
-"""Reads the tables of the folder `tables`, each once and only when somebody asks."""
+"""Reads the tables in the folder `tables`, each once and when it is first needed."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def load_table(name: str) -> dict[str, Any]:
 
 
 def list_tables() -> list[str]:
-    """The tables that there are."""
+    """The names of all tables, sorted."""
     return sorted(name[: -len(".toml")] for name in os.listdir(FOLDER) if name.endswith(".toml"))
 
 
 @dataclass(frozen=True)
 class KnowledgeRow:
-    """One row of a table, and the file that it is from."""
+    """One row of a table. `origin`: the file that it comes from, or BUILT_IN."""
 
     values: dict[str, Any]
     origin: str = BUILT_IN
@@ -42,7 +42,7 @@ class KnowledgeRow:
         return self.values[key]
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """A value that is a text or a list of texts, as several; none when it is left out."""
+        """A value that is a text or a list of texts, as a tuple; empty if the row has no such key."""
         value = self.values.get(key, ())
         return (value,) if isinstance(value, str) else tuple(value)
 
@@ -54,7 +54,7 @@ def built_in_rows(name: str, section: str) -> list[KnowledgeRow]:
 
 @dataclass(frozen=True)
 class RequiredVersion:
-    """What a release asks for: a version specifier, where that is written, and when it was looked at."""
+    """A version that a release requires: the specifier, its source, and the date when that was read."""
 
     specifier: str
     source: str

@@ -1,4 +1,4 @@
-"""How versions are compared where rows are judged: those of CANN, and everybody else's."""
+"""Compares versions of CANN, and PEP 440 versions of others, with names in rows."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def is_train(name: str, train: str) -> bool:
 
 @lru_cache(maxsize=1024)  # each question compares a release with hundreds of rows
 def public_version(version: str) -> Optional[Version]:
-    """A PEP 440 version without its local part; None when it is none."""
+    """A PEP 440 version without its local part; None if the text is not a version."""
     from packaging.version import InvalidVersion, Version
 
     try:

@@ -1,4 +1,4 @@
-"""Every signature that was found, with all files and ranks in which it was."""
+"""Collects the signatures that were found, each with all files and ranks in which it was."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SPENT, _BUSY, _OWN = "out-of-device-memory", "device-busy-occupied", "device-oo
 
 @dataclass(frozen=True)
 class Spot:
-    """A line of a file; `order` is the place of the file among all."""
+    """A line of a file. `order`: the index of the file among all."""
 
     path: str
     order: int
@@ -54,14 +54,14 @@ class Candidate:
         self.is_echo = False
 
     def add_file(self, evidence: Evidence, order: int, match: SignatureMatch, ending: LogEnding) -> None:
-        """Take in one file."""
+        """Add what one file says of this signature. `order`: the index of the file among all."""
         self.count += match.count
         log_lines = [*match.ranks.values(), *(() if match.last is None else (match.last,))]
-        # Who ends it from outside may start it again.
+        # A job that was ended from outside may be started again by the same: how it went on does not count.
         weight = None if self.is_from_outside else self.signature.weight
         if self.is_from_outside and match.final is not None:
             log_lines.append(match.final)
-        # That a signal came is no warning, whatever level the one gives it whom it ends.
+        # A signal that ends the job is not a warning, whatever level the job's log gives it.
         live = [
             line
             for line in log_lines

@@ -33,7 +33,7 @@ _LONG_LIFE = 200  # after the last word of a process there may be some of others
 
 
 class LogEnding:
-    """What the course of a file says of what was found in it."""
+    """Judges the findings of one file by its course: whether the job went on after them."""
 
     def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence
@@ -62,7 +62,7 @@ class LogEnding:
 
     @cached_property
     def run_starts(self) -> list[RunStart]:
-        """Where each run but the first begins."""
+        """The start of each run in the file except the first one."""
         exceptions = self._marks.get("exception", ())
         unread = (
             log_line for log_line in exceptions if _UNREAD.match(log_line.text) and not log_line.is_handled
@@ -102,7 +102,7 @@ class LogEnding:
         return runs
 
     def find_death(self, first: int, last: int) -> Optional[LogLine]:
-        """The last word of what failed between two places."""
+        """The last line between two offsets by which something failed; None without one."""
         return next(
             (log_line for _name, log_line in reversed(self._dead) if first <= log_line.offset < last), None
         )

@@ -1,4 +1,4 @@
-"""Which of all that was found is the root, and which only its echo; and whether anything failed at all."""
+"""Judges which finding is the root cause, which only follow from it, and whether anything failed at all."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Judgement:
 
 
 def judge(signatures: Sequence[Signature], evidence: Sequence[Evidence]) -> Judgement:
-    """What all files say together."""
+    """Judge the evidence of all files together."""
     files = [(file, LogEnding(file)) for file in evidence]
     candidates = collect_candidates(signatures, files)
     promote_warnings(candidates, files)
@@ -103,7 +103,7 @@ def _make_diagnosis(candidate: Candidate) -> Diagnosis:
 
 
 def _weigh(candidates: Sequence[Candidate], root: Optional[int]) -> None:
-    """Give each its score: its weight, and what its place says. `root`: the rank that failed first."""
+    """Score candidates by their weight and their place. `root`: the rank that failed first, if known."""
     failed = any(candidate.is_failure for candidate in candidates)
     present = {candidate.signature.id for candidate in candidates if not (candidate.is_mild and failed)}
     for candidate in candidates:

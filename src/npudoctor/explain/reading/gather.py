@@ -48,8 +48,11 @@ class Inputs:
 def gather_inputs(
     words: Sequence[str], started: float, seconds: Optional[float] = None, since: Optional[float] = None
 ) -> Inputs:
-    """What the words name. Absent when one of them names nothing. With `since` only what was written
-    since then is read; nobody named it, and what is not there or does not answer is passed over."""
+    """Find the files that the words name; AbsentInput if one of them names nothing.
+
+    With `since` (seconds since the epoch) only files that were written after it are read, and words that are
+    missing or do not answer are skipped: then they were not typed by the user.
+    """
     patience = min(forked.PATIENCE, seconds or math.inf)
     kinds: list[str] = []
     late = time.monotonic() + 4 * patience

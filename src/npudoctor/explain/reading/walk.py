@@ -1,4 +1,4 @@
-"""Which files of what was named are logs to be read; what is not read is said.
+"""Walks named folders for logs to read, and notes what is not read.
 
 Nothing leads out of a named folder: every step is taken from a directory that is held open (see `opening`),
 and a link is only looked at to say where it leads. What lies below the folder is read anyway.

@@ -33,7 +33,8 @@ class LogLine:
 
 
 class SignatureMatch:
-    """Where one signature was found in a file: the first line of each rank, how often, and where last."""
+    """Where one signature was found in a file: `ranks` has the first line of each rank, `last` the last line
+    that is not a warning, `final` the last line of all."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -59,7 +60,7 @@ class SignatureMatch:
 
 
 class Evidence:
-    """All that one file, or a part of it, says."""
+    """Everything that was found in one file, or in a part of it."""
 
     def __init__(self, path: str) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""What a code stands for: an error code of CANN, the id of a signature, the code of a finding."""
+"""Finds what a code stands for: an error code of CANN, the id of a signature, the code of a finding."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def codes_of(signatures: Sequence[Signature]) -> set[str]:
 
 
 def find_by_code(word: str, signatures: Sequence[Signature]) -> list[Signature]:
-    """The signatures that answer to a code, those that are causes first."""
+    """The signatures with this id or error code, by weight, the heaviest first."""
     code = word.strip().lower()
     matching = [
         signature

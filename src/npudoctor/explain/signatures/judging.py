@@ -1,4 +1,4 @@
-"""What a row must be to be a signature: every key known, of its type, and a pattern that can be found."""
+"""Validates rows of signatures: known keys, values of the right type, patterns that a scan can find."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _OPTIONAL = {
 
 
 def find_faults(row: Mapping[str, Any]) -> Iterator[str]:
-    """Why a row is no signature: nothing where it is one."""
+    """Yield what is wrong with a row, as sentences; nothing for a valid signature."""
     for key in sorted(_REQUIRED - set(row)):
         yield _("the row lacks {key}", key=key)
     if not _FOUND_BY & set(row):

@@ -1,4 +1,4 @@
-"""All that one scan looks for: the literals of signatures and marks, and whose each literal is."""
+"""The table of what a scan looks for: the literals of signatures and marks, with their owners."""
 
 from __future__ import annotations
 

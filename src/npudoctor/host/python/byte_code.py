@@ -1,4 +1,4 @@
-"""Byte code beside a source, or in its place: for which Python it is, whether whole, whether stale."""
+"""Judges byte code beside a source, or in its place: for which Python it is, whether cut or stale."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from npudoctor.host.fs.files import Files
 
 CODE_LIMIT = 8 << 20
 SOURCE_LIMIT = 4 << 20
-TAIL_BYTES = 2048  # bytes in which most byte code tells that it is whole
+TAIL_BYTES = 2048  # enough of the end to see in most byte code that it is complete
 HEADER_BYTES = 16
 _UNCHECKED_FLAG = 1
-# The number in the first two bytes of byte code, by release; seen with each of them.
+# MAGIC_NUMBER of importlib by release: the first two bytes of byte code, as each release writes them.
 _MAGIC = {"3.8": 3413, "3.9": 3425, "3.10": 3439, "3.11": 3495, "3.12": 3531, "3.13": 3571}
-_NEW_HASH = 3495  # since 3.11 another function tells the content of a source
-_TWO_TABLES = 3495  # since 3.11
+_NEW_HASH = 3495  # from Python 3.11 on _imp.source_hash is another function
+_TWO_TABLES = 3495  # from Python 3.11 on code objects end with a table of exceptions, too
 _BYTES, _REFERENCE, _KIND = 0x73, 0x72, 0x7F
 _REFERENCE_SIZE = 5
 _NAME = b"\x08<module>"
-# Before the first line, which is in most modules the first, a name that is told by a reference.
+# A marshal reference to the name <module>, before the number of the first line, which is 1 in most modules.
 _LINE_ONE = pattern(rb"r.{4}(?=\x01\0\0\0)", re.DOTALL)
 
 
 class ByteCodeEnds(NamedTuple):
-    """How byte code begins, and how it ends; `part`: what was read of the end lacks the beginning."""
+    """The header and the end of byte code. `is_partial`: `tail` is not all that follows the header."""
 
     head: bytes
     tail: bytes
@@ -35,7 +35,7 @@ class ByteCodeEnds(NamedTuple):
 
     @property
     def is_unchecked(self) -> bool:
-        """Whether Python takes it without a look at the source."""
+        """Whether Python uses it without looking at the source (an unchecked pyc of PEP 552)."""
         return is_unchecked(self.head)
 
 
@@ -47,13 +47,16 @@ class ByteCode:
         self._magic = _MAGIC.get(version)
 
     def path_of(self, source: str) -> str:
-        """Where it lies."""
+        """The path of a source's byte code, relative to `site` as the source is."""
         folder, slash, name = source.rpartition("/")
         return f"{folder}{slash}__pycache__/{name[:-3]}.cpython-{self._version.replace('.', '')}.pyc"
 
     def read_ends(self, source: str) -> Optional[ByteCodeEnds]:
-        """Those of what this Python would take for a source's; None where there is none, or its form
-        is not known. Where the header is cut or another Python's, Python compiles the source again."""
+        """The ends of the byte code that this Python would load for a source; None if there is none.
+
+        Also None for a release whose format is not known, and for a header that is cut or another Python's:
+        then Python compiles the source again.
+        """
         code = f"{self._site}/{self.path_of(source)}"
         entry = self._files.stat(code) if self._magic is not None else None
         if self._magic is None or entry is None or not HEADER_BYTES <= entry.size <= CODE_LIMIT:
@@ -71,11 +74,12 @@ class ByteCode:
         )
 
     def is_cut(self, source: str, ends: ByteCodeEnds) -> bool:
-        """Whether what passes for a source's own is cut short."""
+        """Whether byte code is cut short although its header matches the source, so that Python loads it."""
         magic = self._magic or 0
         if _ends_completely(ends.tail, magic):
             return False
-        # Python takes it for the source as it is now; what is compared by content is not judged.
+        # Only byte code that Python would load: its header has the source's mtime and size (PEP 552). Byte
+        # code that is checked by the hash of the source is not judged.
         flags = int.from_bytes(ends.head[4:8], "little")
         entry = None if flags else self._files.stat(f"{self._site}/{source}")
         if entry is not None:
@@ -88,7 +92,7 @@ class ByteCode:
         return not _ends_completely(content, magic)
 
     def is_stale(self, source: str, ends: ByteCodeEnds) -> bool:
-        """Whether Python takes it unchecked, and it was made of another source."""
+        """Whether Python loads it unchecked although it was compiled from another source."""
         if not ends.is_unchecked or self._magic is None:
             return False
         # Our own Python has the function of its release only.
@@ -104,7 +108,7 @@ class ByteCode:
         return computed != ends.head[8:HEADER_BYTES]
 
     def is_foreign(self, path: str) -> bool:
-        """Whether byte code in the place of a source, foo.pyc, is for another Python, or cut."""
+        """Whether byte code without a source, foo.pyc, is for another Python, or cut."""
         if self._magic is None:
             return False
         content = self._files.read(f"{self._site}/{path}", CODE_LIMIT) or b""
@@ -112,7 +116,7 @@ class ByteCode:
 
 
 def is_unchecked(head: bytes) -> bool:
-    """Whether Python takes byte code that begins so without a look at its source."""
+    """Whether Python loads byte code with this header without looking at its source."""
     return int.from_bytes(head[4:8], "little") == _UNCHECKED_FLAG
 
 
@@ -121,7 +125,7 @@ def _magic_bytes(magic: int) -> bytes:
 
 
 def _ends_completely(content: bytes, magic: int) -> bool:
-    """Whether it ends as the code of a module does; of the content, its end will do.
+    """Whether byte code, or its end, ends as the code of a module does.
 
     In the form of `marshal`: the name `<module>`, since 3.11 once more for its long name, the first line as
     four bytes, and the tables of lines and, since 3.11, of exceptions. Any of these but the line may be a

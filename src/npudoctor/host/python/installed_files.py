@@ -1,4 +1,4 @@
-"""What of an installed distribution is on the disk: its RECORD against the files that are there."""
+"""Compares the RECORD of an installed distribution with the files on the disk."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from npudoctor.host.libraries.elf import DamagedElf, Elf
 from npudoctor.host.python.interpreter import Distribution
 
 RECORD_LIMIT = 16 << 20
-BATCH_SIZE = 2000  # files between two looks at the clock
-# What an import loads, from the suffix to the size. Headers, byte code, data and programs are not looked at:
-# most of a RECORD is of them, so the pattern begins with what they lack.
+BATCH_SIZE = 2000  # files of one question to the disk
+# A row of a file that an import loads, from its suffix to the size. Most rows are of headers, byte code and
+# data: the pattern begins with what these lack, so that the search is fast.
 _LOADED = pattern(r"(\.(?:py|so(?:\.[\d.]+)?)),(?:sha256=)?([^,\n]*),(\d+)")
-# What images for production leave out, and no job imports.
+# Folders that images for production leave out, and that no job imports.
 _OPTIONAL_FOLDERS = frozenset(
     "test tests testing _pytest example examples benchmark benchmarks doc".split(" "),
 )
@@ -50,12 +50,12 @@ class DistributionDamage:
 
 
 def site_of(distribution: Distribution) -> str:
-    """The folder in which a distribution lies."""
+    """The site-packages folder of a distribution."""
     return distribution.folder.rpartition("/")[0]
 
 
 def read_recorded_files(files: Files, distribution: Distribution) -> list[InstalledFile]:
-    """The modules and libraries that its RECORD names; none where it has none, as an editable install."""
+    """The modules and libraries in a distribution's RECORD; none if it has no RECORD, as egg-info."""
     if not distribution.folder.endswith(".dist-info"):
         return []
     entry = files.stat(f"{distribution.folder}/RECORD")
@@ -94,7 +94,8 @@ def find_damage(
 
 
 def share_of_intact_files(files: Files, distribution: Distribution) -> float:
-    """Which share of its files is there in the very size; 0 where it has no list of files."""
+    """The share of a distribution's recorded files, from 0 to 1, that have their recorded size; 0 without a
+    RECORD."""
     recorded = read_recorded_files(files, distribution)
     intact = sum(
         size == current_size
@@ -111,14 +112,14 @@ def _compare_sizes(
         current_sizes = files.sizes(site, [file.path for file in batch])
         for file, size in zip(batch, current_sizes):
             if size == LINK:
-                # Where all files are links to a store, that may have been emptied: what they lead to counts.
+                # uv and others may install links to a store, which may have been emptied: the target counts.
                 entry = files.stat(f"{site}/{file.path}")
                 size = -1 if entry is None else entry.size if entry.is_file else NO_FILE
             yield file.path, file.size, size
 
 
 def _is_complete(files: Files, path: str, size: int) -> bool:
-    """Whether all that an ELF file's program headers name lies inside it; a link is not judged."""
+    """Whether everything that an ELF file's program headers describe is in the file; True for a link."""
     entry = files.lstat(path)
     if entry is None or not entry.is_file:
         return True
@@ -135,6 +136,6 @@ def _is_complete(files: Files, path: str, size: int) -> bool:
 
 
 def is_complete_elf(files: Files, path: str) -> bool:
-    """Whether an ELF file is as long as it says of itself."""
+    """Whether an ELF file is as long as its program headers say."""
     entry = files.stat(path)
     return entry is None or _is_complete(files, path, entry.size)

@@ -1,4 +1,4 @@
-"""What an interpreter is asked for its layout, and what it means when it does not answer."""
+"""The question by which an interpreter tells its layout, and the error for one that does not answer."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ROOTS_QUESTION = (
 
 
 def make_no_answer_error(path: str, result: CommandResult, as_root: bool) -> CannotTell:
-    """Why there is no answer: that it does not run for the job either, or that it could not be told."""
+    """The error for an interpreter that did not answer: DoesNotRun if it fails for the job, too."""
     # What it died of; where its threads then were tells nobody anything.
     last_line = "".join(result.stderr.partition(_THREADS)[0].strip().splitlines()[-1:])
     reason = _("the interpreter {path} does not answer: {why}", path=path, why=last_line or result.ended)

@@ -1,4 +1,4 @@
-"""Where the metadata of installed distributions lies: .dist-info, .egg-info, and eggs with their EGG-INFO.
+"""Finds and parses the metadata of installed distributions: .dist-info, .egg-info, and EGG-INFO of eggs.
 
 Not importlib.metadata, 23 ms to import: it knows no --root, and opens files on mounts that may hang.
 """
@@ -22,7 +22,7 @@ _FORMS = (
 
 
 def parse_headers(text: str) -> tuple[tuple[str, str], ...]:
-    """The headers of a METADATA file, names in lower case, continuation lines joined."""
+    """Parse the headers of a METADATA file; names in lower case, continuation lines joined."""
     headers: list[tuple[str, list[str]]] = []
     # Not splitlines: a licence in a header may hold form feeds, and has lines of blanks where it has none.
     for line in text.replace("\r\n", "\n").split("\n"):

@@ -1,4 +1,4 @@
-"""Where an import leads, by the search path alone: nothing is run."""
+"""Finds what an import would load, by the search path alone; nothing is run."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Modules:
         self._editable_path_by_package: Optional[dict[str, str]] = None
 
     def find(self, name: str) -> Optional[Module]:
-        """What `import name` finds, name may have dots; None when nothing is seen."""
+        """What `import name` finds, where name may have dots; None if nothing is found."""
         first, *rest = name.split(".")
         module = self.find_top(first)
         for part in rest:
@@ -58,17 +58,17 @@ class Modules:
         return module
 
     def find_top(self, name: str) -> Optional[Module]:
-        """The same of a name without dots."""
+        """What `import name` finds for a name without dots; None if nothing is found."""
         if name not in self._module_by_name:
             self._module_by_name[name] = self._find_in(self._path, name) or self._find_by_finder(name)
         return self._module_by_name[name]
 
     def is_missing(self, name: str) -> bool:
-        """Whether nothing of that name can be imported, for certain."""
+        """Whether it is certain that nothing of this name can be imported."""
         return self.find(name) is None and not self.is_dynamic(name)
 
     def is_dynamic(self, name: str) -> bool:
-        """Whether code decides where it, or its parts, are found."""
+        """Whether code that was not run may decide where a module or its submodules are found."""
         # Whether some file may have put in a finder of its own.
         if (
             self._layout.unread

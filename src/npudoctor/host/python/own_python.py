@@ -1,4 +1,4 @@
-"""Our own Python, where it has a framework and python3 of PATH has none: then that one runs the job."""
+"""Chooses our own Python if it has a framework and python3 of PATH has none: then it runs the job."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ FRAMEWORKS = (
 
 
 def has_framework(files: Files, search_path: Sequence[str]) -> bool:
-    """Whether one of these folders brings a framework; CannotTell when one cannot be read."""
+    """Whether one of these folders has a framework; CannotTell if one cannot be read."""
     folders = [folder for folder in search_path if folder.startswith("/")]
     return any(name in MODULES for folder in folders for name in files.names(folder))
 
 
 def choose_own_python(files: Files, of_path: Interpreter) -> Optional[str]:
-    """The path of our own Python, where it is to be judged instead of python3 of PATH; None where not.
+    """The path of our own Python if it is to be examined instead of python3 of PATH; else None.
 
     Most often our own environment has no framework: then nothing is asked, and a few folders are read.
     """

@@ -1,4 +1,4 @@
-"""What an installed distribution requires of another one, by its own metadata."""
+"""Reads what an installed distribution requires of others from its metadata."""
 
 from __future__ import annotations
 

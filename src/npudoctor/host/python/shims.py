@@ -1,4 +1,5 @@
-"""Which interpreter a shim of pyenv would start, by reading what it reads: root runs no script for it."""
+"""Finds the interpreter that a shim of pyenv would start, by reading the files that it reads; root must not
+run the shim, which is a script."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ _VERSION = pattern(r"[\w.+-]+\Z")
 def find_shim_target(
     files: Files, variables: Mapping[str, str], path: str, read_working_folder: Callable[[], Optional[str]]
 ) -> Optional[str]:
-    """The path of that interpreter; None where the path is no such shim, or it starts none that we see."""
+    """The path of the interpreter; None if `path` is not a shim of pyenv, or if it would start none."""
     try:
         head = files.read(path, _LIMIT) or b""
     except CannotTell:
@@ -40,7 +41,7 @@ def find_shim_target(
             programs = [f"{folder}/{name}" for folder in folders if folder not in pyenv_folders]
         elif _VERSION.match(version) and version.strip("."):
             names = files.names(f"{root}/versions")
-            # One that is named by its beginning, as 3.11, is its newest release.
+            # A version that is a prefix, such as 3.11, means the newest installed release of it.
             matching = [
                 candidate for candidate in names if re.match(rf"{re.escape(version)}\.\d+\Z", candidate)
             ]

@@ -1,4 +1,4 @@
-"""What can be imported and has no metadata: images leave it out to save space, conda keeps its own."""
+"""Finds packages that can be imported but have no metadata: some images leave it out to save space."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.lazy import pattern
 from npudoctor.host.fs.files import Files
 
-# Where a package is called otherwise than its distribution, by PEP 503 name.
+# Modules whose name differs from that of their distribution (as PEP 503 normalizes it).
 MODULES = {
     **dict.fromkeys(("mindspore-ascend", "mindspore-gpu"), "mindspore"),
     **dict.fromkeys(("paddlepaddle", "paddlepaddle-gpu"), "paddle"),
@@ -26,7 +26,7 @@ MODULES = {
     "pyyaml": "yaml",
     "triton-ascend": "triton",
 }
-# Those that bring one module, the one first by which it is known without metadata.
+# Distributions that bring the same module; without metadata the module counts as the first of them.
 _SAME_MODULE = (
     ("mindspore", "mindspore-ascend", "mindspore-gpu"),
     ("paddlepaddle", "paddlepaddle-gpu"),
@@ -48,7 +48,7 @@ _LIMIT = 1 << 18
 
 
 def module_of(name: str) -> str:
-    """What a distribution brings, as far as its PEP 503 name tells."""
+    """The module that a distribution brings, guessed from its PEP 503 name."""
     return MODULES.get(name, name.replace("-", "_"))
 
 
@@ -58,8 +58,11 @@ def find_without_metadata(
     name: str,
     names_with_metadata: Collection[str],
 ) -> Optional[str]:
-    """Where a distribution's package or module lies, in the first of these folders that has it; each with
-    the names in it. None where none has, or where it is one of the `names_with_metadata`, which have metadata."""
+    """The path of a distribution's package or module in the first of these folders that has it.
+
+    `folders`: each with the names in it. None if none has it, or if `names_with_metadata` has a distribution
+    that brings the same module.
+    """
     nvidia = _NVIDIA.match(name)
     same_module = next((group for group in _SAME_MODULE if name in group), (name,))
     if name != same_module[0] or any(other in names_with_metadata for other in same_module):
@@ -76,7 +79,7 @@ def find_without_metadata(
 
 
 def _exists(files: Files, path: str, libraries: bool) -> bool:
-    """Whether it is a module, a package, or a folder of libraries."""
+    """Whether a path is a module, a package, or (`libraries`) a folder with libraries in lib/."""
     try:
         if path.endswith(".py"):
             return files.stat(path) is not None
@@ -88,7 +91,7 @@ def _exists(files: Files, path: str, libraries: bool) -> bool:
 
 
 def read_version(files: Files, path: str) -> str:
-    """The version that a package tells in its own files; empty where it does not."""
+    """The version in a package's own files, such as version.py; "" if they do not say."""
     for place in [path] if path.endswith(".py") else [f"{path}/{name}" for name in _VERSION_FILES]:
         entry = files.stat(place)
         text = (files.text(place, _LIMIT) or "") if entry is not None and entry.is_file else ""

@@ -1,4 +1,4 @@
-"""Whether a line of code in a .pth file can add to the search path, told without running it.
+"""Whether a line of code in a .pth file can add to the search path, by its text; it is not run.
 
 `site` runs it among its own names: `sys`, `os`, `addsitedir` and `known_paths` are there without an import.
 So only names count that the line itself imports or binds, and what is not understood may add anything.
@@ -82,7 +82,7 @@ _PATTERNS = {
 
 
 def adds_no_path(line: str) -> bool:
-    """Whether it surely adds nothing."""
+    """Whether a line certainly adds nothing to the search path; False if it is not understood."""
     line = line.strip()
     if line in _TEXTS:
         return True
@@ -91,7 +91,7 @@ def adds_no_path(line: str) -> bool:
 
 
 def moves_to_front(line: str) -> bool:
-    """Whether it moves what was added to the search path since easy_install's other line to the front."""
+    """Whether a line is easy_install's, which moves what its file has added to the front of the path."""
     line = line.strip()
     return line.startswith(_REORDERS) and _PATTERNS[_REORDERS].fullmatch(line) is not None
 
@@ -119,7 +119,7 @@ def _is_harmless(text: str, modules: frozenset[str], bound_names: frozenset[str]
 
 
 class _ExpressionJudge:
-    """Looks at each expression with what it may name."""
+    """Judges expressions by the modules and names that the line has bound."""
 
     def __init__(self, modules: frozenset[str], bound_names: frozenset[str], depth: int) -> None:
         self._modules, self._bound_names, self._depth = modules, bound_names, depth

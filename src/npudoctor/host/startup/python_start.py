@@ -1,6 +1,6 @@
-"""What a start of Python loads before it does what it was told: where it looks for its standard library.
+"""Judges what the start of a Python loads before any code of its caller: above all its standard library.
 
-Started with `-I -S` it reads pyvenv.cfg and its standard library, and no folder for packages.
+With `-I -S` Python reads only pyvenv.cfg and its standard library, and no site-packages.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from npudoctor.host.startup.site_folders import read_site_folders
 
 _NAME = pattern(r"python(\d+)\.(\d+)[a-z]*\Z")
 _ANY_NAME = pattern(r"python[\d.]*[a-z]*\Z")
-_HOME = pattern(r"home[ \t]+=[ \t]+/")  # which all releases read alike; before 3.11 "home=/x" is none
+_HOME = pattern(r"home[ \t]+=[ \t]+/")  # the form that all releases accept; before 3.11 "home=/x" is ignored
 _LIBS = ("lib", "lib64", "lib32", "libx32")
-# Of the standard library, the packages that a start or the report of an error imports.
+# Packages of the standard library that are imported at the start, or to print a traceback.
 _PACKAGES = ("encodings", "collections", "importlib", "re", "_pyrepl")
 _DEBIAN = ("lib/python3/dist-packages", "local/lib/python{}/dist-packages")
 
 
 def is_python(files: Files, path: str) -> bool:
-    """Whether a program is a Python, by its name or that of its file."""
+    """Whether a program is a Python, by its name or that of the file it links to."""
     return any(
         _ANY_NAME.match(path_or_real.rpartition("/")[2]) for path_or_real in (path, files.real(path) or path)
     )
 
 
 def has_version_in_name(files: Files, path: str) -> bool:
-    """Whether the name of a program's file tells which Python it is, as python3.11."""
+    """Whether the name of a program's file has its version, such as python3.11."""
     return _NAME.match((files.real(path) or "").rpartition("/")[2]) is not None
 
 
@@ -55,11 +55,11 @@ def why_not_python(
 
 
 class _Distrust(Exception):
-    """Ends a judgement; its text is the reason."""
+    """Root must not start this Python; the text says why."""
 
 
 class _StartJudge:
-    """One judgement of one Python."""
+    """Judges the start of one Python for root."""
 
     def __init__(
         self, files: Files, trust: RootTrust, path: str, libraries: Optional[Judge], homes: Sequence[str]
@@ -78,7 +78,7 @@ class _StartJudge:
         for folder in self._program_folders():
             self._require_trust(self._trust.why_not_folder(folder))
             names = self._files.names(folder)
-            # A Python that was built here, which looks elsewhere, or one with a search path of its own.
+            # A Python in its build folder (pybuilddir.txt), or with a search path of its own (._pth file).
             is_built_here = self._files.lstat(f"{folder}/Modules/Setup.local") is not None
             if is_built_here or "pybuilddir.txt" in names or any(name.endswith("._pth") for name in names):
                 raise self._unknown_library()
@@ -101,7 +101,7 @@ class _StartJudge:
             self._judge_sites([*dict.fromkeys((*above, *prefixes))])
 
     def _program_folders(self) -> Iterator[str]:
-        """The folders of the program's names, from the one given to that of its file."""
+        """The folders of the program and of every link on the way to its file, in this order."""
         names = [step for step, entry in self._files.steps(self._path) if not entry.is_dir]
         folders = (self._path.rpartition("/")[0] or "/", *(name.rpartition("/")[0] or "/" for name in names))
         return iter(dict.fromkeys(folders))
@@ -118,9 +118,9 @@ class _StartJudge:
                 yield (self._files.real(program) or program).rpartition("/")[0] or "/"
 
     def _prefix_above(self, folder: str) -> str:
-        """The nearest folder above with the standard library of this version, which is judged.
+        """The nearest folder above that has the standard library of this version; the library is judged.
 
-        Without one Python goes where it was built for, which is not to be seen.
+        Without one Python uses the prefix that it was compiled with, which cannot be read.
         """
         prefix = folder
         while prefix != "/":  # where releases before 3.11 do not look
@@ -154,7 +154,7 @@ class _StartJudge:
         return prefix
 
     def _judge_sites(self, prefixes: list[str]) -> None:
-        """The folders for packages, those to which their .pth files lead, and root's own."""
+        """Judge site-packages, the folders that .pth files in them add, and the user's own site-packages."""
         names = [f"{lib}/python{self._version}" for lib in _LIBS]
         ends = [f"{name}/{kind}-packages" for name in names for kind in ("site", "dist")]
         ends += [end.format(self._version) for end in _DEBIAN]

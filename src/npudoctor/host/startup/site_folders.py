@@ -1,4 +1,4 @@
-"""What a start of Python adds to its search path, read without one: .pth files, the user's own folder."""
+"""Reads what the start of Python adds to its search path: .pth files, and the user's site-packages."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ PYTHON_LIB = pattern(r"python(\d+\.\d+)\Z")
 _EDITABLE = "__editable__."  # setuptools: __editable__.NAME-VERSION.pth beside NAME-VERSION.dist-info
 _FINDER = pattern(r"import (__editable___\w+_finder); \1\.install\(\)\s*\Z")
 _LINE_END = pattern(r"\r\n|\r|\n")
-_CODE_PREFIXES = ("import ", "import\t")  # as `site` tells it
+_CODE_PREFIXES = ("import ", "import\t")  # site.addpackage() executes lines that begin so
 _OWN_CODE = ("sitecustomize.py", "usercustomize.py")
 
 
 @dataclass(frozen=True)
 class SiteFolders:
-    """Folders of the search path, and what may lead to more of them and was not followed.
+    """Folders that are added to the search path, and files that may add more but were not run.
 
-    `finders`: files whose code leads to no more distributions, but finds modules elsewhere. `first`: those
-    of the folders that are searched before all others, as easy_install puts its eggs.
+    - `unread`: paths of files whose code may add any folder.
+    - `finders`: files whose code finds modules elsewhere, but adds no folder with distributions.
+    - `first`: those of `folders` that are searched before all others, as easy_install puts its eggs.
     """
 
     folders: tuple[str, ...] = ()
@@ -43,7 +44,7 @@ class SiteFolders:
 
 
 def read_site_folders(files: Files, site: str) -> SiteFolders:
-    """A folder for packages with the folders that its .pth files name, as Python's own `site` adds them."""
+    """A site-packages folder and the folders that its .pth files add, as Python's `site` does."""
     names = files.names(site)
     unread = []
     for path in (f"{site}/{name}" for name in names if name in _OWN_CODE):
@@ -60,7 +61,7 @@ def read_site_folders(files: Files, site: str) -> SiteFolders:
 
 
 def is_site(folder: str) -> bool:
-    """Whether Python reads .pth files there, by its name."""
+    """Whether Python reads .pth files in a folder, by its name."""
     return folder.endswith(("/site-packages", "/dist-packages"))
 
 
@@ -70,8 +71,8 @@ def _read_pth(files: Files, site: str, name: str, site_names: list[str]) -> Site
         content = files.read(path, PTH_LIMIT) or b""
         text = content.decode("utf-8", "surrogateescape")
         lines = text.splitlines()
-        # The releases of Python must agree what its lines are: since 3.13 a mark of the byte order is passed
-        # over, and a line ends at more signs.
+        # All releases of Python must see the same lines: since 3.13 a BOM is skipped, and str.splitlines()
+        # splits at more characters than a text file does.
         is_unambiguous = lines == _LINE_END.split(text)[: len(lines)] and not text.startswith("\ufeff")
         if not is_unambiguous or len(content) >= PTH_LIMIT:
             return SiteFolders(unread=(path,))
@@ -84,7 +85,7 @@ def _read_pth(files: Files, site: str, name: str, site_names: list[str]) -> Site
     except CannotTell:
         return SiteFolders(unread=(path,))
     if name.startswith("."):
-        # Passed over since 3.8.19, 3.9.19, 3.10.14, 3.11.8 and 3.12.2.
+        # Hidden .pth files are ignored since 3.8.19, 3.9.19, 3.10.14, 3.11.8 and 3.12.2.
         return SiteFolders(unread=(path,) if any(line.strip() for line in lines) else ())
     if not code:
         return SiteFolders(folders)
@@ -130,7 +131,7 @@ def read_user_folders(files: Files, variables: Mapping[str, str], program: str, 
 
 
 def is_isolated_environment(files: Files, program: str) -> bool:
-    """Whether it is a virtual environment that wants its own packages only."""
+    """Whether a program is of a virtual environment without include-system-site-packages."""
     text = files.text(f"{program.rsplit('/', 2)[0]}/pyvenv.cfg") or ""
     settings = text.lower().replace(" ", "").splitlines()
     return bool(settings) and "include-system-site-packages=true" not in settings

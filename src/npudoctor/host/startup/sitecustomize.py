@@ -1,4 +1,4 @@
-"""Whether a sitecustomize.py leaves the search path and the ways of importing alone; nothing is run."""
+"""Whether a sitecustomize.py leaves the search path and the import system alone, by its text; not run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LIMIT = 1 << 16
 
 
 def adds_no_path(text: str) -> bool:
-    """Whether it surely adds nothing; what is not understood may."""
+    """Whether a text certainly adds nothing to the search path; False if it is not understood."""
     tree = parse_source(text) if len(text) <= _LIMIT else None
     return tree is not None and all(map(_is_harmless, ast.walk(tree)))
 

@@ -1,7 +1,6 @@
-"""Whether code that Python runs at its start plainly ends Python, raises, or takes a module's place.
+"""Finds statements in start-up code that plainly end Python, raise, or replace a module, by its text.
 
-Told by its text. Only statements at the top level count, as far as nothing before them decides whether they
-are reached; what stands in a condition, a function or a `try` may never run.
+Only statements at the top level count: those in a condition, a function or a `try` may never run.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from npudoctor.host.startup.syntax import parse_source
 
 _LIMIT = 1 << 18
 _ENDS = frozenset(("sys.exit", "os._exit", "os.abort", "exit", "quit"))
-# What is no Exception: `site` lets it through, and Python ends.
+# These are not subclasses of Exception, which `site` catches: they end Python.
 _LEAVING = frozenset(("SystemExit", "KeyboardInterrupt", "GeneratorExit", "BaseException"))
 _PLAIN = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Pass)
 
@@ -33,7 +32,7 @@ class StartupStatement:
 
 
 def find_startup_statements(text: str) -> Iterator[StartupStatement]:
-    """All that is plain, in the order of the text; nothing behind a statement that ends or raises."""
+    """Yield such statements in the order of the text, up to the first one that ends or raises."""
     if len(text) > _LIMIT or not any(word in text for word in ("exit", "abort", "quit", "raise", "modules")):
         return
     tree = parse_source(text)
@@ -78,7 +77,7 @@ def _classify(node: ast.stmt, bound_names: set[str]) -> tuple[str, str]:
 
 
 def _dotted_name(node: Optional[ast.AST]) -> str:
-    """A name, or a name of a module's; "" for all else."""
+    """A name or module.name; "" for any other expression."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
