@@ -82,6 +82,7 @@ class Explanation:
     def exit_code(self) -> int:
         """0 if the question was answered; 1 if not, or only by a fallback signature for unknown failures."""
         guessed = bool(self.diagnoses) and self.diagnoses[0].signature.fallback
+        # A fallback signature only says what kind of line ended the job: that is no answer.
         return 1 if self.verdict == "unknown" or guessed else 0
 
     @property

@@ -52,6 +52,7 @@ def read_excerpts(
     try:
         for excerpt, counts in forked.stream(lambda: _read_excerpts(numbers, logs, redactor), until):
             redactor.counts = counts  # those of the child, which went on from ours
+            # What remains in `numbers` when the time is over was not read.
             del numbers[excerpt.path]
             yield excerpt
     except forked.Late:
@@ -87,6 +88,7 @@ def _read_excerpt(log: Log, numbers: set[int], redactor: Redactor) -> Excerpt:
     except (UnreadableLog, OSError) as why:
         return Excerpt(log.path, missing=str(why))
     finally:
+        # A private key may be open at the end of a file: the next file begins without it.
         redactor.end()
     if not lines:
         return Excerpt(log.path, missing=_("it is shorter than when it was explained"))

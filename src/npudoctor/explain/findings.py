@@ -90,6 +90,7 @@ class _Explainer:
                     if message
                     else str(known_cause.get("type"))
                 )
+                # Evidence may have been cut to a line of bounded length.
                 if text.startswith(first[:200]):
                     cause = known_cause
                     break

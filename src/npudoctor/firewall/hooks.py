@@ -23,9 +23,11 @@ from npudoctor.firewall.walk import CONNTRACK, Fate, OutOfTime, TableWalk
 
 Hooks = tuple[str, ...]
 
+# The hooks on the way of a packet, in the kernel's order.
 IN: Hooks = ("ingress", "prerouting", "input")
 OUT: Hooks = ("output", "postrouting", "egress")
 _SOLICIT, _ADVERTISE = 135, 136  # types of ICMPv6: neighbour solicitation and advertisement, RFC 4861
+# States of the packets that conntrack tracks, and of those that it saw only a part of.
 _ESTABLISHED, _INVALID = frozenset({"established"}), frozenset({"invalid"})
 _ANY_STATE = _ESTABLISHED | _INVALID | {"new"}
 _OTHER_LAYERS = ("bridge", "arp")  # they may see what carries the connection; in which form is not known

@@ -115,6 +115,7 @@ def judge_ports(
         except OutOfTime:
             verdict = PortVerdict("unknown", late=True)
         if verdict.answer == "unknown" and verdict.by_port and low < high:
+            # Halving stops where the rules themselves draw a border between ports.
             middle = (low + high) // 2
             todo += [(middle + 1, high), (low, middle)]
         else:

@@ -34,10 +34,12 @@ from npudoctor.firewall.sets import Elements, Sets, parse_elements, parse_verdic
 # Returns the rules of a chain (family, table, chain) as iptables-save prints them; None if it does not.
 RuleLender = Callable[[str, str, str], Optional[Sequence[Rule]]]
 
+# Statements without effect on the verdict, addresses, ports and marks.
 _HARMLESS = {
     "counter", "log", "comment", "last", "dup", "flow", "ct helper", "ct timeout", "ct expectation",
     "secmark",
 }  # fmt: skip
+# Whether these let a packet on depends on earlier packets.
 _DOUBTFUL = {"limit", "ct count", "quota", "set", "map", "meter"}
 _VERDICTS = {"accept", "drop", "return", "continue", "jump", "goto", "reject"}
 # Flags of a table that is at work. nft 1.0.6 prints rubbish for any flag: then it may be dormant.
@@ -176,6 +178,7 @@ def _parse_statement(statement: Any, sets: Sets) -> tuple[Step, ...]:
             return (PacketChange(lambda packet: replace(packet, connection_mark=marks_of(value, packet))),)
         if "meta" in key and key["meta"].get("key") in ("priority", "nftrace"):
             return ()
+        # Writing an address or a port is NAT without conntrack.
         if "payload" in key and key["payload"].get("field") in ("saddr", "daddr", "sport", "dport"):
             return (PacketChange(spoil),)
         return () if {"payload", "tcp option", "ct"} & set(key) else (PacketChange(spoil),)

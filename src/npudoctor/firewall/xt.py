@@ -108,6 +108,7 @@ def _parse_target(option: str, target: str, options: Sequence[str]) -> list[Step
         return [_parse_mark_change(target, options)]
     if target == "NOTRACK" or (target == "CT" and "--notrack" in options):
         return [PacketChange(untrack)]
+    # CT without --notrack only sets a helper, a zone or events.
     if target == "CT":
         return []
     if target.isupper() and target in _UNKNOWN_EFFECT:
@@ -116,6 +117,7 @@ def _parse_target(option: str, target: str, options: Sequence[str]) -> list[Step
     return [decide(("jump", target))]
 
 
+# Targets of the kernel and of modules such as xtables-addons; other names are chains of the user.
 _UNKNOWN_EFFECT = {
     "DNAT", "SNAT", "MASQUERADE", "REDIRECT", "NETMAP", "TPROXY", "QUEUE", "NFQUEUE", "SET", "SYNPROXY",
     "CLUSTERIP", "SNPT", "DNPT", "HMARK", "RAWDNAT", "RAWSNAT", "BALANCE", "MIRROR", "SAME", "TARPIT",

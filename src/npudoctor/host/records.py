@@ -68,6 +68,7 @@ class Records:
         try:
             names = sorted(os.listdir(folder))
         except OSError as error:
+            # Nothing was ever fixed here: that is no doubt.
             if error.errno not in (errno.ENOENT, errno.ENOTDIR):
                 self._note_doubt(folder, strerror(error.errno))
         records = []
@@ -90,6 +91,7 @@ class Records:
     def _lines(self, path: str) -> list[str]:
         """The lines of a journal; none if it is not ours, or if somebody else may write it."""
         try:
+            # O_NONBLOCK: a FIFO in the place of a journal must not make us wait.
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
             self._note_doubt(path, strerror(error.errno))

@@ -63,6 +63,7 @@ class Resources:
                 page, total, free = map(os.sysconf, ("SC_PAGE_SIZE", "SC_PHYS_PAGES", "SC_AVPHYS_PAGES"))
             except (OSError, ValueError):
                 raise error from None
+            # sysconf says -1 for what it does not know.
             if total <= 0 or free < 0:
                 raise
             return Memory(page * total, page * free, error.reason)
@@ -94,5 +95,6 @@ class Resources:
         return {
             name: Limit(*(int(word) if word.isdigit() else None for word in rows[name][:2]))
             for name in LIMITS
+            # A kernel older than a limit has no row for it.
             if len(rows.get(name, ())) >= 2
         }

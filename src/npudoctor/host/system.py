@@ -11,6 +11,7 @@ from npudoctor.core.lazy import pattern
 from npudoctor.host.clock import Clock
 from npudoctor.host.fs.files import Disk, Files
 
+# Names that Docker, Kubernetes, containerd, Podman, LXC and CRI-O put into the cgroup of a container.
 _CONTAINER_CGROUP = pattern(r"docker|kubepods|containerd|libpod|lxc|crio", re.IGNORECASE)
 
 
@@ -64,6 +65,7 @@ class System:
 
     def is_container(self) -> bool:
         """Whether this looks like a container: by a mark of docker or podman, or the cgroup of process 1."""
+        # Docker makes the first file in every container, Podman the second.
         for mark in ("/.dockerenv", "/run/.containerenv"):
             try:
                 self._disk.lstat(mark)

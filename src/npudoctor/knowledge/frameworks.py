@@ -124,6 +124,7 @@ def find_newest_accepting(
     ]
     for release in sorted(versions, reverse=True):
         row = find_python_row(knowledge, "mindspore", str(release))
+        # Rows name Pythons as 3.11.
         interpreter = ".".join((python or "").split(".")[:2])
         if (
             row is None

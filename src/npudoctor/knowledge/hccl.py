@@ -86,6 +86,7 @@ def nearest_valid(row: VariableRow, value: str) -> str:
     """The valid value next to a number out of range; "" where there is none."""
     if row["kind"] not in ("whole", "decimal") or not _is_digits(value):
         return ""
+    # int() of a long text is slow, and an error beyond 4300 digits in newer releases of Python.
     number = min(max(int(value[:19]), row["least"]), row["most"])
     return str(number - number % row.get("multiple", 1))
 

@@ -10,12 +10,14 @@ from npudoctor.knowledge.values import VariableRow, not_one_of, out_of_range
 LEVELS = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")
 FUNCTIONS = ("broadcast", "reduce", "allgather", "reducescatter", "allreduce", "allgatherv", "sendrecv")
 YES, NO = ("y", "yes", "1", "t", "true"), ("n", "no", "0", "f", "false")
+# isspace(3) in the C locale.
 _BLANKS = " \t\n\v\f\r"
 _LONGEST = 64
 
 
 def parse_number(value: str) -> tuple[int, str]:
     """Parse a number as strtoll(3) with base 0 does; the number, and the rest of the text that is ignored."""
+    # A number of 64 bits has at most 22 digits, in base 8.
     text = value[:_LONGEST].lstrip(_BLANKS)
     sign = -1 if text[:1] == "-" else 1
     text = text[1:] if text[:1] in ("-", "+") else text

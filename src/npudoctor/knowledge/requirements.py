@@ -35,6 +35,7 @@ def is_proven_to_work(knowledge: Knowledge, user: str, version: str, name: str, 
             requirement.name == canonicalize_name(name) and requirement.specifier.contains(installed)
             for requirement in requirements
         )
+    # A site's row may name anything; it then proves nothing.
     except (InvalidRequirement, InvalidVersion):
         return False
 

@@ -108,6 +108,7 @@ class Knowledge:
         reason, file_names = self._why_remote(self.directory), []
         try:
             file_names = [] if reason else sorted(os.listdir(self.directory))
+        # Most sites have no rows of their own.
         except FileNotFoundError:
             pass
         except OSError as error:

@@ -13,6 +13,7 @@ from npudoctor.explain.scanning.evidence import Evidence, LogLine
 from npudoctor.explain.scanning.outline import Outline, RunStart
 from npudoctor.explain.signatures.failures import MARKS, WORDS
 
+# Bytes.
 TAIL = 16 << 10  # the end of a log, which tells how it went
 _ENDS = ("level", "cann", WORDS)  # these count only where they end a log: healthy jobs write errors too
 _LOUD = ("exception", "crash", "launcher", "closed", "cancelled", "engine", "ended")

@@ -21,6 +21,7 @@ from npudoctor.explain.signatures.signatures import Signature
 # What ranks write that wait for another one; the one that says something else is looked at first.
 _WAITING = ("hccl-timeout-desync", "network-hccl-link-or-ip")
 _APART = (*_WAITING, "port-or-firewall-or-address-in-use", "nccl-gpu-env")
+# So many first errors are shown.
 _ERRORS = 8
 _OUTLIVED = 17
 _SILENT = 40  # the least that a warning weighs that is the last word of a log

@@ -127,6 +127,7 @@ def _mounts() -> Mapping[str, Mapping[str, str]]:
         return {}
     by_folder: dict[str, dict[str, str]] = {}
     for mount in mounts.values():
+        # What is mounted there is asked in a child with a deadline, or not at all: it may hang.
         if mount.kind not in LOCAL or mount.kind in opening.UNREAL:
             above, _slash, name = mount.point.rpartition("/")
             by_folder.setdefault(above or "/", {})[name] = mount.kind

@@ -55,6 +55,7 @@ def gather_inputs(
     """
     patience = min(forked.PATIENCE, seconds or math.inf)
     kinds: list[str] = []
+    # For all words together, as each has `patience` for itself.
     late = time.monotonic() + 4 * patience
     while len(kinds) < len(words):
         try:

@@ -151,6 +151,7 @@ def _find_slurm_logs(here: str) -> Iterator[LogPlace]:
 def _find_loose_logs(here: str) -> Iterator[LogPlace]:
     """Other files here that are called as logs are, and folders with such files."""
     for path, written in _logs_in(here):
+        # These are found by _find_slurm_logs, under their own kind.
         if not os.path.basename(path).startswith(("slurm-", "nohup.")):
             yield LogPlace(os.path.basename(path), LOOSE, written)
     for name in _LOOSE:

@@ -46,6 +46,7 @@ def identity_of(status: os.stat_result) -> Identity:
 def open_named(path: str) -> int:
     """An O_PATH descriptor of what a path means. OSError; Unreadable where a link of another user would lead
     root to what is not that user's."""
+    # Another user's links cannot lead this user to what he may not read himself.
     if os.geteuid():
         return os.open(path, os.O_PATH | os.O_CLOEXEC)
     here = os.open("/" if path.startswith("/") else ".", WAY)
@@ -197,6 +198,7 @@ def _reopen(path: str) -> int:
         with suppress(FileNotFoundError):
             return os.open(f"/proc/self/fd/{place}", _READ)
         descriptor = os.open(path, _READ)
+        # Without /proc the path is opened a second time, and may have been swapped meanwhile.
         if identity_of(os.fstat(descriptor)) != identity_of(os.fstat(place)):
             os.close(descriptor)
             raise UnreadableLog(_("replaced while it was examined: not read"))
@@ -208,6 +210,7 @@ def _reopen(path: str) -> int:
 @cache
 def pseudo_devices() -> frozenset[int]:
     """The device numbers of the file systems that hold no logs, wherever they are mounted."""
+    # A system whose root is, say, overlay or tmpfs must not lose all files: its device is taken out below.
     devices = {device for device, kind in _kind_by_device().items() if kind in UNREAL}
     for path in ("/proc", "/sys"):  # also where mountinfo cannot be read
         with suppress(OSError):

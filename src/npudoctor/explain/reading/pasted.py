@@ -115,6 +115,7 @@ def _repairs(first: bytes) -> Iterator[Repair]:
         yield lambda block: _TASK.sub(b"", block)
     if b"\\n" in first:
         few = first.count(b"\n") < _PASTED and first.count(b"\\n") >= _PASTED
+        # Only a pasted text is unescaped as a whole; else only lines that hold a spelled-out traceback.
         yield _unescape if few else lambda block: _SPELLED.sub(lambda line: _unescape(line[0]), block)
     width = _width(first[:_LOOK])
     if width:

@@ -82,6 +82,7 @@ def _run_in_parallel(
 ) -> Iterator[list[tuple[int, Evidence]]]:
     """What the tasks say, as it comes; those of a process that died, or was late, are missing."""
     todo, fill = os.pipe()
+    # The pipe may be full while all children are busy: we must go on and collect what they have.
     os.set_blocking(fill, False)
     groups_left = list(range(groups))[::-1]
     children: dict[int, int] = {}

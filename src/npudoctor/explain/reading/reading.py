@@ -33,6 +33,7 @@ from npudoctor.explain.signatures.table import SignatureTable
 PART = 32 << 20
 PARTS = 16_384  # of all files together: half a TiB; what is larger is not read to its end
 GROWN = PART  # so much may come to a log between the walk and its reading
+# Magic numbers of gzip, bzip2, xz, zstd and zip.
 _PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zX", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")
 _GARBAGE = 0.3  # the part of its first bytes that a binary file has and no log has
 
@@ -152,6 +153,7 @@ def _count_lines_before(log: Log, task: ReadTask, descriptor: int, until: float)
     while bytes_left and time.monotonic() < until:
         piece = os.pread(descriptor, min(PIECE, bytes_left), log.begin - bytes_left)
         count, bytes_left = count + piece.count(b"\n"), bytes_left - len(piece) if piece else 0
+    # pread(2) does not move the offset, from which the source reads on.
     os.lseek(descriptor, log.begin, os.SEEK_SET)
     return count
 
@@ -169,6 +171,7 @@ def read_source(scan: Scan, source: Source) -> Evidence:
 def is_binary(head: bytes) -> bool:
     """Whether a file that begins so is no log. Zeros alone are not telling: a log that was cut while it was
     written begins with them."""
+    # UTF-16 has zeros, too, and gzip is unpacked.
     if b"\0" not in head or head.startswith(b"\x1f\x8b") or encoding_of(head):
         return False
     rest = head.replace(b"\0", b"")

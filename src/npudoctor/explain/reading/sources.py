@@ -21,6 +21,7 @@ PIECE = 1 << 20
 UNPACKED = 4 << 30  # of one compressed file; more is no log
 PLAIN = 4 << 30  # of one file that cannot be read in parts
 PATIENCE = 5.0  # how long a pipe may say nothing
+# Byte order marks with the encoding that they stand for; that of UTF-8 is only removed.
 _BOMS = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"), (codecs.BOM_UTF8, ""))
 _TELLING, _MOST_TELLING = 64, 4096  # bytes at the start, by which it is seen how a text is written
 _MAGIC = {b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
@@ -96,6 +97,7 @@ class Source:
             self.problem = shrink_problem()
         self.bytes += len(piece)
         self._bytes_left = (self._bytes_left or 0) - len(piece)
+        # A piece of zeros may be the start of a hole of terabytes.
         if piece[-1:] == b"\0" and not piece.strip(b"\0"):
             self._bytes_left -= _skip_hole(self._descriptor, self._bytes_left)
         return piece
@@ -136,6 +138,7 @@ class Source:
     def _unpack(self, raw: Iterator[bytes]) -> Iterator[bytes]:
         import zlib
 
+        # 31: a gzip header is expected, with the largest window (zlib manual, inflateInit2).
         unpacker, made, at_end = zlib.decompressobj(31), 0, False
         try:
             for piece in raw:

@@ -25,6 +25,7 @@ from npudoctor.explain.reading.opening import Identity, UnreadableLog, identity_
 from npudoctor.explain.scanning.ranks import rank_of_path
 
 ENTRIES = 250_000  # so many are looked at; of more it is only said that they are there
+# Folders in folders; deeper ones are said to be unread.
 _DEEP = 64
 SECONDS = 2.0  # within which a mounted file system has to answer
 _STEP = 1000  # entries after which what was found can be handed over

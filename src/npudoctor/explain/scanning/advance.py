@@ -41,6 +41,7 @@ def _find_advance(chunk: bytes, begin: int) -> Advance:
     moved: Optional[int] = None
     success: Optional[int] = None
     served: Optional[int] = None
+    # A bar is redrawn behind a carriage return: each of its states counts as a line here.
     small = chunk.lower().replace(b"\r", b"\n")
     # The lines, and what was overwritten on a terminal, that are worth a look.
     starts = {start for word in progress.HINT for start in lines_with(small, word)}

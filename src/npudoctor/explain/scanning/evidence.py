@@ -91,6 +91,7 @@ class Evidence:
         """Note a sign of failure; of many the first and the last ones are kept."""
         lines = self.marks.setdefault(index, [])
         lines.append(log_line)
+        # The oldest of the last ones goes; the first SHOWN stay.
         if len(lines) > 2 * SHOWN:
             del lines[SHOWN]
         self.counts[index] = self.counts.get(index, 0) + 1

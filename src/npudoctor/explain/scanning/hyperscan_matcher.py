@@ -95,6 +95,7 @@ def make_hyperscan_matcher(table: SignatureTable) -> Optional[HyperscanMatcher]:
     with contextlib.suppress(Exception):
         hits: list[Hit] = []
         compile_texts([(1, b"ab", False), (2, b"cd", True)]).scan(b"ab CD", collect, context=hits)
+        # A library that loads but answers wrongly is not used either.
         if sorted(hits) == [(1, 2), (2, 5)]:
             return HyperscanMatcher(table)
     return None

@@ -91,6 +91,7 @@ def find_last_words(end: bytes) -> Iterator[tuple[int, int]]:
         start = tail.rfind(b"\n", 0, stop) + 1
         line = tail[start:stop].rstrip()
         begin = line.rfind(b"\r") + 1  # what was overwritten on a terminal is not the last word
+        # The first line of the tail may be cut off in front.
         if line and (start or not base):
             text = strip_prefix(decode(line[begin : begin + _MOST]))
             text = _DOCKER.sub("", text) if '"stream"' in text else text

@@ -30,6 +30,7 @@ _ERROR = pattern(
 
 def is_mild(line: str) -> bool:
     """Whether a line calls itself information or a warning."""
+    # A level stands at the beginning of a line, behind a time and a name at most.
     return bool(_LOW.search(line[:300])) and not _NOT_LOW.search(line[:300])
 
 

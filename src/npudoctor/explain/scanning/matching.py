@@ -71,6 +71,7 @@ class LazyMatcher:
                 start = text[1][:_START].lower() if len(text[1]) >= _START else b""
                 self._by_start.setdefault(start, []).append(text)
         lower = block.lower()
+        # All pieces of the block of this length: most literals begin with none of them.
         starts = {lower[at : at + _START] for at in range(len(lower) + 1)}  # b"" is its end
         return find_occurrences(
             block, (text for start in self._by_start.keys() & starts for text in self._by_start[start])

@@ -9,7 +9,9 @@ from typing import Optional
 from npudoctor.core.lazy import pattern
 
 _FULL = pattern(r"(20\d\d)[-/](\d\d?)[-/](\d\d?)[-T ,](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?")
+# month/day/year
 _US = pattern(r"\b(\d\d)/(\d\d)/(20\d\d) (\d\d):(\d\d):(\d\d)()")
+# glog and absl: I0131 12:34:56.789, without a year.
 _GLOG = pattern(r"^\[?[IWEF](\d\d)(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?")
 _SHORT = pattern(r"\b(?:ERROR|WARNING|INFO|DEBUG) (\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)()")
 

@@ -27,6 +27,7 @@ _PATHS = (
 
 def rank_of_line(line: str) -> Optional[int]:
     """The rank that a line says it is from."""
+    # A rank stands in the prefix of a line, never in its text.
     start = line[:400]
     match = _START.match(start)
     if match is None and ("ank" in start or "RANK" in start):

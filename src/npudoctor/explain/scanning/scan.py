@@ -122,6 +122,7 @@ class Scan:
             seam = piece[-_SEAM:]
             across = self._matcher.find(seam + following[:_SEAM])
             hits += [(number, end - len(seam)) for number, end in across if end > len(seam)]
+        # More than one hit in 512 bytes.
         if len(hits) > len(following) >> 9:
             self._spent += time.process_time() - begun
         return hits

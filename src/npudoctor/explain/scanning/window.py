@@ -33,6 +33,7 @@ class Window:
         """Where the line around a place begins and ends; of a long one, the piece around it."""
         data = self.data
         piece = (self.base + at) // _PIECE * _PIECE - self.base
+        # No line break within LONG bytes on either side: the line is looked at in fixed pieces of the file.
         low = max(0, at - LONG)
         start = data.rfind(b"\n", low, at) + 1
         if not start and low + self.base:

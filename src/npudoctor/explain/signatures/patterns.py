@@ -95,6 +95,7 @@ def parse_pattern(pattern: str) -> Any:
         tree = parser.parse(pattern)
     except (re.error, OverflowError, RecursionError) as error:
         raise UnsuitablePattern(f"{pattern}: {error}") from error
+    # Other flags change what a literal or a dot matches.
     if tree.state.flags & ~(re.IGNORECASE | re.UNICODE):
         raise UnsuitablePattern(_("{pattern}: (?i) is the only flag allowed", pattern=pattern))
     _judge(pattern, tree, False)
@@ -162,6 +163,7 @@ def _pieces(kind: Any, value: Any) -> list[_Piece]:
         if least == 0:
             texts = _spell_out(inner) if most == 1 else None
             return [(texts and texts | {""}, None)]
+        # More repetitions would only make the literal longer than is needed to find it.
         repeats = inner * min(least, 4)
         return repeats if least == most <= 4 else [*repeats, (None, None)]
     return [(None, None)]

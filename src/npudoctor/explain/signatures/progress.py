@@ -153,6 +153,7 @@ def _says(line: str, words: Sequence[str], pattern: re.Pattern[str]) -> bool:
 
 def is_epilogue(line: bytes) -> bool:
     """Whether a line is written at the end of a process whether or not it failed."""
+    # W&B's summary and multiprocessing's complaint about semaphores may follow any end.
     return line.startswith(b"wandb: ") or b"resource_tracker" in line
 
 

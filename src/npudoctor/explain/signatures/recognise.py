@@ -43,6 +43,7 @@ def line_shape(data: bytes, start: int, following: int) -> tuple[bool, bool]:
 
 def _starts(data: bytes, at: int) -> int:
     """Where a line begins without its prefix; -1 when it is indented."""
+    # Prefixes are short; a bounded match keeps a line of megabytes cheap.
     prefix = _PREFIX_BYTES.match(data, at, at + 100)
     begin = prefix.end() if prefix else at
     return -1 if data[begin : begin + 1].isspace() and data[begin : begin + 1] not in b"\r\n" else begin

@@ -50,6 +50,7 @@ def adapt_remedy(remedy: Mapping[str, Sequence[str]], installed: Optional[Instal
         elif _CANN.search(line) and here.cann_script is None:
             line = _ENV
         else:
+            # A function as replacement: a path with a backslash is not a template then.
             line = _CANN.sub(lambda _match: here.cann_script or "", line)
             line = _NNAL.sub(lambda _match: here.nnal_script or "", line)
             line = line.replace(_LATEST, here.cann or _LATEST)

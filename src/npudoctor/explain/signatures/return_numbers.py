@@ -84,6 +84,7 @@ def number_in(signature: Signature, line: str) -> Optional[str]:
         inner = re.findall(r"\w+", match.group()) if match else ()
         for word in reversed(inner):
             # HCCL's also stand as the end of a hexadecimal one, or by their names.
+            # errNo[0x000000000500000b]: the module 05 of HCCL, and its HcclResult in the last four digits.
             hexadecimal = re.fullmatch(r"0x0{8}050[01]([0-9a-f]{4})", word)
             number = str(int(hexadecimal[1], 16)) if hexadecimal else number_of_word(word)
             if number in signature.codes:

@@ -77,6 +77,7 @@ def names() -> list[str]:
     """The files in all rooms, by path below FOLDER; in the order of their own names, wherever they are."""
     rooms = ((os.path.relpath(room, FOLDER), files) for room, _rooms, files in os.walk(FOLDER))
     paths = (os.path.join(room, name) for room, files in rooms for name in files if name.endswith(".toml"))
+    # A file may move to another folder without changing the order of the signatures.
     return sorted(paths, key=os.path.basename)
 
 

@@ -26,6 +26,7 @@ MODELS = {
     "0xd803": "Ascend 910_93",
     "0xd806": "Ascend 950",
 }
+# vdavinci: a slice of an NPU that is shared between virtual machines.
 _NPU_NODE = pattern(r"v?davinci\d+\Z")
 _GPU_NODE = pattern(r"nvidia\d+\Z")
 _ACCELERATOR = pattern(r"0x1200")  # PCI class "processing accelerators"
@@ -95,6 +96,7 @@ def find_accelerators(kind: str, files: Files) -> Accelerators:
         entry = files.lstat(f"/dev/{name}") if node.match(name) else None
         if entry is not None and stat.S_ISCHR(entry.mode):
             nodes.append(name)
+    # By number: davinci2 before davinci10.
     nodes.sort(key=lambda name: int(re.sub(r"\D", "", name)))
     cards: list[Card] = []
     unread = None

@@ -16,6 +16,7 @@ COMPONENTS = ("compiler", "runtime", "opp", "fwkacllib", "atc")
 
 KINDS = {"ascend-toolkit": "toolkit", "nnae": "nnae", "nnrt": "nnrt"}
 
+# Records of the installers; ascend_cann_install.info was first seen from that of CANN 6.0.
 _RECORD = pattern(r"ascend_(toolkit|nnae|nnrt|cann)_install\.info\Z")
 _ARCH = pattern(r"(aarch64|x86_64)-linux\Z")
 MAX_INFO_BYTES = 1 << 16  # bytes of an info file; real ones have a few KiB

@@ -163,6 +163,7 @@ class Hccn:
         replies: dict[str, Reply] = {}
         for question in QUESTIONS:
             seconds_left = until - time.monotonic()
+            # So little is not enough to start the tool; and a device that hung once hangs again.
             if seconds_left < 0.1 or any(reply.kind == HUNG for reply in replies.values()):
                 replies[question] = Reply(NOT_ASKED, {})
                 continue

@@ -66,6 +66,8 @@ def parse_failure(text: str) -> Optional[NpuSmiFailure]:
     if code:
         number = int(code[1])
         kind = {-8005: "no-driver", -8020: "used", -8002: "no-rights"}.get(number, "code")
+        # -8005 means that the driver is not loaded; with (ret=4), as driver 25.5.2 prints it, that the user
+        # is not in the group HwHiAiUser.
         if number == -8005 and "(ret=4)" in text:
             kind = "no-rights"
         return NpuSmiFailure(kind, _line_with(text, code[0]), number)
@@ -157,6 +159,7 @@ class NpuSmi:
         answer = self._run(("info",), SHARE_OF_FIRST * self._timeout)
         if answer.ended != "timeout":
             return _read_answer(answer, 1)
+        # State D lasts for a moment in healthy drivers, too: only a process that is in it twice is stuck.
         stuck_before = {(process.pid, process.started) for process in self._find_stuck()}
         answer = self._run(("info",), SHARE_OF_SECOND * self._timeout)
         if answer.ended != "timeout":

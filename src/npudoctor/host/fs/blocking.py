@@ -110,6 +110,7 @@ class MountChild:
     def _exchange(self, op: str, path: str, limit: int, start: int) -> Optional[dict[str, Any]]:
         if self._child is None:
             self._child = start_apart(
+                # -I -S: neither PYTHONPATH nor site-packages, which may lie on the very mount that hangs.
                 [sys.executable, "-I", "-S", "-c", SERVER],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -119,6 +120,7 @@ class MountChild:
         child = self._child
         if child.stdin is None or child.stdout is None:
             return None
+        # Paths are bytes, which JSON cannot hold; base64 carries those that are not UTF-8, too.
         request = [op, base64.b64encode(os.fsencode(path)).decode(), limit, start]
         child.stdin.write(json.dumps(request).encode() + b"\n")
         child.stdin.flush()

@@ -31,6 +31,7 @@ class Parent:
     @property
     def is_writable_by_others(self) -> bool:
         """Whether group or others may replace entries in it: no sticky bit protects them."""
+        # 0o022: writable by the group or by others.
         return bool(self.mode & 0o022) and not self.mode & stat.S_ISVTX
 
 

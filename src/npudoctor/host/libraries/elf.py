@@ -115,6 +115,7 @@ class Elf:
         if end <= start:
             return b""
         first, last = start // PAGE, (end - 1) // PAGE
+        # Large tables are read at once and not kept: the cache of pages is for small reads.
         if last - first > 16:
             return self._read_uncached(start, end - start)
         for number in range(first, last + 1):
@@ -393,6 +394,7 @@ class Elf:
         if tag not in self.tags:
             return
         offset = self.offset(self.tags[tag][0])
+        # The file's own count may lie.
         for _number in range(min(MAX_ENTRIES, *self.tags.get(count_tag, [0]))):
             fields = self._unpack(shape, offset)
             yield offset, fields
@@ -412,6 +414,7 @@ class Elf:
 
     def _read_text(self, start: int, errors: str = "surrogateescape") -> str:
         text = b""
+        # Page by page: a name is short, and the pages of a string table are used again.
         while not text.endswith(b"\0"):
             offset = start + len(text)
             page = self.read_part(offset, PAGE - offset % PAGE)

@@ -64,6 +64,7 @@ def _parse_entries(content: bytes, machine: str) -> Iterator[tuple[str, str, int
         _HEADER : _HEADER + min(count, (len(content) - _HEADER) // shape.size) * shape.size
     ]
     for flags, key, value, _osversion, hwcap in shape.iter_unpack(rows):
+        # For a machine whose flags are not known here all entries count.
         if flags != _FLAGS.get(machine, flags):
             continue
         texts = []

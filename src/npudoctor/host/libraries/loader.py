@@ -80,6 +80,7 @@ class Loader:
         self._files, self._libraries = files, libraries
         self._machine = machine
         self._working_folder = working_folder
+        # Of the machines in elf._MACHINES these two have no 64-bit form.
         self._bits = 32 if machine in ("i386", "arm") else 64
         self._entries = split_path(variables.get("LD_LIBRARY_PATH", ""), ";:")
         self._preloads = variables.get("LD_PRELOAD", "").replace(":", " ").split()

@@ -192,7 +192,9 @@ def _parse_address(fixed: bytes, attributes: dict[int, bytes]) -> Optional[Addre
     if (family, len(packed)) not in ((socket.AF_INET, 4), (socket.AF_INET6, 16)):
         return None
     extended_flags = attributes.get(_FLAGS)
+    # IFA_FLAGS has 32 bits, the field of the header only the lowest 8 (Linux 3.14).
     flags = struct.unpack("=I", extended_flags)[0] if extended_flags else flags
+    # RT_SCOPE_LINK and RT_SCOPE_HOST of linux/rtnetlink.h.
     scope_name = {253: "link", 254: "host"}.get(scope, "global")
     text = socket.inet_ntop(family, packed)
     return Address(

@@ -57,6 +57,7 @@ def route_to(destination: str, source: str = "", index: int = 0) -> Optional[Rou
 def parse_route(fixed: bytes, attributes: dict[int, bytes]) -> Optional[Route]:
     """Parse the kernel's answer; None if it is not a route by which packets leave."""
     kind = fixed[7]
+    # Others, such as RTN_BLACKHOLE and RTN_UNREACHABLE, drop the packet.
     if kind not in (UNICAST, LOCAL) or _OUT not in attributes:
         return None
     index = struct.unpack("=I", attributes[_OUT])[0]

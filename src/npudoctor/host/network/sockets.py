@@ -60,6 +60,7 @@ def parse_unix(text: str) -> frozenset[str]:
     paths: set[str] = set()
     for line in text.split("\n")[1:]:  # not splitlines: a path may hold what that takes for a line's end
         fields = line.split(None, 7)
+        # Sockets without a path have only seven columns; a path may contain blanks.
         if len(fields) == 8:
             paths.add(collapse_slashes(fields[7]))
     return frozenset(paths)

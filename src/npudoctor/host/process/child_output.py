@@ -117,7 +117,8 @@ def end_child(child: subprocess.Popen[bytes], ending: str) -> Optional[int]:
     for pipe in (child.stdout, child.stderr):
         if pipe is not None:
             pipe.close()
-    if ending == "exited" or child.returncode is not None:  # its number may be another one's by now
+    # After poll() has reaped the child its pid may belong to another process group.
+    if ending == "exited" or child.returncode is not None:
         return None
     kill_group(child.pid)
     try:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from npudoctor.host.startup.program_start import ProgramStart
     from npudoctor.host.users.identity import Account
 
+# The PATH that Debian and others give root; not the caller's, which others may write to.
 FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 OUTPUT_LIMIT = 4 << 20
 MAX_PARALLEL = 16  # programs at the same time: as many as the largest nodes have devices
@@ -234,6 +235,7 @@ class Commands:
         requested_argv = tuple(argv)
         path = argv[0] if argv[0].startswith("/") else self.find(argv[0])
         if path is None or (self._as_root and self._files.real(path) is None):
+            # 127 is what a shell says of a command that it does not find.
             return CommandResult(requested_argv, "missing", 127)
         environment = self._environment() if variables is None else dict(variables)
         why_untrusted = None if user and user.uid else self.why_untrusted([path, *argv[1:]], environment)

@@ -33,6 +33,7 @@ def kill_marked_processes(mark: str, since: float) -> None:
                 with open(f"/proc/{name}/stat", "rb") as file:
                     fields = file.read().rpartition(b")")[2].split()
                 is_dead_or_stuck = fields[0] in (b"D", b"Z", b"X")  # D: in the kernel
+                # Field 22 of proc(5), starttime, counted from after the name in parentheses.
                 if int(fields[19]) >= earliest and not is_dead_or_stuck and _has_variable(int(name), entry):
                     pids.append(int(name))
         for pid in pids:
@@ -54,6 +55,7 @@ def _kill_if_marked(pid: int, mark: bytes) -> None:
     The pidfd is opened before the mark is read again: the pid may be another process's by then.
     """
     with suppress(OSError):
+        # Python was built with headers older than Linux 5.3.
         if not hasattr(os, "pidfd_open"):
             os.kill(pid, signal.SIGKILL)
             return

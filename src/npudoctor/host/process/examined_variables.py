@@ -58,6 +58,7 @@ def read_process_variables(disk: Disk, pid: int) -> dict[str, str]:
             # For a zombie the kernel says EACCES to all but root: it has no memory whose owner counts.
             with suppress(OSError):
                 stat = disk.read(f"/proc/{pid}/stat", 4096)
+                # Z: zombie, X: dead.
                 has_ended = stat.rpartition(b")")[2].split()[:1] in ([b"Z"], [b"X"])
         if has_ended:
             raise CannotTell(_("process {pid} does not exist", pid=pid)) from error
@@ -108,6 +109,7 @@ def read_script_variables(
     }
     shell_variables = commands.narrow_variables(clean_variables)
     result = commands.run(
+        # --noprofile --norc: no start-up file but the script itself may set variables.
         [BASH, "--noprofile", "--norc", "-c", SCRIPT, "bash", path],
         timeout=seconds,
         variables=shell_variables,
@@ -127,6 +129,7 @@ def read_script_variables(
         clean_variables.get(name) != variables_after.get(name) for name in names if name not in SET_BY_SHELL
     ):
         notes.append(_("it changed no variable; a .bashrc often returns early in a non-interactive shell"))
+    # bash sets both for its own commands; the caller's values are put back.
     variables_after.pop("_", None)
     variables_after.pop("SHLVL", None)
     variables_after.update((name, variables[name]) for name in ("_", "SHLVL") if name in variables)

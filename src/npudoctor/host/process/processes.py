@@ -21,7 +21,9 @@ from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _, strerror
 from npudoctor.host.fs.files import Disk, PathStatus
 
+# A row of maps for a segment: address, rights, offset, device, shmid, and the name /SYSV with the key in hex.
 _SYSV_MAPPING = pattern(r"^\S+ \S+ \S+ \S+ (\d+)\s+/SYSV([0-9a-f]{8})", re.MULTILINE)
+# A process with so many mappings is not judged: its maps are treated as unreadable.
 MAPS_LIMIT = 64 << 20
 PF_EXITING = 0x4  # PF_EXITING in the flags of /proc/PID/stat
 EXIT_POLL_SECONDS, EXIT_WAIT_SECONDS = (
@@ -62,6 +64,7 @@ class Process:
     @property
     def has_lost_main_thread(self) -> bool:
         """Whether its main thread has ended; what other threads hold is then only in /proc/PID/task/TID."""
+        # Z: zombie; X: dead, x: the same in Linux 2.6.33 to 3.13 (proc(5)).
         return self.state in "ZXx"
 
 
@@ -189,6 +192,7 @@ class Processes:
         content = self._read_detail("cgroup", pid, 1 << 16)
         if content is None:
             return None
+        # A row is hierarchy:controllers:path (cgroups(7)); the path may contain colons.
         lines = content.decode("utf-8", "surrogateescape").split("\n")
         return tuple(line.split(":", 2)[2] for line in lines if line.count(":") >= 2)
 
@@ -197,6 +201,7 @@ class Processes:
 
         None if its uids differ, as it then has rights that its user lacks, or if they cannot be read.
         """
+        # Real, effective, saved and file system uid.
         uids = parse_uids(self._read_detail("status", pid, 1 << 16) or b"")
         return next(iter(uids)) if len(uids) == 1 else None
 

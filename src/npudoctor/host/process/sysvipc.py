@@ -42,11 +42,13 @@ class Segment:
     @property
     def permissions(self) -> int:
         """The mode without SHM_DEST and SHM_LOCKED, which the kernel keeps in the same field."""
+        # SHM_DEST is 01000, SHM_LOCKED 02000.
         return self.mode & 0o777
 
     @property
     def is_destroyed(self) -> bool:
         """Whether it is removed (SHM_DEST) and exists only until the last process detaches."""
+        # SHM_DEST of linux/shm.h.
         return bool(self.mode & 0o1000)
 
     def is_unchanged_in(self, other: Segment) -> bool:
@@ -160,6 +162,7 @@ class SysVIPC:
         buffer = ctypes.create_string_buffer(256)  # struct shmid_ds has 112 bytes
         if libc.shmctl(ctypes.c_int(shmid), ctypes.c_int(IPC_STAT), buffer) < 0:
             number = ctypes.get_errno()
+            # EINVAL: no such id; EIDRM: it was removed meanwhile (shmctl(2)).
             if number in (errno.EINVAL, errno.EIDRM):
                 return None
             raise OSError(number, os.strerror(number), f"shmid {shmid}")

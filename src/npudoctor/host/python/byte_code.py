@@ -19,6 +19,7 @@ _UNCHECKED_FLAG = 1
 _MAGIC = {"3.8": 3413, "3.9": 3425, "3.10": 3439, "3.11": 3495, "3.12": 3531, "3.13": 3571}
 _NEW_HASH = 3495  # from Python 3.11 on _imp.source_hash is another function
 _TWO_TABLES = 3495  # from Python 3.11 on code objects end with a table of exceptions, too
+# Type codes of marshal: "s" bytes, "r" reference; 0x80 is FLAG_REF, which _KIND masks.
 _BYTES, _REFERENCE, _KIND = 0x73, 0x72, 0x7F
 _REFERENCE_SIZE = 5
 _NAME = b"\x08<module>"
@@ -96,6 +97,7 @@ class ByteCode:
         if not ends.is_unchecked or self._magic is None:
             return False
         # Our own Python has the function of its release only.
+        # source_hash of our own Python is that of its release only.
         if (sys.version_info >= (3, 11)) != (self._magic >= _NEW_HASH):
             return False
         entry = self._files.stat(f"{self._site}/{source}")
@@ -121,6 +123,7 @@ def is_unchecked(head: bytes) -> bool:
 
 
 def _magic_bytes(magic: int) -> bytes:
+    # A pyc that was copied in text mode loses the carriage return and is not valid any more.
     return magic.to_bytes(2, "little") + b"\r\n"
 
 

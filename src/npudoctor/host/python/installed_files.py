@@ -127,6 +127,7 @@ def _is_complete(files: Files, path: str, size: int) -> bool:
         with files.open_file(path) as file:
             elf = Elf(file.read, size, path)
             head = elf.header
+            # Jobs run on 64-bit machines only.
             if not elf.is_64_bit:  # 32 bits: not a machine that trains
                 return True
             ends = [segment.start + segment.size for segment in elf.segments]

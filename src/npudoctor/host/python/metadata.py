@@ -11,6 +11,7 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.lazy import pattern
 from npudoctor.host.fs.files import Files
 
+# Bytes; a README may be the body of METADATA.
 METADATA_LIMIT = 1 << 20
 
 # The folder of an installed distribution's metadata; the last form is that of a development install.
@@ -56,6 +57,7 @@ def read_metadata(files: Files, folder: str) -> str:
             entry = files.stat(path)
             if entry is not None and entry.is_file:
                 return files.text(path, METADATA_LIMIT) or ""
+    # importlib.metadata skips what it may not read; anything else, such as a dead mount, is unknown.
     except CannotTell as error:
         if not isinstance(error.__cause__, PermissionError):
             raise

@@ -16,6 +16,7 @@ from npudoctor.host.python.interpreter import Layout
 from npudoctor.host.startup.site_folders import is_site, read_site_folders
 
 TEXT_LIMIT = 1 << 20
+# importlib's order: extensions before sources before byte code without a source.
 _SOURCES = (".py", ".pyc")
 # A package that says itself where its parts lie, or that passes for another one.
 _DYNAMIC = pattern(r"__path__|declare_namespace|sys\.modules")
@@ -162,6 +163,7 @@ class Modules:
                     except (ValueError, SyntaxError, RecursionError, MemoryError):
                         continue
                     for package, path in table.items() if kind == "MAPPING" else ():
+                        # A relative path means the folder in which the finder was written: unknown here.
                         if str(path).startswith("/"):
                             self._editable_path_by_package[str(package)] = str(path)
         target = self._editable_path_by_package.get(name)

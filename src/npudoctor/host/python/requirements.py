@@ -81,6 +81,7 @@ def _parse(line: str) -> Requirement:
 
     try:
         return Requirement(line)
+    # RecursionError: a marker of thousands of nested parentheses.
     except (InvalidRequirement, RecursionError) as error:
         raise _make_parse_error(line) from error
 

@@ -62,6 +62,7 @@ class ProgramStart:
             program = self._find_by_env(words[1:], variables) if is_env else words[0]
         except CannotTell as unknown:
             return unknown.reason
+        # A relative interpreter depends on the working directory.
         if program is None or depth >= MAX_DEPTH or not program.startswith("/"):
             return _("{path}: could not determine what its first line starts", path=path)
         if program != words[0]:
@@ -123,6 +124,7 @@ class ProgramStart:
         preloaded = [library for library in re.split(r"[\s:]+", " ".join(lists)) if library]
         for library in preloaded:
             # The loader ignores a missing preload; but nobody else must be able to create it.
+            # A name without a slash is searched in the folders that are judged below.
             if "/" in library and (why := self._trust.why_not_file(library)):
                 return why
         waiting, visited = deque([path]), set[str]()

@@ -43,6 +43,7 @@ def imports_harmless_module(files: Files, site: str, line: str) -> bool:
     if same_named - {f"{name}.py", f"{name}.pth"}:
         return False  # something else of that name may come first
     content = files.read(f"{site}/{name}.py", MAX_SOURCE_BYTES)
+    # A longer source was not read to its end: it may do anything there.
     if content is None or len(content) >= MAX_SOURCE_BYTES:
         return False
     tree = parse_source(content.decode("utf-8", "replace"))

@@ -132,6 +132,7 @@ class _StartJudge:
             prefix = prefix.rpartition("/")[0] or "/"
         else:
             raise self._unknown_library()
+        # Python searches lib-dynload on its own (exec_prefix), and falls back to where it was built for.
         if not any(self._files.stat(f"{library}/lib-dynload") for library in libraries):
             raise self._unknown_library()
         for library in libraries:

@@ -77,6 +77,7 @@ def may_create_in(entry: PathStatus, identity: Identity, mount: Optional[Mount] 
     """
     if mount is not None and mount.read_only:
         return False
+    # With root_squash root is nobody on the server: only what everybody may do is certain.
     if identity.is_root and entry.is_dir and mount is not None and mount.kind.startswith("nfs"):
         return entry.mode & 0o003 == 0o003 or None
     if not entry.is_dir or identity.may_write(entry):

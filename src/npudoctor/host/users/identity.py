@@ -34,6 +34,7 @@ class Identity:
 
     def may_write(self, entry: PathStatus) -> bool:
         """Whether the mode of a file or folder lets this user write to it; ACLs are not considered."""
+        # Entries of a folder can be made only with the right to search it (x), too.
         bits = 0o3 if entry.is_dir else 0o2
         return self.is_root or entry.mode >> self._shift(entry) & bits == bits
 
