@@ -48,9 +48,9 @@ def start() -> int:
 def write_literals(path: Path) -> int:
     """All that `explain` looks for, one a line; how many."""
     from npudoctor.explain.signatures.signatures import built_in
-    from npudoctor.explain.signatures.table import table_of
+    from npudoctor.explain.signatures.table import make_table
 
-    texts = sorted({literal.text for literal in table_of(built_in()).literals})
+    texts = sorted({literal.text for literal in make_table(built_in()).literals})
     path.write_text("\n".join(texts) + "\n", encoding="utf-8")
     return len(texts)
 

@@ -40,8 +40,8 @@ def _required(text: str) -> object:
 
 
 PARSERS: dict[str, Callable[[str], object]] = {
-    "settings": cann_info.settings,
-    "running": cann_info.read_running,
+    "settings": cann_info.parse_settings,
+    "running": cann_info.parse_running_versions,
     "told_version": cann_python.told_version,
     "told_release": nnal.told_release,
     "order": cann_version.sort_key,
@@ -52,8 +52,8 @@ PARSERS: dict[str, Callable[[str], object]] = {
     "groups": driver_version.bracket_groups,
     "within": lambda text: driver_version.accepts("7.7", text),
     "parse_headers": metadata.parse_headers,
-    "egg": lambda text: list(metadata._read_requirements(text)),
-    "normal": interpreter.normal,
+    "egg": lambda text: list(metadata._parse_requirements(text)),
+    "normal": interpreter.normalize_name,
     "required": _required,
     "parse_environ": lambda text: examined_variables.parse_environ(text.encode()),
     "parse_cache": lambda text: ldcache.parse_cache(text.encode(), "x86_64"),

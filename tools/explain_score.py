@@ -17,7 +17,7 @@ from typing import Any, Optional
 
 import long_logs
 import signature_audit
-from npudoctor.explain.engine import Engine, engine_of
+from npudoctor.explain.engine import Engine, make_engine
 from npudoctor.explain.ranking.judge import Judgement
 from npudoctor.explain.signatures.signatures import all_signatures
 from npudoctor.knowledge.site import Knowledge
@@ -36,7 +36,7 @@ def main(argv: Optional[list[str]] = None) -> int:
     signatures, broken = all_signatures(Knowledge(asked.site))
     for one in broken:
         print(f"{one.path}: {one.reason}", file=sys.stderr)
-    engine = engine_of(signatures, plain=asked.plain)
+    engine = make_engine(signatures, plain=asked.plain)
     if asked.signatures:
         print("\n".join(signature_audit.lines(engine, asked.files)))
         return 0
@@ -53,7 +53,7 @@ def lines(engine: Engine, rows: Iterable[dict[str, Any]]) -> Iterable[str]:
     """The wrong cases, then the scores."""
     ill = healthy = category = environment = clean = 0
     for row in rows:
-        judged = engine.judge([engine.text(row["log"], row["id"])])
+        judged = engine.judge([engine.scan_text(row["log"], row["id"])])
         said = answer(judged)
         if row["category"] in (None, "healthy"):
             healthy, clean = healthy + 1, clean + (judged.verdict == "clean")
@@ -80,7 +80,7 @@ def lines(engine: Engine, rows: Iterable[dict[str, Any]]) -> Iterable[str]:
 def answer(judged: Judgement) -> str:
     """What was said instead."""
     best = [f"{one.signature.id} [{one.signature.category}]" for one in judged.diagnoses[:3]]
-    errors = [spot.seen.text[:100] for spot in judged.errors[:1]]
+    errors = [spot.log_line.text[:100] for spot in judged.errors[:1]]
     return f"{judged.verdict}: {', '.join(best) or errors or 'nothing found'}"
 
 

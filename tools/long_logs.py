@@ -64,7 +64,9 @@ def evidence_of(engine: Engine, texts: Mapping[str, bytes], name: str) -> Eviden
     """What a log says; in UTF-8, as the reader hands it to the scan, also when it was written in UTF-16."""
     log = texts[name]
     encoding = encoding_of(log[:4096])
-    return engine.raw(log.decode(encoding, "replace").encode("utf-8", "replace") if encoding else log, name)
+    return engine.scan_bytes(
+        log.decode(encoding, "replace").encode("utf-8", "replace") if encoding else log, name
+    )
 
 
 def _stem(name: str) -> str:
@@ -131,11 +133,15 @@ def _there(line: Optional[int], judged: Judgement) -> bool:
     if line is None:
         return True
     best = judged.diagnoses[:1] if judged.verdict != "unknown" else ()
-    lines = [spot.seen.line for one in best for spot in (one.first, one.last) if spot is not None]
+    lines = [spot.log_line.line for one in best for spot in (one.first, one.last) if spot is not None]
     # The same failure may have ended an earlier run, which a reader saw first.
     same = {one.signature.id for one in best}
-    lines += [run.seen.line for run in judged.runs if run.seen and run.signature and run.signature.id in same]
-    lines += [] if best else [spot.seen.line for spot in judged.errors[:1]]
+    lines += [
+        run.last_error.line
+        for run in judged.runs
+        if run.last_error and run.signature and run.signature.id in same
+    ]
+    lines += [] if best else [spot.log_line.line for spot in judged.errors[:1]]
     return any(abs(one - line) <= _NEAR for one in lines)
 
 
@@ -143,8 +149,8 @@ def said(judged: Judgement) -> str:
     """What explain says."""
     best = [
         f"{one.signature.id} [{one.signature.category}] {one.confidence}"
-        + (f" line {one.first.seen.line}" if one.first else "")
+        + (f" line {one.first.log_line.line}" if one.first else "")
         for one in judged.diagnoses[:3]
     ]
-    errors = [f"{spot.seen.line}: {spot.seen.text[:100]}" for spot in judged.errors[:1]]
+    errors = [f"{spot.log_line.line}: {spot.log_line.text[:100]}" for spot in judged.errors[:1]]
     return f"{judged.verdict}: {', '.join(best) or errors or 'nothing found'}"

@@ -23,7 +23,9 @@ def lines(engine: Engine, paths: Sequence[Path]) -> Iterator[str]:
             ident = engine.table.signatures[owner].id
             seen.add(ident)
             if healthy and found.last is not None:
-                where = min((one for one in found.ranks.values() if not one.low), key=lambda one: one.line)
+                where = min(
+                    (one for one in found.ranks.values() if not one.is_mild), key=lambda one: one.line
+                )
                 loud.setdefault(ident, []).append(f"{name}:{where.line}: {where.text[:100]}")
     yield "loud on healthy logs (outlived there; too broad where the line is no error):"
     yield from (f"  {ident} ({len(spots)}): {spots[0]}" for ident, spots in sorted(loud.items()))
@@ -42,4 +44,4 @@ def _read(engine: Engine, paths: Sequence[Path]) -> Iterator[tuple[str, bool, Ev
                     yield truth.name, truth.kind in _HEALTHY, long_logs.evidence_of(engine, texts, truth.name)
             continue
         for row in map(json.loads, filter(str.strip, path.read_text(encoding="utf-8").splitlines())):
-            yield row["id"], row["category"] in (None, "healthy"), engine.text(row["log"], row["id"])
+            yield row["id"], row["category"] in (None, "healthy"), engine.scan_text(row["log"], row["id"])

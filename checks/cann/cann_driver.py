@@ -26,8 +26,8 @@ from npudoctor.core.frozen import replace
 from npudoctor.facts.cann.driver_compatibility import branches_agree, required_interfaces
 from npudoctor.facts.cann.installations import Install, install_in_use
 from npudoctor.host import CannotTell
-from npudoctor.host.devices.driver import LIBRARY, Package, has_library, package
-from npudoctor.knowledge.drivers import Declared, declared_for
+from npudoctor.host.devices.driver import LIBRARY, Package, find_package, has_library
+from npudoctor.knowledge.drivers import DriverDeclaration, find_declaration
 
 # What the container guides mount of the driver (vllm-ascend, "Installation" with Docker).
 MOUNTS = (
@@ -91,18 +91,20 @@ def cann_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
     if install is None:
         raise Skip(_("CANN is not installed on this machine"))
     try:
-        driver = package(host.files, "driver")
+        driver = find_package(host.files, "driver")
     except CannotTell as error:
         # A user other than root, and a container, need not be able to read version.info.
-        raise Unknown(error.reason, advisory=not host.identity.is_root or host.system.container()) from error
+        raise Unknown(
+            error.reason, advisory=not host.identity.is_root or host.system.is_container()
+        ) from error
     if driver is None:
         # No version.info of a driver is here.
         if host.options.root is not None:
             # Images do not ship the driver: it is mounted from the host when the container starts.
             raise Skip(_("no Ascend driver is installed in the image: the driver belongs to the host"))
-        if not host.npu_wanted():
+        if not host.wants_npus():
             raise Skip(_("no Ascend driver is installed, and no NPU is expected on this machine"))
-        in_container = host.system.container()
+        in_container = host.system.is_container()
         if _has_library(host):
             text = _("the driver's version.info is missing: its version cannot be compared with CANN's")
             if in_container:
@@ -126,9 +128,9 @@ def cann_driver(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 
 def _report_missing_library(host: Host, driver: Package) -> Iterator[Finding]:
-    if host.options.root is not None or not host.npu_wanted() or _has_library(host):
+    if host.options.root is not None or not host.wants_npus() or _has_library(host):
         return
-    in_container = host.system.container()
+    in_container = host.system.is_container()
     text = _("the driver at {folder} has no {library}: its installation is damaged")
     if in_container:
         text = _("the driver at {folder} has no {library}: its lib64 is not mounted into this container")
@@ -156,7 +158,7 @@ def _compare(host: Host, install: Install, driver: Package) -> Iterator[Union[Fi
     yield from broken_rows(host, "cann-driver", "cann_driver")
     if install.version and driver.version:
         rows = host.knowledge.rows("cann_driver", "driver")
-        declared = declared_for(rows, install.version, driver.version)
+        declared = find_declaration(rows, install.version, driver.version)
     yield Facts(
         {
             "cann": install.version or install.component,
@@ -204,7 +206,7 @@ def _find_old_interfaces(install: Install, driver: Package, required: Mapping[st
 
 
 def _judge_release(
-    install: Install, driver: Package, declared: Optional[Declared], agree: Optional[bool]
+    install: Install, driver: Package, declared: Optional[DriverDeclaration], agree: Optional[bool]
 ) -> Iterator[Finding]:
     if declared is None or declared.verdict == "compatible":
         return
@@ -226,9 +228,17 @@ def _judge_release(
 
 
 def _finding(
-    code: str, text: str, install: Install, driver: Package, declared: Optional[Declared] = None, **words: str
+    code: str,
+    text: str,
+    install: Install,
+    driver: Package,
+    declared: Optional[DriverDeclaration] = None,
+    **words: str,
 ) -> Finding:
-    evidence = [f"{install.path}: {install.version or install.component}", f"{driver.info}: {driver.version}"]
+    evidence = [
+        f"{install.path}: {install.version or install.component}",
+        f"{driver.info_path}: {driver.version}",
+    ]
     if declared is not None:
         evidence.append(
             _("built-in table of {as_of}: {source}", as_of=declared.as_of, source=declared.source)

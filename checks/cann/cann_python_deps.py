@@ -28,7 +28,7 @@ from npudoctor.facts.cann.set_env import releases_contradict
 from npudoctor.facts.job.expected_accelerator import frameworks_on_cann
 from npudoctor.facts.python.frameworks import is_required
 from npudoctor.host import CannotTell
-from npudoctor.host.python.requirements import version_number
+from npudoctor.host.python.requirements import parse_version
 
 
 @check(
@@ -195,7 +195,7 @@ def _is_suitable(host: Host, need: Need) -> bool:
     """Whether the installed version meets the requirement. A version that PEP 440 does not know passes,
     because the package is installed and cannot be compared."""
     try:
-        version = version_number(host.interpreter.distributions(need.name)[0])
+        version = parse_version(host.interpreter.distributions(need.name)[0])
         # prereleases=True: packaging leaves pre-releases out by default, but one that is installed counts.
         return bool(need.specifier.contains(version, prereleases=True))
     except CannotTell:

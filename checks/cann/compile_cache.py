@@ -26,7 +26,7 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.cann.installations import installs_of
 from npudoctor.facts.job.working_directory import foreign_user, job_user, working_directory
-from npudoctor.host.users.access import first_barrier, may_make, nearest
+from npudoctor.host.users.access import first_barrier, may_create_in, nearest_folder
 
 if TYPE_CHECKING:
     from npudoctor.core.mounts import Mount
@@ -123,10 +123,10 @@ def _judge_cache(host: Host, cache: Cache) -> Generator[Finding, None, str]:
     """The findings about one cache; returns why something could not be determined, "" where nothing was."""
     from npudoctor.facts.system.mounts import mount_at
 
-    place, foreign = nearest(host.files, cache.path), foreign_user(host)
+    place, foreign = nearest_folder(host.files, cache.path), foreign_user(host)
     barrier = first_barrier(host.files, place.path, foreign) if foreign else None
     if barrier is not None:
-        yield _report_not_entered(host, cache, nearest(host.files, barrier).label)
+        yield _report_not_entered(host, cache, nearest_folder(host.files, barrier).label)
         return ""
     mount = mount_at(host, place)
     undetermined = yield from _judge_folder(host, cache, place, mount)
@@ -153,10 +153,10 @@ def _judge_folder(
 ) -> Generator[Finding, None, str]:
 
     user = job_user(host)
-    if cache.named_by == ASCEND and not place.there:
+    if cache.named_by == ASCEND and not place.exists:
         yield _finding("missing", _("{name} is {path}, which does not exist: CANN does not create it"), cache)
         return ""
-    may_write = may_make(place.entry, user, mount)
+    may_write = may_create_in(place.entry, user, mount)
     if may_write is None and user.is_root:
         text = _("only the NFS server knows whether root may write in {place}")
         return text.format(place=place.path)

@@ -8,7 +8,7 @@ from typing import Optional, Union
 from npudoctor import INFO, WARNING, Action, Compared, Facts, Finding, Host, Scope, Skip, Unknown, _, check
 from npudoctor.core.driver_version import accepts, bracket_groups, sort_key
 from npudoctor.host import CannotTell
-from npudoctor.host.devices.driver import RECORD, Package, install_record, package
+from npudoctor.host.devices.driver import RECORD, Package, find_package, read_install_record
 
 
 @check(
@@ -53,7 +53,7 @@ def driver_firmware(host: Host) -> Iterator[Union[Finding, Facts]]:
     driver = _read_package(host, "driver")
     if driver is None:
         raise Skip(_("no Ascend driver is installed on this machine"))
-    status = install_record(host.files).get("driver_install_status", "")
+    status = read_install_record(host.files).get("driver_install_status", "")
     # Drivers before 24.1 write no Driver_Install_Status. npu-smi warns on a host if it is not complete.
     if status and status.lower() != "complete":
         yield Finding(
@@ -71,7 +71,7 @@ def driver_firmware(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _read_package(host: Host, kind: str) -> Optional[Package]:
     try:
-        return package(host.files, kind)
+        return find_package(host.files, kind)
     except CannotTell as error:
         # Only root can read the file on some systems, and a container need not contain it.
         raise Unknown(error.reason, advisory=True) from error
@@ -115,8 +115,8 @@ def _judge_pair(driver: Package, firmware: Package) -> Iterator[Finding]:
         code,
         text.format(firmware=firmware.version, driver=driver.version, range=span),
         evidence=(
-            f"{driver.info}: Version={driver.version} compatible_version_fw={accepted or '-'}",
-            f"{firmware.info}: Version={firmware.version} compatible_version_drv={lines or '-'}",
+            f"{driver.info_path}: Version={driver.version} compatible_version_fw={accepted or '-'}",
+            f"{firmware.info_path}: Version={firmware.version} compatible_version_drv={lines or '-'}",
         ),
         action=Action.CONFIG,
     )

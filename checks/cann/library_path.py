@@ -29,7 +29,7 @@ from npudoctor.facts.job import process as job
 from npudoctor.facts.job.expected_accelerator import frameworks_on_cann, npu_expected
 from npudoctor.facts.job.library_path import is_open_to_all, relative_entries
 from npudoctor.facts.job.working_directory import working_directory
-from npudoctor.host.libraries.loader import Loaded, Loader, Missing
+from npudoctor.host.libraries.loader import LoadedLibrary, Loader, MissingLibrary
 
 # What every training job on an NPU loads, whatever its framework.
 BASIC = ("libascendcl.so", "libhccl.so", "libge_runner.so", "libascend_hal.so")
@@ -130,11 +130,11 @@ def _simulate(host: Host) -> tuple[Loader, list[str]]:
     frameworks = job.frameworks(host)
     for framework in frameworks:
         for module in framework.modules:
-            loader.open(module)
+            loader.dlopen(module)
         plugin = job.ascend_plugin(host, framework) if framework.name == "mindspore" else None
         if plugin:
-            loader.open(plugin)
-    loader.need(BASIC, _("every job"))
+            loader.dlopen(plugin)
+    loader.load_for(BASIC, _("every job"))
     return loader, [framework.name for framework in frameworks]
 
 
@@ -235,7 +235,7 @@ class LibraryJudge:
         if self.expects_npu:
             yield from self._report_absent(rest)
 
-    def _report_absent(self, missing: list[Missing]) -> Iterator[Finding]:
+    def _report_absent(self, missing: list[MissingLibrary]) -> Iterator[Finding]:
         """Libraries that neither CANN nor the driver on this machine has."""
         driver = [library for library in missing if library.name in OF_DRIVER]
         other_libraries = [library for library in missing if library not in driver]
@@ -318,7 +318,12 @@ class LibraryJudge:
             return False
 
     def _report_missing(
-        self, code: str, text: str, missing: list[Missing], fix: Optional[Fix], echo_of: tuple[str, ...]
+        self,
+        code: str,
+        text: str,
+        missing: list[MissingLibrary],
+        fix: Optional[Fix],
+        echo_of: tuple[str, ...],
     ) -> Finding:
         message = text.format(names=_names(missing), install=self.active.label)
         return self._finding(code, message, list(map(_describe_need, missing)), fix=fix, echo_of=echo_of)
@@ -346,17 +351,17 @@ class LibraryJudge:
         )
 
 
-def _names(libraries: Sequence[Loaded | Missing]) -> str:
+def _names(libraries: Sequence[LoadedLibrary | MissingLibrary]) -> str:
     names = list(dict.fromkeys(library.name for library in libraries))
     more = _(" and {count} more", count=len(names) - SHOWN) if names[SHOWN:] else ""
     return ", ".join(names[:SHOWN]) + more
 
 
-def _paths(libraries: Sequence[Loaded]) -> list[str]:
+def _paths(libraries: Sequence[LoadedLibrary]) -> list[str]:
     return [f"{library.name}: {library.path}" for library in libraries]
 
 
-def _describe_need(library: Missing) -> str:
+def _describe_need(library: MissingLibrary) -> str:
     return _("{name}: needed by {by}", name=library.name, by=library.needed_by)
 
 

@@ -27,7 +27,7 @@ from npudoctor.facts.cann.installations import installs_of
 from npudoctor.facts.job.working_directory import foreign_user, job_user
 from npudoctor.facts.system.mounts import mount_at, mounts_of
 from npudoctor.host import CannotTell
-from npudoctor.host.users.access import NearestFolder, first_barrier, may_make, nearest
+from npudoctor.host.users.access import NearestFolder, first_barrier, may_create_in, nearest_folder
 
 # ASCEND_PROCESS_LOG_PATH beats ASCEND_WORK_PATH, which beats $HOME/ascend/log (hicann/runtime, log module).
 OWN, WORK = "ASCEND_PROCESS_LOG_PATH", "ASCEND_WORK_PATH"
@@ -145,21 +145,21 @@ def _report_not_entered(host: Host, path: str, name: str, reason: str) -> Findin
 
 
 def _judge_folders(host: Host, path: str, name: str) -> Iterator[Finding]:
-    first = nearest(host.files, path)
+    first = nearest_folder(host.files, path)
     places, foreign, user = [first], foreign_user(host), job_user(host)
     barrier = first_barrier(host.files, first.path, foreign) if foreign else None
     if barrier is not None:
-        yield _report_not_entered(host, path, name, nearest(host.files, barrier).label)
+        yield _report_not_entered(host, path, name, nearest_folder(host.files, barrier).label)
         return
-    if first.there and name != WORK:
-        below = (nearest(host.files, f"{path.rstrip('/')}/{folder}") for folder in FOLDERS[1:])
-        places += [place for place in below if place.there]
+    if first.exists and name != WORK:
+        below = (nearest_folder(host.files, f"{path.rstrip('/')}/{folder}") for folder in FOLDERS[1:])
+        places += [place for place in below if place.exists]
     for place in places:
         if not place.entry.is_dir:
             yield _report_no_directory(host, place, path, name)
             return
         mount = mount_at(host, place)
-        may_write = may_make(place.entry, user, mount)
+        may_write = may_create_in(place.entry, user, mount)
         if may_write is False:
             yield _report_not_writable(host, place, mount, path, name)
             return
@@ -168,7 +168,7 @@ def _judge_folders(host: Host, path: str, name: str) -> Iterator[Finding]:
                 _("only the NFS server knows whether root may write in {place}", place=place.path),
                 advisory=True,
             )
-    count = sum(len(host.files.names(place.path)) for place in places) if first.there and name != WORK else 0
+    count = sum(len(host.files.names(place.path)) for place in places) if first.exists and name != WORK else 0
     if count > MANY:
         yield Finding(
             "log-directory.many-files",
@@ -209,8 +209,8 @@ def _fix(host: Host, place: NearestFolder, name: str) -> Optional[Fix]:
     user's home; else one that moves the logs there. None if the home itself belongs to another user."""
     identity = job_user(host)
     home = identity.home.rstrip("/")
-    at_home = nearest(host.files, home or "/")
-    if not home or not at_home.there or at_home.entry.uid != identity.euid:
+    at_home = nearest_folder(host.files, home or "/")
+    if not home or not at_home.exists or at_home.entry.uid != identity.euid:
         return None
     if place.path.startswith(f"{home}/"):
         return Fix(
@@ -225,7 +225,7 @@ def _fix(host: Host, place: NearestFolder, name: str) -> Optional[Fix]:
     better, before = f"{home}/{USUAL}", host.variables.get(OWN) or None
     if name == "HOME":
         return None
-    place = nearest(host.files, better)
-    if not may_make(place.entry, job_user(host), mount_at(host, place)):
+    place = nearest_folder(host.files, better)
+    if not may_create_in(place.entry, job_user(host), mount_at(host, place)):
         return None
     return change_variable(_("write the logs to {path}", path=better), OWN, better, before)

@@ -98,7 +98,7 @@ def log_settings(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not any(name.startswith(("ASCEND_", "DUMP_")) for name in variables):
         raise Skip(_("none of CANN's log variables is set"))  # without reading the table
     rows: list[VariableRow] = [
-        row for row in tables.table("log_variables")["variable"] if row["name"] in variables
+        row for row in tables.load_table("log_variables")["variable"] if row["name"] in variables
     ]
     if not rows:
         raise Skip(_("none of CANN's log variables is set"))

@@ -28,7 +28,7 @@ from npudoctor.facts.job import process as job
 from npudoctor.facts.job.expected_accelerator import npu_expected
 from npudoctor.facts.job.process import Framework
 from npudoctor.facts.job.working_directory import job_user
-from npudoctor.host.libraries.loader import Loaded, Loader
+from npudoctor.host.libraries.loader import LoadedLibrary, Loader
 
 # The library of NNAL (Ascend Transformer Boost) with the operators that torch_npu and vllm-ascend call.
 ATB = "libatb.so"
@@ -94,8 +94,8 @@ def nnal_atb(host: Host) -> Iterator[Union[Finding, Facts]]:
     for framework, consumer in users:
         loader = job.loader(host)
         for module in framework.modules:
-            loader.open(module)
-        loader.open(consumer)
+            loader.dlopen(module)
+        loader.dlopen(consumer)
         # These are loaded at the import; libop_plugin_atb.so is opened at the first operator of ATB.
         is_required = consumer in framework.modules or consumer.endswith("/libtorch_npu.so")
         judge = AtbJudge(
@@ -124,7 +124,7 @@ def _find_users(host: Host) -> Iterator[tuple[Framework, str]]:
         folder = f"{last.rpartition('/')[0]}/lib"
         candidates = [last, f"{folder}/libtorch_npu.so", f"{folder}/libop_plugin_atb.so"]
         for path in candidates:
-            library = host.libraries.at(path)
+            library = host.libraries.read(path)
             if library is not None and ATB in library.needed:
                 yield framework, path
                 break
@@ -207,7 +207,7 @@ class AtbJudge:
             echo_of=echo_of,
         )
 
-    def _judge_version(self, atb: Loaded) -> Iterator[Finding]:
+    def _judge_version(self, atb: LoadedLibrary) -> Iterator[Finding]:
         version = nnal.version_of(self.host.files, atb.path)
         cann = self.install.version if self.install else None
         if version and cann and version.lower() != cann.lower():
@@ -219,9 +219,9 @@ class AtbJudge:
                 fix=False,
             )
 
-    def _find_undefined(self, atb: Loaded) -> Iterator[Finding]:
+    def _find_undefined(self, atb: LoadedLibrary) -> Iterator[Finding]:
         libraries = self.host.libraries
-        symbols = {name for name in libraries.wanted(self.consumer) if name.startswith(MARKS)}
+        symbols = {name for name in libraries.read_undefined(self.consumer) if name.startswith(MARKS)}
         for library in (atb, *self.loader.loaded) if symbols else ():
             symbols -= libraries.exports(library.path, symbols) or frozenset()
         if symbols:

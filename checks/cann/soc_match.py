@@ -11,7 +11,7 @@ from npudoctor.core.cann_version import at_least
 from npudoctor.core.lazy import pattern
 from npudoctor.facts.cann.installations import Install, install_in_use
 from npudoctor.host import CannotTell
-from npudoctor.host.devices.cann_info import folders, settings
+from npudoctor.host.devices.cann_info import parse_settings, record_folders
 from npudoctor.host.fs.files import Files
 
 # In 8.1.RC1 a folder for each chip is there, such as ascend910b, next to config/ with the same names.
@@ -68,7 +68,7 @@ def soc_match(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
     models = host.npus.models
     if not models:
-        if host.npus.usable:
+        if host.npus.is_usable:
             raise Unknown(_("could not determine the NPU model from the PCI bus"), advisory=True)
         raise Skip(_("no NPU is on the PCI bus"))
     install = install_in_use(host)
@@ -113,7 +113,7 @@ def _kernel_chips(files: Files, install: Install) -> list[str]:
     """The chips for which kernels are installed, as their folders are called."""
     names = {name for folder in ("", "/config") for name in files.names(f"{install.path}/{KERNELS}{folder}")}
     chips = {name for name in names if _CHIP.match(name)}
-    for place in folders(files, (install.path, install.real)):
+    for place in record_folders(files, (install.path, install.real)):
         for name in files.names(place):
             if _RECORD.match(name):
                 chips |= _read_package(files, f"{place}/{name}")
@@ -123,7 +123,7 @@ def _kernel_chips(files: Files, install: Install) -> list[str]:
 def _read_package(files: Files, path: str) -> set[str]:
     """The chip in the name of an ops package."""
     try:
-        record = settings(files.text(path, 1 << 16) or "")
+        record = parse_settings(files.text(path, 1 << 16) or "")
     except CannotTell:
         # One unreadable record hides the chip of one package only; if no chip is found, the check is skipped.
         return set()

@@ -92,7 +92,7 @@ def _explain_not_opened(host: Host, raised: Raised, match: re.Match[str], owner:
         # The library exists. The loader skips a file for another machine and reports it as not found.
         path, machine, own_machine = path_of(owner), None, host.interpreter.layout().machine
         with suppress(CannotTell):
-            library_file = host.libraries.at(path)
+            library_file = host.libraries.read(path)
             machine = library_file.machine if library_file else None
         if machine and own_machine and machine != own_machine:
             message = _(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Optional
 from npudoctor import Fix, Host, Risk, _
 from npudoctor.checks.python._pip import pip_install, pip_reinstall
 from npudoctor.host import CannotTell
-from npudoctor.host.python.interpreter import Distribution, normal
+from npudoctor.host.python.interpreter import Distribution, normalize_name
 from npudoctor.host.python.requirements import read_requirement
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def install_compatible(host: Host, copy: Distribution, user: Optional[Distributi
     try:
         if user and specifier and not specifier.contains(copy.version, prereleases=True):
             title = _("install the {name} that {user} requires", name=copy.name, user=user.name)
-            fix: Fix = pip_install(host, title, f"{normal(copy.name)}{specifier}")
+            fix: Fix = pip_install(host, title, f"{normalize_name(copy.name)}{specifier}")
             return fix
     except InvalidVersion:
         # A version that PEP 440 does not know cannot be compared: fall through to the sentence.
@@ -87,7 +87,7 @@ def install_provider(host: Host, module: str, user: Optional[Distribution]) -> F
                 python=host.interpreter.path,
             )
         )
-    fix: Fix = pip_install(host, _("install {name}", name=name), f"{normal(name)}{specifier or ''}")
+    fix: Fix = pip_install(host, _("install {name}", name=name), f"{normalize_name(name)}{specifier or ''}")
     return fix
 
 

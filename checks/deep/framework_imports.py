@@ -117,7 +117,7 @@ def _choose_imports(host: Host) -> list[tuple[str, ...]]:
     installed."""
     todo = [modules for name, modules in MODULES.items() if host.interpreter.installed(name) is not None]
     if not todo:
-        host.interpreter.be_sure_without(next(iter(MODULES)))
+        host.interpreter.require_certain_absence(next(iter(MODULES)))
         raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
     return list(dict.fromkeys(todo))
 

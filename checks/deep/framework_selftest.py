@@ -60,7 +60,7 @@ def framework_selftest(host: Host) -> Iterator[Union[Finding, Facts]]:
         if any(map(host.interpreter.installed, names))
     ]
     if not todo:
-        host.interpreter.be_sure_without("torch")
+        host.interpreter.require_certain_absence("torch")
         raise Skip(_("no framework is installed in {python}", python=host.interpreter.label))
     seconds: dict[str, float] = {}
     causes: dict[str, object] = {}
@@ -101,9 +101,9 @@ def _choose_device(host: Host, framework: str, plugin: str) -> str:
     only."""
     if host.options.expect == "none":
         return "cpu"
-    if host.npus.usable and host.interpreter.installed(plugin) is not None:
+    if host.npus.is_usable and host.interpreter.installed(plugin) is not None:
         return "npu"
-    return "cuda" if framework == "torch" and host.gpus.usable else "cpu"
+    return "cuda" if framework == "torch" and host.gpus.is_usable else "cpu"
 
 
 def _compute(host: Host, framework: str, device: str) -> tuple[ProbeResult, bool]:

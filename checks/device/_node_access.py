@@ -10,16 +10,16 @@ from typing import Optional
 from npudoctor import Action, Command, Finding, Fix, Host, Risk, _
 from npudoctor.checks.device._container_options import ask_for_options
 from npudoctor.facts.leftovers.port_holders import abbreviate
-from npudoctor.host.fs.files import Entry
+from npudoctor.host.fs.files import PathStatus
 from npudoctor.host.users.accounts import group_of
 
 
-def find_denied(host: Host, closed: dict[str, Entry]) -> dict[str, Entry]:
+def find_denied(host: Host, closed: dict[str, PathStatus]) -> dict[str, PathStatus]:
     """Return the nodes that access(2) denies too: it evaluates access control lists, which the mode hides."""
     denied_nodes = {}
     for path, entry in closed.items():
         try:
-            is_allowed = host.disk.accessible(path, os.R_OK | os.W_OK)
+            is_allowed = host.disk.may_access(path, os.R_OK | os.W_OK)
         except OSError:
             # A node about which the kernel gives no answer cannot be opened.
             is_allowed = False
@@ -28,7 +28,7 @@ def find_denied(host: Host, closed: dict[str, Entry]) -> dict[str, Entry]:
     return denied_nodes
 
 
-def report_no_access(host: Host, nodes: dict[str, Entry], code: str) -> Iterator[Finding]:
+def report_no_access(host: Host, nodes: dict[str, PathStatus], code: str) -> Iterator[Finding]:
     """Yield one finding for each group that would give access, and one for all nodes that no group may
     open."""
     groups: dict[Optional[int], list[str]] = {}
@@ -70,7 +70,7 @@ def _report_group_denied(
             risk=Risk.MANUAL,
             needs_root=False,
         )
-    elif host.system.container():
+    elif host.system.is_container():
         text = _("{user} cannot open {paths}: start the container with --group-add {gid}, their group")
         fix = ask_for_options([("--group-add", str(gid))])
     return Finding(

@@ -9,9 +9,9 @@ from npudoctor.host.devices.npu_tables import Screen
 
 def screen_of(host: Host) -> Screen:
     """Return the table of npu-smi. Raises Skip if there is no NPU, Unknown if npu-smi prints no table."""
-    if not host.npus.usable:
+    if not host.npus.is_usable:
         raise Skip(_("this machine has no NPU device node"))
-    look = host.npu_smi.look()
+    look = host.npu_smi.read_info()
     if look.screen is not None:
         return look.screen
     text = _("npu-smi prints no device table; see the check npu-tool")
@@ -24,7 +24,7 @@ def is_inconclusive(host: Host, look: NpuSmiInfo) -> bool:
     may hang for the job too. One rule for all checks that use the tool."""
     if look.answer.ended == "timeout":
         return False
-    if host.system.container() or look.answer.ended == "missing":
+    if host.system.is_container() or look.answer.ended == "missing":
         return True
     is_denied = look.answer.ended == "not-started" or (
         look.failure is not None and look.failure.kind == "no-rights"

@@ -58,9 +58,9 @@ def container_mounts(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     - vllm-ascend, installation with Docker; Ascend Docker Runtime, what it mounts by default.
     """
-    if not host.system.container():
+    if not host.system.is_container():
         raise Skip(_("this is not a container"))
-    if not host.npu_wanted():
+    if not host.wants_npus():
         raise Skip(_("this machine has no NPU device node"))
 
     library = has_library(host.files, host.variables.path_list("LD_LIBRARY_PATH"))
@@ -82,7 +82,7 @@ def container_mounts(host: Host) -> Iterator[Union[Finding, Facts]]:
 def find_missing(host: Host) -> list[str]:
     """Return the usual mounts besides the libraries that this container lacks."""
     absent = [paths[0] for paths in OTHERS if not any(_exists(host, path) for path in paths)]
-    if host.npu_smi.program() is not None:
+    if host.npu_smi.find_program() is not None:
         # npu-smi may also be in the driver's tools folder or elsewhere on PATH.
         absent = [path for path in absent if not path.endswith("npu-smi")]
     return absent

@@ -8,7 +8,7 @@ from typing import Union
 
 from npudoctor import ERROR, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
 from npudoctor.checks.device._container_options import ask_for_paths
-from npudoctor.host.fs.files import Entry
+from npudoctor.host.fs.files import PathStatus
 
 # Each line: one of these must be here. The 950 has asdrv_svm in place of devmm_svm.
 NEEDED = (("davinci_manager",), ("devmm_svm", "asdrv_svm"), ("hisi_hdc",))
@@ -93,12 +93,12 @@ def device_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield from report_no_access(host, find_denied(host, denied), "device-nodes.no-access")
 
 
-def _report_unusable(host: Host, present: dict[str, Entry]) -> Iterator[Finding]:
+def _report_unusable(host: Host, present: dict[str, PathStatus]) -> Iterator[Finding]:
     """Yield the findings about shared nodes that do not exist, and about files in the place of a node."""
     missing = [kinds[0] for kinds in NEEDED if not any(f"/dev/{kind}" in present for kind in kinds)]
     if missing:
         paths = [f"/dev/{name}" for name in missing]
-        in_container = host.system.container()
+        in_container = host.system.is_container()
         text = _("this machine has NPUs but not {paths}: the driver is not loaded completely")
         if in_container:
             text = _("{paths} was not passed to this container")
@@ -123,7 +123,7 @@ def _report_unusable(host: Host, present: dict[str, Entry]) -> Iterator[Finding]
             )
 
 
-def may_use(host: Host, entry: Entry) -> bool:
+def may_use(host: Host, entry: PathStatus) -> bool:
     """Whether the mode lets this user read and write it."""
     identity = host.identity
     if identity.is_root and entry.uid != NOBODY:

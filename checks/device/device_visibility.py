@@ -96,7 +96,7 @@ def device_visibility(host: Host) -> Iterator[Union[Finding, Facts]]:
     """
 
     variables = host.variables
-    if not host.npus.usable:
+    if not host.npus.is_usable:
         raise Skip(_("this machine has no NPU device node"))
     if not any(name in variables for name in (RUNTIME, CONTAINER, *SLURM)):
         raise Skip(_("no variable that chooses NPUs is set"))
@@ -152,7 +152,7 @@ def _judge_container(host: Host) -> Iterator[Finding]:
     value = host.variables.get(CONTAINER)
     if not value:
         return
-    if not host.system.container():
+    if not host.system.is_container():
         # Only Ascend Docker Runtime reads this variable, when it starts a container.
         if RUNTIME not in host.variables:
             text = _("{name}={value} is for the container runtime: a job on this host sees all NPUs")
@@ -176,7 +176,7 @@ def _judge_slurm(host: Host) -> Iterator[Finding]:
     """Yield a finding if the job sees devices that Slurm did not allocate to it."""
     name, allocated = slurm_ids(host)
     count = len(host.npus.nodes)
-    if allocated is None or host.system.container() or not all(number < count for number in allocated):
+    if allocated is None or host.system.is_container() or not all(number < count for number in allocated):
         return  # in a container other numbers count
     value = host.variables.get(RUNTIME)
     visible = set(runtime_ids(value, count).ids) if value else set(range(count))

@@ -78,7 +78,7 @@ def npu_busy(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not uses:
         raise Skip(_("this job gets no NPU"))
     # A finding for each device that a stranger holds, and for each with memory that no process explains.
-    in_container = host.system.container()
+    in_container = host.system.is_container()
     holders = DeviceHolders(host)
     strangers = {
         use: [process for process in use.listed or () if holders.is_strange(process)] for use in uses
@@ -163,12 +163,12 @@ class ChipUse:
     @property
     def is_working(self) -> bool:
         """Whether its AI core computes."""
-        return self.chip.core is not None and self.chip.core >= WORKING
+        return self.chip.core_percent is not None and self.chip.core_percent >= WORKING
 
     def facts(self) -> dict[str, object]:
         pids = None if self.listed is None else [process.pid for process in self.listed]
         memory = {"used": self.used, "total": self.total, "idle": self.idle, "pids": pids}
-        return {**memory, "core": self.chip.core}
+        return {**memory, "core": self.chip.core_percent}
 
 
 def _report_unseen(uses: Sequence[ChipUse], holders: DeviceHolders) -> Iterator[Finding]:
@@ -183,7 +183,7 @@ def _report_unseen(uses: Sequence[ChipUse], holders: DeviceHolders) -> Iterator[
         if is_heavy and not holders.is_open_beside_us(f"/dev/davinci{number}"):
             unseen = use.unseen_memory(hidden)
             yield say.report_held_outside(
-                "npu-busy", use.chip.label, use.used, use.total, unseen, use.chip.core
+                "npu-busy", use.chip.label, use.used, use.total, unseen, use.chip.core_percent
             )
         elif is_heavy or hidden:
             undetermined.append(use.chip.label)

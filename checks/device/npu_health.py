@@ -61,21 +61,23 @@ def npu_health(host: Host) -> Iterator[Union[Finding, Facts]]:
     from npudoctor.checks.device._npu_smi_screen import screen_of
 
     chips: Sequence[Chip] = screen_of(host).chips
-    if host.system.container():
+    if host.system.is_container():
         from npudoctor.facts.npu.visible import chips_here
 
         chips = chips_here(host, chips) or chips  # others' devices are not this container's trouble
     yield Facts({"health": {f"{chip.npu}/{chip.chip}": chip.health for chip in chips}})
     unhealthy = [chip for chip in chips if chip.health.lower() in LEVELS]
     if unhealthy:
-        questions = [(chip.npu, chip.chip if chip.old else None) for chip in unhealthy]
-        for chip, health in zip(unhealthy, host.npu_smi.health(questions)):
+        questions = [(chip.npu, chip.chip if chip.has_chip_option else None) for chip in unhealthy]
+        for chip, health in zip(unhealthy, host.npu_smi.read_health(questions)):
             code, action = LEVELS[chip.health.lower()]
             if health is not None and health.codes:
                 text = _("{device} ({name}) is in the state {health}: {codes}")
             else:
                 text = _("{device} ({name}) is in the state {health}")
-            command = f"npu-smi info -t health -i {chip.npu}" + (f" -c {chip.chip}" if chip.old else "")
+            command = f"npu-smi info -t health -i {chip.npu}" + (
+                f" -c {chip.chip}" if chip.has_chip_option else ""
+            )
             codes = " ".join(health.codes) if health else ""
             yield Finding(
                 code,

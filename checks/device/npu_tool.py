@@ -116,21 +116,21 @@ def npu_tool(host: Host) -> Iterator[Union[Finding, Facts]]:
     - npu-smi, public source: its messages, its codes, and that they are printed to stdout.
     - Ascend/cann-container-image and vllm-ascend, issues about -8005 and -8020.
     """
-    if not host.npus.usable:
+    if not host.npus.is_usable:
         raise Skip(_("this machine has no NPU device node"))
     # Not at the top of the file: runs in which the check is skipped, or has nothing to judge here, do not
     # load it.
     from npudoctor.checks.device._npu_smi_screen import is_inconclusive
 
     smi = host.npu_smi
-    path = smi.program()
+    path = smi.find_program()
     if path is None:
         text = _("npu-smi was not found: could not determine the devices' health")
-        if host.system.container():
+        if host.system.is_container():
             text = _("npu-smi is not mounted into this container: could not determine the devices' health")
         yield Finding("npu-tool.not-found", text, action=Action.CONFIG)
         return
-    look = smi.look()
+    look = smi.read_info()
     # What was measured: versions, chips, seconds.
     screen = look.screen
     yield Facts(
@@ -170,7 +170,7 @@ def _describe_failure(path: str, look: NpuSmiInfo) -> str:
     else:
         text = _("{path} prints a format that npudoctor does not know")
     signal = -(answer.status or 0)
-    return text.format(path=path, count=look.asked, why=answer.stderr, signal=signal, status=answer.status)
+    return text.format(path=path, count=look.attempts, why=answer.stderr, signal=signal, status=answer.status)
 
 
 def _report_hang(path: str, look: NpuSmiInfo) -> Finding:
@@ -191,7 +191,7 @@ def _report_hang(path: str, look: NpuSmiInfo) -> Finding:
 def _judge_answer(host: Host, path: str, look: NpuSmiInfo) -> Iterator[Finding]:
     """Judge a complete answer: errors of the tool or the driver, and the number of devices."""
     if look.failure:
-        in_container = host.system.container()
+        in_container = host.system.is_container()
         words = {
             "path": path,
             "code": look.failure.code,
@@ -264,7 +264,7 @@ def _report_fewer(host: Host, look: NpuSmiInfo) -> Iterator[Finding]:
     differ."""
     nodes = [node for node in host.npus.nodes if "vdavinci" not in node]
     screen = look.screen
-    if screen is None or screen.cut or host.system.container() or len(screen.chips) >= len(nodes):
+    if screen is None or screen.is_cut or host.system.is_container() or len(screen.chips) >= len(nodes):
         return
     # Only a table with physical ids (A3) says which nodes it lacks.
     shown = [chip.physical for chip in screen.chips]

@@ -17,7 +17,7 @@ from npudoctor.facts.gpu.cuda import (
 )
 
 if TYPE_CHECKING:
-    from npudoctor.knowledge.tables import Row
+    from npudoctor.knowledge.tables import KnowledgeRow
 
 
 @check(
@@ -117,7 +117,7 @@ def _judge_driver_age(
     # From CUDA 11 on, a driver of a major release runs all of its minor releases (NVIDIA, "CUDA
     # Compatibility"), so most rows name the major release only.
     least = {row["cuda"]: row for row in reversed(host.knowledge.rows("cuda_driver", "least"))}
-    rows: dict[Runtime, Optional[Row]] = {}
+    rows: dict[Runtime, Optional[KnowledgeRow]] = {}
     for runtime in frameworks:
         major, _point, rest = runtime.cuda.partition(".")
         rows[runtime] = least.get(f"{major}.{rest.partition('.')[0]}") or least.get(major)
@@ -157,7 +157,7 @@ def _facts(
 
 def _report_no_library(host: Host, frameworks: Sequence[Runtime]) -> Finding:
     text = _("{names} is installed for GPUs, but the loader does not find the driver's libcuda.so.1")
-    if host.system.container():
+    if host.system.is_container():
         text = _(
             "{names} is installed for GPUs, but this container lacks the driver's libcuda.so.1 "
             "(NVIDIA_DRIVER_CAPABILITIES must include compute)"
@@ -173,7 +173,7 @@ def _report_mismatch(host: Host, module: str, library: DriverLibrary) -> Finding
         "the loaded NVIDIA module is {module}, but its libraries are {library}: reboot, or reload the module"
     )
     action = Action.REBOOT
-    if host.system.container():
+    if host.system.is_container():
         text = _(
             "the host's NVIDIA module is {module}, but the libraries here are {library}: this image "
             "ships its own, or the host's driver was updated after this container started"

@@ -153,7 +153,7 @@ def _judge(host: Host, gpus: Sequence[Gpu], is_chosen: bool) -> Generator[Findin
     """A finding for each GPU that a stranger holds, and for each with memory that no process explains;
     returns what could not be determined."""
     holders = DeviceHolders(host)
-    in_container = host.system.container()
+    in_container = host.system.is_container()
     processes_by_gpu = {gpu: _list_processes(host, gpu, in_container) for gpu in gpus}
     strangers = {
         gpu: [process for process in listed if holders.is_strange(process) and not _is_service(host, process)]
@@ -219,7 +219,7 @@ def _report_unseen(
 
 def _list_processes(host: Host, gpu: Gpu, in_container: bool) -> list[Listed]:
     """Return the computing processes of the GPU in the form that DeviceHolders takes. Memory is in MiB."""
-    visible_processes = host.processes.all() if in_container and gpu.processes else {}
+    visible_processes = host.processes.by_pid() if in_container and gpu.processes else {}
     return [
         Listed(
             gpu.index,
@@ -235,7 +235,7 @@ def _list_processes(host: Host, gpu: Gpu, in_container: bool) -> list[Listed]:
 
 
 def _is_service(host: Host, listed: Listed) -> bool:
-    process = host.processes.all().get(listed.pid)
+    process = host.processes.by_pid().get(listed.pid)
     return process is not None and process.name.startswith(SERVICES)
 
 

@@ -9,7 +9,7 @@ from npudoctor import ERROR, Action, Facts, Finding, Host, Scope, Skip, _, check
 from npudoctor.facts.job.expected_accelerator import gpu_expected
 
 if TYPE_CHECKING:
-    from npudoctor.host.libraries.loader import Missing
+    from npudoctor.host.libraries.loader import MissingLibrary
 
 # The variant of MindSpore's library that needs MPI.
 WITH_MPI = "libgpu_collective.so"
@@ -72,9 +72,9 @@ def gpu_collective(host: Host) -> Iterator[Union[Finding, Facts]]:
     missing_by_path = {}
     for path in libraries:
         loader = job.loader(host)
-        loader.open(module)
+        loader.dlopen(module)
         count_before = len(loader.missing)
-        loader.open(path)
+        loader.dlopen(path)
         missing_by_path[path] = loader.missing[count_before:]
     yield Facts({path: [library.name for library in missing] for path, missing in missing_by_path.items()})
     for path, missing in missing_by_path.items():
@@ -83,7 +83,7 @@ def gpu_collective(host: Host) -> Iterator[Union[Finding, Facts]]:
             return  # what the other needs is not found either
 
 
-def _finding(host: Host, path: str, missing: Sequence[Missing]) -> Finding:
+def _finding(host: Host, path: str, missing: Sequence[MissingLibrary]) -> Finding:
     from npudoctor.checks.gpu._communication import communication_severity
 
     names = list(dict.fromkeys(library.name for library in missing))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Union
 
 from npudoctor import ERROR, Action, Facts, Finding, Host, Scope, Skip, Unknown, _, check
-from npudoctor.host.fs.files import Entry
+from npudoctor.host.fs.files import PathStatus
 
 # Without nvidiactl CUDA finds no device; without nvidia-uvm it ends in "CUDA unknown error" while nvidia-smi
 # shows no fault. Measured with driver 580.159 on an H100.
@@ -84,7 +84,7 @@ def gpu_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
             )
     # On a host nvidia-modprobe creates /dev/nvidia-uvm when the first job starts, so it may be missing
     # before.
-    if host.system.container():
+    if host.system.is_container():
         yield from _report_missing([path for path in entries if path not in present])
     mode_denied = {
         path: entry for path, entry in present.items() if _is_node(entry) and not may_use(host, entry)
@@ -103,7 +103,7 @@ def gpu_nodes(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield from report_no_access(host, denied, "gpu-nodes.no-access")
 
 
-def _is_node(entry: Entry) -> bool:
+def _is_node(entry: PathStatus) -> bool:
     return stat.S_ISCHR(entry.mode)
 
 

@@ -26,8 +26,8 @@ from npudoctor import (
     check,
 )
 from npudoctor.facts.job.expected_accelerator import gpu_expected
-from npudoctor.knowledge.tables import table
-from npudoctor.knowledge.versions import public
+from npudoctor.knowledge.tables import load_table
+from npudoctor.knowledge.versions import public_version
 
 SOCKETS = ("NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD")
 # NCCL user guide: NCCL_SOCKET_NTHREADS times NCCL_NSOCKS_PERTHREAD must not exceed 64.
@@ -104,16 +104,16 @@ def nccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not gpu_expected(host):
         raise Skip(_("this machine has no GPU, and none is expected"))
 
-    variable_table = table("nccl_variables")
+    variable_table = load_table("nccl_variables")
     rows = {row["name"]: row for row in variable_table["variable"] if variables.get(row["name"])}
     yield Facts({"variables": {name: variables[name] for name in rows}})
     for name, row in rows.items():
         yield from _judge(host, row, variables[name])
     # NCCL limits the product of these two.
-    from npudoctor.knowledge.nccl import number, what_is_wrong
+    from npudoctor.knowledge.nccl import parse_number, what_is_wrong
 
     if all(name in rows and not what_is_wrong(rows[name], variables[name]) for name in SOCKETS):
-        threads, each = (number(variables[name])[0] for name in SOCKETS)
+        threads, each = (parse_number(variables[name])[0] for name in SOCKETS)
         if threads * each > MOST_SOCKETS:
             why = _(
                 "{threads} times {each} sockets is more than {most}",
@@ -184,7 +184,7 @@ def _is_at_least(version: str, since: str) -> bool:
     if not since:
         return True
 
-    installed, first = public(version), public(since)
+    installed, first = public_version(version), public_version(since)
     return installed is not None and first is not None and installed >= first
 
 

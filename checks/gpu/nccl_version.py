@@ -278,7 +278,7 @@ def _prefer_own(host: Host, use: NcclUse) -> Optional[Fix]:
 def _requirement(host: Host, use: NcclUse) -> Optional[str]:
     """The exact NCCL that the framework's own metadata asks for: nvidia-nccl-cu12==2.27.5."""
     for distribution in host.interpreter.distributions(use.package)[:1] if use.package else ():
-        for line in distribution.all("requires-dist"):
+        for line in distribution.header_values("requires-dist"):
             text = line.partition(";")[0].replace(" ", "").replace("(", "").replace(")", "")
             if text.startswith("nvidia-nccl-cu") and text.count("==") == 1:
                 return text
@@ -290,7 +290,7 @@ def _find_lacking(host: Host, use: NcclUse) -> list[str]:
     if not use.by or use.path is None:
         return []
     try:
-        symbols, library = host.libraries.wanted(use.by), host.libraries.symbols(use.path)
+        symbols, library = host.libraries.read_undefined(use.by), host.libraries.symbols(use.path)
     except CannotTell:
         # Without the symbols of both files only the version number decides.
         return []

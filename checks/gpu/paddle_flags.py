@@ -20,7 +20,7 @@ from npudoctor import (
     check,
 )
 from npudoctor.host import CannotTell
-from npudoctor.knowledge.tables import table
+from npudoctor.knowledge.tables import load_table
 
 # Distributions that contain Paddle or extend it to NPUs.
 PACKAGES = ("paddlepaddle", "paddlepaddle-gpu", "paddlepaddle-npu", "paddle-custom-npu")
@@ -82,7 +82,7 @@ def paddle_flags(host: Host) -> Iterator[Union[Finding, Facts]]:
     if not any(name.startswith("FLAGS_") for name in variables):
         raise Skip(_("none of the variables of this check is set"))
 
-    rows = {row["name"]: row for row in table("paddle_flags")["flag"] if variables.get(row["name"])}
+    rows = {row["name"]: row for row in load_table("paddle_flags")["flag"] if variables.get(row["name"])}
     if not rows:
         raise Skip(_("none of the variables of this check is set"))
     if not any(host.interpreter.version_of(name) for name in PACKAGES):
@@ -115,7 +115,7 @@ def _judge(host: Host, row: FlagRow, value: str) -> Iterator[Finding]:
 
 def _judge_effects(host: Host, row: FlagRow, value: str) -> Iterator[Finding]:
     """What a valid value does beside the devices and the other flags."""
-    from npudoctor.knowledge.paddle_flags import devices, double
+    from npudoctor.knowledge.paddle_flags import parse_devices, parse_double
 
     variables, name = host.variables, row["name"]
     if row["kind"] == "devices":
@@ -124,7 +124,7 @@ def _judge_effects(host: Host, row: FlagRow, value: str) -> Iterator[Finding]:
         except CannotTell:
             # With an unknown number of devices no id can be out of range.
             count = 0
-        missing_devices = [device for device in devices(value) if count and device >= count]
+        missing_devices = [device for device in parse_devices(value) if count and device >= count]
         if missing_devices:
             yield _finding(
                 "no-such-device",
@@ -135,7 +135,7 @@ def _judge_effects(host: Host, row: FlagRow, value: str) -> Iterator[Finding]:
                 beyond=", ".join(map(str, missing_devices)),
             )
     # A negative threshold turns the garbage collection of tensors off (Paddle, FLAGS: memory management).
-    if name == COLLECTION and double(value) < 0:
+    if name == COLLECTION and parse_double(value) < 0:
         yield _finding(
             "collection-off",
             _("{name} is {value}: a negative value keeps memory that is no longer used"),
@@ -146,7 +146,7 @@ def _judge_effects(host: Host, row: FlagRow, value: str) -> Iterator[Finding]:
     # the other is positive.
     for key, wins in (("needs", -1), ("beaten_by", 1)):
         other = row.get(key, "")
-        if double(variables.get(other, "")) * wins > 0:
+        if parse_double(variables.get(other, "")) * wins > 0:
             text = _("{name} is set but has no effect with {other}={theirs}")
             yield _finding("no-effect", text, row, value, other=other, theirs=variables[other])
 

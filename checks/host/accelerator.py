@@ -56,17 +56,19 @@ def accelerator(host: Host) -> Iterator[Union[Finding, Facts]]:
     kinds = {"npu": host.npus, "gpu": host.gpus}
     yield Facts({kind: _facts(accelerators) for kind, accelerators in kinds.items()})
     if expected != "auto":
-        if not kinds[expected].usable:
+        if not kinds[expected].is_usable:
             yield _report_missing(host, kinds[expected])
         elif len(kinds[expected].nodes) < host.options.expect_count:
             yield _report_fewer(host, kinds[expected], host.options.expect_count)
         return
-    if any(accelerators.usable for accelerators in kinds.values()):
+    if any(accelerators.is_usable for accelerators in kinds.values()):
         return
-    in_container = host.system.container()
+    in_container = host.system.is_container()
     # A container sees the host's whole PCI bus in /sys, also cards that it was not given.
     waiting = (
-        [] if in_container else [accelerators for accelerators in kinds.values() if accelerators.waiting]
+        []
+        if in_container
+        else [accelerators for accelerators in kinds.values() if accelerators.available_cards]
     )
     if not waiting:
         raise Unknown(
@@ -86,7 +88,7 @@ def _facts(accelerators: Accelerators) -> dict[str, object]:
 
 
 def _report_fewer(host: Host, accelerators: Accelerators, expected: int) -> Finding:
-    action = Action.CONFIG if host.system.container() else Action.ISOLATE
+    action = Action.CONFIG if host.system.is_container() else Action.ISOLATE
     return Finding(
         "accelerator.fewer",
         _(
@@ -112,7 +114,7 @@ def _report_missing(host: Host, accelerators: Accelerators) -> Finding:
         text.format(**words),
         evidence=accelerators.evidence,
         action=action,
-        fix=_fix_container(host, accelerators.kind) if host.system.container() else None,
+        fix=_fix_container(host, accelerators.kind) if host.system.is_container() else None,
     )
 
 
@@ -152,9 +154,9 @@ def _exists(host: Host, path: str) -> bool:
 
 def _reason(host: Host, accelerators: Accelerators) -> tuple[str, Action]:
     """Why there is no device node, as far as can be seen, and what provisioning does about it."""
-    if host.system.container():
+    if host.system.is_container():
         return _("no {kind} was passed to this container: there is no {node}"), Action.CONFIG
-    if accelerators.waiting:
+    if accelerators.available_cards:
         return _(
             "{kind} hardware is on the PCI bus ({models}), but there is no {node}: "
             "its driver is not installed or not loaded"

@@ -66,7 +66,7 @@ def clock(host: Host) -> Iterator[Union[Finding, Facts]]:
             fix=_inspection_fix(host),
         )
     # adjtimex(2), read only: NTP daemons clear STA_UNSYNC in the kernel; chrony does so only with `rtcsync`.
-    is_synchronised = host.clock.synchronised()
+    is_synchronised = host.clock.is_synchronised()
     yield Facts({"synchronised": is_synchronised})
     if is_synchronised is None:
         raise Unknown(_("could not determine whether the kernel's clock is synchronized"), advisory=True)

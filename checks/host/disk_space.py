@@ -11,7 +11,7 @@ from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Host, Scope,
 from npudoctor.core.errors import CannotTell, has_ended
 from npudoctor.core.sizes import size_text
 from npudoctor.facts.job.working_directory import working_directory
-from npudoctor.host.fs.files import Entry, Space
+from npudoctor.host.fs.files import PathStatus, Space
 from npudoctor.host.users.accounts import user_names
 
 MIB, GIB = 1 << 20, 1 << 30
@@ -171,9 +171,9 @@ def _owner_lines(host: Host, folder: str) -> tuple[str, ...]:
             if entry is None or (folder_entry is not None and entry.dev != folder_entry.dev):
                 continue
             # held, not size: a sparse file takes less room than its size says.
-            bytes_by_uid[entry.uid] += entry.held
-            if entry.held > biggest_by_uid.get(entry.uid, (-1, ""))[0]:
-                biggest_by_uid[entry.uid] = (entry.held, child)
+            bytes_by_uid[entry.uid] += entry.allocated_bytes
+            if entry.allocated_bytes > biggest_by_uid.get(entry.uid, (-1, ""))[0]:
+                biggest_by_uid[entry.uid] = (entry.allocated_bytes, child)
             if entry.is_dir:
                 todo.append(child)
 
@@ -188,7 +188,7 @@ def _owner_lines(host: Host, folder: str) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _entry(host: Host, path: str, follow: bool = False) -> Optional[Entry]:
+def _entry(host: Host, path: str, follow: bool = False) -> Optional[PathStatus]:
     files = host.running_files
     try:
         return files.stat(path) if follow else files.lstat(path)

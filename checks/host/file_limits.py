@@ -103,7 +103,10 @@ def file_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
     # login, or if pam_limits is not in use.
     next_limit = None
     if not (
-        _is_hard_limit_enough(limit) or host.system.container() or _is_slurm_job(host) or _service_unit(host)
+        _is_hard_limit_enough(limit)
+        or host.system.is_container()
+        or _is_slurm_job(host)
+        or _service_unit(host)
     ):
         files = host.running_files
         next_limit = pam_limit(sources(files), "nofile", *_user(host)) if logins_read_them(files) else None
@@ -176,7 +179,7 @@ def _shell_fix(limit: Limit, later: Optional[Fix] = None) -> Fix:
 def _raise_hard_limit(host: Host) -> Fix:
     """Return the fix that raises the hard limit, which needs root and applies to new sessions."""
     number, unit = RECOMMENDED, _service_unit(host)
-    if host.system.container():
+    if host.system.is_container():
         title = _("ask whoever starts the container to add --ulimit nofile={number}:{number}")
         words = ("--ulimit", f"nofile={number}:{number}")
         return Fix(title.format(number=number), risk=Risk.MANUAL, needs_root=False, container=words)

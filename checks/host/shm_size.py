@@ -96,7 +96,7 @@ def _enlarge_fix(host: Host, current_size: int) -> Optional[Fix]:
     if size <= current_size:
         return None
     text = f"{size // GIB}g" if size == MOST else f"{size // MIB}m"
-    if host.system.container():
+    if host.system.is_container():
         return Fix(
             _(
                 "ask whoever starts the container to add --shm-size={size}, or an emptyDir of medium Memory",

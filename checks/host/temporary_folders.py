@@ -28,8 +28,8 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.core.mounts import Mount
 from npudoctor.facts.job.working_directory import foreign_user, job_user
 from npudoctor.facts.system.mounts import mount_at
-from npudoctor.host.fs.files import Entry
-from npudoctor.host.users.access import first_barrier, may_make, nearest
+from npudoctor.host.fs.files import PathStatus
+from npudoctor.host.users.access import first_barrier, may_create_in, nearest_folder
 from npudoctor.host.users.accounts import user_names
 
 TMP, SHM = "/tmp", "/dev/shm"  # noqa: S108  (looked at, never written)
@@ -125,7 +125,7 @@ class JobFolder:
     path: str
     there: bool
     writable: Optional[bool]
-    entry: Optional[Entry] = None
+    entry: Optional[PathStatus] = None
     mount: Optional[Mount] = None
     barrier: str = ""
     why_gone: str = ""
@@ -135,7 +135,7 @@ def _examine_folder(host: Host, path: str) -> JobFolder:
     """Examine a folder by owner, mode and mount. Raises CannotTell if its file system does not answer."""
     foreign = foreign_user(host)
     try:
-        place = nearest(host.running_files, path)
+        place = nearest_folder(host.running_files, path)
         barrier = first_barrier(host.files, place.path, foreign) if foreign else None
     except CannotTell as error:
         if has_ended(error):
@@ -145,12 +145,12 @@ def _examine_folder(host: Host, path: str) -> JobFolder:
         return JobFolder(path, True, False, barrier=path.rpartition("/")[0] or "/")
     if barrier is not None:
         return JobFolder(path, True, False, barrier=barrier)
-    if not place.there:
+    if not place.exists:
         return JobFolder(path, False, False)
     mount = mount_at(host, place)
-    writable = may_make(place.entry, job_user(host), mount)
+    writable = may_create_in(place.entry, job_user(host), mount)
     if writable is None and foreign is None:  # an access list, or a server: the kernel knows
-        writable = host.disk.accessible(host.running_files.real(path) or path, os.W_OK | os.X_OK)
+        writable = host.disk.may_access(host.running_files.real(path) or path, os.W_OK | os.X_OK)
     return JobFolder(path, True, writable, place.entry, mount)
 
 
@@ -223,7 +223,7 @@ def _fix(host: Host, place: JobFolder, variable: str) -> Optional[Fix]:
     if place.why_gone:
         return None
     if place.mount is not None and place.mount.read_only:
-        if host.system.container():
+        if host.system.is_container():
             return Fix(
                 _(
                     "ask whoever starts the container to provide a writable {path}: --tmpfs {path}",
@@ -283,19 +283,19 @@ def _judge_mindspore(host: Host, path: str) -> Iterator[Finding]:
     )
 
 
-def _find_denied(host: Host, path: str) -> Optional[Entry]:
+def _find_denied(host: Host, path: str) -> Optional[PathStatus]:
     """Return the entry of the folder if this user surely cannot start a server: neither in it nor in the
     subfolder with the user's login name, which servers use if getlogin() knows one."""
     user = job_user(host)
     try:
         entry = host.running_files.stat(path)
-        if entry is None or may_make(entry, user) is not False:
+        if entry is None or may_create_in(entry, user) is not False:
             return None
-        own_entry = None if user.kept_from(entry, 1) else host.running_files.stat(f"{path}/{user.user}")
+        own_entry = None if user.is_denied(entry, 1) else host.running_files.stat(f"{path}/{user.user}")
     except CannotTell:
         # A folder that cannot be examined proves nothing.
         return None
-    return entry if own_entry is None or may_make(own_entry, user) is False else None
+    return entry if own_entry is None or may_create_in(own_entry, user) is False else None
 
 
 def _owner_name(host: Host, uid: int) -> str:

@@ -7,7 +7,7 @@ from typing import Union
 
 from npudoctor import ERROR, WARNING, Action, Facts, Finding, Host, Scope, _, check
 from npudoctor.facts.job.working_directory import job_user, working_directory
-from npudoctor.host.users.access import may_make, nearest
+from npudoctor.host.users.access import may_create_in, nearest_folder
 
 
 @check(
@@ -46,9 +46,9 @@ def working_directory_check(host: Host) -> Iterator[Union[Finding, Facts]]:
     # load it.
     from npudoctor.facts.system.mounts import mount_at
 
-    place = nearest(host.files, path)
+    place = nearest_folder(host.files, path)
     user, mount = job_user(host), mount_at(host, place)
-    if may_make(place.entry, user, mount) is False:
+    if may_create_in(place.entry, user, mount) is False:
         text = _("{user} cannot write to the working directory {path}")
         yield Finding(
             "working-directory.not-writable",

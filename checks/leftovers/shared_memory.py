@@ -109,7 +109,9 @@ def shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
 
     selected = select_owner(host)
     segments = [segment for segment in _foreign_segments(host) if selected(segment.uid, segment.cuid)]
-    other_objects = [other for other in host.sysvipc.others() if selected(other.uid, other.cuid)]
+    other_objects = [
+        other for other in host.sysvipc.queues_and_semaphores() if selected(other.uid, other.cuid)
+    ]
     queues = [other for other in other_objects if other.kind == "msg"]
     yield Facts(
         {
@@ -118,7 +120,7 @@ def shared_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
             "unattached_bytes": sum(segment.size for segment in segments if not segment.nattch),
             "semaphore_sets": len(other_objects) - len(queues),
             "queues": len(queues),
-            "queued_bytes": sum(queue.held for queue in queues),
+            "queued_bytes": sum(queue.amount for queue in queues),
         }
     )
     if segments or other_objects:
@@ -155,10 +157,10 @@ def _judge_kernel_objects(
         segment
         for segment in segments
         if segment.nattch
-        and (segment.destroyed or creator_life(host, segment.cpid, segment.ctime).life is not Life.ALIVE)
+        and (segment.is_destroyed or creator_life(host, segment.cpid, segment.ctime).life is not Life.ALIVE)
     ]
     # /proc/sysvipc/sem and msg name no creator's pid: only whether their owner has a process can be seen.
-    users = {process.uid for process in host.processes.all().values() if not process.gone}
+    users = {process.uid for process in host.processes.by_pid().values() if not process.has_exited}
     ownerless = [other for other in other_objects if not users & {other.uid, other.cuid}]
     if suspicious or ownerless:
         yield _report_foreign(host, suspicious, ownerless)
@@ -191,7 +193,7 @@ def _report_foreign(host: Host, segments: Sequence[Segment], other_objects: Sequ
                 "semid {id}, key 0x{key:08x}, {held} semaphores, owner {owner}: the owner has no process"
             )
         lines.append(
-            text.format(id=other.id, key=other.key, held=other.held, owner=_owner_text(other.uid, names))
+            text.format(id=other.id, key=other.key, held=other.amount, owner=_owner_text(other.uid, names))
         )
     if len(other_objects) > SHOWN:
         lines.append(_("and {count} more semaphore sets and queues", count=len(other_objects) - SHOWN))
@@ -222,7 +224,7 @@ def _segment_line(host: Host, segment: Segment, names: dict[int, str]) -> str:
     from npudoctor.proof.creator import creator_life
 
     why = creator_life(host, segment.cpid, segment.ctime).why
-    if segment.destroyed:
+    if segment.is_destroyed:
         why += _("; ") + _("marked for destruction")
     return _(
         "shmid {shmid}, key 0x{key:08x}, {size}, mode {mode:o}, owner {owner}, attached {nattch}: {why}",
@@ -256,7 +258,7 @@ def _judge_files(host: Host, files: Sequence[SharedFile]) -> Iterator[Union[Find
     """Judge the files in /dev/shm and report those that are left over or may be."""
     from npudoctor.proof.shared_file import judge_shared_files
 
-    biggest = sorted(files, key=lambda file: (-file.entry.held, file.path))
+    biggest = sorted(files, key=lambda file: (-file.entry.allocated_bytes, file.path))
     states, rest = judge_shared_files(host, biggest[:MOST]), biggest[MOST:]
     proven = [state for state in states if state.proven]
     # Files younger than ten minutes may belong to a job that is starting.
@@ -269,7 +271,7 @@ def _judge_files(host: Host, files: Sequence[SharedFile]) -> Iterator[Union[Find
     yield Facts(
         {
             "files": len(files),
-            "file_bytes": sum(file.entry.held for file in files),
+            "file_bytes": sum(file.entry.allocated_bytes for file in files),
             "files_not_judged": len(rest),
             "file_bytes_in_use": _total_bytes([state for state in states if state.in_use]),
             "file_bytes_unseen": _total_bytes(unseen),
@@ -281,7 +283,7 @@ def _judge_files(host: Host, files: Sequence[SharedFile]) -> Iterator[Union[Find
             host, [state for state in proven if state.file.entry.uid == owner], rest
         )
     # A container cannot see all processes that use /dev/shm, so there only large files are reported.
-    least = MUCH if host.system.container() else LITTLE
+    least = MUCH if host.system.is_container() else LITTLE
     if _total_bytes(unproven) >= least or len(unproven) >= FEW:
         yield _report_unproven(host, unproven, rest)
 
@@ -318,7 +320,7 @@ def _report_owner_files(
 def _report_unproven(host: Host, states: Sequence[SharedFileState], rest: Sequence[SharedFile]) -> Finding:
     from npudoctor.proof.leftovers import format_size
 
-    is_all_visible = not any(state.unseen for state in states) and not host.system.container()
+    is_all_visible = not any(state.unseen for state in states) and not host.system.is_container()
     return Finding(
         "shared-memory.unproven",
         _(
@@ -354,11 +356,11 @@ def _report_left_over(
 
 
 def _total_bytes(states: Sequence[SharedFileState]) -> int:
-    return sum(state.file.entry.held for state in states)
+    return sum(state.file.entry.allocated_bytes for state in states)
 
 
 def _sort_by_size(states: Sequence[SharedFileState]) -> list[SharedFileState]:
-    return sorted(states, key=lambda state: (-state.file.entry.held, state.file.path))
+    return sorted(states, key=lambda state: (-state.file.entry.allocated_bytes, state.file.path))
 
 
 def _list_files(
@@ -385,7 +387,7 @@ def _list_files(
             _(
                 "and {count} more in /dev/shm were not examined: none is larger than {size}",
                 count=len(unjudged),
-                size=format_size(unjudged[0].entry.held),
+                size=format_size(unjudged[0].entry.allocated_bytes),
             )
         )
     return tuple(lines)
@@ -399,7 +401,7 @@ def _file_line(state: SharedFileState, names: dict[int, str], now: float) -> str
         "{path} ({library}), {size}, owner {owner}, {minutes} minutes old: {why}",
         path=state.file.path,
         library=state.file.library,
-        size=format_size(entry.held),
+        size=format_size(entry.allocated_bytes),
         owner=names.get(entry.uid, str(entry.uid)),
         minutes=int((now - entry.ctime_ns / 1e9) // 60),
         why="; ".join(filter(None, dict.fromkeys((state.told, state.why)))),

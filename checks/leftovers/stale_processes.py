@@ -103,7 +103,7 @@ def stale_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     # load it.
     from npudoctor.proof.stale import StaleJudge
 
-    processes = host.processes.all()
+    processes = host.processes.by_pid()
     if not host.options.only_user and not host.options.only_job and _has_nothing_left(host, processes):
         yield Facts({"processes": len(processes), "left_behind": 0, "device_holders": 0})
         return
@@ -113,7 +113,11 @@ def stale_processes(host: Host) -> Iterator[Union[Finding, Facts]]:
     from npudoctor.proof.two_samples import sample_twice
 
     selection = ProcessSelection(host)
-    living = [process for process in host.processes.all().values() if selection(process) and not process.gone]
+    living = [
+        process
+        for process in host.processes.by_pid().values()
+        if selection(process) and not process.has_exited
+    ]
     judge = StaleJudge(host)
     proofs = {
         process.pid: judge.staleness(process.pid) for process in living if selection.is_grouped(process.pid)
@@ -283,7 +287,7 @@ def _report_compile_workers(host: Host, orphans: Sequence[Process]) -> Iterator[
         details = {process.pid: "" for process in orphans}
         # A line to look at them, and one to end just them.
         pids = list(details)
-        has_foreign_owner = any(host.processes.all()[pid].uid != host.identity.euid for pid in pids)
+        has_foreign_owner = any(host.processes.by_pid()[pid].uid != host.identity.euid for pid in pids)
         yield Finding(
             "stale-processes.compile-worker",
             _(
@@ -322,7 +326,7 @@ def _name_some(host: Host, pids: Iterable[int], most: int = 4) -> str:
 
 
 def _program_name(host: Host, pid: int) -> str:
-    process = host.processes.all().get(pid)
+    process = host.processes.by_pid().get(pid)
     return process.name if process else "?"
 
 
@@ -337,7 +341,7 @@ def _lines(host: Host, details: Mapping[int, str]) -> tuple[str, ...]:
 
 
 def _line(host: Host, pid: int, why: str, names: Mapping[int, str]) -> str:
-    process = host.processes.all()[pid]
+    process = host.processes.by_pid()[pid]
     line = " ".join(host.processes.arguments(pid) or (process.name,))
     # starttime counts clock ticks since boot (proc_pid_stat(5)).
     began = host.system.boot_time() + process.started / host.processes.ticks

@@ -32,7 +32,7 @@ from npudoctor.host.users.accounts import home_of, user_names
 
 if TYPE_CHECKING:
     from npudoctor.facts.leftovers.temporary_folders import TempFolder
-    from npudoctor.host.fs.files import Entry
+    from npudoctor.host.fs.files import PathStatus
 
 
 # Replaces ~/.cache/torch_extensions (torch/utils/cpp_extension.py).
@@ -262,7 +262,7 @@ def _line(host: Host, folder: TempFolder, names: dict[int, str]) -> str:
     )
 
 
-def _unlock_fix(host: Host, path: str, entry: Entry, kind: str) -> Fix:
+def _unlock_fix(host: Host, path: str, entry: PathStatus, kind: str) -> Fix:
     """Return the fix for a stale lock: a step that takes a lease first, where the file system supports
     leases; else a command that is only shown."""
     from npudoctor.proof.unused import LEASED, mark_of

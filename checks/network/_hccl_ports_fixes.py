@@ -41,7 +41,7 @@ def reserve_fix(host: Host, outgoing: Span, reserved: Sequence[Span], more: Sequ
         return None
     current, planned = (spell(without(spans, ())) for spans in (reserved, [*reserved, *more]))
     step = SetKernel(RESERVED, planned, current)
-    if host.system.container():  # its network may be the host's, and no boot reads its files
+    if host.system.is_container():  # its network may be the host's, and no boot reads its files
         title = _("Reserve the ports until the container ends, or on its host")
         return Fix(title, (step,), risk=Risk.MANUAL)
     deciding_path = _find_deciding_path(host)

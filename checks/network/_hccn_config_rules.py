@@ -8,7 +8,7 @@ from typing import Optional
 from npudoctor import ERROR, WARNING, Action, Command, Finding, Fix, Risk, Severity, _
 from npudoctor.core.frozen import dataclass
 from npudoctor.host.devices.hccn import NAME, Port
-from npudoctor.host.devices.hccnconf import CONF, HccnConf, in_network, is_address, is_netmask
+from npudoctor.host.devices.hccnconf import CONF, HccnConf, is_address, is_in_network, is_netmask
 
 # Keys of /etc/hccn.conf whose value is an IP address; each is followed by _N, the physical id of the NPU.
 ADDRESSES = ("address", "gateway", "netdetect")
@@ -52,7 +52,7 @@ class HccnMachine:
         for device in self.devices:
             answers = {
                 name: (ports[device].get(name) if device in ports else "")
-                or ((self.conf.of(device, name) if self.conf else None) or "")
+                or ((self.conf.get(device, name) if self.conf else None) or "")
                 for name in ("address", "netmask", "gateway")
             }
             if answers["address"]:
@@ -94,7 +94,9 @@ def findings(machine: HccnMachine) -> Iterator[Finding]:
 
 def _judge_gateways(settings: Sequence[PortAddress]) -> Iterator[Finding]:
     outside = [
-        setting for setting in settings if not in_network(setting.gateway, setting.address, setting.netmask)
+        setting
+        for setting in settings
+        if not is_in_network(setting.gateway, setting.address, setting.netmask)
     ]
     if outside:
         text = _("the gateway of NPU {devices} is not in its network: {what}")
@@ -114,7 +116,7 @@ def _find_not_applied(machine: HccnMachine) -> Iterator[Finding]:
         if any(name in conf.devices.get(port.device, {}) for name in DHCP):
             continue
         for name in ("address", "netmask"):
-            stated = conf.of(port.device, name)
+            stated = conf.get(port.device, name)
             is_valid = is_netmask if name == "netmask" else is_address
             answer = port.replies["ip"].answer
             # A port may have several addresses.
@@ -194,14 +196,14 @@ def _judge_values(machine: HccnMachine) -> Iterator[Finding]:
     invalid: list[str] = []
     for device in machine.devices if conf else ():
         for name in (*ADDRESSES, "netmask"):
-            value = conf.of(device, name) if conf else None
+            value = conf.get(device, name) if conf else None
             is_valid = is_netmask if name == "netmask" else is_address
             if value and not is_valid(value):
                 invalid.append(f"{name}_{device}={value[:60]}")
     if invalid:
         text = _("{conf} has invalid values: {what}", conf=CONF, what=_list_first(invalid))
         yield _finding("bad-value", text, machine.severity, evidence=tuple(invalid))
-    clashes = conf.clashes if conf else ()
+    clashes = conf.conflicts if conf else ()
     names = [key for key in clashes if key.rpartition("_")[0] in (*ADDRESSES, "netmask")]
     if names:
         text = _("{conf} has two values for each of {names}", conf=CONF, names=_list_first(names))

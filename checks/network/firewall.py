@@ -13,7 +13,7 @@ from npudoctor.facts.job.nodes import is_here, is_rank_zero, node_count
 from npudoctor.facts.job.ports import Claim, named_ports
 from npudoctor.facts.leftovers.port_holders import abbreviate
 from npudoctor.firewall.hooks import Firewall, PortVerdict
-from npudoctor.firewall.inbound import Sender, any_senders, judge, senders, worst
+from npudoctor.firewall.inbound import Sender, find_any_senders, find_senders, judge_ports, worst_answer
 from npudoctor.firewall.read import read_rules
 
 # Each port is followed through all rules, and ranges such as 1024-65535 occur.
@@ -131,16 +131,16 @@ class CallerVerdicts:
     """What the firewall does with each caller (peer) on each port."""
 
     def __init__(self, host: Host, spans: Sequence[Span]) -> None:
-        self._host, begun = host, host.clock.steady()
+        self._host, begun = host, host.clock.monotonic()
         self._lost: list[str] = []  # peers whose address nobody knows
         self.rules = read_rules(host)
-        self.callers = list(senders(host, self._addresses()))
+        self.callers = list(find_senders(host, self._addresses()))
         self.for_peers = bool(self.callers or self._lost)
         if not self.for_peers:
-            self.callers = any_senders(host)
+            self.callers = find_any_senders(host)
         self.nodes = node_count(host)
         until = begun + host.options.timeout / 2
-        firewall = Firewall(self.rules.tables, lambda: host.clock.steady() > until)
+        firewall = Firewall(self.rules.tables, lambda: host.clock.monotonic() > until)
         unread = self.rules.unread
         self._judged = [
             # Rules that could not be read may drop what the others let through.
@@ -150,7 +150,7 @@ class CallerVerdicts:
                 PortVerdict("unknown", unread) if unread and verdict.answer == "open" else verdict,
             )
             for caller in self.callers
-            for span, verdict in judge(firewall, caller, spans)
+            for span, verdict in judge_ports(firewall, caller, spans)
         ]
         self._ports = [port for low, high in spans for port in range(low, high + 1)]
 
@@ -174,9 +174,9 @@ class CallerVerdicts:
             for port in range(low, high + 1):
                 answers_by_port[port].append(verdict.answer)
         if self._lost:
-            return {port: worst([*answers, "unknown"]) for port, answers in answers_by_port.items()}
+            return {port: worst_answer([*answers, "unknown"]) for port, answers in answers_by_port.items()}
         if self.for_peers:
-            return {port: worst(answers) for port, answers in answers_by_port.items()}
+            return {port: worst_answer(answers) for port, answers in answers_by_port.items()}
         return {
             port: answers[0] if len(set(answers)) == 1 else "unknown"
             for port, answers in answers_by_port.items()
@@ -196,8 +196,8 @@ class CallerVerdicts:
     def zone(self, caller: Sender, ports: Span) -> str:
         """Return the firewalld zone whose chains a caller's packet visits; "" if there is none or several."""
         firewall = Firewall(self.rules.tables)
-        for _span, _verdict in judge(firewall, caller, [(ports[0], ports[0])]):
-            zones = {zone_of(name) for name in firewall.visited} - {""}
+        for _span, _verdict in judge_ports(firewall, caller, [(ports[0], ports[0])]):
+            zones = {zone_of(name) for name in firewall.visited_chains} - {""}
         return zones.pop() if len(zones) == 1 else ""
 
     def doubt(self) -> str:
@@ -229,7 +229,7 @@ class CallerVerdicts:
             if _is_address(peer):
                 yield peer
                 continue
-            addresses = self._host.names.meaning(peer).addresses
+            addresses = self._host.names.resolve(peer).addresses
             if not addresses:
                 self._lost.append(peer)
             yield from addresses[:1]

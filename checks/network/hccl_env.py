@@ -116,7 +116,7 @@ def hccl_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     if accelerators(host) == (False, True):
         raise Skip(_("this machine has no NPU"))
 
-    table = tables.table("hccl_variables")
+    table = tables.load_table("hccl_variables")
     chip = _chip(host) if has_hccl_variable else ""
     valid: dict[str, str] = {}
     rows = {row["name"]: row for row in table["variable"] if row["name"] in variables}
@@ -153,9 +153,9 @@ def _chip(host: Host) -> str:
 def _judge_value(row: VariableRow, value: str, chip: str) -> Optional[Finding]:
     """Return a finding if HCCL does not accept the value, else None."""
     from npudoctor.facts.job.input_cleanup import cleaned_up
-    from npudoctor.knowledge.hccl import nearest, on_chip, what_is_wrong
+    from npudoctor.knowledge.hccl import nearest_valid, row_on_chip, what_is_wrong
 
-    chip_row = on_chip(row, chip)
+    chip_row = row_on_chip(row, chip)
     if not value:
         if not chip_row.get("refused") or chip_row["kind"] not in ("whole", "decimal", "word"):
             return None
@@ -182,17 +182,24 @@ def _judge_value(row: VariableRow, value: str, chip: str) -> Optional[Finding]:
     refusal_text = _("{name} is {value}: {why}, and HCCL stops with EI0001")
     text = refusal_text if chip_row.get("refused") else _("{name} is {value}: {why}")
     finding: Finding = _finding(
-        "bad-value", text, chip_row["name"], value, nearest(chip_row, value), severity, chip_row, why=why
+        "bad-value",
+        text,
+        chip_row["name"],
+        value,
+        nearest_valid(chip_row, value),
+        severity,
+        chip_row,
+        why=why,
     )
     return finding
 
 
 def _has_readable_algorithms(row: VariableRow, value: str) -> bool:
     """Whether only names of algorithms are unknown: each release of HCCL has its own."""
-    from npudoctor.knowledge.hccl import algorithms
+    from npudoctor.knowledge.hccl import parse_algorithms
 
     try:
-        return row["kind"] == "algo" and bool(algorithms(value))
+        return row["kind"] == "algo" and bool(parse_algorithms(value))
     except ValueError:
         # algorithms() raises on text that is not `level1:ring;level2:...`; such a value is wrong on every
         # release.

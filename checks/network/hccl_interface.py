@@ -182,10 +182,10 @@ def _judge_interface(host: Host, value: str, owner: Interface) -> Iterator[Findi
     """Report an interface that is down or leads to no other machine."""
 
     is_multi_node, is_for_others = several_nodes(host), meant_for_other_machines(host)
-    if not owner.alive:
+    if not owner.is_alive:
         worst = ERROR if is_multi_node else WARNING
         yield _report_down(value, owner, INFO if is_for_others else worst)
-    elif owner.inner and (is_multi_node or not owner.loopback):
+    elif owner.is_internal and (is_multi_node or not owner.loopback):
         worst = ERROR if owner.loopback else WARNING
         # lo, a bridge or a container's interface: only this host can reach such an address.
         better = _better_address(host)
@@ -222,7 +222,12 @@ def _judge_route(host: Host, value: str, owner: Interface, own_address: Address)
 
     peer = first_peer(host)
     # If the master's address is of the other IP family, its route says nothing about this address.
-    if peer is None or (":" in peer.address) is not own_address.ipv6 or owner.inner or not owner.alive:
+    if (
+        peer is None
+        or (":" in peer.address) is not own_address.ipv6
+        or owner.is_internal
+        or not owner.is_alive
+    ):
         return
     # A link-local address has a meaning only together with its interface (RFC 4007).
     index = owner.index if own_address.scope == "link" else 0
@@ -239,7 +244,7 @@ def _judge_route(host: Host, value: str, owner: Interface, own_address: Address)
             "no-way", message, value, None, (owner,), INFO if meant_for_other_machines(host) else WARNING
         )
     elif not route.local and route.index != owner.index:
-        route_interface = host.network.at(route.index)
+        route_interface = host.network.interface_at(route.index)
         import ipaddress
 
         network = ipaddress.ip_network(f"{own_address.text}/{own_address.length}", strict=False)
@@ -274,7 +279,11 @@ def _better_address(host: Host) -> str:
     route = host.network.route_to(peer.address) if peer else None
     if route is not None and route.source and not route.local:
         return route.source
-    outer = [interface for interface in host.network.interfaces() if interface.alive and not interface.inner]
+    outer = [
+        interface
+        for interface in host.network.interfaces()
+        if interface.is_alive and not interface.is_internal
+    ]
     own_texts = [address.text for interface in outer for address in addresses(interface) if not address.ipv6]
     return own_texts[0] if len(own_texts) == 1 else ""
 
@@ -341,7 +350,7 @@ def _finding(
         step = Export(NAME, better) if better else Command(("unset", NAME))
         undo = Export(NAME, value).lines()
         fix = Fix(title.format(name=NAME, value=better), (step,), undo, Risk.MANUAL, needs_root=False)
-    lines = [interface.described for interface in interfaces]
+    lines = [interface.description for interface in interfaces]
     more = (f"... (+{len(lines) - SHOWN})",) if len(lines) > SHOWN else ()
     return Finding(
         f"hccl-interface.{code}",

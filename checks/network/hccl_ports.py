@@ -142,7 +142,7 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
         else:
             # The kernel does not list sockets that are bound but neither listen nor are connected
             # (proc_net(5)).
-            occupied = occupants(ports, host.sockets.bound(), holders)
+            occupied = occupants(ports, host.sockets.bound_sockets(), holders)
             yield Facts(_facts(host, ports, occupied, holders))
             if not ports.unsure:
                 yield from _judge(host, ports, occupied.held, holders)
@@ -152,7 +152,7 @@ def hccl_ports(host: Host) -> Iterator[Union[Finding, Facts]]:
     if defaults:
         yield _report_defaults(defaults, holders)
     unsure = [ports for ports in declared if isinstance(ports, Claim) and ports.unsure]
-    blocked = [(ports, occupants(ports, host.sockets.bound(), holders).held) for ports in unsure]
+    blocked = [(ports, occupants(ports, host.sockets.bound_sockets(), holders).held) for ports in unsure]
     # It is unknown whether these claims are for this machine, so a held port is neither right nor wrong.
     unsure_text = _("TCP port {ports} ({label}) is held on {addresses} by {who}, and {why}")
     undecided = [
@@ -195,7 +195,7 @@ def _judge(host: Host, claim: Claim, sockets: Sequence[TcpSocket], holders: Hold
             _fill_text(text, claim.label, living, holders),
             evidence=(*_evidence(living, holders), *free_lines),
             action=Action.CONFIG,
-            fix=other_ports_fix(host, claim, host.sockets.bound()),
+            fix=other_ports_fix(host, claim, host.sockets.bound_sockets()),
             echo_of=("trial-rendezvous.cannot-bind",),
         )
     ephemeral = _judge_ephemeral(host, claim) if claim.hccl else None
@@ -242,8 +242,8 @@ def _find_default_listeners(host: Host, declared: Sequence[NamedPorts], holders:
     claimed = mask(spans)
     return [
         socket
-        for socket in host.sockets.bound()
-        if socket.listening
+        for socket in host.sockets.bound_sockets()
+        if socket.is_listening
         and socket.port in DEFAULTS
         and not claimed[socket.port]
         # torchrun's agent listens on MASTER_PORT for the job.
@@ -268,7 +268,7 @@ def _report_held_by_stale(
         _("End the stale processes; add -KILL if they do not exit"),
         tuple(Command(("kill", str(pid))) for pid in pids),
         risk=Risk.MANUAL,
-        needs_root=any(host.processes.all()[pid].uid != host.identity.euid for pid in pids),
+        needs_root=any(host.processes.by_pid()[pid].uid != host.identity.euid for pid in pids),
     )
     return Finding(
         "hccl-ports.held-by-stale",
@@ -329,6 +329,6 @@ def _evidence(sockets: Sequence[TcpSocket], holders: Holders) -> tuple[str, ...]
     lines = []
     for socket in sockets[:SHOWN]:
         address = f"[{socket.address}]" if ":" in socket.address else socket.address
-        state = "LISTEN" if socket.listening else _("connected")
+        state = "LISTEN" if socket.is_listening else _("connected")
         lines.append(f"tcp {address}:{socket.port} {state}: {abbreviate(holders.describe(socket), 8)}")
     return (*lines, *([f"... (+{len(sockets) - SHOWN})"] if len(sockets) > SHOWN else []))

@@ -86,7 +86,7 @@ def hccn_config(host: Host) -> Iterator[Union[Finding, Facts]]:
     - HCCN Tool reference of the Ascend driver; the tool's public source in hicann/driver.
     - HCCL user guide: TLS must be the same on every NPU of a communicator.
     """
-    if not host.npu_wanted() or not host.hccn.devices():
+    if not host.wants_npus() or not host.hccn.devices():
         raise Skip(_("no NPU is used on this machine"))
     models = host.npus.models
     if models and all(model in WITHOUT_PORT for model in models):
@@ -98,7 +98,7 @@ def hccn_config(host: Host) -> Iterator[Union[Finding, Facts]]:
     except CannotTell as error:
         # A file that only root may read is no fault of the machine: the result does not affect the verdict.
         unread = CannotTell(error.reason, advisory=not host.identity.is_root)
-    program = host.hccn.program()
+    program = host.hccn.find_program()
     if conf is None and unread is None and program is None:
         raise Skip(_("this machine has neither {conf} nor hccn_tool", conf=CONF))
     why_not = _reason_not_run(host, program)
@@ -108,7 +108,7 @@ def hccn_config(host: Host) -> Iterator[Union[Finding, Facts]]:
     # load it.
     from npudoctor.checks.network._hccn_config_rules import HccnMachine, facts, findings
 
-    sees_all = unread is None and not host.system.container()
+    sees_all = unread is None and not host.system.is_container()
     machine = HccnMachine(devices, conf, ports, program or "hccn_tool", bool(host.options.peers), sees_all)
     yield Facts(facts(machine))
     yield from findings(machine)
@@ -116,7 +116,7 @@ def hccn_config(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Unknown(why_not, advisory=True)
     silent = _describe_missing_answers(ports)
     if silent:
-        raise Unknown(silent, advisory=host.system.container())
+        raise Unknown(silent, advisory=host.system.is_container())
     if unread is not None:
         raise unread
 

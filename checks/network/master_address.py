@@ -117,7 +117,7 @@ def master_address(host: Host) -> Iterator[Union[Finding, Facts]]:
                     )
                 )
             else:
-                meaning = host.names.meaning(place) if address is None else None
+                meaning = host.names.resolve(place) if address is None else None
                 if meaning is not None and not meaning.addresses:
                     if meaning.failed != "none":
                         result = AddressResult(tuple(findings), silent=True)
@@ -264,7 +264,7 @@ def _judge_place(host: Host, variable: str, place: str, addresses: Sequence[str]
         return
     if is_first and not own_addresses:
         # The container's host may forward the port.
-        worst = WARNING if host.system.container() else ERROR
+        worst = WARNING if host.system.is_container() else ERROR
         # Rank 0 runs here, but the address belongs to another machine.
         template = _(
             "{variable} is {value}, which is not an address of this machine, although rank 0 is here"
@@ -276,8 +276,8 @@ def _judge_place(host: Host, variable: str, place: str, addresses: Sequence[str]
     inner_names = [
         owner.name
         for address in own_addresses
-        for owner in [host.network.owner_of(address)]
-        if owner and owner.inner
+        for owner in [host.network.interface_of_address(address)]
+        if owner and owner.is_internal
     ]
     if is_multi_node and own_addresses and len(inner_names) == len(addresses):
         yield _report_inner(
@@ -300,7 +300,7 @@ def _better_address(host: Host, is_master_here: bool) -> str:
         (
             address.text
             for interface in host.network.interfaces()
-            if is_master_here and interface.alive and not interface.inner
+            if is_master_here and interface.is_alive and not interface.is_internal
             for address in interface.addresses
             if address.scope == "global" and not address.ipv6
         ),

@@ -186,7 +186,7 @@ def _read_pattern(variable: str, value: str) -> Optional[NamePattern]:
 def _is_useful(interface: Interface) -> bool:
     from npudoctor.facts.job.interface_names import addresses
 
-    return interface.alive and bool(addresses(interface))
+    return interface.is_alive and bool(addresses(interface))
 
 
 def _judge(host: Host, variable: str, pattern: Optional[NamePattern], several: bool) -> Iterator[Finding]:
@@ -215,7 +215,7 @@ def _judge(host: Host, variable: str, pattern: Optional[NamePattern], several: b
             variable, value, missing, existing, worst
         )
         return
-    alive = [interface for interface in matching if interface.alive]
+    alive = [interface for interface in matching if interface.is_alive]
     not_alive = [interface for interface in matching if interface not in alive]
     if not_alive and (pattern.each or not alive):
         # Within one node the address of an interface that is down still works; an interface without one does
@@ -265,7 +265,7 @@ def _judge_useful(
     variable: str, value: str, pattern: NamePattern, useful: Sequence[Interface], several: bool
 ) -> Iterator[Finding]:
     """Judge interfaces that are up and have an address."""
-    if all(interface.inner for interface in useful):
+    if all(interface.is_internal for interface in useful):
         if several:
             yield _report_inner(variable, value, useful, WARNING)
         elif not all(interface.loopback for interface in useful):
@@ -303,7 +303,7 @@ def _compare_libraries(host: Host, picks: dict[str, Sequence[Interface]], severa
         if not len([interface for interface in order if not interface.loopback]) < 2:
             peer = first_peer(host)
             route = host.network.route_to(peer.address) if peer else None
-            route_interface = host.network.at(route.index) if route else None
+            route_interface = host.network.interface_at(route.index) if route else None
             if (
                 peer
                 and route_interface
@@ -341,7 +341,7 @@ def _report_missing(
     # Gloo and TensorPipe compare whole names; ^ and = are syntax of HCCL and NCCL.
     if any(name[:1] in "^=" for name in names if name):
         message += " " + _("({variable} accepts exact names only)", variable=variable)
-    useful = [interface.name for interface in existing if _is_useful(interface) and not interface.inner]
+    useful = [interface.name for interface in existing if _is_useful(interface) and not interface.is_internal]
     if len(useful) < 2:
         return _finding(
             "missing", message, variable, value, existing, severity, useful[0] if useful else None
@@ -411,7 +411,7 @@ def _finding(
     fix: Optional[Fix] = None,
 ) -> Finding:
     """`better`: the value that the fix sets; "" unsets the variable, None offers nothing."""
-    lines = [interface.described for interface in interfaces]
+    lines = [interface.description for interface in interfaces]
     if better is not None:
         title = _("set {name} to {value}") if better else _("unset {name}")
         step = Export(variable, better) if better else Command(("unset", variable))

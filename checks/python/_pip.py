@@ -22,7 +22,7 @@ from npudoctor.facts.python.pip import (
     pip_first,
 )
 from npudoctor.facts.python.specifiers import is_empty, tidy
-from npudoctor.host.python.interpreter import Distribution, normal
+from npudoctor.host.python.interpreter import Distribution, normalize_name
 from npudoctor.host.python.requirements import read_requirement
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ def install_accepted(
     `title`: replaces "install a ... that all installed packages accept". `also`: further users and what they
     require. If two requirements exclude each other, both are named and there is no line.
     """
-    name = normal(name)
+    name = normalize_name(name)
     needs = [*closure_of(host).of(name), *(_need(user, name, specifier) for user, specifier in also)]
     pair = find_excluding(needs)
     if pair is not None:
@@ -272,11 +272,11 @@ def pinned_requirements(host: Host, *changed: str) -> tuple[str, ...]:
     """Return the arguments that keep pip from changing what works: the installed frameworks, pinned, and
     bounds that only our table knows. `--no-deps` if pip could not satisfy all of them."""
     closure = closure_of(host)
-    changed_names = set(map(normal, changed))
-    pin_by_name = {normal(root.name): f"{root.name}=={root.version}" for root in closure.roots}
+    changed_names = set(map(normalize_name, changed))
+    pin_by_name = {normalize_name(root.name): f"{root.name}=={root.version}" for root in closure.roots}
     remaining_needs: dict[str, list[Need]] = {}
     for need in closure.needs:
-        if need.name not in changed_names and normal(need.user.name) not in changed_names:
+        if need.name not in changed_names and normalize_name(need.user.name) not in changed_names:
             remaining_needs.setdefault(need.name, []).append(need)
     is_unmet = any(not need.met for name in pin_by_name for need in remaining_needs.get(name, ()))
     if is_unmet or is_triton_overwritten(host) or any(map(find_excluding, remaining_needs.values())):
@@ -298,7 +298,7 @@ def install_one_of(host: Host, first: Distribution, second: Distribution) -> Fix
     suitable = [copy for copy in (first, second) if all(need.met_by(copy) for need in needs)]
     chosen = max(suitable or (first, second), key=lambda copy: version_numbers(copy.version))
     title = _("remove both, then install {name} again", name=chosen.label)
-    fix: Fix = pip_replace(host, title, (normal(first.name),), chosen.requirement, times=2)
+    fix: Fix = pip_replace(host, title, (normalize_name(first.name),), chosen.requirement, times=2)
     return fix
 
 

@@ -9,7 +9,7 @@ from npudoctor import ERROR, INFO, WARNING, Action, Facts, Finding, Fix, Host, S
 from npudoctor.checks.python._pip import install_one_of, pip_fix, pip_reinstall, pip_replace, version_numbers
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.python.frameworks import EXTENSIONS
-from npudoctor.host.libraries.extensions import extensions, machine_of, own_c_library
+from npudoctor.host.libraries.extensions import c_library_of_interpreter, find_extensions, machine_of
 from npudoctor.host.python.installed_files import site_of
 from npudoctor.host.python.interpreter import Distribution
 from npudoctor.host.python.requirements import read_requirement
@@ -113,7 +113,7 @@ def conflicting_packages(host: Host) -> Iterator[Union[Finding, Facts]]:
     layout = host.interpreter.layout()
     version = ".".join(layout.version.split(".")[:2]) if layout.version else None
     machine = machine_of(host.files, host.interpreter.path) or layout.machine
-    target = TargetInterpreter(version, machine, own_c_library(host.files, layout.search_path))
+    target = TargetInterpreter(version, machine, c_library_of_interpreter(host.files, layout.search_path))
     companions = {name: copy for name in COMPANIONS if (copy := host.interpreter.installed(name))}
     for name, winner in {**winners, **companions}.items():
         yield from _judge_extension(host, name, winner, target)
@@ -125,7 +125,7 @@ def _judge_extension(
     built = [
         module
         for folder, stem in EXTENSIONS.get(name, ())
-        for module in extensions(host.files, f"{site_of(copy)}/{folder}", stem)
+        for module in find_extensions(host.files, f"{site_of(copy)}/{folder}", stem)
     ]
     fitting = [
         module

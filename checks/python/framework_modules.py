@@ -47,11 +47,11 @@ from npudoctor.facts.python.installed_modules import (
 )
 from npudoctor.facts.python.start_up_code import find_undetermined, start_up_code
 from npudoctor.host.python.installed_files import InstalledFile, site_of
-from npudoctor.host.python.interpreter import Distribution, normal
+from npudoctor.host.python.interpreter import Distribution, normalize_name
 from npudoctor.host.python.modules import Module
 from npudoctor.host.startup.site_folders import is_site
 from npudoctor.host.startup.startup_code import StartupStatement
-from npudoctor.knowledge.requirements import imported_modules
+from npudoctor.knowledge.requirements import list_imported_modules
 
 
 @check(
@@ -144,7 +144,7 @@ def _judge(host: Host, copy: Distribution) -> Optional[Finding]:
             if not is_editable(host, copy) or not modules.is_missing(name):
                 return None
             is_mild = all(need.lenient for need in closure_of(host).of(copy.name))
-            is_mild = is_mild and normal(copy.name) not in FRAMEWORKS
+            is_mild = is_mild and normalize_name(copy.name) not in FRAMEWORKS
             return _report_missing_source(host, copy.name, copy.version, copy.folder, name, is_mild)
         is_wheel = copy.folder.endswith(".dist-info") and not is_editable(host, copy)
         if not is_wheel and is_not_built(host, copy, module):
@@ -187,19 +187,23 @@ def _judge_place(host: Host, copy: Distribution, name: str, listed: list[Install
 def _is_spared(host: Host, copy: Distribution, name: str) -> bool:
     """Whether no installed framework is known to import the module when it is imported itself."""
     roots = closure_of(host).roots
-    needed_modules = (imported_modules(host.knowledge, normal(root.name), root.version) for root in roots)
-    return normal(copy.name) not in FRAMEWORKS and not any(name in modules for modules in needed_modules)
+    needed_modules = (
+        list_imported_modules(host.knowledge, normalize_name(root.name), root.version) for root in roots
+    )
+    return normalize_name(copy.name) not in FRAMEWORKS and not any(
+        name in modules for modules in needed_modules
+    )
 
 
 def _find_namespace_cover(host: Host, copy: Distribution, name: str) -> Optional[Finding]:
     """Return a finding if a regular package hides this part of a namespace package, whose files exist.
     package-files reports missing files."""
     modules = modules_of(host)
-    top = modules.top(name.partition(".")[0])
+    top = modules.find_top(name.partition(".")[0])
     path = f"{site_of(copy)}/{name.replace('.', '/')}/__init__.py"
     # A regular package ends the search for namespace portions (PEP 420): google/__init__.py of one package
     # hides google.protobuf of another.
-    if "." not in name or top is None or top.file is None or modules.is_open(name):
+    if "." not in name or top is None or top.file is None or modules.is_dynamic(name):
         return None
     if host.files.stat(path) is None:
         return None
@@ -230,7 +234,7 @@ def _report_missing_source(
     if not version:
         text = _("{name} is an editable install (pip install -e), but module {module} cannot be found")
     title = _("install {name} itself in place of the link, or put the sources back", name=name)
-    requirement = f"{normal(name)}=={version}"
+    requirement = f"{normalize_name(name)}=={version}"
     return Finding(
         "framework-modules.source-gone",
         text.format(name=name, version=version, module=module),
@@ -366,10 +370,10 @@ def _report_start_up_code(place: str, statement: StartupStatement) -> Optional[F
         text = _("{place} runs {words} at Python startup: nothing after it is executed")
     return Finding(
         "framework-modules.start-up-code",
-        text.format(place=place, words=statement.words, module=module),
+        text.format(place=place, words=statement.text, module=module),
         # Python only prints another exception in start-up code and goes on (site.py); SystemExit and
         # os._exit() end it.
-        severity=ERROR if statement.kind == "ends" and statement.certain else WARNING,
+        severity=ERROR if statement.kind == "ends" and statement.is_certain else WARNING,
         action=Action.CONFIG,
         fix=Fix(
             _("remove that line from {path}, or move the file aside", path=place.rpartition(":")[0]),

@@ -110,7 +110,9 @@ def import_limits(host: Host) -> Iterator[Union[Finding, Facts]]:
             needs = {}
             for framework in installed:
                 libraries = [loaded.library for loaded in job.process(host, framework).loaded]
-                library_bytes = sum(library.writable if number else library.mapped for library in libraries)
+                library_bytes = sum(
+                    library.writable_bytes if number else library.mapped_bytes for library in libraries
+                )
                 needs[framework.name] = library_bytes + OWN[framework.name][number] * MIB
             finding = _judge(kind, limit.soft, limit.hard, needs)
             if finding is not None:

@@ -31,8 +31,8 @@ from npudoctor.facts.system.broken_rows import broken_rows
 from npudoctor.host import CannotTell
 from npudoctor.host.python.interpreter import Distribution, Interpreter
 from npudoctor.host.variables import Variables
-from npudoctor.knowledge.frameworks import pythons_of
-from npudoctor.knowledge.tables import Row
+from npudoctor.knowledge.frameworks import find_python_row
+from npudoctor.knowledge.tables import KnowledgeRow
 
 # The distributions that train on NPUs, and the folder of each.
 FRAMEWORKS = {
@@ -297,7 +297,7 @@ def _find_candidates(host: Host) -> Iterator[str]:
                 yield path
 
 
-def _listed_pythons(row: Row, minor: str) -> Optional[str]:
+def _listed_pythons(row: KnowledgeRow, minor: str) -> Optional[str]:
     """Return the Pythons that the row accepts if `minor` is not one of them; None if it is."""
     listed = row.texts("python")
     if not listed:
@@ -322,7 +322,7 @@ def _find_unlisted(host: Host, version: str, built_names: Sequence[str]) -> Iter
     minor = ".".join(version.split(".")[:2])
     for name in PUBLISHED:
         for copy in host.interpreter.distributions(name)[:1]:
-            row = pythons_of(host.knowledge, name, copy.version)
+            row = find_python_row(host.knowledge, name, copy.version)
             pythons = _listed_pythons(row, minor) if row is not None else None
             if row is None or pythons is None:
                 continue

@@ -65,11 +65,11 @@ def libpython(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("nothing on this machine needs the shared library of Python"))
     for path, soname in programs:
         loader = job.bare_loader(host)
-        library = host.libraries.at(path)
+        library = host.libraries.read(path)
         # A file without PT_INTERP is a shared library and is opened; a program is started by the loader it
         # names.
         if library is not None and library.interpreter is None:
-            loader.open(path)
+            loader.dlopen(path)
         else:
             loader.start(path)
         resolved = next((library.path for library in loader.loaded if library.name == soname), None)
@@ -105,7 +105,7 @@ def _find_embedders(host: Host) -> Iterator[tuple[str, str]]:
     for install in installs_of(host)[:1]:
         places += [f"{install.path}/{library}" for library in EMBEDDING]
     for path in places:
-        library = host.libraries.at(path)
+        library = host.libraries.read(path)
         for name in library.needed if library else ():
             if name.startswith("libpython"):
                 yield path, name
@@ -115,7 +115,7 @@ def _find_folders(host: Host, name: str) -> Iterator[str]:
     """Yield the lib folders next to the interpreter and its standard library that contain the library."""
     prefixes = [host.interpreter.path.rpartition("/")[0].rpartition("/")[0]]
     program = job.program(host)
-    library = host.libraries.at(program) if program else None
+    library = host.libraries.read(program) if program else None
     if library is not None:
         prefixes.append(library.path.rpartition("/")[0].rpartition("/")[0])
     for folder in host.interpreter.layout().search_path:
@@ -124,7 +124,7 @@ def _find_folders(host: Host, name: str) -> Iterator[str]:
     for prefix in dict.fromkeys(prefixes):
         for lib in ("lib", "lib64"):
             try:
-                library = host.libraries.at(f"{prefix}/{lib}/{name}")
+                library = host.libraries.read(f"{prefix}/{lib}/{name}")
             except CannotTell:
                 # A file that cannot be read is of no use to the loader either.
                 continue

@@ -26,7 +26,7 @@ from npudoctor.facts.cann.toolchain import compiler
 from npudoctor.facts.job import process as job
 from npudoctor.facts.job.expected_accelerator import npu_expected
 from npudoctor.host import CannotTell
-from npudoctor.host.libraries.loader import Loaded, Loader
+from npudoctor.host.libraries.loader import LoadedLibrary, Loader
 from npudoctor.host.process.commands import FOLDERS
 
 PATH = "LD_LIBRARY_PATH"
@@ -129,20 +129,22 @@ def libstdcxx(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("no framework in {python} loads the C or C++ library", python=host.interpreter.label))
 
 
-def find_unmet_versions(loader: Loader, prefixes: Sequence[str]) -> list[tuple[Loaded, Loaded, str]]:
+def find_unmet_versions(
+    loader: Loader, prefixes: Sequence[str]
+) -> list[tuple[LoadedLibrary, LoadedLibrary, str]]:
     """Return (user, provider, version) for each symbol version with one of the prefixes that `user` needs and
     the loaded `provider` does not define."""
     by_name = {name: user for user in loader.loaded for name in (user.library.soname, user.name) if name}
     return [
         (user, provider, version)
         for user in loader.loaded
-        for name, versions in user.library.wants
+        for name, versions in user.library.required_versions
         for provider in [by_name.get(name)]
         # If a library defines no versions at all, the loader only warns (ld.so: "no version information
         # available").
-        if provider is not None and provider.library.defines
+        if provider is not None and provider.library.defined_versions
         for version in versions
-        if version.startswith(tuple(prefixes)) and version not in provider.library.defines
+        if version.startswith(tuple(prefixes)) and version not in provider.library.defined_versions
     ]
 
 
@@ -161,7 +163,11 @@ def _judge(host: Host, loader: Loader, framework: str) -> Iterator[Finding]:
 
 
 def _finding(
-    code: str, text: str, framework: str, old: list[tuple[Loaded, Loaded, str]], fix: Optional[Fix]
+    code: str,
+    text: str,
+    framework: str,
+    old: list[tuple[LoadedLibrary, LoadedLibrary, str]],
+    fix: Optional[Fix],
 ) -> Finding:
     words = {"framework": framework, "version": old[0][2], "library": old[0][1].path}
     lines = [_("{by} needs {version}", by=user.path, version=version) for user, _to, version in old]
@@ -171,7 +177,7 @@ def _finding(
     )
 
 
-def _newer_fix(host: Host, old: Loaded, versions: set[str]) -> Optional[Fix]:
+def _newer_fix(host: Host, old: LoadedLibrary, versions: set[str]) -> Optional[Fix]:
     """Return the line that makes the loader find a libstdc++ with all `versions`; None if there is none."""
     if host.options.root is not None:
         return None
@@ -188,7 +194,7 @@ def _newer_fix(host: Host, old: Loaded, versions: set[str]) -> Optional[Fix]:
             continue
         if not folder:
             # Where the loader would find it without LD_LIBRARY_PATH.
-            library = job.bare_loader(host, {}).open(STDCXX) if hiding else None
+            library = job.bare_loader(host, {}).dlopen(STDCXX) if hiding else None
             if library is None or not _has_versions(host, library.path, versions):
                 continue
         last = [folder] if folder and folder not in other_entries else []
@@ -207,9 +213,11 @@ def _newer_fix(host: Host, old: Loaded, versions: set[str]) -> Optional[Fix]:
 
 def _has_versions(host: Host, path: str, versions: set[str]) -> bool:
     try:
-        library = host.libraries.at(path) if path.startswith("/") else None
+        library = host.libraries.read(path) if path.startswith("/") else None
         return (
-            library is not None and library.machine == job.machine_of(host) and versions <= {*library.defines}
+            library is not None
+            and library.machine == job.machine_of(host)
+            and versions <= {*library.defined_versions}
         )
     except CannotTell:
         # A copy that cannot be read is not proposed.
@@ -219,7 +227,9 @@ def _has_versions(host: Host, path: str, versions: set[str]) -> bool:
 def _find_second_libgomp(host: Host, loader: Loader) -> Optional[Finding]:
     """Report, on aarch64, a second libgomp next to the interpreter that may be loaded after the framework's
     own. None if it is preloaded or if the C library is newer than 2.31."""
-    offered = next((library.library.defines for library in loader.loaded if library.name == LIBC), ())
+    offered = next(
+        (library.library.defined_versions for library in loader.loaded if library.name == LIBC), ()
+    )
     bundled = [library.path for library in loader.loaded if "/libgomp" in library.path]
     if not offered or ENOUGH in offered or not bundled or job.machine_of(host) != "aarch64":
         return None

@@ -36,8 +36,8 @@ from npudoctor.facts.python.replaced_libraries import (
     missing_symbols,
     replaced_in,
 )
-from npudoctor.host.libraries.loader import Loaded, Loader, Missing
-from npudoctor.host.python.installed_files import is_whole
+from npudoctor.host.libraries.loader import LoadedLibrary, Loader, MissingLibrary
+from npudoctor.host.python.installed_files import is_complete_elf
 
 # torch_npu, vllm and the like load the libraries of one of these.
 FRAMEWORKS = ("torch", "mindspore", "paddle", "tensorflow")
@@ -149,7 +149,7 @@ def _judge(host: Host, framework: str, loader: Loader) -> SubjectFindings:
             yield _report_not_loadable(words, (missing.broken, _describe_need(missing)), fix), missing.path
     for library in loader.loaded:
         # Only libraries found through the variable: package-files judges those of packages.
-        if library.via == LED_BY and not is_whole(host.files, library.library.path):
+        if library.via == LED_BY and not is_complete_elf(host.files, library.library.path):
             words = _(
                 "{framework} cannot be imported: the loader finds {path}, which is truncated",
                 framework=framework,
@@ -184,7 +184,7 @@ def _judge(host: Host, framework: str, loader: Loader) -> SubjectFindings:
         yield _report_copies(host, framework, loader, copies), copies[0].found.path
 
 
-def _describe_need(library: Union[Loaded, Missing]) -> str:
+def _describe_need(library: Union[LoadedLibrary, MissingLibrary]) -> str:
     return _("{name}: needed by {by}", name=library.name, by=library.needed_by)
 
 
@@ -296,9 +296,9 @@ def _fix(host: Host, loader: Loader, name: str, entry: str) -> Optional[Fix]:
         for library in loader.loaded
         if library.via == LED_BY and library.entry == entry and library.name != name
     ]
-    if all(loader.otherwise(library.name) for library in same_entry):
+    if all(loader.find_without_environment(library.name) for library in same_entry):
         return _remove_entry_fix(host, LED_BY, entry, entries)
-    own = loader.otherwise(name)
+    own = loader.find_without_environment(name)
     if own is None:
         return None
     folder = (host.files.real(own) or own).rpartition("/")[0]

@@ -18,14 +18,14 @@ from npudoctor.facts.cann.tree import releases_of
 from npudoctor.facts.system.broken_rows import broken_rows
 from npudoctor.host import CannotTell
 from npudoctor.host.python.interpreter import Distribution
-from npudoctor.host.python.requirements import version_number
+from npudoctor.host.python.requirements import parse_version
 from npudoctor.knowledge.compatibility import Compatibility, judge_pair
 from npudoctor.knowledge.frameworks import (
-    accepted_by,
     component_of,
+    find_accepted_components,
     find_newest_accepting,
     mindspore_pairs,
-    pairs,
+    pairs_of,
 )
 
 # Where a release keeps its own check, newest first, and the list in it.
@@ -97,7 +97,7 @@ def mindspore_cann(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("CANN is not installed on this machine"))
     cann, component = product_version(host, install), _component(host, install)
     accepted = _read_own_list(host, mindspore)
-    row = None if accepted else accepted_by(host.knowledge, mindspore.version)
+    row = None if accepted else find_accepted_components(host.knowledge, mindspore.version)
     if row is not None:
         source = _("built-in table of {as_of}: {source}", as_of=row["as_of"], source=row["source"])
         accepted = AcceptedComponents(row.texts("accepts"), source)
@@ -120,7 +120,7 @@ def _find_mindspore(host: Host) -> Optional[Distribution]:
     others."""
     for name in ("mindspore", "mindspore-ascend"):
         for copy in host.interpreter.distributions(name)[:1]:
-            if name == "mindspore-ascend" or version_number(copy).major >= 2:
+            if name == "mindspore-ascend" or parse_version(copy).major >= 2:
                 return copy
     return None
 
@@ -156,8 +156,8 @@ def _judge(
     host: Host, mindspore: Distribution, install: Install, accepted: Optional[AcceptedComponents]
 ) -> Optional[Finding]:
     cann, component = product_version(host, install) or "", _component(host, install)
-    version_number(mindspore)
-    pair = judge_pair(pairs(host.knowledge, "mindspore", "cann", "mindspore"), mindspore.version, cann)
+    parse_version(mindspore)
+    pair = judge_pair(pairs_of(host.knowledge, "mindspore", "cann", "mindspore"), mindspore.version, cann)
     if pair.answer is Compatibility.COMPATIBLE:
         return None
     # A row that forbids the pair, such as one that the site added, beats MindSpore's own list.

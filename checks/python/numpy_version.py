@@ -10,9 +10,9 @@ from npudoctor.checks.python._pip import install_accepted
 from npudoctor.core.frozen import replace
 from npudoctor.facts.python.frameworks import failure_beside
 from npudoctor.host.python.interpreter import Distribution
-from npudoctor.host.python.requirements import read_requirement, version_number
-from npudoctor.knowledge.frameworks import numpy_for
-from npudoctor.knowledge.tables import Row
+from npudoctor.host.python.requirements import parse_version, read_requirement
+from npudoctor.knowledge.frameworks import find_numpy_row
+from npudoctor.knowledge.tables import KnowledgeRow
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
@@ -85,7 +85,7 @@ def numpy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
             yield _finding(host, "numpy-version.missing", text, needs, needs, [])
             return
         raise Skip(_("NumPy is not installed in {python}", python=host.interpreter.label))
-    version = version_number(numpy)
+    version = parse_version(numpy)
     all_needs = [*needs, *built]
     if not all_needs:
         text = _("no framework in {python} says which NumPy it accepts")
@@ -105,14 +105,14 @@ def numpy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _table_need(
     host: Host, torch: Optional[Distribution]
-) -> tuple[Optional[Row], list[tuple[Distribution, SpecifierSet]]]:
+) -> tuple[Optional[KnowledgeRow], list[tuple[Distribution, SpecifierSet]]]:
     """Return what our table says about torch: its metadata names no NumPy, it imports with any and fails
     later."""
     # Not at the top of the file: `packaging.specifiers` takes 20 to 40 ms to import, and most runs compare no
     # version here.
     from packaging.specifiers import SpecifierSet
 
-    row = numpy_for(host.knowledge, version_number(torch)) if torch is not None else None
+    row = find_numpy_row(host.knowledge, parse_version(torch)) if torch is not None else None
     return row, [(torch, SpecifierSet(row["numpy"]))] if torch is not None and row is not None else []
 
 

@@ -27,16 +27,16 @@ from npudoctor.facts.python.backends import find_backends
 from npudoctor.facts.python.frameworks import FRAMEWORKS, be_sure_of_needs, closed_needs, closure_of
 from npudoctor.facts.python.installed_modules import modules_of, recorded_once
 from npudoctor.facts.python.spoiled_files import SpoiledFiles
-from npudoctor.host.fs.archives import members
+from npudoctor.host.fs.archives import list_members
 from npudoctor.host.python.installed_files import (
     RECORD_LIMIT,
-    Damage,
+    DistributionDamage,
     find_damage,
-    is_whole,
-    share_there,
+    is_complete_elf,
+    share_of_intact_files,
     site_of,
 )
-from npudoctor.host.python.interpreter import Distribution, normal
+from npudoctor.host.python.interpreter import Distribution, normalize_name
 
 # What jobs import besides frameworks, and what is often installed over one another.
 COMPANIONS = (
@@ -163,7 +163,7 @@ def package_files(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _find_missing_programs(host: Host, copy: Distribution) -> list[str]:
     """Return programs without which the import fails, if RECORD lists them and they are missing."""
-    path, record = PROGRAMS.get(normal(copy.name), ""), f"{copy.folder}/RECORD"
+    path, record = PROGRAMS.get(normalize_name(copy.name), ""), f"{copy.folder}/RECORD"
     if not path or host.files.stat(f"{site_of(copy)}/{path}") is not None or not recorded_once(host, copy):
         return []
     return [path] if f"\n{path}," in f"\n{host.files.text(record, RECORD_LIMIT)}" else []
@@ -181,7 +181,10 @@ def _find_two_versions(host: Host, copy: Distribution) -> Iterator[Finding]:
                 "{name} is installed twice in one folder, as {first} and as {other}: an upgrade was "
                 "interrupted"
             )
-            own_share, other_share = share_there(host.files, copy), share_there(host.files, other)
+            own_share, other_share = (
+                share_of_intact_files(host.files, copy),
+                share_of_intact_files(host.files, other),
+            )
             if other_share > own_share:
                 message = _(
                     "{name} is recorded as {first}, but its files are those of {other}: an upgrade was "
@@ -219,7 +222,7 @@ def _filter_missing(host: Host, copy: Distribution, missing: Sequence[str]) -> l
     archive_members: set[str] = set()
     for place in host.interpreter.layout().search_path:
         if place.startswith("/") and not modules_of(host).names(place):
-            archive_members |= members(host.files, place)
+            archive_members |= list_members(host.files, place)
     scan, site = _scan_files(host, copy), site_of(copy)
     return [
         path
@@ -233,8 +236,8 @@ def _filter_missing(host: Host, copy: Distribution, missing: Sequence[str]) -> l
     ]
 
 
-def _judge_contents(host: Host, copy: Distribution, damage: Damage) -> Iterator[Finding]:
-    is_framework = normal(copy.name) in FRAMEWORKS
+def _judge_contents(host: Host, copy: Distribution, damage: DistributionDamage) -> Iterator[Finding]:
+    is_framework = normalize_name(copy.name) in FRAMEWORKS
     files, scan = recorded_once(host, copy), _scan_files(host, copy)
     spoiled = [
         path
@@ -263,7 +266,7 @@ def _judge_contents(host: Host, copy: Distribution, damage: Damage) -> Iterator[
         yield _report_stale(host, copy, scan.stale, damage)
 
 
-def _report_unreadable(copy: Distribution, paths: Sequence[str], damage: Damage) -> Finding:
+def _report_unreadable(copy: Distribution, paths: Sequence[str], damage: DistributionDamage) -> Finding:
     site = site_of(copy)
     tops = sorted({f"{site}/{path.partition('/')[0]}" for path in paths})
     return Finding(
@@ -285,7 +288,9 @@ def _report_unreadable(copy: Distribution, paths: Sequence[str], damage: Damage)
     )
 
 
-def _report_stale(host: Host, copy: Distribution, stale: Sequence[str], damage: Damage) -> Finding:
+def _report_stale(
+    host: Host, copy: Distribution, stale: Sequence[str], damage: DistributionDamage
+) -> Finding:
     """Report byte code that hides its source: an error if the sources are the installed ones, else a
     warning."""
     site, sizes = site_of(copy), dict(zip(recorded_once(host, copy), damage.sizes))
@@ -342,15 +347,17 @@ def _is_grave(host: Host, site: str, path: str) -> bool:
     if "/plugin" not in path or _ALWAYS.search(path):
         return True
     entry = host.files.stat(f"{site}/{path}") if _OPENED.search(path) else None
-    return entry is not None and entry.size > 0 and not is_whole(host.files, f"{site}/{path}")
+    return entry is not None and entry.size > 0 and not is_complete_elf(host.files, f"{site}/{path}")
 
 
 def _package_name(name: str) -> Optional[str]:
     """Return the framework or companion whose files pip renamed to this name (~orch is torch); None for
     others."""
-    tail = normal(name.lstrip("~-"))
+    tail = normalize_name(name.lstrip("~-"))
     package_names = (*FRAMEWORKS, *COMPANIONS, "paddle", "mindspore", "tensorflow")
-    return next((name for name in package_names if len(tail) > 2 and normal(name).endswith(tail)), None)
+    return next(
+        (name for name in package_names if len(tail) > 2 and normalize_name(name).endswith(tail)), None
+    )
 
 
 def _report_interrupted(host: Host, site: str, name: str) -> Finding:

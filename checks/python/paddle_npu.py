@@ -11,9 +11,9 @@ from npudoctor.facts.cann.framework_pair import pair_finding, without_cann
 from npudoctor.facts.cann.in_use import cann_in_use, product_version
 from npudoctor.facts.system.broken_rows import broken_rows
 from npudoctor.host.python.interpreter import Distribution
-from npudoctor.host.python.requirements import version_number
+from npudoctor.host.python.requirements import parse_version
 from npudoctor.knowledge.compatibility import Pair, judge_pair
-from npudoctor.knowledge.versions import public
+from npudoctor.knowledge.versions import public_version
 
 if TYPE_CHECKING:
     from packaging.version import Version
@@ -87,7 +87,7 @@ def paddle_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
         )
     # The rows for this release; rows without a release apply to plug-ins from 3.0 on and to development
     # builds.
-    plugin_release = version_number(plugin)
+    plugin_release = parse_version(plugin)
     result = judge_pair(
         [
             Pair(
@@ -99,9 +99,9 @@ def paddle_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
             )
             for row in host.knowledge.rows("paddle_npu", "cann")
             if row["plugin"] == PLUGIN
-            for release in (public(row["release"]),)
+            for release in (public_version(row["release"]),)
             if (release is None and (plugin_release.major >= KNOWN_FROM or not any(plugin_release.release)))
-            or (release is not None and release == public(plugin.version))
+            or (release is not None and release == public_version(plugin.version))
         ],
         plugin.version,
         cann,
@@ -113,7 +113,7 @@ def paddle_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
 
 def _judge_paddle(host: Host, plugin: Distribution, paddle: Optional[Distribution]) -> Iterator[Finding]:
     title = _("install the Paddle that the plug-in extends")
-    release = version_number(plugin)
+    release = parse_version(plugin)
     if paddle is None:
         yield Finding(
             "paddle-npu.paddle-missing",
@@ -136,7 +136,7 @@ def _judge_paddle(host: Host, plugin: Distribution, paddle: Optional[Distributio
             action=Action.CONFIG,
             fix=pip_replace(host, title, (paddle.name,), _read_requirement(release)),
         )
-    paddle_release = version_number(paddle)
+    paddle_release = parse_version(paddle)
     # Builds from the development branch report 0.0.0.
     if (
         release.release[:2] != paddle_release.release[:2]

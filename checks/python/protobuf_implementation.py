@@ -51,7 +51,7 @@ def protobuf_implementation(host: Host) -> Iterator[Union[Finding, Facts]]:
         )
     protobuf = host.interpreter.installed("protobuf")
     if protobuf is None:
-        host.interpreter.be_sure_without("protobuf")
+        host.interpreter.require_certain_absence("protobuf")
         raise Skip(_("protobuf is not installed in {python}", python=host.interpreter.label))
     folder, name = MODULES[implementation]
     files = [file for file in host.files.names(f"{site_of(protobuf)}/{folder}") if file.startswith(name)]

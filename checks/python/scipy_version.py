@@ -26,7 +26,7 @@ from npudoctor.facts.python.closure import Failure
 from npudoctor.facts.python.frameworks import failure_beside
 from npudoctor.facts.system.broken_rows import broken_rows
 from npudoctor.host.python.interpreter import Distribution, Layout
-from npudoctor.host.python.requirements import read_requirement, version_number
+from npudoctor.host.python.requirements import parse_version, read_requirement
 from npudoctor.knowledge import tables
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def scipy_version(host: Host) -> Iterator[Union[Finding, Facts]]:
 def _read_requirement(host: Host, mindspore: Distribution, layout: Layout) -> Optional[ScipyRequirement]:
     """Return what MindSpore requires of SciPy: by its metadata, and only if that has no requirements at all
     by our table. None if the metadata does not name SciPy. Raises Unknown if neither source knows."""
-    if mindspore.all("Requires-Dist"):
+    if mindspore.header_values("Requires-Dist"):
         specifier = read_requirement(mindspore, "scipy", layout)
         source = _("metadata of {name}", name=mindspore.name)
         return None if specifier is None else ScipyRequirement(mindspore, specifier, source)
@@ -126,7 +126,7 @@ def _read_requirement(host: Host, mindspore: Distribution, layout: Layout) -> Op
     from packaging.specifiers import SpecifierSet
 
     rows = host.knowledge.rows("mindspore", "scipy")
-    row = tables.scipy_for(str(version_number(mindspore)), rows)
+    row = tables.find_required_scipy(str(parse_version(mindspore)), rows)
     if row is None:
         raise Unknown(
             _(
@@ -144,7 +144,7 @@ def _judge(host: Host, scipy: Optional[Distribution], requirement: ScipyRequirem
     if scipy is None:
         text = _("MindSpore {mindspore} requires scipy{required}, but SciPy is not installed")
         return _finding(host, "scipy-version.missing", text, None, requirement)
-    version = version_number(scipy)
+    version = parse_version(scipy)
     if version.release[:2] == SLOW:
         text = _("SciPy {scipy} (1.4 series) makes weight initialization very slow in MindSpore {mindspore}")
         return _finding(host, "scipy-version.slow-initialisation", text, scipy, requirement)
@@ -171,7 +171,7 @@ def _judge_numpy(host: Host, scipy: Distribution, mindspore: Distribution) -> Op
     specifier = read_requirement(scipy, "numpy", layout)
     if numpy is None or specifier is None:
         return None
-    series = version_number(numpy).major
+    series = parse_version(numpy).major
     if not any(copy.operator == ">=" and Version(copy.version).major > series for copy in specifier):
         return None
     failure = failure_beside(host, scipy, numpy)

@@ -26,7 +26,7 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.facts.job.working_directory import module_file, pythonpath, working_directory
 from npudoctor.facts.python.frameworks import PACKAGES, closure_of
 from npudoctor.host import CannotTell
-from npudoctor.host.python.interpreter import normal
+from npudoctor.host.python.interpreter import normalize_name
 from npudoctor.host.users.access import is_closed
 
 # Modules whose distribution has another name.
@@ -256,10 +256,10 @@ def _is_imported(host: Host, name: str) -> bool:
     except CannotTell:
         # Without the list of frameworks nothing is known to import it: the finding stays mild.
         return False
-    packages = {normal(root.name) for root in closure.roots} | {
+    packages = {normalize_name(root.name) for root in closure.roots} | {
         need.name for need in closure.needs if need.found
     }
-    distribution = DISTRIBUTIONS.get(name, normal(name))
+    distribution = DISTRIBUTIONS.get(name, normalize_name(name))
     return bool(closure.roots) and (name in (*STANDARD, *BACKPORTS) or distribution in packages)
 
 

@@ -34,7 +34,7 @@ from npudoctor.facts.python.specifiers import accepts, add_build, drop_build, ex
 from npudoctor.facts.python.torch_builds import companions, needed_by, other_build
 from npudoctor.host import CannotTell
 from npudoctor.host.python.interpreter import Distribution
-from npudoctor.host.python.requirements import read_requirement, version_number
+from npudoctor.host.python.requirements import parse_version, read_requirement
 
 # Packages that are built against one release of torch.
 FAMILY = ("torchvision", "torchaudio", "torchtext")
@@ -134,7 +134,7 @@ def _judge(host: Host, member: Distribution, torch: Optional[Distribution]) -> O
             ),
             echo_of=("torch-npu.torch-missing",),
         )
-    version = version_number(torch)
+    version = parse_version(torch)
     if accepts(specifier, torch.version):
         return None
     # torch 2.7.1.post1 most likely works for a package that requires ==2.7.1, so that is a warning.

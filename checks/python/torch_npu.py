@@ -31,11 +31,11 @@ from npudoctor.facts.python.frameworks import closure_of
 from npudoctor.facts.python.pip import entry_of
 from npudoctor.facts.python.specifiers import accepts, drop_build, exact
 from npudoctor.facts.system.broken_rows import broken_rows
-from npudoctor.host.python.interpreter import Distribution, normal
-from npudoctor.host.python.requirements import read_requirement, version_number
+from npudoctor.host.python.interpreter import Distribution, normalize_name
+from npudoctor.host.python.requirements import parse_version, read_requirement
 from npudoctor.knowledge.compatibility import Compatibility, judge_pair
-from npudoctor.knowledge.frameworks import is_listed, torch_npu_pairs, torch_of
-from npudoctor.knowledge.versions import names_cann, public
+from npudoctor.knowledge.frameworks import find_torch_row, is_listed, torch_npu_pairs
+from npudoctor.knowledge.versions import names_cann, public_version
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
@@ -116,7 +116,7 @@ def torch_npu(host: Host) -> Iterator[Union[Finding, Facts]]:
     yield Facts({"torch_npu": adapter.version, "torch": torch.version if torch else None, "cann": cann})
     if install is None:
         raise Skip(without_cann("torch_npu"))
-    version_number(adapter)
+    parse_version(adapter)
     result = judge_pair(torch_npu_pairs(host.knowledge), adapter.version, cann or "")
     if result.answer is Compatibility.STRANGE:
         raise Unknown(
@@ -141,7 +141,7 @@ def _judge_torch(host: Host, adapter: Distribution, torch: Optional[Distribution
             action=Action.CONFIG,
             fix=_fixes(host, specifier, torch)[0],
         )
-    version = version_number(torch) if specifier else None  # to say so when it is none
+    version = parse_version(torch) if specifier else None  # to say so when it is none
     if version is None or accepts(specifier, torch.version):
         return None
     fix, alternatives = _fixes(host, specifier, torch)
@@ -188,12 +188,12 @@ def _find_torch(host: Host, adapter: Distribution) -> tuple[SpecifierSet, str, b
     specifier = read_requirement(adapter, "torch", host.interpreter.layout())
     if specifier:
         return specifier, _("metadata of {name}", name=adapter.name), True
-    row = torch_of(host.knowledge, adapter.version)
+    row = find_torch_row(host.knowledge, adapter.version)
     if row:
         text = _("built-in table of {as_of}: {source}")
         words = {"as_of": row["as_of"], "source": row["source"]}
         return SpecifierSet(f"=={row['torch']}"), text.format(**words), False
-    release = public(adapter.version)
+    release = public_version(adapter.version)
     if release is None or is_listed(host.knowledge, adapter.version):
         return SpecifierSet(), "", False
     text = _("release number of {name}", name=adapter.name)
@@ -244,9 +244,9 @@ def _find_missing_libraries(host: Host) -> list[str]:
     for framework in job.frameworks(host, "torch_npu"):
         loader = job.loader(host)
         for module in framework.modules[:-1]:
-            loader.open(module)
+            loader.dlopen(module)
         before = len(loader.missing)
-        loader.open(framework.modules[-1])
+        loader.dlopen(framework.modules[-1])
         return list(dict.fromkeys(library.name for library in loader.missing[before:]))
     return []
 
@@ -268,7 +268,7 @@ def _fixes(host: Host, specifier: SpecifierSet, torch: Optional[Distribution]) -
     first, second = other_adapter, other_torch
     # If another framework also requires the torch of torch_npu, and not the installed one, change torch
     # first.
-    needs = [need for need in closure_of(host).of("torch") if normal(need.user.name) != "torch-npu"]
+    needs = [need for need in closure_of(host).of("torch") if normalize_name(need.user.name) != "torch-npu"]
     numbers = [bound.version for bound in specifier if bound.operator in ("==", "===")]
     if any(
         need.specifier
@@ -283,12 +283,12 @@ def _fixes(host: Host, specifier: SpecifierSet, torch: Optional[Distribution]) -
 def _find_release(host: Host, torch: Distribution) -> Optional[str]:
     """Return the newest torch_npu for this torch by our table, for the CANN in use if that is known; None if
     the table has none."""
-    torch_release = public(torch.version)
+    torch_release = public_version(torch.version)
     rows = [row for row in host.knowledge.rows("torch_npu", "cann") if row.texts("torch")]
     releases = [
         row["torch_npu"]
         for row in rows
-        if torch_release is not None and public(row["torch"]) == torch_release
+        if torch_release is not None and public_version(row["torch"]) == torch_release
     ]
     install = cann_in_use(host)
     cann = product_version(host, install) if install else None

@@ -116,7 +116,7 @@ def training_env(host: Host) -> Iterator[Union[Finding, Facts]]:
     - CANN, "Environment variables".
     """
     variables = host.variables
-    rows = [row for row in tables.table("variables")["variable"] if row["name"] in variables]
+    rows = [row for row in tables.load_table("variables")["variable"] if row["name"] in variables]
     if not rows:
         raise Skip(_("none of the variables of this check is set"))
     yield Facts({"variables": {row["name"]: variables[row["name"]] for row in rows}})

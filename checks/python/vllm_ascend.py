@@ -28,11 +28,11 @@ from npudoctor.facts.cann.in_use import cann_in_use, product_version
 from npudoctor.facts.python.specifiers import accepts, exact
 from npudoctor.facts.system.broken_rows import broken_rows
 from npudoctor.host.python.interpreter import Distribution
-from npudoctor.host.python.requirements import read_requirement, version_number
+from npudoctor.host.python.requirements import parse_version, read_requirement
 from npudoctor.knowledge.compatibility import judge_pair
-from npudoctor.knowledge.frameworks import pairs
-from npudoctor.knowledge.tables import Row
-from npudoctor.knowledge.versions import public
+from npudoctor.knowledge.frameworks import pairs_of
+from npudoctor.knowledge.tables import KnowledgeRow
+from npudoctor.knowledge.versions import public_version
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
@@ -106,11 +106,12 @@ def vllm_ascend(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Skip(_("vllm-ascend is not installed in {python}", python=host.interpreter.label))
     vllm = next(iter(host.interpreter.distributions("vllm")), None)
     # The rows about this release, those of the site first.
-    version_number(plugin)
+    parse_version(plugin)
     rows = [
         row
         for row in host.knowledge.rows("vllm_ascend", "releases")
-        if public(row["vllm_ascend"]) == public(plugin.version) and row.values.get("compatible", True)
+        if public_version(row["vllm_ascend"]) == public_version(plugin.version)
+        and row.values.get("compatible", True)
     ]
     yield from broken_rows(host, "vllm-ascend", "vllm_ascend")
     # All unmet requirements in one finding, except a wrong torch with the right torch_npu: torch-npu reports
@@ -134,13 +135,15 @@ def vllm_ascend(host: Host) -> Iterator[Union[Finding, Facts]]:
         raise Unknown(
             _("could not determine the version of the CANN at {path}", path=install.path), advisory=True
         )
-    result = judge_pair(pairs(host.knowledge, "vllm_ascend", "releases", "vllm_ascend"), plugin.version, cann)
+    result = judge_pair(
+        pairs_of(host.knowledge, "vllm_ascend", "releases", "vllm_ascend"), plugin.version, cann
+    )
     finding = pair_finding("vllm-ascend", "vllm-ascend", plugin.version, cann, result)
     if finding is not None:
         yield replace(finding, echo_of=("torch-npu.cann-not-listed",))
 
 
-def _find_unmet(host: Host, plugin: Distribution, rows: Sequence[Row]) -> Iterator[UnmetRequirement]:
+def _find_unmet(host: Host, plugin: Distribution, rows: Sequence[KnowledgeRow]) -> Iterator[UnmetRequirement]:
     """Yield the pinned packages that are missing or installed in another release."""
     layout = host.interpreter.layout()
     for name in PINNED:
@@ -150,7 +153,7 @@ def _find_unmet(host: Host, plugin: Distribution, rows: Sequence[Row]) -> Iterat
             continue
         releases = [release for row in rows for release in row.texts(name.replace("-", "_"))]
         if copy is None or not (
-            any(public(release) == public(str(version_number(copy))) for release in releases)
+            any(public_version(release) == public_version(str(parse_version(copy))) for release in releases)
             or accepts(specifier, copy.version)
         ):
             yield UnmetRequirement(name, specifier, copy)
@@ -197,25 +200,27 @@ def _unmet_severity(copy: Optional[Distribution], name: str, specifier: Specifie
         return WARNING
     if copy is None:
         return ERROR
-    installed, wanted_release = version_number(copy), exact(specifier)
+    installed, wanted_release = parse_version(copy), exact(specifier)
     return WARNING if wanted_release is not None and installed.release == wanted_release.release else ERROR
 
 
 def _judge_vllm(
-    host: Host, plugin: Distribution, vllm: Optional[Distribution], rows: list[Row]
+    host: Host, plugin: Distribution, vllm: Optional[Distribution], rows: list[KnowledgeRow]
 ) -> Optional[Finding]:
-    plugin_release = version_number(plugin)
+    plugin_release = parse_version(plugin)
     vllm_releases = list(dict.fromkeys(release for row in rows for release in row.texts("vllm")))
     code, severity = "vllm-ascend.vllm-missing", ERROR
     text = _("vllm-ascend {version} is installed without vllm")
     if vllm is not None:
-        other = version_number(vllm)
-        is_suitable = any(public(release) == public(vllm.version) for release in vllm_releases)
+        other = parse_version(vllm)
+        is_suitable = any(
+            public_version(release) == public_version(vllm.version) for release in vllm_releases
+        )
         if is_suitable or (not vllm_releases and other.release[:2] == plugin_release.release[:2]):
             return None
         # Another minor release has other interfaces, which is an error; which ones a development build has is
         # unknown.
-        minors = {version.release[:2] for version in map(public, vllm_releases) if version} or {
+        minors = {version.release[:2] for version in map(public_version, vllm_releases) if version} or {
             plugin_release.release[:2]
         }
         is_near = other.release[:2] in minors or plugin_release.is_devrelease or other.is_devrelease

@@ -35,7 +35,7 @@ def raise_limit(host: Host, flag: str, limits: Sequence[int], least: int) -> Fix
             risk=Risk.MANUAL,
             needs_root=False,
         )
-    if host.system.container() and flag in OPTIONS:
+    if host.system.is_container() and flag in OPTIONS:
         return ask_for_option("--ulimit", OPTIONS[flag])
     title = _(
         "ask whoever sets the limits of this session to raise ulimit {flag}: the hard limit is too low",
@@ -58,7 +58,7 @@ def unfilter_fix(host: Host, attempt: Attempt) -> Optional[Fix]:
     """Return the option that allows a system call which a container's seccomp profile refuses; None if that
     is not the cause. Such a profile answers EPERM or ENOSYS (seccomp(2))."""
     is_filtered = attempt.number in (errno.EPERM, errno.ENOSYS)
-    if not is_filtered or not host.system.container():
+    if not is_filtered or not host.system.is_container():
         return None
     return ask_for_option("--security-opt", "seccomp=unconfined")
 

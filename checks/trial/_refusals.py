@@ -11,7 +11,7 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.mounts import Mount
 from npudoctor.facts.system.limits import limit_of
 from npudoctor.facts.system.mounts import mount_at
-from npudoctor.host.users.access import NearestFolder, may_make, nearest
+from npudoctor.host.users.access import NearestFolder, may_create_in, nearest_folder
 from npudoctor.host.users.accounts import user_names
 from npudoctor.trial.trials import Attempt
 
@@ -61,7 +61,7 @@ def explain_refusal(host: Host, attempt: Attempt) -> FileRefusal:
         )
     if number == errno.ENOENT:
         user = job_identity(host)
-        is_own = place is not None and may_make(place.entry, user, mount) is True
+        is_own = place is not None and may_create_in(place.entry, user, mount) is True
         line = ("mkdir", "-p", path) if is_own else ("install", "-d", "-o", user.user, path)
         fix = Fix(_("create the folder"), (Command(line),), risk=Risk.MANUAL, needs_root=not is_own)
         return FileRefusal(_("it does not exist"), evidence, fix)
@@ -79,7 +79,7 @@ def place_and_mount(host: Host, path: str) -> tuple[Optional[NearestFolder], Opt
     """Return the nearest existing folder and its mount, for evidence; None and None if they cannot be
     examined."""
     try:
-        place = nearest(host.running_files, path)
+        place = nearest_folder(host.running_files, path)
         return place, mount_at(host, place)
     except CannotTell:
         return None, None

@@ -50,7 +50,7 @@ def find_obstacle(
     interface = next((candidate for candidate in existing if candidate.loopback), None)
     if interface is None:
         return (_("there is no loopback interface"),), None
-    evidence: tuple[str, ...] = (interface.described,)
+    evidence: tuple[str, ...] = (interface.description,)
     name = interface.name
     if not interface.up:
         title = _("bring {name} up", name=name)
@@ -141,7 +141,7 @@ def find_unusable(host: Host, addresses: Sequence[str]) -> Optional[UnusableInte
             if own.text not in addresses:
                 continue
             name = interface.name
-            if not own.ready:
+            if not own.is_ready:
                 why = _("another machine has it too, or duplicate address detection is not finished")
                 title = _(
                     "give one of the two machines another address: ip -6 addr show {interface}",
@@ -181,7 +181,7 @@ def _find_outward_address(host: Host) -> Optional[tuple[str, str]]:
         (
             (interface.name, address.text)
             for interface in read_interfaces(host) or ()
-            if interface.alive and not interface.inner and not interface.loopback
+            if interface.is_alive and not interface.is_internal and not interface.loopback
             for address in interface.addresses
             if address.scope == "global" and not address.ipv6
         ),

@@ -132,7 +132,7 @@ def find_points(host: Host, holders: Holders) -> list[MeetingPoint]:
 def _is_this_jobs(host: Host, claim: Claim, holders: Holders) -> bool:
     """Whether the listener belongs to this job: an ancestor, a process of the examined job, or rank 0 of the
     same MASTER_ADDR and MASTER_PORT."""
-    occupied = occupants(claim, host.sockets.bound(), holders)
+    occupied = occupants(claim, host.sockets.bound_sockets(), holders)
     if occupied.ancestors:
         return True
     rank = number(host, "RANK")
@@ -143,14 +143,14 @@ def _is_this_jobs(host: Host, claim: Claim, holders: Holders) -> bool:
         host.processes.variable(pid, "RANK") == "0"
         and all(host.processes.variable(pid, name) == host.variables.get(name) for name in names)
         for socket in occupied.held
-        if socket.listening
+        if socket.is_listening
         for pid in holders.pids(socket)
     )
 
 
 def find_listeners(host: Host, claim: Claim, holders: Holders, port: int = 0) -> list[TcpSocket]:
     """Return the sockets that hold the ports of a claim, or one of its ports."""
-    held = occupants(claim, host.sockets.bound(), holders).held
+    held = occupants(claim, host.sockets.bound_sockets(), holders).held
     return [socket for socket in held if port in (0, socket.port)]
 
 
@@ -158,7 +158,7 @@ def find_host_ports(host: Host, holders: Holders) -> Optional[HostPorts]:
     """Return the ports on which HCCL listens on this host; None if HCCL is not used or its address is
     unknown."""
     try:
-        if not host.npu_wanted():
+        if not host.wants_npus():
             return None
     except CannotTell:
         # Whether HCCL is used is unknown, so its ports are not tried.
@@ -169,7 +169,7 @@ def find_host_ports(host: Host, holders: Holders) -> Optional[HostPorts]:
     address = _hccl_address(host)
     claims = [ports for ports in named_ports(host) if isinstance(ports, Claim) and ports.hccl]
     for claim in claims[-1:] if address else []:
-        if occupants(claim, host.sockets.bound(), holders).ancestors:
+        if occupants(claim, host.sockets.bound_sockets(), holders).ancestors:
             return None
         all_ports = [port for low, high in claim.spans for port in range(low, high + 1)][:WIDEST]
         if claim.variable != BASE:

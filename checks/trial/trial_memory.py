@@ -96,7 +96,7 @@ def trial_memory(host: Host) -> Iterator[Union[Finding, Facts]]:
     getrlimit(2); mmap(2), MAP_NORESERVE; mlock(2); proc_sys_vm(5), overcommit_memory.
     """
     skip_unless_allowed(host)
-    has_accelerator = host.npu_wanted() or bool(host.gpus.usable)
+    has_accelerator = host.wants_npus() or bool(host.gpus.is_usable)
     # With an accelerator, torch and MindSpore reserve RESERVED at once; other jobs start with less.
     is_large = has_accelerator and bool(frameworks(host, "torch", "mindspore"))
     free = free_memory(host)
@@ -158,7 +158,7 @@ def _count_processes(host: Host) -> int:
 
 
 def _wider_group_fix(host: Host, path: str) -> Fix:
-    if host.system.container():
+    if host.system.is_container():
         option: Fix = ask_for_option("--memory", "16g")
         return option
     unit = path.rpartition("/")[2]

@@ -224,7 +224,7 @@ def _is_training_job(host: Host) -> bool:
 
 def _has_accelerator(host: Host) -> bool:
     try:
-        return host.npu_wanted() or host.gpus.usable
+        return host.wants_npus() or host.gpus.is_usable
     except CannotTell:
         # Unknown is taken for none: the threads of an accelerator's runtime are then not required.
         return False
@@ -300,7 +300,7 @@ def _setting_refusal(host: Host, name: str, value: int) -> Optional[ProcessRefus
 
 
 def _wider_group_fix(host: Host, path: str) -> Fix:
-    if host.system.container():
+    if host.system.is_container():
         option: Fix = ask_for_option("--pids-limit", "-1")
         return option
     unit = path.rpartition("/")[2]

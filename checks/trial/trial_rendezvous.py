@@ -260,7 +260,7 @@ def _report_cannot_bind(host: Host, point: MeetingPoint, attempt: Attempt, holde
         attempt.number == errno.EACCES and point.port < first
     )
     fix = (
-        other_ports_fix(host, point.claim, host.sockets.bound(), first)
+        other_ports_fix(host, point.claim, host.sockets.bound_sockets(), first)
         if point.claim and is_port_taken
         else None
     )
@@ -351,7 +351,7 @@ def _judge_hccl(host: Host, hccl: HostPorts, attempt: Attempt, holders: Holders)
         return
     numbers = {refused[port] for port in lost_ports}
     evidence = (f"`bind(), listen() on {hccl.address}`",)
-    fix = other_ports_fix(host, hccl.claim, host.sockets.bound()) if hccl.claim else None
+    fix = other_ports_fix(host, hccl.claim, host.sockets.bound_sockets()) if hccl.claim else None
     if errno.EADDRNOTAVAIL in numbers:
         text = _(
             "HCCL cannot listen on {address} ({label}): not an address of this machine",

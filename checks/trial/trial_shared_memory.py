@@ -223,7 +223,7 @@ def _enlarge_fix(host: Host, current_size: int) -> Optional[Fix]:
     except CannotTell:
         # Without the size of the memory the container's option asks for 1 GiB at least.
         size = 0
-    if host.system.container():
+    if host.system.is_container():
         option: Fix = ask_for_option("--shm-size", f"{max(size, GIB) // GIB}g")
         return option
     if size <= current_size:
@@ -237,7 +237,7 @@ def _enlarge_fix(host: Host, current_size: int) -> Optional[Fix]:
 
 
 def _more_inodes_fix(host: Host) -> Optional[Fix]:
-    if host.system.container() or not _is_tmpfs(host):
+    if host.system.is_container() or not _is_tmpfs(host):
         return None
     step = Command(("mount", "-o", f"remount,nr_inodes={INODES}", SHM))
     return Fix(_("raise its inode limit until the next boot"), (step,), risk=Risk.MANUAL)
@@ -296,7 +296,7 @@ def _explain_sysv(host: Host, attempt: Attempt) -> MemoryRefusal:
     if not steps:
         return MemoryRefusal(text, fix=unfilter_fix(host, attempt))
     evidence = tuple(f"{step.name} = {step.was}" for step in steps)
-    if host.system.container():
+    if host.system.is_container():
         words = [word for step in steps for word in ("--sysctl", f"{step.name}={step.value}")]
         option: Fix = ask_for_option(*words)
         return MemoryRefusal(text, evidence, option)

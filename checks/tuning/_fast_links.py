@@ -25,7 +25,7 @@ def fast_links(host: Host) -> list[FastLink]:
     links = []
     for interface in host.network.interfaces():
         folder = f"{NET}/{interface.name}"
-        if interface.kind or interface.inner or not interface.alive:
+        if interface.kind or interface.is_internal or not interface.is_alive:
             continue
         if read_or_empty(host, f"{folder}/type") != ETHERNET:
             continue

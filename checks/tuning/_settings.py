@@ -39,7 +39,9 @@ def write_setting(path: str, value: str, before: str) -> Command:
 def advise(host: Host, code: str, message: str, title: str, steps: Sequence[Step], *evidence: str) -> Finding:
     """Return one piece of advice. Its commands are shown only: a person knows what else runs on the
     machine."""
-    if host.system.container():  # /proc and /sys show the machine's setting, which nobody changes from inside
+    if (
+        host.system.is_container()
+    ):  # /proc and /sys show the machine's setting, which nobody changes from inside
         title = _("on the host, not in this container: {title}", title=title)
     return Finding(code, message, evidence=evidence, fix=Fix(title, tuple(steps), risk=Risk.MANUAL))
 

@@ -7,7 +7,7 @@ from tests.checks.device.npu_machine import screen
 
 from npudoctor.checking.check import Check
 from npudoctor.host import Options
-from npudoctor.host.process.commands import Answer
+from npudoctor.host.process.commands import CommandResult
 from npudoctor.registry.registry import load_all
 from npudoctor.testing import Content, ask, device, fake_host, link, process_files
 from npudoctor.testing.fakes import FakeCommands
@@ -33,7 +33,9 @@ def vendor_tools_of(check: Check, expect: str, **options: bool) -> set[str]:
     commands = {"npu-smi": screen("c_910b2_24.1.0_idle"), **dict.fromkeys(("hccn_tool", "nvidia-smi"), "")}
     host = fake_host(
         MACHINE,
-        commands={name: text if text else Answer((name,), "timeout") for name, text in commands.items()},
+        commands={
+            name: text if text else CommandResult((name,), "timeout") for name, text in commands.items()
+        },
         variables=VARIABLES,
         packages={"torch": "2.7.1"},
         expect=expect,

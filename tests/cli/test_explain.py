@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from npudoctor.explain.reading.newest import automatic, together
+from npudoctor.explain.reading.newest import find_newest_logs, select_newest_run
 
 from .command import Npudoctor
 
@@ -210,7 +210,7 @@ def test_the_logs_of_the_newest_run_are_together(
 ) -> None:
     count = beside(tmp_path, case)
     monkeypatch.chdir(tmp_path)
-    chosen = together(automatic({"HOME": str(tmp_path)}).found)
+    chosen = select_newest_run(find_newest_logs({"HOME": str(tmp_path)}).places)
     failed = {name.partition("/")[0] for name in BESIDE[case][1]}
     assert len(chosen) == count and failed <= {place.path for place in chosen}
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.support.engines import late
 
-from npudoctor.explain.answer import Explanation, explanation
+from npudoctor.explain.answer import Explanation, make_explanation
 from npudoctor.explain.reading import gather, pool, reading, sources
 from npudoctor.explain.reading.gather import gather_inputs
 from npudoctor.explain.scanning import scan
@@ -27,8 +27,8 @@ NEAR = b"ImportError: libhcc.so: cannot open shared object file: No such\n"
 
 def explained(*words: Path, seconds: float = 60.0) -> Explanation:
     inputs = gather_inputs([str(word) for word in words], time.monotonic(), seconds)
-    evidence = ENGINE.logs(inputs.walk.logs, until=inputs.until)
-    return explanation(ENGINE.judge(evidence), evidence, 0.1, inputs.walk.problems)
+    evidence = ENGINE.scan_logs(inputs.walk.logs, until=inputs.until)
+    return make_explanation(ENGINE.judge(evidence), evidence, 0.1, inputs.walk.problems)
 
 
 @pytest.fixture
@@ -50,13 +50,13 @@ def test_holes_are_passed_over(sparse: Path) -> None:
         file.write(b"\n" + LINE.encode())
     started = time.monotonic()
     found = explained(sparse)
-    assert found.verdict == "environment" and found.complete and time.monotonic() - started < 20
-    assert found.diagnoses[0].first is not None and found.diagnoses[0].first.seen.line == 3
+    assert found.verdict == "environment" and found.is_complete and time.monotonic() - started < 20
+    assert found.diagnoses[0].first is not None and found.diagnoses[0].first.log_line.line == 3
 
 
 def test_a_file_that_is_one_hole_is_empty_and_not_clean(sparse: Path) -> None:
     found = explained(sparse)
-    assert (found.verdict, found.empty) == ("unknown", True)
+    assert (found.verdict, found.is_empty) == ("unknown", True)
 
 
 def test_a_packed_or_wide_file_that_ends_in_a_hole_ends(sparse: Path) -> None:
@@ -75,7 +75,7 @@ def test_more_parts_than_can_be_read_are_not_clean(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(pool, "PARTS", 3)
     (tmp_path / "big.log").write_bytes(b"quiet\n" * 100_000)
     found = explained(tmp_path)
-    assert found.verdict == "unknown" and not found.complete
+    assert found.verdict == "unknown" and not found.is_complete
     assert found.inputs[0].bytes == 3 << 16
 
 
@@ -146,7 +146,7 @@ def test_when_the_time_is_over_what_was_read_is_explained(tmp_path: Path) -> Non
     started = time.monotonic()
     found = explained(tmp_path, seconds=2)
     assert time.monotonic() - started < 5
-    assert found.verdict == "environment" and not found.complete
+    assert found.verdict == "environment" and not found.is_complete
     assert [os.path.basename(path) for path, _why in found.unread] == ["b.log.gz"]
 
 
@@ -154,8 +154,8 @@ def test_time_that_is_over_at_once_is_never_clean(tmp_path: Path) -> None:
     for number in range(2000):
         (tmp_path / f"{number}.log").write_text("quiet\n")
     inputs = gather_inputs([str(tmp_path)], time.monotonic(), 60)
-    evidence = ENGINE.logs(inputs.walk.logs, until=time.monotonic())
-    found = explanation(ENGINE.judge(evidence), evidence, 0.1)
+    evidence = ENGINE.scan_logs(inputs.walk.logs, until=time.monotonic())
+    found = make_explanation(ENGINE.judge(evidence), evidence, 0.1)
     assert len(evidence) == 2000 and found.verdict == "unknown" and len(found.unread) == 2000
 
 

@@ -17,7 +17,7 @@ STEPS = "".join(f"reading part {n} of the data\n" for n in range(120))
 
 
 def judged(log: str) -> Judgement:
-    return ENGINE.judge([ENGINE.text(log)])
+    return ENGINE.judge([ENGINE.scan_text(log)])
 
 
 def best(log: str) -> tuple[str, str]:
@@ -235,7 +235,7 @@ def test_after_a_source_that_python_cannot_read_comes_another_run() -> None:
     )
     launched = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
     again = judged(unread + TRACEBACK + "KeyError: 'lr'\n")
-    assert [run.seen.text for run in again.runs if run.seen] == ["SyntaxError: invalid syntax"]
+    assert [run.last_error.text for run in again.runs if run.last_error] == ["SyntaxError: invalid syntax"]
     assert best(unread + TRACEBACK + "KeyError: 'lr'\n")[1] == "python-key-error"
     assert len(judged(unread + TRACEBACK + "ModuleNotFoundError: No module named 'other'\n").runs) == 1
     assert judged(unread + TRACEBACK + launched).runs == ()

@@ -11,7 +11,7 @@ from tests.support.engines import late
 
 from npudoctor.explain.ranking.candidates import Spot
 from npudoctor.explain.ranking.judge import Judgement
-from npudoctor.explain.signatures.recognise import bare
+from npudoctor.explain.signatures.recognise import strip_prefix
 from npudoctor.explain.signatures.signatures import built_in
 
 ENGINE = late()
@@ -44,23 +44,25 @@ def spots(judgement: Judgement) -> Iterator[Spot]:
         yield from (spot for spot in (one.first, one.last) if spot is not None)
     yield from judgement.errors
     for run in judgement.runs:
-        if run.seen is not None:
-            yield Spot(run.path, 0, run.seen)
+        if run.last_error is not None:
+            yield Spot(run.path, 0, run.last_error)
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_evidence_is_the_text_at_its_line(seed: int) -> None:
     text = log(seed)
     lines = [line.replace("\x1b[31m", "") for line in text.split("\n")]
-    for spot in spots(ENGINE.judge([ENGINE.text(text)])):
-        line = lines[spot.seen.line - 1].strip()
+    for spot in spots(ENGINE.judge([ENGINE.scan_text(text)])):
+        line = lines[spot.log_line.line - 1].strip()
         # A message over several lines is shown as one.
-        assert spot.seen.text and (spot.seen.text in line or bare(line).strip()[:40] in spot.seen.text)
+        assert spot.log_line.text and (
+            spot.log_line.text in line or strip_prefix(line).strip()[:40] in spot.log_line.text
+        )
 
 
 def test_a_later_hit_that_counts_has_its_own_words() -> None:
     failure = "RuntimeError: NPU out of memory. Tried to allocate {} MiB\n"
     log = failure.format(1) + "Training finished\n" + "quiet\n" * 30 + failure.format(2)
-    (best, *_others) = ENGINE.judge([ENGINE.text(log)]).diagnoses
+    (best, *_others) = ENGINE.judge([ENGINE.scan_text(log)]).diagnoses
     assert best.first is not None
-    assert (best.first.seen.line, best.first.seen.text) == (33, failure.format(2).strip())
+    assert (best.first.log_line.line, best.first.log_line.text) == (33, failure.format(2).strip())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from npudoctor.explain.signatures.recognise import first
+from npudoctor.explain.signatures.recognise import find_first
 from npudoctor.explain.signatures.signatures import FOLDER, Signature, built_in, names
 from npudoctor.registry import registry
 
@@ -34,7 +34,7 @@ def test_every_signature_is_asked_for_here() -> None:
 def test_a_signature_finds_its_examples_and_no_near_miss(name: str) -> None:
     signature = by_id()[name]
     for example in signature.examples:
-        found = first(signature, example.log)
+        found = find_first(signature, example.log)
         assert (found is not None) is example.match, (signature.id, example.log)
     assert {example.match for example in signature.examples} == {True, False}, "wants one of each"
 

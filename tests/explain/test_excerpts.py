@@ -12,8 +12,8 @@ from tests.support.engines import late
 
 from npudoctor.core.redact.redactor import Redactor
 from npudoctor.explain import excerpts as module
-from npudoctor.explain.excerpts import Excerpt, excerpts
-from npudoctor.explain.reading.walk import Log, Walk
+from npudoctor.explain.excerpts import Excerpt, read_excerpts
+from npudoctor.explain.reading.walk import Log, LogWalk
 
 ENGINE = late()
 # One failure for each file, so that the lines of each are asked for.
@@ -35,15 +35,15 @@ def folder(tmp_path: Path) -> Path:
 
 def taken(folder: Path, redactor: Redactor, change: str = "") -> dict[str, Excerpt]:
     """The excerpts by the name of their file; one that is named is changed before they are read again."""
-    walk = Walk()
-    walk.folder(str(folder))
-    evidence = ENGINE.logs(walk.logs)
+    walk = LogWalk()
+    walk.walk_folder(str(folder))
+    evidence = ENGINE.scan_logs(walk.logs)
     judged = ENGINE.judge(evidence)
     if change:
         (folder / "new").write_text("another")
         (folder / "new").rename(folder / change)
     logs = {log.path: log for log in walk.logs}
-    found = list(excerpts(judged.diagnoses, judged.errors, logs, redactor))
+    found = list(read_excerpts(judged.diagnoses, judged.errors, logs, redactor))
     assert len({one.path for one in found}) == len(found)
     return {os.path.basename(one.path): one for one in found}
 
@@ -73,6 +73,6 @@ def test_what_came_too_late_is_said(folder: Path, monkeypatch: pytest.MonkeyPatc
         raise AssertionError
 
     monkeypatch.setattr(module, "SECONDS", 0.3)
-    monkeypatch.setattr(module, "_excerpt", slow)
+    monkeypatch.setattr(module, "_read_excerpt", slow)
     found = taken(folder, Redactor())
     assert set(found) == set(FAILURES) and all("0.3 s" in one.missing for one in found.values())

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.support.engines import late
 
-from npudoctor.explain.answer import explanation
-from npudoctor.explain.engine import engine_of
+from npudoctor.explain.answer import make_explanation
+from npudoctor.explain.engine import make_engine
 from npudoctor.explain.ranking.judge import Judgement
 from npudoctor.explain.signatures.signatures import Signature
 
@@ -23,7 +23,7 @@ KeyError: 'lr'
 
 
 def judged(*logs: tuple[str, str]) -> Judgement:
-    return ENGINE.judge([ENGINE.text(log, path) for path, log in logs])
+    return ENGINE.judge([ENGINE.scan_text(log, path) for path, log in logs])
 
 
 def best(judgement: Judgement) -> tuple[str, str]:
@@ -36,7 +36,11 @@ def test_timeouts_of_the_others_are_the_echo_of_the_one_that_failed() -> None:
     judgement = judged(*logs, failing)
     assert best(judgement) == ("not_environment", "python-key-error")
     first = judgement.diagnoses[0].first
-    assert first is not None and (first.path, first.seen.rank, first.seen.line) == ("log/rank_7.log", 7, 5)
+    assert first is not None and (first.path, first.log_line.rank, first.log_line.line) == (
+        "log/rank_7.log",
+        7,
+        5,
+    )
     assert judgement.diagnoses[1].signature.id == "hccl-notify-timeout" and judgement.diagnoses[1].count == 7
 
 
@@ -52,7 +56,7 @@ def test_the_first_in_time_is_shown_whatever_the_order_of_files() -> None:
     logs = [(f"rank_{rank}.log", f"2026-11-20 10:0{9 - rank}:00 {line}") for rank in range(8)]
     judgement = judged(*logs)
     first = judgement.diagnoses[0].first
-    assert first is not None and first.seen.rank == 7 and judgement.diagnoses[0].count == 8
+    assert first is not None and first.log_line.rank == 7 and judgement.diagnoses[0].count == 8
 
 
 def test_the_launcher_names_the_rank() -> None:
@@ -62,7 +66,7 @@ def test_the_launcher_names_the_rank() -> None:
         "Root Cause (first observed failure):\n[0]:\n  time      : 2026-11-20_10:00:00\n  host      : node1\n"
         "  rank      : 5 (local_rank: 5)\n  exitcode  : 1 (pid: 4711)\n"
     )
-    evidence = ENGINE.text(log)
+    evidence = ENGINE.scan_text(log)
     assert evidence.root == 5
     judgement = ENGINE.judge([evidence])
     assert best(judgement) == ("environment", "loader-cann-library")
@@ -99,7 +103,7 @@ def test_a_failure_that_nobody_knows_is_answered_by_its_last_line(log: str) -> N
     judgement = judged(("-", log))
     assert judgement.verdict == "not_environment" and judgement.errors
     assert judgement.diagnoses[0].signature.fallback
-    assert explanation(judgement, [ENGINE.text(log)], 0.1).exit_code == 1
+    assert make_explanation(judgement, [ENGINE.scan_text(log)], 0.1).exit_code == 1
     assert all(one.confidence == "possible" for one in judgement.diagnoses)
 
 
@@ -136,7 +140,7 @@ def test_a_module_in_a_folder_of_the_job_is_its_own(path: str, module: str, verd
 def test_what_is_shown_first_is_the_error_and_not_its_traceback() -> None:
     log = 'Traceback (most recent call last):\n  File "x.py", line 1\nfoo.BarError: out of tune\n'
     errors = judged(("-", log)).errors
-    assert errors[0].seen.text == "foo.BarError: out of tune"
+    assert errors[0].log_line.text == "foo.BarError: out of tune"
 
 
 @pytest.mark.parametrize(
@@ -157,11 +161,11 @@ def test_a_job_that_went_on_is_clean(log: str) -> None:
 
 
 def test_nothing_is_well_that_was_not_read() -> None:
-    empty = ENGINE.text("")
-    assert explanation(ENGINE.judge([empty]), [empty], 0.1).verdict == "unknown"
-    well = ENGINE.text("Training finished\n")
-    assert explanation(ENGINE.judge([well]), [well], 0.1).verdict == "clean"
-    found = explanation(ENGINE.judge([well]), [well], 0.1, unread=[("rank_1.log", "gone")])
+    empty = ENGINE.scan_text("")
+    assert make_explanation(ENGINE.judge([empty]), [empty], 0.1).verdict == "unknown"
+    well = ENGINE.scan_text("Training finished\n")
+    assert make_explanation(ENGINE.judge([well]), [well], 0.1).verdict == "clean"
+    found = make_explanation(ENGINE.judge([well]), [well], 0.1, unread=[("rank_1.log", "gone")])
     assert (found.verdict, found.exit_code) == ("unknown", 1) and "could not be read completely" in found.msg
 
 
@@ -174,7 +178,7 @@ def test_near_and_without_of_a_whole_file() -> None:
             **more,  # type: ignore[arg-type]
         )  # fmt: skip
 
-    engine = engine_of(
+    engine = make_engine(
         [
             signature("frobnicator", near=("tuning fork",), within=0),
             signature("gargoyle", without=("tuning fork",), within=0),
@@ -184,7 +188,7 @@ def test_near_and_without_of_a_whole_file() -> None:
     lines = "frobnicator failed\ngargoyle failed\nbasilisk failed\n"
 
     def ids(log: str) -> list[str]:
-        return [one.signature.id for one in engine.judge([engine.text(log)]).diagnoses]
+        return [one.signature.id for one in engine.judge([engine.scan_text(log)]).diagnoses]
 
     assert ids(lines) == ["gargoyle"]
     assert ids(lines + "  quiet\n" * 500_000 + "a tuning fork\n") == ["frobnicator"]

@@ -7,16 +7,16 @@ import time
 import pytest
 from tests.support.engines import plain
 
-from npudoctor.explain.answer import explanation
+from npudoctor.explain.answer import make_explanation
 from npudoctor.explain.ranking.judge import Judgement
-from npudoctor.explain.scanning.last_words import last_words
+from npudoctor.explain.scanning.last_words import find_last_words
 
 FRAMES = 'Traceback (most recent call last):\n  File "run.py", line 3, in <module>\n    main()\n'
 TRAINED = "".join(f"epoch: 1 step: {number} loss: 0.5\n" for number in range(30))
 
 
 def judged(log: str) -> Judgement:
-    return plain().judge([plain().text(log)])
+    return plain().judge([plain().scan_text(log)])
 
 
 @pytest.mark.parametrize(
@@ -48,9 +48,9 @@ def test_the_line_that_ended_a_log_is_answered_and_is_no_more_than_possible(log:
     best = judgement.diagnoses[0]
     assert (best.signature.category, best.confidence) == (category, "possible")
     assert best.signature.environment is (judgement.verdict == "environment")
-    assert best.first is not None and best.first.seen.text
+    assert best.first is not None and best.first.log_line.text
     if best.signature.fallback:
-        assert explanation(judgement, [plain().text(log)], 0.1).exit_code == 1
+        assert make_explanation(judgement, [plain().scan_text(log)], 0.1).exit_code == 1
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_what_only_sounds_like_a_failure_is_clean(log: str) -> None:
 
 def test_a_traceback_that_is_whole_is_known_by_its_last_line() -> None:
     log = FRAMES + "foo.BarError: out of tune\n"
-    assert [log[start:stop] for start, stop in reversed(list(last_words(log.encode())))] == [
+    assert [log[start:stop] for start, stop in reversed(list(find_last_words(log.encode())))] == [
         "foo.BarError: out of tune"
     ]
 
@@ -95,5 +95,5 @@ def test_pip_that_did_not_succeed_is_no_success() -> None:
 @pytest.mark.parametrize("piece", ["  ", "## ", "[a] ", "12:00:00 ", "a/b: ", "error ", "'a", "with ", "-"])
 def test_no_line_takes_long(piece: str) -> None:
     begun = time.process_time()
-    list(last_words((piece * 2000 + "\n").encode() * 8))
+    list(find_last_words((piece * 2000 + "\n").encode() * 8))
     assert time.process_time() - begun < 1

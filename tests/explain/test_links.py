@@ -17,10 +17,10 @@ import pytest
 from tests.support.engines import late
 
 from npudoctor.core.redact.redactor import Redactor
-from npudoctor.explain.excerpts import excerpts
+from npudoctor.explain.excerpts import read_excerpts
 from npudoctor.explain.reading import walk as walks
-from npudoctor.explain.reading.opening import Opener, Unreadable, open_named
-from npudoctor.explain.reading.walk import Log, Walk
+from npudoctor.explain.reading.opening import Opener, UnreadableLog, open_named
+from npudoctor.explain.reading.walk import Log, LogWalk
 
 ENGINE = late()
 HIDDEN = "RuntimeError: what only root may read\n"
@@ -45,13 +45,13 @@ def private(folder: Path) -> Path:
     return path
 
 
-def walked(path: Path) -> Walk:
-    walk = Walk()
-    walk.folder(str(path))
+def walked(path: Path) -> LogWalk:
+    walk = LogWalk()
+    walk.walk_folder(str(path))
     return walk
 
 
-def reasons(walk: Walk) -> dict[str, str]:
+def reasons(walk: LogWalk) -> dict[str, str]:
     return {os.path.basename(path): why for path, why in (*walk.problems, *walk.notes)}
 
 
@@ -139,9 +139,9 @@ def test_nor_do_they_where_they_are_mounted_elsewhere(folder: Path) -> None:
     (folder / "kernel").mkdir()
     (folder / "kmsg.log").touch()
     script = (
-        "import sys; from npudoctor.explain.reading.walk import Walk\n"
-        "walk = Walk(); walk.folder(sys.argv[1])\n"
-        "print([log.below for log in walk.logs], len(walk.notes), len(walk.problems))"
+        "import sys; from npudoctor.explain.reading.walk import LogWalk\n"
+        "walk = LogWalk(); walk.walk_folder(sys.argv[1])\n"
+        "print([log.relative_path for log in walk.logs], len(walk.notes), len(walk.problems))"
     )
     shell = (
         'mount -t proc proc "$1/kernel" && mount --bind /proc/kmsg "$1/kmsg.log" && exec "$2" -c "$3" "$1"'
@@ -154,7 +154,7 @@ def test_nor_do_they_where_they_are_mounted_elsewhere(folder: Path) -> None:
 
 
 def read(log: Log) -> Optional[str]:
-    (evidence,) = ENGINE.logs([log])
+    (evidence,) = ENGINE.scan_logs([log])
     assert not any(HIDDEN[:20] in seen.text for marks in evidence.marks.values() for seen in marks)
     return evidence.problem
 
@@ -165,7 +165,7 @@ def test_a_log_that_becomes_a_link_after_the_walk_is_not_read(folder: Path) -> N
     (logs / "below").mkdir(parents=True)
     for name in ("one.log", "below/two.log", "three.log"):
         (logs / name).write_text("fine\n")
-    found = {log.below: log for log in walked(logs).logs}
+    found = {log.relative_path: log for log in walked(logs).logs}
     (logs / "one.log").unlink()
     (logs / "one.log").symlink_to(secret)
     assert read(found["one.log"])
@@ -187,8 +187,8 @@ def test_a_folder_that_is_renamed_while_it_is_walked_leads_nowhere_else(folder: 
     (logs / "a").mkdir(parents=True)
     (logs / "b").mkdir()
     (logs / "b" / "secret.log").write_text("fine\n")
-    walk = Walk()
-    steps = walk.steps(str(logs))
+    walk = LogWalk()
+    steps = walk.walk_steps(str(logs))
     next(steps)
     logs.rename(folder / "moved")
     logs.mkdir()
@@ -206,13 +206,13 @@ def test_a_bundle_holds_only_what_was_read(folder: Path) -> None:
     path = logs / "one.log"
     path.write_text("RuntimeError: out of tune\n")
     (log,) = walked(logs).logs
-    judgement = ENGINE.judge(ENGINE.logs([log]))
+    judgement = ENGINE.judge(ENGINE.scan_logs([log]))
     known = {log.path: log}
-    (one,) = excerpts(judgement.diagnoses, judgement.errors, known, Redactor())
+    (one,) = read_excerpts(judgement.diagnoses, judgement.errors, known, Redactor())
     assert "out of tune" in one.text and not one.missing
     path.unlink()
     path.symlink_to(secret)
-    (one,) = excerpts(judgement.diagnoses, judgement.errors, known, Redactor())
+    (one,) = read_excerpts(judgement.diagnoses, judgement.errors, known, Redactor())
     assert (one.path, one.text) == (str(path), "") and one.missing
 
 
@@ -231,9 +231,9 @@ def test_root_follows_a_named_link_only_to_what_belongs_to_whose_link_it_is(fold
     for name in ("theirs/mine.log", "ours.log", "theirs/logs/../logs/one.log"):
         os.close(open_named(str(folder / name)))
     for name in ("theirs/secret.log", "theirs/folder", "theirs/folder/secret.log"):
-        with pytest.raises(Unreadable, match=f"uid {USER}"):
+        with pytest.raises(UnreadableLog, match=f"uid {USER}"):
             open_named(str(folder / name))
-        with pytest.raises(Unreadable):
+        with pytest.raises(UnreadableLog):
             Opener().open(str(folder / name))
     with pytest.raises(OSError, match="symbolic"):
         (folder / "loop").symlink_to("loop")
@@ -284,5 +284,5 @@ def test_a_walk_takes_no_descriptors_with_it(folder: Path) -> None:
     (folder / "a" / "up").symlink_to("..")
     before = os.listdir("/proc/self/fd")
     logs = walked(folder).logs
-    ENGINE.logs(logs)
+    ENGINE.scan_logs(logs)
     assert os.listdir("/proc/self/fd") == before

@@ -9,7 +9,7 @@ import pytest
 from tests.support.engines import late
 
 from npudoctor.explain.ranking.judge import Judgement
-from npudoctor.explain.reading.pasted import Pasted
+from npudoctor.explain.reading.pasted import PastedLog
 
 ENGINE = late()
 LOG = """reading the configuration of the experiment
@@ -35,7 +35,7 @@ def wrapped(log: str, width: int = 60) -> str:
 
 
 def judged(log: str) -> Judgement:
-    return ENGINE.judge([ENGINE.text(log)])
+    return ENGINE.judge([ENGINE.scan_text(log)])
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_lines_that_a_terminal_broke_are_one() -> None:
         "OSError: the folder of the experiment is not the one that was written before, so nothing is read\n"
     )
     log = wrapped(LOG + said + "reading what was saved\n" + more)
-    assert "".join(piece.decode() for piece in Pasted([log.encode()]).pieces()) == LOG + said + (
+    assert "".join(piece.decode() for piece in PastedLog([log.encode()]).pieces()) == LOG + said + (
         "reading what was saved\n" + more
     )
 
@@ -85,28 +85,28 @@ def test_lines_that_are_as_long_as_each_other_are_not_joined() -> None:
     log = "".join(
         f"step {n:02d} of the first epoch has a mean loss of 2.{n:02d}\n" for n in range(30)
     ).encode()
-    assert b"".join(Pasted([log]).pieces()) == log
+    assert b"".join(PastedLog([log]).pieces()) == log
     table = b"+" + b"-" * 58 + b"+\n" + b"| name" + b" " * 53 + b"|\n"
-    assert b"".join(Pasted([table * 3]).pieces()) == table * 3
+    assert b"".join(PastedLog([table * 3]).pieces()) == table * 3
 
 
 def test_a_line_keeps_its_number() -> None:
     spelled = json.dumps({"level": "error", "message": LOG})
     judgement = judged(f"start\n{spelled}\nKeyError: 'lr'\n")
-    assert {spot.seen.line for spot in judgement.errors} <= {2, 3}
-    assert any(spot.seen.line == 3 for spot in judgement.errors)
-    mended = Pasted([wrapped(LOG + LOG.replace("12", "11"), 50).encode()])
+    assert {spot.log_line.line for spot in judgement.errors} <= {2, 3}
+    assert any(spot.log_line.line == 3 for spot in judgement.errors)
+    mended = PastedLog([wrapped(LOG + LOG.replace("12", "11"), 50).encode()])
     text = b"".join(mended.pieces()).decode()
-    evidence = mended.evidence(ENGINE.text(text))
+    evidence = mended.evidence(ENGINE.scan_text(text))
     assert evidence.lines == wrapped(LOG * 2, 50).count("\n")
 
 
 def test_pieces_that_end_within_a_line_are_put_together() -> None:
     log = ("a &lt;tag&gt;\n" + html.escape(LOG)).encode()
     pieces = [log[:20], log[20:33], log[33:]]
-    assert b"".join(Pasted(pieces).pieces()).decode() == "a <tag>\n" + LOG
+    assert b"".join(PastedLog(pieces).pieces()).decode() == "a <tag>\n" + LOG
 
 
 def test_what_a_model_said_is_not_spelled_out() -> None:
     line = b"INFO received request 7: prompt: 'What is\\nAssertionError: here?\\n', params: 3\n"
-    assert b"".join(Pasted([b"start\nready\nserving\n" + line]).pieces()).endswith(line)
+    assert b"".join(PastedLog([b"start\nready\nserving\n" + line]).pieces()).endswith(line)

@@ -17,7 +17,7 @@ from npudoctor.explain.signatures import prepared as source
 from npudoctor.explain.signatures import signatures
 from npudoctor.explain.signatures.prepared import prepare_table, write
 from npudoctor.explain.signatures.signatures import built_in
-from npudoctor.explain.signatures.table import Table, table_of
+from npudoctor.explain.signatures.table import SignatureTable, make_table
 from npudoctor.knowledge.site import Knowledge
 
 pytestmark = pytest.mark.once
@@ -45,16 +45,16 @@ def built(tmp_path: Path, written: bytes) -> Path:
     return path
 
 
-def table(path: Path) -> Table:
+def table(path: Path) -> SignatureTable:
     return prepare_table(NONE, str(path)).table
 
 
-def without_gate(one: Table) -> Table:
+def without_gate(one: SignatureTable) -> SignatureTable:
     return replace(one, pieces=(), known_by=tuple(() for _needle in one.needles))
 
 
 def test_the_file_says_what_is_worked_out(built: Path) -> None:
-    worked_out = table_of(replace(one, examples=()) for one in built_in())
+    worked_out = make_table(replace(one, examples=()) for one in built_in())
     assert table(built).pieces
     assert without_gate(table(built)) == worked_out
 

@@ -153,9 +153,9 @@ _SURE = 40  # the weight of what is known beyond doubt; a word alone does not st
     ("verdict", "message"), [row[1:] for row in MESSAGES], ids=[f"{row[0]}-{row[2][:40]}" for row in MESSAGES]
 )
 def test_a_message_of_the_guides_has_its_answer(verdict: str, message: str, form: str) -> None:
-    judgement = ENGINE.judge([ENGINE.raw(FORMS[form](message))])
+    judgement = ENGINE.judge([ENGINE.scan_bytes(FORMS[form](message))])
     assert judgement.verdict == verdict
-    assert all(one.first is None or one.first.seen.text for one in judgement.diagnoses)
+    assert all(one.first is None or one.first.log_line.text for one in judgement.diagnoses)
 
 
 def test_what_is_written_after_it_does_not_make_it_well() -> None:
@@ -163,16 +163,20 @@ def test_what_is_written_after_it_does_not_make_it_well() -> None:
     sure = [
         row
         for row in MESSAGES
-        if any(one.signature.weight >= _SURE for one in ENGINE.judge([ENGINE.text(row[2])]).diagnoses[:1])
+        if any(
+            one.signature.weight >= _SURE for one in ENGINE.judge([ENGINE.scan_text(row[2])]).diagnoses[:1]
+        )
     ]
     assert len(sure) > len(MESSAGES) / 2
     for _question, verdict, message in sure:
-        assert ENGINE.judge([ENGINE.text(f"{BEFORE}{message}\n{LIFE}")]).verdict == verdict, message
+        assert ENGINE.judge([ENGINE.scan_text(f"{BEFORE}{message}\n{LIFE}")]).verdict == verdict, message
 
 
 @pytest.mark.parametrize("message", [row[2] for row in MESSAGES if row[1] == CLEAN])
 def test_what_is_harmless_hides_no_failure(message: str) -> None:
-    assert ENGINE.judge([ENGINE.text(f"{message}\nImportError: libhccl.so: cannot open\n")]).verdict == YES
+    assert (
+        ENGINE.judge([ENGINE.scan_text(f"{message}\nImportError: libhccl.so: cannot open\n")]).verdict == YES
+    )
 
 
 @pytest.mark.parametrize(
@@ -187,7 +191,7 @@ def test_what_is_harmless_hides_no_failure(message: str) -> None:
 )
 @pytest.mark.parametrize("after", ["", LIFE, "Killed\n", "Killed\n[ERROR] process exited with code 137\n"])
 def test_who_was_killed_for_memory_is_told_so(line: str, after: str) -> None:
-    judgement = ENGINE.judge([ENGINE.text(f"{BEFORE}{line}\n{after}")])
+    judgement = ENGINE.judge([ENGINE.scan_text(f"{BEFORE}{line}\n{after}")])
     assert judgement.diagnoses[0].signature.id == "host-oom-killer"
     assert judgement.verdict == YES
 
@@ -195,5 +199,5 @@ def test_who_was_killed_for_memory_is_told_so(line: str, after: str) -> None:
 @pytest.mark.parametrize("after", ["", LIFE])
 def test_who_was_killed_by_nobody_knows_whom_is_told_so(after: str) -> None:
     log = f"{BEFORE}run.sh: line 12: 4242 Killed                  python train.py\nexit code 137\n{after}"
-    judgement = ENGINE.judge([ENGINE.text(log)])
+    judgement = ENGINE.judge([ENGINE.scan_text(log)])
     assert judgement.diagnoses[0].signature.id == "host-killed-bare"

@@ -15,11 +15,11 @@ import pytest
 from tests.support.engines import late
 from tests.support.others import as_user
 
-from npudoctor.explain.answer import explanation
+from npudoctor.explain.answer import make_explanation
 from npudoctor.explain.engine import Engine
 from npudoctor.explain.reading import reading, sources
-from npudoctor.explain.reading.opening import Unreadable
-from npudoctor.explain.reading.walk import Walk
+from npudoctor.explain.reading.opening import UnreadableLog
+from npudoctor.explain.reading.walk import LogWalk
 from npudoctor.explain.scanning.evidence import Evidence
 from npudoctor.explain.signatures.signatures import built_in
 
@@ -31,9 +31,9 @@ ID = "loader-cann-library"
 
 
 def read(path: Path, engine: Engine = ENGINE) -> Evidence:
-    walk = Walk()
-    walk.file(str(path), path.stat(), named=True)
-    (evidence,) = engine.logs(walk.logs)
+    walk = LogWalk()
+    walk.add_file(str(path), path.stat(), is_named=True)
+    (evidence,) = engine.scan_logs(walk.logs)
     return evidence
 
 
@@ -54,9 +54,9 @@ def test_what_lies_before_the_place_from_which_on_is_read(
     log = tmp_path / "job.log"
     before = "MemoryError\n" * 3
     log.write_text(before + "quiet\n" * 2000 + LINE + "\n" + "quiet\n" * 3)
-    walk = Walk()
-    walk.file(str(log), log.stat(), named=True)
-    (evidence,) = ENGINE.logs([replace(walk.logs[0], begin=len(before))])
+    walk = LogWalk()
+    walk.add_file(str(log), log.stat(), is_named=True)
+    (evidence,) = ENGINE.scan_logs([replace(walk.logs[0], begin=len(before))])
     found = ids(evidence)
     assert found[ID] == 2004 and min(found.values()) > 3
     assert (evidence.lines, evidence.bytes) == (2004, log.stat().st_size - len(before))
@@ -155,10 +155,10 @@ def test_parts_of_a_large_file_say_what_the_whole_says(
 def test_processes_say_what_one_says(tmp_path: Path) -> None:
     for number in range(300):
         (tmp_path / f"worker_{number}.log").write_text("quiet\n" * number + (LINE if number % 7 == 0 else ""))
-    walk = Walk()
-    walk.folder(str(tmp_path))
-    alone = ENGINE.logs(walk.logs, processes=1)
-    spread = ENGINE.logs(walk.logs, processes=3)
+    walk = LogWalk()
+    walk.walk_folder(str(tmp_path))
+    alone = ENGINE.scan_logs(walk.logs, processes=1)
+    spread = ENGINE.scan_logs(walk.logs, processes=3)
     assert [one.path for one in alone] == [f"{tmp_path}/worker_{number}.log" for number in range(300)]
     assert [(one.path, one.lines, ids(one)) for one in spread] == [
         (one.path, one.lines, ids(one)) for one in alone
@@ -168,9 +168,9 @@ def test_processes_say_what_one_says(tmp_path: Path) -> None:
 def test_what_a_process_read_that_died_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(300):
         (tmp_path / f"worker_{number}.log").write_text(LINE)
-    walk = Walk()
-    walk.folder(str(tmp_path))
-    ours, parent, died = reading.read, os.getpid(), tmp_path / "died"
+    walk = LogWalk()
+    walk.walk_folder(str(tmp_path))
+    ours, parent, died = reading.read_log, os.getpid(), tmp_path / "died"
 
     def dying(*arguments: object) -> Evidence:
         assert os.getpid() != parent
@@ -179,8 +179,8 @@ def test_what_a_process_read_that_died_is_read_again(tmp_path: Path, monkeypatch
             os._exit(9)
         return ours(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("npudoctor.explain.reading.pool.read", dying)
-    found = ENGINE.logs(walk.logs, processes=2)
+    monkeypatch.setattr("npudoctor.explain.reading.pool.read_log", dying)
+    found = ENGINE.scan_logs(walk.logs, processes=2)
     assert [ids(one).get(ID) for one in found] == [1] * 300
 
 
@@ -192,8 +192,8 @@ def test_a_walk_takes_each_file_once_and_ends(tmp_path: Path) -> None:
     (tmp_path / "same.log").symlink_to(tmp_path / "a" / "one.log")
     (tmp_path / "model.safetensors").write_bytes(b"\0" * 10)
     os.mkfifo(tmp_path / "fifo")
-    walk = Walk()
-    walk.folder(str(tmp_path))
+    walk = LogWalk()
+    walk.walk_folder(str(tmp_path))
     assert [os.path.basename(log.path) for log in walk.logs] == ["one.log"] or len(walk.logs) == 1
     assert sorted(os.path.basename(path) for path, _why in walk.notes) == ["again", "fifo", "loop"]
     assert walk.problems == []
@@ -203,10 +203,10 @@ def test_a_walk_takes_each_file_once_and_ends(tmp_path: Path) -> None:
 def test_binary_files_of_a_folder_are_no_logs_but_a_named_one_is_read(tmp_path: Path) -> None:
     path = tmp_path / "core.4711"
     path.write_bytes(bytes(range(256)) * 40 + LINE.encode())
-    walk = Walk()
-    walk.folder(str(tmp_path))
-    (evidence,) = ENGINE.logs(walk.logs)
-    assert evidence.binary and not evidence.matches
+    walk = LogWalk()
+    walk.walk_folder(str(tmp_path))
+    (evidence,) = ENGINE.scan_logs(walk.logs)
+    assert evidence.is_binary and not evidence.matches
     assert ID in ids(read(path))
 
 
@@ -222,11 +222,11 @@ def test_what_may_not_be_read_is_said_and_not_called_clean(tmp_path: Path) -> No
         (folder / "mine.log").chmod(0o600)
 
         def look() -> tuple[list[tuple[str, str]], list[tuple[str, Optional[str]]], str]:
-            walk = Walk()
-            walk.folder(name)
-            found = ENGINE.logs(walk.logs)
-            verdict = explanation(ENGINE.judge(found), found, 0.1, walk.problems).verdict
-            return walk.problems, [(one.path, one.problem) for one in found if one.unread], verdict
+            walk = LogWalk()
+            walk.walk_folder(name)
+            found = ENGINE.scan_logs(walk.logs)
+            verdict = make_explanation(ENGINE.judge(found), found, 0.1, walk.problems).verdict
+            return walk.problems, [(one.path, one.problem) for one in found if one.is_unread], verdict
 
         closed, unread, verdict = as_user(65534, look)
         assert [path for path, _why in closed] == [f"{name}/closed"]
@@ -240,12 +240,12 @@ def test_a_pipe_is_read_and_one_that_says_nothing_is_not(
     monkeypatch.setattr(sources, "PATIENCE", 0.3)
     path = tmp_path / "fifo"
     os.mkfifo(path)
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableLog):
         sources.open_source(str(path))
     writer = threading.Thread(target=path.write_text, args=(LINE,))
     writer.start()
     source = sources.open_source(str(path))
-    assert ID in ids(ENGINE.source(source))
+    assert ID in ids(ENGINE.scan_source(source))
     source.close()
     writer.join()
 
@@ -263,16 +263,16 @@ def test_a_pipe_is_read_and_one_that_says_nothing_is_not(
 def test_what_was_not_read_to_its_end_is_never_clean(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
     evidence = read(tmp_path / name)
-    found = explanation(ENGINE.judge([evidence]), [evidence], 0)
+    found = make_explanation(ENGINE.judge([evidence]), [evidence], 0)
     assert evidence.problem and (found.verdict, found.exit_code) == ("unknown", 1)
 
 
 def test_what_is_packed_otherwise_is_said_in_a_folder_too(tmp_path: Path) -> None:
     (tmp_path / "rank_0.log.xz").write_bytes(b"\xfd7zXZ\0" + os.urandom(4000))
-    walk = Walk()
-    walk.folder(str(tmp_path))
-    (evidence,) = ENGINE.logs(walk.logs)
-    assert not evidence.binary and "xz" in (evidence.problem or "")
+    walk = LogWalk()
+    walk.walk_folder(str(tmp_path))
+    (evidence,) = ENGINE.scan_logs(walk.logs)
+    assert not evidence.is_binary and "xz" in (evidence.problem or "")
 
 
 @pytest.mark.parametrize(
@@ -297,5 +297,5 @@ def test_what_stands_before_each_line_hides_nothing(prefixed: str) -> None:
         "quiet",
     )
     log = "".join(prefixed.format(line) + "\n" for line in lines)
-    evidence = ENGINE.text(log)
-    assert ENGINE.judge([evidence]).errors[0].seen.line == 4
+    evidence = ENGINE.scan_text(log)
+    assert ENGINE.judge([evidence]).errors[0].log_line.line == 4

@@ -9,7 +9,7 @@ from tests.scenarios.machines import HOME, Machine, healthy, host_of
 
 from npudoctor.cli.diagnosis import installed_on
 from npudoctor.core.messages import activate
-from npudoctor.explain.signatures.remedies import Installed, remedy_on
+from npudoctor.explain.signatures.remedies import InstalledCann, adapt_remedy
 from npudoctor.explain.signatures.signatures import Signature, built_in
 from npudoctor.testing import unreadable
 
@@ -36,7 +36,7 @@ def test_in_general_a_line_names_its_condition(language: str) -> None:
     for signature in sourcing():
         activate(language)
         try:
-            lines = remedy_on(signature.remedy, None)
+            lines = adapt_remedy(signature.remedy, None)
         finally:
             activate("en")
         for line in lines:
@@ -49,9 +49,9 @@ def test_in_general_a_line_names_its_condition(language: str) -> None:
 
 def test_without_cann_nothing_is_sourced() -> None:
     here = installed_on(host_of(without_cann()))
-    assert here == Installed(None, None, None)
+    assert here == InstalledCann(None, None, None)
     for signature in sourcing():
-        lines = remedy_on(signature.remedy, here)
+        lines = adapt_remedy(signature.remedy, here)
         assert not [line for line in lines if NAMED.search(line) or ENV in line], signature.id
         assert [line for line in lines if "is not installed on this machine: install" in line], signature.id
 
@@ -67,7 +67,7 @@ def test_what_is_named_on_a_machine_is_there(version: str, framework: str) -> No
     assert here is not None and here.cann is not None
     named = []
     for signature in sourcing():
-        for line in remedy_on(signature.remedy, here):
+        for line in adapt_remedy(signature.remedy, here):
             named += NAMED.findall(line)
             assert "/set_env.sh)" not in line
             if here.nnal_script is None:

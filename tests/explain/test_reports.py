@@ -53,11 +53,11 @@ def language(request: pytest.FixtureRequest) -> Iterator[str]:
 @pytest.mark.parametrize("form", sorted(_forms(report())))
 def test_a_report_before_a_job_is_not_its_failure(language: str, form: str) -> None:
     told = _forms(report(*ROWS))[form]
-    assert ENGINE.judge([ENGINE.text(told + TRAINS)]).verdict == "clean", told
-    judgement = ENGINE.judge([ENGINE.text(told + TRAINS + FAILS)])
+    assert ENGINE.judge([ENGINE.scan_text(told + TRAINS)]).verdict == "clean", told
+    judgement = ENGINE.judge([ENGINE.scan_text(told + TRAINS + FAILS)])
     assert {one.signature.id for one in judgement.diagnoses} == {"python-key-error", "python-exception-any"}
     assert judgement.diagnoses[0].first is not None
-    assert judgement.diagnoses[0].first.seen.line == told.count("\n") + 4
+    assert judgement.diagnoses[0].first.log_line.line == told.count("\n") + 4
 
 
 @pytest.mark.parametrize("form", sorted(_forms(report())))
@@ -66,9 +66,9 @@ def test_what_a_job_says_around_reports_is_its_own(language: str, form: str) -> 
     told = _forms(report(*ROWS))[form]
     cut = "".join(told.splitlines(True)[:3])
     for log in (FAILS + told, told + FAILS + told, cut + FAILS + _forms(report(*ROWS))["brief"]):
-        judgement = ENGINE.judge([ENGINE.text(log)])
-        texts = [spot.seen.text for spot in judgement.errors]
-        texts += [run.seen.text for run in judgement.runs if run.seen]
+        judgement = ENGINE.judge([ENGINE.scan_text(log)])
+        texts = [spot.log_line.text for spot in judgement.errors]
+        texts += [run.last_error.text for run in judgement.runs if run.last_error]
         assert "KeyError: 'lr'" in texts, log
 
 
@@ -81,11 +81,11 @@ def test_a_report_that_kept_a_job_from_being_started_is_why(
     said = f"loading modules\n{told}npudoctor: a note\nnpudoctor: {refused.format(verdict='1 error')}\n"
     gate = f"loading modules\n{told}"  # npudoctor check && python train.py
     for log in (said, told, gate):
-        judgement = ENGINE.judge([ENGINE.text(log)])
+        judgement = ENGINE.judge([ENGINE.scan_text(log)])
         assert judgement.verdict == "environment", (log, judgement)
 
 
 def test_each_line_may_have_a_rank_before_it() -> None:
     told = _forms(report(*ROWS))["brief"]
     labelled = "".join(f"0: {line}" for line in (told + TRAINS).splitlines(True))
-    assert ENGINE.judge([ENGINE.text(labelled)]).verdict == "clean"
+    assert ENGINE.judge([ENGINE.scan_text(labelled)]).verdict == "clean"

@@ -8,22 +8,22 @@ from typing import Optional
 import pytest
 from tests.support.engines import late, plain
 
-from npudoctor.explain.engine import Engine, engine_of
+from npudoctor.explain.engine import Engine, make_engine
 from npudoctor.explain.ranking.diagnosis import Diagnosis
 from npudoctor.explain.signatures.codes import find_by_code
 from npudoctor.explain.signatures.return_numbers import (
     ReturnNumber,
+    explain_number,
     number_in,
-    number_of,
-    of_number,
+    number_of_word,
     return_number,
 )
-from npudoctor.explain.signatures.signatures import Invalid, built_in, signature_of
-from npudoctor.knowledge.tables import table
+from npudoctor.explain.signatures.signatures import InvalidSignature, built_in, signature_of
+from npudoctor.knowledge.tables import load_table
 
 ENGINE = late()
 
-SECTIONS = [rows for rows in table("return_numbers").values() if isinstance(rows, list)]
+SECTIONS = [rows for rows in load_table("return_numbers").values() if isinstance(rows, list)]
 ALL = {row["number"]: ReturnNumber(**row) for rows in SECTIONS for row in rows}
 HCCL = [number for number, one in ALL.items() if one.name.startswith("HCCL_E_")]
 ACL = [number for number in ALL if number not in HCCL]
@@ -55,7 +55,7 @@ OTHERS = (
 
 
 def diagnoses(log: str, engine: Engine = ENGINE) -> tuple[Diagnosis, ...]:
-    return engine.judge([engine.text(log)]).diagnoses
+    return engine.judge([engine.scan_text(log)]).diagnoses
 
 
 def speaking(number: str, log: str, engine: Engine = ENGINE) -> Optional[Diagnosis]:
@@ -76,8 +76,8 @@ def test_the_table_is_whole() -> None:
 def test_a_row_is_found_by_its_number_and_by_its_name() -> None:
     assert sum(map(len, SECTIONS)) == len(ALL)
     for number, row in ALL.items():
-        assert return_number(number) == row and number_of(number) == number
-        assert number_of(row.name) == number or row.number == "276000"  # the manual has its name twice
+        assert return_number(number) == row and number_of_word(number) == number
+        assert number_of_word(row.name) == number or row.number == "276000"  # the manual has its name twice
     assert return_number("599999") is None and return_number('"') is None
 
 
@@ -89,7 +89,7 @@ def test_each_number_is_of_one_row_and_each_row_of_known_numbers() -> None:
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_each_number_speaks_when_it_is_asked_for(language: str) -> None:
     for number, row in ALL.items():
-        (found,) = [of_number(one, number) for one in find_by_code(number, built_in())]
+        (found,) = [explain_number(one, number) for one in find_by_code(number, built_in())]
         said = f"{found.title[language]} {found.cause[language]}"
         assert f"[{number} {row.name}]" in said and getattr(row, language) in said
         assert found.remedy[language]
@@ -137,9 +137,9 @@ def test_both_engines_find_the_same() -> None:
 def test_other_numbers_are_quiet(form: str) -> None:
     for number in ACL:
         line = form.format(n=number, head=number[:3], tail=number[3:], port=number[:5])
-        judged = ENGINE.judge([ENGINE.text(f"{line}\nsaving the model\n")])
+        judged = ENGINE.judge([ENGINE.scan_text(f"{line}\nsaving the model\n")])
         assert (judged.verdict, judged.diagnoses) == ("clean", ()), line
-        assert not ENGINE.text(
+        assert not ENGINE.scan_text(
             f"Traceback (most recent call last):\n{line}\nValueError: no"
         ).matches.keys() & {
             index for index, one in enumerate(ENGINE.table.signatures) if number in one.codes
@@ -185,7 +185,7 @@ def test_small_and_round_numbers_need_more_words(line: str) -> None:
     ],
 )
 def test_verdicts(number: str, verdict: str, category: str) -> None:
-    judged = ENGINE.judge([ENGINE.text(FORMS[0].format(number))])
+    judged = ENGINE.judge([ENGINE.scan_text(FORMS[0].format(number))])
     assert (judged.verdict, judged.diagnoses[0].signature.category) == (verdict, category)
 
 
@@ -238,21 +238,21 @@ def test_the_line_that_names_the_cause_beats_the_number(log: str, root: str) -> 
 
 def test_device_0_is_not_the_scripts_fault() -> None:
     refused = "[PID: 77] Invalid_Device_ID(EL0002): The device ID is invalid, deviceId={}."
-    first, ninth = (ENGINE.judge([ENGINE.text(refused.format(number))]) for number in (0, 9))
+    first, ninth = (ENGINE.judge([ENGINE.scan_text(refused.format(number))]) for number in (0, 9))
     assert (first.verdict, first.diagnoses[0].signature.id) == ("environment", "device-zero-refused")
     assert (ninth.verdict, ninth.diagnoses[0].signature.id) == ("not_environment", "device-id-invalid-script")
 
 
 def test_names_stand_for_numbers() -> None:
-    assert number_of("ACL_ERROR_RT_IPC_ERROR") == "507022"
-    assert number_of("hccl_e_unavail ") == "7"
-    assert number_of("hccl-notify-timeout") == "hccl-notify-timeout"
-    assert number_of("EE9999") == "EE9999"
+    assert number_of_word("ACL_ERROR_RT_IPC_ERROR") == "507022"
+    assert number_of_word("hccl_e_unavail ") == "7"
+    assert number_of_word("hccl-notify-timeout") == "hccl-notify-timeout"
+    assert number_of_word("EE9999") == "EE9999"
 
 
 def test_a_row_without_its_number_says_what_it_is_about() -> None:
     (row,) = (one for one in built_in() if one.id == "return-number-inner")
-    assert of_number(row, None) == row == of_number(row, "507035")
+    assert explain_number(row, None) == row == explain_number(row, "507035")
     assert number_in(row, "something else, error code is 507035") is None
 
 
@@ -272,14 +272,14 @@ ROW = {
 def test_a_site_may_list_numbers() -> None:
     row = signature_of({**ROW, "numbers": ["599123"], "codes": ["OWN1"]}, "site")
     assert row.codes == ("599123", "OWN1")
-    engine = engine_of([row])
-    assert engine.judge([engine.text(FORMS[1].format(599123))]).diagnoses
-    assert not engine.judge([engine.text("ValueError: 599123")]).diagnoses
+    engine = make_engine([row])
+    assert engine.judge([engine.scan_text(FORMS[1].format(599123))]).diagnoses
+    assert not engine.judge([engine.scan_text("ValueError: 599123")]).diagnoses
 
 
 @pytest.mark.parametrize(
     "wrong", [{}, {"numbers": []}, {"numbers": ["9"]}, {"numbers": [507022]}, {"hccl": ["x"]}, {"hccl": "9"}]
 )
 def test_what_is_no_number_is_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(Invalid, match="own-number"):
+    with pytest.raises(InvalidSignature, match="own-number"):
         signature_of({**ROW, **wrong}, "site")

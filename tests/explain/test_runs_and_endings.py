@@ -18,7 +18,7 @@ TYPE = TRACEBACK + "TypeError: main() takes 0 positional arguments but 1 was giv
 
 
 def judged(log: str) -> Judgement:
-    return ENGINE.judge([ENGINE.text(log)])
+    return ENGINE.judge([ENGINE.scan_text(log)])
 
 
 def best(judgement: Judgement) -> tuple[str, str]:
@@ -50,7 +50,7 @@ def best(judgement: Judgement) -> tuple[str, str]:
 def test_a_run_begins_with_the_first_words_of_its_launcher(start: str) -> None:
     judgement = judged(f"loading\n{BUG}{start}\nbuilding the model\n")
     assert judgement.verdict == "clean"
-    assert [run.seen.text for run in judgement.runs if run.seen] == ["KeyError: 'lr'"]
+    assert [run.last_error.text for run in judgement.runs if run.last_error] == ["KeyError: 'lr'"]
     assert best(judged(f"loading\n{BUG}{start}\nbuilding the model\n{TYPE}"))[1] == "python-type-error"
     assert best(judged(f"{start}\nbuilding the model\n{BUG}"))[1] == "python-key-error"
 

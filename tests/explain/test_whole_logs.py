@@ -25,7 +25,7 @@ START = "/opt/py/lib/python3.10/site-packages/job/layers.py:26: DeprecationWarni
 
 
 def judged(*logs: str) -> Judgement:
-    return ENGINE.judge([ENGINE.text(log, f"rank_{number}.log") for number, log in enumerate(logs)])
+    return ENGINE.judge([ENGINE.scan_text(log, f"rank_{number}.log") for number, log in enumerate(logs)])
 
 
 def best(judgement: Judgement) -> tuple[str, Optional[str]]:
@@ -204,7 +204,7 @@ def test_of_several_runs_the_last_is_judged_and_the_others_are_listed() -> None:
     judgement = judged(first + second)
     assert best(judgement) == ("not_environment", "python-key-error")
     found = judgement.diagnoses[0].first
-    assert found is not None and found.seen.line == 12 and len(judgement.runs) == 1
+    assert found is not None and found.log_line.line == 12 and len(judgement.runs) == 1
 
 
 def test_a_program_that_did_not_start_is_of_an_earlier_run() -> None:
@@ -271,10 +271,10 @@ def test_a_broken_byte_does_not_make_chinese_of_a_bar() -> None:
     bar = "  3%|███▎      | 3/100 [00:10<05:12,  3.2s/it]".encode()
     broken = bar.replace("█".encode(), "█".encode() + b"\xe2", 1)
     log = b"step\n" + broken + b" RuntimeError: NPU out of memory\n"
-    texts = [seen.text for one in ENGINE.raw(log).matches.values() for seen in one.ranks.values()]
+    texts = [seen.text for one in ENGINE.scan_bytes(log).matches.values() for seen in one.ranks.values()]
     assert texts and all("██" in text and "\\xe2" in text for text in texts)
     chinese = "run.sh: 行 3: 4242 段错误 (核心已转储)\n".encode("gb18030")
-    assert ENGINE.judge([ENGINE.raw(b"start\n" + chinese)]).verdict != "clean"
+    assert ENGINE.judge([ENGINE.scan_bytes(b"start\n" + chinese)]).verdict != "clean"
 
 
 def test_of_a_flood_the_rest_is_counted_and_its_end_is_known() -> None:
@@ -288,7 +288,7 @@ def test_of_a_flood_the_rest_is_counted_and_its_end_is_known() -> None:
     assert {one.signature.id for one in other.diagnoses} >= {"device-oom-torch", "python-key-error"}
     assert other.diagnoses[0].count == 30_001
     (key,) = (one for one in other.diagnoses if one.signature.id == "python-key-error")
-    assert key.first is not None and (key.first.seen.line, key.first.seen.rank) == (30_002, 7)
+    assert key.first is not None and (key.first.log_line.line, key.first.log_line.rank) == (30_002, 7)
 
 
 def test_after_the_last_word_of_a_launcher_only_a_new_start_counts() -> None:
@@ -313,4 +313,4 @@ def test_a_warning_is_no_cause_of_an_exception_that_nobody_knows() -> None:
     warning = "[WARNING] please upgrade the NPU driver version, it is too old\n"
     judgement = judged("start\n" + warning + TRACEBACK + "foo.BarError: out of tune\n")
     assert best(judgement) == ("not_environment", "python-exception-any")
-    assert "BarError" in judgement.errors[0].seen.text
+    assert "BarError" in judgement.errors[0].log_line.text

@@ -8,21 +8,21 @@ from typing import Any, Optional
 import pytest
 
 from npudoctor.firewall.hooks import Firewall
-from npudoctor.firewall.match import comparison
+from npudoctor.firewall.match import comparison_test
 from npudoctor.firewall.nft import parse_nft
-from npudoctor.firewall.packet import Packet, among, everything, join_ranges, of_address, subtract
-from npudoctor.firewall.sets import elements
+from npudoctor.firewall.packet import Packet, all_addresses, is_among, join_ranges, parse_address, subtract
+from npudoctor.firewall.sets import parse_elements
 from npudoctor.firewall.xt import parse_xt
 
 PACKET = Packet(
     False,
-    of_address("10.77.0.2"),
-    of_address("10.77.0.1"),
+    parse_address("10.77.0.2"),
+    parse_address("10.77.0.1"),
     ((1024, 65535),),
     ((60000, 60000),),
     iif="eth7",
 )
-ANYBODY = Packet(False, everything(False), of_address("10.77.0.1"), ((1024, 65535),), ((60000, 60001),))
+ANYBODY = Packet(False, all_addresses(False), parse_address("10.77.0.1"), ((1024, 65535),), ((60000, 60001),))
 
 
 def payload(protocol: str, field: str) -> dict[str, Any]:
@@ -74,16 +74,16 @@ NET = {"prefix": {"addr": "10.77.0.0", "len": 24}}
     ],
 )
 def test_comparisons(op: str, left: Any, right: Any, sure: Optional[bool], anybody: Optional[bool]) -> None:
-    test = comparison({"op": op, "left": left, "right": right}, {})
+    test = comparison_test({"op": op, "left": left, "right": right}, {})
     assert test(PACKET) is sure
     assert test(ANYBODY) is anybody
 
 
 def test_elements_with_a_state_of_their_own_are_unsure() -> None:
-    plain = elements([{"elem": {"val": "10.0.0.1", "timeout": 5, "expires": 4}}, "10.0.0.2"])
+    plain = parse_elements([{"elem": {"val": "10.0.0.1", "timeout": 5, "expires": 4}}, "10.0.0.2"])
     assert (plain.values, plain.sure) == (("10.0.0.1", "10.0.0.2"), True)
-    assert not elements([{"elem": {"val": "10.0.0.1", "limit": {"rate": 1}}}]).sure
-    assert not elements(["*"]).sure
+    assert not parse_elements([{"elem": {"val": "10.0.0.1", "limit": {"rate": 1}}}]).sure
+    assert not parse_elements(["*"]).sure
 
 
 def verdict(*lines: str, packet: Packet = PACKET, table: str = "filter") -> str:
@@ -202,6 +202,6 @@ def test_a_set_that_packets_change_says_nothing() -> None:
 def test_ranges() -> None:
     assert join_ranges([(5, 6), (1, 2), (3, 3)]) == ((1, 3), (5, 6))
     assert subtract(((1, 9),), [(3, 4), (9, 12)]) == ((1, 2), (5, 8))
-    assert among(((1, 2), (5, 5)), ((1, 3), (4, 6))) is True
-    assert among((), ((1, 2),)) is False
+    assert is_among(((1, 2), (5, 5)), ((1, 3), (4, 6))) is True
+    assert is_among((), ((1, 2),)) is False
     assert isinstance(parse_xt("*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -p tcp", False), list)

@@ -14,7 +14,7 @@ from npudoctor.fixing.actions.apply import apply_step
 from npudoctor.fixing.outcome import ActionStatus, Outcome
 from npudoctor.fixing.steps.steps import Command, DeleteRule, InsertRule, KnownStep
 from npudoctor.host import Host, Options
-from npudoctor.host.process.commands import Answer
+from npudoctor.host.process.commands import CommandResult
 from npudoctor.testing import fake_host
 
 
@@ -34,7 +34,7 @@ def test_what_is_so_already_is_not_done(host: Host, tmp_path: Path) -> None:
     made = tmp_path / "made"
     step = Command(("mkdir", str(made)), ("rmdir", str(made)), unless=("test", "-d", str(made)))
     assert apply_step(step, host) == Outcome(ActionStatus.APPLIED, changed=True)
-    assert apply_step(step, host.again()) == Outcome(ActionStatus.ALREADY, "already done")
+    assert apply_step(step, host.fresh_copy()) == Outcome(ActionStatus.ALREADY, "already done")
 
 
 def test_what_is_gone_already_is_not_taken_back(host: Host, tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_what_is_gone_already_is_not_taken_back(host: Host, tmp_path: Path) -> N
     assert back is not None
     assert apply_step(back, host) == Outcome(ActionStatus.ALREADY, "it is already gone")
     made.mkdir()
-    assert apply_step(back, host.again()) == Outcome(ActionStatus.APPLIED, changed=True)
+    assert apply_step(back, host.fresh_copy()) == Outcome(ActionStatus.APPLIED, changed=True)
     assert not made.exists()
 
 
@@ -67,9 +67,9 @@ def test_a_question_that_cannot_be_asked_answers_nothing(host: Host, tmp_path: P
 )
 def test_a_question_that_failed_does_not_say_that_it_is_gone(status: int, ending: ActionStatus) -> None:
     """As firewall-cmd does while firewalld is stopped: its permanent rule would stay for ever."""
-    answers: dict[Union[str, tuple[str, ...]], Union[str, Answer]] = {
-        "query": Answer(("query",), "exited", status, "", "FirewallD is not running"),
-        "remove": Answer(("remove",), "exited", 0),
+    answers: dict[Union[str, tuple[str, ...]], Union[str, CommandResult]] = {
+        "query": CommandResult(("query",), "exited", status, "", "FirewallD is not running"),
+        "remove": CommandResult(("remove",), "exited", 0),
     }
     ended = apply_step(Command(("remove",), still=("query",)), fake_host(commands=answers))
     assert ended.status is ending
@@ -117,14 +117,18 @@ def test_an_unchanged_input(host: Host, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("answer", "ending", "words"),
     [
-        (Answer(("tool", "x"), "missing", 127), ActionStatus.REFUSED, "tool is not installed"),
-        (Answer(("tool", "x"), "untrusted"), ActionStatus.REFUSED, "not run as root"),
-        (Answer(("tool", "x"), "timeout", seconds=600), ActionStatus.FAILED, "did not end within 600 s"),
-        (Answer(("tool", "x"), "exited", 3), ActionStatus.FAILED, "exited with status 3"),
-        (Answer(("tool", "x"), "exited", 1, "out", "err: why"), ActionStatus.FAILED, "err: why"),
+        (CommandResult(("tool", "x"), "missing", 127), ActionStatus.REFUSED, "tool is not installed"),
+        (CommandResult(("tool", "x"), "untrusted"), ActionStatus.REFUSED, "not run as root"),
+        (
+            CommandResult(("tool", "x"), "timeout", seconds=600),
+            ActionStatus.FAILED,
+            "did not end within 600 s",
+        ),
+        (CommandResult(("tool", "x"), "exited", 3), ActionStatus.FAILED, "exited with status 3"),
+        (CommandResult(("tool", "x"), "exited", 1, "out", "err: why"), ActionStatus.FAILED, "err: why"),
     ],
 )
-def test_why_a_program_failed(answer: Answer, ending: ActionStatus, words: str) -> None:
+def test_why_a_program_failed(answer: CommandResult, ending: ActionStatus, words: str) -> None:
     ended = apply_step(Command(("tool", "x")), fake_host(commands={"tool": answer}))
     assert (ended.status, ended.changed) == (
         ending,
@@ -159,7 +163,7 @@ def test_a_rule_that_may_not_be_touched(step: KnownStep, told: str, ending: Acti
 
 
 def test_a_chain_that_is_gone_is_not_made() -> None:
-    gone = Answer(LIST, "exited", 1, "", "Error: No such file or directory\nlist chain inet t in\n")
+    gone = CommandResult(LIST, "exited", 1, "", "Error: No such file or directory\nlist chain inet t in\n")
     ended = apply_step(InsertRule(PLACE, RULE, "npudoctor-1"), fake_host(commands={LIST: gone}))
     assert (ended.status, ended.changed) == (ActionStatus.REFUSED, False)
     assert "No such file or directory" in ended.reason
@@ -169,7 +173,7 @@ def test_a_chain_that_is_gone_is_not_made() -> None:
 
 def test_nft_does_all_or_nothing() -> None:
     step = InsertRule(PLACE, RULE, "npudoctor-1")
-    failed = Answer(step.argv, "exited", 1, "", "Error: Operation not permitted\n")
+    failed = CommandResult(step.argv, "exited", 1, "", "Error: Operation not permitted\n")
     ended = apply_step(step, fake_host(commands={LIST: listed(), step.argv: failed}))
     assert (ended.status, ended.changed) == (ActionStatus.FAILED, False)
 

@@ -154,7 +154,7 @@ def test_a_disk_that_fills_midway(state: Path) -> None:
     first, rest = file.read_text().split("\n")
     assert json.loads(first)["event"] == "first"
     assert len(rest) == 20
-    assert [record.event for record in Records(str(state), os.geteuid()).all()] == ["first"]
+    assert [record.event for record in Records(str(state), os.geteuid()).read_all()] == ["first"]
 
 
 def test_every_change_is_told_before_and_after(state: Path) -> None:
@@ -189,8 +189,8 @@ def test_the_journal_is_ours_whoever_is_examined(tmp_path: Path) -> None:
     ours = Records(str(tmp_path), 4242)
     host = Host(Options(), variables={"XDG_STATE_HOME": "/theirs"}, identity=identity, records=ours)
     try:
-        assert host.again().records.directory == str(tmp_path)
-        assert host.again().again().records.directory == str(tmp_path)
-        assert host.again().records is not ours  # what was read once may be old
+        assert host.fresh_copy().records.directory == str(tmp_path)
+        assert host.fresh_copy().fresh_copy().records.directory == str(tmp_path)
+        assert host.fresh_copy().records is not ours  # what was read once may be old
     finally:
         host.close()

@@ -139,7 +139,7 @@ def test_a_segment_on_which_the_tables_disagree(machine: Machine) -> None:
     server = machine.dead_server()
     step = step_of(machine, "orphan-segment")
     host = machine.host()
-    host.sysvipc.segments_now = list  # type: ignore[method-assign]
+    host.sysvipc.read_segments = list  # type: ignore[method-assign]
     outcome = apply_step(step, host)  # type: ignore[arg-type]
     assert (outcome.status, "disagree" in outcome.reason) == (ActionStatus.REFUSED, True)
     assert server.shmid in ipc.rows()

@@ -106,7 +106,7 @@ def test_a_tree_goes_children_first(play: Play) -> None:
         time.sleep(0.05)
         step = node.step()
         order = [mark.pid for mark in step.processes]
-        parents = {pid: node.host().processes.now(pid).parent for pid in order}  # type: ignore[union-attr]
+        parents = {pid: node.host().processes.read_now(pid).parent for pid in order}  # type: ignore[union-attr]
         assert set(children) < set(order) and len(order) == 4 and order[-1] == process.pid
         assert all(parents[pid] not in order[:at] for at, pid in enumerate(order))
         assert take(node, step, names.append).status is ActionStatus.APPLIED
@@ -133,7 +133,7 @@ def test_a_child_that_is_not_proven_keeps_its_parent(play: Play) -> None:
         (finding,) = node.ask().findings
         assert finding.fix and finding.fix.risk is Risk.MANUAL
         assert f"a child {child}" in finding.evidence[0]
-        assert lives(process) and node.host().processes.now(child)
+        assert lives(process) and node.host().processes.read_now(child)
 
     play(scene)
 
@@ -375,7 +375,7 @@ def test_ourselves_and_our_parents(play: Play) -> None:
             node.move(os.getpid(), node.job)  # with all that it starts
 
             def deeper() -> tuple[list[str], Outcome]:
-                parent = node.host().processes.now(os.getppid())
+                parent = node.host().processes.read_now(os.getppid())
                 assert parent is not None
                 groups = node.host().processes.cgroups(parent.pid)
                 data = {"pid": parent.pid, "started": parent.started, "cgroups": groups}

@@ -587,7 +587,7 @@ def test_a_folder_that_is_given_to_other_machines_by_then(play: Play) -> None:
         table = Path("/var/lib/nfs/etab")
         table.write_text("/mnt/ext\t10.0.0.0/24(rw,sync)\n")
         nfsd = Process(90, "nfsd", "S", 2, 0, 0, 0)
-        host.processes.all()[90] = nfsd  # no test can start a thread of the kernel
+        host.processes.by_pid()[90] = nfsd  # no test can start a thread of the kernel
         refused(apply_step(step, host), "/mnt/ext is exported to other machines over NFS")
         os.makedirs("/var/lib/nfs/other")
         subprocess.run(["mount", "--bind", "/mnt/ext", "/var/lib/nfs/other"], check=True)

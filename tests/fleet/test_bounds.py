@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from npudoctor.explain.reading.opening import Opener
-from npudoctor.explain.reading.opening import Unreadable as NotRead
+from npudoctor.explain.reading.opening import UnreadableLog as NotRead
 from npudoctor.fleet import reading
 from npudoctor.fleet.nodes import InvalidNodes, expand
 from npudoctor.fleet.reading import Found, Unreadable, read

@@ -7,7 +7,7 @@ import pytest
 from npudoctor.knowledge.compatibility import Compatibility, Pair, PairJudgement, judge_pair
 from npudoctor.knowledge.frameworks import component_of, product_of, torch_npu_pairs
 from npudoctor.knowledge.site import Knowledge
-from npudoctor.knowledge.versions import cann_order, same_patch_line
+from npudoctor.knowledge.versions import cann_order, is_same_patch_line
 
 ROWS = [
     Pair("2.0.0", ("8.0.0",), "a list", "2026-01"),
@@ -112,7 +112,7 @@ def test_the_order_of_cann() -> None:
     )
     assert sorted(set(told), key=lambda version: cann_order(version) or ()) == told
     assert cann_order("8.1.RC1.beta1") == cann_order("8.1.rc1")
-    assert same_patch_line("8.5.0", "8.5.1") and not same_patch_line("8.3.RC1", "8.3.RC2")
+    assert is_same_patch_line("8.5.0", "8.5.1") and not is_same_patch_line("8.3.RC1", "8.3.RC2")
 
 
 @pytest.mark.parametrize(

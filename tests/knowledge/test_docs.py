@@ -9,7 +9,7 @@ from npudoctor.checking.needs import THINGS
 from npudoctor.checks.python.interpreter import interpreter
 from npudoctor.checks.python.torch_npu import torch_npu
 from npudoctor.knowledge.site import Knowledge
-from npudoctor.knowledge.tables import names, table
+from npudoctor.knowledge.tables import list_tables, load_table
 from npudoctor.registry.entrypoints import parse
 from npudoctor.testing import ask, fake_host, package_files
 
@@ -43,10 +43,10 @@ def test_the_example_says_what_it_promises(tmp_path: Path) -> None:
 
 def test_every_section_is_named() -> None:
     told = set(re.findall(r"^\| `([\w.*]+)` \|", TEXT, re.MULTILINE))
-    for name in set(names()) - set(CLOSED):
-        sections = [key for key, rows in table(name).items() if isinstance(rows, list)]
+    for name in set(list_tables()) - set(CLOSED):
+        sections = [key for key, rows in load_table(name).items() if isinstance(rows, list)]
         assert f"{name}.*" in told or {f"{name}.{section}" for section in sections} <= told, name
-    assert {one.split(".")[0] for one in told} <= set(names())
+    assert {one.split(".")[0] for one in told} <= set(list_tables())
 
 
 def test_the_plug_in_is_found_as_pip_installs_it() -> None:

@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from npudoctor.knowledge.drivers import declared_for
+from npudoctor.knowledge.drivers import find_declaration
 from npudoctor.knowledge.site import Knowledge
-from npudoctor.knowledge.tables import Row, built_in
+from npudoctor.knowledge.tables import KnowledgeRow, built_in_rows
 
-ROWS = built_in("cann_driver", "driver")
+ROWS = built_in_rows("cann_driver", "driver")
 
 
-def verdict(cann: str, driver: str, rows: list[Row] = ROWS) -> str:
-    told = declared_for(rows, cann, driver)
+def verdict(cann: str, driver: str, rows: list[KnowledgeRow] = ROWS) -> str:
+    told = find_declaration(rows, cann, driver)
     return told.verdict if told else ""
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['cann'][0]}-{row['drivers'][0]}")
-def test_every_row_is_found_again(row: Row) -> None:
+def test_every_row_is_found_again(row: KnowledgeRow) -> None:
     wanted = "compatible" if row.values.get("compatible", True) else "incompatible"
     for cann in row.texts("cann"):
         for driver in row.texts("drivers"):
@@ -44,7 +44,7 @@ def test_beside_the_rows(cann: str, driver: str, answer: str) -> None:
 
 
 def test_what_is_recommended() -> None:
-    told = declared_for(ROWS, "8.1.RC1", "23.0.7")
+    told = find_declaration(ROWS, "8.1.RC1", "23.0.7")
     assert told is not None
     assert (told.recommended, told.nearest) == (("25.0.RC1",), ("24.1.RC1",))
 

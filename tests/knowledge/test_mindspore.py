@@ -10,7 +10,7 @@ import pytest
 
 from npudoctor.knowledge.frameworks import find_newest_accepting
 from npudoctor.knowledge.site import Knowledge
-from npudoctor.knowledge.tables import parse_toml, scipy_for, table
+from npudoctor.knowledge.tables import find_required_scipy, load_table, parse_toml
 
 with Path(__file__).with_name("mindspore_wheels.csv").open(encoding="utf-8") as file:
     WHEELS = [(row["version"], row["scipy"]) for row in csv.DictReader(file)]
@@ -18,7 +18,7 @@ with Path(__file__).with_name("mindspore_wheels.csv").open(encoding="utf-8") as 
 
 @pytest.mark.parametrize(("version", "scipy"), sorted(set(WHEELS)))
 def test_it_says_what_the_wheel_says(version: str, scipy: str) -> None:
-    required = scipy_for(version)
+    required = find_required_scipy(version)
     assert required is not None
     assert required.specifier == scipy
 
@@ -28,13 +28,13 @@ def test_it_says_what_the_wheel_says(version: str, scipy: str) -> None:
     [("1.10.1", ">=1.5.2"), ("2.0.0a0", ">=1.5.4"), ("2.10.0", ">=1.5.4"), ("2.11.0", None)],
 )
 def test_the_ends_of_the_rows(version: str, scipy: Optional[str]) -> None:
-    required = scipy_for(version)
+    required = find_required_scipy(version)
     assert (required.specifier if required else None) == scipy
 
 
 def test_what_is_no_version_is_an_error() -> None:
     with pytest.raises(ValueError, match="nonsense"):
-        scipy_for("nonsense")
+        find_required_scipy("nonsense")
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_no_release_that_has_no_wheel_is_offered(python: Optional[str], release:
 
 
 def test_every_row_has_its_source_and_its_time() -> None:
-    for row in table("mindspore")["scipy"]:
+    for row in load_table("mindspore")["scipy"]:
         assert set(row) == {"versions", "scipy", "source", "as_of"}
         assert row["source"]
         assert row["as_of"].startswith("20")

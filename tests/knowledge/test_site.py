@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from npudoctor.host import Host, Options
-from npudoctor.knowledge.site import _CLOSED, Knowledge, _why_wrong
-from npudoctor.knowledge.tables import BUILT_IN, names, table
+from npudoctor.knowledge.site import _CLOSED, Knowledge, _find_problem
+from npudoctor.knowledge.tables import BUILT_IN, list_tables, load_table
 from npudoctor.testing import MemoryDisk, folder
 
 GOOD = '[[torch_npu.cann]]\ntorch_npu = "2.7.1"\ncann = "7.0.0"\nsource = "ours"\nas_of = "2026-12"\n'
@@ -34,7 +34,7 @@ def test_its_rows_come_before_ours(directory: Path) -> None:
     path = written(directory, GOOD)
     rows = Knowledge(str(directory)).rows("torch_npu", "cann")
     assert (rows[0].texts("cann"), rows[0].origin) == (("7.0.0",), str(path))
-    assert rows[1].origin == BUILT_IN and len(rows) == len(table("torch_npu")["cann"]) + 1
+    assert rows[1].origin == BUILT_IN and len(rows) == len(load_table("torch_npu")["cann"]) + 1
 
 
 def test_a_broken_file_does_not_spoil_the_next(directory: Path) -> None:
@@ -112,10 +112,10 @@ def test_a_file_that_is_nested_without_end(directory: Path) -> None:
 
 
 def test_our_own_rows_are_as_a_sites_must_be() -> None:
-    for name in names():
-        for section, rows in table(name).items():
+    for name in list_tables():
+        for section, rows in load_table(name).items():
             for row in rows if name not in _CLOSED else ():
-                assert _why_wrong(f"{name}.{section}", row, rows) is None, row
+                assert _find_problem(f"{name}.{section}", row, rows) is None, row
 
 
 def test_what_others_may_write_is_not_read(directory: Path) -> None:
@@ -149,9 +149,9 @@ def test_what_may_hang_is_not_touched() -> None:
 
 def test_every_row_of_ours_has_its_source_and_its_time() -> None:
     ours = "cann_internal_versions cann_python mindspore paddle_npu torch_npu vllm_ascend".split()
-    assert set(ours) <= set(names())
+    assert set(ours) <= set(list_tables())
     for name in ours:
-        for section, rows in table(name).items():
+        for section, rows in load_table(name).items():
             for row in rows:
                 assert row["source"] and row["as_of"].startswith("20"), (section, row)
 

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Optional
 
-from npudoctor.host.process.commands import Answer
+from npudoctor.host.process.commands import CommandResult
 from npudoctor.testing import Content, Node
 
 from ..scenarios import network, npu, python_env  # noqa: TID252
@@ -180,7 +180,7 @@ def _tools(machine: Machine) -> dict[str, Content]:
 
 
 def _printing(answer: Any) -> str:
-    text, status = (answer.stdout, answer.status) if isinstance(answer, Answer) else (answer, 0)
+    text, status = (answer.stdout, answer.status) if isinstance(answer, CommandResult) else (answer, 0)
     quoted = text.replace("'", "'\\''")
     return f"printf '%s' '{quoted}'\nexit {status}\n" if status else f"printf '%s' '{quoted}'\n"
 

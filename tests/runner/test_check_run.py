@@ -17,7 +17,7 @@ from npudoctor.core.model import Result
 from npudoctor.core.once import Once
 from npudoctor.core.threads import GRACE
 from npudoctor.host import CannotTell
-from npudoctor.host.host import _Part
+from npudoctor.host.host import _HostPart
 from npudoctor.registry.collector import LoadedChecks
 from npudoctor.runner import check_run
 from npudoctor.runner.runner import Settings, run
@@ -143,8 +143,8 @@ def test_one_part_of_a_host_does_not_wait_for_another() -> None:
         return 1
 
     class Slow(Host):
-        slow = _Part(answer)
-        fast = _Part(lambda host: 2)
+        slow = _HostPart(answer)
+        fast = _HostPart(lambda host: 2)
 
     host = Slow(variables={})
     thread = threading.Thread(target=lambda: host.slow)
@@ -158,7 +158,7 @@ def test_one_part_of_a_host_does_not_wait_for_another() -> None:
 
 
 def test_an_interpreter_that_hangs_is_asked_once_for_all() -> None:
-    from npudoctor.host.process.commands import Answer as Told
+    from npudoctor.host.process.commands import CommandResult as Told
     from npudoctor.host.python.interpreter import Interpreter
     from npudoctor.host.variables import Variables
     from npudoctor.testing import FakeCommands

@@ -10,7 +10,7 @@ from tests.checks.gpu.test_nccl_version import CALLED, NAME, nccl
 from tests.checks.gpu.test_openmpi import mpi
 
 from npudoctor.facts.gpu.nvml import APPS, FORMAT, GPUS, NO_MODULE, SCRIPT
-from npudoctor.host.process.commands import Answer
+from npudoctor.host.process.commands import CommandResult
 from npudoctor.testing import Content, device, link
 
 from ..elves import cache, library  # noqa: TID252
@@ -55,7 +55,9 @@ def screen(*apps: str, used: int = 4) -> Answers:
         f"{at}, GPU-{at}, NVIDIA A100, {used if at else 4}, 81920, Disabled, Disabled" for at in range(2)
     ]
     return {
-        (sys.executable, "-I", "-W", "ignore", "-c", SCRIPT): Answer((sys.executable,), "exited", NO_MODULE),
+        (sys.executable, "-I", "-W", "ignore", "-c", SCRIPT): CommandResult(
+            (sys.executable,), "exited", NO_MODULE
+        ),
         ("nvidia-smi", f"--query-gpu={GPUS}", FORMAT): "\n".join(lines) + "\n",
         ("nvidia-smi", f"--query-compute-apps={APPS}", FORMAT): "\n".join(apps),
     }

@@ -17,7 +17,7 @@ from npudoctor.core.model import Report
 from npudoctor.host import Host, Options
 from npudoctor.host.fs.files import Space
 from npudoctor.host.network.interfaces import Interface
-from npudoctor.host.process.commands import Answer, Commands
+from npudoctor.host.process.commands import CommandResult, Commands
 from npudoctor.host.python.interpreter_probe import QUESTION
 from npudoctor.knowledge.site import Knowledge
 from npudoctor.registry.collector import LoadedChecks
@@ -42,7 +42,7 @@ KINDS = [
     ("8.5.0", "vllm"),
     ("8.0.0", "paddle"),
 ]
-Answers = dict[Union[str, tuple[str, ...]], Union[str, Answer]]
+Answers = dict[Union[str, tuple[str, ...]], Union[str, CommandResult]]
 USERS = {0: "root", USER: "trainer"}
 
 
@@ -82,7 +82,7 @@ class Machine:
     # What its site adds to our tables: the content of a file.
     rows: str = field(default="", repr=False)
     # What npu-smi answers, None where there is none; and the groups of the user.
-    npu_smi: Union[str, Answer, None] = field(default="", repr=False)
+    npu_smi: Union[str, CommandResult, None] = field(default="", repr=False)
     groups: frozenset[int] = frozenset({USER, npu.GROUP})
     # What other programs answer, by argv or by name.
     commands: Answers = field(default_factory=dict, repr=False)
@@ -233,7 +233,7 @@ def host_of(machine: Machine) -> Host:
     del host._parts["interpreter"]
     if machine.rows:
         host._parts["knowledge"] = _site_rows(machine.rows)
-    host.commands.trusted = partial(Commands.trusted, host.commands)  # type: ignore[method-assign]
+    host.commands.is_trusted = partial(Commands.is_trusted, host.commands)  # type: ignore[method-assign]
     return host
 
 

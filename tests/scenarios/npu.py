@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Union
 
-from npudoctor.host.process.commands import Answer
+from npudoctor.host.process.commands import CommandResult
 
 from .eras import Era
 
@@ -60,9 +60,9 @@ def conf(**changes: str) -> str:
     return "".join(f"{name}={value}\n" for name, value in told.items() if value)
 
 
-def ports(**changes: str) -> dict[Union[str, tuple[str, ...]], Union[str, Answer]]:
+def ports(**changes: str) -> dict[Union[str, tuple[str, ...]], Union[str, CommandResult]]:
     """What hccn_tool answers for both NPUs; `changes`: other answers by question and number, as link_1."""
-    answers: dict[Union[str, tuple[str, ...]], Union[str, Answer]] = {}
+    answers: dict[Union[str, tuple[str, ...]], Union[str, CommandResult]] = {}
     for number in range(2):
         told = {
             "ip": f"ipaddr:{port(number)}\nnetmask:255.255.255.0\n",

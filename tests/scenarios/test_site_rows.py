@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from npudoctor.core.model import Status
-from npudoctor.knowledge.tables import names, table
+from npudoctor.knowledge.tables import list_tables, load_table
 from npudoctor.registry.registry import load_all
 
 from .machines import healthy, judge
@@ -33,8 +33,8 @@ JUNK: tuple[Any, ...] = (
 def _rows(junk: object) -> str:
     """Each section's first row, as often as it has keys, each time with one value that makes no sense."""
     made: list[str] = []
-    for name in names():
-        for section, rows in table(name).items():
+    for name in list_tables():
+        for section, rows in load_table(name).items():
             for key in rows[0] if isinstance(rows[0], dict) else ():
                 row = {**rows[0], key: junk}
                 lines = (f"{word} = {json.dumps(value, ensure_ascii=False)}" for word, value in row.items())

@@ -5,20 +5,20 @@ from __future__ import annotations
 import functools
 from typing import Any, cast
 
-from npudoctor.explain.engine import Engine, engine_for
+from npudoctor.explain.engine import Engine, make_engine_for_table
 from npudoctor.explain.signatures.signatures import built_in
-from npudoctor.explain.signatures.table import Table, table_of
+from npudoctor.explain.signatures.table import SignatureTable, make_table
 
 
 @functools.cache
-def table() -> Table:
+def table() -> SignatureTable:
     """That of the built-in signatures."""
-    return table_of(built_in())
+    return make_table(built_in())
 
 
 def fresh() -> Engine:
     """One that no other test has used: with hyperscan it suits itself to the logs that it has seen."""
-    return engine_for(table())
+    return make_engine_for_table(table())
 
 
 class Late:
@@ -43,4 +43,4 @@ def late() -> Engine:
 @functools.cache
 def plain() -> Engine:
     """The one without hyperscan, which learns nothing."""
-    return engine_for(table(), plain=True)
+    return make_engine_for_table(table(), plain=True)

@@ -63,7 +63,7 @@ class NoGroups(Exception):
 def believe() -> None:
     """Take the namespaces that we are in for the machine's own, and the machine for no container."""
     stale.FIRST.update({kind: os.readlink(f"/proc/self/ns/{kind}") for kind in stale.FIRST})
-    System.container = lambda self: False  # type: ignore[method-assign]
+    System.is_container = lambda self: False  # type: ignore[method-assign]
 
 
 class Node:

@@ -23,7 +23,7 @@ from npudoctor.cli.request import read_rows
 from npudoctor.core.frozen import replace
 from npudoctor.core.optional import MissingExtra
 from npudoctor.core.trust import guard
-from npudoctor.explain.engine import engine_for
+from npudoctor.explain.engine import make_engine_for_table
 from npudoctor.explain.signatures.prepared import prepare_table
 from npudoctor.registry import registry
 
@@ -111,7 +111,7 @@ def load() -> None:
         command_line(["check"])(["check", "--help"])
     registry.load_all({"NPUDOCTOR_CHECKS_DIR": ""})
     table = read_rows(prepare_table, {"NPUDOCTOR_KNOWLEDGE_DIR": ""})
-    engine = engine_for(table)
+    engine = make_engine_for_table(table)
     vars(logs).update(read_rows=lambda _prepare, _variables: table, engine_for=lambda table: engine)
     for module in pkgutil.walk_packages(npudoctor.__path__, "npudoctor."):
         # What runs in the job's own interpreter acts when it is loaded.

@@ -42,7 +42,7 @@ def _framework(host: Host) -> bool:
     folders = [folder for folder in host.interpreter.layout().search_path if folder.startswith("/")]
     if any(name in FRAMEWORKS for folder in folders for name in host.files.names(folder)):
         return True
-    host.interpreter.be_sure_without(FRAMEWORKS[0])
+    host.interpreter.require_certain_absence(FRAMEWORKS[0])
     return False
 
 
@@ -56,7 +56,7 @@ def _packages(host: Host) -> bool:
             plain = name.partition("-")[0] if distribution else name
             if (of_packages or distribution) and plain not in _OF_AN_EMPTY_ONE:
                 return True
-    host.interpreter.be_sure_without(FRAMEWORKS[0])
+    host.interpreter.require_certain_absence(FRAMEWORKS[0])
     return False
 
 

@@ -27,7 +27,7 @@ def advice_text(variables: Mapping[str, str]) -> str:
 
 
 def _lines(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    from npudoctor.explain.reading.newest import automatic
+    from npudoctor.explain.reading.newest import find_newest_logs
     from npudoctor.host import Host, Options
     from npudoctor.host.fs.files import LocalDisk
 
@@ -39,7 +39,7 @@ def _lines(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         yield "npudoctor fleet check --engine slurm", _("checks all nodes of this Slurm job")
     logs = False
     with suppress(Exception):  # no advice, then
-        logs = bool(automatic(variables).found)
+        logs = bool(find_newest_logs(variables).places)
     if logs:
         yield "npudoctor explain", _("says what the newest logs in this directory mean")
 

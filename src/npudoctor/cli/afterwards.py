@@ -96,20 +96,20 @@ def _explain_logs(beginning: JobStart, variables: Mapping[str, str]) -> str:
     """A log that shows no failure, or one that nobody knows, is no explanation."""
     from npudoctor.cli.diagnosis import explain_words
     from npudoctor.cli.request import ExplainRequest
-    from npudoctor.explain.answer import with_remedies
-    from npudoctor.explain.reading.newest import LOOSE, automatic
+    from npudoctor.explain.answer import add_remedies
+    from npudoctor.explain.reading.newest import LOOSE, find_newest_logs
     from npudoctor.render.explain_text import explain_text
 
     started = time.monotonic()
     # Of other files in this folder nobody knows that this very job wrote them.
-    places = (place.path for place in automatic(variables).found if place.kind != LOOSE)
+    places = (place.path for place in find_newest_logs(variables).places if place.kind != LOOSE)
     paths = (*beginning.outputs, *places)
     if not paths:
         return ""
     request = ExplainRequest(paths, variables, started, READING, beginning.moment, beginning.begins)
     explanation = explain_words(request)
     return (
-        explain_text(with_remedies(explanation, None))
+        explain_text(add_remedies(explanation, None))
         if explanation.diagnoses and explanation.exit_code == 0
         else ""
     )

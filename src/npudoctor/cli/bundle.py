@@ -54,7 +54,7 @@ def place(name: str, files: Files) -> str:
 def collect(path: str, explanation: Explanation, session: Session) -> None:
     """Ask all checks, and pack what they and the logs say."""
     from npudoctor.core.redact.bundle import BundleRedactor
-    from npudoctor.explain.excerpts import excerpts, name_in_bundle
+    from npudoctor.explain.excerpts import name_in_bundle, read_excerpts
     from npudoctor.render.explain_json import explain_object
     from npudoctor.render.json_text import json_text
     from npudoctor.render.report_json import report_json
@@ -68,7 +68,7 @@ def collect(path: str, explanation: Explanation, session: Session) -> None:
         "versions.txt": _versions(session).encode("utf-8", "backslashreplace"),
     }
     missing = []
-    for excerpt in excerpts(explanation.diagnoses, explanation.errors, explanation.logs, redactor):
+    for excerpt in read_excerpts(explanation.diagnoses, explanation.errors, explanation.logs, redactor):
         if excerpt.missing:
             missing.append(f"{printable(excerpt.path)}: {excerpt.missing}")
         else:

@@ -13,10 +13,10 @@ from npudoctor.core.frozen import replace
 from npudoctor.core.messages import _
 from npudoctor.explain.answer import Explanation
 from npudoctor.explain.ranking.diagnosis import LEAST, Diagnosis
-from npudoctor.explain.signatures.codes import codes_of, find_by_code, of_check
+from npudoctor.explain.signatures.codes import codes_of, find_by_code, signature_of_finding
 from npudoctor.explain.signatures.prepared import prepare_signatures
-from npudoctor.explain.signatures.return_numbers import number_of, of_number
-from npudoctor.explain.signatures.torch_npu_codes import codes, of_torch_npu
+from npudoctor.explain.signatures.return_numbers import explain_number, number_of_word
+from npudoctor.explain.signatures.torch_npu_codes import list_codes, signature_of_torch_npu
 
 if TYPE_CHECKING:
     from npudoctor.explain.signatures.signatures import Signature
@@ -52,14 +52,14 @@ def about_codes(words: Sequence[str], variables: Variables, started: float) -> E
 
 def _find_by_code(word: str, signatures: Sequence[Signature]) -> list[Signature]:
     """The signatures that answer to the code of a log, or to the id of one."""
-    number = number_of(word)
-    by_torch_npu = of_torch_npu(word)
-    known = [of_number(signature, number) for signature in find_by_code(number, signatures)]
+    number = number_of_word(word)
+    by_torch_npu = signature_of_torch_npu(word)
+    known = [explain_number(signature, number) for signature in find_by_code(number, signatures)]
     return known or ([] if by_torch_npu is None else [by_torch_npu])
 
 
 def _explanation(word: str, matches: Sequence[Signature], started: float) -> Explanation:
-    number = number_of(word)
+    number = number_of_word(word)
     verdict = "environment" if matches[0].environment else "not_environment"
     # A number of so few digits may be of anything; HCCL's results are all that is known here.
     vague = number.isdigit() and len(number) < _TOLD_APART
@@ -78,12 +78,12 @@ def _find_by_finding(word: str, signatures: Sequence[Signature], variables: Vari
     loaded = registry.load_all(variables)
     for check in loaded.checks:  # its manual stands for the signature
         if word in check.codes:
-            return [of_check(word, check.id, _(check.title), check.manual)]
+            return [signature_of_finding(word, check.id, _(check.title), check.manual)]
     broken = loaded.not_loaded(word)
     if broken is not None:
         raise UsageError(f"{broken.check}: {broken.title}: {broken.reason}")
     ours = {name for check in loaded.checks for name in (check.id, *check.codes)}
-    log_codes = codes_of(signatures) | set(codes())
+    log_codes = codes_of(signatures) | set(list_codes())
     near = loaded.unread() + (suggestion(word, log_codes) or suggestion(word, ours))
     if any(word == check.id for check in loaded.checks):
         near = _("; it is a check: npudoctor show {name}", name=word)

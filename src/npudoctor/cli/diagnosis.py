@@ -11,7 +11,7 @@ from npudoctor.cli.terminal import output
 from npudoctor.core.frozen import replace
 from npudoctor.core.messages import _, ngettext
 from npudoctor.explain.answer import Explanation, Proof
-from npudoctor.explain.signatures.remedies import Installed
+from npudoctor.explain.signatures.remedies import InstalledCann
 
 if TYPE_CHECKING:
     from npudoctor.cli.session import Session
@@ -23,7 +23,7 @@ _NAMED = 5  # logs named on standard error of those that were found
 
 def explain_words(request: ExplainRequest) -> Explanation:
     """The answer to what was asked: about a code, about logs, or about the newest log here."""
-    from npudoctor.explain.reading.gather import Absent, gather_inputs
+    from npudoctor.explain.reading.gather import AbsentInput, gather_inputs
 
     silent: tuple[str, ...] = ()
     words = request.words
@@ -34,7 +34,7 @@ def explain_words(request: ExplainRequest) -> Explanation:
     inputs: Optional[Inputs] = None
     try:
         inputs = gather_inputs(words, request.started, request.seconds, request.since)
-    except Absent as absent:
+    except AbsentInput as absent:
         if not absent.missing or any(map(os.path.lexists, words)):
             raise UsageError(f"{absent.word}: {absent.why}") from absent
     if inputs is None:
@@ -50,17 +50,17 @@ def explain_words(request: ExplainRequest) -> Explanation:
 
 def _newest(request: ExplainRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The logs of the newest run that are here, and the places that do not answer; other logs are named."""
-    from npudoctor.explain.reading.newest import automatic, together
+    from npudoctor.explain.reading.newest import find_newest_logs, select_newest_run
 
-    places = automatic(request.variables)
-    candidates = places.found
+    places = find_newest_logs(request.variables)
+    candidates = places.places
     if not candidates:
         for path in places.silent:
             output.complain(_("{path} does not answer; it may hold newer logs", path=path))
         raise UsageError(
             _("found no CANN log, launcher log or *.log file: specify a log, a folder or a code")
         )
-    chosen = together(candidates)
+    chosen = select_newest_run(candidates)
     paths = tuple(place.path for place in chosen)
     if len(paths) == 1:
         output.complain(_("explaining the newest log in this directory: {path}", path=paths[0]))
@@ -118,7 +118,7 @@ def verify_diagnosis(answer: Explanation, session: Session) -> Explanation:
     return replace(answer, proofs=tuple(proofs))
 
 
-def installed_on(host: Host) -> Optional[Installed]:
+def installed_on(host: Host) -> Optional[InstalledCann]:
     """What is installed on the machine; None when it cannot be determined."""
     from npudoctor.facts.cann.installations import installs_of, set_env_script
     from npudoctor.facts.cann.nnal import scripts
@@ -129,6 +129,6 @@ def installed_on(host: Host) -> Optional[Installed]:
         active = next(iter(installs_of(host)), None)
         script = set_env_script(host.files, active) if active else None
         atb = next(scripts(host.files, active, job_user(host).home), None)
-        return Installed(active.path if active else None, script, atb)
+        return InstalledCann(active.path if active else None, script, atb)
     except CannotTell:
         return None

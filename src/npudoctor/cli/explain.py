@@ -53,7 +53,7 @@ def explain(
     from npudoctor.cli.request import ExplainRequest
     from npudoctor.cli.terminal.output import complain
     from npudoctor.cli.terminal.reports import deliver, style_for
-    from npudoctor.explain.answer import with_remedies
+    from npudoctor.explain.answer import add_remedies
     from npudoctor.host.fs.files import Files, LocalDisk
     from npudoctor.render.explain_json import explain_object
     from npudoctor.render.explain_text import explain_text
@@ -74,9 +74,9 @@ def explain(
     explanation = explain_words(ExplainRequest(tuple(logs or ()), caller.variables, started, seconds))
     if verify:
         with open_session(flags, caller) as session:
-            explanation = with_remedies(verify_diagnosis(explanation, session), installed_on(session.host))
+            explanation = add_remedies(verify_diagnosis(explanation, session), installed_on(session.host))
     else:
-        explanation = with_remedies(explanation, None)
+        explanation = add_remedies(explanation, None)
     if packed is not None:
         with open_session(flags, caller) as session:
             bundle.collect(packed, explanation, session)

@@ -107,11 +107,11 @@ def _carry_out(session: Session, request: FixRequest) -> FixReport:
 
     def look() -> Report:
         return runner.run(
-            session.loaded, session.host.again(), settings, time.monotonic() + settings.deadline
+            session.loaded, session.host.fresh_copy(), settings, time.monotonic() + settings.deadline
         )
 
     begun: list[str] = []
-    context = FixContext(look, session.host.again, confirm, begun.append)
+    context = FixContext(look, session.host.fresh_copy, confirm, begun.append)
     try:
         # A run that only shows has the plan as its result.
         return fix(request, context, lambda items: None if request.only_shows else show(items))

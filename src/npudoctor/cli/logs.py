@@ -11,13 +11,13 @@ from npudoctor.cli.terminal import output
 from npudoctor.cli.terminal.progress import LogProgress, stream_waiting
 from npudoctor.core.frozen import replace
 from npudoctor.core.messages import _, ngettext
-from npudoctor.explain.answer import Explanation, explanation
-from npudoctor.explain.engine import Engine, engine_for
+from npudoctor.explain.answer import Explanation, make_explanation
+from npudoctor.explain.engine import Engine, make_engine_for_table
 from npudoctor.explain.reading.gather import FILES, Inputs
-from npudoctor.explain.reading.opening import Unreadable
+from npudoctor.explain.reading.opening import UnreadableLog
 from npudoctor.explain.reading.reading import unread_evidence
-from npudoctor.explain.reading.sources import open_source, standard_input
-from npudoctor.explain.reading.walk import ENTRIES, Walk
+from npudoctor.explain.reading.sources import open_source, open_standard_input
+from npudoctor.explain.reading.walk import ENTRIES, LogWalk
 from npudoctor.explain.scanning.evidence import Evidence
 from npudoctor.explain.signatures.prepared import prepare_table
 
@@ -26,14 +26,14 @@ _SHOWN = 20  # lines on standard error about what was not read
 
 def about_logs(inputs: Inputs, request: ExplainRequest) -> Explanation:
     """What all of the logs say together; what of them was not read is reported on stderr."""
-    engine = engine_for(read_rows(prepare_table, request.variables))
+    engine = make_engine_for_table(read_rows(prepare_table, request.variables))
     walk = inputs.walk
     for number, log in enumerate(walk.logs):
-        begin = request.begins.get(log.known, 0) if log.known else 0
+        begin = request.begins.get(log.identity, 0) if log.identity else 0
         if 0 < begin <= log.size:  # one that is shorter now was written from its start
             walk.logs[number] = replace(log, begin=begin)
     with LogProgress() as progress:
-        evidence = engine.logs(walk.logs, progress=progress.show, until=inputs.until)
+        evidence = engine.scan_logs(walk.logs, progress=progress.show, until=inputs.until)
     evidence += [_read_once(engine, path, inputs, request) for path in inputs.pipes]
     unread = [
         *walk.problems,
@@ -43,11 +43,11 @@ def about_logs(inputs: Inputs, request: ExplainRequest) -> Explanation:
     _report_unread(walk, evidence, unread)
     seconds = time.monotonic() - request.started
     late = time.monotonic() >= inputs.until
-    answer = explanation(engine.judge(evidence), evidence, seconds, unread=unread)
+    answer = make_explanation(engine.judge(evidence), evidence, seconds, unread=unread)
     return replace(answer, logs={log.path: log for log in walk.logs}, late=inputs.seconds if late else None)
 
 
-def _list_unread(walk: Walk) -> Iterator[tuple[str, str]]:
+def _list_unread(walk: LogWalk) -> Iterator[tuple[str, str]]:
     """What was too much to be looked at or read."""
     if walk.older:
         yield (
@@ -75,25 +75,25 @@ def _read_once(engine: Engine, path: str, inputs: Inputs, request: ExplainReques
     # A pipe may take as long as it likes, unless --deadline was given.
     until = math.inf if path == "-" and request.seconds is None else inputs.until
     try:
-        source = standard_input(until) if path == "-" else open_source(path, until)
-    except Unreadable as why:
+        source = open_standard_input(until) if path == "-" else open_source(path, until)
+    except UnreadableLog as why:
         return unread_evidence(path, str(why))
     name = _("standard input") if path == "-" else path
     try:
         with stream_waiting(name, lambda: source.bytes):
-            return engine.source(source, until)
+            return engine.scan_source(source, until)
     finally:
         source.close()
 
 
-def _report_unread(walk: Walk, evidence: list[Evidence], unread: list[tuple[str, str]]) -> None:
+def _report_unread(walk: LogWalk, evidence: list[Evidence], unread: list[tuple[str, str]]) -> None:
     """One line for each input that was not read, or not to its end; of very many, for the first."""
     lines = [f"{path}: {why}" for path, why in (*unread, *walk.notes)]
     for line in lines[:_SHOWN]:
         output.complain(line)
     if len(lines) > _SHOWN:
         output.complain(_("and {count} more lines like these", count=len(lines) - _SHOWN))
-    binary = [*walk.left_out, *(log.path for log in evidence if log.binary)]
+    binary = [*walk.left_out, *(log.path for log in evidence if log.is_binary)]
     if binary:
         output.complain(
             ngettext(

@@ -139,7 +139,7 @@ def open_session(flags: Flags, caller: Caller, owners: frozenset[int] = frozense
             disk=disk,
             variables=variables,
             identity=identity,
-            records=Records.of(identity, caller.variables),  # our own journal, whoever is examined
+            records=Records.for_identity(identity, caller.variables),  # our own journal, whoever is examined
         )
         loaded = registry.load_all(caller.variables, deadline * LOADING)
         yield Session(config, host, loaded, until, whole)

@@ -42,7 +42,7 @@ def undo(
         newest = newest_undoable(runs) or find_newest_lasting(runs)
         chosen = newest if run is None else run_named(runs, run)
         request = FixRequest(("undo",), dry_run=dry_run, yes=yes)
-        context = UndoContext(host.again, confirm)
+        context = UndoContext(host.fresh_copy, confirm)
         report = take_back(chosen, request, context, lambda items: None if dry_run else show(items))
     deliver_fix(report, settings["format"])
     return report.exit_code

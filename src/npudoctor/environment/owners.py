@@ -21,7 +21,7 @@ class CannOwners:
 
     def __init__(self, host: Host, active: Install) -> None:
         self._files, self.active = host.files, active
-        self._drivers = tuple(drivers.folders(host.files, "driver"))
+        self._drivers = tuple(drivers.package_folders(host.files, "driver"))
         self._found: dict[str, Optional[Install]] = {}
 
     def resolve(self, path: str) -> Optional[str]:

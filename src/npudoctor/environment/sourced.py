@@ -9,8 +9,8 @@ from typing import Optional
 from npudoctor.core.trust.trees import is_trusted_way
 from npudoctor.environment.diff import LISTS, NAME, EnvironmentDiff
 from npudoctor.host import Host
-from npudoctor.host.process.commands import FOLDERS, Answer
-from npudoctor.host.process.examined_variables import BASH, BY_ITSELF, parse_environ
+from npudoctor.host.process.commands import FOLDERS, CommandResult
+from npudoctor.host.process.examined_variables import BASH, SET_BY_SHELL, parse_environ
 
 SECONDS = 5.0  # for all its runs
 # Stands for what the caller's lists have, to see what comes before and what after it: no list may be empty,
@@ -48,7 +48,7 @@ def is_trusted(host: Host, path: str) -> bool:
     """Whether a script, or a folder that it starts programs from, could have been written by root and us
     alone; where we are root, by root."""
     if host.identity.is_root:
-        return host.commands.trusted(path)
+        return host.commands.is_trusted(path)
     return is_trusted_way(host.files, path, (0, host.identity.euid))
 
 
@@ -67,7 +67,7 @@ def diff_of_script(host: Host, script: str, *words: str) -> Optional[Environment
             after = parse_environ(answer.stdout.encode("utf-8", "surrogateescape"))
             values, front, back = {}, {}, {}
             for name, value in after.items():
-                if name in (*BY_ITSELF, *READ_ONLY) or not NAME.match(name) or value == before.get(name):
+                if name in (*SET_BY_SHELL, *READ_ONLY) or not NAME.match(name) or value == before.get(name):
                     continue
                 old = before.get(name) if name in LISTS else None
                 if old is not None:  # also where it was replaced: what the caller has there stays
@@ -89,7 +89,7 @@ def _clean(host: Host) -> dict[str, str]:
     lists = {name: MARK for name in LISTS if name != "PATH"}
     # Scripts start programs by their names: as with the scripts, only what nobody else could have put there.
     folders = [folder for folder in FOLDERS if is_trusted(host, folder)]
-    path = host.commands.path_of(folders)
+    path = host.commands.join_trusted(folders)
     return {"PATH": path or "/usr/bin", "HOME": host.identity.home, "LC_ALL": "C", **lists}
 
 
@@ -100,7 +100,7 @@ def _run(
     words: Sequence[str],
     variables: Mapping[str, str],
     seconds: float,
-) -> Answer:
+) -> CommandResult:
     listed = "\n" + "".join(f"{path}\n" for path in known)
     argv = [BASH, "--noprofile", "--norc", "-c", SCRIPT, "bash", listed, script, *words]
     return host.commands.run(argv, timeout=seconds, variables=variables)

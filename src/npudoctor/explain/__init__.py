@@ -1,4 +1,4 @@
-"""What a failing log means: scan its bytes, recognise signatures, rank what was found.
+"""Explains failing logs: scans their bytes, recognises signatures, and ranks what was found.
 
-Here belongs what is told from logs alone. Which checks to ask beside, and what is shown, is the command's.
+Only what logs alone tell belongs here. The command decides which checks to run besides, and what to print.
 """

@@ -1,4 +1,4 @@
-"""The answer to "what does this log mean?": all that its JSON says, and the one line."""
+"""The answer to "what does this log mean?": everything that its JSON contains, and the one-line summary."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from npudoctor import __version__
 from npudoctor.core.frozen import dataclass, field, replace
 from npudoctor.core.messages import _, language, ngettext
 from npudoctor.core.redact.redact import redact
-from npudoctor.explain.signatures.remedies import Installed, remedy_on
+from npudoctor.explain.signatures.remedies import InstalledCann, adapt_remedy
 
 if TYPE_CHECKING:  # of a code is told without loading what finds failures in logs
     from npudoctor.explain.ranking.candidates import Spot
     from npudoctor.explain.ranking.diagnosis import Diagnosis
     from npudoctor.explain.ranking.judge import Judgement
-    from npudoctor.explain.ranking.runs import Run
+    from npudoctor.explain.ranking.runs import EarlierRun
     from npudoctor.explain.reading.walk import Log
     from npudoctor.explain.scanning.evidence import Evidence
 
@@ -31,8 +31,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Proof:
-    """What a check that a diagnosis names says now. `confirms`: it finds something; `outcome`: also whether
-    it could look at all."""
+    """The result of a check that a diagnosis names. `confirms`: whether the check finds something."""
 
     check: str
     status: str
@@ -49,9 +48,16 @@ class Proof:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What was read and what it means. `unread`: the inputs that could not be read, or not to their end, and
-    why; `late`: the seconds that were not enough; `logs`: how to reach what was read, by its path; `code`:
-    what was asked for, and `answers`: that of each, where several codes were."""
+    """What was read and what it means.
+
+    - `verdict`: environment, not_environment, unknown or clean.
+    - `errors`: the first lines that say that something failed.
+    - `unread`: (path, reason) of the inputs that were not read, or not to their end.
+    - `proofs`: results of the checks that diagnoses name; None if they were not run.
+    - `late`: the deadline in seconds, if it was too short; else None.
+    - `logs`: how to open each log once more, by its path.
+    - `code`: the code that was asked for, None for logs; `answers`: one for each of several codes.
+    """
 
     version: str
     seconds: float
@@ -62,42 +68,45 @@ class Explanation:
     unread: tuple[tuple[str, str], ...] = ()
     proofs: Optional[tuple[Proof, ...]] = None
     late: Optional[float] = None
-    runs: tuple[Run, ...] = field(default=())
+    runs: tuple[EarlierRun, ...] = field(default=())
     logs: Mapping[str, Log] = field(default_factory=dict)
     code: Optional[str] = None
     answers: tuple[Explanation, ...] = ()
 
     @property
-    def complete(self) -> bool:
-        """Whether all that was named was read to its end."""
+    def is_complete(self) -> bool:
+        """Whether all inputs were read to their end."""
         return not self.unread
 
     @property
     def exit_code(self) -> int:
-        """Whether it could be answered: of a failure that no signature knows only its last line is said."""
+        """0 if the question was answered; 1 if not, or only by a fallback signature for unknown failures."""
         guessed = bool(self.diagnoses) and self.diagnoses[0].signature.fallback
+        # A fallback signature only says what kind of line ended the job: that is no answer.
         return 1 if self.verdict == "unknown" or guessed else 0
 
     @property
     def msg(self) -> str:
-        """The answer in one line."""
-        return " ".join(_answer(self).split())
+        """The answer as one line."""
+        return " ".join(_answer_in_one_line(self).split())
 
     @property
-    def empty(self) -> bool:
-        """Whether there was nothing to be read in what was named."""
+    def is_empty(self) -> bool:
+        """Whether all inputs are empty."""
         return not any(file.bytes for file in self.inputs)
 
 
-def explanation(
+def make_explanation(
     judgement: Judgement,
     evidence: Sequence[Evidence],
     seconds: float,
     unread: Sequence[tuple[str, str]] = (),
 ) -> Explanation:
-    """The answer. `unread`: what was not read, or not to its end, beside what the evidence says. With
-    that, and where all is empty, nothing is said to be well."""
-    read = [file for file in evidence if not file.unread and not file.binary]
+    """Combine a judgement with what was read. `unread`: further inputs that were not read.
+
+    If something was not read, or if all inputs are empty, the verdict "clean" becomes "unknown".
+    """
+    read = [file for file in evidence if not file.is_unread and not file.is_binary]
     inputs = tuple(Input(file.path, file.bytes, file.lines) for file in read)
     # What was read in part may lack just the end, where a job says that it failed.
     verdict = judgement.verdict
@@ -118,49 +127,53 @@ def explanation(
     )
 
 
-def with_remedies(answer: Explanation, installed: Optional[Installed]) -> Explanation:
-    """The same, with remedies for this machine; None: nobody looked, so that they name their conditions."""
+def add_remedies(answer: Explanation, installed: Optional[InstalledCann]) -> Explanation:
+    """The answer with remedies for this machine. `installed`: None if it was not examined; then remedies say
+    under which condition they hold."""
     diagnoses = []
     for diagnosis in answer.diagnoses:
         signature = diagnosis.signature
-        remedy = {**signature.remedy, language(): remedy_on(signature.remedy, installed)}
+        remedy = {**signature.remedy, language(): adapt_remedy(signature.remedy, installed)}
         diagnoses.append(replace(diagnosis, signature=replace(signature, remedy=remedy)))
-    answers = tuple(with_remedies(part, installed) for part in answer.answers)
+    answers = tuple(add_remedies(part, installed) for part in answer.answers)
     return replace(answer, diagnoses=tuple(diagnoses), answers=answers)
 
 
-def in_language(texts: object, language: str) -> str:
-    """A text of a signature in the language spoken; site rows and ours have both."""
+def pick_language(texts: object, language: str) -> str:
+    """The text of a signature in a language, English if it has none."""
     return texts.get(language) or texts["en"]  # type: ignore[attr-defined,no-any-return,index]
 
 
-def where(spot: Optional[Spot]) -> str:
+def describe_spot(spot: Optional[Spot]) -> str:
     """The file, line and rank of a spot."""
     if spot is None:
         return ""
-    place = f"{spot.path}:{spot.seen.line}"
-    if spot.seen.rank is None:
+    place = f"{spot.path}:{spot.log_line.line}"
+    if spot.log_line.rank is None:
         return place
-    return _("rank {rank}, {place}", rank=spot.seen.rank, place=place)
+    return _("rank {rank}, {place}", rank=spot.log_line.rank, place=place)
 
 
-def safe_text(spot: Spot) -> str:
+def redacted_text(spot: Spot) -> str:
     """The text of a line, without secrets."""
-    return redact(spot.seen.text)
+    return redact(spot.log_line.text)
 
 
-def _answer(answer: Explanation) -> str:
+def _answer_in_one_line(answer: Explanation) -> str:
     if answer.verdict in ("environment", "not_environment"):
         best = answer.diagnoses[0]
-        title, confidence = in_language(best.signature.title, language()), sure(best.confidence)
+        title, confidence = (
+            pick_language(best.signature.title, language()),
+            describe_confidence(best.confidence),
+        )
         if answer.verdict == "environment":
             return _("environment: {title} ({confidence})", title=title, confidence=confidence)
         return _("not the environment: {title} ({confidence})", title=title, confidence=confidence)
     if answer.errors:
         return _(
             "an unrecognized failure; first error: {text} ({place})",
-            text=safe_text(answer.errors[0])[:300],
-            place=where(answer.errors[0]),
+            text=redacted_text(answer.errors[0])[:300],
+            place=describe_spot(answer.errors[0]),
         )
     if answer.verdict != "unknown":
         return _("no failure in what was read")
@@ -171,11 +184,11 @@ def _answer(answer: Explanation) -> str:
             len(answer.unread),
             count=len(answer.unread),
         )
-    if answer.empty:
+    if answer.is_empty:
         return _("the input is empty: a job that was killed may leave nothing")
     return _("an unrecognized failure")
 
 
-def sure(confidence: str) -> str:
-    """How certain a diagnosis is, as it is said."""
+def describe_confidence(confidence: str) -> str:
+    """The translated word for the confidence of a diagnosis."""
     return {"certain": _("certain"), "likely": _("likely"), "possible": _("possible")}[confidence]

@@ -1,4 +1,4 @@
-"""The lines around what was found, for a person who has not the logs: bounded, and without secrets."""
+"""Reads the lines around findings once more, for somebody without the logs; bounded, and without secrets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from npudoctor.core.messages import _
 from npudoctor.core.redact.redactor import Redactor
 from npudoctor.explain.ranking.candidates import Spot
 from npudoctor.explain.ranking.diagnosis import Diagnosis
-from npudoctor.explain.reading.opening import Opener, Unreadable
+from npudoctor.explain.reading.opening import Opener, UnreadableLog
 from npudoctor.explain.reading.reading import open_log
 from npudoctor.explain.reading.sources import source_of
 from npudoctor.explain.reading.walk import Log
@@ -29,14 +29,14 @@ MOST = 20 << 20  # bytes of all excerpts together
 
 @dataclass(frozen=True)
 class Excerpt:
-    """The lines of one file, or why there are none."""
+    """The lines of one file as `text`, or in `missing` why there are none."""
 
     path: str
     text: str = ""
     missing: str = ""
 
 
-def excerpts(
+def read_excerpts(
     diagnoses: Sequence[Diagnosis], errors: Sequence[Spot], logs: Mapping[str, Log], redactor: Redactor
 ) -> Iterator[Excerpt]:
     """One for each file in which something was found first. They are read once more: of files that are no
@@ -44,14 +44,15 @@ def excerpts(
     numbers: dict[str, set[int]] = {}  # of the lines, by the path of their file
     for spot in (*(diagnosis.first for diagnosis in diagnoses), *errors):
         if spot is not None:
-            numbers.setdefault(spot.path, set()).add(spot.seen.line)
+            numbers.setdefault(spot.path, set()).add(spot.log_line.line)
     for path in [path for path in numbers if path not in logs]:
         del numbers[path]
         yield Excerpt(path, missing=_("it cannot be read a second time"))
     until = time.monotonic() + SECONDS
     try:
-        for excerpt, counts in forked.stream(lambda: _excerpts(numbers, logs, redactor), until):
+        for excerpt, counts in forked.stream(lambda: _read_excerpts(numbers, logs, redactor), until):
             redactor.counts = counts  # those of the child, which went on from ours
+            # What remains in `numbers` when the time is over was not read.
             del numbers[excerpt.path]
             yield excerpt
     except forked.Late:
@@ -61,32 +62,33 @@ def excerpts(
             )
 
 
-def _excerpts(
+def _read_excerpts(
     numbers: Mapping[str, set[int]], logs: Mapping[str, Log], redactor: Redactor
 ) -> Iterator[tuple[Excerpt, Counter[str]]]:
-    left = MOST
+    bytes_left = MOST
     for path in numbers:
         before = redactor.counts.copy()
-        excerpt = _excerpt(logs[path], numbers[path], redactor)
+        excerpt = _read_excerpt(logs[path], numbers[path], redactor)
         size = len(excerpt.text.encode("utf-8", "surrogateescape"))
-        if size > left:
+        if size > bytes_left:
             excerpt = Excerpt(
                 path,
                 missing=_("these lines would exceed the bundle limit of {most} MiB", most=MOST >> 20),
             )
         if excerpt.missing:
             redactor.counts, size = before, 0  # what was hidden there is not in the bundle either
-        left -= size
+        bytes_left -= size
         yield excerpt, redactor.counts
 
 
-def _excerpt(log: Log, numbers: set[int], redactor: Redactor) -> Excerpt:
+def _read_excerpt(log: Log, numbers: set[int], redactor: Redactor) -> Excerpt:
     lines: list[str] = []
     try:
-        lines += _around(log, numbers, redactor)
-    except (Unreadable, OSError) as why:
+        lines += _lines_around(log, numbers, redactor)
+    except (UnreadableLog, OSError) as why:
         return Excerpt(log.path, missing=str(why))
     finally:
+        # A private key may be open at the end of a file: the next file begins without it.
         redactor.end()
     if not lines:
         return Excerpt(log.path, missing=_("it is shorter than when it was explained"))
@@ -98,8 +100,8 @@ def _excerpt(log: Log, numbers: set[int], redactor: Redactor) -> Excerpt:
     return Excerpt(log.path, "\n".join(shown) + "\n")
 
 
-def _around(log: Log, numbers: set[int], redactor: Redactor) -> Iterator[str]:
-    """The numbered lines around those that are asked for; a gap is shown as one. Unreadable, or OSError."""
+def _lines_around(log: Log, numbers: set[int], redactor: Redactor) -> Iterator[str]:
+    """Yield the numbered lines around the given ones, and _GAP for a gap; UnreadableLog or OSError."""
     before = 0
     for number, raw in _lines(log, max(numbers) + AROUND):
         near = any(abs(number - line) <= AROUND for line in numbers)
@@ -134,12 +136,12 @@ def _lines(log: Log, last: int) -> Iterator[tuple[int, bytes]]:
         source.close()
 
 
-def name_in_bundle(path: str, taken: Mapping[str, bytes]) -> str:
+def name_in_bundle(path: str, used_names: Mapping[str, bytes]) -> str:
     """A name in the bundle for the excerpt of a file: all of its path, without what could lead elsewhere."""
     parts = [part for part in path.split("/") if part not in ("", ".", "..")]
     plain = re.sub(r"[^\w.+=@-]", "_", "__".join(parts))[-150:] or "log"
     name, count = f"logs/{plain}.txt", 1
-    while name in taken:
+    while name in used_names:
         count += 1
         name = f"logs/{plain}-{count}.txt"
     return name

@@ -10,8 +10,8 @@ from npudoctor.core.frozen import replace
 from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import language
 from npudoctor.core.model import Finding, Fix, Result, Risk, Severity
-from npudoctor.explain.answer import in_language
-from npudoctor.explain.engine import Engine, engine_for
+from npudoctor.explain.answer import pick_language
+from npudoctor.explain.engine import Engine, make_engine_for_table
 from npudoctor.explain.signatures.prepared import prepare_table
 from npudoctor.explain.signatures.signatures import Signature
 from npudoctor.knowledge.site import Knowledge
@@ -38,11 +38,11 @@ def explain_findings(
     A finding is folded under an error of another check that names the same cause, or that a signature of the
     failure names. What is ignored is no cause: then what was seen stands by itself.
     """
-    engine = engine_for(prepare_table(knowledge).table)
+    engine = make_engine_for_table(prepare_table(knowledge).table)
     # An import that fails is a fact: it may be the echo of an error, never of what was thought harmless.
-    others = [row for row in rows if row.group != GROUP]
-    errors = _errors(others)
-    deep = _errors([row for row in rows if row.group == GROUP])
+    other_rows = [row for row in rows if row.group != GROUP]
+    errors = _errors_by_code(other_rows)
+    deep = _errors_by_code([row for row in rows if row.group == GROUP])
     explainer = _Explainer(engine, codes, errors, {*errors, *deep})
     return [
         replace(row, findings=tuple(explainer.explain(finding, row) for finding in row.findings))
@@ -52,7 +52,7 @@ def explain_findings(
     ]
 
 
-def _errors(rows: Sequence[Result]) -> dict[str, list[str]]:
+def _errors_by_code(rows: Sequence[Result]) -> dict[str, list[str]]:
     """What the errors say that are not ignored, by their codes."""
     errors: dict[str, list[str]] = {}
     for row in rows:
@@ -82,18 +82,23 @@ class _Explainer:
         causes = row.facts.get("causes")
         first = finding.evidence[0] if finding.evidence else ""
         cause: Mapping[str, object] = {}
-        for known in causes.values() if isinstance(causes, dict) and first else ():
-            if isinstance(known, dict):
-                message = str(known.get("message") or "").strip().splitlines()
-                text = f"{known.get('type')}: {message[0].strip()}" if message else str(known.get("type"))
+        for known_cause in causes.values() if isinstance(causes, dict) and first else ():
+            if isinstance(known_cause, dict):
+                message = str(known_cause.get("message") or "").strip().splitlines()
+                text = (
+                    f"{known_cause.get('type')}: {message[0].strip()}"
+                    if message
+                    else str(known_cause.get("type"))
+                )
+                # Evidence may have been cut to a line of bounded length.
                 if text.startswith(first[:200]):
-                    cause = known
+                    cause = known_cause
                     break
         about = cause.get("about")
         words = [word for word in about if isinstance(word, str)] if isinstance(about, list) else []
-        signature = self._signature(finding, bool(words))
+        signature = self._find_signature(finding, bool(words))
         echoes = [code for code in finding.echo_of if code in self._standing]
-        echoes += self._speaking_of(words)
+        echoes += self._codes_mentioning(words)
         # Of the checks that the signature names, those that must name the cause themselves are left out.
         for check in signature.checks if signature else ():
             if check not in ALWAYS or not words:
@@ -101,18 +106,18 @@ class _Explainer:
         finding = replace(finding, echo_of=tuple(dict.fromkeys(echoes)))
         if signature is None or finding.fix is not None:
             return finding
-        remedy = "; ".join(in_language(signature.remedy, language()))
+        remedy = "; ".join(pick_language(signature.remedy, language()))
         finding = replace(finding, fix=Fix(remedy, steps=(), risk=Risk.MANUAL, needs_root=False))
         if not cause.get("vague", True):  # the sentence says it already
             return finding
-        return replace(finding, message=f"{finding.message}: {in_language(signature.title, language())}")
+        return replace(finding, message=f"{finding.message}: {pick_language(signature.title, language())}")
 
-    def _signature(self, finding: Finding, first: bool) -> Optional[Signature]:
+    def _find_signature(self, finding: Finding, first: bool) -> Optional[Signature]:
         """What the evidence means, as far as it is not the job's own code; with `first`, by the cause alone
         where that is enough: around it stands what came of it."""
-        judgement = self._engine.judge([self._engine.text(finding.evidence[0])]) if first else None
+        judgement = self._engine.judge([self._engine.scan_text(finding.evidence[0])]) if first else None
         if judgement is None or judgement.verdict not in ("environment", "not_environment"):
-            judgement = self._engine.judge([self._engine.text("\n".join(finding.evidence))])
+            judgement = self._engine.judge([self._engine.scan_text("\n".join(finding.evidence))])
         if judgement.verdict not in ("environment", "not_environment"):
             return None
         signature = judgement.diagnoses[0].signature
@@ -121,7 +126,7 @@ class _Explainer:
         scripts = judgement.verdict == "not_environment" and signature.category == _SCRIPTS
         return None if scripts else signature
 
-    def _speaking_of(self, words: Sequence[str]) -> list[str]:
+    def _codes_mentioning(self, words: Sequence[str]) -> list[str]:
         """The codes of errors that speak of the cause: by its most telling word that any of them has."""
         for word in words:
             anybody = bool(_TELLING.search(word))

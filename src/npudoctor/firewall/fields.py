@@ -1,4 +1,4 @@
-"""What nftables' expressions read from a packet, and how the values beside them are spelled."""
+"""Reads the fields that expressions of nftables name, and parses the values compared with them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from npudoctor.firewall.packet import (
     Packet,
     Ranges,
     Truth,
-    few,
-    of_address,
-    single,
+    list_values,
+    parse_address,
+    to_ranges,
 )
 
-# What a field of a packet is: ranges of a number, a name or words that it may be, None for unknown.
+# What a field of a packet is: ranges of a number, a name, or the words that it may be; None for unknown.
 Value = Union[Ranges, str, frozenset[str], None]
 
 PROTOCOLS = {
@@ -28,7 +28,7 @@ PROTOCOLS = {
     "ipcomp": 108, "ipv6": 41, "vrrp": 112, "pim": 103,
 }  # fmt: skip
 TCP_FLAGS = {"fin": 1, "syn": 2, "rst": 4, "psh": 8, "ack": 16, "urg": 32, "ecn": 64, "cwr": 128}
-_FAMILIES = {"ipv4": 2, "ipv6": 10}
+_FAMILIES = {"ipv4": 2, "ipv6": 10}  # NFPROTO_IPV4 and NFPROTO_IPV6 of the kernel
 _ETHERTYPES = {"ip": 0x800, "ip6": 0x86DD, "arp": 0x806, "vlan": 0x8100, "8021q": 0x8100, "8021ad": 0x88A8}
 _ICMPV6 = {
     "destination-unreachable": 1, "packet-too-big": 2, "time-exceeded": 3, "parameter-problem": 4,
@@ -37,182 +37,190 @@ _ICMPV6 = {
     "nd-router-advert": 134, "nd-neighbor-solicit": 135, "nd-neighbor-advert": 136, "nd-redirect": 137,
     "mld2-listener-report": 143,
 }  # fmt: skip
+# PACKET_HOST and so on of linux/if_packet.h; "unicast" is nft's older name of "host".
 _PACKETS = {"host": 0, "unicast": 0, "broadcast": 1, "multicast": 2, "other": 3}
 _DIRECTIONS = {"original": 0, "reply": 1}
 
 
 class NoSuchField(Exception):
-    """The packet has no such field: a comparison with it ends the rule, whatever it asks."""
+    """The packet has no such field: the kernel then ends the rule, even for `!=`."""
 
 
 @dataclass(frozen=True)
 class Field:
-    """`read` may raise Absent; `parse` gives the ranges of one value, or raises ValueError."""
+    """A field of a packet. `read` raises NoSuchField for a packet without it; `parse` returns the ranges of
+    one value that it is compared with, or raises ValueError."""
 
     read: Callable[[Packet], Value]
-    parse: Callable[[Any], Ranges] = lambda raw: numbers(raw, {})
+    parse: Callable[[Any], Ranges] = lambda raw: parse_numbers(raw, {})
     bits: bool = False  # "in" asks for any of the bits
     name: bool = False  # of an interface, where None is any but lo
 
 
-def numbers(raw: Any, names: dict[str, int]) -> Ranges:
-    """A number, a name for one, or a range of them; ValueError for what is neither."""
+def parse_numbers(raw: Any, names: dict[str, int]) -> Ranges:
+    """The ranges of a number, a name for one, or a range; ValueError for anything else."""
     if isinstance(raw, dict) and "range" in raw:
-        low, high = (numbers(end, names)[0][0] for end in raw["range"])
+        low, high = (parse_numbers(end, names)[0][0] for end in raw["range"])
         return ((low, high),)
     if isinstance(raw, list) and raw:
-        return single([any_bit(numbers(word, names)[0][0] for word in raw)])
+        # Several flags, as in `tcp flags syn,ack`: some versions of nft print a list, others {"|": [...]}.
+        return to_ranges([combine_bits(parse_numbers(word, names)[0][0] for word in raw)])
     if isinstance(raw, dict) and "|" in raw:
-        return numbers(raw["|"], names)
+        return parse_numbers(raw["|"], names)
     if isinstance(raw, str):
-        return single([names[raw] if raw in names else int(raw, 0)])
+        return to_ranges([names[raw] if raw in names else int(raw, 0)])
     if isinstance(raw, int) and not isinstance(raw, bool):
-        return single([raw])
+        return to_ranges([raw])
     raise ValueError(raw)
 
 
-def any_bit(values: Iterable[int]) -> int:
-    """All bits together."""
-    together = 0
+def combine_bits(values: Iterable[int]) -> int:
+    """The values combined by a bitwise or."""
+    combined = 0
     for value in values:
-        together |= value
-    return together
+        combined |= value
+    return combined
 
 
-def addresses(raw: Any) -> Ranges:
-    """An address, a prefix or a range of addresses."""
+def parse_addresses(raw: Any) -> Ranges:
+    """The ranges of an address, a prefix or a range of addresses; ValueError for anything else."""
     if isinstance(raw, dict) and "prefix" in raw:
-        return of_address(f"{raw['prefix']['addr']}/{raw['prefix']['len']}")
+        return parse_address(f"{raw['prefix']['addr']}/{raw['prefix']['len']}")
     if isinstance(raw, dict) and "range" in raw:
-        low, high = (of_address(end)[0][0] for end in raw["range"])
+        low, high = (parse_address(end)[0][0] for end in raw["range"])
         return ((low, high),)
     if isinstance(raw, str):
-        return of_address(raw)
+        return parse_address(raw)
     raise ValueError(raw)
 
 
 def _named_field(read: Callable[[Packet], Value], names: dict[str, int], bits: bool = False) -> Field:
-    return Field(read, lambda raw: numbers(raw, names), bits)
+    return Field(read, lambda raw: parse_numbers(raw, names), bits)
 
 
-def _of(protocol: int, read: Callable[[Packet], Value]) -> Callable[[Packet], Value]:
-    def there(packet: Packet) -> Value:
+def _require_protocol(protocol: int, read: Callable[[Packet], Value]) -> Callable[[Packet], Value]:
+    def read_of_protocol(packet: Packet) -> Value:
         if packet.protocol != protocol:
             raise NoSuchField
         return read(packet)
 
-    return there
+    return read_of_protocol
 
 
-def _family(ipv6: bool, read: Callable[[Packet], Value]) -> Callable[[Packet], Value]:
-    def there(packet: Packet) -> Value:
+def _require_family(ipv6: bool, read: Callable[[Packet], Value]) -> Callable[[Packet], Value]:
+    def read_of_family(packet: Packet) -> Value:
         if packet.ipv6 is not ipv6:
             raise NoSuchField
         return read(packet)
 
-    return there
+    return read_of_family
 
 
-def _nowhere(packet: Packet) -> Value:
-    """What a Field of a protocol that no packet of ours has reads."""
+def _read_impossible(packet: Packet) -> Value:
+    """Read a field of a protocol that none of our packets has."""
     raise NoSuchField
 
 
 def read_nothing(packet: Packet) -> Value:
-    """A field that nobody knows."""
+    """Read a field of which nothing is known."""
     return None
 
 
 def _host_only(packet: Packet) -> Value:
-    """Of META: which kind of packet the link layer saw; one that looks for a neighbour may be a multicast."""
+    """Read `meta pkttype`: TCP comes to this host; a neighbour solicitation may also be a multicast."""
     return ZERO if packet.protocol == TCP and packet.iif != "" else None
 
 
-def _interface(read: Callable[[Packet], Optional[str]]) -> Field:
+def _interface_field(read: Callable[[Packet], Optional[str]]) -> Field:
     return Field(read, name=True)
 
 
 PAYLOAD: dict[tuple[str, str], Field] = {
-    ("tcp", "sport"): Field(_of(TCP, lambda packet: packet.source_port)),
-    ("tcp", "dport"): Field(_of(TCP, lambda packet: packet.destination_port)),
-    ("tcp", "flags"): _named_field(_of(TCP, lambda packet: packet.flags), TCP_FLAGS, bits=True),
+    ("tcp", "sport"): Field(_require_protocol(TCP, lambda packet: packet.source_port)),
+    ("tcp", "dport"): Field(_require_protocol(TCP, lambda packet: packet.destination_port)),
+    ("tcp", "flags"): _named_field(_require_protocol(TCP, lambda packet: packet.flags), TCP_FLAGS, bits=True),
     ("th", "sport"): Field(lambda packet: packet.source_port if packet.protocol == TCP else None),
     ("th", "dport"): Field(lambda packet: packet.destination_port if packet.protocol == TCP else None),
-    ("ip", "saddr"): Field(_family(False, lambda packet: packet.source), addresses),
-    ("ip", "daddr"): Field(_family(False, lambda packet: packet.destination), addresses),
-    ("ip", "protocol"): _named_field(_family(False, lambda packet: single([packet.protocol])), PROTOCOLS),
-    ("ip6", "saddr"): Field(_family(True, lambda packet: packet.source), addresses),
-    ("ip6", "daddr"): Field(_family(True, lambda packet: packet.destination), addresses),
-    ("ip6", "nexthdr"): _named_field(_family(True, lambda packet: single([packet.protocol])), PROTOCOLS),
-    ("icmpv6", "type"): _named_field(_of(ICMPV6, lambda packet: packet.flags), _ICMPV6),
+    ("ip", "saddr"): Field(_require_family(False, lambda packet: packet.source), parse_addresses),
+    ("ip", "daddr"): Field(_require_family(False, lambda packet: packet.destination), parse_addresses),
+    ("ip", "protocol"): _named_field(
+        _require_family(False, lambda packet: to_ranges([packet.protocol])), PROTOCOLS
+    ),
+    ("ip6", "saddr"): Field(_require_family(True, lambda packet: packet.source), parse_addresses),
+    ("ip6", "daddr"): Field(_require_family(True, lambda packet: packet.destination), parse_addresses),
+    ("ip6", "nexthdr"): _named_field(
+        _require_family(True, lambda packet: to_ranges([packet.protocol])), PROTOCOLS
+    ),
+    ("icmpv6", "type"): _named_field(_require_protocol(ICMPV6, lambda packet: packet.flags), _ICMPV6),
 }
-_OTHERS = ("icmp", "igmp", "udp", "udplite", "sctp", "dccp", "ah", "esp", "comp", "gre")
+_OTHER_PROTOCOLS = ("icmp", "igmp", "udp", "udplite", "sctp", "dccp", "ah", "esp", "comp", "gre")
 META: dict[str, Field] = {
-    "l4proto": _named_field(lambda packet: single([packet.protocol]), PROTOCOLS),
-    "nfproto": _named_field(lambda packet: single([10 if packet.ipv6 else 2]), _FAMILIES),
-    "protocol": _named_field(lambda packet: single([0x86DD if packet.ipv6 else 0x800]), _ETHERTYPES),
+    "l4proto": _named_field(lambda packet: to_ranges([packet.protocol]), PROTOCOLS),
+    "nfproto": _named_field(lambda packet: to_ranges([10 if packet.ipv6 else 2]), _FAMILIES),
+    "protocol": _named_field(lambda packet: to_ranges([0x86DD if packet.ipv6 else 0x800]), _ETHERTYPES),
     "mark": Field(lambda packet: packet.mark),
     "pkttype": _named_field(_host_only, _PACKETS),
-    "iifname": _interface(lambda packet: packet.iif),
-    "iif": _interface(lambda packet: packet.iif),
-    "oifname": _interface(lambda packet: packet.oif),
-    "oif": _interface(lambda packet: packet.oif),
+    "iifname": _interface_field(lambda packet: packet.iif),
+    "iif": _interface_field(lambda packet: packet.iif),
+    "oifname": _interface_field(lambda packet: packet.oif),
+    "oif": _interface_field(lambda packet: packet.oif),
 }
 CONNECTION: dict[str, Field] = {
     "state": Field(lambda packet: packet.states),
     "mark": Field(lambda packet: packet.connection_mark),
-    "direction": _named_field(lambda packet: ZERO if packet.original else single([1]), _DIRECTIONS),
+    "direction": _named_field(lambda packet: ZERO if packet.original else to_ranges([1]), _DIRECTIONS),
 }
 
 
 def field_of(expression: Any) -> Field:
-    """What the left side of a comparison reads; one that reads None where we do not know it."""
+    """The field that the left side of a comparison reads; one that is always unknown if we cannot read it."""
     if not isinstance(expression, dict) or len(expression) != 1:
         return Field(read_nothing)
     ((kind, body),) = expression.items()
     if kind == "payload":
         protocol, name = body.get("protocol"), body.get("field")
-        if protocol in _OTHERS:
-            return Field(_nowhere)
-        known = PAYLOAD.get((str(protocol), str(name)))
-        if known is not None:
-            return known
+        if protocol in _OTHER_PROTOCOLS:
+            return Field(_read_impossible)
+        field = PAYLOAD.get((str(protocol), str(name)))
+        if field is not None:
+            return field
         if protocol in ("tcp", "icmpv6"):
-            return Field(_of(TCP if protocol == "tcp" else ICMPV6, read_nothing))
+            return Field(_require_protocol(TCP if protocol == "tcp" else ICMPV6, read_nothing))
         if protocol in ("ip", "ip6"):
-            return Field(_family(protocol == "ip6", read_nothing))
+            return Field(_require_family(protocol == "ip6", read_nothing))
         return Field(read_nothing)
     if kind == "meta":
         return META.get(body.get("key"), Field(read_nothing))
     if kind == "ct" and "dir" not in body:
         return CONNECTION.get(body.get("key"), Field(read_nothing))
     if kind in ("&", "|", "^"):
-        return _bitwise(kind, body)
+        return _masked_field(kind, body)
     return Field(read_nothing)
 
 
-def _bitwise(kind: str, body: list[Any]) -> Field:
-    """A field combined with a constant."""
+def _masked_field(kind: str, body: list[Any]) -> Field:
+    """A field combined with a constant, as `ct mark & 0xff` is."""
     inner, constant = field_of(body[0]), body[1:]
     try:
-        (other,) = {low for text in constant for low, _high in inner.parse(text)}
+        (operand,) = {low for text in constant for low, _high in inner.parse(text)}
     except ValueError:
         return Field(read_nothing)
 
     def read(packet: Packet) -> Value:
         value = inner.read(packet)
-        known = few(value) if isinstance(value, tuple) else None
-        if known is None:
+        possible_numbers = list_values(value) if isinstance(value, tuple) else None
+        if possible_numbers is None:
             return None
-        return single(
-            {"&": number & other, "|": number | other, "^": number ^ other}[kind] for number in known
+        return to_ranges(
+            {"&": number & operand, "|": number | operand, "^": number ^ operand}[kind]
+            for number in possible_numbers
         )
 
     return Field(read, inner.parse, inner.bits)
 
 
-def same_name(name: Optional[str], pattern: str, any_end: str = "*") -> Truth:
-    """Whether an interface has a name, or one that begins so: `eth*`, which iptables writes `eth+`."""
+def matches_name(name: Optional[str], pattern: str, any_end: str = "*") -> Truth:
+    """Whether an interface's name matches a name or a prefix: `eth*`, which iptables writes `eth+`."""
     if pattern == any_end:
         return True
     if name is None:
@@ -220,16 +228,16 @@ def same_name(name: Optional[str], pattern: str, any_end: str = "*") -> Truth:
     return name.startswith(pattern[:-1]) if pattern.endswith(any_end) else name == pattern
 
 
-def same_words(words: frozenset[str], wanted: Iterable[str]) -> Truth:
-    """Whether the one of these words that holds is among the wanted ones."""
-    inside = words & set(wanted)
-    return True if inside == words else None if inside else False
+def matches_words(words: frozenset[str], expected_words: Iterable[str]) -> Truth:
+    """Whether the word that a field has, one of `words`, is expected; None if only some of them are."""
+    matching_words = words & set(expected_words)
+    return True if matching_words == words else None if matching_words else False
 
 
 def marks_of(value: Any, packet: Packet) -> Ranges:
-    """The mark that a rule sets: a number, another mark, or one changed by a constant."""
+    """The mark that a rule sets: a number, another mark, or one combined with a constant."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return single([value])
+        return to_ranges([value])
     field = field_of(value)
     try:
         marks = field.read(packet)

@@ -1,4 +1,4 @@
-"""Whether the firewall lets other nodes in: for a peer, or for anybody, on ports of ours."""
+"""Whether the firewall lets a peer, or anybody, connect to ports of this node."""
 
 from __future__ import annotations
 
@@ -12,46 +12,47 @@ from npudoctor.firewall.packet import (
     UNPRIVILEGED,
     Packet,
     Ranges,
-    everything,
+    all_addresses,
     join_ranges,
-    of_address,
+    parse_address,
     subtract,
 )
 from npudoctor.firewall.walk import OutOfTime
 from npudoctor.host.host import Host
 from npudoctor.host.network.interfaces import Interface
 
-# Addresses that no other node has: this network, loopback, multicast and beyond; ::, ::1, multicast.
-_NOBODY = {False: ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/3"), True: ("::/127", "ff00::/8")}
-# Interfaces below which nothing else decides; bridges, VLANs and so on have ports with rules of their own.
+# Addresses that no other node has: "this network", loopback, multicast and reserved; ::, ::1, multicast.
+_UNUSABLE_ADDRESSES = {False: ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/3"), True: ("::/127", "ff00::/8")}
+# Kinds of interfaces that have no ports below them; a bridge's ports have rules of their own.
 _PLAIN_KINDS = ("", "veth", "dummy", "tun", "bond", "ipoib")
-_WORST = ("blocked", "unknown", "open")
+_WORST_FIRST = ("blocked", "unknown", "open")
 
 
 @dataclass(frozen=True)
 class Sender:
-    """Who connects: `packet` lacks the port; `name` is the peer as the user wrote it, "" for anybody."""
+    """Who connects: `packet` without its destination port; `name` is the peer as the user wrote it, "" for
+    anybody; `bridged`: its packets may come through a bridge."""
 
     name: str
     packet: Packet
     bridged: bool = False
 
 
-def senders(host: Host, peers: Iterable[str]) -> Iterator[Sender]:
-    """One for each peer that is not this machine; ValueError for a peer that is not an IP address."""
+def find_senders(host: Host, peers: Iterable[str]) -> Iterator[Sender]:
+    """A sender for each peer that is not this machine; ValueError for a peer that is not an IP address."""
     for peer in peers:
         address, _percent, zone = peer.strip("[]").partition("%")
-        ranges = of_address(address)
-        link = host.network.named(zone) if zone else None
+        ranges = parse_address(address)
+        link = host.network.interface_named(zone) if zone else None
         way = host.network.route_to(address, index=link.index if link else 0)
         if way is not None and way.local:
             continue
-        interface = host.network.at(way.index) if way is not None else None
-        yield _caller(host, peer, ":" in address, ranges, interface)
+        interface = host.network.interface_at(way.index) if way is not None else None
+        yield _make_sender(host, peer, ":" in address, ranges, interface)
 
 
-def any_senders(host: Host) -> list[Sender]:
-    """A caller of each family in which this machine has an address that others can reach."""
+def find_any_senders(host: Host) -> list[Sender]:
+    """A sender of any foreign address, for each family in which others can reach this machine."""
     families = {
         address.ipv6
         for interface in host.network.interfaces()
@@ -61,43 +62,48 @@ def any_senders(host: Host) -> list[Sender]:
     }
     callers = []
     for ipv6 in sorted(families):
-        others = subtract(subtract(everything(ipv6), _nobody(ipv6)), _own_ranges(host, ipv6, None))
-        callers.append(_caller(host, "", ipv6, others, None))
+        foreign_addresses = subtract(
+            subtract(all_addresses(ipv6), _unusable_addresses(ipv6)), _own_ranges(host, ipv6, None)
+        )
+        callers.append(_make_sender(host, "", ipv6, foreign_addresses, None))
     return callers
 
 
-def _caller(host: Host, name: str, ipv6: bool, source: Ranges, interface: Optional[Interface]) -> Sender:
-    known = interface is not None and not interface.master
+def _make_sender(host: Host, name: str, ipv6: bool, source: Ranges, interface: Optional[Interface]) -> Sender:
+    # Packets for a slave of a bridge or bond come up at its master: which interface the rules see is unknown.
+    is_exact = interface is not None and not interface.master
     packet = Packet(
         ipv6,
         source,
-        _own_ranges(host, ipv6, interface if known else None),
+        _own_ranges(host, ipv6, interface if is_exact else None),
         UNPRIVILEGED,
         (),
-        iif=interface.name if interface is not None and known else None,
+        iif=interface.name if interface is not None and is_exact else None,
     )
     return Sender(name, packet, interface is None or interface.kind not in _PLAIN_KINDS)
 
 
 def _own_ranges(host: Host, ipv6: bool, interface: Optional[Interface]) -> Ranges:
-    """Our addresses that a caller may connect to: those of the interface by which it comes."""
-    among = host.network.interfaces() if interface is None else [interface]
+    """Our addresses that a caller may connect to: those of `interface`, or of all if it is None."""
+    interfaces = host.network.interfaces() if interface is None else [interface]
     ranges = join_ranges(
         pair
-        for candidate in among
+        for candidate in interfaces
         for address in candidate.addresses
         if address.ipv6 is ipv6 and not (ipv6 and address.scope == "link") and not candidate.loopback
-        for pair in of_address(address.text)
+        for pair in parse_address(address.text)
     )
-    return ranges or subtract(everything(ipv6), _nobody(ipv6))
+    return ranges or subtract(all_addresses(ipv6), _unusable_addresses(ipv6))
 
 
-def _nobody(ipv6: bool) -> Ranges:
-    return join_ranges(pair for text in _NOBODY[ipv6] for pair in of_address(text))
+def _unusable_addresses(ipv6: bool) -> Ranges:
+    return join_ranges(pair for text in _UNUSABLE_ADDRESSES[ipv6] for pair in parse_address(text))
 
 
-def judge(firewall: Firewall, caller: Sender, spans: Sequence[Span]) -> Iterator[tuple[Span, PortVerdict]]:
-    """The verdicts for ports, those of equal fate together as far as that is cheap to say."""
+def judge_ports(
+    firewall: Firewall, caller: Sender, spans: Sequence[Span]
+) -> Iterator[tuple[Span, PortVerdict]]:
+    """Yield verdicts that cover `spans`; a range without a verdict is halved while its parts may have one."""
     from npudoctor.core.frozen import replace
 
     todo = list(reversed(spans))
@@ -109,12 +115,13 @@ def judge(firewall: Firewall, caller: Sender, spans: Sequence[Span]) -> Iterator
         except OutOfTime:
             verdict = PortVerdict("unknown", late=True)
         if verdict.answer == "unknown" and verdict.by_port and low < high:
+            # Halving stops where the rules themselves draw a border between ports.
             middle = (low + high) // 2
             todo += [(middle + 1, high), (low, middle)]
         else:
             yield (low, high), verdict
 
 
-def worst(answers: Iterable[str]) -> str:
-    """Of several peers' verdicts."""
-    return min(answers, key=_WORST.index)
+def worst_answer(answers: Iterable[str]) -> str:
+    """The worst of several answers: blocked before unknown before open."""
+    return min(answers, key=_WORST_FIRST.index)

@@ -1,4 +1,4 @@
-"""Comparisons and verdict maps of nftables' JSON as questions to a packet; None where we cannot say."""
+"""Comparisons and verdict maps of nftables' JSON as tests of a packet; None if the answer is unknown."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from npudoctor.firewall.fields import (
     Field,
     NoSuchField,
     Value,
-    any_bit,
+    combine_bits,
     field_of,
-    same_name,
-    same_words,
+    matches_name,
+    matches_words,
 )
 from npudoctor.firewall.packet import (
     TCP,
@@ -22,66 +22,66 @@ from npudoctor.firewall.packet import (
     Test,
     Truth,
     all_true,
-    among,
     any_true,
-    few,
+    is_among,
     join_ranges,
+    list_values,
     negate,
 )
 from npudoctor.firewall.rules import Verdict
-from npudoctor.firewall.sets import Elements, Sets, elements_of, verdict_of
+from npudoctor.firewall.sets import Elements, Sets, parse_verdict, resolve_elements
 
-# One value that a field is compared with; None where we cannot read it.
-Wanted = Union[Ranges, str, tuple[str, ...], None]
+# One value that a field is compared with; None if it could not be parsed.
+Expected = Union[Ranges, str, tuple[str, ...], None]
 
 _STATES = ("new", "established", "related", "invalid", "untracked")
 _FULL = 1 << 128
 
 
-def comparison(body: Mapping[str, Any], sets: Sets) -> Test:
-    """The question of one "match"."""
+def comparison_test(body: Mapping[str, Any], sets: Sets) -> Test:
+    """The test for one "match" statement."""
     op, left, right = body.get("op"), body.get("left"), body.get("right")
-    special = special_question(left, right, str(op))
+    special = special_test(left, right, str(op))
     if special is not None:
         return special
     if op in ("<", ">", "<=", ">="):
-        return _order(field_of(left), str(op), right)
+        return _order_test(field_of(left), str(op), right)
     if op not in ("==", "!=", "in", "!"):
         return lambda packet: None
     key = MatchKey(left)
     if key.bits and op in ("in", "!"):
-        return _any_bits(key.fields[0], right, contrary=op == "!")
-    listed = elements_of(right, sets)
-    return _membership(key, listed, contrary=op in ("!=", "!"))
+        return _any_bits_test(key.fields[0], right, is_negated=op == "!")
+    listed_elements = resolve_elements(right, sets)
+    return _membership_test(key, listed_elements, is_negated=op in ("!=", "!"))
 
 
 class MatchKey:
-    """The field, or the fields one after the other, that are looked up."""
+    """The field, or the concatenated fields, on the left side of a comparison or of a verdict map."""
 
     def __init__(self, left: Any) -> None:
-        joint = isinstance(left, dict) and "concat" in left
-        self.joint = joint
-        self.fields = [field_of(part) for part in (left["concat"] if joint else [left])]
-        self.bits = self.fields[0].bits and not joint
+        is_joint = isinstance(left, dict) and "concat" in left
+        self.joint = is_joint
+        self.fields = [field_of(part) for part in (left["concat"] if is_joint else [left])]
+        self.bits = self.fields[0].bits and not is_joint
         self.words = isinstance(left, dict) and left.get("ct", {}).get("key") == "state"
 
-    def read_element(self, raw: Any) -> tuple[Wanted, ...]:
-        """One element of a set, read."""
+    def read_element(self, raw: Any) -> tuple[Expected, ...]:
+        """Parse one element of a set: a value for each field, None for one that could not be parsed."""
         parts = raw.get("concat", ()) if self.joint and isinstance(raw, dict) else [raw]
         if len(parts) != len(self.fields):
             return (None,) * len(self.fields)
-        return tuple(_read(field, part) for field, part in zip(self.fields, parts))
+        return tuple(_parse_value(field, part) for field, part in zip(self.fields, parts))
 
-    def values(self, packet: Packet) -> list[Value]:
-        """What the packet has there; raises Absent."""
+    def read_values(self, packet: Packet) -> list[Value]:
+        """The values of the fields in a packet; NoSuchField if it lacks one."""
         return [field.read(packet) for field in self.fields]
 
-    def equals(self, values: Sequence[Value], wanted: Sequence[Wanted]) -> Truth:
-        """Whether the packet's values are those of one element."""
-        return all_true(map(_compare, self.fields, values, wanted))
+    def matches(self, values: Sequence[Value], expected: Sequence[Expected]) -> Truth:
+        """Whether the packet's values are those of an element."""
+        return all_true(map(_compare, self.fields, values, expected))
 
 
-def _read(field: Field, raw: Any) -> Wanted:
+def _parse_value(field: Field, raw: Any) -> Expected:
     if field.name:
         return raw if isinstance(raw, str) else None
     words = raw if isinstance(raw, list) else [raw]
@@ -93,79 +93,79 @@ def _read(field: Field, raw: Any) -> Wanted:
         return None
 
 
-def _compare(field: Field, value: Value, wanted: Wanted) -> Truth:
-    if wanted is None:
+def _compare(field: Field, value: Value, expected: Expected) -> Truth:
+    if expected is None:
         return None
     if field.name:
         name = value if isinstance(value, str) else None
-        return same_name(name, wanted) if isinstance(wanted, str) else None
+        return matches_name(name, expected) if isinstance(expected, str) else None
     if isinstance(value, frozenset):
-        return same_words(value, wanted) if _are_words(wanted) else None  # type: ignore[arg-type]
-    if value is None or isinstance(wanted, str) or isinstance(value, str) or _are_words(wanted):
+        return matches_words(value, expected) if _are_words(expected) else None  # type: ignore[arg-type]
+    if value is None or isinstance(expected, str) or isinstance(value, str) or _are_words(expected):
         return None
-    return among(value, wanted)  # type: ignore[arg-type]
+    return is_among(value, expected)  # type: ignore[arg-type]
 
 
-def _are_words(wanted: Wanted) -> bool:
-    return isinstance(wanted, tuple) and bool(wanted) and isinstance(wanted[0], str)
+def _are_words(expected: Expected) -> bool:
+    return isinstance(expected, tuple) and bool(expected) and isinstance(expected[0], str)
 
 
-def _membership(key: MatchKey, listed: Elements, contrary: bool) -> Test:
-    """Whether what the packet has there is one of the elements."""
-    wanted = [key.read_element(element) for element in listed.values]
+def _membership_test(key: MatchKey, listed_elements: Elements, is_negated: bool) -> Test:
+    """Test whether the fields are one of the listed elements."""
+    expected = [key.read_element(element) for element in listed_elements.values]
     numbers: Optional[Ranges] = None
     if not key.joint and not key.fields[0].name:
-        # All ranges as one, so that a field may lie in several of them.
-        parts = [element[0] for element in wanted if element[0] is not None]
+        # One joined range: a field with the values 1-20 is certainly in {1-10, 11-20}, but in neither alone.
+        parts = [element[0] for element in expected if element[0] is not None]
         if not any(isinstance(part, str) or _are_words(part) for part in parts):
             numbers = join_ranges(pair for part in parts for pair in part)  # type: ignore[misc]
-    unread = any(part is None for element in wanted for part in element) or not listed.sure
+    has_unread = any(part is None for element in expected for part in element) or not listed_elements.sure
 
     def test(packet: Packet) -> Truth:
         try:
-            values = key.values(packet)
+            values = key.read_values(packet)
         except NoSuchField:
             return False
-        if contrary and key.fields[0].name and "" in values:
+        if is_negated and key.fields[0].name and "" in values:
             return None  # "no interface" compared with a name: kernels differ
         if numbers is not None and isinstance(values[0], tuple):
-            truth = among(values[0], numbers)
+            truth = is_among(values[0], numbers)
         else:
-            truth = any_true(key.equals(values, element) for element in wanted)
-        if unread and (truth is False or not listed.sure):
+            truth = any_true(key.matches(values, element) for element in expected)
+        if has_unread and (truth is False or not listed_elements.sure):
             truth = None
-        return negate(truth) if contrary else truth
+        return negate(truth) if is_negated else truth
 
     return test
 
 
-def _any_bits(field: Field, right: Any, contrary: bool) -> Test:
-    """Whether any of the bits is set: what `tcp flags syn,ack` asks."""
+def _any_bits_test(field: Field, right: Any, is_negated: bool) -> Test:
+    """Test whether any of the bits is set, as `tcp flags syn,ack` does."""
     words = right if isinstance(right, list) else [right]
-    wanted = [_read(field, word) for word in words]
-    if any(bits is None or _are_words(bits) or isinstance(bits, str) for bits in wanted):
+    expected = [_parse_value(field, word) for word in words]
+    if any(bits is None or _are_words(bits) or isinstance(bits, str) for bits in expected):
         return lambda packet: None
-    mask = any_bit(bits[0][0] for bits in wanted)  # type: ignore[index,misc]
+    mask = combine_bits(bits[0][0] for bits in expected)  # type: ignore[index,misc]
 
     def test(packet: Packet) -> Truth:
         try:
             value = field.read(packet)
         except NoSuchField:
             return False
-        known = few(value) if isinstance(value, tuple) else None
-        hits = {bool(number & mask) for number in known or ()}
+        possible_numbers = list_values(value) if isinstance(value, tuple) else None
+        hits = {bool(number & mask) for number in possible_numbers or ()}
         if len(hits) != 1:
             return None
-        return negate(*hits) if contrary else next(iter(hits))
+        return negate(*hits) if is_negated else next(iter(hits))
 
     return test
 
 
-def _order(field: Field, op: str, right: Any) -> Test:
-    wanted = _read(field, right)
-    if wanted is None or isinstance(wanted, str) or _are_words(wanted):
+def _order_test(field: Field, op: str, right: Any) -> Test:
+    expected = _parse_value(field, right)
+    if expected is None or isinstance(expected, str) or _are_words(expected):
         return lambda packet: None
-    number: int = wanted[0][0]  # type: ignore[assignment]
+    number: int = expected[0][0]  # type: ignore[assignment]
     ranges = {
         "<": ((0, number - 1),), "<=": ((0, number),),
         ">": ((number + 1, _FULL),), ">=": ((number, _FULL),),
@@ -176,41 +176,43 @@ def _order(field: Field, op: str, right: Any) -> Test:
             value = field.read(packet)
         except NoSuchField:
             return False
-        return among(value, ranges) if isinstance(value, tuple) else None
+        return is_among(value, ranges) if isinstance(value, tuple) else None
 
     return test
 
 
-def choices(body: Mapping[str, Any], sets: Sets) -> Callable[[Packet], Sequence[Optional[Verdict]]]:
-    """What a verdict map decides; None in it: it may decide nothing."""
+def map_choices(body: Mapping[str, Any], sets: Sets) -> Callable[[Packet], Sequence[Optional[Verdict]]]:
+    """A function that returns the verdicts which a verdict map may reach; None in them: it may reach none."""
     key = MatchKey(body.get("key"))
-    listed = elements_of(body.get("data"), sets)
+    listed_elements = resolve_elements(body.get("data"), sets)
     pairs = [
-        (key.read_element(pair[0]), verdict_of(pair[1])) for pair in listed.values if isinstance(pair, list)
+        (key.read_element(pair[0]), parse_verdict(pair[1]))
+        for pair in listed_elements.values
+        if isinstance(pair, list)
     ]
 
     def pick(packet: Packet) -> Sequence[Optional[Verdict]]:
         try:
-            values = key.values(packet)
+            values = key.read_values(packet)
         except NoSuchField:
             return (None,)
-        truths = [(key.equals(values, wanted), verdict) for wanted, verdict in pairs]
-        if not listed.sure:
+        truths = [(key.matches(values, expected), verdict) for expected, verdict in pairs]
+        if not listed_elements.sure:
             return (("unknown", ""),)
-        sure = [verdict for truth, verdict in truths if truth]
-        if sure:
-            return sure[:1]
+        certain_verdicts = [verdict for truth, verdict in truths if truth]
+        if certain_verdicts:
+            return certain_verdicts[:1]
         return (*dict.fromkeys(verdict for truth, verdict in truths if truth is None), None)
 
     return pick
 
 
-# What a connection that no rule of ours has translated is not.
+# States of `ct status` that a new connection without NAT does not have.
 _NOT_STATUS = {"dnat", "snat", "expected", "dying"}
 
 
-def special_question(left: Any, right: Any, op: str) -> Optional[Test]:
-    """The questions that are not about a field of the packet itself."""
+def special_test(left: Any, right: Any, op: str) -> Optional[Test]:
+    """The test for an expression that is not a field of the packet; None for all others."""
     if not isinstance(left, dict) or len(left) != 1:
         return None
     ((kind, body),) = left.items()
@@ -227,7 +229,7 @@ def special_question(left: Any, right: Any, op: str) -> Optional[Test]:
 
 
 def _judge_route(body: Mapping[str, Any], right: Any, op: str, packet: Packet) -> Truth:
-    """What the kernel's routes say: the destination is ours, and the sender lies where it comes from."""
+    """Judge a `fib` expression: the destination is ours, and the route to the sender leads back to `iif`."""
     flags = body.get("flags", ())
     flags = {flags} if isinstance(flags, str) else set(flags)
     if packet.protocol != TCP or not packet.iif or op not in ("==", "!="):

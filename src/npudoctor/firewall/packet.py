@@ -9,27 +9,32 @@ from typing import Any, Callable, Optional
 
 from npudoctor.core.frozen import dataclass, replace
 
-# Values that a number may have, as ranges with both ends: sorted, apart from each other.
+# Values that a number may have, as (first, last) with both ends included: sorted, with gaps between them.
 Ranges = tuple[tuple[int, int], ...]
+# Three-valued: True and False are certain, None is unknown.
 Truth = Optional[bool]
 
-TCP, ICMPV6 = 6, 58
+TCP, ICMPV6 = 6, 58  # protocol numbers of IANA
 WORD: Ranges = ((0, 0xFFFFFFFF),)
 ZERO: Ranges = ((0, 0),)
-FEW = 64  # values that are looked at one by one
+MAX_LISTED_VALUES = 64  # values that are looked at one by one
 PORTS: Ranges = ((0, 65535),)
+# connect() takes a source port of ip_local_port_range: 32768 to 60999, unless an admin has widened it.
 UNPRIVILEGED: Ranges = ((1024, 65535),)
-SYN: Ranges = ((0x02, 0x02), (0xC2, 0xC2))  # the second asks for ECN
+# Flags of the TCP header. A SYN that asks for ECN also has ECE and CWR, its SYN+ACK has ECE (RFC 3168).
+SYN: Ranges = ((0x02, 0x02), (0xC2, 0xC2))
 SYN_ACK: Ranges = ((0x12, 0x12), (0x52, 0x52))
-ACK: Ranges = ((0x10, 0x10), (0x18, 0x18))
+ACK: Ranges = ((0x10, 0x10), (0x18, 0x18))  # alone, and with PSH where data comes with it
 
 
 @dataclass(frozen=True)
 class Packet:
-    """One packet at a hook. An interface is its name, "" for none, None where it is unknown and not lo.
+    """One packet at a hook; each field holds every value that it may have.
 
-    `states` are those that conntrack may give it; `untracked` whether a rule keeps it from that;
-    `translated` whether one has given it another address or port.
+    `iif` and `oif` are names of interfaces: "" for no interface, None for an unknown one that is not lo.
+    `states`: those that conntrack may give it. `untracked`: whether a rule exempts it from conntrack.
+    `original`: from the one who opens the connection, not a reply. `translated`: whether NAT has given it
+    another address or port.
     """
 
     ipv6: bool
@@ -51,19 +56,19 @@ class Packet:
     @property
     def addresses(self) -> Ranges:
         """All addresses of its family."""
-        return everything(self.ipv6)
+        return all_addresses(self.ipv6)
 
 
 Test = Callable[[Packet], Truth]
 
 
-def everything(ipv6: bool) -> Ranges:
+def all_addresses(ipv6: bool) -> Ranges:
     """All addresses of a family."""
     return ((0, (1 << (128 if ipv6 else 32)) - 1),)
 
 
 def join_ranges(ranges: Iterable[tuple[int, int]]) -> Ranges:
-    """Ranges sorted, and made one where they touch."""
+    """The ranges sorted; those that overlap or touch are joined."""
     joined: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
         if joined and low <= joined[-1][1] + 1:
@@ -74,44 +79,46 @@ def join_ranges(ranges: Iterable[tuple[int, int]]) -> Ranges:
 
 
 def subtract(ranges: Ranges, holes: Iterable[tuple[int, int]]) -> Ranges:
-    """Ranges with others cut out of them."""
-    left = list(ranges)
+    """The ranges without the values in `holes`."""
+    remainder = list(ranges)
     for low, high in holes:
-        left = [
+        remainder = [
             part
-            for first, last in left
+            for first, last in remainder
             for part in ((first, min(last, low - 1)), (max(first, high + 1), last))
             if part[0] <= part[1]
         ]
-    return tuple(left)
+    return tuple(remainder)
 
 
-def among(values: Ranges, wanted: Ranges) -> Truth:
-    """Whether a field that has one of `values` is in `wanted`: surely, surely not, or None."""
-    inside = outside = False
+def is_among(values: Ranges, expected: Ranges) -> Truth:
+    """Whether a field that has one of `values` is in `expected`; None if only some of them are."""
+    some_inside = some_outside = False
     for low, high in values:
-        hits = [(max(low, first), min(high, last)) for first, last in wanted if first <= high and low <= last]
-        inside = inside or bool(hits)
-        outside = outside or sum(last - first + 1 for first, last in hits) < high - low + 1
-    if inside and outside:
+        hits = [
+            (max(low, first), min(high, last)) for first, last in expected if first <= high and low <= last
+        ]
+        some_inside = some_inside or bool(hits)
+        some_outside = some_outside or sum(last - first + 1 for first, last in hits) < high - low + 1
+    if some_inside and some_outside:
         return None
-    return inside
+    return some_inside
 
 
-def few(values: Ranges) -> Optional[list[int]]:
-    """The single values, where they are few."""
-    if sum(high - low + 1 for low, high in values) > FEW:
+def list_values(values: Ranges) -> Optional[list[int]]:
+    """All values one by one; None if they are more than MAX_LISTED_VALUES."""
+    if sum(high - low + 1 for low, high in values) > MAX_LISTED_VALUES:
         return None
     return [value for low, high in values for value in range(low, high + 1)]
 
 
-def single(values: Iterable[int]) -> Ranges:
+def to_ranges(values: Iterable[int]) -> Ranges:
     """Single values as ranges."""
     return join_ranges((value, value) for value in values)
 
 
-def of_address(text: str) -> Ranges:
-    """An address or a prefix in text; ValueError when it is neither."""
+def parse_address(text: str) -> Ranges:
+    """The addresses that an address or a prefix in text means; ValueError if it is neither."""
     if "/" not in text:
         number = int(ip_address(text))
         return ((number, number),)
@@ -120,7 +127,7 @@ def of_address(text: str) -> Ranges:
 
 
 def spoil(packet: Packet) -> Packet:
-    """A packet of which anything may have been changed."""
+    """The packet after a step that may have changed any address, port or mark of it."""
     return replace(
         packet,
         source=packet.addresses,
@@ -134,17 +141,17 @@ def spoil(packet: Packet) -> Packet:
 
 
 def negate(truth: Truth) -> Truth:
-    """The contrary, where it is known."""
+    """The opposite; None stays None."""
     return None if truth is None else not truth
 
 
 def all_true(truths: Iterable[Truth]) -> Truth:
-    """Whether all hold: not if one surely does not."""
+    """Whether all are true: False if one is False, None if one is None and none is False."""
     return negate(any_true(map(negate, truths)))
 
 
 def any_true(truths: Iterable[Truth]) -> Truth:
-    """Whether one of them holds, at least."""
+    """Whether at least one is true: None if one is None and none is True."""
     answer: Truth = False
     for truth in truths:
         if truth:
@@ -154,7 +161,7 @@ def any_true(truths: Iterable[Truth]) -> Truth:
 
 
 def merge(packets: Iterable[Optional[Packet]]) -> Optional[Packet]:
-    """One packet that may be any of these; None where there is none."""
+    """One packet that may be any of these; None if there is none."""
     result: Optional[Packet] = None
     for packet in packets:
         if packet is None or packet == result:

@@ -1,4 +1,4 @@
-"""Reads all rules that the kernel has for this network namespace: nftables' own and those of iptables."""
+"""Reads all firewall rules of this network namespace: those of nf_tables and of the legacy iptables."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.firewall.nft import parse_nft
-from npudoctor.firewall.rules import Rule, Table
+from npudoctor.firewall.rules import Rule, RuleTable
 from npudoctor.firewall.xt import parse_xt
 from npudoctor.host.host import Host
-from npudoctor.host.process.commands import Answer
+from npudoctor.host.process.commands import CommandResult
 
 LIST = ("nft", "-j", "list", "ruleset")
-LIMIT = 64 << 20  # of a rule set
-# The programs that are many tools in one; a link with the tool's name leads to them.
+MAX_RULE_SET_BYTES = 64 << 20
+# Programs that are many tools in one, and the variant of iptables that each is; iptables-save links to one.
 _PROGRAMS = {
     "xtables-nft-multi": "nft", "xtables-compat-multi": "nft", "xtables-legacy-multi": "legacy",
     "xtables-multi": "legacy",
@@ -26,37 +26,37 @@ _NAMES = {False: "/proc/net/ip_tables_names", True: "/proc/net/ip6_tables_names"
 
 @dataclass(frozen=True)
 class Rules:
-    """All tables that could be read, and why others could not."""
+    """The tables that could be read, and sentences that say why others could not."""
 
-    tables: tuple[Table, ...]
+    tables: tuple[RuleTable, ...]
     unread: tuple[str, ...] = ()
     unlent: tuple[str, ...] = ()  # why matches of iptables in nft's tables could not be read
 
 
 def read_rules(host: Host) -> Rules:
-    """The rules of this network namespace; only root sees them."""
-    reader = _Reader(host)
-    tables = [*reader.nft(), *reader.legacy(ipv6=False), *reader.legacy(ipv6=True)]
+    """Read the rules of this network namespace; without root's rights all that is there is `unread`."""
+    reader = _RuleReader(host)
+    tables = [*reader.read_nft(), *reader.read_legacy(ipv6=False), *reader.read_legacy(ipv6=True)]
     return Rules(tuple(tables), tuple(dict.fromkeys(reader.unread)), tuple(dict.fromkeys(reader.unlent)))
 
 
-class _Reader:
-    """Asks the tools, each at most once."""
+class _RuleReader:
+    """Runs the tools, each at most once, and collects why something could not be read."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._answers: dict[tuple[str, ...], Answer] = {}
+        self._answers: dict[tuple[str, ...], CommandResult] = {}
         self._lent: dict[bool, Mapping[tuple[str, str], Sequence[Rule]]] = {}
         self.unread: list[str] = []
         self.unlent: list[str] = []
 
-    def nft(self) -> list[Table]:
-        """The tables of nf_tables, those of iptables-nft among them."""
+    def read_nft(self) -> list[RuleTable]:
+        """The tables of nf_tables, including those of iptables-nft."""
         if _kernel_lacks_nft(self._host):
             return []
-        answer = self._ask(*LIST)
+        answer = self._run(*LIST)
         if not answer.ok:
-            self.unread.append(_why_not("nft", answer))
+            self.unread.append(_describe_failure("nft", answer))
             return []
         try:
             return parse_nft(answer.stdout, self._lend_rules) if answer.stdout.strip() else []
@@ -64,8 +64,11 @@ class _Reader:
             self.unread.append(_("the output of nft cannot be parsed"))
             return []
 
-    def legacy(self, ipv6: bool) -> list[Table]:
-        """The tables of the older iptables, which are asked for only where the kernel lists one."""
+    def read_legacy(self, ipv6: bool) -> list[RuleTable]:
+        """The tables of the legacy iptables.
+
+        The tool is run only if the kernel lists a table: iptables itself would load the modules.
+        """
         try:
             names = (self._host.running_files.text(_NAMES[ipv6]) or "").split()
         except CannotTell as error:
@@ -74,9 +77,9 @@ class _Reader:
         if not names:
             return []
         kind = "ip6tables" if ipv6 else "iptables"
-        answer = Answer((), "missing")
+        answer = CommandResult((), "missing")
         for tool in (f"{kind}-legacy-save", f"{kind}-save"):
-            answer = self._ask(tool)
+            answer = self._run(tool)
             if answer.ok and self._variant(tool, answer) == "legacy":
                 tables = self._parse_tables(answer.stdout, ipv6, tool[: -len("-save")])
                 if {table.name for table in tables} >= set(names):
@@ -84,17 +87,17 @@ class _Reader:
         if answer.ok:
             self.unread.append(_("{tool} cannot read the tables of the legacy iptables", tool=tool))
         else:
-            self.unread.append(_why_not(f"{kind}-legacy-save", answer))
+            self.unread.append(_describe_failure(f"{kind}-legacy-save", answer))
         return []
 
-    def _parse_tables(self, text: str, ipv6: bool, tool: str = "") -> list[Table]:
+    def _parse_tables(self, text: str, ipv6: bool, tool: str = "") -> list[RuleTable]:
         try:
             return parse_xt(text, ipv6, tool)
         except (ValueError, KeyError, IndexError):
             return []
 
     def _lend_rules(self, family: str, table: str, chain: str) -> Optional[Sequence[Rule]]:
-        """The rules of a chain as iptables prints them, where it keeps them in nf_tables."""
+        """The rules of a chain as iptables-nft prints them; None if it does not print the chain."""
         if family not in ("ip", "ip6"):
             return None
         ipv6 = family == "ip6"
@@ -109,23 +112,25 @@ class _Reader:
             self.unlent.append(_("iptables-save does not print the chain {chain}", chain=chain))
         return rules
 
-    def _read_saved(self, kind: str, ipv6: bool) -> list[Table]:
-        """What the variant of iptables that keeps its rules in nf_tables prints."""
-        first = Answer((), "missing")
+    def _read_saved(self, kind: str, ipv6: bool) -> list[RuleTable]:
+        """The tables that iptables-nft prints; none if there is no such variant, which `unlent` then says."""
+        first_answer = CommandResult((), "missing")
         for tool in (f"{kind}-save", f"{kind}-nft-save"):
-            answer = self._ask(tool)
+            answer = self._run(tool)
             if answer.ok and self._variant(tool, answer) == "nft":
                 return self._parse_tables(answer.stdout, ipv6)
-            first = first if first.argv else answer
-        if first.ok:
+            first_answer = first_answer if first_answer.argv else answer
+        if first_answer.ok:
             self.unlent.append(_("{tool} does not print the rules in nf_tables", tool=f"{kind}-save"))
         else:
-            self.unlent.append(_why_not(f"{kind}-save", first))
+            self.unlent.append(_describe_failure(f"{kind}-save", first_answer))
         return []
 
-    def _variant(self, tool: str, answer: Answer) -> str:
-        """ "nft" or "legacy": whose rules it prints; "" where nothing tells. Up to 1.8.7 the dump itself
-        does not."""
+    def _variant(self, tool: str, answer: CommandResult) -> str:
+        """Whose rules a tool prints: "nft", "legacy", or "" if that cannot be determined.
+
+        The header of the dump says it only since iptables 1.8.8.
+        """
         if "(nf_tables)" in answer.stdout:
             return "nft"
         path = self._host.commands.find(tool)
@@ -135,17 +140,17 @@ class _Reader:
             return _PROGRAMS[program]
         if "-nft-" in tool or "-legacy-" in tool:
             return "nft" if "-nft-" in tool else "legacy"
-        version = self._ask(tool[: -len("-save")], "--version")
-        return _told_variant(version.stdout) if version.ok else ""
+        version = self._run(tool[: -len("-save")], "--version")
+        return _variant_of_version(version.stdout) if version.ok else ""
 
-    def _ask(self, *argv: str) -> Answer:
+    def _run(self, *argv: str) -> CommandResult:
         if argv not in self._answers:
-            self._answers[argv] = self._host.commands.run(argv, limit=LIMIT)
+            self._answers[argv] = self._host.commands.run(argv, limit=MAX_RULE_SET_BYTES)
         return self._answers[argv]
 
 
-def _told_variant(version: str) -> str:
-    """By what `iptables --version` prints; before 1.8 there was one kind, which said nothing."""
+def _variant_of_version(version: str) -> str:
+    """The variant that `iptables --version` names; before 1.8 there was only legacy, which named none."""
     for word, variant in (("(nf_tables)", "nft"), ("(legacy)", "legacy")):
         if word in version:
             return variant
@@ -154,7 +159,7 @@ def _told_variant(version: str) -> str:
     return "legacy" if old and (int(number[0]), int(number[1])) < (1, 8) else ""
 
 
-def _why_not(tool: str, answer: Answer) -> str:
+def _describe_failure(tool: str, answer: CommandResult) -> str:
     if answer.ended == "missing":
         return _("{tool} is not installed", tool=tool)
     if answer.ended == "exited":
@@ -164,7 +169,7 @@ def _why_not(tool: str, answer: Answer) -> str:
 
 
 def _kernel_lacks_nft(host: Host) -> bool:
-    """Whether nf_tables is neither loaded nor built in: then asking nft would only load it."""
+    """Whether nf_tables is neither loaded nor built in: running nft would load the module."""
     release = host.system.release
     try:
         built_in = host.running_files.text(f"/lib/modules/{release}/modules.builtin")

@@ -9,30 +9,35 @@ from npudoctor.core.frozen import dataclass, replace
 from npudoctor.firewall.packet import Packet, merge, spoil
 from npudoctor.firewall.rules import (
     CONTINUE,
-    ODD,
+    ODD_OUTPUT_ERRORS,
     UNKNOWN,
     Chain,
-    Change,
-    Match,
+    Condition,
+    PacketChange,
     Rule,
-    Table,
+    RuleTable,
     Verdict,
 )
 
-DEEPEST = 64  # jumps; the kernel allows 16
-TOLD = 4  # places that are remembered
-CONNTRACK = -200  # the priority at which packets get their state
+# nf_tables refuses more than 16 nested jumps (NFT_JUMP_STACK_SIZE); only a listing that lies comes here.
+MAX_JUMPS = 64
+MAX_PLACES = 4  # places of a drop that are remembered, and shown
+# NF_IP_PRI_CONNTRACK: chains of a lower priority see packets before conntrack has given them a state.
+CONNTRACK = -200
 
 
 class OutOfTime(Exception):
-    """There is no time for so many rules."""
+    """The time for judging has run out before the last rule."""
 
 
 @dataclass(frozen=True)
 class Fate:
-    """What may become of a packet: let through as `accepted`, dropped by one of `droppers`, or come out
-    at the chain's end as `rest`. `doubts` are the rules that nobody can judge for it; `by_port`: fewer ports
-    may be judged where these cannot."""
+    """What may become of a packet in a chain; several of these may be possible at once.
+
+    `accepted`: the packet as it is let through, None if it cannot be. `droppers`: the places that may drop
+    it. `rest`: the packet as it reaches the end of the chain, None if it cannot. `doubts`: the rules that
+    could not be judged for it. `by_port`: with fewer ports they might be.
+    """
 
     accepted: Optional[Packet] = None
     droppers: tuple[str, ...] = ()
@@ -42,69 +47,72 @@ class Fate:
 
 
 class TableWalk:
-    """The way of packets through tables; what a chain does with a packet is worked out once."""
+    """Walks packets through the chains of one table; each pair of chain and packet is worked out once.
 
-    def __init__(self, table: Table, late: Callable[[], bool] = lambda: False) -> None:
-        self._table, self._late = table, late
-        self._known: dict[tuple[str, Packet], Fate] = {}
+    `late()` says whether the time has run out; the walk then raises OutOfTime.
+    """
+
+    def __init__(self, table: RuleTable, late: Callable[[], bool] = lambda: False) -> None:
+        self._table, self._is_late = table, late
+        self._fate_by_packet: dict[tuple[str, Packet], Fate] = {}
 
     @property
-    def visited(self) -> set[str]:
-        """The chains that packets came to."""
-        return {name for name, _packet in self._known}
+    def visited_chains(self) -> set[str]:
+        """The names of the chains that packets have reached."""
+        return {name for name, _packet in self._fate_by_packet}
 
-    def base(self, chain: Chain, packet: Packet) -> Fate:
-        """What a base chain does with a packet; nothing is left as `rest`."""
-        fate = self._chain(chain.name, packet, 0)
+    def walk_base_chain(self, chain: Chain, packet: Packet) -> Fate:
+        """What a base chain does with a packet; its policy decides about `rest`, which is then None."""
+        fate = self._walk_chain(chain.name, packet, 0)
         if fate.rest is None:
             return fate
         if chain.base is not None and chain.base.drops:
-            policy = f"{self._table.place(chain.name)}: policy drop"
-            return replace(fate, rest=None, droppers=_some((*fate.droppers, policy)))
+            policy = f"{self._table.describe_chain(chain.name)}: policy drop"
+            return replace(fate, rest=None, droppers=_limit_places((*fate.droppers, policy)))
         return replace(fate, rest=None, accepted=merge((fate.accepted, fate.rest)))
 
-    def _chain(self, name: str, packet: Packet, depth: int) -> Fate:
+    def _walk_chain(self, name: str, packet: Packet, depth: int) -> Fate:
         key = (name, packet)
-        if key not in self._known:
+        if key not in self._fate_by_packet:
             chain = self._table.chains.get(name)
-            if chain is None or depth > DEEPEST:
-                place = self._table.place(name)
+            if chain is None or depth > MAX_JUMPS:
+                place = self._table.describe_chain(name)
                 return Fate(packet, (place,), packet, (place,))
-            self._known[key] = self._rules(chain, packet, depth)
-        return self._known[key]
+            self._fate_by_packet[key] = self._walk_rules(chain, packet, depth)
+        return self._fate_by_packet[key]
 
-    def _rules(self, chain: Chain, packet: Packet, depth: int) -> Fate:
-        here: Optional[Packet] = packet
-        through: list[Optional[Packet]] = []
+    def _walk_rules(self, chain: Chain, packet: Packet, depth: int) -> Fate:
+        continuing: Optional[Packet] = packet
+        accepted: list[Optional[Packet]] = []
         returned: list[Optional[Packet]] = []
         droppers: tuple[str, ...] = ()
         doubts: tuple[str, ...] = ()
         by_port = False
         for rule in chain.rules:
-            if here is None:
+            if continuing is None:
                 break
-            if self._late():
+            if self._is_late():
                 raise OutOfTime
-            way = _OneRule(self, chain, rule, depth)
-            here = way.send(here)
-            through.append(way.accepted)
-            returned.append(way.returned)
-            droppers = _some((*droppers, *way.droppers))
-            doubts = _some((*doubts, *way.doubts))
-            by_port = by_port or way.by_port
-        return Fate(merge(through), droppers, merge((*returned, here)), doubts, by_port)
+            rule_walk = _RuleWalk(self, chain, rule, depth)
+            continuing = rule_walk.send(continuing)
+            accepted.append(rule_walk.accepted)
+            returned.append(rule_walk.returned)
+            droppers = _limit_places((*droppers, *rule_walk.droppers))
+            doubts = _limit_places((*doubts, *rule_walk.doubts))
+            by_port = by_port or rule_walk.by_port
+        return Fate(merge(accepted), droppers, merge((*returned, continuing)), doubts, by_port)
 
-    def below(self, verdict: Verdict, packet: Packet, depth: int) -> Fate:
-        """What the chain of a jump does."""
-        return self._chain(verdict[1], packet, depth + 1)
+    def walk_jump(self, verdict: Verdict, packet: Packet, depth: int) -> Fate:
+        """What the chain that a jump or goto names does with the packet."""
+        return self._walk_chain(verdict[1], packet, depth + 1)
 
-    def place(self, chain: Chain, rule: Rule) -> str:
-        """How a person finds a rule."""
-        return f"{self._table.place(chain.name)}: {rule.text}"
+    def describe_rule(self, chain: Chain, rule: Rule) -> str:
+        """The table, chain and rule, as a person finds them in a listing."""
+        return f"{self._table.describe_chain(chain.name)}: {rule.text}"
 
 
-class _OneRule:
-    """One packet at one rule: where it may go from here."""
+class _RuleWalk:
+    """Applies one rule to one packet and collects where the packet may go from there."""
 
     def __init__(self, walk: TableWalk, chain: Chain, rule: Rule, depth: int) -> None:
         self._walk, self._chain, self._rule, self._depth = walk, chain, rule, depth
@@ -113,74 +121,76 @@ class _OneRule:
         self.droppers: tuple[str, ...] = ()
         self.doubts: tuple[str, ...] = ()
         self.by_port = False
-        self._on: list[Packet] = []
+        self._continuing: list[Packet] = []
 
     def send(self, packet: Packet) -> Optional[Packet]:
-        """The packet as it may reach the next rule; None where it cannot."""
-        inside: Optional[Packet] = packet
-        doubtful = False
+        """The packet as it may reach the next rule; None if it cannot."""
+        current: Optional[Packet] = packet
+        is_doubtful = False
         for step in self._rule.steps:
-            if inside is None:
+            if current is None:
                 break
-            if isinstance(step, Match):
+            if isinstance(step, Condition):
                 try:
-                    truth = step.test(inside)
-                except ODD:
+                    truth = step.test(current)
+                except ODD_OUTPUT_ERRORS:
                     truth = None
-                self._note(step.ports, inside, truth is None)
+                self._note_port_question(step.ports, current, truth is None)
                 if truth is not True:
-                    self._on.append(inside)
-                doubtful = doubtful or truth is None
-                inside = None if truth is False else inside
-            elif isinstance(step, Change):
+                    self._continuing.append(current)
+                is_doubtful = is_doubtful or truth is None
+                current = None if truth is False else current
+            elif isinstance(step, PacketChange):
                 try:
-                    inside = step.apply(inside)
-                except ODD:
-                    inside = spoil(inside)
+                    current = step.apply(current)
+                except ODD_OUTPUT_ERRORS:
+                    current = spoil(current)
             else:
                 try:
-                    verdicts = step.pick(inside)
-                except ODD:
+                    verdicts = step.pick(current)
+                except ODD_OUTPUT_ERRORS:
                     verdicts = (UNKNOWN,)
-                self._note(step.ports, inside, len(verdicts) > 1)
-                doubtful = doubtful or len(verdicts) > 1 or UNKNOWN in verdicts
+                self._note_port_question(step.ports, current, len(verdicts) > 1)
+                is_doubtful = is_doubtful or len(verdicts) > 1 or UNKNOWN in verdicts
                 for verdict in verdicts:
-                    self._take(verdict, inside)
-                if doubtful:
-                    self.doubts = _some((*self.doubts, self._walk.place(self._chain, self._rule)))
+                    self._apply_verdict(verdict, current)
+                if is_doubtful:
+                    self.doubts = _limit_places(
+                        (*self.doubts, self._walk.describe_rule(self._chain, self._rule))
+                    )
                 if CONTINUE not in verdicts:  # else the rule's next part is looked at
-                    inside = None
-        if inside is not None:
-            self._on.append(inside)
-        return merge(self._on)
+                    current = None
+        if current is not None:
+            self._continuing.append(current)
+        return merge(self._continuing)
 
-    def _note(self, ports: str, packet: Packet, unclear: bool) -> None:
-        """A question about our port, which is the destination's on the way in."""
+    def _note_port_question(self, ports: str, packet: Packet, unclear: bool) -> None:
+        """Note an unclear step that reads our port: the destination on the way in, else the source."""
         self.by_port = self.by_port or (unclear and ("d" if packet.original else "s") in ports)
 
-    def _take(self, verdict: Optional[Verdict], packet: Packet) -> None:
+    def _apply_verdict(self, verdict: Optional[Verdict], packet: Packet) -> None:
         kind = verdict[0] if verdict else "continue"
         if verdict and kind in ("jump", "goto"):
-            fate = self._walk.below(verdict, packet, self._depth)
+            fate = self._walk.walk_jump(verdict, packet, self._depth)
             self.accepted = merge((self.accepted, fate.accepted))
-            self.droppers = _some((*self.droppers, *fate.droppers))
-            self.doubts = _some((*self.doubts, *fate.doubts))
+            self.droppers = _limit_places((*self.droppers, *fate.droppers))
+            self.doubts = _limit_places((*self.doubts, *fate.doubts))
             self.by_port = self.by_port or fate.by_port
             if fate.rest is not None and kind == "jump":
-                self._on.append(fate.rest)
+                self._continuing.append(fate.rest)
             elif fate.rest is not None:
-                # The end of a chain that was gone to is the end of the one that sent there.
+                # After a goto the kernel does not come back to the chain that it left.
                 self.returned = merge((self.returned, fate.rest))
             return
         if kind in ("accept", "unknown"):
             self.accepted = merge((self.accepted, packet))
         if kind in ("drop", "unknown"):
-            self.droppers = _some((*self.droppers, self._walk.place(self._chain, self._rule)))
+            self.droppers = _limit_places((*self.droppers, self._walk.describe_rule(self._chain, self._rule)))
         if verdict is None or kind == "unknown":
-            self._on.append(packet)
+            self._continuing.append(packet)
         if kind == "return":
             self.returned = merge((self.returned, packet))
 
 
-def _some(places: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(places))[:TOLD]
+def _limit_places(places: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(places))[:MAX_PLACES]

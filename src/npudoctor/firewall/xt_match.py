@@ -1,11 +1,11 @@
-"""The matches of iptables as questions to a packet; None where we cannot say."""
+"""Matches of iptables as tests of a packet; a test returns None if its answer is unknown."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Optional
 
-from npudoctor.firewall.fields import PROTOCOLS, TCP_FLAGS, any_bit, same_name, same_words
+from npudoctor.firewall.fields import PROTOCOLS, TCP_FLAGS, combine_bits, matches_name, matches_words
 from npudoctor.firewall.packet import (
     ICMPV6,
     TCP,
@@ -14,62 +14,78 @@ from npudoctor.firewall.packet import (
     Ranges,
     Test,
     Truth,
-    among,
     any_true,
-    few,
+    is_among,
     join_ranges,
+    list_values,
     negate,
-    of_address,
+    parse_address,
 )
 
 # Modules whose options we know; the options of any other one are left unread.
-KNOWN = {
+KNOWN_MODULES = {
     "tcp", "multiport", "conntrack", "state", "comment", "addrtype", "mark", "connmark", "iprange", "pkttype",
     "rpfilter", "icmp6",
 }  # fmt: skip
-# What packets of TCP and ICMPv6 without extension headers are not.
-_NEVER = {"udp", "icmp", "sctp", "dccp", "udplite", "rt", "frag", "ah", "esp", "mh", "dst", "hbh", "ipcomp"}
+# Modules for other protocols and for extension headers of IPv6, which none of our packets has.
+_OTHER_PROTOCOLS = {
+    "udp",
+    "icmp",
+    "sctp",
+    "dccp",
+    "udplite",
+    "rt",
+    "frag",
+    "ah",
+    "esp",
+    "mh",
+    "dst",
+    "hbh",
+    "ipcomp",
+}
 _LAST_PORT = 65535
 
 
 def unknown_match(module: str) -> Test:
-    """The answer of a module whose options we do not read."""
-    if module in _NEVER:
+    """The test for a module whose options are not read."""
+    if module in _OTHER_PROTOCOLS:
         return lambda packet: False
     return lambda packet: None
 
 
-def option_test(module: str, option: str, values: Sequence[str], contrary: bool) -> Test:
-    """The question of one option; `contrary`: a "!" stands before it."""
+def option_test(module: str, option: str, values: Sequence[str], is_negated: bool) -> Test:
+    """The test for an option of a module, "" for options of every rule; `is_negated`: after a "!"."""
     try:
-        test = _test(module, option, values)
+        test = _parse_test(module, option, values)
     except (ValueError, IndexError):
         test = None
     if test is None:
         return lambda packet: None
-    found: Test = test
-    return (lambda packet: negate(found(packet))) if contrary else found
+    known_test: Test = test
+    return (lambda packet: negate(known_test(packet))) if is_negated else known_test
 
 
-def _test(module: str, option: str, values: Sequence[str]) -> Optional[Test]:
+def _parse_test(module: str, option: str, values: Sequence[str]) -> Optional[Test]:
     if not module:
         # The options that every rule may have.
         if option in ("-s", "-d"):
-            return _address(option == "-s", of_address(values[0]))
+            return _address_test(option == "-s", parse_address(values[0]))
         if option == "-p":
             text = values[0]
-            wanted = 0 if text == "all" else PROTOCOLS[text] if text in PROTOCOLS else int(text)
-            return lambda packet: wanted in (0, packet.protocol)
+            protocol = 0 if text == "all" else PROTOCOLS[text] if text in PROTOCOLS else int(text)
+            return lambda packet: protocol in (0, packet.protocol)
         if option in ("-i", "-o"):
             name = values[0]
-            return lambda packet: same_name(packet.iif if option == "-i" else packet.oif, name, any_end="+")
-        if option == "-f":
+            return lambda packet: matches_name(
+                packet.iif if option == "-i" else packet.oif, name, any_end="+"
+            )
+        if option == "-f":  # only later fragments: no handshake has any
             return lambda packet: False
         return None
     if module in ("tcp", "multiport"):
-        return _ports(option, values)
+        return _parse_port_test(option, values)
     if module in ("mark", "connmark") and option == "--mark":
-        return _mark(values[0], connection=module == "connmark")
+        return _mark_test(values[0], connection=module == "connmark")
     return _parse_other(module, option, values)
 
 
@@ -78,40 +94,41 @@ def _parse_other(module: str, option: str, values: Sequence[str]) -> Optional[Te
         return lambda packet: True
     if option == "--icmpv6-type":
         kind = int(values[0].partition("/")[0])
-        return lambda packet: packet.protocol == ICMPV6 and among(packet.flags, ((kind, kind),))
+        return lambda packet: packet.protocol == ICMPV6 and is_among(packet.flags, ((kind, kind),))
     if option in ("--ctstate", "--state"):
         states = values[0].lower().split(",")
 
         def in_state(packet: Packet) -> Truth:
-            known = same_words(packet.states, states)
-            return known if known or packet.translated is False else None
+            has_state = matches_words(packet.states, states)
+            return has_state if has_state or packet.translated is False else None
 
         return in_state
     if module == "addrtype":
-        return _kind_of_address(option, values[0])
+        return _address_type_test(option, values[0])
     if module == "iprange":
-        low, high = (of_address(end)[0][0] for end in values[0].split("-"))
-        return _address(option == "--src-range", ((low, high),))
+        low, high = (parse_address(end)[0][0] for end in values[0].split("-"))
+        return _address_test(option == "--src-range", ((low, high),))
     if module == "pkttype":
         return lambda packet: values[0] == "unicast" if packet.protocol == TCP and packet.iif else None
     if module == "rpfilter" and option == "--invert":
-        # The way back leads through the interface that the packet came by: so it was chosen.
+        # --invert matches a packet whose reply would leave by another interface. Ours was given the interface
+        # by the route back to its sender; a mark may select another routing table.
         return lambda packet: False if packet.protocol == TCP and packet.iif and packet.mark == ZERO else None
     return None
 
 
-def _address(source: bool, wanted: Ranges) -> Test:
-    return lambda packet: among(packet.source if source else packet.destination, wanted)
+def _address_test(source: bool, expected: Ranges) -> Test:
+    return lambda packet: is_among(packet.source if source else packet.destination, expected)
 
 
-def _ports(option: str, values: Sequence[str]) -> Optional[Test]:
-    if option in ("--tcp-flags", "--syn"):
-        masked, asked = ("FIN,SYN,RST,ACK", "SYN") if option == "--syn" else values[:2]
+def _parse_port_test(option: str, values: Sequence[str]) -> Optional[Test]:
+    if option in ("--tcp-flags", "--syn"):  # --syn is short for this pair (iptables-extensions(8), tcp)
+        mask_names, required = ("FIN,SYN,RST,ACK", "SYN") if option == "--syn" else values[:2]
 
         def has_flags(packet: Packet) -> Truth:
-            mask, bits = _bits(masked), _bits(asked)
-            known = few(packet.flags) or []
-            truths = {flags & mask == bits for flags in known} if packet.protocol == TCP else {False}
+            mask, bits = _flag_bits(mask_names), _flag_bits(required)
+            possible_flags = list_values(packet.flags) or []
+            truths = {flags & mask == bits for flags in possible_flags} if packet.protocol == TCP else {False}
             return next(iter(truths)) if len(truths) == 1 else None
 
         return has_flags
@@ -121,28 +138,28 @@ def _ports(option: str, values: Sequence[str]) -> Optional[Test]:
     for part in values[0].split(","):
         low, colon, high = part.partition(":")
         spans.append((int(low or 0), int(high or _LAST_PORT) if colon else int(low)))
-    wanted = join_ranges(spans)
+    expected = join_ranges(spans)
 
     def test(packet: Packet) -> Truth:
         if packet.protocol != TCP:
             return False
         if option.startswith("--d"):
-            return among(packet.destination_port, wanted)
+            return is_among(packet.destination_port, expected)
         if option.startswith("--s"):
-            return among(packet.source_port, wanted)
-        return any_true(among(ports, wanted) for ports in (packet.destination_port, packet.source_port))
+            return is_among(packet.source_port, expected)
+        return any_true(is_among(ports, expected) for ports in (packet.destination_port, packet.source_port))
 
     return test
 
 
-def _bits(text: str) -> int:
+def _flag_bits(text: str) -> int:
     if text in ("ALL", "NONE"):
-        return 0x3F if text == "ALL" else 0
-    return any_bit(TCP_FLAGS[name.lower()] for name in text.split(","))
+        return 0x3F if text == "ALL" else 0  # FIN, SYN, RST, PSH, ACK and URG; not ECE and CWR
+    return combine_bits(TCP_FLAGS[name.lower()] for name in text.split(","))
 
 
-def _kind_of_address(option: str, kinds: str) -> Optional[Test]:
-    """The destination is ours; of the source nothing is said, but that it is not ours."""
+def _address_type_test(option: str, kinds: str) -> Optional[Test]:
+    """Test the type of an address: the destination is ours, the source certainly is not."""
     if option == "--dst-type":
         ours = "LOCAL" in kinds.split(",")
         return lambda packet: ours if packet.protocol == TCP and packet.original else None
@@ -151,13 +168,13 @@ def _kind_of_address(option: str, kinds: str) -> Optional[Test]:
     return None
 
 
-def _mark(text: str, connection: bool) -> Test:
+def _mark_test(text: str, connection: bool) -> Test:
     value, _slash, mask = text.partition("/")
-    wanted, bits = int(value, 0), int(mask or "0xffffffff", 0)
+    expected, bits = int(value, 0), int(mask or "0xffffffff", 0)
 
     def test(packet: Packet) -> Truth:
-        known = few(packet.connection_mark if connection else packet.mark)
-        truths = {number & bits == wanted for number in known or ()}
+        possible_marks = list_values(packet.connection_mark if connection else packet.mark)
+        truths = {number & bits == expected for number in possible_marks or ()}
         return next(iter(truths)) if len(truths) == 1 else None
 
     return test

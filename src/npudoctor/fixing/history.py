@@ -78,7 +78,7 @@ class FixRun:
 def runs_of(records: Records) -> list[FixRun]:
     """All runs, the newest first."""
     by_run: dict[str, list[Record]] = {}
-    for record in records.all():
+    for record in records.read_all():
         by_run.setdefault(record.run, []).append(record)
     read = [_read(name, rows) for name, rows in by_run.items()]
     undoing = [run for run in read if run.undoes]

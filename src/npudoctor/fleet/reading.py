@@ -102,7 +102,7 @@ def _read_file(path: str) -> Iterator[Item]:
     until = time.monotonic() + READING
     try:
         source = _pipe(path) or sources.open_source(path, until)
-    except (OSError, opening.Unreadable) as error:
+    except (OSError, opening.UnreadableLog) as error:
         why = strerror(error.errno) if isinstance(error, OSError) else str(error)
         yield Unreadable(None, path, why)
         return

@@ -1,7 +1,7 @@
-"""The only door to the machine: read-only, one file a subject, `Host` on top.
+"""Reads the machine, and never changes it: one file for each subject, and `Host`, which holds them all.
 
-Here belongs what the machine says, never whether that is right: what follows from it is `facts`, what
-is judged is a check's. No file of it knows of checks, findings or steps.
+A file here reports what the machine says, not whether that is right: `facts` draws conclusions, checks
+judge. No file here knows of checks, findings or steps.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["CannotTell", "Host", "NotRunning", "Options"]
 
 
 def __getattr__(name: str) -> object:
-    """All of the machine: who only asks for files does not pay for loading the rest."""
+    """Load `Host` and `Options` when they are first used: who imports only host.fs does not pay for them."""
     if name not in ("Host", "Options"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from npudoctor.host import host

@@ -1,47 +1,48 @@
-"""The time, whether something keeps it right, and the wait between a first and a second look."""
+"""The clocks of the machine, whether they are synchronised, and the wait before a second look."""
 
 from __future__ import annotations
 
 import time
 from typing import Optional
 
-STA_UNSYNC = 0x40
-TIMEX_SIZE, TIMEX_STATUS = 256, 40  # struct timex where long has 64 bits: bytes at most, and its field status
+STA_UNSYNC = 0x40  # of linux/timex.h: ntpd, chronyd and others clear it
+# struct timex with longs of 64 bits has 208 bytes, the rest is to spare; `status` is at offset 40.
+TIMEX_SIZE, TIMEX_STATUS = 256, 40
 
 
 class Clock:
-    """Seconds since the epoch, and waiting. All that must be asked twice shares one wait."""
+    """The clocks of the machine, in seconds. Everything that must be looked at twice shares one wait."""
 
     def now(self) -> float:
         """Seconds since the epoch."""
         return time.time()
 
-    def booted(self) -> float:
+    def boot_time(self) -> float:
         """When the machine booted, in seconds since the epoch.
 
-        From the kernel's clocks, not from btime, which psutil has: it is cut to seconds and follows clock
-        changes late.
+        From the kernel's clocks, not from btime of /proc/stat, which psutil reads: that one is in whole
+        seconds and follows changes of the clock late.
         """
         return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
 
-    def steady(self) -> float:
-        """Seconds of a clock that nobody sets."""
+    def monotonic(self) -> float:
+        """Seconds of CLOCK_MONOTONIC, which nobody can set."""
         return time.monotonic()
 
     def wait_until(self, steady: float) -> None:
-        """Sleep until the steady clock shows this; no time passes when it does already."""
+        """Sleep until the monotonic clock shows `steady`, in seconds; return at once if it is past."""
         time.sleep(max(0.0, steady - time.monotonic()))
 
-    def synchronised(self) -> Optional[bool]:
-        """Whether the kernel was told that its clock is kept right; None when it does not say.
+    def is_synchronised(self) -> Optional[bool]:
+        """Whether the kernel's clock is marked as synchronised; None if the kernel does not say.
 
-        adjtimex(2) with no mode set reads only. A sandbox may forbid it.
+        adjtimex(2) with no mode set only reads, and needs no rights; a sandbox may forbid it.
         """
         import ctypes
         import struct
 
         if ctypes.sizeof(ctypes.c_long) != 8:
-            return None
+            return None  # TIMEX_STATUS is the offset with longs of 64 bits
         timex = ctypes.create_string_buffer(TIMEX_SIZE)
         try:
             state = ctypes.CDLL(None, use_errno=True).adjtimex(timex)

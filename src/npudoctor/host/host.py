@@ -1,4 +1,4 @@
-"""The machine under examination as one object: every question about it is asked here, and only once."""
+"""The examined machine as one object: every part of it is made here, when it is first used, and kept."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from npudoctor.host.options import Options as Options
 from npudoctor.host.process.commands import Commands
 from npudoctor.host.process.processes import Processes, pid_exists, ticks_per_second
 from npudoctor.host.python.interpreter import Interpreter
-from npudoctor.host.python.own_python import own_instead_of
+from npudoctor.host.python.own_python import choose_own_python
 from npudoctor.host.records import Records
 from npudoctor.host.system import System
 from npudoctor.host.users.identity import Identity, current_identity
@@ -37,16 +37,19 @@ if TYPE_CHECKING:
     from npudoctor.trial.trials import Trials
 
 T = TypeVar("T")
-# What the variables under examination do not change.
-UNCHANGED = frozenset(
+# Parts that do not depend on the examined variables.
+INDEPENDENT_OF_VARIABLES = frozenset(
     "files running_files commands processes sysvipc sockets network records resources clock system knowledge"
     " libraries npus gpus".split()
 )
 
 
-class _Part(Generic[T]):
-    """A part of a running machine: made when it is first asked for, and kept for the run. NotRunning under
-    --root. Where only some checks pay for its module, it decorates the function that loads it."""
+class _HostPart(Generic[T]):
+    """A part of a running machine, as a descriptor: made when it is first read, and kept for the run.
+
+    Under --root reading it raises NotRunning. As a decorator it stands for a function that also imports the
+    part's module, so that only checks that use the part pay for the import.
+    """
 
     image_too = False
 
@@ -60,14 +63,16 @@ class _Part(Generic[T]):
         if host.options.root is not None and not self.image_too:
             raise NotRunning()
         if self._name not in host._parts:
-            with host._lock:  # only to note that it is being made: one part must not wait for another
-                making = host._making.setdefault(self._name, Once(lambda: self._make(host)))
+            # The lock is held only while the Once is stored, not while the part is made: two checks may make
+            # different parts at once, and a part may use other parts.
+            with host._lock:
+                making = host._once_by_part.setdefault(self._name, Once(lambda: self._make(host)))
             host._parts[self._name] = making()
         return host._parts[self._name]  # type: ignore[return-value]
 
 
-class _ImagePart(_Part[T]):
-    """A part that an image has, too."""
+class _ImagePart(_HostPart[T]):
+    """A part that an image of --root has, too."""
 
     image_too = True
 
@@ -75,9 +80,9 @@ class _ImagePart(_Part[T]):
 class Host:
     """A machine: files, variables, commands, processes, IPC, sockets, interpreter, accelerators.
 
-    Every part is made when it is first asked for and kept for the run; safe for parallel checks.
-    Under --root (`options.root`) the parts of a running machine raise NotRunning. A fake host is
-    this class with other parts, given by name.
+    Every part is made when it is first read, and kept for the run; checks in parallel may share a Host.
+    Under --root (`options.root`) the parts of a running machine raise NotRunning. `parts` replace parts by
+    name: so tests make a fake machine.
     """
 
     def __init__(
@@ -92,52 +97,53 @@ class Host:
         self.options = options or Options()
         self.identity = identity or current_identity()
         self.disk: Disk = disk or LocalDisk()
-        self._caller = dict(os.environ if variables is None else variables)
+        self._caller_variables = dict(os.environ if variables is None else variables)
         self._parts: dict[str, object] = dict(parts)
-        self._given = parts
+        self._replaced_parts = parts
         self._lock = threading.Lock()
-        self._making: dict[str, Once[object]] = {}
-        self._facts: dict[str, Once[object]] = {}
-        self._later: list[Host] = []
+        self._once_by_part: dict[str, Once[object]] = {}
+        self._once_by_fact: dict[str, Once[object]] = {}
+        self._derived_hosts: list[Host] = []
 
     files = _ImagePart(lambda host: Files(host.disk, host.options.root or "/"))
     """The files below "/" or below --root."""
 
-    running_files = _Part(lambda host: Files(host.disk) if host.options.root else host.files)
+    running_files = _HostPart(lambda host: Files(host.disk) if host.options.root else host.files)
     """The files of the running machine: /proc, /sys, /dev."""
 
-    variables = _Part(lambda host: Variables(host._caller))
+    variables = _HostPart(lambda host: Variables(host._caller_variables))
     """The environment variables under examination."""
 
-    commands = _Part(
+    commands = _HostPart(
         lambda host: Commands(
             host.files,
-            # Root of a user namespace with nobody else is an ordinary user, and "/" is a stranger's there.
-            as_root=host.identity.is_root and not _is_alone(host),
+            # In a user namespace that maps only root, uid 0 is an ordinary user outside, and "/" belongs to
+            # an unmapped user: the rules for root would trust nothing.
+            as_root=host.identity.is_root and not _is_only_user(host),
             may_block=host.disk.may_block,
-            variables=host._caller,
+            variables=host._caller_variables,
         )
     )
     """The programs of the running machine."""
 
-    processes = _Part(lambda host: Processes(host.disk, ticks_per_second(), pid_exists))
+    processes = _HostPart(lambda host: Processes(host.disk, ticks_per_second(), pid_exists))
     """The processes of the running machine."""
 
-    @_Part
+    @_HostPart
     def pidfds(self) -> Pidfds:
         """Descriptors of the processes of the running machine."""
         from npudoctor.host.process.pidfds import Pidfds
 
         return Pidfds()
 
-    @_Part
+    @_HostPart
     def sysvipc(self) -> SysVIPC:
         """The System V IPC objects of our namespace."""
         from npudoctor.host.process.sysvipc import SysVIPC
 
         return SysVIPC(self.disk)
 
-    @_Part
+    @_HostPart
     def sockets(self) -> Sockets:
         """The sockets of our network namespace."""
         from npudoctor.host.network.interfaces import interface_addresses
@@ -145,30 +151,30 @@ class Host:
 
         return Sockets(self.disk, interface_addresses)
 
-    @_Part
+    @_HostPart
     def network(self) -> Network:
         """The interfaces of our network namespace, and the ways out of it."""
         from npudoctor.host.network.network import Network
 
         return Network()
 
-    @_Part
+    @_HostPart
     def names(self) -> Names:
-        """What host names mean on the running machine."""
+        """The addresses of host names, as the running machine resolves them."""
         from npudoctor.core.addresses import ip_address
-        from npudoctor.host.network.names import RENDEZVOUS, SECONDS, SHARE, Names, ask_system
+        from npudoctor.host.network.names import RENDEZVOUS, SECONDS, SHARE_OF_TIMEOUT, Names, ask_system
 
-        seconds = min(SECONDS, SHARE * self.options.timeout)
-        # With all that the job names: several names that nobody answers cost the time of one.
-        places = (*self.options.peers, *(self.variables.get(name, "") for name in RENDEZVOUS))
-        together = (place for place in places if place and not ip_address(place))
-        return Names(lambda names: ask_system(names, seconds), together)
+        seconds = min(SECONDS, SHARE_OF_TIMEOUT * self.options.timeout)
+        # All names of the job are resolved at once: several that get no answer cost the time of one.
+        rendezvous_values = (*self.options.peers, *(self.variables.get(name, "") for name in RENDEZVOUS))
+        names_of_job = (place for place in rendezvous_values if place and not ip_address(place))
+        return Names(lambda names: ask_system(names, seconds), names_of_job)
 
-    @_Part
+    @_HostPart
     def trials(self) -> Trials:
-        """What the kernel says when it is asked as the job would ask it."""
+        """Trials: children that ask the kernel what the job would ask it."""
         from npudoctor.host.process.job_start import job_variables, why_not_tried
-        from npudoctor.host.process.rights import numbered
+        from npudoctor.host.process.rights import rlimit_rows
         from npudoctor.trial.trials import OUTPUT_LIMIT, Trials
 
         return Trials(
@@ -177,22 +183,21 @@ class Host:
                 timeout=seconds,
                 limit=OUTPUT_LIMIT,
                 variables=job_variables(self.variables, self.options),
-                here=self.options.as_user is None and not self.options.env_of,
+                in_working_directory=self.options.as_user is None and not self.options.env_of,
                 group=True,
                 user=self.options.as_user,
                 limits=self._examined_limits(),
             ),
             folder=self._job_folder,
-            silent=self._silent_at_start,
-            limits=lambda: numbered(self._examined_limits()),
+            silent=self._reason_start_may_hang,
+            limits=lambda: rlimit_rows(self._examined_limits()),
             why_not=lambda: why_not_tried(self.options, self.identity.is_root, self.disk),
             program=lambda: self.interpreter.program,
             until=self.options.until,
         )
 
-    def _silent_at_start(self) -> str:
-        """Why a Python of the job may wait before its first line: of the folders that it looks into, one
-        gives no answer."""
+    def _reason_start_may_hang(self) -> str:
+        """Why Python may hang while it starts: a folder that it looks into does not answer; "" if all do."""
         home = self.variables.get("HOME", "")
         for path in (home, *self.variables.path_list("PYTHONPATH"), self.interpreter.program):
             try:
@@ -205,8 +210,10 @@ class Host:
         return ""
 
     def _job_folder(self) -> Optional[str]:
-        """Where the job starts, for a child that is not started there: root enters no folder for another
-        user, and itself none that may be a stranger's."""
+        """The folder in which the job starts, if a child is not started there itself; None if it is.
+
+        Root does not enter a folder on behalf of another user, nor one that may be a stranger's.
+        """
         user, pid = self.options.as_user, self.options.env_of
         if user is None and not pid:
             return None
@@ -215,16 +222,16 @@ class Host:
         return self.running_files.real(f"/proc/{pid or 'self'}/cwd")
 
     def _examined_limits(self) -> Mapping[str, tuple[Optional[int], Optional[int]]]:
-        """The limits of the process of --env-of, soft and hard; none without it: those are inherited."""
+        """The soft and hard limits of the process of --env-of; empty without it, as a child inherits ours."""
         if not self.options.env_of:
             return {}
         limits = self.resources.limits(self.options.env_of)
         return {name: (limit.soft, limit.hard) for name, limit in limits.items()}
 
-    records = _Part(lambda host: Records.of(host.identity, host._caller))
-    """What earlier runs of `fix` wrote down before they acted."""
+    records = _HostPart(lambda host: Records.for_identity(host.identity, host._caller_variables))
+    """The journals of earlier runs of `fix`."""
 
-    @_Part
+    @_HostPart
     def resources(self) -> Resources:
         """Memory, CPUs and limits of the running machine."""
         from npudoctor.host.resources import Resources
@@ -232,7 +239,7 @@ class Host:
         return Resources()
 
     clock = _ImagePart(lambda host: Clock())
-    """The time, and the one wait that all second looks share."""
+    """The clocks, and the one wait that all second looks share."""
 
     system = _ImagePart(lambda host: System(host.disk, host.files, host.clock))
     """The kernel, the boot, the namespaces, the distribution."""
@@ -242,34 +249,34 @@ class Host:
 
     @_ImagePart
     def knowledge(self) -> Knowledge:
-        """The tables of what goes with what, with the rows of the machine that we run on."""
+        """The tables of compatible versions, with the site's rows on the machine that we run on."""
         from npudoctor.knowledge.site import Knowledge
 
         return Knowledge(self.options.knowledge, Files(self.disk).why_remote)
 
     @_ImagePart
     def libraries(self) -> Libraries:
-        """What the shared libraries below the root say of themselves."""
+        """The shared libraries below the root, as their ELF headers describe them."""
         from npudoctor.host.libraries.library import Libraries
 
         return Libraries(self.files)
 
-    npus = _Part(lambda host: find_accelerators("npu", host.running_files))
+    npus = _HostPart(lambda host: find_accelerators("npu", host.running_files))
     """The Ascend NPUs of the running machine."""
 
-    gpus = _Part(lambda host: find_accelerators("gpu", host.running_files))
+    gpus = _HostPart(lambda host: find_accelerators("gpu", host.running_files))
     """The NVIDIA GPUs of the running machine."""
 
-    @_Part
+    @_HostPart
     def hccn(self) -> Hccn:
-        """What hccn_tool says of the NPUs' network ports; each question is asked once for all checks."""
+        """The NPUs' network ports by hccn_tool; each question is asked once for all checks."""
         from npudoctor.host.devices.hccn import Hccn
 
         return Hccn(self.files, self.commands, lambda: self.npus, self.options.timeout)
 
-    @_Part
+    @_HostPart
     def npu_smi(self) -> NpuSmi:
-        """What npu-smi answers; each question is asked once for all checks."""
+        """The NPUs by npu-smi; each question is asked once for all checks."""
         from npudoctor.host.devices.npu_smi import NpuSmi
 
         return NpuSmi(
@@ -280,50 +287,59 @@ class Host:
             timeout=self.options.timeout,
         )
 
-    def npu_wanted(self) -> bool:
-        """Whether a job here would use NPUs: expected by the user, or found when nothing was said."""
+    def wants_npus(self) -> bool:
+        """Whether a job here would use NPUs: --expect says so, or with `auto` the machine has some."""
         if self.options.expect == "auto":
-            return self.npus.usable
+            return self.npus.is_usable
         return self.options.expect == "npu"
 
     def once(self, name: str, make: Callable[[], T]) -> T:
-        """A fact that several checks ask for: found out by the first and kept, a CannotTell too."""
+        """A fact that several checks need: `make` is called once, and its result or CannotTell is kept."""
         with self._lock:
-            fact = self._facts.setdefault(name, Once(make))
+            fact = self._once_by_fact.setdefault(name, Once(make))
         return fact()  # type: ignore[return-value]
 
-    def again(self) -> Host:
-        """The same machine with nothing looked at yet: for asking once more."""
-        records = self._given.get("records")  # ours, also where another's variables are examined
-        own = {"records": records.again()} if isinstance(records, Records) else {}
-        again = Host(self.options, disk=self.disk, variables=self._caller, identity=self.identity, **own)
-        self._later.append(again)
-        return again
+    def fresh_copy(self) -> Host:
+        """The same machine without anything kept, to look at it once more, as `fix` does after a step."""
+        # Records may be those of our own user although the variables are another process's.
+        records = self._replaced_parts.get("records")
+        own_parts = {"records": records.unread_copy()} if isinstance(records, Records) else {}
+        fresh_host = Host(
+            self.options,
+            disk=self.disk,
+            variables=self._caller_variables,
+            identity=self.identity,
+            **own_parts,
+        )
+        self._derived_hosts.append(fresh_host)
+        return fresh_host
 
     def with_variables(self, variables: Mapping[str, str]) -> Host:
-        """The same machine under other variables; what was looked at and does not hang on them is kept."""
-        kept = {
+        """The same machine with other variables; parts that do not depend on them are shared."""
+        kept_parts = {
             name: part
             for name, part in self._parts.items()
-            if name in UNCHANGED or self._given.get(name) is part
+            if name in INDEPENDENT_OF_VARIABLES or self._replaced_parts.get(name) is part
         }
-        other = Host(self.options, disk=self.disk, variables=variables, identity=self.identity, **kept)
-        self._later.append(other)
-        return other
+        derived_host = Host(
+            self.options, disk=self.disk, variables=variables, identity=self.identity, **kept_parts
+        )
+        self._derived_hosts.append(derived_host)
+        return derived_host
 
     def close(self) -> None:
-        """End what the host started; programs and children that hang are left behind."""
+        """End the processes that the host started; those that hang in the kernel are left behind."""
         commands = self._parts.get("commands")
         if isinstance(commands, Commands):
             commands.close()
-        for again in self._later:
-            again.close()
+        for derived_host in self._derived_hosts:
+            derived_host.close()
         self.disk.close()
 
     def _choose_interpreter(self) -> Interpreter:
-        """By --python, else python3 of the caller's PATH, of an image's system, or our own."""
+        """The Python of --python, else python3 of the caller's PATH or of the image, else our own."""
         image = self.options.root is not None
-        caller = Variables({} if image else self._caller)
+        caller = Variables({} if image else self._caller_variables)
         if self.options.python is not None:
             return self._interpreter_at(self.options.python, "option", caller)
         if image:
@@ -338,7 +354,7 @@ class Host:
             except CannotTell as error:
                 if isinstance(error.__cause__, PermissionError):
                     continue
-                break  # nobody can tell whether the job's Python is in there: its server is gone, or silent
+                break  # its file server is gone or silent: this may be the job's Python, none after it is
             if entry is not None and entry.is_program:
                 break
         else:
@@ -348,8 +364,10 @@ class Host:
         chosen = self._interpreter_at(path, "path", caller)
         if image or self.options.env_of or not self.options.own_python:
             return chosen
-        own = own_instead_of(self.files, chosen)
-        return chosen if own is None else self._interpreter_at(own, "own", caller, instead_of=path)
+        own_python = choose_own_python(self.files, chosen)
+        return (
+            chosen if own_python is None else self._interpreter_at(own_python, "own", caller, instead_of=path)
+        )
 
     def _interpreter_at(
         self, path: str, chosen_by: str, caller: Variables, instead_of: Optional[str] = None
@@ -364,14 +382,14 @@ class Host:
             variables=caller,
             as_root=self.identity.is_root,
             timeout=0.6 * self.options.timeout,
-            here=lambda: self.running_files.real(f"/proc/{self.options.env_of or 'self'}/cwd"),
+            read_working_folder=lambda: self.running_files.real(f"/proc/{self.options.env_of or 'self'}/cwd"),
         )
 
 
-def _is_alone(host: Host) -> bool:
-    """Whether root is the only user of its user namespace."""
+def _is_only_user(host: Host) -> bool:
+    """Whether we are root in a user namespace that maps no other user."""
     if not host.identity.is_root:
         return False
-    from npudoctor.host.process.job_start import is_mapped
+    from npudoctor.host.process.job_start import is_mapped_root
 
-    return is_mapped(host.disk, alone=True)
+    return is_mapped_root(host.disk, is_only_user=True)

@@ -1,4 +1,4 @@
-"""What the user said that checks may ask about."""
+"""The options of a run that checks may read."""
 
 from __future__ import annotations
 
@@ -11,20 +11,27 @@ from npudoctor.host.users.identity import Account
 
 @dataclass(frozen=True)
 class Options:
-    """What the user said that checks may ask about. `expect`: auto, npu, gpu, none; `expect_count`: how many
-    of these at least, 0 where no number was said.
+    """The options of a run that checks may read.
 
-    `timeout` is how long one check may take, in seconds: whatever a check waits for must end before.
-    `tmp` is where cache servers keep their sockets and logs. `knowledge` is where a site keeps its rows.
-    `env_of` is the process whose variables are examined, 0 for none; `foreign_variables`: they were set by
-    somebody who must not make root run something by them. `peers`: the addresses of the job's other nodes.
-    `wait`: how long, in seconds, a file that is still being written may take. `only_user` and `only_job`
-    (of Slurm) limit leftovers to one owner or job. `until`: when the run must be over, on the steady clock.
-    `like`: the snapshot of --like (facts.snapshot.document), None without it; `like_path`: its file.
-    `vendor_tools`: whether the profile lets a check start npu-smi, hccn_tool or nvidia-smi.
-    `own_python`: whether our own Python is examined where python3 of PATH has no framework and ours has one.
-    `first_folder`: where the job's Python looks for modules first; None for the working directory, as far as
-    anybody knows, "" for nowhere. `as_user`: whose job it is, where root asks; None where nobody said.
+    - `expect`: the accelerator that this node must have: auto, npu, gpu or none.
+    - `expect_count`: the least number of them, 0 if no number was given.
+    - `python`: the path or name of --python, None without it.
+    - `root`: the folder of --root, which holds an image; None for the running machine.
+    - `tmp`: where cache servers keep their sockets and logs.
+    - `knowledge`: where a site keeps its rows.
+    - `timeout`: how long one check may take, in seconds; whatever a check waits for must end before.
+    - `env_of`: the process whose variables are examined, 0 for none.
+    - `foreign_variables`: somebody set the variables by which root must not be made to run anything.
+    - `peers`: the addresses of the job's other nodes.
+    - `wait`: how long, in seconds, a file that is still being written may take.
+    - `only_user`, `only_job`: limit leftovers to one owner, or to one job of Slurm.
+    - `until`: when the run must be over, in seconds of the monotonic clock.
+    - `like`, `like_path`: the snapshot of --like (facts.snapshot.document), and its file; None without it.
+    - `vendor_tools`: whether the profile lets a check start npu-smi, hccn_tool or nvidia-smi.
+    - `own_python`: examine our own Python if python3 of PATH has no framework and ours has one.
+    - `first_folder`: where the job's Python looks for modules first; None for the working directory, "" for
+      no folder.
+    - `as_user`: the account of the job, if root named one; None otherwise.
     """
 
     expect: str = "auto"

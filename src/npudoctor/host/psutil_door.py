@@ -1,4 +1,4 @@
-"""The door to psutil. It is loaded by the first question, as it costs 10 ms and most commands ask none."""
+"""Asks psutil. It is loaded with the first question: that costs 10 ms, and most commands ask none."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ T = TypeVar("T")
 
 
 def ask_psutil(subject: str, question: Callable[[ModuleType], T]) -> T:
-    """What psutil answers; CannotTell where it does not, or where this machine does not load it.
+    """What `question` returns, given psutil; CannotTell if that fails, or if psutil cannot be loaded.
+
+    `subject` is a noun phrase for the message: "the memory".
 
     A part of it is compiled: a mount with noexec refuses to map it, as does a C library that is too old, and
     the one file has none for machines other than x86_64 and aarch64.
@@ -45,7 +47,7 @@ def ask_psutil(subject: str, question: Callable[[ModuleType], T]) -> T:
 
 
 def _cannot_read(subject: str, why: str) -> CannotTell:
-    """The one sentence of all these endings."""
+    """The error for a question that psutil could not answer."""
     return CannotTell(_("psutil cannot read {subject}: {why}", subject=subject, why=why))
 
 

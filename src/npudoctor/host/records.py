@@ -1,4 +1,4 @@
-"""What earlier runs of `fix` recorded before they acted: evidence that outlives what was removed."""
+"""Reads the journals that `fix` writes before it acts: evidence that is still there after a removal."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from npudoctor.core.trust.rule import is_own_file
 from npudoctor.host.users.identity import Identity
 
 ROOT_STATE = "/var/lib/npudoctor"
-RECORD_LIMIT = 8 << 20
+MAX_JOURNAL_BYTES = 8 << 20  # more of one journal is not read
 
 
 @dataclass(frozen=True)
 class Record:
-    """One line of a journal: the run, what was about to happen ("step" and its fields), the evidence."""
+    """One line of a journal: the run that wrote it, the event ("step" and others) and its fields."""
 
     run: str
     event: str
@@ -27,7 +27,7 @@ class Record:
 
     @property
     def step(self) -> Mapping[str, object]:
-        """The step that was about to be taken, as data; empty for other events."""
+        """The step that the run was about to take, as data; empty for other events."""
         step = self.data.get("step")
         return step if isinstance(step, dict) else {}
 
@@ -38,13 +38,13 @@ class Records:
     def __init__(self, directory: str, uid: int) -> None:
         self.directory = directory
         self._uid = uid
-        self._read: Optional[list[Record]] = None
+        self._records: Optional[list[Record]] = None
         self.doubts: list[str] = []
-        """What could not be read, or is not believed; filled by reading."""
+        """Sentences on what could not be read or is not trusted; filled by reading."""
 
     @classmethod
-    def of(cls, identity: Identity, variables: Mapping[str, str]) -> Records:
-        """The records that this user's runs left: below /var/lib of root, else below $XDG_STATE_HOME.
+    def for_identity(cls, identity: Identity, variables: Mapping[str, str]) -> Records:
+        """The records of this user's runs: below /var/lib for root, else below $XDG_STATE_HOME.
 
         Root never follows the variable: under sudo -E it may name a folder of somebody else.
         """
@@ -55,21 +55,22 @@ class Records:
             base = os.path.join(identity.home, ".local", "state")
         return cls(os.path.join(base, "npudoctor"), identity.euid)
 
-    def again(self) -> Records:
-        """The same journals, not read yet."""
+    def unread_copy(self) -> Records:
+        """The same journals, not yet read: `fix` reads them anew after it has acted."""
         return Records(self.directory, self._uid)
 
-    def all(self) -> list[Record]:
+    def read_all(self) -> list[Record]:
         """Every record, in the order of writing within a run."""
-        if self._read is not None:
-            return self._read
+        if self._records is not None:
+            return self._records
         folder = os.path.join(self.directory, "journal")
         names: list[str] = []
         try:
             names = sorted(os.listdir(folder))
         except OSError as error:
+            # Nothing was ever fixed here: that is no doubt.
             if error.errno not in (errno.ENOENT, errno.ENOTDIR):
-                self._doubt(folder, strerror(error.errno))
+                self._note_doubt(folder, strerror(error.errno))
         records = []
         for name in names:
             if not name.endswith(".jsonl"):
@@ -80,25 +81,26 @@ class Records:
                     records.append(Record(name[: -len(".jsonl")], str(data["event"]), data))
                 except (ValueError, KeyError, TypeError, RecursionError):
                     continue  # a line that a kill cut short
-        self._read = records
+        self._records = records
         return records
 
-    def steps(self, kind: str) -> Iterator[Record]:
+    def steps_of_kind(self, kind: str) -> Iterator[Record]:
         """The records of steps of one kind, such as "RemoveSharedMemory"."""
-        return (record for record in self.all() if record.step.get("kind") == kind)
+        return (record for record in self.read_all() if record.step.get("kind") == kind)
 
     def _lines(self, path: str) -> list[str]:
-        """A journal is believed only when it is ours and nobody else may write it."""
+        """The lines of a journal; none if it is not ours, or if somebody else may write it."""
         try:
+            # O_NONBLOCK: a FIFO in the place of a journal must not make us wait.
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
-            self._doubt(path, strerror(error.errno))
+            self._note_doubt(path, strerror(error.errno))
             return []
         with open(descriptor, "rb") as file:
-            ours = is_own_file(os.fstat(descriptor), self._uid)
-            if not ours:
-                self._doubt(path, _("it is not a file that only this user can write to"))
-            return file.read(RECORD_LIMIT).decode("utf-8", "replace").splitlines() if ours else []
+            is_trusted = is_own_file(os.fstat(descriptor), self._uid)
+            if not is_trusted:
+                self._note_doubt(path, _("it is not a file that only this user can write to"))
+            return file.read(MAX_JOURNAL_BYTES).decode("utf-8", "replace").splitlines() if is_trusted else []
 
-    def _doubt(self, path: str, why: str) -> None:
+    def _note_doubt(self, path: str, why: str) -> None:
         self.doubts.append(_("{path} cannot be read: {why}", path=path, why=why))

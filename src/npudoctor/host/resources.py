@@ -1,8 +1,7 @@
-"""What the running kernel grants: memory, CPUs, and the limits of a process.
+"""Reads what the running kernel grants: memory, CPUs, and the limits of a process.
 
-psutil says the first two. Not asked of it: which swap areas there are (it has their sum), what of a control
-group is left, and limits. Those of another user's process it asks of prlimit(2), which wants
-CAP_SYS_RESOURCE; root of a container lacks that, and may read /proc/PID/limits.
+Memory and CPUs come from psutil. Limits do not: for another user's process psutil calls prlimit(2), which
+needs CAP_SYS_RESOURCE. Root of a container lacks it, but may read /proc/PID/limits.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _, strerror
 from npudoctor.host.psutil_door import ask_psutil
 
-# As the kernel calls them in /proc/PID/limits, each at the number that getrlimit(2) has for it.
+# The kernel's names in /proc/PID/limits; the index of each is its number for getrlimit(2).
 LIMITS = (
     *("Max cpu time", "Max file size", "Max data size", "Max stack size", "Max core file size"),
     *("Max resident set", "Max processes", "Max open files", "Max locked memory", "Max address space"),
@@ -28,8 +27,10 @@ LIMITS = (
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes that the machine has, and those that can be taken before it swaps. `why_least`: why there may be
-    more of the latter than is known, "" where all is."""
+    """Bytes of memory: all that the machine has, and what can be taken before it swaps.
+
+    `why_least`: why more may be available than `available` says; "" if it is exact.
+    """
 
     total: int
     available: int
@@ -38,17 +39,20 @@ class Memory:
 
 @dataclass(frozen=True)
 class Limit:
-    """A soft and a hard limit; None is unlimited."""
+    """A soft and a hard limit, in the unit of its row in /proc/PID/limits; None is unlimited."""
 
     soft: Optional[int]
     hard: Optional[int]
 
 
 class Resources:
-    """The running machine's; CannotTell where nobody can say. `pid`: of which process, 0 is our own."""
+    """Memory, CPUs and limits of the running machine; each method raises CannotTell if they are unknown.
+
+    `pid`: the process that is asked about, 0 for our own.
+    """
 
     def memory(self) -> Memory:
-        """What the whole machine has."""
+        """The memory of the whole machine, not of the control group."""
         try:
             figures = ask_psutil(_("the memory"), lambda psutil: psutil.virtual_memory())
         except CannotTell as error:
@@ -59,18 +63,19 @@ class Resources:
                 page, total, free = map(os.sysconf, ("SC_PAGE_SIZE", "SC_PHYS_PAGES", "SC_AVPHYS_PAGES"))
             except (OSError, ValueError):
                 raise error from None
+            # sysconf says -1 for what it does not know.
             if total <= 0 or free < 0:
                 raise
             return Memory(page * total, page * free, error.reason)
         return Memory(figures.total, figures.available)
 
     def cpus(self, pid: int) -> int:
-        """How many CPUs a process may run on."""
+        """The number of CPUs that a process may run on, by its affinity."""
         subject = _("the CPUs of process {pid}", pid=pid or os.getpid())
         return len(ask_psutil(subject, lambda psutil: psutil.Process(pid or None).cpu_affinity()))
 
     def limits(self, pid: int) -> Mapping[str, Limit]:
-        """The limits of a process by the kernel's names; our own are known without a /proc."""
+        """The limits of a process by the kernel's names; our own need no /proc."""
         if not pid:
             import resource
 
@@ -82,7 +87,7 @@ class Resources:
         path = f"/proc/{pid}/limits"
         try:
             with open(path, encoding="ascii") as file:
-                # A name of 26 columns, the soft limit, the hard one.
+                # Rows of fs/proc/base.c: "%-25s %-20s %-20s %-10s", that is name, soft, hard and unit.
                 rows = {line[:26].rstrip(): line[26:].split() for line in file}
         except (OSError, ValueError) as error:
             why = strerror(getattr(error, "errno", None) or errno.EIO)
@@ -90,5 +95,6 @@ class Resources:
         return {
             name: Limit(*(int(word) if word.isdigit() else None for word in rows[name][:2]))
             for name in LIMITS
+            # A kernel older than a limit has no row for it.
             if len(rows.get(name, ())) >= 2
         }

@@ -1,4 +1,4 @@
-"""The environment variables under examination: the caller's."""
+"""The environment variables that are examined."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ class Variables(Mapping[str, str]):
         return len(self._values)
 
     def path_list(self, name: str) -> list[str]:
-        """The entries of a colon-separated variable; empty entries, the working directory, are kept."""
+        """The entries of a colon-separated variable; an empty one, which means the working directory, too."""
         value = self._values.get(name, "")
         return value.split(":") if value else []

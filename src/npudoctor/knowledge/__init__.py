@@ -1,4 +1,4 @@
-"""Data, not code: compatibility tables, each row with its source; what a site adds; how rows are compared.
+"""Tables of what is published about versions, variables and failures, each row with its source.
 
-Here belongs what is published about versions, variables and failures. What is installed here the host says.
+Also reads rows that a site adds, and compares versions with rows. What is installed is read by `host`.
 """

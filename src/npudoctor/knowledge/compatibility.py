@@ -1,4 +1,4 @@
-"""Whether two versions go together, by rows that name pairs of them: four answers, and which rows gave it."""
+"""Judges whether a release and a version of CANN are compatible, by rows that name pairs of them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,21 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from npudoctor.core.frozen import dataclass, field
-from npudoctor.knowledge.versions import Order, cann_order, cann_span, names_cann, public
+from npudoctor.knowledge.versions import Order, cann_order, cann_span, names_cann, public_version
 
 if TYPE_CHECKING:
     from packaging.version import Version
 
 
 class Compatibility(enum.Enum):
-    """COMPATIBLE and INCOMPATIBLE: a row declares it. NEWER: than our newest row. BETWEEN: among known ones,
-    but in no row. BESIDE: the same, and its neighbours suit. STRANGE: a version that cannot be compared."""
+    """The answer about a pair of versions.
+
+    - COMPATIBLE, INCOMPATIBLE: a row declares it.
+    - NEWER: one of them is newer than all rows.
+    - BETWEEN: no row has the pair, although there are rows about older and newer versions.
+    - BESIDE: as BETWEEN, and the neighbouring releases are compatible with this CANN.
+    - STRANGE: a version that cannot be parsed, or there are no rows.
+    """
 
     COMPATIBLE = "compatible"
     INCOMPATIBLE = "incompatible"
@@ -55,39 +61,43 @@ class PairJudgement:
 
 
 def judge_pair(rows: Sequence[Pair], release: str, cann: str) -> PairJudgement:
-    """What the rows say of this release beside this version of CANN."""
-    version, order = public(release), cann_order(cann)
+    """Judge a release together with a version of CANN."""
+    version, order = public_version(release), cann_order(cann)
     if version is None or order is None or not rows:
         return PairJudgement(Compatibility.STRANGE)
-    exact = tuple(row for row in rows if public(row.release) == version)
+    exact = tuple(row for row in rows if public_version(row.release) == version)
     for compatible, answer in ((False, Compatibility.INCOMPATIBLE), (True, Compatibility.COMPATIBLE)):
-        named = tuple(row for row in exact if row.compatible is compatible and _names(row, cann))
-        if named:
-            return PairJudgement(answer, named)
-    known = [row for row in rows if row.compatible]
-    newest = max(known, key=lambda row: _ends(row)[1])
-    if order > _ends(newest)[1]:
+        matching = tuple(row for row in exact if row.compatible is compatible and _names_cann(row, cann))
+        if matching:
+            return PairJudgement(answer, matching)
+    compatible_rows = [row for row in rows if row.compatible]
+    newest = max(compatible_rows, key=lambda row: _named_span(row)[1])
+    if order > _named_span(newest)[1]:
         return PairJudgement(Compatibility.NEWER, (newest,), newer_cann=True)
     exact = tuple(row for row in exact if row.compatible)
-    return _judge_listed(known, exact, cann) if exact else _judge_unlisted(known, release, cann)
+    return (
+        _judge_listed(compatible_rows, exact, cann)
+        if exact
+        else _judge_unlisted(compatible_rows, release, cann)
+    )
 
 
-def _judge_listed(known: Sequence[Pair], exact: tuple[Pair, ...], cann: str) -> PairJudgement:
-    """Of a release whose rows name other versions: its neighbours may suit this one.
+def _judge_listed(compatible_rows: Sequence[Pair], exact: tuple[Pair, ...], cann: str) -> PairJudgement:
+    """Judge a release whose rows name other versions of CANN.
 
-    Both of them; of the newest release, the one before it.
+    BESIDE if the releases before and after it (for the newest, the one before) are compatible with this CANN.
     """
     version = _version_of(exact[0].release)
-    ordered = sorted(known, key=lambda row: _version_of(row.release))
-    below = _equals([row for row in ordered if _version_of(row.release) < version], -1)
-    above = _equals([row for row in ordered if _version_of(row.release) > version], 0)
-    if below and all(any(_names(row, cann) for row in side) for side in (below, above) if side):
+    ordered = sorted(compatible_rows, key=lambda row: _version_of(row.release))
+    below = _rows_of_same_release([row for row in ordered if _version_of(row.release) < version], -1)
+    above = _rows_of_same_release([row for row in ordered if _version_of(row.release) > version], 0)
+    if below and all(any(_names_cann(row, cann) for row in side) for side in (below, above) if side):
         return PairJudgement(Compatibility.BESIDE, (*below, *above))
     return PairJudgement(Compatibility.BETWEEN, exact)
 
 
 def _judge_unlisted(rows: Sequence[Pair], release: str, cann: str) -> PairJudgement:
-    """Of a release without a row: newer than all or than its own line, or between two rows of ours.
+    """Judge a release without a row: newer than all rows or than its own line, or between two rows.
 
     What is newer needs no older CANN than what came before it. A final release is not newer than its line
     when only candidates of it are listed: it takes its place between what came before and after.
@@ -100,37 +110,43 @@ def _judge_unlisted(rows: Sequence[Pair], release: str, cann: str) -> PairJudgem
         row for row in below if version.is_postrelease and _version_of(row.release).release == version.release
     ]
     if not above or (line and _version_of(above[0].release).release != version.release):
-        before = _equals(below, -1)
-        return PairJudgement(Compatibility.BETWEEN if _older(cann, before) else Compatibility.NEWER, before)
-    nearest = (*_equals(below, -1), *_equals(above, 0))
-    newest = max(_ends(row)[1] for row in nearest)
-    beside = bool(below) and not _older(cann, nearest) and (cann_order(cann) or ()) <= newest
-    return PairJudgement(Compatibility.BESIDE if beside else Compatibility.BETWEEN, nearest)
+        before = _rows_of_same_release(below, -1)
+        return PairJudgement(
+            Compatibility.BETWEEN if _is_older(cann, before) else Compatibility.NEWER, before
+        )
+    nearest = (*_rows_of_same_release(below, -1), *_rows_of_same_release(above, 0))
+    newest = max(_named_span(row)[1] for row in nearest)
+    is_beside = bool(below) and not _is_older(cann, nearest) and (cann_order(cann) or ()) <= newest
+    return PairJudgement(Compatibility.BESIDE if is_beside else Compatibility.BETWEEN, nearest)
 
 
-def _older(cann: str, rows: Sequence[Pair]) -> bool:
+def _is_older(cann: str, rows: Sequence[Pair]) -> bool:
     """Whether a CANN is older than all that these rows name."""
-    oldest = min(_ends(row)[0] for row in rows)
-    return (cann_order(cann) or ()) < oldest and not any(_names(row, cann) for row in rows)
+    oldest = min(_named_span(row)[0] for row in rows)
+    return (cann_order(cann) or ()) < oldest and not any(_names_cann(row, cann) for row in rows)
 
 
-def _equals(rows: Sequence[Pair], index: int) -> tuple[Pair, ...]:
+def _rows_of_same_release(rows: Sequence[Pair], index: int) -> tuple[Pair, ...]:
     """The rows about the release of the row at this place."""
-    return tuple(row for row in rows if public(row.release) == public(rows[index].release)) if rows else ()
+    return (
+        tuple(row for row in rows if public_version(row.release) == public_version(rows[index].release))
+        if rows
+        else ()
+    )
 
 
 def _version_of(release: str) -> Version:
     """The version of a release; what is none comes before all."""
     from packaging.version import Version
 
-    return public(release) or Version("0.dev0")
+    return public_version(release) or Version("0.dev0")
 
 
-def _names(row: Pair, cann: str) -> bool:
+def _names_cann(row: Pair, cann: str) -> bool:
     return any(names_cann(name, cann) for name in row.cann)
 
 
-def _ends(row: Pair) -> tuple[Order, Order]:
+def _named_span(row: Pair) -> tuple[Order, Order]:
     """The oldest and the newest CANN that a row names; a row that names none comes first."""
     spans = [span for span in map(cann_span, row.cann) if span] or [((), ())]
     return min(first for first, _last in spans), max(last for _first, last in spans)

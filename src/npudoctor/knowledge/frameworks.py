@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Optional
 from npudoctor.core.lazy import pattern
 from npudoctor.knowledge.compatibility import Pair
 from npudoctor.knowledge.site import Knowledge
-from npudoctor.knowledge.tables import Row
-from npudoctor.knowledge.versions import is_train, public
+from npudoctor.knowledge.tables import KnowledgeRow
+from npudoctor.knowledge.versions import is_train, public_version
 
 if TYPE_CHECKING:
     from packaging.version import Version
@@ -21,7 +21,7 @@ def torch_npu_pairs(knowledge: Knowledge) -> list[Pair]:
     trains = knowledge.rows("torch_npu", "trains")
     pairs = []
     for row in knowledge.rows("torch_npu", "cann"):
-        pairs.append(_pair(row, "torch_npu"))
+        pairs.append(_make_pair(row, "torch_npu"))
         own_train = row.texts("train")
         pairs += [
             Pair(row["torch_npu"], train.texts("cann"), train["source"], train["as_of"])
@@ -31,23 +31,23 @@ def torch_npu_pairs(knowledge: Knowledge) -> list[Pair]:
     return pairs
 
 
-def torch_of(knowledge: Knowledge, torch_npu: str) -> Optional[Row]:
+def find_torch_row(knowledge: Knowledge, torch_npu: str) -> Optional[KnowledgeRow]:
     """The row that says which torch a torch_npu was made for; None when there is none."""
-    release = public(torch_npu)
+    release = public_version(torch_npu)
     for row in knowledge.rows("torch_npu", "cann"):
-        if row.texts("torch") and release is not None and public(row["torch_npu"]) == release:
+        if row.texts("torch") and release is not None and public_version(row["torch_npu"]) == release:
             return row
     return None
 
 
 def is_listed(knowledge: Knowledge, torch_npu: str) -> bool:
     """Whether any row is about a torch_npu, also one that does not say its torch."""
-    release = public(torch_npu)
+    release = public_version(torch_npu)
     rows = knowledge.rows("torch_npu", "cann")
-    return release is not None and any(public(row["torch_npu"]) == release for row in rows)
+    return release is not None and any(public_version(row["torch_npu"]) == release for row in rows)
 
 
-def numpy_for(knowledge: Knowledge, torch: Version) -> Optional[Row]:
+def find_numpy_row(knowledge: Knowledge, torch: Version) -> Optional[KnowledgeRow]:
     """The row that says which NumPy a torch was built for; None when there is none."""
     from packaging.specifiers import SpecifierSet
 
@@ -57,16 +57,18 @@ def numpy_for(knowledge: Knowledge, torch: Version) -> Optional[Row]:
     )
 
 
-def pairs(knowledge: Knowledge, table: str, section: str, release: str) -> list[Pair]:
+def pairs_of(knowledge: Knowledge, table: str, section: str, release: str) -> list[Pair]:
     """The rows of a section with a release, in the key named so, and the CANN that goes with it."""
-    return [_pair(row, release) for row in knowledge.rows(table, section)]
+    return [_make_pair(row, release) for row in knowledge.rows(table, section)]
 
 
-def accepted_by(knowledge: Knowledge, mindspore: str) -> Optional[Row]:
+def find_accepted_components(knowledge: Knowledge, mindspore: str) -> Optional[KnowledgeRow]:
     """The row with the component numbers that a MindSpore accepts; None when there is none."""
-    release = public(mindspore)
+    release = public_version(mindspore)
     rows = knowledge.rows("mindspore", "cann_component_versions")
-    return next((row for row in rows if release is not None and public(row["mindspore"]) == release), None)
+    return next(
+        (row for row in rows if release is not None and public_version(row["mindspore"]) == release), None
+    )
 
 
 def product_of(knowledge: Knowledge, component: str) -> Optional[str]:
@@ -89,11 +91,11 @@ def component_of(knowledge: Knowledge, product: str) -> Optional[str]:
         if row["cann"].lower() == product.lower() and row.texts("component"):
             return row.texts("component")[0]
     minor = _MINOR.match(product)
-    later = minor is not None and tuple(map(int, minor[0].split("."))) >= (8, 2)
-    return product if later else None
+    is_same_number = minor is not None and tuple(map(int, minor[0].split("."))) >= (8, 2)
+    return product if is_same_number else None
 
 
-def _pair(row: Row, release: str) -> Pair:
+def _make_pair(row: KnowledgeRow, release: str) -> Pair:
     compatible = bool(row.values.get("compatible", True))
     return Pair(row[release], row.texts("cann"), row["source"], row["as_of"], compatible)
 
@@ -105,7 +107,7 @@ def mindspore_pairs(knowledge: Knowledge) -> list[Pair]:
         products = (product_of(knowledge, component) for component in row.texts("accepts"))
         cann = tuple(product for product in products if product)
         by_component.append(Pair(row["mindspore"], cann, row["source"], row["as_of"]))
-    return [*pairs(knowledge, "mindspore", "cann", "mindspore"), *by_component]
+    return [*pairs_of(knowledge, "mindspore", "cann", "mindspore"), *by_component]
 
 
 def find_newest_accepting(
@@ -117,11 +119,12 @@ def find_newest_accepting(
     versions = [
         version
         for row in knowledge.rows("mindspore", "cann_component_versions")
-        for version in (public(row["mindspore"]),)
+        for version in (public_version(row["mindspore"]),)
         if version and version.major >= 2 and minor and minor[0] in row.texts("accepts")
     ]
     for release in sorted(versions, reverse=True):
-        row = pythons_of(knowledge, "mindspore", str(release))
+        row = find_python_row(knowledge, "mindspore", str(release))
+        # Rows name Pythons as 3.11.
         interpreter = ".".join((python or "").split(".")[:2])
         if (
             row is None
@@ -132,7 +135,7 @@ def find_newest_accepting(
     return None
 
 
-def pythons_of(knowledge: Knowledge, name: str, version: str) -> Optional[Row]:
+def find_python_row(knowledge: Knowledge, name: str, version: str) -> Optional[KnowledgeRow]:
     """The row that says for which Pythons a release of a distribution was published; None when none does.
 
     For torch_npu: that of the torch which it extends.
@@ -143,12 +146,14 @@ def pythons_of(knowledge: Knowledge, name: str, version: str) -> Optional[Row]:
     }.get(name, ("mindspore", "python", "mindspore"))
     from packaging.specifiers import SpecifierSet
 
-    release = public(version)
+    release = public_version(version)
     rows = [row for row in knowledge.rows(table, section) if row.texts("python")]
     if release is not None and name == "torch-npu":
-        some = (SpecifierSet(",".join(row.texts("torch_npu"))) for row in rows)
-        rows = [row for row, those in zip(rows, some) if those.contains(release, prereleases=True)]
-        release = public(release.base_version)
+        specifiers = (SpecifierSet(",".join(row.texts("torch_npu"))) for row in rows)
+        rows = [
+            row for row, specifier in zip(rows, specifiers) if specifier.contains(release, prereleases=True)
+        ]
+        release = public_version(release.base_version)
     if section == "releases":  # what such a row forbids is a CANN
         rows = [row for row in rows if row.values.get("compatible", True)]
-    return next((row for row in rows if release is not None and public(row[key]) == release), None)
+    return next((row for row in rows if release is not None and public_version(row[key]) == release), None)

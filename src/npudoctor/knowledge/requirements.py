@@ -1,4 +1,4 @@
-"""The rows on what an installation really needs, where metadata says more or less than the truth."""
+"""Rows on what a release really needs, where its metadata requires more or less than that."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Optional
 
 from npudoctor.knowledge.site import Knowledge
-from npudoctor.knowledge.tables import Row
+from npudoctor.knowledge.tables import KnowledgeRow
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 
-def lenient(knowledge: Knowledge, user: str, version: str, name: str) -> Optional[Row]:
+def find_lenient_row(knowledge: Knowledge, user: str, version: str, name: str) -> Optional[KnowledgeRow]:
     """The row that says that this release imports without what it requires; names by PEP 503."""
     for row in knowledge.rows("requirements", "lenient"):
         if user in row.texts("users") and name in row.texts("needs") and _covers(row, version):
@@ -20,8 +20,8 @@ def lenient(knowledge: Knowledge, user: str, version: str, name: str) -> Optiona
     return None
 
 
-def seen_to_work(knowledge: Knowledge, user: str, version: str, name: str, installed: str) -> bool:
-    """Whether this release was seen to work with this version of what it requires, or an older one."""
+def is_proven_to_work(knowledge: Knowledge, user: str, version: str, name: str, installed: str) -> bool:
+    """Whether a row says that this release works with this version of what it requires, or an older one."""
     from packaging.requirements import InvalidRequirement, Requirement
     from packaging.utils import canonicalize_name
     from packaging.version import InvalidVersion
@@ -35,11 +35,14 @@ def seen_to_work(knowledge: Knowledge, user: str, version: str, name: str, insta
             requirement.name == canonicalize_name(name) and requirement.specifier.contains(installed)
             for requirement in requirements
         )
+    # A site's row may name anything; it then proves nothing.
     except (InvalidRequirement, InvalidVersion):
         return False
 
 
-def seen_to_fail(knowledge: Knowledge, user: str, version: str, name: str, installed: str) -> Optional[Row]:
+def find_failing_row(
+    knowledge: Knowledge, user: str, version: str, name: str, installed: str
+) -> Optional[KnowledgeRow]:
     """The row that says with which error this release was seen to fail beside this version of another one.
 
     None where no row does: what metadata alone says proves no failure. Names by PEP 503.
@@ -50,13 +53,15 @@ def seen_to_fail(knowledge: Knowledge, user: str, version: str, name: str, insta
             from packaging.version import InvalidVersion
 
             with suppress(InvalidRequirement, InvalidVersion):
-                beside = Requirement(row["beside"])
-                if beside.name == name and beside.specifier.contains(installed, prereleases=True):
+                requirement = Requirement(row["beside"])
+                if requirement.name == name and requirement.specifier.contains(installed, prereleases=True):
                     return row
     return None
 
 
-def unstated_requirements(knowledge: Knowledge, user: str, version: str) -> list[tuple[Requirement, Row]]:
+def list_unstated_requirements(
+    knowledge: Knowledge, user: str, version: str
+) -> list[tuple[Requirement, KnowledgeRow]]:
     """What this release needs and its metadata does not say, each with its row."""
     from packaging.requirements import Requirement
 
@@ -66,7 +71,7 @@ def unstated_requirements(knowledge: Knowledge, user: str, version: str) -> list
     ]
 
 
-def stand_ins(knowledge: Knowledge) -> dict[str, dict[str, bool]]:
+def list_stand_ins(knowledge: Knowledge) -> dict[str, dict[str, bool]]:
     """By name, the distributions that bring the same modules, and whether their versions are alike."""
     by_name: dict[str, dict[str, bool]] = {}
     for row in knowledge.rows("requirements", "stand_ins"):
@@ -80,13 +85,13 @@ def list_overruling(knowledge: Knowledge) -> list[tuple[str, str]]:
     return [(row["name"], user) for row in rows for user in row.texts("over")]
 
 
-def imported_modules(knowledge: Knowledge, user: str, version: str) -> set[str]:
+def list_imported_modules(knowledge: Knowledge, user: str, version: str) -> set[str]:
     """The modules of others without which this release cannot be imported."""
     rows = [row for row in knowledge.rows("requirements", "imported") if user in row.texts("users")]
     return {module for row in rows if _covers(row, version) for module in row.texts("modules")}
 
 
-def _covers(row: Row, version: str) -> bool:
+def _covers(row: KnowledgeRow, version: str) -> bool:
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
     from packaging.version import InvalidVersion, Version
 

@@ -1,4 +1,4 @@
-"""The tables with the rows that a site adds, which lie in trusted files of one directory."""
+"""The tables together with rows of a site, which are read from trusted files in one directory."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any, Callable, Optional
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _, strerror
 from npudoctor.core.trust.paths import read_trusted
-from npudoctor.knowledge.tables import Row, built_in, names, parse_toml, table
+from npudoctor.knowledge.tables import KnowledgeRow, built_in_rows, list_tables, load_table, parse_toml
 
 SITE = "/etc/npudoctor/knowledge.d"  # NPUDOCTOR_KNOWLEDGE_DIR replaces it; empty means none
 # What every row of a site may say besides the keys of our own rows. `compatible = false` forbids a pair.
 _ALWAYS = ("source", "as_of", "compatible")
 # The keys of a file that has signatures: rows, and what all of them share.
 _SIGNATURES = ("signature", "source", "as_of")
-# These say how a variable is read and what a number means, which no site can change: they take no rows.
+# A site may not add rows here: they say how a library parses a variable, or what a number means.
 _CLOSED = ("hccl_variables", "log_variables", "nccl_variables", "paddle_flags", "return_numbers", "variables")
-# What all our rows say, and nobody needs to know to judge a pair.
+# Keys that all our rows have but a row of a site may leave out, as no judgement needs them.
 _OPTIONAL = {
     "paddle_npu.cann": ("chip",),
     "vllm_ascend.releases": ("vllm", "torch", "torch_npu", "triton_ascend", "python"),
@@ -53,7 +53,7 @@ _RELEASES = {
 
 @dataclass(frozen=True)
 class BrokenEntry:
-    """What could not be used of a site's file; `table` is None when that is all of it."""
+    """A row or file of a site that cannot be used. `table`: None if it is the whole file."""
 
     path: str
     reason: str
@@ -70,23 +70,23 @@ class Knowledge:
         self, directory: str = "", remote: Callable[[str], Optional[str]] = lambda path: None
     ) -> None:
         self.directory = os.path.abspath(directory) if directory else ""
-        self._remote = remote
+        self._why_remote = remote
         self._lock = threading.Lock()
-        self._site: Optional[dict[tuple[str, str], list[Row]]] = None
+        self._site: Optional[dict[tuple[str, str], list[KnowledgeRow]]] = None
         self._broken: list[BrokenEntry] = []
         self._signatures: list[tuple[str, dict[str, Any]]] = []
 
-    def rows(self, name: str, section: str) -> list[Row]:
-        """The rows of a section: the site's, then ours."""
+    def rows(self, name: str, section: str) -> list[KnowledgeRow]:
+        """The rows of a section: first the site's, then ours."""
         site = self._load_once().get((name, section), [])
-        return [*site, *built_in(name, section)]
+        return [*site, *built_in_rows(name, section)]
 
     def broken(self, name: Optional[str] = None) -> list[BrokenEntry]:
-        """What could not be used; of one table: what might have been rows of it."""
+        """Entries that cannot be used; with `name` only those that may have been rows of this table."""
         self._load_once()
         return [broken for broken in self._broken if name is None or broken.table in (None, name)]
 
-    def site_rows(self) -> dict[tuple[str, str], list[Row]]:
+    def site_rows(self) -> dict[tuple[str, str], list[KnowledgeRow]]:
         """The site's rows by table and section."""
         return self._load_once()
 
@@ -95,19 +95,20 @@ class Knowledge:
         self._load_once()
         return self._signatures
 
-    def _load_once(self) -> dict[tuple[str, str], list[Row]]:
+    def _load_once(self) -> dict[tuple[str, str], list[KnowledgeRow]]:
         """The site's rows by table and section; its files are read when they are first asked for."""
         with self._lock:
             if self._site is None:
                 self._site = {}
                 if self.directory:
-                    self._load(self._site)
+                    self._load_files(self._site)
             return self._site
 
-    def _load(self, site: dict[tuple[str, str], list[Row]]) -> None:
-        reason, file_names = self._remote(self.directory), []
+    def _load_files(self, site: dict[tuple[str, str], list[KnowledgeRow]]) -> None:
+        reason, file_names = self._why_remote(self.directory), []
         try:
             file_names = [] if reason else sorted(os.listdir(self.directory))
+        # Most sites have no rows of their own.
         except FileNotFoundError:
             pass
         except OSError as error:
@@ -115,7 +116,7 @@ class Knowledge:
         if reason:
             self._broken.append(BrokenEntry(self.directory, reason))
         for path in [os.path.join(self.directory, name) for name in file_names if name.endswith(".toml")]:
-            reason = self._remote(path)
+            reason = self._why_remote(path)
             content, distrust = (None, reason) if reason else read_trusted(path, os.geteuid())
             if content is None:
                 self._broken.append(BrokenEntry(path, distrust or ""))
@@ -129,29 +130,35 @@ class Knowledge:
                 signatures = {key: document.pop(key) for key in _SIGNATURES if key in document}
                 self._signatures.append((path, signatures))
             for name, sections in document.items():
-                self._add(site, path, name, sections)
+                self._add_rows(site, path, name, sections)
 
-    def _add(self, site: dict[tuple[str, str], list[Row]], path: str, name: str, sections: object) -> None:
+    def _add_rows(
+        self, site: dict[tuple[str, str], list[KnowledgeRow]], path: str, name: str, sections: object
+    ) -> None:
         """The rows of one table in a file; what does not look as our own rows do is broken."""
-        known = [table for table in names() if table not in _CLOSED]
-        if name not in known:
+        known_tables = [table for table in list_tables() if table not in _CLOSED]
+        if name not in known_tables:
             self._broken.append(
                 BrokenEntry(
                     path,
-                    _("there is no table {name}; the tables are {names}", name=name, names=", ".join(known)),
+                    _(
+                        "there is no table {name}; the tables are {names}",
+                        name=name,
+                        names=", ".join(known_tables),
+                    ),
                 )
             )
             return
-        for section, row, wrong in _read(name, sections):
-            if wrong:
-                self._broken.append(BrokenEntry(path, wrong, name))
+        for section, row, problem in _read_rows(name, sections):
+            if problem:
+                self._broken.append(BrokenEntry(path, problem, name))
             else:
-                site.setdefault((name, section), []).append(Row(row, path))
+                site.setdefault((name, section), []).append(KnowledgeRow(row, path))
 
 
-def _read(name: str, sections: object) -> Iterator[tuple[str, dict[str, Any], Optional[str]]]:
+def _read_rows(name: str, sections: object) -> Iterator[tuple[str, dict[str, Any], Optional[str]]]:
     """Section, row, and what is wrong with it."""
-    ours = {key: rows for key, rows in table(name).items() if isinstance(rows, list)}
+    ours = {key: rows for key, rows in load_table(name).items() if isinstance(rows, list)}
     for section, rows in sections.items() if isinstance(sections, dict) else [("", sections)]:
         where = f"{name}.{section}".rstrip(".")
         if section not in ours:
@@ -167,10 +174,10 @@ def _read(name: str, sections: object) -> Iterator[tuple[str, dict[str, Any], Op
         elif not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             yield section, {}, _("{where}: not a list of rows", where=where)
         else:
-            yield from ((section, row, _why_wrong(where, row, ours[section])) for row in rows)
+            yield from ((section, row, _find_problem(where, row, ours[section])) for row in rows)
 
 
-def _why_wrong(where: str, row: dict[str, Any], ours: Sequence[dict[str, Any]]) -> Optional[str]:
+def _find_problem(where: str, row: dict[str, Any], ours: Sequence[dict[str, Any]]) -> Optional[str]:
     """What is wrong with a row: a key that ours all have is missing, one that none has, another type."""
     for key in row:
         if key not in _ALWAYS and not any(key in other for other in ours):
@@ -188,7 +195,7 @@ def _why_wrong(where: str, row: dict[str, Any], ours: Sequence[dict[str, Any]]) 
         if not values or not all(isinstance(text, str) for text in values):
             return _("{where}: {key} is not a string", where=where, key=key)
         for text in values:
-            if not _comparable(where, key, text):
+            if not _is_comparable(where, key, text):
                 return _(
                     "{where}: {key} cannot be compared with a version: {value}",
                     where=where,
@@ -198,7 +205,7 @@ def _why_wrong(where: str, row: dict[str, Any], ours: Sequence[dict[str, Any]]) 
     return None
 
 
-def _comparable(where: str, key: str, text: str) -> bool:
+def _is_comparable(where: str, key: str, text: str) -> bool:
     """Whether a text is the range or the release that it has to be; all other texts are."""
     tables: Sequence[Mapping[str, Sequence[str]]] = (_RANGES, _REQUIREMENTS, _RELEASES)
     kind = next((kind for kind, table in enumerate(tables) if key in table.get(where, ())), None)

@@ -1,4 +1,4 @@
-"""Reads the tables of the folder `tables`, each once and only when somebody asks."""
+"""Reads the tables in the folder `tables`, each once and when it is first needed."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 @cache
-def table(name: str) -> dict[str, Any]:
+def load_table(name: str) -> dict[str, Any]:
     """The whole table `name`.toml."""
     with open(os.path.join(FOLDER, f"{name}.toml"), encoding="utf-8") as file:
         return parse_toml(file.read())
 
 
-def names() -> list[str]:
-    """The tables that there are."""
+def list_tables() -> list[str]:
+    """The names of all tables, sorted."""
     return sorted(name[: -len(".toml")] for name in os.listdir(FOLDER) if name.endswith(".toml"))
 
 
 @dataclass(frozen=True)
-class Row:
-    """One row of a table, and the file that it is from."""
+class KnowledgeRow:
+    """One row of a table. `origin`: the file that it comes from, or BUILT_IN."""
 
     values: dict[str, Any]
     origin: str = BUILT_IN
@@ -42,26 +42,28 @@ class Row:
         return self.values[key]
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """A value that is a text or a list of texts, as several; none when it is left out."""
+        """A value that is a text or a list of texts, as a tuple; empty if the row has no such key."""
         value = self.values.get(key, ())
         return (value,) if isinstance(value, str) else tuple(value)
 
 
-def built_in(name: str, section: str) -> list[Row]:
+def built_in_rows(name: str, section: str) -> list[KnowledgeRow]:
     """Our own rows of a section."""
-    return [Row(values) for values in table(name)[section]]
+    return [KnowledgeRow(values) for values in load_table(name)[section]]
 
 
 @dataclass(frozen=True)
-class Required:
-    """What a release asks for: a version specifier, where that is written, and when it was looked at."""
+class RequiredVersion:
+    """A version that a release requires: the specifier, its source, and the date when that was read."""
 
     specifier: str
     source: str
     as_of: str
 
 
-def scipy_for(mindspore: str, rows: Optional[Sequence[Row]] = None) -> Optional[Required]:
+def find_required_scipy(
+    mindspore: str, rows: Optional[Sequence[KnowledgeRow]] = None
+) -> Optional[RequiredVersion]:
     """The SciPy that a MindSpore release requires; None when no row is about it. `rows`: instead of ours.
 
     ValueError when the release is no version number.
@@ -70,7 +72,7 @@ def scipy_for(mindspore: str, rows: Optional[Sequence[Row]] = None) -> Optional[
     from packaging.version import Version
 
     release = Version(mindspore)
-    for row in built_in("mindspore", "scipy") if rows is None else rows:
+    for row in built_in_rows("mindspore", "scipy") if rows is None else rows:
         if SpecifierSet(row["versions"]).contains(release, prereleases=True):
-            return Required(row["scipy"], row["source"], row["as_of"])
+            return RequiredVersion(row["scipy"], row["source"], row["as_of"])
     return None

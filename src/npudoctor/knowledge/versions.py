@@ -1,4 +1,4 @@
-"""How versions are compared where rows are judged: those of CANN, and everybody else's."""
+"""Compares versions of CANN, and PEP 440 versions of others, with names in rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def cann_order(version: str) -> Optional[Order]:
     return cann_version.sort_key(_COMMUNITY.sub("", version))
 
 
-def same_patch_line(version: str, other: str) -> bool:
+def is_same_patch_line(version: str, other: str) -> bool:
     """Whether two versions of CANN differ in their last number only: 8.5.0 and 8.5.1, not 8.3.RC1 and RC2."""
     first, second = _PATCH.match(version), _PATCH.match(other)
     return first is not None and second is not None and first[1] == second[1]
@@ -37,7 +37,7 @@ def names_cann(name: str, cann: str) -> bool:
     line = _ANY.match(name)
     if line is not None:
         return cann_order(cann) is not None and cann.startswith(f"{line[1]}.")
-    return cann_order(name) == cann_order(cann) or same_patch_line(name, cann)
+    return cann_order(name) == cann_order(cann) or is_same_patch_line(name, cann)
 
 
 def cann_span(name: str) -> Optional[tuple[Order, Order]]:
@@ -55,8 +55,8 @@ def is_train(name: str, train: str) -> bool:
 
 
 @lru_cache(maxsize=1024)  # each question compares a release with hundreds of rows
-def public(version: str) -> Optional[Version]:
-    """A PEP 440 version without its local part; None when it is none."""
+def public_version(version: str) -> Optional[Version]:
+    """A PEP 440 version without its local part; None if the text is not a version."""
     from packaging.version import InvalidVersion, Version
 
     try:

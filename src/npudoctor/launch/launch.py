@@ -97,9 +97,9 @@ def slurm_tasks(variables: Mapping[str, str]) -> Optional[int]:
 
 def _launcher(processes: Processes, pid: int, name: str) -> Optional[Process]:
     """The nearest ancestor that was not started as a rank: between it and us may be shells of the rank's."""
-    process = processes.now(pid)
+    process = processes.read_now(pid)
     while process is not None and process.parent > 0:
-        parent = processes.now(process.parent)
+        parent = processes.read_now(process.parent)
         if parent is not None and processes.variable(parent.pid, name) is None:
             return parent
         process = parent

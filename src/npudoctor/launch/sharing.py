@@ -35,7 +35,7 @@ class Sharing:
     ) -> None:
         self._rendezvous, self._launch, self._alike = rendezvous, launch, alike
         self._processes, self._place = processes, place
-        process = processes.now(pid)
+        process = processes.read_now(pid)
         self._author = [pid, process.started if process else 0]
 
     def answer(self, ask: Callable[[], Preflight], seconds: float) -> Preflight:
@@ -45,7 +45,7 @@ class Sharing:
         try:
             # Remove what killed ones left, of this boot and namespace or of another boot.
             for name in filter(_OURS.match, list(self._rendezvous.names())):
-                if name.startswith(".") and self._processes.now(int(name.rpartition("-")[2])):
+                if name.startswith(".") and self._processes.read_now(int(name.rpartition("-")[2])):
                     continue  # being written
                 record = self._rendezvous.read(name) or {}
                 place = str(record.get("place", self._place))
@@ -100,8 +100,8 @@ class Sharing:
     def _lives(self, author: object) -> bool:
         if not isinstance(author, list) or len(author) != 2 or not isinstance(author[0], int):
             return False
-        process = self._processes.now(author[0])
-        return process is not None and not process.gone and process.started == author[1]
+        process = self._processes.read_now(author[0])
+        return process is not None and not process.has_exited and process.started == author[1]
 
 
 def withdraw(answer: Preflight) -> None:

@@ -77,7 +77,7 @@ class JobWatch:
             self._send(signal.SIGCONT)
 
     def _is_stopped(self) -> bool:
-        now = self._processes.now(self._job)
+        now = self._processes.read_now(self._job)
         return now is not None and now.state == "T"
 
     def _is_for_job(self, info: signal.struct_siginfo) -> bool:
@@ -102,7 +102,7 @@ class JobWatch:
         """Whether somebody of our session started our group, and can continue it."""
         pid, group = os.getpid(), os.getpgrp()
         with suppress(OSError):
-            while (process := self._processes.now(pid)) is not None and process.parent > 0:
+            while (process := self._processes.read_now(pid)) is not None and process.parent > 0:
                 pid = process.parent
                 if os.getpgid(pid) != group:
                     return os.getsid(pid) == os.getsid(0)
@@ -113,7 +113,7 @@ class JobWatch:
         for _generation in range(100):
             if sender == self._job:
                 return True
-            process = self._processes.now(sender) if sender > 1 else None
+            process = self._processes.read_now(sender) if sender > 1 else None
             if process is None or process.parent <= 1:
                 return False
             sender = process.parent

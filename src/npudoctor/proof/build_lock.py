@@ -14,13 +14,13 @@ def is_lock_unused(host: Host, path: str, owner: int) -> Optional[bool]:
     The build holds it open and runs as the lock's `owner` (a uid): what others have open may stay hidden.
     """
     processes = host.processes
-    if host.system.container() or not processes.ours():
+    if host.system.is_container() or not processes.is_own_namespace():
         return None  # the folder may be another container's too, whose processes are not seen
     if next(find_hidden(host), None) is not None:
         return None  # by hidepid: what is not shown may be the builder
     folder, unseen = path.rpartition("/")[0], False
     inside = f"/{'/'.join(path.split('/')[-2:])}"  # as a container shows it that mounts the place elsewhere
-    for pid, process in processes.all().items():
+    for pid, process in processes.by_pid().items():
         opened = processes.open_files(pid)
         if any(
             f"{target}/".startswith(f"{folder}/") or target.endswith(inside)

@@ -40,14 +40,14 @@ def creator_life(
     if not 0 < pid <= LARGEST_PID:
         return Creator(Life.UNKNOWN, _("its creator is in a pid namespace that is not visible from this one"))
     processes = host.processes
-    if not processes.ours():
+    if not processes.is_own_namespace():
         return Creator(Life.UNKNOWN, _("/proc shows a pid namespace other than npudoctor's"))
-    process = processes.now(pid)
+    process = processes.read_now(pid)
     if process is None:
-        if processes.hidden(pid):
+        if processes.is_hidden(pid):
             return Creator(Life.ALIVE, _("process {pid} is alive but hidden from this user", pid=pid))
         return Creator(Life.DEAD, _("process {pid} is gone", pid=pid))
-    if process.gone:
+    if process.has_exited:
         return Creator(Life.DEAD, _("process {pid} is a zombie", pid=pid))
     began = host.system.boot_time() + process.started / processes.ticks
     if began > since + CLOCK_SLACK:

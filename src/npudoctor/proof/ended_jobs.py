@@ -50,7 +50,7 @@ def processes_of_ended_jobs(host: Host, judge: StaleJudge, pids: Iterable[int]) 
     jobs: dict[str, list[int]] = {}
     for pid in pids:
         job = host.processes.variable(pid, JOB) or ""
-        process = host.processes.all()[pid]
+        process = host.processes.by_pid()[pid]
         if (
             job.isascii()
             and job.isdecimal()

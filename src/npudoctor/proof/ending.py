@@ -30,13 +30,13 @@ class Endings:
         self._ours = set(host.processes.ancestors(host.processes.self_pid))
         self._jobs: dict[str, str] = {}
         self._children: dict[int, list[int]] = {}
-        for pid, process in host.processes.all().items():
-            if not process.gone:
+        for pid, process in host.processes.by_pid().items():
+            if not process.has_exited:
                 self._children.setdefault(process.parent, []).append(pid)
 
     def mark(self, pid: int) -> Optional[ProcessMark]:
         """Which process that is; None when it cannot be seen."""
-        process, cgroups = self._host.processes.all().get(pid), self._host.processes.cgroups(pid)
+        process, cgroups = self._host.processes.by_pid().get(pid), self._host.processes.cgroups(pid)
         return None if process is None or cgroups is None else ProcessMark(pid, process.started, cgroups)
 
     def why_not(self, pid: int) -> str:
@@ -85,6 +85,6 @@ class Endings:
         for path in self._host.processes.cgroups(pid) or ():
             if path.startswith("/user.slice/"):
                 return path.rstrip("/").rpartition("/")[2]
-        everybody = self._host.processes.all()
+        everybody = self._host.processes.by_pid()
         names = (everybody[ancestor].name for ancestor in self._host.processes.ancestors(pid))
         return next((name for name in names if name.startswith(LOGINS)), None)

@@ -69,7 +69,7 @@ def judge_segment(snapshot: Snapshot, segment: Segment, sockets: Sequence[Socket
     crowded = snapshot.why_crowded(segment.cuid)
     if crowded:
         doubts.append(crowded)
-    if segment.destroyed:
+    if segment.is_destroyed:
         doubts.append(_("it is already marked for destruction"))
     if doubts:
         young = len(doubts) == len(unclear) and all(state.ready_in for state in unclear)
@@ -145,5 +145,5 @@ def trusted_log(log: ServerLog, owner: int) -> bool:
     """Whether only `owner` or root could have written this log and put it there."""
     entry = log.entry
     own = entry.is_file and entry.nlink == 1 and entry.uid == owner and not entry.permissions & 0o022
-    way = all(parent.uid in (0, owner) and not parent.writable_by_others for parent in log.parents)
+    way = all(parent.uid in (0, owner) and not parent.is_writable_by_others for parent in log.parents)
     return own and way

@@ -90,11 +90,11 @@ class Usage:
         self._users: dict[int, frozenset[int]] = {}
         self._said: dict[tuple[object, ...], str] = {}
         marks = {device: f" {os.major(device):02x}:{os.minor(device):02x} ".encode() for device in devices}
-        opened = host.processes.all_open()
-        for pid, process in host.processes.all().items():
-            if process.gone or KERNEL in (pid, process.parent) or pid == host.processes.self_pid:
+        opened = host.processes.open_files_by_pid()
+        for pid, process in host.processes.by_pid().items():
+            if process.has_exited or KERNEL in (pid, process.parent) or pid == host.processes.self_pid:
                 continue
-            maps, targets = host.processes.maps(pid), opened.get(pid)
+            maps, targets = host.processes.read_maps(pid), opened.get(pid)
             # The first process of a hardened machine hides itself even from root, and maps nobody's memory.
             if pid != 1 and (maps is None or targets is None) and host.processes.still_runs(pid):
                 self._opaque[pid] = process
@@ -135,8 +135,8 @@ class Usage:
 
     def _elsewhere(self, file: SharedFile) -> str:
         ours = self._host.system.namespace("pid")
-        for pid, process in self._host.processes.all().items():
-            if process.gone or KERNEL in (pid, process.parent) or not self._may_use(process, file):
+        for pid, process in self._host.processes.by_pid().items():
+            if process.has_exited or KERNEL in (pid, process.parent) or not self._may_use(process, file):
                 continue
             space = self._host.system.namespace("pid", str(pid))
             if space != ours and self._host.processes.still_runs(pid) and self._shares(pid, file):

@@ -39,7 +39,7 @@ def _exports(host: Host) -> Iterator[str]:
     """What this machine gives to others by NFS; CannotTell where that is not known."""
     servers = {
         process.name
-        for process in host.processes.all().values()
+        for process in host.processes.by_pid().values()
         if (process.name == "nfsd" and process.parent == KERNEL) or process.name.startswith("ganesha")
     }
     if not servers:

@@ -7,7 +7,7 @@ from typing import Optional
 
 from npudoctor.core.messages import _
 from npudoctor.host import Host
-from npudoctor.host.process.commands import FOLDERS, Answer, side_by_side
+from npudoctor.host.process.commands import FOLDERS, CommandResult, run_in_parallel
 
 MANY = 16  # jobs of which Slurm is asked
 PATIENCE = 0.4  # of the time of a check
@@ -31,7 +31,7 @@ def jobs_over(host: Host, jobs: list[str]) -> dict[str, str]:
     questions = [
         partial(host.commands.run, ("scontrol", "show", "job", job), timeout=timeout) for job in asked
     ]
-    answers = side_by_side(questions) if asked else []
+    answers = run_in_parallel(questions) if asked else []
     reasons = {job: why_over(job, answer) for job, answer in zip(asked, answers) if answer is not None}
     return {job: why for job, why in reasons.items() if why}
 
@@ -57,7 +57,7 @@ def why_not_over(host: Host, job: str) -> str:
     answer = _ask_slurm(host, job)
     if answer is not None:
         return "" if why_over(job, answer) else _("Slurm does not report that job {job} has ended", job=job)
-    if any(process.name == DAEMON and not process.gone for process in host.processes.all().values()):
+    if any(process.name == DAEMON and not process.has_exited for process in host.processes.by_pid().values()):
         return _(
             "could not determine whether Slurm job {job} has ended: no scontrol in {folders}",
             job=job,
@@ -66,19 +66,19 @@ def why_not_over(host: Host, job: str) -> str:
     return ""
 
 
-def _ask_slurm(host: Host, job: str) -> Optional[Answer]:
+def _ask_slurm(host: Host, job: str) -> Optional[CommandResult]:
     """What Slurm says of one job; None where it cannot be asked."""
     if not has_slurm(host):
         return None
     return host.commands.run(("scontrol", "show", "job", job), timeout=PATIENCE * host.options.timeout)
 
 
-def _states(answer: Answer) -> set[str]:
+def _states(answer: CommandResult) -> set[str]:
     words = answer.stdout.split()
     return {word.partition("=")[2] for word in words if word.startswith("JobState=")}
 
 
-def why_over(job: str, answer: Answer) -> str:
+def why_over(job: str, answer: CommandResult) -> str:
     """What proves that it is over; empty when nothing does. A controller that is away proves nothing."""
     if answer.ended != "exited":
         return ""

@@ -85,7 +85,7 @@ def take_snapshot(host: Host) -> Snapshot:
     now = host.clock.now()
     asked = [socket_file for socket_file in sockets.sockets if socket_file.entry.is_socket]
     first = {socket_file.path: connect(host, socket_file) for socket_file in asked}
-    began = host.clock.steady()
+    began = host.clock.monotonic()
     again = [
         socket_file
         for socket_file in asked
@@ -164,8 +164,8 @@ def _resolve_folder(host: Host, folder: str) -> Optional[str]:
 def living_servers(host: Host) -> LivingServers:
     """The cache servers among the processes, and those processes that could be ones for all we can see."""
     servers, opaque = [], list(find_hidden(host))
-    for pid, process in host.processes.all().items():
-        if process.gone:
+    for pid, process in host.processes.by_pid().items():
+        if process.has_exited:
             continue
         program = host.processes.program(pid)
         if program is None:

@@ -62,7 +62,7 @@ def _doubt(snapshot: Snapshot, socket_file: SocketFile, answers: Sequence[Listen
         return _("connect() did not confirm twice that nobody is listening")
     if snapshot.listed & {socket_file.path, socket_file.original}:
         return _("/proc/net/unix lists it")
-    if not snapshot.host.processes.ours():
+    if not snapshot.host.processes.is_own_namespace():
         return _("/proc shows a pid namespace other than npudoctor's")
     if socket_file.parked and not is_recorded(snapshot, socket_file):
         return _(
@@ -91,7 +91,7 @@ def is_recorded(snapshot: Snapshot, socket_file: SocketFile) -> bool:
         record.step.get("path") in (socket_file.original, socket_file.path)
         and [record.step.get(name) for name in ("device", "inode", "mtime_ns")]
         == [entry.dev, entry.ino, entry.mtime_ns]
-        for record in snapshot.host.records.steps("RemoveSocket")
+        for record in snapshot.host.records.steps_of_kind("RemoveSocket")
     )
 
 
@@ -100,7 +100,7 @@ def was_displaced(snapshot: Snapshot, socket_file: SocketFile) -> bool:
     another file than the one it was after, when a server had just started there."""
     return any(
         record.step.get("path") == socket_file.original
-        for record in snapshot.host.records.steps("RemoveSocket")
+        for record in snapshot.host.records.steps_of_kind("RemoveSocket")
     )
 
 

@@ -183,7 +183,7 @@ def _find_recorded(snapshot: Snapshot, log: ServerLog) -> Optional[Death]:
     """The death as an earlier run of ours wrote it down before it removed the segment, in this boot."""
     boot = snapshot.host.system.boot_id()
     names = ("cpid", "key", "ctime", "dtime", "log_device", "log_inode")
-    for record in snapshot.host.records.steps("RemoveSharedMemory"):
+    for record in snapshot.host.records.steps_of_kind("RemoveSharedMemory"):
         if not boot or record.data.get("boot_id") != boot:
             continue
         try:

@@ -71,8 +71,8 @@ class StaleJudge:
         host = self._host
         if self.blind:
             return Staleness(False, self.blind)
-        before, now = host.processes.all().get(pid), host.processes.now(pid)
-        if before is None or now is None or now.gone or before.started != now.started:
+        before, now = host.processes.by_pid().get(pid), host.processes.read_now(pid)
+        if before is None or now is None or now.has_exited or before.started != now.started:
             return Staleness(False, _("pid {pid} is gone or now belongs to another process", pid=pid))
         if host.processes.cgroups(pid) is None:
             return Staleness(False, _("the control groups of pid {pid} cannot be read", pid=pid))
@@ -120,13 +120,13 @@ class StaleJudge:
 
 def blind(host: Host) -> str:
     """Why not all processes of the machine can be seen from here; empty when they can."""
-    if host.system.container() or any(host.system.namespace(kind) != FIRST[kind] for kind in FIRST):
+    if host.system.is_container() or any(host.system.namespace(kind) != FIRST[kind] for kind in FIRST):
         return _("the processes of the machine are not visible in a container")
-    everybody = host.processes.all()
+    everybody = host.processes.by_pid()
     if 1 not in everybody or host.processes.cgroups(1) is None:
         return _("the processes of other users are hidden")
     for name in host.running_files.names("/proc"):
-        if name.isdecimal() and int(name) not in everybody and host.processes.hidden(int(name)):
+        if name.isdecimal() and int(name) not in everybody and host.processes.is_hidden(int(name)):
             return _("pid {pid} is hidden", pid=name)
     return ""
 
@@ -178,6 +178,6 @@ def _container_lives(host: Host, name: str, kind: str) -> str:
 
 
 def _list_living(host: Host) -> Iterator[Process]:
-    for process in host.processes.all().values():
+    for process in host.processes.by_pid().values():
         if host.processes.still_runs(process.pid):
             yield process

@@ -45,7 +45,7 @@ class FolderMakers:
         if any(path.startswith(below) for path in sockets):
             return _("a socket in it is in use")
         name = folder.path.rpartition("/")[2]
-        for pid, opened in self._host.processes.all_open().items():
+        for pid, opened in self._host.processes.open_files_by_pid().items():
             if pid == self._host.processes.self_pid:  # we hold the folder while we empty it
                 continue
             # A mount of another place shows another path.
@@ -54,7 +54,7 @@ class FolderMakers:
             if opened is not None or of_the_kernel(self._host, pid) or pid == 1:
                 continue
             # Other users cannot pass a 0700 folder, and need not be readable; nor the kernel's own.
-            process = self._host.processes.all()[pid]
+            process = self._host.processes.by_pid()[pid]
             may_pass = bool(folder.entry.mode & 0o077) or folder.entry.uid in users(self._host, process)
             if may_pass and self._host.processes.still_runs(pid):
                 return _("cannot read the open files of process {pid}", pid=pid)
@@ -81,10 +81,10 @@ class FolderMakers:
         """Whether it may have got from a parent that is gone what that one knew: folders of multiprocessing,
         queues with names of files. An orphan is one, unless it leads its process group: so does what a shell,
         systemd or a container's runtime started as a program of its own."""
-        process = self._host.processes.all()[pid]
+        process = self._host.processes.by_pid()[pid]
         if process.group == pid:
             return False
-        parent = self._host.processes.all().get(process.parent)
+        parent = self._host.processes.by_pid().get(process.parent)
         return parent is None or parent.pid == 1 or parent.name.startswith(ADOPTERS)
 
     def _oldest(self, uid: int) -> tuple[float, int]:
@@ -92,14 +92,14 @@ class FolderMakers:
         host = self._host
         by_start = [
             (process.started, pid)
-            for pid, process in host.processes.all().items()
-            if not process.gone and not of_the_kernel(host, pid) and uid in users(host, process)
+            for pid, process in host.processes.by_pid().items()
+            if not process.has_exited and not of_the_kernel(host, pid) and uid in users(host, process)
         ]
         for _started, pid in by_start:
-            if self.heir(pid) and _makes(host, host.processes.all()[pid]):
+            if self.heir(pid) and _makes(host, host.processes.by_pid()[pid]):
                 return float("-inf"), pid
         for started, pid in sorted(by_start):
-            if _makes(host, host.processes.all()[pid]):
+            if _makes(host, host.processes.by_pid()[pid]):
                 return host.system.boot_time() + started / host.processes.ticks, pid
         return float("inf"), 0
 
@@ -110,7 +110,7 @@ def _makes(host: Host, process: Process) -> bool:
     program = host.processes.program(process.pid)
     if program is None or program.startswith(MAKERS) or process.name.startswith(MAKERS):
         return True
-    maps = host.processes.maps(process.pid)
+    maps = host.processes.read_maps(process.pid)
     # The first process of a hardened machine hides itself even from root, and makes nothing of the kind.
     if maps is None:
         return process.pid != 1 and host.processes.still_runs(process.pid)

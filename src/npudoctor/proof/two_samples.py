@@ -46,7 +46,9 @@ class TwoSamples:
 def sample_twice(host: Host, wanted: Callable[[Process], bool]) -> TwoSamples:
     """Look at the processes that are wanted; waits only when there is something to look at again."""
     ours = set(host.processes.ancestors(host.processes.self_pid))
-    known = [process for pid, process in host.processes.all().items() if pid not in ours and wanted(process)]
+    known = [
+        process for pid, process in host.processes.by_pid().items() if pid not in ours and wanted(process)
+    ]
     holders = _holders(host, known)
     # One of training, or one whose other threads live on and hold what it held.
     zombies = [
@@ -64,16 +66,18 @@ def sample_twice(host: Host, wanted: Callable[[Process], bool]) -> TwoSamples:
         and not session_of(host, holder.process.pid)
     ]
     first = {
-        process.pid: host.processes.now(process.pid)
+        process.pid: host.processes.read_now(process.pid)
         for process in (*zombies, *stuck, *[holder.process for holder in at_rest])
     }
     if not first:
         return TwoSamples(holders=len(holders))
-    began = host.clock.steady()
+    began = host.clock.monotonic()
     rates = _rates(host, at_rest, again=False)
     host.clock.wait_until(began + APART)
     same = {
-        pid for pid, process in first.items() if process and _is_unchanged(process, host.processes.now(pid))
+        pid
+        for pid, process in first.items()
+        if process and _is_unchanged(process, host.processes.read_now(pid))
     }
     stayed = {(process.pid, process.state) for process in first.values() if process and process.pid in same}
     nodes = {holder.process.pid: holder.nodes for holder in holders}
@@ -107,15 +111,15 @@ def _is_unchanged(before: Process, now: Optional[Process]) -> bool:
 def _holders(host: Host, processes: Iterable[Process]) -> list[Holder]:
     """Those that have a device open, as far as our rights show it; none where there is no device."""
     try:
-        if not (host.npus.usable or host.gpus.usable):
+        if not (host.npus.is_usable or host.gpus.is_usable):
             return []
     except CannotTell:
         return []
-    opened = host.processes.all_open()
+    opened = host.processes.open_files_by_pid()
     holders = []
     for process in processes:
         nodes = {target for _number, target in opened.get(process.pid) or () if _NODE.match(target)}
-        if nodes and not process.gone:
+        if nodes and not process.has_exited:
             holders.append(Holder(process, tuple(sorted(nodes))))
     return holders
 
@@ -126,7 +130,7 @@ def _rates(host: Host, holders: list[Holder], *, again: bool) -> dict[str, Optio
     rates: dict[str, Optional[int]] = {}
     npus = {node for node in nodes if "davinci" in node}
     if npus:
-        look = host.npu_smi.look_again() if again else host.npu_smi.look()
+        look = host.npu_smi.read_info_again() if again else host.npu_smi.read_info()
         rates.update({node: core_rate(look.screen, _number(node)) for node in npus})
     if nodes - npus:
         # The use of the busiest GPU: the numbers of nodes and of the tool may differ.
@@ -148,10 +152,10 @@ def _number(node: str) -> int:
 
 def core_rate(screen: Optional[Screen], number: int) -> Optional[int]:
     """The AI core's use of /dev/davinciN; where the table does not say which chip that is, of the busiest."""
-    chips = screen.chips if screen and not screen.cut else ()
+    chips = screen.chips if screen and not screen.is_cut else ()
     named = [chip for chip in chips if chip.physical == number]
     if not named and [(chip.npu, chip.chip) for chip in chips] == [(at, 0) for at in range(len(chips))]:
         named = [chip for chip in chips if chip.npu == number]
-    rates = [chip.core for chip in named or chips]
+    rates = [chip.core_percent for chip in named or chips]
     known = [rate for rate in rates if rate is not None]
     return max(known) if known and len(known) == len(rates) else None

@@ -12,7 +12,7 @@ from npudoctor.core.marks import FileMark
 from npudoctor.core.messages import _
 from npudoctor.facts.leftovers.shm_files import SharedFile
 from npudoctor.host import Host
-from npudoctor.host.fs.files import Entry
+from npudoctor.host.fs.files import PathStatus
 from npudoctor.proof.creator import CLOCK_SLACK
 from npudoctor.proof.temporary_folder import FolderMakers
 
@@ -50,6 +50,6 @@ class PossibleUsers:
         return text.format(pid=pid)
 
 
-def mark_of(path: str, entry: Entry) -> FileMark:
+def mark_of(path: str, entry: PathStatus) -> FileMark:
     """Which file in its folder: a lease proves of it that nobody has it open."""
     return FileMark(path.rpartition("/")[2], entry.dev, entry.ino, entry.size, entry.mtime_ns)

@@ -26,8 +26,8 @@ def users(host: Host, process: Process) -> frozenset[int]:
 def find_hidden(host: Host) -> Iterator[int]:
     """Processes that /proc names and does not show (hidepid=1), or the first one, which it must name
     unless it hides all that are not ours (hidepid=2)."""
-    seen = host.processes.all()
-    if 1 not in seen and host.processes.hidden(1):
+    seen = host.processes.by_pid()
+    if 1 not in seen and host.processes.is_hidden(1):
         yield 1
     for name in host.disk.names("/proc"):
         if name.isdecimal() and int(name) not in seen and name != "1":
@@ -46,8 +46,8 @@ def users_of(host: Host, folder: SpillFolder) -> Optional[str]:
     """
     processes = host.processes
     unreadable = _("cannot read the open files of process {pid}")
-    for pid, process in processes.all().items():
-        if process.gone or pid == processes.self_pid:  # we hold the folder while we empty it
+    for pid, process in processes.by_pid().items():
+        if process.has_exited or pid == processes.self_pid:  # we hold the folder while we empty it
             continue
         opened = processes.open_files(pid)
         if opened is None and folder.entry.uid in users(host, process) and processes.still_runs(pid):

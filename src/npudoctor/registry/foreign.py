@@ -101,7 +101,7 @@ def ask_in_child(load: Callable[[], Check], host: Host) -> dict[str, Any]:
     """In the child: ask a foreign check and put its answers into JSON."""
     answers: list[dict[str, Any]] = []
     if isinstance(host.disk, LocalDisk):
-        host.disk.forget()
+        host.disk.drop_children()
     ending: dict[str, Any] = {"ended": "done"}
     left = ANSWER_LIMIT
     try:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from npudoctor.core.messages import language
 from npudoctor.core.redact.redact import redact
-from npudoctor.explain.answer import Explanation, Proof, in_language, safe_text
+from npudoctor.explain.answer import Explanation, Proof, pick_language, redacted_text
 
 if TYPE_CHECKING:
     from npudoctor.explain.ranking.diagnosis import Diagnosis
-    from npudoctor.explain.ranking.runs import Run
+    from npudoctor.explain.ranking.runs import EarlierRun
 
 SCHEMA = "npudoctor.explain/1"
 UNREAD = 100  # inputs for which the reason is listed
@@ -29,7 +29,7 @@ def explain_object(explanation: Explanation) -> dict[str, Any]:
         "exit_code": explanation.exit_code,
         "msg": redact(explanation.msg),
         "diagnoses": [_diagnosis(diagnosis) for diagnosis in explanation.diagnoses],
-        "complete": explanation.complete,
+        "complete": explanation.is_complete,
         "unread": {
             "count": len(explanation.unread),
             "first": [{"path": path, "reason": reason} for path, reason in explanation.unread[:UNREAD]],
@@ -54,25 +54,29 @@ def _diagnosis(diagnosis: Diagnosis) -> dict[str, Any]:
         "category": signature.category,
         "environment": signature.environment,
         "confidence": diagnosis.confidence,
-        "title": in_language(signature.title, language()),
-        "cause": in_language(signature.cause, language()),
+        "title": pick_language(signature.title, language()),
+        "cause": pick_language(signature.cause, language()),
         "remedy": list(signature.remedy[language()]),
         "checks": list(signature.checks),
-        "rank": spot.seen.rank if spot else None,
-        "first": {"path": spot.path, "line": spot.seen.line, "text": safe_text(spot)} if spot else None,
+        "rank": spot.log_line.rank if spot else None,
+        "first": {"path": spot.path, "line": spot.log_line.line, "text": redacted_text(spot)}
+        if spot
+        else None,
         "count": diagnosis.count,
     }
 
 
-def _run(run: Run) -> dict[str, Any]:
+def _run(run: EarlierRun) -> dict[str, Any]:
     """A run before the one that is judged."""
     return {
         "path": run.path,
         "first_line": run.first,
         "last_line": run.last,
         "signature": run.signature.id if run.signature else None,
-        "title": in_language(run.signature.title, language()) if run.signature else None,
-        "error": {"line": run.seen.line, "text": redact(run.seen.text)} if run.seen else None,
+        "title": pick_language(run.signature.title, language()) if run.signature else None,
+        "error": {"line": run.last_error.line, "text": redact(run.last_error.text)}
+        if run.last_error
+        else None,
     }
 
 

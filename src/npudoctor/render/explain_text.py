@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 from npudoctor.core.messages import _, language, ngettext
 from npudoctor.core.redact.redact import redact
 from npudoctor.core.sizes import size_text
-from npudoctor.explain.answer import Explanation, Proof, in_language, safe_text, sure, where
+from npudoctor.explain.answer import (
+    Explanation,
+    Proof,
+    describe_confidence,
+    describe_spot,
+    pick_language,
+    redacted_text,
+)
 from npudoctor.render.columns import paragraph
 from npudoctor.render.printable import printable
 from npudoctor.render.style import PLAIN, Style
@@ -49,8 +56,8 @@ def _lines(explanation: Explanation, style: Style) -> Iterator[str]:
             yield ""
             yield _("the first errors:")
         for spot in explanation.errors[:_ERRORS]:
-            yield from paragraph(where(spot), INDENT, INDENT * 2)
-            yield from paragraph(safe_text(spot)[:_LONG], INDENT * 2, INDENT * 2)
+            yield from paragraph(describe_spot(spot), INDENT, INDENT * 2)
+            yield from paragraph(redacted_text(spot)[:_LONG], INDENT * 2, INDENT * 2)
     others = explanation.diagnoses
     if known:
         others = tuple(diagnosis for diagnosis in others[1:] if not _repeats(diagnosis, others[0]))
@@ -60,9 +67,9 @@ def _lines(explanation: Explanation, style: Style) -> Iterator[str]:
         for other in others[:_OTHERS]:
             text = _("{title} ({confidence}; {where})") if other.first else _("{title} ({confidence})")
             line = text.format(
-                title=in_language(other.signature.title, language()),
-                confidence=sure(other.confidence),
-                where=where(other.first),
+                title=pick_language(other.signature.title, language()),
+                confidence=describe_confidence(other.confidence),
+                where=describe_spot(other.first),
             )
             yield from paragraph(line, INDENT + "- ", INDENT * 2)
         if len(others) > _OTHERS:
@@ -85,18 +92,18 @@ def _repeats(other: Diagnosis, best: Diagnosis) -> bool:
     if other.confidence == best.confidence or other.first is None or best.first is None:
         return False
     last = best.last or best.first
-    return other.first.same_line(best.first) and (other.last or other.first).same_line(last)
+    return other.first.is_same_line(best.first) and (other.last or other.first).is_same_line(last)
 
 
 def _verdict(explanation: Explanation) -> str:
     if explanation.verdict == "environment":
         return _(
-            "ENVIRONMENT: {title}", title=in_language(explanation.diagnoses[0].signature.title, language())
+            "ENVIRONMENT: {title}", title=pick_language(explanation.diagnoses[0].signature.title, language())
         )
     if explanation.verdict == "not_environment":
         return _(
             "NOT THE ENVIRONMENT: {title}",
-            title=in_language(explanation.diagnoses[0].signature.title, language()),
+            title=pick_language(explanation.diagnoses[0].signature.title, language()),
         )
     if explanation.verdict == "clean":
         return _("CLEAN: {text}", text=explanation.msg)
@@ -113,16 +120,16 @@ def _best(diagnosis: Diagnosis) -> Iterator[str]:
         yield from paragraph(
             _(
                 "first: {where} ({times}, {confidence})",
-                where=where(diagnosis.first),
+                where=describe_spot(diagnosis.first),
                 times=times,
-                confidence=sure(diagnosis.confidence),
+                confidence=describe_confidence(diagnosis.confidence),
             ),
             INDENT,
             INDENT * 2,
         )
-        yield from paragraph(safe_text(diagnosis.first)[:_LONG], INDENT * 2, INDENT * 2)
+        yield from paragraph(redacted_text(diagnosis.first)[:_LONG], INDENT * 2, INDENT * 2)
     yield ""
-    yield from paragraph(in_language(signature.cause, language()), INDENT, INDENT)
+    yield from paragraph(pick_language(signature.cause, language()), INDENT, INDENT)
     if signature.era:
         yield from paragraph(_("applies to CANN {era}", era=signature.era), INDENT, INDENT)
     yield ""
@@ -137,9 +144,9 @@ def _runs(explanation: Explanation) -> Iterator[str]:
     yield _("earlier runs in the same file (only the last one is judged):")
     for run in explanation.runs[-_RUNS:]:
         if run.signature is not None:
-            text = in_language(run.signature.title, language())
+            text = pick_language(run.signature.title, language())
         else:
-            text = redact(run.seen.text)[:_LONG] if run.seen else _("no failure found")
+            text = redact(run.last_error.text)[:_LONG] if run.last_error else _("no failure found")
         yield from paragraph(
             _(
                 "{path}, lines {first} to {last}: {text}",

@@ -8,7 +8,7 @@ from typing import Any
 
 from npudoctor.core.messages import _
 from npudoctor.knowledge.site import Knowledge
-from npudoctor.knowledge.tables import BUILT_IN, names, table
+from npudoctor.knowledge.tables import BUILT_IN, list_tables, load_table
 from npudoctor.render.printable import printable
 
 SCHEMA = "npudoctor.knowledge/1"
@@ -46,8 +46,8 @@ def knowledge_text(knowledge: Knowledge) -> str:
 def _rows(knowledge: Knowledge) -> Iterator[tuple[str, int, str, str]]:
     """Table and section, number of rows, when the newest was written, and where they are from."""
     site = knowledge.site_rows()
-    for name in names():
-        for section, ours in table(name).items():
+    for name in list_tables():
+        for section, ours in load_table(name).items():
             if not isinstance(ours, list) or not all(isinstance(row, dict) for row in ours):
                 continue  # a plain value, or a list of texts: nothing with a date
             where = f"{name}.{section}"

@@ -12,8 +12,8 @@ from npudoctor.core.threads import GRACE, start_thread, wait
 from npudoctor.facts.cann.in_use import cann_in_use, product_version
 from npudoctor.host import CannotTell, Host, NotRunning
 from npudoctor.host.devices.accelerators import Accelerators
-from npudoctor.host.devices.driver import package
-from npudoctor.host.python.interpreter import normal
+from npudoctor.host.devices.driver import find_package
+from npudoctor.host.python.interpreter import normalize_name
 from npudoctor.host.python.own_python import FRAMEWORKS
 
 BIRTH = 1.0  # seconds in which a thread must have begun, after all checks were asked
@@ -42,7 +42,7 @@ class Description:
                 system=system.kernel,
                 release=system.release,
                 distribution=system.distribution(),
-                container=system.container(),
+                container=system.is_container(),
                 user=self._host.identity.user,
             )
         with contextlib.suppress(Exception):
@@ -74,7 +74,7 @@ def describe_target(host: Host) -> Target:
 
             driver = module_version(host.running_files)
         else:
-            ascend = package(host.files, "driver")
+            ascend = find_package(host.files, "driver")
             driver = ascend.version if ascend else None
     with contextlib.suppress(CannotTell, NotRunning):
         install = cann_in_use(host)
@@ -83,8 +83,8 @@ def describe_target(host: Host) -> Target:
     with contextlib.suppress(CannotTell, NotRunning):
         copies = [copy for copy in map(interpreter.installed, FRAMEWORKS) if copy is not None]
         if not copies:
-            interpreter.be_sure_without(FRAMEWORKS[0])
-        frameworks = {normal(copy.name): copy.version or "?" for copy in copies}
+            interpreter.require_certain_absence(FRAMEWORKS[0])
+        frameworks = {normalize_name(copy.name): copy.version or "?" for copy in copies}
     return Target(
         kind=kind,
         model=", ".join(devices.models) or None if devices else None,
@@ -126,6 +126,6 @@ def _kind(host: Host) -> tuple[str, Optional[Accelerators]]:
     if host.options.expect == "none":
         return "none", None
     for kind, devices in accelerators.items():
-        if devices.usable:
+        if devices.is_usable:
             return kind, devices
     return "unknown", None

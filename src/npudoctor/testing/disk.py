@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import Optional, Union
 
 from npudoctor.core.frozen import dataclass
-from npudoctor.host.fs.disk import CLOSED, LINK, NO_FILE, Opened
-from npudoctor.host.fs.files import Entry, Space
+from npudoctor.host.fs.disk import CLOSED, LINK, NO_FILE, OpenFile
+from npudoctor.host.fs.files import PathStatus, Space
 
 
 @dataclass(frozen=True)
@@ -95,10 +95,10 @@ class MemoryDisk:
         """Whether it was given, readable or not."""
         return path in self._nodes
 
-    def lstat(self, path: str) -> Entry:
+    def lstat(self, path: str) -> PathStatus:
         node = self._node(path)
         moment = int(node.mtime * 1e9)
-        return Entry(
+        return PathStatus(
             node.kind | node.permissions, self._inodes[path], 0xFE00, node.nlink, node.uid, node.gid,
             len(node.content), moment, moment, node.held or len(node.content),
         )  # fmt: skip
@@ -151,15 +151,15 @@ class MemoryDisk:
             return b""
 
     @contextmanager
-    def opened(self, path: str) -> Iterator[Opened]:
+    def open_file(self, path: str) -> Iterator[OpenFile]:
         """Its parts as the kernel gives them; nothing here has a hole."""
         moment = self.lstat(path).mtime_ns // 10**9
-        yield Opened(lambda start, size: self.read(path, size, start), lambda start: None, moment)
+        yield OpenFile(lambda start, size: self.read(path, size, start), lambda start: None, moment)
 
     def may_block(self, path: str) -> bool:
         return False
 
-    def accessible(self, path: str, mode: int) -> bool:
+    def may_access(self, path: str, mode: int) -> bool:
         """No node here has an access list that would allow more than its mode does."""
         return False
 

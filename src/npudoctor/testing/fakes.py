@@ -9,7 +9,7 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.messages import _
 from npudoctor.host.clock import Clock
 from npudoctor.host.fs.files import Files
-from npudoctor.host.process.commands import Answer, Commands
+from npudoctor.host.process.commands import CommandResult, Commands
 from npudoctor.host.process.rights import Limits
 from npudoctor.host.resources import Limit, Memory, Resources
 from npudoctor.host.users.identity import Account
@@ -28,7 +28,7 @@ class FakeCommands(Commands):
 
     def __init__(
         self,
-        answers: Mapping[Union[str, tuple[str, ...]], Union[str, Answer]],
+        answers: Mapping[Union[str, tuple[str, ...]], Union[str, CommandResult]],
         files: Optional[Files] = None,
         *,
         as_root: bool = False,
@@ -43,13 +43,13 @@ class FakeCommands(Commands):
         named = {key if isinstance(key, str) else key[0] for key in self._answers}
         return f"/usr/bin/{name}" if name in named else None
 
-    def trusted(self, path: str) -> bool:
+    def is_trusted(self, path: str) -> bool:
         return True
 
     def may_load_from(self, folder: str) -> bool:
         return True
 
-    def why_not(self, argv: Sequence[str], variables: Mapping[str, str]) -> Optional[str]:
+    def why_untrusted(self, argv: Sequence[str], variables: Mapping[str, str]) -> Optional[str]:
         return None
 
     def close(self) -> None:
@@ -62,18 +62,18 @@ class FakeCommands(Commands):
         timeout: float = 5.0,
         limit: int = 1 << 20,
         variables: Optional[Mapping[str, str]] = None,
-        here: bool = False,
+        in_working_directory: bool = False,
         group: bool = False,
         farewell: Optional[int] = None,
         user: Optional[Account] = None,
         limits: Optional[Limits] = None,
-    ) -> Answer:
+    ) -> CommandResult:
         words = tuple(argv)
         self.asked.append(words)
         answer = self._answers.get(words, self._answers.get(words[0].rsplit("/", 1)[-1]))
         if answer is None:
-            return Answer(words, "missing", 127)
-        return Answer(words, "exited", 0, answer) if isinstance(answer, str) else answer
+            return CommandResult(words, "missing", 127)
+        return CommandResult(words, "exited", 0, answer) if isinstance(answer, str) else answer
 
 
 class FakeClock(Clock):
@@ -91,16 +91,16 @@ class FakeClock(Clock):
         self.waited = 0.0
         self.kept = synchronised
 
-    def synchronised(self) -> Optional[bool]:
+    def is_synchronised(self) -> Optional[bool]:
         return self.kept
 
-    def booted(self) -> float:
-        return super().booted() if self.uptime is None else self.current - self.uptime
+    def boot_time(self) -> float:
+        return super().boot_time() if self.uptime is None else self.current - self.uptime
 
     def now(self) -> float:
         return self.current + self.waited
 
-    def steady(self) -> float:
+    def monotonic(self) -> float:
         return self.waited
 
     def wait_until(self, steady: float) -> None:

@@ -16,7 +16,7 @@ from npudoctor.host.fs.files import Files, Space
 from npudoctor.host.network.names import Names, Resolution
 from npudoctor.host.network.network import Network
 from npudoctor.host.network.sockets import Listener, Sockets
-from npudoctor.host.process.commands import Answer
+from npudoctor.host.process.commands import CommandResult
 from npudoctor.host.process.job_start import why_not_tried
 from npudoctor.host.process.processes import Processes
 from npudoctor.host.python.interpreter import Interpreter, Layout
@@ -50,7 +50,7 @@ def fake_host(
     python_version: str = "3.11.7",
     machine: str = "x86_64",
     search_path: Sequence[str] = (SITE,),
-    commands: Optional[Mapping[Union[str, tuple[str, ...]], Union[str, Answer]]] = None,
+    commands: Optional[Mapping[Union[str, tuple[str, ...]], Union[str, CommandResult]]] = None,
     addresses: Iterable[str] = ("127.0.0.1", "::1"),
     network: Optional[Network] = None,
     names: Optional[Mapping[str, Union[str, Sequence[str]]]] = None,
@@ -102,7 +102,7 @@ def fake_host(
         network = FakeNetwork(interfaces_of(addresses))
     own = frozenset(address.text for interface in network.interfaces() for address in interface.addresses)
     kept = Records("/nonexistent", euid)
-    kept._read = list(records)
+    kept._records = list(records)
     fake_commands = FakeCommands(commands or {}, below, as_root=euid == 0, variables=caller)
     return Host(
         # Cache servers are looked for on the real disk.

@@ -37,7 +37,7 @@ class FakeNetwork(Network):
         import ipaddress
 
         address = ipaddress.ip_address(destination)
-        owner = self.owner_of(destination)
+        owner = self.interface_of_address(destination)
         if owner is not None or address.is_loopback:
             return Route(1, destination, local=True)
         ways = [

@@ -15,12 +15,12 @@ from typing import Callable, Optional, Union
 from npudoctor.core.frozen import replace
 from npudoctor.host import Host, Options
 from npudoctor.host.fs.files import LocalDisk
-from npudoctor.host.process.commands import Answer
+from npudoctor.host.process.commands import CommandResult
 from npudoctor.host.process.rights import Limits
 from npudoctor.host.users.identity import Account, current_identity
 from npudoctor.testing import Asked, FakeCommands, ask, fake_host, package_files
 
-Says = Callable[[Sequence[str]], Union[Answer, dict[str, object]]]
+Says = Callable[[Sequence[str]], Union[CommandResult, dict[str, object]]]
 
 
 def package(site: Path, name: str, source: str, version: str = "2.13.0", module: str = "") -> None:
@@ -75,29 +75,29 @@ class Probes(FakeCommands):
         timeout: float = 5.0,
         limit: int = 1 << 20,
         variables: Optional[Mapping[str, str]] = None,
-        here: bool = False,
+        in_working_directory: bool = False,
         group: bool = False,
         farewell: Optional[int] = None,
         user: Optional[Account] = None,
         limits: Optional[Limits] = None,
-    ) -> Answer:
+    ) -> CommandResult:
         answer = self._says(argv[5:])
-        if isinstance(answer, Answer):
+        if isinstance(answer, CommandResult):
             return answer
         Path(argv[3], argv[4]).write_text(json.dumps(answer))
-        return Answer(tuple(argv), "exited", 0)
+        return CommandResult(tuple(argv), "exited", 0)
 
 
 def ends(**words: object) -> Says:
     """Every probe ends so."""
-    return lambda argv: Answer(tuple(argv), **words)  # type: ignore[arg-type]
+    return lambda argv: CommandResult(tuple(argv), **words)  # type: ignore[arg-type]
 
 
-def each(*answers: Union[Answer, dict[str, object]], seen: Sequence[object] = ()) -> Says:
+def each(*answers: Union[CommandResult, dict[str, object]], seen: Sequence[object] = ()) -> Says:
     """One after the other; `seen` gets the arguments."""
     left = iter(answers)
 
-    def says(argv: Sequence[str]) -> Union[Answer, dict[str, object]]:
+    def says(argv: Sequence[str]) -> Union[CommandResult, dict[str, object]]:
         if isinstance(seen, list):
             seen.append(tuple(argv))
         return next(left)
@@ -105,8 +105,8 @@ def each(*answers: Union[Answer, dict[str, object]], seen: Sequence[object] = ()
     return says
 
 
-def died(number: int) -> Answer:
-    return Answer((), "exited", -number)
+def died(number: int) -> CommandResult:
+    return CommandResult((), "exited", -number)
 
 
 def asked(check: object, says: Says, *names: str, until: float = math.inf) -> Asked:
@@ -122,7 +122,7 @@ def dies_too_late(check: object, *before: dict[str, object]) -> Asked:
     host = fake_host(package_files("torch", "2.13.0"), options=Options(until=time.monotonic() + 3600))
     left = iter(before)
 
-    def says(argv: Sequence[str]) -> Union[Answer, dict[str, object]]:
+    def says(argv: Sequence[str]) -> Union[CommandResult, dict[str, object]]:
         told = next(left, None)
         if told is None:
             host.options = replace(host.options, until=time.monotonic())

@@ -10,7 +10,7 @@ import pytest
 from npudoctor import Severity, Status
 from npudoctor.checks.deep.framework_imports import framework_imports
 from npudoctor.checks.deep.framework_selftest import framework_selftest
-from npudoctor.host.process.commands import Answer
+from npudoctor.host.process.commands import CommandResult
 from npudoctor.testing import ask
 
 from .probe_machine import asked, died, dies_too_late, each, machine, package
@@ -18,7 +18,7 @@ from .probe_machine import asked, died, dies_too_late, each, machine, package
 WELL = {"versions": {"torch": "2.13.0"}, "seconds": 1.0, "bytes": 1}
 
 
-HUNG = Answer((), "timeout", seconds=120.0)
+HUNG = CommandResult((), "timeout", seconds=120.0)
 
 
 def test_one_death_is_a_warning() -> None:

@@ -9,7 +9,7 @@ from typing import Any, Union
 from tests.checks.device.test_device_nodes import nodes
 
 from npudoctor.checking.check import Check
-from npudoctor.host.process.commands import Answer
+from npudoctor.host.process.commands import CommandResult
 from npudoctor.testing import Asked, Content, ask, fake_host
 
 SCREENS = Path(__file__).parents[2] / "host" / "devices" / "npu_smi"
@@ -41,9 +41,9 @@ def screen(name: str) -> str:
     return (SCREENS / f"{name}.txt").read_text()
 
 
-def exited(text: str, status: int = 0, stderr: str = "") -> Answer:
+def exited(text: str, status: int = 0, stderr: str = "") -> CommandResult:
     """The tool printed this and ended."""
-    return Answer(INFO, "exited", status, text, stderr)
+    return CommandResult(INFO, "exited", status, text, stderr)
 
 
 def health(npu: int, chip: int = 0) -> tuple[str, ...]:
@@ -53,7 +53,7 @@ def health(npu: int, chip: int = 0) -> tuple[str, ...]:
 
 def told(
     check: Check,
-    answer: Union[str, Answer, None],
+    answer: Union[str, CommandResult, None],
     *parts: Mapping[str, Content],
     count: int = 2,
     commands: Mapping[Any, Any] = {},

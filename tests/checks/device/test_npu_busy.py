@@ -16,7 +16,7 @@ from npudoctor.checks.device.npu_busy import npu_busy
 from npudoctor.host import Host, Options
 from npudoctor.host.devices.accelerators import Accelerators
 from npudoctor.host.fs.files import Files, LocalDisk
-from npudoctor.host.process.commands import Answer
+from npudoctor.host.process.commands import CommandResult
 from npudoctor.host.system import System
 from npudoctor.testing import OUR_PID, Asked, Content, ask, fake_host, link, process_files
 
@@ -243,7 +243,7 @@ def test_a_chip_that_nobody_has_seen_idle() -> None:
     assert told(npu_busy, screen("g_950_26.1.0")).status is Status.OK
 
 
-@pytest.mark.parametrize("answer", [None, "?", Answer(INFO, "timeout")])
+@pytest.mark.parametrize("answer", [None, "?", CommandResult(INFO, "timeout")])
 def test_cannot_tell_and_skipped(answer: object) -> None:
     assert told(npu_busy, answer).status is Status.UNKNOWN  # type: ignore[arg-type]
     assert ask(npu_busy, fake_host()).status is Status.SKIPPED

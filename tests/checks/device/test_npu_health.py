@@ -12,7 +12,7 @@ from tests.checks.device.test_device_nodes import nodes
 
 from npudoctor import Action, Severity, Status
 from npudoctor.checks.device.npu_health import npu_health
-from npudoctor.host.process.commands import Answer
+from npudoctor.host.process.commands import CommandResult
 from npudoctor.testing import Asked, ask, fake_host
 
 ILL = screen("c_910b2_24.1.0_alarm")
@@ -65,7 +65,11 @@ def test_a_chip_that_does_not_say_how_it_is() -> None:
 
 def test_no_answer_about_one_chip_hides_no_alarm() -> None:
     question = health(1)
-    for answer in (Answer(question, "timeout"), Answer(question, "exited", 0, "?"), npu.NO_DRIVER):
+    for answer in (
+        CommandResult(question, "timeout"),
+        CommandResult(question, "exited", 0, "?"),
+        npu.NO_DRIVER,
+    ):
         codes = told(npu_health, ILL, commands={question: answer}).codes
         assert codes == ["npu-health.alarm", "npu-health.critical", "npu-health.warning"]
 
@@ -81,18 +85,18 @@ def test_each_era_is_asked_in_its_own_words() -> None:
     assert (finding.device, "80E18402" in finding.message) == ("NPU 0 chip 1", True)
 
 
-@pytest.mark.parametrize("answer", [None, npu.NO_DRIVER, "?", Answer(INFO, "timeout")])
+@pytest.mark.parametrize("answer", [None, npu.NO_DRIVER, "?", CommandResult(INFO, "timeout")])
 def test_cannot_tell(answer: object) -> None:
     """npu-tool says why; a container need not be given the tool."""
     seen = told(npu_health, answer)  # type: ignore[arg-type]
     assert (seen.status, seen.advisory) == (Status.UNKNOWN, answer is None)
-    hung = isinstance(answer, Answer) and answer.ended == "timeout"
+    hung = isinstance(answer, CommandResult) and answer.ended == "timeout"
     seen = told(npu_health, answer, CONTAINER)  # type: ignore[arg-type]
     assert (seen.status, seen.advisory) == (Status.UNKNOWN, not hung)
 
 
 def test_what_a_user_may_not_ask_is_not_the_nodes_fault() -> None:
-    for answer in (npu.NO_RIGHTS, Answer(INFO, "not-started")):
+    for answer in (npu.NO_RIGHTS, CommandResult(INFO, "not-started")):
         assert told(npu_health, answer, euid=1000, user="alice").advisory
         assert not told(npu_health, answer).advisory
 

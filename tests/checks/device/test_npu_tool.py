@@ -15,11 +15,11 @@ from npudoctor.checking.check import Check
 from npudoctor.checks.device.npu_busy import npu_busy
 from npudoctor.checks.device.npu_health import npu_health
 from npudoctor.checks.device.npu_tool import npu_tool
-from npudoctor.host.process.commands import Answer
+from npudoctor.host.process.commands import CommandResult
 from npudoctor.testing import Asked, ask, fake_host, process_files, unreadable
 
 STUCK = process_files(4711, "npu-smi", state="D")
-HUNG = Answer(INFO, "timeout")
+HUNG = CommandResult(INFO, "timeout")
 
 
 def scene(tmp: Path) -> Iterator[Asked]:
@@ -35,7 +35,7 @@ def scene(tmp: Path) -> Iterator[Asked]:
     yield told(npu_tool, screen("d_a3_25.0.1_idle") + npu.INCOMPLETE, count=9)
     ends = ("timeout", None), ("flooded", None), ("untrusted", None), ("not-started", None), ("exited", -9)
     for ended, status in ends:
-        yield told(npu_tool, Answer(INFO, ended, status))
+        yield told(npu_tool, CommandResult(INFO, ended, status))
     yield told(npu_tool, exited(""))
     yield told(npu_tool, exited("Bonjour"))
 
@@ -162,15 +162,15 @@ def test_an_answer_that_is_not_known_is_kept() -> None:
 
 def test_cannot_tell() -> None:
     for ended in ("flooded", "untrusted", "not-started"):
-        answer = told(npu_tool, Answer(INFO, ended))
+        answer = told(npu_tool, CommandResult(INFO, ended))
         assert (answer.status, answer.advisory) == (Status.UNKNOWN, False)
-    answer = told(npu_tool, Answer(INFO, "not-started"), euid=1000, user="alice")
+    answer = told(npu_tool, CommandResult(INFO, "not-started"), euid=1000, user="alice")
     assert (answer.status, answer.advisory) == (Status.UNKNOWN, True)
     assert ask(npu_tool, fake_host({"/dev": unreadable(errno.EACCES)})).status is Status.UNKNOWN
 
 
 @pytest.mark.parametrize("check", [npu_tool, npu_health, npu_busy])
-@pytest.mark.parametrize("answer", [HUNG, "NPU 0 ist gesund", Answer(INFO, "flooded"), ""])
+@pytest.mark.parametrize("answer", [HUNG, "NPU 0 ist gesund", CommandResult(INFO, "flooded"), ""])
 def test_one_rule_for_all_that_ask_the_tool(check: Check, answer: object) -> None:
     """A container need not be given the tool; on a host it is to answer, and nowhere may it hang."""
     for parts, advisory in (((), False), ((CONTAINER,), answer is not HUNG)):
@@ -189,7 +189,7 @@ def test_without_the_tool_nothing_is_needed_of_it(check: Check, euid: int) -> No
 def test_a_drivers_folder_that_is_closed_is_not_not_found(check: Check) -> None:
     path = "/usr/local/Ascend/driver/tools/npu-smi"
     closed = {"/usr/local/Ascend/driver/tools": unreadable(errno.EACCES), path: unreadable(errno.EACCES)}
-    refused = {(path, "info"): Answer((path, "info"), "not-started")}
+    refused = {(path, "info"): CommandResult((path, "info"), "not-started")}
     asked = told(check, None, closed, commands=refused, euid=1000, user="alice")
     assert (asked.status, asked.codes, asked.advisory) == (Status.UNKNOWN, [], True)
 

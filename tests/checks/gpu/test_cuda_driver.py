@@ -106,7 +106,8 @@ ERROR, WARNING = Severity.ERROR, Severity.WARNING
 
 def test_the_table_is_whole() -> None:
     assert all(
-        is_driver(row["driver"]) or row["driver"] == "580" for row in tables.table("cuda_driver")["least"]
+        is_driver(row["driver"]) or row["driver"] == "580"
+        for row in tables.load_table("cuda_driver")["least"]
     )
 
 

@@ -16,14 +16,14 @@ from tests.checks.device.test_npu_busy import SELF, USERS, me, one
 from npudoctor import Action, Severity, Status
 from npudoctor.checks.gpu.gpu_busy import gpu_busy
 from npudoctor.facts.gpu.nvml import APPS, FORMAT, GPUS, NO_MODULE, SCRIPT
-from npudoctor.host.process.commands import Answer
+from npudoctor.host.process.commands import CommandResult
 from npudoctor.testing import Asked, Content, ask, fake_host, link
 from npudoctor.testing import device as device_node
 
 PYTHON = os.path.basename(sys.executable)
 NODES: dict[str, Content] = {f"/dev/nvidia{number}": device_node() for number in range(2)}
 CONTAINER: dict[str, Content] = {"/.dockerenv": ""}
-ABSENT = Answer((PYTHON,), "exited", NO_MODULE)
+ABSENT = CommandResult((PYTHON,), "exited", NO_MODULE)
 
 
 def gpu(
@@ -36,7 +36,7 @@ def gpu(
 
 
 def judge(
-    told: Union[str, Answer, list[dict[str, Any]], None],
+    told: Union[str, CommandResult, list[dict[str, Any]], None],
     *parts: Mapping[str, Content],
     tool: Optional[tuple[str, str]] = None,
     **more: Any,
@@ -70,12 +70,12 @@ def scene(tmp: Path) -> Iterator[Asked]:
     yield judge([gpu(0), gpu(1, trouble="GPU requires reset")])
     yield judge([gpu(0), gpu(1, trouble="GPU is lost")])
     yield judge([gpu(0, (0, 30000, True), used=30010)])
-    yield judge(Answer((PYTHON,), "exited", 1, stderr="x" * 300))
+    yield judge(CommandResult((PYTHON,), "exited", 1, stderr="x" * 300))
     yield judge("?")
     yield judge(ABSENT)
     yield judge(ABSENT, tool=("no table", ""))
-    yield judge(Answer((PYTHON,), "timeout"))
-    yield judge(Answer((PYTHON,), "exited", 1, stderr="NVML: Driver/library version mismatch\n"))
+    yield judge(CommandResult((PYTHON,), "timeout"))
+    yield judge(CommandResult((PYTHON,), "exited", 1, stderr="NVML: Driver/library version mismatch\n"))
 
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -198,19 +198,19 @@ def test_by_nvidia_smi() -> None:
     ("told", "tool", "advisory", "words"),
     [
         (ABSENT, None, True, "nvidia-smi is not installed"),
-        (Answer((PYTHON,), "untrusted"), None, True, "nvidia-smi is not installed"),
+        (CommandResult((PYTHON,), "untrusted"), None, True, "nvidia-smi is not installed"),
         (
-            Answer((PYTHON,), "exited", 1, stderr="NVML Shared Library Not Found"),
+            CommandResult((PYTHON,), "exited", 1, stderr="NVML Shared Library Not Found"),
             None,
             True,
             "nvidia-ml-py is not installed",
         ),
         ("?", None, False, "the output of nvidia-ml-py cannot be parsed"),
         ('[{"index": 0}]', None, False, "the output of nvidia-ml-py cannot be parsed"),
-        (Answer((PYTHON,), "timeout"), None, False, "does not answer"),
-        (Answer((PYTHON,), "exited", 1, stderr="NVML: mismatch\n"), None, False, "NVML: mismatch"),
+        (CommandResult((PYTHON,), "timeout"), None, False, "does not answer"),
+        (CommandResult((PYTHON,), "exited", 1, stderr="NVML: mismatch\n"), None, False, "NVML: mismatch"),
         (ABSENT, ("Field is not a valid field\n", ""), False, "the output of nvidia-smi cannot be parsed"),
-        (ABSENT, (Answer(("nvidia-smi",), "timeout"), ""), False, "timeout"),
+        (ABSENT, (CommandResult(("nvidia-smi",), "timeout"), ""), False, "timeout"),
     ],
 )
 def test_cannot_tell(told: object, tool: object, advisory: bool, words: str) -> None:
@@ -275,13 +275,13 @@ def test_a_process_without_a_number() -> None:
 
 def test_what_a_tool_says_is_a_line() -> None:
     mismatch = "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 535.161\n"
-    failed = Answer(("nvidia-smi",), "exited", 18, mismatch)
+    failed = CommandResult(("nvidia-smi",), "exited", 18, mismatch)
     assert judge(ABSENT, tool=(failed, "")).reason.endswith(mismatch.splitlines()[0])  # type: ignore[arg-type]
     for text, words in (("y" * (1 << 20), "y" * 200), ("y\n" * (1 << 19), "y")):
-        flood = Answer(("nvidia-smi",), "flooded", None, text)
+        flood = CommandResult(("nvidia-smi",), "flooded", None, text)
         reason = judge(ABSENT, tool=(flood, "")).reason  # type: ignore[arg-type]
         assert reason.endswith(f": {words}... (the output was cut)") and len(reason) < 300
-    broken = Answer(
+    broken = CommandResult(
         (PYTHON,), "exited", 1, stderr='Traceback (most recent call last):\n  File "x"\nOSError: x'
     )
     assert judge(broken).reason.endswith(": OSError: x")

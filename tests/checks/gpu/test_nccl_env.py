@@ -11,7 +11,7 @@ import pytest
 from npudoctor import Severity, Status
 from npudoctor.checks.gpu.nccl_env import nccl_env
 from npudoctor.knowledge import tables
-from npudoctor.knowledge.nccl import number
+from npudoctor.knowledge.nccl import parse_number
 from npudoctor.testing import Asked, Content, ask, device, fake_host
 
 GPUS: dict[str, Content] = {"/dev/nvidia0": device(), "/dev/nvidia1": device()}
@@ -46,14 +46,14 @@ def scene(tmp: Path) -> Iterator[Asked]:
         yield judge(variables)
 
 
-ROWS = tables.table("nccl_variables")["variable"]
+ROWS = tables.load_table("nccl_variables")["variable"]
 ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 
 
 def test_the_table_is_whole() -> None:
     assert len({row["name"] for row in ROWS}) == len(ROWS)
     assert all(row["source"] and row["as_of"] for row in ROWS)
-    others = tables.table("nccl_variables")["others"]
+    others = tables.load_table("nccl_variables")["others"]
     assert "NCCL_SOCKET_IFNAME" in others
     assert not {row["name"] for row in ROWS} & set(others)
 
@@ -73,7 +73,7 @@ def test_the_table_is_whole() -> None:
     ],
 )
 def test_numbers_as_c_reads_them(value: str, read: int) -> None:
-    assert number(value)[0] == read
+    assert parse_number(value)[0] == read
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def scene(tmp: Path) -> Iterator[Asked]:
     yield judge(VARIABLES[2], {})
 
 
-ROWS = tables.table("paddle_flags")["flag"]
+ROWS = tables.load_table("paddle_flags")["flag"]
 
 
 def test_the_table_is_whole() -> None:

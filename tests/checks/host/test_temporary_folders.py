@@ -41,7 +41,7 @@ def test_quiet_when_they_can_be_written() -> None:
 def test_where_a_mode_does_not_tell_the_kernel_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """An access list may allow it; a fake disk has none."""
     assert told({TMP: folder(0o770)}).codes == ["temporary-folders.not-writable"]
-    monkeypatch.setattr(MemoryDisk, "accessible", lambda disk, path, mode: True)
+    monkeypatch.setattr(MemoryDisk, "may_access", lambda disk, path, mode: True)
     assert told({TMP: folder(0o770)}).status is Status.OK
 
 

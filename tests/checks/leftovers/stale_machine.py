@@ -7,7 +7,7 @@ from typing import Any, Callable, Union
 
 from npudoctor.checks.leftovers.stale_processes import stale_processes
 from npudoctor.host import Host
-from npudoctor.host.process.commands import Answer
+from npudoctor.host.process.commands import CommandResult
 from npudoctor.testing import (
     OUR_PID,
     UPTIME,
@@ -121,17 +121,19 @@ def screen(*rates: int) -> str:
     return HEAD + "\n".join(lines) + "\n"
 
 
-def smi(*rates: int) -> dict[Union[str, tuple[str, ...]], Union[str, Answer]]:
+def smi(*rates: int) -> dict[Union[str, tuple[str, ...]], Union[str, CommandResult]]:
     return {"npu-smi": screen(*rates)}
 
 
-def slurm(answers: Mapping[str, Union[str, Answer]]) -> dict[Union[str, tuple[str, ...]], Union[str, Answer]]:
+def slurm(
+    answers: Mapping[str, Union[str, CommandResult]],
+) -> dict[Union[str, tuple[str, ...]], Union[str, CommandResult]]:
     """A scontrol that knows these jobs; all others are invalid."""
-    told: dict[Union[str, tuple[str, ...]], Union[str, Answer]] = {
+    told: dict[Union[str, tuple[str, ...]], Union[str, CommandResult]] = {
         ("scontrol", "show", "job", job): answer for job, answer in answers.items()
     }
     refusal = "slurm_load_jobs error: Invalid job id specified\n"
-    told["scontrol"] = Answer(("scontrol",), "exited", 1, "", refusal)
+    told["scontrol"] = CommandResult(("scontrol",), "exited", 1, "", refusal)
     return told
 
 

@@ -29,7 +29,7 @@ from tests.checks.leftovers.stale_machine import (
 from npudoctor import Risk, Severity, SignalProcess, Status
 from npudoctor.checks.leftovers.stale_processes import stale_processes
 from npudoctor.host import Options
-from npudoctor.host.process.commands import Answer
+from npudoctor.host.process.commands import CommandResult
 from npudoctor.testing import Asked, Content, ask, fake_host, unreadable
 
 IN_JOB = {"SLURM_JOB_ID": "77"}
@@ -39,7 +39,7 @@ def test_an_ordinary_machine_is_quiet_and_waits_for_nothing() -> None:
     told = judged({**process(70), **process(71, "sshd"), **process(72, "bash", state="Z")})
     assert (told.status, told.codes) == (Status.OK, [])
     host = machine(process(70))
-    assert host.clock.steady() == 0.0
+    assert host.clock.monotonic() == 0.0
 
 
 def test_a_job_that_is_over_left_processes() -> None:
@@ -111,9 +111,9 @@ def test_a_job_that_lives_between_two_steps(state: str) -> None:
     ("commands", "word"),
     [
         ({}, "no scontrol in"),  # though there is a slurmd
-        (slurm({"4242": Answer((), "timeout")}), "does not report that job 4242 has ended"),
+        (slurm({"4242": CommandResult((), "timeout")}), "does not report that job 4242 has ended"),
         (
-            slurm({"4242": Answer((), "exited", 1, "", "Unable to contact slurm controller")}),
+            slurm({"4242": CommandResult((), "exited", 1, "", "Unable to contact slurm controller")}),
             "does not report",
         ),
         (slurm({"4242": "JobState=COMPLETING\n"}), "does not report"),
@@ -216,15 +216,15 @@ class TestOutlived:
             "JobId=77\n JobState=COMPLETED\nJobId=78 ArrayJobId=77\n JobState=RUNNING\n",
             "",
             "JobId=77\n",
-            Answer(
+            CommandResult(
                 ("scontrol",), "exited", 1, "", "slurm_load_jobs error: Unable to contact slurm controller\n"
             ),
-            Answer(("scontrol",), "timeout"),
-            Answer(("scontrol",), "flooded", None, "JobState=COMPLETED"),
-            Answer(("scontrol",), "untrusted"),
+            CommandResult(("scontrol",), "timeout"),
+            CommandResult(("scontrol",), "flooded", None, "JobState=COMPLETED"),
+            CommandResult(("scontrol",), "untrusted"),
         ],
     )
-    def test_not_proven(self, answer: Union[str, Answer]) -> None:
+    def test_not_proven(self, answer: Union[str, CommandResult]) -> None:
         assert judged(process(70, variables=IN_JOB), commands=slurm({"77": answer})).codes == []
 
     @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ class TestIdle:
     def test_a_gpus(self) -> None:
         files = {**GPU, **process(70, descriptors={3: "/dev/nvidia0"})}
         assert judged(files, commands={"nvidia-smi": "0\n0\n"}).codes == ["stale-processes.idle"]
-        for said in ("0\n7\n", "[N/A]\n", "", Answer(("nvidia-smi",), "timeout")):
+        for said in ("0\n7\n", "[N/A]\n", "", CommandResult(("nvidia-smi",), "timeout")):
             assert judged(files, commands={"nvidia-smi": said}).codes == []
 
     @pytest.mark.parametrize(

@@ -99,8 +99,10 @@ def test_a_real_zombie() -> None:
 def test_a_real_zombie_whose_threads_live() -> None:
     with running(HEADLESS) as (pid, _child):
         time.sleep(0.3)
-        process = Host().processes.now(pid)
-        assert process is not None and process.state == "Z" and process.threads == 2 and not process.gone
+        process = Host().processes.read_now(pid)
+        assert (
+            process is not None and process.state == "Z" and process.threads == 2 and not process.has_exited
+        )
         asked = judged()
         assert named(pid, asked) == ["stale-processes.zombie"]
         assert any(
@@ -127,7 +129,7 @@ def test_orphans_under_nohup_and_setsid_are_quiet(tmp_path: Path) -> None:
     subprocess.run(["sh", "-c", script], check=True)
     pid = written(tmp_path / "pid")
     try:
-        process = Host().processes.now(pid)
+        process = Host().processes.read_now(pid)
         assert process is not None and process.parent != os.getpid()
         assert named(pid, judged()) == []
     finally:
@@ -201,7 +203,7 @@ def test_a_process_in_a_pid_namespace_is_quiet() -> None:
     with running(SLEEPER, "unshare", "-p", "-f", "--kill-child") as (inner, outer):
         assert inner == 1
         asked = judged()
-        processes = Host().processes.all()
+        processes = Host().processes.by_pid()
         pid = next(pid for pid, process in processes.items() if process.parent == outer)
         assert named(pid, asked) == []
 

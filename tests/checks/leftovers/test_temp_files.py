@@ -90,7 +90,7 @@ class TestLocks:
         assert finding.fix.risk is Risk.SAFE and isinstance(finding.fix.steps[0], RemoveUnused)
 
     def test_a_process_that_ends_while_it_is_looked_at_holds_nothing(self, monkeypatch: Any) -> None:
-        listed, now = set[int](), Processes.now
+        listed, now = set[int](), Processes.read_now
 
         def once(processes: Processes, pid: int) -> Any:
             if pid in listed:
@@ -98,7 +98,7 @@ class TestLocks:
             listed.add(pid)
             return now(processes, pid)
 
-        monkeypatch.setattr(Processes, "now", once)
+        monkeypatch.setattr(Processes, "read_now", once)
         told = judged({LOCK: lock(), **process(70), "/proc/70/fd": unreadable()})
         assert told.codes == ["temp-files.stale-lock"]
 

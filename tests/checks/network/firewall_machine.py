@@ -8,7 +8,7 @@ from typing import Any, Optional, Union
 
 from npudoctor.checks.network.firewall import firewall
 from npudoctor.host import Options
-from npudoctor.host.process.commands import Answer
+from npudoctor.host.process.commands import CommandResult
 from npudoctor.testing import Asked, Content, FakeNetwork, ask, fake_host, interface
 
 FOLDER = Path(__file__).parents[2] / "firewall" / "rule_sets"
@@ -22,9 +22,9 @@ PEER, FAR = "10.77.0.2", "10.99.0.1"
 HERE = {"MASTER_ADDR": "10.77.0.1", "MASTER_PORT": "29500"}
 SEVERAL = {**HERE, "SLURM_JOB_NUM_NODES": "2"}
 LISTED: dict[str, Content] = {"/proc/net/ip_tables_names": "filter\n"}
-REFUSED = Answer(LIST, "exited", 1, "", "Operation not permitted (you must be root)\n")
+REFUSED = CommandResult(LIST, "exited", 1, "", "Operation not permitted (you must be root)\n")
 
-Programs = Mapping[Union[str, tuple[str, ...]], Union[str, Answer]]
+Programs = Mapping[Union[str, tuple[str, ...]], Union[str, CommandResult]]
 
 
 def judge(

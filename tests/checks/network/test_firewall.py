@@ -31,7 +31,7 @@ from tests.checks.network.firewall_machine import (
 from npudoctor import Risk, Severity, Status
 from npudoctor.checks.network.firewall import firewall
 from npudoctor.host import Options
-from npudoctor.host.process.commands import Answer
+from npudoctor.host.process.commands import CommandResult
 from npudoctor.testing import Asked, ask, fake_host, unreadable
 
 WALLED: Programs = {LIST: FIREWALLD}
@@ -195,13 +195,13 @@ def test_it_gives_up_before_its_time_is_over() -> None:
     [
         None,
         REFUSED,
-        Answer(LIST, "timeout"),
-        Answer(LIST, "flooded"),
-        Answer(LIST, "untrusted"),
-        Answer(LIST, "exited", 0, "no json"),
-        Answer(LIST, "exited", 0, '{"nftables": [{"rule": {"family": 1}}]}'),
-        Answer(LIST, "exited", 0, "[]"),
-        Answer(LIST, "exited", 0, '{"nftables": ' + "[" * 100000),
+        CommandResult(LIST, "timeout"),
+        CommandResult(LIST, "flooded"),
+        CommandResult(LIST, "untrusted"),
+        CommandResult(LIST, "exited", 0, "no json"),
+        CommandResult(LIST, "exited", 0, '{"nftables": [{"rule": {"family": 1}}]}'),
+        CommandResult(LIST, "exited", 0, "[]"),
+        CommandResult(LIST, "exited", 0, '{"nftables": ' + "[" * 100000),
     ],
 )
 def test_it_cannot_tell_without_the_rules(answer: Any) -> None:
@@ -262,7 +262,7 @@ def scene(tmp: Path) -> Iterator[Asked]:
     yield judge({LIST: FIREWALLD})
     yield judge({LIST: FIREWALLD}, "node2")
     yield judge({LIST: drops(LIMIT)}, PEER)
-    for answer in (REFUSED, Answer(LIST, "timeout"), Answer(LIST, "exited", 0, "no json")):
+    for answer in (REFUSED, CommandResult(LIST, "timeout"), CommandResult(LIST, "exited", 0, "no json")):
         yield judge({LIST: answer}, PEER, variables=HERE)
     yield judge({LIST: EMPTY}, PEER, files=LISTED)
     yield judge({LIST: NFT}, PEER)

@@ -12,13 +12,13 @@ from npudoctor import Risk, Severity, Status
 from npudoctor.checks.network.hccl_env import hccl_env
 from npudoctor.checks.network.hccl_env import hccl_env as check
 from npudoctor.knowledge import tables
-from npudoctor.knowledge.hccl import algorithms, chip_of, what_is_wrong
+from npudoctor.knowledge.hccl import chip_of, parse_algorithms, what_is_wrong
 from npudoctor.testing import Asked, Content, ask, device, fake_host, unreadable
 
 ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 CARD = "/sys/bus/pci/devices/0000:c1:00.0"
 IDS = {"910": "0xd801", "A2": "0xd802", "A3": "0xd803", "310P": "0xd500", "950": "0xd806"}
-ROWS = tables.table("hccl_variables")["variable"]
+ROWS = tables.load_table("hccl_variables")["variable"]
 
 
 def machine(chip: str) -> dict[str, Content]:
@@ -313,7 +313,7 @@ def test_each_row_can_be_judged(row: dict[str, object]) -> None:
 )
 def test_algorithms_that_cannot_be_read(text: str) -> None:
     with pytest.raises(ValueError, match="it does not have the form "):
-        algorithms(text)
+        parse_algorithms(text)
 
 
 def test_several_chips_are_none_that_is_known() -> None:

@@ -83,7 +83,7 @@ BASES = itertools.count(20000, 64)  # for each test its own: a closed connection
 @pytest.fixture
 def base() -> int:
     """The first of 64 ports on which nobody is."""
-    busy = {bound.port for bound in Host().sockets.bound()}
+    busy = {bound.port for bound in Host().sockets.bound_sockets()}
     return next(port for port in BASES if busy.isdisjoint(range(port, port + 64)))
 
 

@@ -139,13 +139,13 @@ def test_the_kernel_calls_them_so() -> None:
 
 def test_what_a_real_program_maps() -> None:
     """No process of it fits into less."""
-    library = Host(Options()).libraries.at(sys.executable)
+    library = Host(Options()).libraries.read(sys.executable)
     assert library is not None
-    assert 0 < library.writable <= library.mapped
+    assert 0 < library.writable_bytes <= library.mapped_bytes
 
     def little() -> None:
-        resource.setrlimit(resource.RLIMIT_AS, (library.mapped // 2, library.mapped // 2))
+        resource.setrlimit(resource.RLIMIT_AS, (library.mapped_bytes // 2, library.mapped_bytes // 2))
 
-    if library.mapped > 2 * MIB:  # else the program is a stub, and the library beside it holds Python
+    if library.mapped_bytes > 2 * MIB:  # else the program is a stub, and the library beside it holds Python
         done = subprocess.run([sys.executable, "-c", ""], preexec_fn=little, capture_output=True, check=False)
         assert done.returncode

@@ -171,7 +171,7 @@ def test_cannot_tell_when_the_packages_cannot_be_seen() -> None:
     assert ask(training_env, host).status is Status.OK
 
 
-@pytest.mark.parametrize("row", tables.table("variables")["variable"], ids=lambda row: str(row["name"]))
+@pytest.mark.parametrize("row", tables.load_table("variables")["variable"], ids=lambda row: str(row["name"]))
 def test_each_row_of_the_table_is_whole(row: dict[str, Any]) -> None:
     assert row["source"] and row["as_of"]
     assert "values" in row or "read" not in row
@@ -182,7 +182,7 @@ def test_each_row_of_the_table_is_whole(row: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("value", ["", "“”", ";", "x" * 10_000, "9" * 5000, "\udcff", "-1", "+2"])
 def test_no_value_is_a_crash(value: str) -> None:
-    for row in tables.table("variables")["variable"]:
+    for row in tables.load_table("variables")["variable"]:
         assert told(**{row["name"]: value}).status in (Status.OK, Status.PROBLEM), row["name"]
 
 

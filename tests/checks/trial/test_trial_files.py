@@ -14,7 +14,7 @@ from npudoctor import ERROR, WARNING, Severity, Status
 from npudoctor.checks.trial.trial_files import trial_files
 from npudoctor.core.errors import CannotTell, Silent
 from npudoctor.host import Host
-from npudoctor.host.fs.files import Entry
+from npudoctor.host.fs.files import PathStatus
 from npudoctor.host.options import Options
 from npudoctor.host.users.identity import Account
 from npudoctor.testing import Asked, Limit, ask, fake_host, folder, link, package_files
@@ -305,7 +305,7 @@ def hanging(host: Host, monkeypatch: pytest.MonkeyPatch, error: CannotTell) -> N
     """Let no file below /dead be looked at."""
     stat = host.files.stat
 
-    def late(path: str) -> Optional[Entry]:
+    def late(path: str) -> Optional[PathStatus]:
         if path.startswith("/dead"):
             raise error
         return stat(path)

@@ -144,7 +144,7 @@ def test_where_it_looks_for_modules(
     assert asked.status is status
     if unread:
         with pytest.raises(CannotTell) as told:
-            host.interpreter.be_sure_without("torch")
+            host.interpreter.require_certain_absence("torch")
         assert told.value.tried_by == ("trial-python",)
 
 

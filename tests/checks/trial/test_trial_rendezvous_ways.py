@@ -298,7 +298,7 @@ def test_the_loopback_interface_does_where_our_own_name_does_not(
 
 
 def test_an_address_of_ours_that_another_machine_has() -> None:
-    taken = Interface("eth0", addresses=(Address("10.0.0.5", 24), Address("fd00::5", 64, ready=False)))
+    taken = Interface("eth0", addresses=(Address("10.0.0.5", 24), Address("fd00::5", 64, is_ready=False)))
     refused = leading("call", errno.ETIMEDOUT, "fd00::5")
     finding = only(refused, interfaces=(LO, taken))
     assert (

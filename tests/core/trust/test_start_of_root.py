@@ -70,8 +70,8 @@ def test_a_link_that_another_user_may_turn(theirs: Path) -> None:
     (theirs / "true").symlink_to("/bin/true")
     give_away(theirs)
     commands = Commands(Files(LocalDisk()), as_root=True)
-    assert commands.trusted("/bin/true")
-    assert not commands.trusted(str(theirs / "true"))
+    assert commands.is_trusted("/bin/true")
+    assert not commands.is_trusted(str(theirs / "true"))
     assert commands.run([str(theirs / "true")]).ended == "untrusted"
 
 

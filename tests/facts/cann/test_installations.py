@@ -17,7 +17,7 @@ from npudoctor.facts.cann.installations import (
     set_env_script,
 )
 from npudoctor.host import CannotTell
-from npudoctor.host.devices.cann_info import settings
+from npudoctor.host.devices.cann_info import parse_settings
 from npudoctor.host.fs.files import Files
 from npudoctor.testing import Content, MemoryDisk, folder, link, unreadable
 
@@ -245,7 +245,11 @@ def test_numbers_that_cannot_be_read_are_not_known() -> None:
 
 def test_settings_are_read_tolerantly() -> None:
     text = '# version: 1.0\nVersion=8.1\n Install_Path = /usr/local/Ascend \nneeds=">=7.6, <=7.7"\nno pair\n'
-    assert settings(text) == {"version": "8.1", "install_path": "/usr/local/Ascend", "needs": ">=7.6, <=7.7"}
+    assert parse_settings(text) == {
+        "version": "8.1",
+        "install_path": "/usr/local/Ascend",
+        "needs": ">=7.6, <=7.7",
+    }
 
 
 def test_a_home_that_is_closed_has_none_unless_it_is_named() -> None:

@@ -56,8 +56,8 @@ def test_the_system_is_asked_once() -> None:
         return dict.fromkeys(wanted, Resolution(("10.0.0.1",)))
 
     both = Names(ask, ("b", "c", "a"))
-    assert both.meaning("a") == both.meaning("a") == both.meaning("c")
-    assert both.meaning("later").addresses
+    assert both.resolve("a") == both.resolve("a") == both.resolve("c")
+    assert both.resolve("later").addresses
     assert asked == [["a", "b", "c"], ["later"]]
 
 
@@ -105,5 +105,5 @@ def test_all_peers_are_asked_with_the_first(monkeypatch: pytest.MonkeyPatch) -> 
     options = Options(peers=("node2", "192.0.2.7", "node3"), timeout=2.0)
     host = fake_host(variables={"MASTER_ADDR": "node1"}, options=options)
     del host._parts["names"]
-    assert [host.names.meaning(f"node{number}").failed for number in (3, 2, 1)] == ["silent"] * 3
+    assert [host.names.resolve(f"node{number}").failed for number in (3, 2, 1)] == ["silent"] * 3
     assert asked == [(["node3", "node2", "node1"], 0.8)]

@@ -20,7 +20,7 @@ from npudoctor.facts.leftovers.cache_log import (
     read_logs,
     telling_lines,
 )
-from npudoctor.host.fs.files import Entry
+from npudoctor.host.fs.files import PathStatus
 
 FOLDER = "/data/spill/k2x9w7f0q4m1z8c6v3b5n7l9j2h4g6d8s0a1"
 HEAD = """\
@@ -29,7 +29,7 @@ Running on machine: node7
 Running duration (h:mm:ss): 0:00:00
 Log line format: [IWEF]yyyymmdd hh:mm:ss.uuuuuu threadid file:line] msg
 """
-ENTRY = Entry(0o100640, 1, 1, 1, 0, 0, 1, 0, 0)
+ENTRY = PathStatus(0o100640, 1, 1, 1, 0, 0, 1, 0, 0)
 
 
 def line(

@@ -179,7 +179,7 @@ def test_no_descriptor_is_left(tmp: Path) -> None:
     [(0o755, 0), (0o700, 0), (0o777, 1), (0o1777, 0), (0o775, 1), (0o757, 1), (0o2775, 1)],
 )
 def test_who_may_write_a_parent(mode: int, writable: int) -> None:
-    assert Parent("/x", 0, mode).writable_by_others == bool(writable)
+    assert Parent("/x", 0, mode).is_writable_by_others == bool(writable)
 
 
 def test_a_spill_folder_and_what_is_in_it(tmp: Path) -> None:

@@ -89,7 +89,7 @@ def test_every_cut_is_told(source: Path, text: str) -> None:
     cut = ByteCode(Files(LocalDisk()), str(source.parent.parent), VERSION.rpartition(".")[0])
     for keep in [*range(17, min(len(content), 300)), *range(max(17, len(content) - 40), len(content))]:
         code.write_bytes(content[:keep])
-        ends = cut.ends("pack/__init__.py")
+        ends = cut.read_ends("pack/__init__.py")
         assert ends is not None and cut.is_cut("pack/__init__.py", ends), keep
     code.write_bytes(content)
     assert spoiled(source) == []
@@ -128,7 +128,7 @@ def test_byte_code_elsewhere_or_of_an_unknown_python_is_not_judged(source: Path)
 def test_the_byte_code_of_this_pythons_own_library_is_whole() -> None:
     library = Path(os.__file__).parent
     code = ByteCode(Files(LocalDisk()), str(library), ".".join(VERSION.split(".")[:2]))
-    ends = {path.name: code.ends(path.name) for path in library.glob("*.py")}
+    ends = {path.name: code.read_ends(path.name) for path in library.glob("*.py")}
     assert any(ends.values())
     assert [name for name, end in ends.items() if end is not None and code.is_cut(name, end)] == []
 

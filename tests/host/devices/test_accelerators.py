@@ -51,11 +51,11 @@ def test_an_ascend_node() -> None:
             }
         ),
     )
-    assert found.usable
+    assert found.is_usable
     assert found.nodes == ("/dev/davinci0", "/dev/davinci1", "/dev/davinci2", "/dev/davinci10")
-    assert found.cards == found.waiting == ("0000:c1:00.0", "0000:c2:00.0")
+    assert found.cards == found.available_cards == ("0000:c1:00.0", "0000:c2:00.0")
     assert found.models == ("Ascend 910B",)
-    assert found.bound == ("devdrv_device_driver",)
+    assert found.kernel_drivers == ("devdrv_device_driver",)
     assert found.driver == "25.0.rc1.2"
 
 
@@ -76,17 +76,17 @@ def test_an_nvidia_node() -> None:
     assert found.cards == ("0000:81:00.0",)
     assert found.driver == "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.00.01"
     assert "kernel driver in use: nvidia" in found.evidence
-    assert not find_accelerators("npu", on(files)).usable
+    assert not find_accelerators("npu", on(files)).is_usable
 
 
 @pytest.mark.parametrize("content", ["", folder(), link("/dev/null")])
 def test_only_a_character_device_is_a_node(content: Content) -> None:
-    assert not find_accelerators("npu", on({"/dev/davinci0": content})).usable
+    assert not find_accelerators("npu", on({"/dev/davinci0": content})).is_usable
 
 
 @pytest.mark.parametrize("name", ["davinci", "davinci0p", "xdavinci0", "davinci_manager", "davinci0.old"])
 def test_other_names_are_no_node(name: str) -> None:
-    assert not find_accelerators("npu", on({f"/dev/{name}": device()})).usable
+    assert not find_accelerators("npu", on({f"/dev/{name}": device()})).is_usable
 
 
 def test_a_card_handed_on_does_not_wait_for_a_driver() -> None:
@@ -96,8 +96,8 @@ def test_a_card_handed_on_does_not_wait_for_a_driver() -> None:
     }
     found = find_accelerators("npu", on(files))
     assert found.cards == ("0000:c1:00.0", "0000:c2:00.0")
-    assert found.waiting == ("0000:c2:00.0",)
-    assert found.bound == ("vfio-pci",)
+    assert found.available_cards == ("0000:c2:00.0",)
+    assert found.kernel_drivers == ("vfio-pci",)
 
 
 def test_a_function_that_vanishes_or_is_closed_is_left_out() -> None:
@@ -117,7 +117,7 @@ def test_without_dev_nobody_can_tell() -> None:
 def test_without_a_pci_bus_the_nodes_are_seen() -> None:
     files: dict[str, Content] = {"/dev/davinci0": device(), "/sys/bus/pci/devices": unreadable(errno.EACCES)}
     found = find_accelerators("npu", on(files))
-    assert found.usable
+    assert found.is_usable
     assert found.unread is not None
     assert any("Permission denied" in line for line in found.evidence)
 

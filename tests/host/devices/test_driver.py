@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from npudoctor.core.driver_version import accepts, bracket_groups, is_in_line, sort_key
-from npudoctor.host.devices.driver import libraries, package
+from npudoctor.host.devices.driver import find_libraries, find_package
 from npudoctor.testing import Content, fake_host, unreadable
 
 RECORD = "/etc/ascend_install.info"
@@ -69,9 +69,9 @@ def test_where_it_is() -> None:
         RECORD: unreadable(errno.EACCES),
     }
     for files, version in ((info, "25.2.0"), (usual, "24.1.0")):
-        found = package(fake_host(files).files, "driver")
+        found = find_package(fake_host(files).files, "driver")
         assert found is not None
         assert found.version == version
-    assert package(fake_host().files, "driver") is None
+    assert find_package(fake_host().files, "driver") is None
     library = "/usr/local/Ascend/driver/lib64/libascend_hal.so"
-    assert list(libraries(fake_host({library: ""}).files)) == [library]
+    assert list(find_libraries(fake_host({library: ""}).files)) == [library]

@@ -11,9 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from npudoctor.host.devices.hccn import QUESTIONS, SIDE_BY_SIDE, Port, parse, reply_to
-from npudoctor.host.devices.hccnconf import in_network, is_netmask, parse_conf
-from npudoctor.host.process.commands import Answer
+from npudoctor.host.devices.hccn import MAX_PARALLEL, QUESTIONS, Port, classify_answer, parse_answer
+from npudoctor.host.devices.hccnconf import is_in_network, is_netmask, parse_conf
+from npudoctor.host.process.commands import CommandResult
 
 from ...checks.network.hccn_standin import Tool  # noqa: TID252
 
@@ -34,15 +34,15 @@ SAMPLES = Path(__file__).parent / "hccn_tool"
 )
 def test_formats(name: str, question: str, told: dict[str, str]) -> None:
     text = (SAMPLES / f"{name}.txt").read_text()
-    assert parse(question, text) == told
-    assert parse(question, f"[WARNING] something else\r\n{text}\n\n") == told
+    assert parse_answer(question, text) == told
+    assert parse_answer(question, f"[WARNING] something else\r\n{text}\n\n") == told
 
 
 def test_spellings_of_other_drivers() -> None:
-    assert parse("tls", "device 3, tls switch[1](0:disable, 1:enable)") == {"tls": "1"}
-    assert parse("netdetect", "netdetect addr: 192.0.2.1") == {"netdetect": "192.0.2.1"}
-    assert parse("ip", "ipaddr: 192.0.2.1\nnetmask: 255.0.0.0\n")["address"] == "192.0.2.1"
-    assert parse("ip", "ipaddr:2001:db8::1\n") == {"address": "2001:db8::1"}
+    assert parse_answer("tls", "device 3, tls switch[1](0:disable, 1:enable)") == {"tls": "1"}
+    assert parse_answer("netdetect", "netdetect addr: 192.0.2.1") == {"netdetect": "192.0.2.1"}
+    assert parse_answer("ip", "ipaddr: 192.0.2.1\nnetmask: 255.0.0.0\n")["address"] == "192.0.2.1"
+    assert parse_answer("ip", "ipaddr:2001:db8::1\n") == {"address": "2001:db8::1"}
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
@@ -51,11 +51,11 @@ def test_spellings_of_other_drivers() -> None:
     ["", "\0\0", "link status", "link status:", "tls switch[", "ipaddr:none here", "{}", "\udcff" * 50],
 )
 def test_garbage_tells_nothing(question: str, text: str) -> None:
-    assert parse(question, text) == {}
+    assert parse_answer(question, text) == {}
 
 
-def answered(text: str, status: int = 0, ended: str = "exited") -> Answer:
-    return Answer(("hccn_tool",), ended, status if ended == "exited" else None, text)
+def answered(text: str, status: int = 0, ended: str = "exited") -> CommandResult:
+    return CommandResult(("hccn_tool",), ended, status if ended == "exited" else None, text)
 
 
 @pytest.mark.parametrize(
@@ -76,8 +76,8 @@ def answered(text: str, status: int = 0, ended: str = "exited") -> Answer:
         ("ip", answered("", ended="untrusted"), "not-run"),
     ],
 )
-def test_endings(question: str, answer: Answer, kind: str) -> None:
-    assert reply_to(question, answer).kind == kind
+def test_endings(question: str, answer: CommandResult, kind: str) -> None:
+    assert classify_answer(question, answer).kind == kind
 
 
 def get(ports: list[Port], device: int) -> Port:
@@ -102,7 +102,7 @@ def test_devices_side_by_side_the_questions_of_one_in_a_row(tmp_path: Path) -> N
     tool = Tool(tmp_path, range(16), seconds=0.1)
     ports = tool.host().hccn.ports()
     assert [port.device for port in ports] == list(range(16))
-    assert 2 <= tool.most_at_once() <= SIDE_BY_SIDE
+    assert 2 <= tool.most_at_once() <= MAX_PARALLEL
     for number in range(16):
         own = [line for line in tool.log.read_text().splitlines() if line.split()[1] == str(number)]
         assert [line[0] for line in own] == ["+", "-"] * len(QUESTIONS)
@@ -175,18 +175,18 @@ def test_the_file() -> None:
         "# comment\naddress_0=192.0.2.1\n netmask_0 = 255.255.255.0 \nsend_arp_status_0=1\nnonsense\n"
         "address_0=192.0.2.2\naddress_10=192.0.2.10\nbond_address_1=192.0.2.3\ngateway_=1\naddress_x=1\n"
     )
-    assert conf.of(0, "address") == "192.0.2.1"
-    assert conf.of(0, "netmask") == "255.255.255.0"
-    assert conf.of(0, "send_arp_status") == "1"
-    assert conf.of(1, "address") is None
+    assert conf.get(0, "address") == "192.0.2.1"
+    assert conf.get(0, "netmask") == "255.255.255.0"
+    assert conf.get(0, "send_arp_status") == "1"
+    assert conf.get(1, "address") is None
     assert conf.addresses() == {0: "192.0.2.1", 10: "192.0.2.10"}
-    assert conf.clashes == ("address_0",)
-    assert conf.odd == ("nonsense", "gateway_=1", "address_x=1")
+    assert conf.conflicts == ("address_0",)
+    assert conf.odd_lines == ("nonsense", "gateway_=1", "address_x=1")
 
 
 def test_netmasks_and_networks() -> None:
     assert is_netmask("255.255.255.0") and is_netmask("128.0.0.0") and is_netmask("255.255.255.255")
     assert not any(map(is_netmask, ("255.0.255.0", "0.0.0.255", "24", "", "255.255.255")))
-    assert in_network("192.0.2.1", "192.0.2.200", "255.255.255.0")
-    assert not in_network("192.0.3.1", "192.0.2.200", "255.255.255.0")
-    assert in_network("fe80::1", "192.0.2.1", "255.255.255.0"), "not for us to judge"
+    assert is_in_network("192.0.2.1", "192.0.2.200", "255.255.255.0")
+    assert not is_in_network("192.0.3.1", "192.0.2.200", "255.255.255.0")
+    assert is_in_network("fe80::1", "192.0.2.1", "255.255.255.0"), "not for us to judge"

@@ -94,7 +94,7 @@ def test_it_may_do_what_it_likes(tool: Callable[[str], Path], host: Host, script
     tool(script)
     answer = judged(host)
     # A tool that hangs would hang the job as well, also in a container.
-    advisory = bool(host.system.container()) and "attempts: 2" not in reason
+    advisory = bool(host.system.is_container()) and "attempts: 2" not in reason
     assert (answer.status, answer.advisory) == (Status.UNKNOWN, advisory)
     assert reason in answer.reason
     assert {finding.weight for finding in answer.findings} <= {Severity.INFO}
@@ -146,7 +146,7 @@ def test_each_question_is_asked_once_whoever_asks(
     tool: Callable[[str], Path], host: Host, tmp_path: Path
 ) -> None:
     tool(f"sleep 0.1; cat '{SCREENS}/c_910b2_24.1.0_idle.txt'")
-    threads = [threading.Thread(target=host.npu_smi.look) for _number in range(8)]
+    threads = [threading.Thread(target=host.npu_smi.read_info) for _number in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -157,10 +157,10 @@ def test_each_question_is_asked_once_whoever_asks(
 def test_devices_are_asked_side_by_side(tool: Callable[[str], Path], host: Host, tmp_path: Path) -> None:
     tool(f"sleep 0.5; cat '{SCREENS}/health_alarm.txt'")
     started = time.monotonic()
-    told = host.npu_smi.health([(number, 0) for number in range(8)])
+    told = host.npu_smi.read_health([(number, 0) for number in range(8)])
     assert time.monotonic() - started < 3.5
     assert [one and one.status for one in told] == ["Alarm"] * 8
-    host.npu_smi.health([(0, 0), (1, 0)])
+    host.npu_smi.read_health([(0, 0), (1, 0)])
     asked = (tmp_path / "asked").read_text().splitlines()
     assert sorted(asked) == [f"info -t health -i {number} -c 0" for number in range(8)]
 
@@ -168,14 +168,16 @@ def test_devices_are_asked_side_by_side(tool: Callable[[str], Path], host: Host,
 def test_where_it_is_found() -> None:
     tools = "/usr/local/Ascend/driver/tools/npu-smi"
     runs = Node(permissions=0o555)
-    assert fake_host().npu_smi.program() is None
-    assert fake_host({tools: runs}, variables={"PATH": "/opt/bin"}).npu_smi.program() == tools
+    assert fake_host().npu_smi.find_program() is None
+    assert fake_host({tools: runs}, variables={"PATH": "/opt/bin"}).npu_smi.find_program() == tools
     by_path = fake_host({"/opt/bin/npu-smi": runs}, variables={"PATH": "bin:/opt/bin"})
-    assert by_path.npu_smi.program() == "/opt/bin/npu-smi"
+    assert by_path.npu_smi.find_program() == "/opt/bin/npu-smi"
     foreign = Options(foreign_variables=True)
     strange = fake_host({"/opt/bin/npu-smi": runs}, variables={"PATH": "/opt/bin"}, options=foreign)
-    assert strange.npu_smi.program() is None
-    assert fake_host(commands={"npu-smi": screen("a_910a_1.8.19")}).npu_smi.program() == "/usr/bin/npu-smi"
+    assert strange.npu_smi.find_program() is None
+    assert (
+        fake_host(commands={"npu-smi": screen("a_910a_1.8.19")}).npu_smi.find_program() == "/usr/bin/npu-smi"
+    )
 
 
 def test_it_gets_the_drivers_own_libraries() -> None:

@@ -22,56 +22,56 @@ SCREENS = sorted(Path(__file__).parent.glob("npu_smi/[a-g]_*.txt"))
             "1.8.19",
             "20.2.1",
             4,
-            Chip(0, 0, "910A", "OK", "0000:01:00.0", memory=(700, 15100), hbm=(0, 32768), core=0),
+            Chip(0, 0, "910A", "OK", "0000:01:00.0", memory=(700, 15100), hbm=(0, 32768), core_percent=0),
         ),
         (
             "b_910a_21.0.3",
             "21.0.3",
             "21.0.3",
             4,
-            Chip(0, 0, "910A", "OK", "0000:01:00.0", memory=(900, 15160), hbm=(2, 32768), core=0),
+            Chip(0, 0, "910A", "OK", "0000:01:00.0", memory=(900, 15160), hbm=(2, 32768), core_percent=0),
         ),
         (
             "c_910b2_24.1.0_idle",
             "24.1.0",
             "24.1.0",
             8,
-            Chip(0, 0, "910B2", "OK", "0000:01:00.0", hbm=(3320, 65536), core=0),
+            Chip(0, 0, "910B2", "OK", "0000:01:00.0", hbm=(3320, 65536), core_percent=0),
         ),
         (
             "d_a3_25.0.1_idle",
             None,
             None,
             8,
-            Chip(0, 0, "Ascend910", "OK", "0000:01:00.0", physical=0, hbm=(3400, 65536), core=0),
+            Chip(0, 0, "Ascend910", "OK", "0000:01:00.0", physical=0, hbm=(3400, 65536), core_percent=0),
         ),
         (
             "e_310p_24.1.1_two_chips",
             "24.1.1",
             "24.1.1",
             2,
-            Chip(6, 0, "310P3", "OK", "0000:07:00.0", memory=(1180, 44280), core=0),
+            Chip(6, 0, "310P3", "OK", "0000:07:00.0", memory=(1180, 44280), core_percent=0),
         ),
         (
             "f_910b3_26.0.0_busy",
             "26.0.0",
             "26.0.0",
             2,
-            Chip(0, 0, "910B3", "OK", "0000:01:00.0", hbm=(8600, 65536), core=0),
+            Chip(0, 0, "910B3", "OK", "0000:01:00.0", hbm=(8600, 65536), core_percent=0),
         ),
         (
             "g_950_26.1.0",
             "26.1.0",
             "26.1.0",
             2,
-            Chip(0, 0, "Ascend950", "OK", "0000:01:00.0", hbm=(4100, 131072), old=False),
+            Chip(0, 0, "Ascend950", "OK", "0000:01:00.0", hbm=(4100, 131072), has_chip_option=False),
         ),
     ],
 )
 def test_each_layout(name: str, tool: str, driver: str, count: int, chip: Chip) -> None:
     told = parse_info(screen(name))
     assert told is not None
-    assert (told.tool, told.driver, len(told.chips), told.chips[0], told.cut) == (
+    assert (told.tool, told.driver, len(told.chips), told.chips[0], told.is_cut) == (
         tool,
         driver,
         count,
@@ -124,7 +124,7 @@ def test_a_table_that_is_cut() -> None:
     lines = text.splitlines()
     told = parse_info("\n".join(lines[:10]))
     assert told is not None
-    assert (len(told.chips), told.cut) == (1, True)
+    assert (len(told.chips), told.is_cut) == (1, True)
     assert parse_info("\n".join(lines[:6])) is None, "headers alone are no answer"
 
 

@@ -12,7 +12,7 @@ from tests.support.others import let_through
 
 from npudoctor.core.mounts import Mount, Mounts
 from npudoctor.host import CannotTell
-from npudoctor.host.fs.files import LINKS, Entry, Files, LocalDisk
+from npudoctor.host.fs.files import MAX_LINKS, Files, LocalDisk, PathStatus
 from npudoctor.testing import MemoryDisk, folder, link, unreadable
 
 
@@ -90,14 +90,14 @@ def test_a_loop_names_nothing(image: Files, target: str) -> None:
     os.symlink(target, f"{image.root}/link")
     os.symlink("link", f"{image.root}/other")
     found = image.stat("/link"), image.real("/link"), image.text("/link"), image.names("/link/below")
-    assert found == (None, None, None, []) and image.way("/link") == []
+    assert found == (None, None, None, []) and image.entries_on_path("/link") == []
     entry = image.lstat("/link")
     assert entry is not None and entry.is_link
 
 
 def test_a_long_chain_is_no_loop() -> None:
-    chain = {f"/link{number}": link(f"link{number + 1}") for number in range(LINKS)}
-    files = Files(MemoryDisk({**chain, f"/link{LINKS}": "end"}))
+    chain = {f"/link{number}": link(f"link{number + 1}") for number in range(MAX_LINKS)}
+    files = Files(MemoryDisk({**chain, f"/link{MAX_LINKS}": "end"}))
     assert files.text("/link0") == "end"
 
 
@@ -228,7 +228,7 @@ def test_each_thing_is_looked_at_once() -> None:
     asked: list[str] = []
     look = disk.lstat
 
-    def lstat(path: str) -> Entry:
+    def lstat(path: str) -> PathStatus:
         asked.append(path)
         return look(path)
 

@@ -12,7 +12,7 @@ from typing import Any, Optional
 import pytest
 from tests.elves import library
 
-from npudoctor.host.libraries.elf import GNU_HASH, HASH, NEEDED, PAGE, SONAME, Damaged, Elf
+from npudoctor.host.libraries.elf import GNU_HASH, HASH, NEEDED, PAGE, SONAME, DamagedElf, Elf
 
 EXPORTS = [f"offered_{number}" for number in range(40)]
 IMPORTS = [f"asked_{number}" for number in range(7)]
@@ -44,16 +44,19 @@ def elf(content: bytes) -> Elf:
 @pytest.mark.parametrize(("bits", "order", "hashes", "stripped"), KINDS)
 def test_every_kind_says_the_same(bits: int, order: str, hashes: Any, stripped: bool) -> None:
     read = elf(made(bits, order, hashes, stripped))
-    assert (read.bits, read.machine, read.text(SONAME)) == (bits, "x86_64", "libone.so.1")
-    assert read.texts(NEEDED) == ["libc.so.6", "libm.so.6"]
-    assert read.wants() == (("libc.so.6", ("GLIBC_2.17", "GLIBC_2.28")), ("libm.so.6", ("GLIBC_2.29",)))
-    assert read.defines() == ("ONE_1", "ONE_2")
+    assert (read.bits, read.machine, read.read_tag_text(SONAME)) == (bits, "x86_64", "libone.so.1")
+    assert read.read_tag_texts(NEEDED) == ["libc.so.6", "libm.so.6"]
+    assert read.required_versions() == (
+        ("libc.so.6", ("GLIBC_2.17", "GLIBC_2.28")),
+        ("libm.so.6", ("GLIBC_2.29",)),
+    )
+    assert read.defined_versions() == ("ONE_1", "ONE_2")
     if stripped and not hashes:
-        assert (read.symbols(), read.read_wanted(), read.exports(EXPORTS)) == (None, set(), None)
+        assert (read.symbols(), read.read_undefined(), read.exports(EXPORTS)) == (None, set(), None)
         return
     symbols = read.symbols()
     assert symbols is not None and symbols[0] - {""} == set(EXPORTS) and symbols[1] == set(IMPORTS)
-    assert read.read_wanted() == set(IMPORTS)
+    assert read.read_undefined() == set(IMPORTS)
     assert read.exports([*EXPORTS[::2], *IMPORTS, "nobodys"]) == set(EXPORTS[::2])
 
 
@@ -61,7 +64,7 @@ def test_every_kind_says_the_same(bits: int, order: str, hashes: Any, stripped: 
 def test_one_that_offers_nothing_wants_all_the_same(interpreter: Optional[str]) -> None:
     """The linker of GNU writes a hash table that begins with symbol 1, and has none."""
     read = elf(made(exports=[], interpreter=interpreter))
-    assert read.read_wanted() == set(IMPORTS)
+    assert read.read_undefined() == set(IMPORTS)
     assert read.exports(EXPORTS) == set()
 
 
@@ -75,7 +78,7 @@ def test_few_pages_of_a_large_library_are_read() -> None:
 
     large = Elf(read, 100 << 20)
     assert large.exports([f"nobodys_{number}" for number in range(64)]) == set()
-    assert large.read_wanted() == set(IMPORTS)
+    assert large.read_undefined() == set(IMPORTS)
     assert sum(asked) < 40 * PAGE < len(content)
 
 
@@ -83,7 +86,7 @@ def test_a_table_of_versions_that_has_no_end() -> None:
     content = bytearray(made())
     at = content.index(struct.pack("<HH", 1, 2))  # a version, and how many names it has
     content[at + 12 : at + 16] = bytes(4)  # the next entry is this one
-    assert len(elf(bytes(content)).wants()) == 2
+    assert len(elf(bytes(content)).required_versions()) == 2
 
 
 def test_tables_of_symbols_that_have_no_end() -> None:
@@ -104,7 +107,7 @@ def test_tables_of_symbols_that_have_no_end() -> None:
     for question in (lambda: elf(bytes(new)).exports(["nobodys"]), lambda: elf(bytes(new)).symbols()):
         try:
             assert question() is not None
-        except Damaged as damaged:
+        except DamagedElf as damaged:
             assert str(damaged)
 
 
@@ -117,14 +120,21 @@ def test_hostile_bytes_are_an_answer_or_damaged(bits: int, order: str, hashes: A
             bad[chance.randrange(16, len(bad))] = chance.choice((0, 1, 0x7F, 0xFF, chance.randrange(256)))
         content = bytes(bad[: chance.randint(16, len(bad))])
         questions = (
-            *(Elf.wants, Elf.defines, Elf.interpreter, Elf.sizes, Elf.symbols, Elf.read_wanted),
+            *(
+                Elf.required_versions,
+                Elf.defined_versions,
+                Elf.interpreter,
+                Elf.sizes,
+                Elf.symbols,
+                Elf.read_undefined,
+            ),
             *(lambda read: read.exports(["nobodys", *EXPORTS]), lambda read: read.section(".rodata")),
-            lambda read: read.texts(NEEDED),
+            lambda read: read.read_tag_texts(NEEDED),
         )
         for question in questions:
             try:
                 question(elf(content))
-            except Damaged as damaged:
+            except DamagedElf as damaged:
                 assert str(damaged)
 
 
@@ -137,7 +147,7 @@ def test_a_file_that_is_cut_short_while_it_is_read(tmp_path: Path) -> None:
         read = Elf(lambda start, size: os.pread(descriptor, size, start), path.stat().st_size)
         assert read.machine == "x86_64"
         os.truncate(path, 100)
-        with pytest.raises(Damaged):
+        with pytest.raises(DamagedElf):
             read.exports(["nobodys"])
     finally:
         os.close(descriptor)

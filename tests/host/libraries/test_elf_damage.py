@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(not REAL, reason="this Python has no extension m
 
 
 def damaged(path: Path) -> bool:
-    with DISK.opened(str(path)) as file:
+    with DISK.open_file(str(path)) as file:
         return is_damaged(file, path.stat().st_size)
 
 
@@ -107,7 +107,7 @@ def test_a_hole_in_its_code(tmp_path: Path) -> None:
         file.write(content[:first])
         file.seek(first + PAGE)
         file.write(content[first + PAGE :])
-    with DISK.opened(str(path)) as file_:
+    with DISK.open_file(str(path)) as file_:
         hole = file_.hole(0)
     if first + PAGE > start + size or hole is None:
         pytest.skip("too small a module, or a file system without holes")
@@ -118,8 +118,8 @@ def test_how_others_begin_is_enough(tmp_path: Path) -> None:
     content, path = REAL[0].read_bytes(), tmp_path / "x.so"
     for text, found in ((content, False), (without(content, *table(content, 2)), True)):
         path.write_bytes(text)
-        with DISK.opened(str(path)) as file:
-            assert is_damaged(file, path.stat().st_size, thorough=False) is found
+        with DISK.open_file(str(path)) as file:
+            assert is_damaged(file, path.stat().st_size, is_thorough=False) is found
 
 
 @pytest.mark.parametrize(

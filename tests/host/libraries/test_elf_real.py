@@ -16,7 +16,7 @@ from npudoctor.host import CannotTell
 from npudoctor.host.fs.files import Files, LocalDisk
 from npudoctor.host.libraries.elf import MAGIC
 from npudoctor.host.libraries.library import Libraries
-from npudoctor.host.libraries.needs import needs_of
+from npudoctor.host.libraries.needs import read_needs
 
 FILES = Files(LocalDisk())
 PATTERNS = ("/usr/bin/*", "/usr/sbin/*", "/lib64/*.so*", "/usr/lib/*/*.so*", f"{sys.base_prefix}/lib/*.so*")
@@ -52,7 +52,7 @@ def readelf(option: str, path: str) -> str:
 def test_it_says_what_readelf_says() -> None:
     paths, libraries = real_files(8), Libraries(FILES)
     for path in paths:
-        library, symbols = libraries.at(path), libraries.symbols(path)
+        library, symbols = libraries.read(path), libraries.symbols(path)
         assert library is not None and symbols is not None
         dynamic = readelf("--dynamic", path)
         texts = [re.findall(rf"\({kind}\).*\[(.*)\]", dynamic) for kind in ("NEEDED", "SONAME", "RUNPATH")]
@@ -63,12 +63,12 @@ def test_it_says_what_readelf_says() -> None:
         named = [(row[4], row[6], row[7].partition("@")[0]) for row in rows if len(row) > 7]
         wanted = {name for bind, owner, name in named if owner == "UND" and bind not in ("LOCAL", "WEAK")}
         offered = {name for bind, owner, name in named if owner != "UND" and bind != "LOCAL"}
-        assert symbols.wanted == libraries.wanted(path) == frozenset(wanted), path
+        assert symbols.undefined == libraries.read_undefined(path) == frozenset(wanted), path
         assert offered <= symbols.defined, path
         # Asked before all symbols are known, so that the hash tables tell.
         assert Libraries(FILES).exports(path, [*offered, "of_nobody"]) == frozenset(offered), path
         versions = readelf("--version-info", path)
-        assert {name for _library, names in library.wants for name in names} == set(
+        assert {name for _library, names in library.required_versions for name in names} == set(
             re.findall(r"Name: (\S+)  Flags: .*Version: ", versions)
         ), path
     assert len(paths) > 10
@@ -77,7 +77,7 @@ def test_it_says_what_readelf_says() -> None:
 def test_what_the_loader_needs_is_the_same_for_both_who_ask() -> None:
     libraries, paths = Libraries(FILES), real_files(60)
     for path in paths:
-        needs, library = needs_of(FILES, path), libraries.at(path)
+        needs, library = read_needs(FILES, path), libraries.read(path)
         assert needs is not None and library is not None
         assert (needs.machine, needs.interpreter) == (library.machine, library.interpreter), path
         assert needs.needed[: len(library.needed)] == library.needed, path
@@ -88,8 +88,8 @@ def test_what_the_loader_needs_is_the_same_for_both_who_ask() -> None:
 
 def test_what_is_no_library_needs_nothing(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("#!/bin/sh\n")
-    assert needs_of(FILES, str(tmp_path / "text")) is None
-    assert needs_of(FILES, str(tmp_path / "none")) is None
+    assert read_needs(FILES, str(tmp_path / "text")) is None
+    assert read_needs(FILES, str(tmp_path / "none")) is None
 
 
 def test_a_damaged_one(tmp_path: Path) -> None:
@@ -97,4 +97,4 @@ def test_a_damaged_one(tmp_path: Path) -> None:
     for length in (4, 10, 40, 63, 100, 600):
         (tmp_path / str(length)).write_bytes(whole[:length])
         with pytest.raises(CannotTell):
-            needs_of(FILES, str(tmp_path / str(length)))
+            read_needs(FILES, str(tmp_path / str(length)))

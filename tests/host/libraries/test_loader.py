@@ -65,7 +65,7 @@ class Workshop:
         self, program: str, variables: Mapping[str, str], cwd: Optional[str] = None
     ) -> dict[str, str]:
         files = Files(LocalDisk())
-        loader = Loader(files, Libraries(files), variables, machine=HERE, working=cwd)
+        loader = Loader(files, Libraries(files), variables, machine=HERE, working_folder=cwd)
         loader.start(program)
         found = {one.name: one.path for one in loader.loaded[1:]}
         return {**found, **{one.name: "" for one in loader.missing}}
@@ -230,17 +230,17 @@ def test_dlopen_of_an_extension(workshop: Workshop, tmp_path: Path) -> None:
     files = Files(LocalDisk())
     loader = Loader(files, Libraries(files), {}, machine=HERE)
     loader.start("/bin/sh")
-    found = loader.open(extension)
+    found = loader.dlopen(extension)
     assert found is not None
     assert {one.name: one.path for one in loader.loaded}["libtwo.so"] == f"{tmp_path}/lib/libtwo.so"
     assert [(one.name, one.needed_by) for one in loader.missing] == [("libgone.so", extension)]
-    assert loader.open("libtwo.so") is not None  # it is there already, whatever the search paths say
-    assert loader.open("libnone.so") is None
+    assert loader.dlopen("libtwo.so") is not None  # it is there already, whatever the search paths say
+    assert loader.dlopen("libnone.so") is None
 
 
 def fake(files: Mapping[str, Content], machine: str = "aarch64", **variables: str) -> Loader:
     below = Files(MemoryDisk(files))
-    return Loader(below, Libraries(below), variables, machine=machine, working="/job")
+    return Loader(below, Libraries(below), variables, machine=machine, working_folder="/job")
 
 
 def test_another_machine_from_the_cache_and_the_default_folders() -> None:
@@ -252,7 +252,7 @@ def test_another_machine_from_the_cache_and_the_default_folders() -> None:
         "/lib64/libother.so": library(machine="x86_64"),
     }
     loader = fake(files)
-    loader.need(["libone.so", "libtwo.so", "libstale.so", "libother.so"], "job")
+    loader.load_for(["libone.so", "libtwo.so", "libstale.so", "libother.so"], "job")
     assert {one.name: one.via for one in loader.loaded} == {
         "libone.so": "cache",
         "libtwo.so": "default",
@@ -266,7 +266,7 @@ def test_a_broken_library_stops_the_search() -> None:
         {"/a/libone.so": b"/* GNU ld script */", "/b/libone.so": library(machine="aarch64")},
         LD_LIBRARY_PATH="/a:/b",
     )
-    loader.need(["libone.so"], "job")
+    loader.load_for(["libone.so"], "job")
     (missing,) = loader.missing
     assert "/a/libone.so is not an ELF file" in missing.broken
 

@@ -12,8 +12,8 @@ import pytest
 
 from npudoctor.core.errors import CannotTell
 from npudoctor.host import Host
-from npudoctor.host.network.interfaces import Interface, is_inner, parse_interfaces
-from npudoctor.host.network.netlink import attributes, parse, split
+from npudoctor.host.network.interfaces import Interface, is_internal_name, parse_interfaces
+from npudoctor.host.network.netlink import parse_attributes, parse_message, split_messages
 from npudoctor.host.network.routes import parse_route, route_to
 from npudoctor.testing import FakeNetwork, interface
 
@@ -123,7 +123,7 @@ def test_where_psutil_cannot_be_loaded_the_mtu_is_a_fact_that_is_not_told(
 ) -> None:
     monkeypatch.setitem(sys.modules, "psutil", None)
     network = Host().network
-    assert network.mtu_of("lo") is None and network.named("lo") is not None
+    assert network.mtu_of("lo") is None and network.interface_named("lo") is not None
     with pytest.raises(CannotTell, match="psutil cannot be loaded"):
         network.link_settings("lo")
 
@@ -156,17 +156,19 @@ def test_the_way_to_ourselves() -> None:
     way = route_to("127.0.0.1")
     assert way is not None
     assert way.local
-    lo = Host().network.at(way.index)
+    lo = Host().network.interface_at(way.index)
     assert lo is not None and lo.loopback
 
 
 def test_broken_answers_are_borne() -> None:
-    assert list(split(b"")) == []
-    assert list(split(b"\x05\0\0\0" + bytes(12))) == []
-    assert list(split(b"\xff\0\0\0" + bytes(12))) == []
-    assert attributes(b"\x01") == attributes(b"\0\0\0\0") == attributes(b"\xff\0\1\0abc") == {}
-    assert attributes(b"\x05\0\3\x80a\0\0\0\x04\0\1\0") == {3: b"a", 1: b""}
-    assert parse(24, bytes(12)) == (bytes(12), {})
+    assert list(split_messages(b"")) == []
+    assert list(split_messages(b"\x05\0\0\0" + bytes(12))) == []
+    assert list(split_messages(b"\xff\0\0\0" + bytes(12))) == []
+    assert (
+        parse_attributes(b"\x01") == parse_attributes(b"\0\0\0\0") == parse_attributes(b"\xff\0\1\0abc") == {}
+    )
+    assert parse_attributes(b"\x05\0\3\x80a\0\0\0\x04\0\1\0") == {3: b"a", 1: b""}
+    assert parse_message(24, bytes(12)) == (bytes(12), {})
     assert parse_route(bytes(12), {}) is None
     (odd,) = parse_interfaces([(bytes(16), {16: b"\x63", 3: b"\xffx\0"})], [(bytes(8), {})])
     assert (odd.state, odd.name, odd.addresses) == ("unknown", "\udcffx", ())
@@ -176,12 +178,12 @@ def test_broken_answers_are_borne() -> None:
     "name", ["docker0", "veth12ab", "cali123", "flannel.1", "cni0", "br-0123456789ab", "virbr0", "lo"]
 )
 def test_names_of_what_stays_on_this_host(name: str) -> None:
-    assert Interface(name).inner
+    assert Interface(name).is_internal
 
 
 @pytest.mark.parametrize("name", ["eth0", "ens1f0", "bond0", "br0", "br-ex", "br-data12345678", "ib0", "lo2"])
 def test_names_of_what_leads_out(name: str) -> None:
-    assert not is_inner(name)
+    assert not is_internal_name(name)
 
 
 def test_a_network_of_values() -> None:
@@ -196,5 +198,5 @@ def test_a_network_of_values() -> None:
     own = network.route_to("10.0.0.1")
     assert own is not None and own.local
     assert network.route_to("2001:db8::1") is None
-    carrier = network.owner_of("10.0.0.1")
-    assert carrier is not None and carrier == network.named("ib0") == network.at(3)
+    carrier = network.interface_of_address("10.0.0.1")
+    assert carrier is not None and carrier == network.interface_named("ib0") == network.interface_at(3)

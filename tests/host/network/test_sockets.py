@@ -23,8 +23,8 @@ from npudoctor.host.network.sockets import (
     Listener,
     Sockets,
     TcpSocket,
-    answer_of,
-    collapse,
+    collapse_slashes,
+    listener_from_errno,
     parse_tcp,
     parse_unix,
     probe,
@@ -198,7 +198,7 @@ def test_a_server_in_another_network_namespace(path: str) -> None:
     ],
 )
 def test_only_refused_is_refused(number: int, listener: Listener) -> None:
-    assert answer_of(number) is listener
+    assert listener_from_errno(number) is listener
 
 
 def test_the_table_of_unix_sockets() -> None:
@@ -217,8 +217,8 @@ def test_a_table_without_sockets(text: str) -> None:
 
 
 def test_slashes() -> None:
-    assert collapse("///tmp//mindspore/x") == "/tmp/mindspore/x"
-    assert collapse("/tmp/mindspore/x") == "/tmp/mindspore/x"
+    assert collapse_slashes("///tmp//mindspore/x") == "/tmp/mindspore/x"
+    assert collapse_slashes("/tmp/mindspore/x") == "/tmp/mindspore/x"
 
 
 def test_a_real_socket_bound_as_the_cache_server_does(tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_the_tables_of_tcp_sockets() -> None:
     assert parse_tcp(TCP) == [
         TcpSocket("127.0.0.1", 50070, 1001, 240100),
         TcpSocket("192.0.2.10", 29496, 0, 240101),
-        TcpSocket("127.0.0.1", 40000, 1001, 240102, listening=False),
+        TcpSocket("127.0.0.1", 40000, 1001, 240102, is_listening=False),
     ]
     assert parse_tcp(TCP6) == [TcpSocket("::", 22, 0, 240200), TcpSocket("2001:db8::1", 8080, 1002, 240201)]
 
@@ -262,11 +262,13 @@ def test_real_tcp_sockets(family: socket.AddressFamily) -> None:
     with socket.socket(family) as server:
         server.bind((loopback, 0))
         port = server.getsockname()[1]
-        assert port not in {found.port for found in Sockets(LocalDisk(), interface_addresses).listening()}
+        assert port not in {
+            found.port for found in Sockets(LocalDisk(), interface_addresses).listening_sockets()
+        }
         server.listen(1)
         (found,) = (
             found
-            for found in Sockets(LocalDisk(), interface_addresses).listening()
+            for found in Sockets(LocalDisk(), interface_addresses).listening_sockets()
             if found.port == port and found.address == loopback
         )
         assert (found.uid, found.inode) == (os.getuid(), os.fstat(server.fileno()).st_ino)
@@ -274,14 +276,14 @@ def test_real_tcp_sockets(family: socket.AddressFamily) -> None:
 
 def test_a_kernel_without_ipv6() -> None:
     sockets = Sockets(MemoryDisk({"/proc/net/tcp": TCP, "/proc/net/unix": UNIX}), frozenset)
-    assert len(sockets.bound()) == 3
-    assert len(sockets.listening()) == 2
+    assert len(sockets.bound_sockets()) == 3
+    assert len(sockets.listening_sockets()) == 2
 
 
 def test_a_proc_of_processes_alone() -> None:
     """Mounted with subset=pid: there is no link of that name."""
     sockets = Sockets(MemoryDisk({"/proc/self/net/tcp": TCP, "/proc/self/net/tcp6": TCP6}), frozenset)
-    assert len(sockets.listening()) > 2
+    assert len(sockets.listening_sockets()) > 2
     with pytest.raises(CannotTell, match="/proc/net/unix cannot be read"):
         sockets.unix_paths()
 
@@ -291,7 +293,7 @@ def test_a_closed_table_is_no_empty_table(name: str) -> None:
     files = {"/proc/net/tcp": TCP, "/proc/net/tcp6": TCP6, "/proc/net/unix": UNIX}
     sockets = Sockets(MemoryDisk({**files, f"/proc/net/{name}": unreadable(errno.EACCES)}), frozenset)
     with pytest.raises(CannotTell, match=f"/proc/net/{name} cannot be read"):
-        (sockets.unix_paths if name == "unix" else sockets.bound)()
+        (sockets.unix_paths if name == "unix" else sockets.bound_sockets)()
 
 
 def test_our_own_addresses() -> None:

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from npudoctor.host.fs.files import Files, LocalDisk
-from npudoctor.host.process.child_output import REAP_SECONDS, collect
+from npudoctor.host.process.child_output import REAP_SECONDS, collect_output
 from npudoctor.host.process.commands import Commands
 
 SH = "/bin/sh"
@@ -73,7 +73,7 @@ def test_what_is_written_between_a_look_and_the_end_is_read(monkeypatch: pytest.
     monkeypatch.setattr(selectors, "DefaultSelector", Late)
     child = subprocess.Popen([SH, "-c", "echo last"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     child.wait()
-    assert collect(child, time.monotonic() + SOON, 100) == ("exited", [b"last\n", b""])
+    assert collect_output(child, time.monotonic() + SOON, 100) == ("exited", [b"last\n", b""])
     for pipe in (child.stdout, child.stderr):
         assert pipe is not None
         pipe.close()
@@ -224,7 +224,7 @@ def test_whom_root_trusts(owner: int, mode: int, parent_mode: int, trusted: bool
             "/usr/bin/tool": link("/opt/tool"),
         }
     )
-    assert Commands(Files(disk), as_root=True).trusted("/usr/bin/tool") is trusted
+    assert Commands(Files(disk), as_root=True).is_trusted("/usr/bin/tool") is trusted
 
 
 def test_nothing_starts_once_the_run_is_over(tmp_path: Path) -> None:

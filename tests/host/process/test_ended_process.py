@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from npudoctor.core.errors import CannotTell
-from npudoctor.host.process.examined_variables import of_process
+from npudoctor.host.process.examined_variables import read_process_variables
 from npudoctor.testing import MemoryDisk, process_files, unreadable
 
 
@@ -13,4 +13,4 @@ from npudoctor.testing import MemoryDisk, process_files, unreadable
 def test_variables_that_are_forbidden(state: str, said: str) -> None:
     disk = MemoryDisk({**process_files(70, state=state), "/proc/70/environ": unreadable()}, 1000)
     with pytest.raises(CannotTell, match=said):
-        of_process(disk, 70)
+        read_process_variables(disk, 70)

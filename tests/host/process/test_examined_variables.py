@@ -10,7 +10,7 @@ import pytest
 
 from npudoctor.host import CannotTell
 from npudoctor.host.fs.disk import LocalDisk
-from npudoctor.host.process.examined_variables import is_roots, of_process, parse_environ
+from npudoctor.host.process.examined_variables import is_owned_by_root, parse_environ, read_process_variables
 from npudoctor.host.process.processes import Processes
 from npudoctor.testing import Content, MemoryDisk, unreadable
 
@@ -35,7 +35,7 @@ def test_entries_as_c_reads_them() -> None:
 )
 def test_variables_that_cannot_be_had(files: dict[str, Content], said: str) -> None:
     with pytest.raises(CannotTell, match=said):
-        of_process(disk(**files), 7)
+        read_process_variables(disk(**files), 7)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_variables_that_cannot_be_had(files: dict[str, Content], said: str) -> N
     ],
 )
 def test_a_process_is_roots_only_when_all_its_ids_are(uids: str, roots: bool) -> None:
-    assert is_roots(disk(status=f"Name:\tUid:\nUid:\t{uids}\nGid:\t0\t0\t0\t0\n"), 7) is roots
+    assert is_owned_by_root(disk(status=f"Name:\tUid:\nUid:\t{uids}\nGid:\t0\t0\t0\t0\n"), 7) is roots
 
 
 @pytest.mark.needs_root
@@ -63,8 +63,8 @@ def test_no_process_forges_its_ids_by_its_name(name: str) -> None:
         assert process.stdout is not None
         process.stdout.readline()
         try:
-            assert not is_roots(LocalDisk(), process.pid)
+            assert not is_owned_by_root(LocalDisk(), process.pid)
             assert Processes(LocalDisk()).owner(process.pid) == 65534
         finally:
             process.kill()
-    assert is_roots(disk(), 7) is False
+    assert is_owned_by_root(disk(), 7) is False

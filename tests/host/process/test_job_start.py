@@ -13,7 +13,7 @@ import pytest
 
 from npudoctor.host import Host, Options
 from npudoctor.host.fs.files import LocalDisk
-from npudoctor.host.process.job_start import is_mapped, job_variables, why_not_tried
+from npudoctor.host.process.job_start import is_mapped_root, job_variables, why_not_tried
 from npudoctor.host.process.rights import limit_process
 from npudoctor.host.users.identity import Account
 from npudoctor.testing import fake_host
@@ -58,7 +58,7 @@ def test_what_root_has_in_its_shell_is_not_for_everybody() -> None:
 )
 def test_root_of_a_user_namespace(rows: str, mapped: bool, alone: bool) -> None:
     disk = MemoryDisk({"/proc/self/uid_map": rows}, 0)
-    assert (is_mapped(disk), is_mapped(disk, alone=True)) == (mapped, alone)
+    assert (is_mapped_root(disk), is_mapped_root(disk, is_only_user=True)) == (mapped, alone)
     assert (why_not_tried(Options(), True, disk) is None) is mapped
 
 

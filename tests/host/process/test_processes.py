@@ -70,7 +70,7 @@ def test_names_may_hold_anything(name: str) -> None:
 
 
 def test_a_zombie_whose_threads_live_is_not_gone() -> None:
-    assert not parse_stat(7, STAT.replace(" S ", " Z "), 0).gone
+    assert not parse_stat(7, STAT.replace(" S ", " Z "), 0).has_exited
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_zombie_whose_threads_live_is_not_gone() -> None:
 )
 def test_a_zombie_is_gone(state: str, gone: bool) -> None:
     alone = STAT.replace(" 20 0 47 ", " 20 0 1 ")
-    assert parse_stat(7, alone.replace(" S ", f" {state} "), 0).gone is gone
+    assert parse_stat(7, alone.replace(" S ", f" {state} "), 0).has_exited is gone
 
 
 def test_the_inode_of_a_mapping_is_the_shmid() -> None:
@@ -88,7 +88,7 @@ def test_the_inode_of_a_mapping_is_the_shmid() -> None:
 
 def test_a_stat_that_is_cut_is_a_process_that_ended() -> None:
     disk = MemoryDisk({**process_files(7), **process_files(8), "/proc/8/stat": "8 (a) S", "/proc/9/stat": ""})
-    assert set(Processes(disk).all()) == {7}
+    assert set(Processes(disk).by_pid()) == {7}
 
 
 def test_argv_keeps_empty_fields() -> None:
@@ -156,48 +156,48 @@ def test_ancestors_even_in_a_circle() -> None:
 
 
 def test_whose_proc_it_is() -> None:
-    assert fake_host().processes.ours()
-    assert fake_host({"/proc/self": link(str(OUR_PID))}).processes.ours()
-    assert not Processes(MemoryDisk({})).ours(), "who cannot see it is not told that it is"
-    assert not fake_host({"/proc/self": link("4711")}).processes.ours()
+    assert fake_host().processes.is_own_namespace()
+    assert fake_host({"/proc/self": link(str(OUR_PID))}).processes.is_own_namespace()
+    assert not Processes(MemoryDisk({})).is_own_namespace(), "who cannot see it is not told that it is"
+    assert not fake_host({"/proc/self": link("4711")}).processes.is_own_namespace()
     assert fake_host({"/proc/self": link("4711")}).processes.self_pid == 4711
 
 
 def test_without_a_proc_nothing_can_be_told() -> None:
     with pytest.raises(CannotTell, match="/proc"):
-        Processes(MemoryDisk({})).all()
+        Processes(MemoryDisk({})).by_pid()
 
 
 def test_a_real_process(sleeper: psutil.Process) -> None:
     processes = Processes(LocalDisk(), ticks_per_second(), pid_exists)
-    found = processes.now(sleeper.pid)
+    found = processes.read_now(sleeper.pid)
     assert found is not None
-    assert (found.parent, found.uid, found.gone) == (os.getpid(), os.getuid(), False)
+    assert (found.parent, found.uid, found.has_exited) == (os.getpid(), os.getuid(), False)
     assert abs(psutil.boot_time() + found.started / processes.ticks - sleeper.create_time()) < 2
     until(lambda: processes.exe(sleeper.pid) == os.path.realpath(sleeper.exe()))
     assert processes.program(sleeper.pid) == os.path.basename(sleeper.exe())
-    assert processes.all()[os.getpid()].pid == os.getpid()
+    assert processes.by_pid()[os.getpid()].pid == os.getpid()
     assert next(processes.ancestors(sleeper.pid)) == sleeper.pid
     assert os.getpid() in processes.ancestors(sleeper.pid)
-    assert processes.ours()
+    assert processes.is_own_namespace()
     assert processes.self_pid == os.getpid()
 
 
 def test_the_look_is_kept_and_now_is_now(sleeper: psutil.Process) -> None:
     processes = Processes(LocalDisk(), ticks_per_second(), pid_exists)
-    assert sleeper.pid in processes.all()
+    assert sleeper.pid in processes.by_pid()
     sleeper.kill()
-    until(lambda: getattr(processes.now(sleeper.pid), "gone", False) is True)
+    until(lambda: getattr(processes.read_now(sleeper.pid), "has_exited", False) is True)
     sleeper.wait(5)
-    assert processes.now(sleeper.pid) is None
-    assert sleeper.pid in processes.all()
-    assert not processes.hidden(sleeper.pid)
+    assert processes.read_now(sleeper.pid) is None
+    assert sleeper.pid in processes.by_pid()
+    assert not processes.is_hidden(sleeper.pid)
 
 
 def test_a_hidden_process_is_alive(sleeper: psutil.Process) -> None:
     processes = Processes(MemoryDisk({"/proc": link("/nowhere")}), 100, pid_exists)
-    assert processes.now(sleeper.pid) is None
-    assert processes.hidden(sleeper.pid)
+    assert processes.read_now(sleeper.pid) is None
+    assert processes.is_hidden(sleeper.pid)
     assert pid_exists(1), "of another user or not"
 
 
@@ -211,9 +211,9 @@ def test_a_real_process_with_an_odd_name_and_odd_arguments(tmp_path: Path) -> No
             assert child.stdout is not None
             child.stdout.readline()
             processes = Processes(LocalDisk(), ticks_per_second())
-            found = processes.now(child.pid)
+            found = processes.read_now(child.pid)
             assert found is not None
-            assert (found.name, found.gone, found.parent) == (") Z 1 (x y", False, os.getpid())
+            assert (found.name, found.has_exited, found.parent) == (") Z 1 (x y", False, os.getpid())
             assert processes.arguments(child.pid) == tuple(argv)
             opened = processes.open_files(child.pid)
             assert opened is not None
@@ -265,9 +265,9 @@ def test_what_all_have_open_is_read_once() -> None:
     files["/proc/8/fd"] = unreadable()
     disk = MemoryDisk(files)
     processes = Processes(disk)
-    assert processes.all_open() == {7: [(3, "/dev/null")], 8: None}
+    assert processes.open_files_by_pid() == {7: [(3, "/dev/null")], 8: None}
     disk.put("/proc/7/fd/4", link("/dev/zero"))
-    assert processes.all_open()[7] == [(3, "/dev/null")]
+    assert processes.open_files_by_pid()[7] == [(3, "/dev/null")]
 
 
 def test_what_the_threads_of_a_real_process_keep_whose_main_thread_ended(tmp_path: Path) -> None:
@@ -275,25 +275,25 @@ def test_what_the_threads_of_a_real_process_keep_whose_main_thread_ended(tmp_pat
     path.write_bytes(bytes(4096))
     with headless(path) as pid:
         processes = Processes(LocalDisk(), ticks_per_second())
-        found = processes.now(pid)
-        assert found is not None and (found.state, found.threads, found.gone) == ("Z", 2, False)
+        found = processes.read_now(pid)
+        assert found is not None and (found.state, found.threads, found.has_exited) == ("Z", 2, False)
         assert not Path(f"/proc/{pid}/maps").read_bytes(), "the process itself shows nothing"
-        assert str(path).encode() in (processes.maps(pid) or b"")
+        assert str(path).encode() in (processes.read_maps(pid) or b"")
         opened = processes.open_files(pid)
         assert opened is not None and str(path) in [target for _number, target in opened]
-        assert processes.all_open()[pid] == opened
+        assert processes.open_files_by_pid()[pid] == opened
         assert processes.segments(pid) == {}
 
 
 def test_a_main_thread_that_ended_and_threads_that_cannot_be_read() -> None:
     files = {**process_files(7), "/proc/7/stat": STAT.replace(" S ", " Z ").replace(" 20 0 47 ", " 20 0 2 ")}
     processes = Processes(MemoryDisk(files))
-    assert processes.all()[7].threads == 2
-    assert [processes.maps(7), processes.open_files(7), processes.segments(7)] == [None] * 3
+    assert processes.by_pid()[7].threads == 2
+    assert [processes.read_maps(7), processes.open_files(7), processes.segments(7)] == [None] * 3
     files["/proc/7/task/8/maps"] = MAPS
     files["/proc/7/task/8/fd/3"] = link("/dev/null")
     processes = Processes(MemoryDisk(files))
-    assert (processes.maps(7), processes.open_files(7)) == (MAPS.encode(), [(3, "/dev/null")])
+    assert (processes.read_maps(7), processes.open_files(7)) == (MAPS.encode(), [(3, "/dev/null")])
     files["/proc/7/task/9/fd"] = unreadable()
     assert Processes(MemoryDisk(files)).open_files(7) is None
 
@@ -315,10 +315,12 @@ def test_a_real_process_that_is_just_ending_is_not_one_that_hides_itself() -> No
     assert child.stdout is not None and child.stdout.readline() == b"ready\n"
     child.kill()
     looks = 0
-    while looks < 5000 and not (now := Processes(LocalDisk()).now(child.pid) or pytest.fail()).gone:
+    while (
+        looks < 5000 and not (now := Processes(LocalDisk()).read_now(child.pid) or pytest.fail()).has_exited
+    ):
         processes = Processes(LocalDisk())
-        unseen = processes.maps(child.pid) is None or processes.open_files(child.pid) is None
-        assert not (unseen and now.exiting and processes.still_runs(child.pid))
+        unseen = processes.read_maps(child.pid) is None or processes.open_files(child.pid) is None
+        assert not (unseen and now.is_exiting and processes.still_runs(child.pid))
         looks += 1
     child.wait()
     child.stdout.close()
@@ -343,6 +345,6 @@ def test_what_hangs_at_its_end_is_waited_for_once(monkeypatch: pytest.MonkeyPatc
 def test_maps_that_are_longer_than_is_read_are_unseen(monkeypatch: pytest.MonkeyPatch) -> None:
     processes = Processes(MemoryDisk(process_files(7, maps=MAPS)))
     monkeypatch.setattr("npudoctor.host.process.processes.MAPS_LIMIT", len(MAPS) + 1)
-    assert processes.maps(7) == MAPS.encode()
+    assert processes.read_maps(7) == MAPS.encode()
     monkeypatch.setattr("npudoctor.host.process.processes.MAPS_LIMIT", len(MAPS))
-    assert [processes.maps(7), processes.segments(7)] == [None] * 2
+    assert [processes.read_maps(7), processes.segments(7)] == [None] * 2

@@ -186,7 +186,7 @@ def test_the_systems_library_is_not_that_of_a_python_elsewhere(version: str) -> 
         program = Path(f"/mnt/bin/python{version}")
         program.parent.mkdir()
         shutil.copy2(os.path.realpath(sys.executable), program)
-        return commands().why_not([str(program), "-I", "-S"], {})
+        return commands().why_untrusted([str(program), "-I", "-S"], {})
 
     # Not below /tmp, where others could put a library in between.
     assert "could not determine where this Python loads" in (forked(ask) or "")
@@ -246,8 +246,8 @@ def test_a_shim_of_pyenv_is_followed_without_running_it(
         f'export PYENV_ROOT="{root}"\nexec "{root}/libexec/pyenv" exec "$program" "$@"',
     )
     made = interpreter(path, **({"PYENV_VERSION": variable} if variable else {}))
-    made._here = lambda: str(tmp_path / "job")
+    made._read_working_folder = lambda: str(tmp_path / "job")
     expected = f"{root}/versions/{found}/bin/python3" if found else str(path)
     if variable == "system":
         expected = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else str(path)
-    assert made._program() == expected
+    assert made._resolve_shim() == expected

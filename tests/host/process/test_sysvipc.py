@@ -63,8 +63,8 @@ def test_a_living_segment_and_shmid_0() -> None:
 
 def test_one_that_is_marked_for_destruction() -> None:
     found = segment(REMOVED)
-    assert (found.key, found.permissions, found.destroyed) == (0, 0o600, True)
-    assert not segment(LIVE).destroyed
+    assert (found.key, found.permissions, found.is_destroyed) == (0, 0o600, True)
+    assert not segment(LIVE).is_destroyed
 
 
 def test_a_creator_that_is_not_seen() -> None:
@@ -104,7 +104,7 @@ def test_an_unknown_layout_is_no_empty_table(text: str) -> None:
 @pytest.mark.parametrize("content", [unreadable(errno.EACCES), unreadable(errno.ENOENT)])
 def test_a_closed_table_is_no_empty_table(content: Content) -> None:
     ipc = SysVIPC(MemoryDisk({f"/proc/sysvipc/{name}": content for name in ("shm", "msg", "sem")}))
-    for ask in (ipc.segments, ipc.segments_now, ipc.others):
+    for ask in (ipc.segments, ipc.read_segments, ipc.queues_and_semaphores):
         with pytest.raises(CannotTell, match="cannot be read") as told:
             ask()
         # With subset=pid there is no table: whether a job can share memory is tried.
@@ -125,12 +125,12 @@ def test_queues_and_semaphores() -> None:
     )
     assert parse_queues(queues) == [IpcObject("msg", 0xC05B, 26, 0o600, 96, 1001, 1002, 1795201000)]
     (found,) = parse_semaphores(semaphores)
-    assert (found.kind, found.key, found.held, found.uid) == ("sem", 0xFFEFE98F, 17, 1001)
+    assert (found.kind, found.key, found.amount, found.uid) == ("sem", 0xFFEFE98F, 17, 1001)
 
 
 def test_the_same_object() -> None:
     found = segment(LIVE)
-    assert found.same_as(replace(found, atime=5, dtime=6, lpid=7))
+    assert found.is_unchanged_in(replace(found, atime=5, dtime=6, lpid=7))
     for change in (
         {"cpid": 1},
         {"ctime": 1},
@@ -140,7 +140,7 @@ def test_the_same_object() -> None:
         {"cuid": 1},
         {"shmid": 1},
     ):
-        assert not found.same_as(replace(found, **change))
+        assert not found.is_unchanged_in(replace(found, **change))
 
 
 CLONE_NEWIPC, IPC_CREAT, IPC_RMID, IPC_SET = 0x08000000, 0o1000, 0, 1
@@ -174,7 +174,7 @@ def make(key: int, size: int, mode: int = 0o600) -> int:
 
 
 def row(ipc: SysVIPC, shmid: int) -> Segment:
-    (found,) = (found for found in ipc.segments_now() if found.shmid == shmid)
+    (found,) = (found for found in ipc.read_segments() if found.shmid == shmid)
     return found
 
 
@@ -182,11 +182,11 @@ def row(ipc: SysVIPC, shmid: int) -> Segment:
 def test_the_kernel_and_its_table_agree() -> None:
     def scene() -> None:
         ipc = SysVIPC(LocalDisk())
-        assert ipc.segments_now() == []
+        assert ipc.read_segments() == []
         for key, size, mode in ((0x61001234, 1 << 30, 0o600), (-5, 4096, 0o666), (0, 1, 0o604)):
             shmid = make(key, size, mode)
             found = row(ipc, shmid)
-            assert found == ipc.look(shmid)
+            assert found == ipc.stat_segment(shmid)
             assert (found.key, found.size, found.permissions) == (key & 0xFFFFFFFF, size, mode)
             assert (found.cpid, found.nattch, found.atime) == (os.getpid(), 0, 0)
             assert abs(found.ctime - time.time()) < 5
@@ -200,19 +200,19 @@ def test_attaching_destroying_and_vanishing() -> None:
         ipc = SysVIPC(LocalDisk())
         shmid = make(0x61005678, 1 << 20)
         address = libc.shmat(shmid, None, 0)
-        attached = ipc.look(shmid)
+        attached = ipc.stat_segment(shmid)
         assert attached == row(ipc, shmid)
         assert attached is not None
         assert attached.nattch == 1
         libc.shmctl(shmid, IPC_RMID, None)
-        doomed = ipc.look(shmid)
+        doomed = ipc.stat_segment(shmid)
         assert doomed == row(ipc, shmid)
         assert doomed is not None
-        assert (doomed.destroyed, doomed.key, doomed.permissions) == (True, 0, 0o600)
+        assert (doomed.is_destroyed, doomed.key, doomed.permissions) == (True, 0, 0o600)
         libc.shmdt(ctypes.c_void_p(address))
-        assert ipc.look(shmid) is None
-        assert ipc.look(shmid + 32768) is None, "an id of another sequence"
-        assert ipc.segments_now() == []
+        assert ipc.stat_segment(shmid) is None
+        assert ipc.stat_segment(shmid + 32768) is None, "an id of another sequence"
+        assert ipc.read_segments() == []
 
     in_its_own_namespace(scene)
 
@@ -226,7 +226,7 @@ def test_others_may_read_the_table_and_not_look() -> None:
         ipc = SysVIPC(LocalDisk())
         assert row(ipc, shmid).size == 4096
         with pytest.raises(PermissionError):
-            ipc.look(shmid)
+            ipc.stat_segment(shmid)
 
     in_its_own_namespace(scene)
 
@@ -238,7 +238,7 @@ def test_segments_are_read_once_unless_asked_now() -> None:
         assert ipc.segments() == []
         make(0x61000002, 4096)
         assert ipc.segments() == []
-        assert len(ipc.segments_now()) == 1
+        assert len(ipc.read_segments()) == 1
 
     in_its_own_namespace(scene)
 
@@ -249,8 +249,8 @@ def test_real_queues_and_semaphores(need: Callable[..., None]) -> None:
 
     def scene() -> None:
         subprocess.run(["ipcmk", "-Q", "-S", "3"], check=True, stdout=subprocess.DEVNULL)
-        queue, semaphores = SysVIPC(LocalDisk()).others()
-        assert (queue.kind, queue.held, queue.uid) == ("msg", 0, 0)
-        assert (semaphores.kind, semaphores.held, semaphores.cuid) == ("sem", 3, 0)
+        queue, semaphores = SysVIPC(LocalDisk()).queues_and_semaphores()
+        assert (queue.kind, queue.amount, queue.uid) == ("msg", 0, 0)
+        assert (semaphores.kind, semaphores.amount, semaphores.cuid) == ("sem", 3, 0)
 
     in_its_own_namespace(scene)

@@ -17,8 +17,8 @@ import pytest
 from npudoctor.core.errors import DoesNotRun
 from npudoctor.host import CannotTell, Host, Options
 from npudoctor.host.fs.files import Files, LocalDisk
-from npudoctor.host.process.commands import Answer, Commands
-from npudoctor.host.python.interpreter import Interpreter, normal
+from npudoctor.host.process.commands import CommandResult, Commands
+from npudoctor.host.python.interpreter import Interpreter, normalize_name
 from npudoctor.host.python.metadata import parse_headers
 from npudoctor.host.variables import Variables
 from npudoctor.testing import (
@@ -128,7 +128,7 @@ def test_one_that_does_not_answer(tmp_path: Path, text: str, why: str) -> None:
 
 
 def test_one_that_hangs() -> None:
-    commands = FakeCommands({"python3": Answer((), "timeout")})
+    commands = FakeCommands({"python3": CommandResult((), "timeout")})
     with pytest.raises(CannotTell, match="timeout"):
         asked("/usr/bin/python3", commands=commands).version_of("mindspore")
 
@@ -272,7 +272,7 @@ def test_a_licence_of_many_paragraphs_does_not_end_the_headers(end: str) -> None
 
 
 def test_normal_names() -> None:
-    assert normal("Torch__NPU.x-Y") == "torch-npu-x-y"
+    assert normalize_name("Torch__NPU.x-Y") == "torch-npu-x-y"
 
 
 def python_of(path: Sequence[Path], **options: Optional[str]) -> tuple[str, str]:
@@ -403,7 +403,7 @@ def test_a_program_whose_own_interpreter_is_gone_does_not_run(tmp_path: Path) ->
 @pytest.mark.parametrize("root", [True, False])
 def test_for_root_a_library_that_is_not_found_proves_nothing(root: bool) -> None:
     commands = FakeCommands(
-        {"python3": Answer((), "exited", 127, stderr="libpython3.11.so.1.0: cannot open")}
+        {"python3": CommandResult((), "exited", 127, stderr="libpython3.11.so.1.0: cannot open")}
     )
     made = Interpreter(
         "/usr/bin/python3", "path", files=REAL, commands=commands, variables=Variables({}), as_root=root

@@ -7,7 +7,7 @@ import zipfile
 
 import pytest
 
-from npudoctor.host.fs.archives import members
+from npudoctor.host.fs.archives import list_members
 from npudoctor.testing import SITE, Content, fake_host, package_files
 
 UNKNOWN = "try:\n    __version__ = metadata()\nexcept Exception:\n    __version__ = '0.dev0+unknown'\n"
@@ -69,10 +69,10 @@ def archive(comment: bytes = b"", before: bytes = b"") -> bytes:
 
 @pytest.mark.parametrize("content", [archive(), archive(b"PK" * 40), archive(before=b"#!/usr/bin/python3\n")])
 def test_members_of_a_zip_file(content: bytes) -> None:
-    assert members(fake_host({"/x.zip": content}).files, "/x.zip") == {"a/__init__.py", "b.py"}
+    assert list_members(fake_host({"/x.zip": content}).files, "/x.zip") == {"a/__init__.py", "b.py"}
 
 
 @pytest.mark.parametrize("content", [b"", b"no zip", archive()[:-30], b"PK\5\6", b"PK\5\6" + b"\xff" * 18])
 def test_what_is_no_zip_file(content: bytes) -> None:
-    assert members(fake_host({"/x.zip": content}).files, "/x.zip") == frozenset()
-    assert members(fake_host({}).files, "/x.zip") == frozenset()
+    assert list_members(fake_host({"/x.zip": content}).files, "/x.zip") == frozenset()
+    assert list_members(fake_host({}).files, "/x.zip") == frozenset()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from npudoctor.host.startup.pth_modules import imports_what_leads_nowhere
-from npudoctor.host.startup.site_folders import reached_from
+from npudoctor.host.startup.pth_modules import imports_harmless_module
+from npudoctor.host.startup.site_folders import read_site_folders
 from npudoctor.testing import Content, fake_host, folder
 
 SITE = "/opt/env/lib/python3.12/site-packages"
@@ -35,7 +35,7 @@ sys.meta_path.insert(0, Finder())
 
 def told(source: str, line: str = "import _redirector", **more: Content) -> bool:
     files: dict[str, Content] = {SITE: folder(), f"{SITE}/_redirector.py": source, **more}
-    return imports_what_leads_nowhere(fake_host(files).files, SITE, line)
+    return imports_harmless_module(fake_host(files).files, SITE, line)
 
 
 @pytest.mark.parametrize("line", ["import _redirector", "import _redirector;", "import  _redirector\n"])
@@ -45,7 +45,7 @@ def test_a_finder_adds_no_folder(line: str) -> None:
 
 def test_its_file_is_no_unread_one() -> None:
     files: dict[str, Content] = {f"{SITE}/_redirector.py": FINDER, f"{SITE}/r.pth": "import _redirector\n"}
-    reached = reached_from(fake_host(files).files, SITE)
+    reached = read_site_folders(fake_host(files).files, SITE)
     assert (reached.folders, reached.unread, reached.finders) == ((SITE,), (), ())
 
 

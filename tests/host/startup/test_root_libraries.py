@@ -11,7 +11,7 @@ import pytest
 from tests.support.roots import commands, python_in, theirs
 
 from npudoctor.host.fs.files import Files, LocalDisk
-from npudoctor.host.libraries.needs import needs_of
+from npudoctor.host.libraries.needs import read_needs
 
 pytestmark = pytest.mark.needs_root
 
@@ -47,9 +47,9 @@ def test_variables_of_the_loader(linked: Path, tmp_path: Path, name: str) -> Non
     (tmp_path / "more").mkdir()
     shutil.copy2(linked.parent / "libf.so", tmp_path / "more")
     value = f"{tmp_path}/more" + ("" if name == "LD_LIBRARY_PATH" else "/libf.so")
-    assert commands().why_not([str(linked)], {name: value}) is None
+    assert commands().why_untrusted([str(linked)], {name: value}) is None
     theirs(tmp_path / "more/libf.so")
-    assert commands().why_not([str(linked)], {name: value}) is not None
+    assert commands().why_untrusted([str(linked)], {name: value}) is not None
 
 
 def test_what_is_no_library_is_passed_over_and_the_next_is_judged(linked: Path, tmp_path: Path) -> None:
@@ -59,14 +59,16 @@ def test_what_is_no_library_is_passed_over_and_the_next_is_judged(linked: Path, 
     (linked.parent / "libf.so").write_text("no library\n")
     variables = {"LD_LIBRARY_PATH": f"{tmp_path}/a:{tmp_path}/b"}
     (tmp_path / "a/libf.so").write_text("no library either\n")
-    assert commands().why_not([str(linked)], variables) is None
+    assert commands().why_untrusted([str(linked)], variables) is None
     theirs(tmp_path / "b/libf.so")
-    assert commands().why_not([str(linked)], variables) == f"{tmp_path}/b/libf.so belongs to another user"
+    assert (
+        commands().why_untrusted([str(linked)], variables) == f"{tmp_path}/b/libf.so belongs to another user"
+    )
 
 
 def test_more_files_than_are_judged(linked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("npudoctor.host.startup.program_start.MOST", 2)
-    assert "more than 2 files" in (commands().why_not([str(linked)], {}) or "")
+    monkeypatch.setattr("npudoctor.host.startup.program_start.MAX_FILES", 2)
+    assert "more than 2 files" in (commands().why_untrusted([str(linked)], {}) or "")
 
 
 PROCESSORS = ("glibc-hwcaps/x86-64-v3", "glibc-hwcaps/aarch64-x1", "tls", "haswell/x86_64", "atomics")
@@ -79,21 +81,21 @@ def test_copies_of_a_library_for_some_processors(linked: Path, tmp_path: Path, b
     variables = {} if by == "RUNPATH" else {"LD_LIBRARY_PATH": str(place)}
     (place / below).mkdir(parents=True)
     shutil.copy2(linked.parent / "libf.so", place / below)
-    assert commands().why_not([str(linked)], variables) is None
+    assert commands().why_untrusted([str(linked)], variables) is None
     assert commands().may_load_from(str(place))
     theirs(place / below / "libf.so")
-    assert "belongs to another user" in (commands().why_not([str(linked)], variables) or "")
+    assert "belongs to another user" in (commands().why_untrusted([str(linked)], variables) or "")
     assert not commands().may_load_from(str(place))
     (place / below / "libf.so").unlink()
     (place / below).chmod(0o1777)
-    assert "is writable by other users" in (commands().why_not([str(linked)], variables) or "")
+    assert "is writable by other users" in (commands().why_untrusted([str(linked)], variables) or "")
 
 
 @pytest.mark.parametrize("value", [":/usr/lib", "/usr/lib:", "/usr/lib::/lib", "$ORIGIN/../sticky"])
 def test_entries_of_the_loaders_path_that_are_not_plain(linked: Path, tmp_path: Path, value: str) -> None:
     (tmp_path / "sticky").mkdir()
     (tmp_path / "sticky").chmod(0o1777)
-    assert commands().why_not([str(linked)], {"LD_LIBRARY_PATH": value}) is not None
+    assert commands().why_untrusted([str(linked)], {"LD_LIBRARY_PATH": value}) is not None
 
 
 @pytest.mark.parametrize("name", ["LD_PRELOAD", "LD_AUDIT"])
@@ -102,14 +104,14 @@ def test_a_library_that_is_preloaded_by_name(linked: Path, tmp_path: Path, name:
     shutil.copy2(linked.parent / "libf.so", linked.parent / "libx.so")
     theirs(linked.parent / "libx.so")
     variables = {name: value.format(linked.parent), "LD_LIBRARY_PATH": str(linked.parent)}
-    assert commands().why_not([str(linked)], variables) is not None
+    assert commands().why_untrusted([str(linked)], variables) is not None
 
 
 @pytest.mark.parametrize("flag", ["-Wl,--dynamic-linker=lib/ld.so", "-Wl,-rpath,lib", "-Wl,-rpath,/opt:"])
 def test_what_a_program_looks_for_in_the_working_directory(linked: Path, tmp_path: Path, flag: str) -> None:
     subprocess.run(["gcc", "-o", tmp_path / "odd", tmp_path / "main.c", linked.parent / "libf.so", flag],
                    check=True)  # fmt: skip
-    assert "is not an absolute path" in (commands().why_not([str(tmp_path / "odd")], {}) or "")
+    assert "is not an absolute path" in (commands().why_untrusted([str(tmp_path / "odd")], {}) or "")
 
 
 def test_a_library_of_an_extension_of_python(linked: Path, tmp_path: Path) -> None:
@@ -118,23 +120,23 @@ def test_a_library_of_an_extension_of_python(linked: Path, tmp_path: Path) -> No
     link = ["-L", str(linked.parent), "-lf", f"-Wl,-rpath,{linked.parent}"]
     subprocess.run(["gcc", "-shared", "-fPIC", "-Wl,--no-as-needed", "-o", folder / "any.so",
                     tmp_path / "lib.c", *link], check=True)  # fmt: skip
-    assert commands().why_not([str(python), "-m", "pip"], {}) is None
+    assert commands().why_untrusted([str(python), "-m", "pip"], {}) is None
     theirs(linked.parent / "libf.so")
-    assert "libf.so belongs" in (commands().why_not([str(python), "-m", "pip"], {}) or "")
-    assert commands().why_not([str(python), "-I", "-S", "-c", ""], {}) is None
+    assert "libf.so belongs" in (commands().why_untrusted([str(python), "-m", "pip"], {}) or "")
+    assert commands().why_untrusted([str(python), "-I", "-S", "-c", ""], {}) is None
 
 
 def test_a_loader_that_looks_elsewhere(linked: Path, tmp_path: Path) -> None:
     """It has a cache of its own, by which it finds what is nowhere for the system's."""
     copy, program = tmp_path / "ld.so", tmp_path / "odd"
-    standard = needs_of(Files(LocalDisk()), str(linked))
+    standard = read_needs(Files(LocalDisk()), str(linked))
     assert standard is not None and standard.interpreter is not None
     shutil.copy2(standard.interpreter, copy)
     flags = [f"-Wl,--dynamic-linker={copy}", "-L", str(linked.parent), "-lf"]
     subprocess.run(["gcc", "-o", program, tmp_path / "main.c", *flags], check=True)
     variables = {"LD_LIBRARY_PATH": str(linked.parent)}
-    assert commands().why_not([str(program)], variables) is None
-    assert "looks for libf.so" in (commands().why_not([str(program)], {}) or "")
+    assert commands().why_untrusted([str(program)], variables) is None
+    assert "looks for libf.so" in (commands().why_untrusted([str(program)], {}) or "")
 
 
 def test_damaged_programs_are_not_started(linked: Path) -> None:
@@ -145,4 +147,4 @@ def test_damaged_programs_are_not_started(linked: Path) -> None:
         assert commands().run([str(linked)]).ended in ("untrusted", "not-started", "exited")
     for at in range(32, 64):
         linked.write_bytes(whole[:at] + b"\xff" + whole[at + 1 :])
-        commands().why_not([str(linked)], {})
+        commands().why_untrusted([str(linked)], {})

@@ -49,7 +49,7 @@ def test_an_idle_sitecustomize_hides_nothing(base: Path, mark: Path) -> None:
 
 def pip(base: Path) -> Optional[str]:
     """Why root does not start it with its folders for packages, as pip is."""
-    return commands().why_not([str(base / "bin/python3"), "-m", "pip"], {"PATH": "/usr/bin"})
+    return commands().why_untrusted([str(base / "bin/python3"), "-m", "pip"], {"PATH": "/usr/bin"})
 
 
 def test_code_of_roots_own_folders_may_lead_to_another_users(base: Path, tmp_path: Path, mark: Path) -> None:

@@ -13,8 +13,8 @@ from tests.support.others import forked
 from tests.support.roots import SOMEBODY, VERSION, commands, python_in, shim, theirs
 
 from npudoctor.core.trust.paths import read_trusted
-from npudoctor.host.process.commands import NOWHERE, Answer
-from npudoctor.host.process.examined_variables import after_script
+from npudoctor.host.process.commands import DROPPED_FOLDERS, CommandResult
+from npudoctor.host.process.examined_variables import read_script_variables
 
 pytestmark = pytest.mark.needs_root
 
@@ -56,16 +56,18 @@ def test_the_users_own_folder_of_a_script_in_python(tmp_path: Path) -> None:
     script = shim(tmp_path / "tools/script", f"#!{python_in(tmp_path / 'base')}", "")
     own = tmp_path / f"home/.local/lib/python{VERSION}/site-packages"
     own.mkdir(parents=True)
-    assert commands().why_not([str(script)], {"HOME": str(tmp_path / "home")}) is None
+    assert commands().why_untrusted([str(script)], {"HOME": str(tmp_path / "home")}) is None
     theirs(own / "sitecustomize.py", "")
-    assert commands().why_not([str(script)], {}) is None
-    assert "sitecustomize" in (commands().why_not([str(script)], {"HOME": str(tmp_path / "home")}) or "")
+    assert commands().why_untrusted([str(script)], {}) is None
+    assert "sitecustomize" in (
+        commands().why_untrusted([str(script)], {"HOME": str(tmp_path / "home")}) or ""
+    )
 
 
 @pytest.mark.parametrize("variable", ["PYTHONUSERBASE", "PYTHONHOME", "PYTHONPYCACHEPREFIX"])
 def test_variables_of_python(tmp_path: Path, variable: str) -> None:
     script = shim(tmp_path / "tools/script", f"#!{python_in(tmp_path / 'base')}", "")
-    assert variable in (commands().why_not([str(script)], {variable: "/opt"}) or "")
+    assert variable in (commands().why_untrusted([str(script)], {variable: "/opt"}) or "")
 
 
 @pytest.mark.parametrize("entry", ["", "own", "own/module.py", "own/gone"])
@@ -74,7 +76,7 @@ def test_a_search_path_of_roots_own(tmp_path: Path, entry: str) -> None:
     script = shim(tmp_path / "tools/script", f"#!{python_in(tmp_path / 'base')}", "")
     (tmp_path / "own").mkdir()
     (tmp_path / "own/module.py").write_text("")
-    assert commands().why_not([str(script)], {"PYTHONPATH": str(tmp_path / entry)}) is None
+    assert commands().why_untrusted([str(script)], {"PYTHONPATH": str(tmp_path / entry)}) is None
 
 
 @pytest.mark.parametrize("entry", ["theirs", "open/gone", "holds"])
@@ -85,13 +87,13 @@ def test_a_search_path_of_others(tmp_path: Path, entry: str) -> None:
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o1777)
     theirs(tmp_path / "holds/module.py", "")
-    why = commands().why_not([str(script)], {"PYTHONPATH": str(tmp_path / entry)}) or ""
+    why = commands().why_untrusted([str(script)], {"PYTHONPATH": str(tmp_path / entry)}) or ""
     assert str(tmp_path / entry.partition("/")[0]) in why
 
 
 def test_a_relative_search_path(tmp_path: Path) -> None:
     script = shim(tmp_path / "tools/script", f"#!{python_in(tmp_path / 'base')}", "")
-    assert "not an absolute path" in (commands().why_not([str(script)], {"PYTHONPATH": "own"}) or "")
+    assert "not an absolute path" in (commands().why_untrusted([str(script)], {"PYTHONPATH": "own"}) or "")
 
 
 def test_a_preloaded_library_that_is_missing(tmp_path: Path) -> None:
@@ -100,7 +102,7 @@ def test_a_preloaded_library_that_is_missing(tmp_path: Path) -> None:
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o1777)
     told = [
-        commands().why_not([str(script)], {"LD_PRELOAD": f"{tmp_path}/{one}.so"})
+        commands().why_untrusted([str(script)], {"LD_PRELOAD": f"{tmp_path}/{one}.so"})
         for one in ("gone", "open/gone")
     ]
     assert told[0] is None and "is writable by other users" in (told[1] or "")
@@ -110,9 +112,9 @@ def test_the_folder_of_a_script_in_python(tmp_path: Path, mark: Path) -> None:
     """It comes first on its search path, and what root put into a sticky folder is still root's."""
     python = python_in(tmp_path / "base")
     script = shim(tmp_path / "tools/script", f"#!{python}", "import colorsys")
-    assert commands().why_not([str(script)], {}) is None
+    assert commands().why_untrusted([str(script)], {}) is None
     theirs(script.parent / "colorsys.py", f"import os; os.mkdir({str(mark)!r})\n")
-    assert "colorsys.py belongs to another user" in (commands().why_not([str(script)], {}) or "")
+    assert "colorsys.py belongs to another user" in (commands().why_untrusted([str(script)], {}) or "")
     (script.parent / "colorsys.py").unlink()
     script.parent.chmod(0o1777)
     assert commands().run([str(script)]).ended == "untrusted"
@@ -141,8 +143,8 @@ def test_variables_by_which_a_shell_of_roots_would_load_more(tmp_path: Path) -> 
     }
     (tmp_path / "theirs").mkdir()
     theirs(tmp_path / "theirs")
-    left = commands().narrowed(told)
-    assert left == {"PYTHONPATH": NOWHERE, "LD_LIBRARY_PATH": f"/usr/lib:/lib:{NOWHERE}"}
+    left = commands().narrow_variables(told)
+    assert left == {"PYTHONPATH": DROPPED_FOLDERS, "LD_LIBRARY_PATH": f"/usr/lib:/lib:{DROPPED_FOLDERS}"}
 
 
 def test_a_script_that_root_names_starts_nothing_of_anothers(tmp_path: Path, mark: Path) -> None:
@@ -158,7 +160,7 @@ def test_a_script_that_root_names_starts_nothing_of_anothers(tmp_path: Path, mar
         "LD_LIBRARY_PATH": f"{tmp_path}/libraries",
         "LD_PRELOAD": str(tmp_path / "none.so"),
     }
-    left = after_script(commands(), str(script), before, 10.0).variables
+    left = read_script_variables(commands(), str(script), before, 10.0).variables
     assert not mark.exists()
     assert left["PATH"] == f"/first:{tmp_path}/sticky:/usr/bin"
     assert left["LD_LIBRARY_PATH"] == f"{tmp_path}/libraries:/last"
@@ -169,7 +171,7 @@ def test_a_file_system_of_a_user_that_claims_to_be_roots(tmp_path: Path, mark: P
     """Real FUSE: every file is uid 0's, for it says so."""
     code = f"#!/bin/sh\nmkdir {mark}\n".encode()
 
-    def ask() -> tuple[int, Answer, Optional[bytes], Optional[str]]:
+    def ask() -> tuple[int, CommandResult, Optional[bytes], Optional[str]]:
         unshare("mnt")
         with Claiming({"tool": code, "check.py": b"x = 1\n"}).mounted(tmp_path / "mount", SOMEBODY):
             owner = os.stat(tmp_path / "mount/tool").st_uid

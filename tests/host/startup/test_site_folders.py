@@ -14,7 +14,7 @@ import pytest
 from npudoctor.host import CannotTell, Host, Options
 from npudoctor.host.fs.files import Files, LocalDisk
 from npudoctor.host.python.interpreter import Interpreter
-from npudoctor.host.startup.pth_code import leads_nowhere
+from npudoctor.host.startup.pth_code import adds_no_path
 from npudoctor.host.startup.site_folders import PTH_LIMIT
 from npudoctor.host.variables import Variables
 from npudoctor.testing import Content, MemoryDisk, Node, fake_host, folder, package_files, unreadable
@@ -199,7 +199,7 @@ def test_an_image(tmp_path: Path) -> None:
     host = Host(Options(root=str(tmp_path)))
     assert host.interpreter.version_of("torch-npu") == "2.7.1"
     os.makedirs(tmp_path / "root/.local/lib/python3.11/site-packages/mindspore-2.7.0.dist-info")
-    assert host.again().interpreter.version_of("mindspore") == "2.7.0"
+    assert host.fresh_copy().interpreter.version_of("mindspore") == "2.7.0"
 
 
 def test_a_fake_host_knows_its_whole_path() -> None:
@@ -250,4 +250,4 @@ def test_a_fake_host_knows_its_whole_path() -> None:
     ],
 )
 def test_lines_of_code_that_lead_nowhere(line: str, nowhere: bool) -> None:
-    assert leads_nowhere(line) is nowhere
+    assert adds_no_path(line) is nowhere

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from npudoctor.host.startup.sitecustomize import adds_nothing
+from npudoctor.host.startup.sitecustomize import adds_no_path
 
 IDLE = [
     "",
@@ -42,9 +42,9 @@ ADDING = [
 
 @pytest.mark.parametrize("text", IDLE)
 def test_adds_nothing(text: str) -> None:
-    assert adds_nothing(text)
+    assert adds_no_path(text)
 
 
 @pytest.mark.parametrize("text", ADDING)
 def test_may_add(text: str) -> None:
-    assert not adds_nothing(text)
+    assert not adds_no_path(text)

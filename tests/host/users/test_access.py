@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from npudoctor.host.users.access import may_make, nearest
+from npudoctor.host.users.access import may_create_in, nearest_folder
 from npudoctor.host.users.identity import Identity
 from npudoctor.testing import Node, fake_host, folder, link
 
@@ -25,13 +25,13 @@ ALICE = Identity(1000, "alice", "/home/alice")
 )
 def test_may_make(entry: Node, answer: object) -> None:
     files = fake_host({"/data": entry}).files
-    assert may_make(nearest(files, "/data").entry, ALICE) is answer
+    assert may_create_in(nearest_folder(files, "/data").entry, ALICE) is answer
 
 
 def test_the_group_may() -> None:
-    entry = nearest(fake_host({"/data": folder(0o775)}).files, "/data").entry
-    assert may_make(entry, Identity(1000, "alice", "/home/alice", groups=frozenset({0}))) is True
-    assert may_make(entry, Identity(0, "root", "/root")) is True
+    entry = nearest_folder(fake_host({"/data": folder(0o775)}).files, "/data").entry
+    assert may_create_in(entry, Identity(1000, "alice", "/home/alice", groups=frozenset({0}))) is True
+    assert may_create_in(entry, Identity(0, "root", "/root")) is True
 
 
 def test_the_nearest_that_is_there() -> None:
@@ -43,6 +43,6 @@ def test_the_nearest_that_is_there() -> None:
         ("/gone/x", "/", False),
         ("/", "/", True),
     ):
-        found = nearest(files, path)
-        assert (found.path, found.there) == (place, there)
+        found = nearest_folder(files, path)
+        assert (found.path, found.exists) == (place, there)
         assert found.label.startswith(f"{place} uid=0 gid=0 mode=d")

@@ -8,7 +8,7 @@ from tests.scenarios.fault import fault
 from tests.scenarios.machines import Machine
 from tests.scenarios.variants import in_container
 
-from npudoctor.host.process.commands import Answer
+from npudoctor.host.process.commands import CommandResult
 from npudoctor.testing import device, folder, process_files
 
 RT = "ASCEND_RT_VISIBLE_DEVICES"
@@ -68,7 +68,7 @@ def _(machine: Machine) -> None:
 
 @fault("npu-smi hangs in the driver", "npu-tool.hung")
 def _(machine: Machine) -> None:
-    machine.npu_smi = Answer(tool.INFO, "timeout")
+    machine.npu_smi = CommandResult(tool.INFO, "timeout")
     machine.files.update(process_files(4711, "npu-smi", state="D"))
 
 

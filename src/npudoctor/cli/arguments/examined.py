@@ -13,7 +13,12 @@ from npudoctor.core.messages import _
 from npudoctor.host import CannotTell
 from npudoctor.host.fs.files import Files
 from npudoctor.host.process.commands import Commands
-from npudoctor.host.process.examined_variables import account_of_process, after_script, is_roots, of_process
+from npudoctor.host.process.examined_variables import (
+    account_of_process,
+    is_owned_by_root,
+    read_process_variables,
+    read_script_variables,
+)
 
 if TYPE_CHECKING:
     from npudoctor.host.users.identity import Account
@@ -49,16 +54,16 @@ def examined_variables(
             pid = int(digits)
             if not pid:
                 raise UsageError(_("{option}: {value!r} is not a process id", option="--env-of", value=value))
-            foreign = as_root and not is_roots(files.disk, pid)
+            foreign = as_root and not is_owned_by_root(files.disk, pid)
             account = account_of_process(files.disk, pid)
-            variables = of_process(files.disk, pid)
+            variables = read_process_variables(files.disk, pid)
             # No other process that got this pid meanwhile lends its variables to this user.
             same = account == account_of_process(files.disk, pid)
             return Examined(variables, pid, foreign, account if as_root and same else None)
         if "--source" in named:
             path = script(flags["source"], files)
             commands = Commands(files, as_root=as_root, may_block=files.disk.may_block, variables=variables)
-            left = after_script(commands, path, variables, seconds)
+            left = read_script_variables(commands, path, variables, seconds)
             for note in left.notes:
                 complain(f"--source: {note}")
             return Examined(left.variables)

@@ -21,7 +21,7 @@ _PIECE = 1 << 20
 def read_named(option: str, path: str, most: int) -> bytes:
     """What a file holds, or a pipe that we were given: "-", /dev/fd/N. UsageError where it cannot be read."""
     from npudoctor.core.forked import Late, ask
-    from npudoctor.explain.reading.opening import Unreadable
+    from npudoctor.explain.reading.opening import UnreadableLog
 
     number, seconds = _descriptor(path, option), READING
     try:
@@ -44,7 +44,7 @@ def read_named(option: str, path: str, most: int) -> bytes:
         raise UsageError(_("{option}: {path} does not exist", option=option, path=path)) from error
     except IsADirectoryError as error:
         raise UsageError(_("{option}: {path} is not a regular file", option=option, path=path)) from error
-    except (OSError, Unreadable) as error:
+    except (OSError, UnreadableLog) as error:
         reason = strerror(error.errno) if isinstance(error, OSError) else str(error)
         raise UsageError(f"{option}: {path}: {reason}") from error
     if len(content) > most:

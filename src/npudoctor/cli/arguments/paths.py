@@ -9,7 +9,7 @@ from typing import Callable, Optional, TypeVar
 from npudoctor.cli.config import Config, UsageError, absolute
 from npudoctor.core.messages import _
 from npudoctor.host import CannotTell
-from npudoctor.host.fs.files import Entry, Files
+from npudoctor.host.fs.files import Files, PathStatus
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ def script(value: object, files: Files) -> str:
     return path
 
 
-def _expect_existing(option: str, path: str, files: Files) -> Entry:
+def _expect_existing(option: str, path: str, files: Files) -> PathStatus:
     """What is at the path; UsageError where nothing is."""
     entry = _ask(option, lambda: files.stat(path))
     if entry is None:

@@ -14,7 +14,7 @@ from npudoctor.cli.config import UsageError
 from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
 from npudoctor.host import CannotTell
-from npudoctor.host.fs.disk import Entry
+from npudoctor.host.fs.disk import PathStatus
 from npudoctor.host.fs.files import Files
 
 _DESCRIPTOR = pattern(r"/proc/(\d+)(?:/task/\d+)?/fd/(\d+)")
@@ -48,7 +48,7 @@ def _is_inheritable(number: int) -> bool:
         return False
 
 
-def resolve_target(path: str, files: Files, option: str) -> tuple[str, Optional[Entry]]:
+def resolve_target(path: str, files: Files, option: str) -> tuple[str, Optional[PathStatus]]:
     """The path to write to, and what is there, None for nothing; UsageError where nothing may be written.
 
     A link to a file, or to nothing, is replaced and not followed; one to a pipe or a device is followed.
@@ -56,14 +56,14 @@ def resolve_target(path: str, files: Files, option: str) -> tuple[str, Optional[
     try:
         there, entry = files.lstat(path), files.stat(path)
         replaced = entry is None or entry.is_file
-        way = files.way(os.path.dirname(path) if replaced else path)
+        way = files.entries_on_path(os.path.dirname(path) if replaced else path)
         folder = files.stat(os.path.dirname(path))
     except CannotTell as error:
         raise UsageError(f"{option}: {error.reason}") from error
     user = os.geteuid()
     for before, link in zip(way, way[1:]):
         # Root follows only its own links; others not what anybody may have put into a shared folder.
-        shared = before.sticky and bool(before.permissions & 0o022)
+        shared = before.is_sticky and bool(before.permissions & 0o022)
         if link.is_link and link.uid not in (0, user) and (shared or user == 0):
             raise UsageError(
                 _(
@@ -78,6 +78,6 @@ def resolve_target(path: str, files: Files, option: str) -> tuple[str, Optional[
         raise UsageError(_("{option}: {path} is not a regular file", option=option, path=path))
     # In a folder that all share nothing of anybody else's is replaced, not even by root, nor fed.
     owners = (user, folder.uid if folder else 0)
-    if folder and folder.sticky and folder.permissions & 0o022 and there.uid not in owners:
+    if folder and folder.is_sticky and folder.permissions & 0o022 and there.uid not in owners:
         raise UsageError(_("{option}: {path} belongs to another user", option=option, path=path))
     return path, entry

@@ -72,7 +72,7 @@ def watch(runs: Sequence[CheckRun], host: Host) -> Waiting:
     def describe(seconds: float) -> str:
         left = _list_pending(runs)
         parts = [_("{seconds:.0f} s", seconds=seconds)]
-        tools = host.commands.under_way()
+        tools = host.commands.list_running()
         if tools:
             parts.append(_("waiting for {programs}", programs=_(", ").join(_since(*tool) for tool in tools)))
         parts.append(
@@ -90,7 +90,7 @@ def watch(runs: Sequence[CheckRun], host: Host) -> Waiting:
 
     def undone() -> str:
         left = _list_pending(runs)
-        tools = _(", ").join(_since(*tool) for tool in host.commands.under_way())
+        tools = _(", ").join(_since(*tool) for tool in host.commands.list_running())
         shown = _(", ").join(left[:_NAMED]) + (" ..." if len(left) > _NAMED else "")
         text = _("interrupted: no result yet from {checks}") if left else _("interrupted")
         if tools:
@@ -104,7 +104,7 @@ def waiting_for_programs(host: Host, undone: str) -> Waiting:
     """Says only which programs are waited for; `undone` is what Ctrl-C gets."""
 
     def describe(seconds: float) -> str:
-        tools = _(", ").join(_since(*tool) for tool in host.commands.under_way())
+        tools = _(", ").join(_since(*tool) for tool in host.commands.list_running())
         text = _("{seconds:.0f} s; waiting for {programs}") if tools else _("{seconds:.0f} s")
         return text.format(seconds=seconds, programs=tools)
 

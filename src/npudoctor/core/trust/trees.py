@@ -65,7 +65,7 @@ if TYPE_CHECKING:  # of which a run needs nothing
 
         def real(self, path: str) -> Optional[str]: ...
 
-        def on_disk(self, real: str) -> str: ...
+        def disk_path(self, real: str) -> str: ...
 
         def names(self, path: str) -> list[str]: ...
 
@@ -73,7 +73,7 @@ if TYPE_CHECKING:  # of which a run needs nothing
 
         def steps(self, path: str) -> Sequence[tuple[str, Entry]]: ...
 
-        def missing(self, link: str) -> tuple[Optional[str], Sequence[tuple[str, Entry]]]: ...
+        def find_missing_part(self, link: str) -> tuple[Optional[str], Sequence[tuple[str, Entry]]]: ...
 
         def text(self, path: str, limit: int) -> Optional[str]: ...
 
@@ -191,7 +191,7 @@ class RootTrust:
             seen.add(here)
             if len(seen) > MOST:
                 return _("{path} has more than {most} folders", path=folder, most=MOST)
-            for name, uid, mode in self._files.disk.owners(self._files.on_disk(here)):
+            for name, uid, mode in self._files.disk.owners(self._files.disk_path(here)):
                 why = why or self._entry(here, name, uid, mode)
                 if name in PACKAGES:
                     continue
@@ -247,7 +247,7 @@ class RootTrust:
         for others to make."""
         entry = self._files.stat(link)
         if entry is None:
-            missing, steps = self._files.missing(link)
+            missing, steps = self._files.find_missing_part(link)
             why = next(
                 filter(None, (why_not_entry(path, step.uid, step.mode, _ROOT) for path, step in steps)), None
             )

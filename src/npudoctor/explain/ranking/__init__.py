@@ -1,5 +1,4 @@
-"""Which of all that was found is the cause: what ended the job, what only echoes it, and what nobody
-knows.
+"""Ranks findings of all logs together: what ended the job, what only follows from it, what is unknown.
 
-Here belongs judgement over all logs together. It reads no file.
+Reads no files.
 """

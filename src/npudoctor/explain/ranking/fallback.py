@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npudoctor.explain.ranking.candidates import Candidate, Spot
-from npudoctor.explain.ranking.ending import Ending
+from npudoctor.explain.ranking.ending import LogEnding
 from npudoctor.explain.scanning.evidence import Evidence
-from npudoctor.explain.scanning.last_words import cut_off
+from npudoctor.explain.scanning.last_words import is_traceback_line
 from npudoctor.explain.signatures.failures import WORDS
 from npudoctor.explain.signatures.recognise import compile_pattern
 from npudoctor.explain.signatures.signatures import Signature
@@ -18,24 +18,26 @@ from npudoctor.explain.signatures.signatures import Signature
 _ORDER = ("exception", "crash", "engine", "stillborn", "cann", "level", WORDS, "launcher")
 
 
-def fallback(signatures: Sequence[Signature], files: Sequence[tuple[Evidence, Ending]]) -> list[Candidate]:
+def find_fallback(
+    signatures: Sequence[Signature], files: Sequence[tuple[Evidence, LogEnding]]
+) -> list[Candidate]:
     """The row for the line that ended the job, if there is such a line and such a row."""
     # The lines after which nothing went on, each with how late it is asked. That the job was told to end is
     # known: such a line has a row of its own.
     spots = [
         (
             (_ORDER.index(name) if name in _ORDER else 2 * len(_ORDER))
-            + len(_ORDER) * (cut_off(seen.text) or seen.handled),
-            Spot(evidence.path, order, seen),
+            + len(_ORDER) * (is_traceback_line(log_line.text) or log_line.is_handled),
+            Spot(evidence.path, order, log_line),
         )
         for order, (evidence, ending) in enumerate(files)
-        for name, seen in ending.failures
+        for name, log_line in ending.failures
         if name != "ended"
     ]
     if not spots:
         return []
-    _late, spot = min(spots, key=lambda spot: (spot[0], -spot[1].order, -spot[1].seen.offset))
-    text = "" if cut_off(spot.seen.text) else spot.seen.text
+    _late, spot = min(spots, key=lambda spot: (spot[0], -spot[1].order, -spot[1].log_line.offset))
+    text = "" if is_traceback_line(spot.log_line.text) else spot.log_line.text
     for row in signatures:
         if (
             row.fallback
@@ -44,6 +46,6 @@ def fallback(signatures: Sequence[Signature], files: Sequence[tuple[Evidence, En
         ):
             candidate = Candidate(row)
             candidate.count, candidate.spots = 1, [spot]
-            candidate.low = candidate.survived = candidate.passed = candidate.outlived = False
+            candidate.is_mild = candidate.is_survived = candidate.is_passed = candidate.is_outlived = False
             return [candidate]
     return []

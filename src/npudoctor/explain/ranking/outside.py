@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from npudoctor.core.lazy import pattern
 from npudoctor.explain.ranking.candidates import Candidate, Spot
-from npudoctor.explain.ranking.ending import Ending
+from npudoctor.explain.ranking.ending import LogEnding
 from npudoctor.explain.scanning.evidence import Evidence
 
 _STRONG = 60  # what weighs so much comes to a job however well it is
@@ -25,38 +25,45 @@ _OF_LAUNCHER = pattern(r"\b(?:ChildFailedError|CalledProcessError|ProcessExitedE
 # A task of a step that ended by itself, whereupon srun cancels the others.
 _OF_TASK = pattern(r"^srun: error: .{1,80}: tasks? [\d,-]+: Exited with exit code (?!143|137|130|15\b)\d")
 
-Files = Sequence[tuple[Evidence, Ending]]
+Files = Sequence[tuple[Evidence, LogEnding]]
 
 
 def weigh_endings(candidates: Sequence[Candidate], files: Files) -> None:
     """Let what ended a job from outside come first, unless the job had failed before."""
     for end in candidates:
-        if not end.outside or not end.failed or end.echo:
+        if not end.is_from_outside or not end.is_failure or end.is_echo:
             continue
         weak = end.signature.weight < _STRONG
-        if not weak or not (_failed_before(end, candidates, files) or _unknown_before(end, files)):
+        if not weak or not (
+            _has_failed_before(end, candidates, files) or _has_unknown_failure_before(end, files)
+        ):
             end.score += _CERTAIN
             continue
         end.score = _FOLLOWS
         # What else is found only in the very lines of an ending follows from the same.
-        lines = {(spot.path, spot.seen.line) for spot in end.spots}
+        lines = {(spot.path, spot.log_line.line) for spot in end.spots}
         for other in candidates:
-            if not other.outside and {(spot.path, spot.seen.line) for spot in other.spots} <= lines:
+            if (
+                not other.is_from_outside
+                and {(spot.path, spot.log_line.line) for spot in other.spots} <= lines
+            ):
                 other.score = min(other.score, _FOLLOWS)
 
 
-def _failed_before(end: Candidate, candidates: Sequence[Candidate], files: Files) -> bool:
+def _has_failed_before(end: Candidate, candidates: Sequence[Candidate], files: Files) -> bool:
     """Whether something that is known ended the job before."""
     cancelled: dict[int, int] = {}  # in each file, where a scheduler cancelled the job
     if end.signature.id == _CANCELLED:
         for spot in end.spots:
-            cancelled[spot.order] = min(spot.seen.offset, cancelled.get(spot.order, spot.seen.offset))
+            cancelled[spot.order] = min(spot.log_line.offset, cancelled.get(spot.order, spot.log_line.offset))
     for other in candidates:
-        known = other.failed and not (other.outside or other.echo or other.outlived or other.score < _PLAIN)
-        for spot in other.spots if known else ():
+        is_known_failure = other.is_failure and not (
+            other.is_from_outside or other.is_echo or other.is_outlived or other.score < _PLAIN
+        )
+        for spot in other.spots if is_known_failure else ():
             # After an error of which no process died, the job may have said more until it was cancelled.
             until, ending = cancelled.get(spot.order), files[spot.order][1]
-            went_on = until is not None and ending.went_on(spot.seen.offset, until)
+            went_on = until is not None and ending.has_gone_on(spot.log_line.offset, until)
             if not went_on and _is_before(spot, end.spots):
                 return True
     return False
@@ -64,26 +71,26 @@ def _failed_before(end: Candidate, candidates: Sequence[Candidate], files: Files
 
 def _is_before(spot: Spot, ends: Sequence[Spot]) -> bool:
     """Whether a line is before an ending: in its file, or by the clocks; without them it is taken to be."""
-    seen = spot.seen
-    if seen.handled or seen.low or seen.teardown or _BY_SIGNAL.search(seen.text):
+    log_line = spot.log_line
+    if log_line.is_handled or log_line.is_mild or log_line.is_teardown or _BY_SIGNAL.search(log_line.text):
         return False
-    beside = [end.seen for end in ends if end.order == spot.order]
-    if beside:
-        return any(seen.offset < end.offset for end in beside)
-    moments = [end.seen.moment for end in ends if end.seen.moment is not None]
-    return seen.moment is None or not moments or seen.moment <= max(moments)
+    ends_in_file = [end.log_line for end in ends if end.order == spot.order]
+    if ends_in_file:
+        return any(log_line.offset < end.offset for end in ends_in_file)
+    moments = [end.log_line.moment for end in ends if end.log_line.moment is not None]
+    return log_line.moment is None or not moments or log_line.moment <= max(moments)
 
 
-def _unknown_before(end: Candidate, files: Files) -> bool:
+def _has_unknown_failure_before(end: Candidate, files: Files) -> bool:
     """Whether the process itself said before that it failed, in words that nobody knows."""
     first: dict[int, int] = {}
     for spot in end.spots:
-        first[spot.order] = min(spot.seen.offset, first.get(spot.order, spot.seen.offset))
+        first[spot.order] = min(spot.log_line.offset, first.get(spot.order, spot.log_line.offset))
     return any(
-        (name in ("exception", "crash") or _OF_TASK.search(seen.text))
-        and seen.offset < first.get(order, 0)
-        and not (seen.handled or seen.teardown or ending.has_outlived(seen))
-        and not (_BY_SIGNAL.search(seen.text) or _OF_LAUNCHER.search(seen.text))
+        (name in ("exception", "crash") or _OF_TASK.search(log_line.text))
+        and log_line.offset < first.get(order, 0)
+        and not (log_line.is_handled or log_line.is_teardown or ending.has_outlived(log_line))
+        and not (_BY_SIGNAL.search(log_line.text) or _OF_LAUNCHER.search(log_line.text))
         for order, (_evidence, ending) in enumerate(files)
-        for name, seen in ending.failures
+        for name, log_line in ending.failures
     )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from npudoctor.core.lazy import pattern
 from npudoctor.explain.ranking.candidates import Candidate
-from npudoctor.explain.ranking.ending import Ending
+from npudoctor.explain.ranking.ending import LogEnding
 from npudoctor.explain.scanning.evidence import Evidence
 
 # What was warned of, and what then fails of it.
@@ -31,22 +31,26 @@ _PAIRS = (
 )
 
 
-def take_warned(candidates: Sequence[Candidate], files: Sequence[tuple[Evidence, Ending]]) -> None:
+def promote_warnings(candidates: Sequence[Candidate], files: Sequence[tuple[Evidence, LogEnding]]) -> None:
     """Let what was warned of be the failure, where the process died of just that."""
     deaths = [
-        (order, seen)
+        (order, log_line)
         for order, (_evidence, ending) in enumerate(files)
-        for name, seen in ending.failures
+        for name, log_line in ending.failures
         if name == "exception"
     ]
     for candidate in candidates:
-        if candidate.failed or not candidate.signature.environment:
+        if candidate.is_failure or not candidate.signature.environment:
             continue
         for warned, failed in _PAIRS:
             if any(
-                spot.order == order and spot.seen.offset < seen.offset and failed.search(seen.text)
+                spot.order == order
+                and spot.log_line.offset < log_line.offset
+                and failed.search(log_line.text)
                 for spot in candidate.spots
-                if warned.search(spot.seen.text)
-                for order, seen in deaths
+                if warned.search(spot.log_line.text)
+                for order, log_line in deaths
             ):
-                candidate.low = candidate.survived = candidate.passed = candidate.outlived = False
+                candidate.is_mild = candidate.is_survived = candidate.is_passed = candidate.is_outlived = (
+                    False
+                )

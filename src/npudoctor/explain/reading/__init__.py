@@ -1,5 +1,4 @@
-"""Which files are read, and how their bytes come in: folders walked, files opened, unpacked, spread over
-processes.
+"""Finds and reads log files: walks folders, opens, unpacks, and spreads the work over processes.
 
-Here belongs what may block, be hostile or be huge. What the bytes say is `explain.scanning`.
+Everything that may block, be hostile or be huge is handled here. `explain.scanning` interprets the bytes.
 """

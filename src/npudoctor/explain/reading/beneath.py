@@ -13,12 +13,12 @@ from typing import Optional
 from npudoctor.core import forked
 from npudoctor.core.mounts import LOCAL, mountinfo, parse_mountinfo
 from npudoctor.explain.reading import opening
-from npudoctor.explain.reading.opening import Identity, identity
+from npudoctor.explain.reading.opening import Identity, identity_of
 
 _LINKS = 40  # as the kernel
 
 
-class Below:
+class NamedFolder:
     """A named folder: where its entries are, and where links in it lead."""
 
     def __init__(self, base: str, descriptor: int) -> None:
@@ -28,12 +28,12 @@ class Below:
         """An entry's path as it is said."""
         return os.path.join(self.base, *parts)
 
-    def leads(self, parts: tuple[str, ...], target: str) -> Optional[bool]:
+    def resolve_link(self, parts: tuple[str, ...], target: str) -> Optional[bool]:
         """Where a link in one of its folders leads: None out of it; else whether to a folder. OSError when it
         leads to nothing. Only folders below this one are asked."""
         here, todo, links = list(parts), target.split("/")[::-1], 0
         if target.startswith("/"):
-            here, todo = [], self._inside(target)
+            here, todo = [], self._parts_inside(target)
         folder = True
         while todo:
             part = todo.pop()
@@ -45,7 +45,7 @@ class Below:
                 here.pop()
                 folder = True
                 continue
-            entry = self._look(here, part)
+            entry = self._stat_entry(here, part)
             if entry is None:
                 return True
             if stat.S_ISLNK(entry[0]):
@@ -53,7 +53,7 @@ class Below:
                 if links > _LINKS:
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
                 if entry[1].startswith("/"):
-                    here, todo = [], [*todo, *self._inside(entry[1])]
+                    here, todo = [], [*todo, *self._parts_inside(entry[1])]
                 else:
                     todo += entry[1].split("/")[::-1]
                 continue
@@ -61,18 +61,18 @@ class Below:
             folder = stat.S_ISDIR(entry[0])
         return folder
 
-    def _inside(self, target: str) -> list[str]:
+    def _parts_inside(self, target: str) -> list[str]:
         """The rest of an absolute path below this folder, last part first; ".." where it leads elsewhere."""
         rest = target.rstrip("/") + "/"
         if self._real and rest.startswith(self._real.rstrip("/") + "/"):
             return rest[len(self._real.rstrip("/")) + 1 :].split("/")[::-1]
         return [".."]
 
-    def _look(self, here: list[str], part: str) -> Optional[tuple[int, str]]:
+    def _stat_entry(self, here: list[str], part: str) -> Optional[tuple[int, str]]:
         """Mode and target of an entry; None for what is a file system of its own, which may not answer."""
-        folder = opening.open_beneath(self.descriptor, here)
+        folder = opening.open_subfolder(self.descriptor, here)
         try:
-            if part in mounts_in(_path_of(folder)):
+            if part in foreign_mounts(_path_of_descriptor(folder)):
                 return None
             mode = os.stat(part, dir_fd=folder, follow_symlinks=False).st_mode
             return mode, os.readlink(part, dir_fd=folder) if stat.S_ISLNK(mode) else ""
@@ -81,18 +81,18 @@ class Below:
 
     @cached_property
     def _real(self) -> str:
-        return _path_of(self.descriptor)
+        return _path_of_descriptor(self.descriptor)
 
 
-class Here:
+class OpenFolder:
     """One folder, held open."""
 
-    def __init__(self, below: Below, parts: tuple[str, ...]) -> None:
+    def __init__(self, below: NamedFolder, parts: tuple[str, ...]) -> None:
         self.below, self.parts = below, parts
-        place = opening.open_beneath(below.descriptor, list(parts))
+        place = opening.open_subfolder(below.descriptor, list(parts))
         try:
             self.status = os.fstat(place)
-            self.mounts = mounts_in(_path_of(place))
+            self.mounts = foreign_mounts(_path_of_descriptor(place))
             self.listing = opening.open_listing(place)
         finally:
             os.close(place)
@@ -102,7 +102,7 @@ class Here:
         os.close(self.listing)
 
 
-def answers(descriptor: int, name: str, seconds: float) -> bool:
+def answers_in_time(descriptor: int, name: str, seconds: float) -> bool:
     """Whether a file system that is mounted in a folder answers in that time."""
     try:
         forked.ask(lambda: os.stat(name, dir_fd=descriptor, follow_symlinks=False), seconds)
@@ -113,7 +113,7 @@ def answers(descriptor: int, name: str, seconds: float) -> bool:
     return True
 
 
-def mounts_in(real: str) -> Mapping[str, str]:
+def foreign_mounts(real: str) -> Mapping[str, str]:
     """What is mounted in a folder and no local file system: names and kinds."""
     return _mounts().get(real, {})
 
@@ -127,6 +127,7 @@ def _mounts() -> Mapping[str, Mapping[str, str]]:
         return {}
     by_folder: dict[str, dict[str, str]] = {}
     for mount in mounts.values():
+        # What is mounted there is asked in a child with a deadline, or not at all: it may hang.
         if mount.kind not in LOCAL or mount.kind in opening.UNREAL:
             above, _slash, name = mount.point.rpartition("/")
             by_folder.setdefault(above or "/", {})[name] = mount.kind
@@ -134,16 +135,16 @@ def _mounts() -> Mapping[str, Mapping[str, str]]:
 
 
 @cache
-def system() -> frozenset[Identity]:
+def kernel_folders() -> frozenset[Identity]:
     """The folders of the kernel, whatever is mounted there: in a container /dev is a tmpfs."""
     folders = set()
     for path in ("/proc", "/sys", "/dev"):
         with suppress(OSError):
-            folders.add(identity(os.stat(path)))
+            folders.add(identity_of(os.stat(path)))
     return frozenset(folders)
 
 
-def _path_of(descriptor: int) -> str:
+def _path_of_descriptor(descriptor: int) -> str:
     """The path of a folder that is held open; "" where /proc does not tell."""
     try:
         return os.readlink(f"/proc/self/fd/{descriptor}")

@@ -16,8 +16,8 @@ from npudoctor.core import forked
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _, strerror
 from npudoctor.explain.reading import opening
-from npudoctor.explain.reading.opening import Unreadable
-from npudoctor.explain.reading.walk import Walk
+from npudoctor.explain.reading.opening import UnreadableLog
+from npudoctor.explain.reading.walk import LogWalk
 
 FOLDER, FILE = 60.0, 600.0  # seconds: of a folder nobody knows what is in it, a file was meant as a whole
 FILES = 50_000  # of more files the newest are read
@@ -26,7 +26,7 @@ _OFTEN = 0.05  # seconds between what the child hands over
 _DIRECTORY, _REGULAR, _PIPE, _NOTHING = "directory", "regular", "pipe", ""
 
 
-class Absent(Exception):
+class AbsentInput(Exception):
     """Something that was named is not there, or cannot be looked at: which, and why."""
 
     def __init__(self, word: str, why: str, missing: bool) -> None:
@@ -39,7 +39,7 @@ class Inputs:
     """The files to be read, in their order, and the pipes; what the walk says of the rest. `seconds`: how
     long reading may take, `until` on the steady clock."""
 
-    walk: Walk
+    walk: LogWalk
     pipes: tuple[str, ...]
     seconds: float
     until: float
@@ -48,19 +48,25 @@ class Inputs:
 def gather_inputs(
     words: Sequence[str], started: float, seconds: Optional[float] = None, since: Optional[float] = None
 ) -> Inputs:
-    """What the words name. Absent when one of them names nothing. With `since` only what was written
-    since then is read; nobody named it, and what is not there or does not answer is passed over."""
+    """Find the files that the words name; AbsentInput if one of them names nothing.
+
+    With `since` (seconds since the epoch) only files that were written after it are read, and words that are
+    missing or do not answer are skipped: then they were not typed by the user.
+    """
     patience = min(forked.PATIENCE, seconds or math.inf)
     kinds: list[str] = []
+    # For all words together, as each has `patience` for itself.
     late = time.monotonic() + 4 * patience
     while len(kinds) < len(words):
         try:
-            for kind in forked.stream(partial(_look, words[len(kinds) :], since is not None), late, patience):
+            for kind in forked.stream(
+                partial(_find_kinds, words[len(kinds) :], since is not None), late, patience
+            ):
                 kinds.append(kind)
         except forked.Late:
             if since is None:
                 why = _("does not answer within {seconds:g} s", seconds=patience)
-                raise Absent(words[len(kinds)], why, False) from None
+                raise AbsentInput(words[len(kinds)], why, False) from None
             kinds.append(_NOTHING)
     seconds = seconds or (FOLDER if _DIRECTORY in kinds else FILE)
     # What is said must be said in that time, not only read.
@@ -71,7 +77,7 @@ def gather_inputs(
     return Inputs(walk, pipes, seconds, until)
 
 
-def _look(words: Sequence[str], lenient: bool) -> Iterator[str]:
+def _find_kinds(words: Sequence[str], lenient: bool) -> Iterator[str]:
     """In the child: of which kind each is."""
     for word in words:
         kind = _PIPE
@@ -81,37 +87,37 @@ def _look(words: Sequence[str], lenient: bool) -> Iterator[str]:
                 kind = _DIRECTORY if stat.S_ISDIR(mode) else _REGULAR if stat.S_ISREG(mode) else _PIPE
             except OSError as error:
                 if not lenient:
-                    raise Absent(word, strerror(error.errno), not os.path.lexists(word)) from error
+                    raise AbsentInput(word, strerror(error.errno), not os.path.lexists(word)) from error
                 kind = _NOTHING
         yield kind
 
 
-def _walk_all(words: Sequence[str], since: float, started: float, until: float) -> Walk:
+def _walk_all(words: Sequence[str], since: float, started: float, until: float) -> LogWalk:
     """All files of what was named, each once."""
-    whole = Walk(since)
+    whole = LogWalk(since)
     if not words:
         return whole
     limit = started + (until - started) * _WALK
     try:
         for part in forked.stream(lambda: _walk(words, since), limit):
-            whole.take(part)
+            whole.merge(part)
     except forked.Late:
         text = _("not all files were found within the deadline")
         whole.problems.append((words[0] if len(words) == 1 else "...", text))
     # Of too many files only the newest stay, in their order; how many are left is counted.
     if len(whole.logs) > FILES:
-        oldest = sorted(log.written for log in whole.logs if not log.named)
-        named = len(whole.logs) - len(oldest)
-        least = oldest[max(0, len(oldest) - max(0, FILES - named))] if named < FILES else math.inf
-        kept = [log for log in whole.logs if log.named or log.written >= least][:FILES]
-        whole.older = len(whole.logs) - len(kept)
-        whole.logs = kept
+        oldest = sorted(log.written for log in whole.logs if not log.is_named)
+        named_count = len(whole.logs) - len(oldest)
+        least = oldest[max(0, len(oldest) - max(0, FILES - named_count))] if named_count < FILES else math.inf
+        kept_logs = [log for log in whole.logs if log.is_named or log.written >= least][:FILES]
+        whole.older = len(whole.logs) - len(kept_logs)
+        whole.logs = kept_logs
     return whole
 
 
-def _walk(words: Iterable[str], since: float) -> Iterator[Walk]:
+def _walk(words: Iterable[str], since: float) -> Iterator[LogWalk]:
     """In the child: what is found, now and then."""
-    walk, handed = Walk(since), time.monotonic()
+    walk, handed = LogWalk(since), time.monotonic()
     for word in words:
         try:
             place = opening.open_named(word)
@@ -122,18 +128,18 @@ def _walk(words: Iterable[str], since: float) -> Iterator[Walk]:
         except OSError as error:
             walk.problems.append((word, strerror(error.errno)))
             continue
-        except Unreadable as why:
+        except UnreadableLog as why:
             walk.problems.append((word, str(why)))
             continue
         steps: Iterator[None] = iter(())
         if stat.S_ISDIR(status.st_mode):
-            steps = walk.steps(word)
-        elif status.st_dev in opening.pseudo():
+            steps = walk.walk_steps(word)
+        elif status.st_dev in opening.pseudo_devices():
             walk.problems.append((word, _("/proc, /sys and /dev hold no logs: not read")))
         elif stat.S_ISREG(status.st_mode) and status.st_mtime >= since:
-            walk.file(word, status, named=True)
+            walk.add_file(word, status, is_named=True)
         for _step in itertools.chain(steps, (None,)):
             if time.monotonic() - handed > _OFTEN:
-                yield walk.hand_over()
+                yield walk.take_new()
                 handed = time.monotonic()
-    yield walk.hand_over()
+    yield walk.take_new()

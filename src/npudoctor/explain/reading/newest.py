@@ -12,7 +12,7 @@ from typing import Callable, Optional
 from npudoctor.core import forked
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.lazy import pattern
-from npudoctor.explain.scanning.ranks import of_path
+from npudoctor.explain.scanning.ranks import rank_of_path
 
 _FOLDERS = (
     ("msrun", "msrun_log"),
@@ -35,7 +35,7 @@ _ANSWERED = 0.3  # seconds to hand over what was found beside what hangs
 
 
 @dataclass(frozen=True)
-class Place:
+class LogPlace:
     """A log or a folder of logs, of which kind it is, and when something in it was written last."""
 
     path: str
@@ -44,24 +44,24 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Places:
+class LogPlaces:
     """What was found, newest first, and what did not answer."""
 
-    found: tuple[Place, ...]
+    places: tuple[LogPlace, ...]
     silent: tuple[str, ...]
 
 
-def automatic(variables: Mapping[str, str], seconds: float = forked.PATIENCE) -> Places:
+def find_newest_logs(variables: Mapping[str, str], seconds: float = forked.PATIENCE) -> LogPlaces:
     """The logs of this user and of this folder, newest first; what does not answer in time is said."""
     plogs = variables.get("ASCEND_PROCESS_LOG_PATH") or os.path.join(variables.get("HOME", ""), "ascend/log")
     # Each kind of place is looked at in a child of its own, as any may be on a file system that hangs.
-    looks: tuple[tuple[str, Callable[[], Iterator[Place]]], ...] = (
-        (plogs, lambda: _plogs(plogs)),
-        (".", lambda: _runs(".")),
-        (".", lambda: _slurm(".")),
-        (".", lambda: _loose(".")),
+    looks: tuple[tuple[str, Callable[[], Iterator[LogPlace]]], ...] = (
+        (plogs, lambda: _find_plogs(plogs)),
+        (".", lambda: _find_launcher_logs(".")),
+        (".", lambda: _find_slurm_logs(".")),
+        (".", lambda: _find_loose_logs(".")),
     )
-    places: list[Place] = []
+    places: list[LogPlace] = []
     silent: list[str] = []
     until = time.monotonic() + seconds
     streams = [(label, forked.Child(look)) for label, look in looks]
@@ -73,10 +73,10 @@ def automatic(variables: Mapping[str, str], seconds: float = forked.PATIENCE) ->
         except OSError:
             continue
     places.sort(key=lambda place: -place.written)
-    return Places(tuple(places), tuple(silent))
+    return LogPlaces(tuple(places), tuple(silent))
 
 
-def together(places: Sequence[Place]) -> tuple[Place, ...]:
+def select_newest_run(places: Sequence[LogPlace]) -> tuple[LogPlace, ...]:
     """Of what was found, newest first, the logs of the newest run: what lies beside the newest and was
     written last within the same hour, and the other ranks of these, whenever that was: the rank that failed
     may have fallen silent long before the others. Of several jobs of Slurm only the newest."""
@@ -88,7 +88,7 @@ def together(places: Sequence[Place]) -> tuple[Place, ...]:
         place for place in places if place.kind in _HERE and (place.kind != _SLURM or _job(place.path) == job)
     ]
     near = {place for place in beside if newest.written - place.written <= _RUN}
-    ranks = {_pattern(place.path) for place in near if of_path(place.path) is not None}
+    ranks = {_pattern(place.path) for place in near if rank_of_path(place.path) is not None}
     return tuple(
         place
         for place in beside
@@ -107,34 +107,34 @@ def _job(name: str) -> Optional[str]:
     return number[0] if number else None
 
 
-def _plogs(path: str) -> Iterator[Place]:
+def _find_plogs(path: str) -> Iterator[LogPlace]:
     """CANN's own logs. Apart, as each kind of place is looked at in a child of its own."""
     written = _write_time(path) if os.path.isabs(path) else 0.0
     if written:
-        yield Place(path, "plog", written)
+        yield LogPlace(path, "plog", written)
 
 
-def _runs(here: str) -> Iterator[Place]:
+def _find_launcher_logs(here: str) -> Iterator[LogPlace]:
     """What launchers write in folders of their own."""
     for kind, name in _FOLDERS:
         path = os.path.join(here, name)
-        if kind == "torchrun" and not _of_torchrun(path):
+        if kind == "torchrun" and not _has_torchrun_logs(path):
             continue
         written = _write_time(path)
         if written:
-            yield Place(name, kind, written)
+            yield LogPlace(name, kind, written)
 
 
-def _of_torchrun(path: str) -> bool:
+def _has_torchrun_logs(path: str) -> bool:
     """Whether a folder has logs as torchrun writes them: RUN/attempt_0/RANK/stderr.log."""
     try:
-        runs = [entry.path for entry in _entries(path) if entry.is_dir(follow_symlinks=False)]
+        runs = [entry.path for entry in _list_entries(path) if entry.is_dir(follow_symlinks=False)]
     except OSError:
         return False
     return any(os.path.isdir(os.path.join(run, "attempt_0")) for run in [path, *runs])
 
 
-def _slurm(here: str) -> Iterator[Place]:
+def _find_slurm_logs(here: str) -> Iterator[LogPlace]:
     """Files, no links: nobody named them, and anybody may have put them there."""
     try:
         for entry in os.scandir(here):
@@ -143,29 +143,30 @@ def _slurm(here: str) -> Iterator[Place]:
                 kind = _SLURM if name.startswith("slurm-") else _NOHUP
                 written = _change_time(entry)
                 if written:
-                    yield Place(name, kind, written)
+                    yield LogPlace(name, kind, written)
     except OSError:
         return
 
 
-def _loose(here: str) -> Iterator[Place]:
+def _find_loose_logs(here: str) -> Iterator[LogPlace]:
     """Other files here that are called as logs are, and folders with such files."""
     for path, written in _logs_in(here):
+        # These are found by _find_slurm_logs, under their own kind.
         if not os.path.basename(path).startswith(("slurm-", "nohup.")):
-            yield Place(os.path.basename(path), LOOSE, written)
+            yield LogPlace(os.path.basename(path), LOOSE, written)
     for name in _LOOSE:
         folder = os.path.join(here, name)
-        if os.path.islink(folder) or _of_torchrun(folder):
+        if os.path.islink(folder) or _has_torchrun_logs(folder):
             continue
         written = max((when for _path, when in _logs_in(folder)), default=0.0)
         if written:
-            yield Place(name, LOOSE, written)
+            yield LogPlace(name, LOOSE, written)
 
 
 def _logs_in(folder: str) -> Iterator[tuple[str, float]]:
     """The files that are called as logs are and are not empty, each with when it was written last."""
     try:
-        entries = _entries(folder)
+        entries = _list_entries(folder)
     except OSError:
         return
     for entry in entries:
@@ -186,16 +187,16 @@ def _change_time(entry: os.DirEntry[str]) -> float:
 
 def _write_time(path: str) -> float:
     """When something below a folder was written last; 0 when there is nothing."""
-    latest, todo, seen = 0.0, [(path, 0)], 0
+    latest, todo, count = 0.0, [(path, 0)], 0
     while todo:
         here, depth = todo.pop()
         try:
-            entries = _entries(here)
+            entries = _list_entries(here)
         except OSError:
             continue
         for entry in entries:
-            seen += 1
-            if seen > _MANY:
+            count += 1
+            if count > _MANY:
                 return latest
             if entry.is_dir(follow_symlinks=False):
                 if depth < _DEEP:
@@ -205,6 +206,6 @@ def _write_time(path: str) -> float:
     return latest
 
 
-def _entries(path: str) -> list[os.DirEntry[str]]:
+def _list_entries(path: str) -> list[os.DirEntry[str]]:
     with os.scandir(path) as entries:
         return list(itertools.islice(entries, _MANY + 1))

@@ -31,14 +31,14 @@ UNREAL = frozenset(
 )
 
 
-class Unreadable(Exception):
+class UnreadableLog(Exception):
     """What cannot be read; the text says why, without the path."""
 
 
 Identity = tuple[int, int]  # device and inode
 
 
-def identity(status: os.stat_result) -> Identity:
+def identity_of(status: os.stat_result) -> Identity:
     """What a file is, whatever it is called."""
     return status.st_dev, status.st_ino
 
@@ -46,6 +46,7 @@ def identity(status: os.stat_result) -> Identity:
 def open_named(path: str) -> int:
     """An O_PATH descriptor of what a path means. OSError; Unreadable where a link of another user would lead
     root to what is not that user's."""
+    # Another user's links cannot lead this user to what he may not read himself.
     if os.geteuid():
         return os.open(path, os.O_PATH | os.O_CLOEXEC)
     here = os.open("/" if path.startswith("/") else ".", WAY)
@@ -65,7 +66,7 @@ def open_named(path: str) -> int:
                 if links > _LINKS:
                     os.close(below)
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
-                if os.fstat(here).st_dev in pseudo():  # its links lead where no path does
+                if os.fstat(here).st_dev in pseudo_devices():  # its links lead where no path does
                     os.close(below)
                     below = os.open(part, os.O_PATH | os.O_CLOEXEC, dir_fd=here)
                 else:
@@ -92,7 +93,7 @@ def _judge(descriptor: int, leaders: dict[int, str]) -> None:
     owner = os.fstat(descriptor).st_uid
     for uid, link in leaders.items():
         if uid != owner:
-            raise Unreadable(
+            raise UnreadableLog(
                 _(
                     "link {link} belongs to uid {uid} but its target belongs to uid {owner}: not followed",
                     link=link,
@@ -109,12 +110,12 @@ def expect_own_name(status: os.stat_result, place: os.stat_result) -> None:
         return
     shared = bool(place.st_mode & 0o002 or (place.st_mode & 0o020 and place.st_gid))
     if shared or place.st_uid not in (0, status.st_uid):
-        raise Unreadable(
+        raise UnreadableLog(
             _("another user may have made this hard link to a file of uid {uid}: not read", uid=status.st_uid)
         )
 
 
-def folder(path: str) -> int:
+def open_folder(path: str) -> int:
     """A descriptor of a named folder, from which its files are reached."""
     place = open_named(path)
     try:
@@ -123,7 +124,7 @@ def folder(path: str) -> int:
         os.close(place)
 
 
-def open_beneath(descriptor: int, parts: list[str]) -> int:
+def open_subfolder(descriptor: int, parts: list[str]) -> int:
     """A descriptor of a folder below another one, without a link on the way; the other one stays open."""
     here = os.dup(descriptor)
     for part in parts:
@@ -147,17 +148,17 @@ class Opener:
         self._base: tuple[Optional[str], int] = (None, -1)
         self._here: tuple[Optional[tuple[str, str]], int] = (None, -1)
 
-    def open(self, path: str, base: str = "", below: str = "", known: Optional[Identity] = None) -> int:
+    def open(self, path: str, base: str = "", below: str = "", expected: Optional[Identity] = None) -> int:
         """A descriptor to read a file by: `below` a named folder `base`, or one that was named itself.
-        Unreadable when it is none, or not the `known` one any more."""
+        Unreadable when it is none, or not the `expected` one any more."""
         try:
             if below:
                 parent, _slash, name = below.rpartition("/")
                 if self._here[0] != (base, parent):
                     if self._base[0] != base:
                         self.close()
-                        self._base = base, folder(base)
-                    here = open_beneath(self._base[1], parent.split("/") if parent else [])
+                        self._base = base, open_folder(base)
+                    here = open_subfolder(self._base[1], parent.split("/") if parent else [])
                     if self._here[1] >= 0:
                         os.close(self._here[1])
                     self._here = (base, parent), here
@@ -166,14 +167,14 @@ class Opener:
                 descriptor = _reopen(path)
             status = os.fstat(descriptor)
         except OSError as error:
-            raise Unreadable(strerror(error.errno)) from error
+            raise UnreadableLog(strerror(error.errno)) from error
         try:
-            if known is not None and identity(status) != known:
-                raise Unreadable(_("replaced while it was examined: not read"))
+            if expected is not None and identity_of(status) != expected:
+                raise UnreadableLog(_("replaced while it was examined: not read"))
             if below:
                 expect_own_name(status, os.fstat(self._here[1]))
-            if known is not None and not stat.S_ISREG(status.st_mode):
-                raise Unreadable(_("not a regular file: not read"))
+            if expected is not None and not stat.S_ISREG(status.st_mode):
+                raise UnreadableLog(_("not a regular file: not read"))
         except BaseException:
             os.close(descriptor)
             raise
@@ -193,22 +194,24 @@ def _reopen(path: str) -> int:
     try:
         kind = os.fstat(place).st_mode
         if not (stat.S_ISREG(kind) or stat.S_ISFIFO(kind)):
-            raise Unreadable(_("not a regular file: not read"))
+            raise UnreadableLog(_("not a regular file: not read"))
         with suppress(FileNotFoundError):
             return os.open(f"/proc/self/fd/{place}", _READ)
         descriptor = os.open(path, _READ)
-        if identity(os.fstat(descriptor)) != identity(os.fstat(place)):
+        # Without /proc the path is opened a second time, and may have been swapped meanwhile.
+        if identity_of(os.fstat(descriptor)) != identity_of(os.fstat(place)):
             os.close(descriptor)
-            raise Unreadable(_("replaced while it was examined: not read"))
+            raise UnreadableLog(_("replaced while it was examined: not read"))
         return descriptor
     finally:
         os.close(place)
 
 
 @cache
-def pseudo() -> frozenset[int]:
+def pseudo_devices() -> frozenset[int]:
     """The device numbers of the file systems that hold no logs, wherever they are mounted."""
-    devices = {device for device, kind in _kinds().items() if kind in UNREAL}
+    # A system whose root is, say, overlay or tmpfs must not lose all files: its device is taken out below.
+    devices = {device for device, kind in _kind_by_device().items() if kind in UNREAL}
     for path in ("/proc", "/sys"):  # also where mountinfo cannot be read
         with suppress(OSError):
             devices.add(os.stat(path).st_dev)
@@ -216,13 +219,13 @@ def pseudo() -> frozenset[int]:
 
 
 @cache
-def local() -> frozenset[int]:
+def local_devices() -> frozenset[int]:
     """The device numbers of file systems that ask nobody outside of the kernel, and so never block."""
-    return frozenset(device for device, kind in _kinds().items() if kind in LOCAL)
+    return frozenset(device for device, kind in _kind_by_device().items() if kind in LOCAL)
 
 
 @cache
-def _kinds() -> Mapping[int, str]:
+def _kind_by_device() -> Mapping[int, str]:
     kinds = {}
     with suppress(OSError):
         for line in lines_of(mountinfo()):

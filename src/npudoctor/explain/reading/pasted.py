@@ -42,7 +42,7 @@ _BEGINS = pattern(
 Repair = Callable[[bytes], bytes]
 
 
-class Pasted:
+class PastedLog:
     """The pieces of a log as it was written; `evidence` puts back the numbers of the lines."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
@@ -67,7 +67,7 @@ class Pasted:
     def evidence(self, evidence: Evidence) -> Evidence:
         """The same with the numbers that the lines have in the file."""
         if self._at:
-            evidence.renumber(lambda seen: replace(seen, line=self._number(seen.line)))
+            evidence.renumber_lines(lambda log_line: replace(log_line, line=self._number(log_line.line)))
             evidence.lines = self._number(evidence.lines)
         return evidence
 
@@ -115,6 +115,7 @@ def _repairs(first: bytes) -> Iterator[Repair]:
         yield lambda block: _TASK.sub(b"", block)
     if b"\\n" in first:
         few = first.count(b"\n") < _PASTED and first.count(b"\\n") >= _PASTED
+        # Only a pasted text is unescaped as a whole; else only lines that hold a spelled-out traceback.
         yield _unescape if few else lambda block: _SPELLED.sub(lambda line: _unescape(line[0]), block)
     width = _width(first[:_LOOK])
     if width:

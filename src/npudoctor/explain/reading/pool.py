@@ -15,13 +15,13 @@ from typing import Callable, Optional
 
 from npudoctor.core import forked
 from npudoctor.core.messages import _
-from npudoctor.explain.reading.opening import Opener, local
-from npudoctor.explain.reading.reading import PART, PARTS, Task, read, tasks_of, unread_evidence
-from npudoctor.explain.reading.sources import over
+from npudoctor.explain.reading.opening import Opener, local_devices
+from npudoctor.explain.reading.reading import PART, PARTS, ReadTask, plan_tasks, read_log, unread_evidence
+from npudoctor.explain.reading.sources import deadline_problem
 from npudoctor.explain.reading.walk import Log
 from npudoctor.explain.scanning.evidence import Evidence
-from npudoctor.explain.scanning.matching import Matcher, Plain
-from npudoctor.explain.signatures.table import Table
+from npudoctor.explain.scanning.matching import Matcher, RegexMatcher
+from npudoctor.explain.signatures.table import SignatureTable
 
 GRACE = 1.0  # seconds in which a process says what it had read when the time was over
 _SMALL = 256 << 10
@@ -34,7 +34,7 @@ Progress = Callable[[int, int], None]
 
 
 def scan_logs(
-    table: Table,
+    table: SignatureTable,
     matcher: Matcher,
     logs: Sequence[Log],
     processes: Optional[int] = None,
@@ -42,7 +42,7 @@ def scan_logs(
     until: float = math.inf,
 ) -> list[Evidence]:
     """What the logs say, in their order. All is read in children, the newest first: they may hang."""
-    tasks, cut = tasks_of(logs, until)
+    tasks, cut = plan_tasks(logs, until)
     tasks.sort(key=lambda task: -logs[task.number].written)
     sizes = [logs[task.number].size if task.end is None else task.end - task.start for task in tasks]
     total, finished = sum(sizes), 0  # bytes
@@ -57,31 +57,34 @@ def scan_logs(
     worth = total >= _WORTH or len(logs) >= 4 * _FILES
     count = min(processes or (len(os.sched_getaffinity(0)) if worth else 1), len(groups), _MOST)
     done: dict[int, Evidence] = {}
-    for again in (False, True):
-        if again:
+    for is_retry in (False, True):
+        if is_retry:
             # What a process was reading that died is read once more, one by one and without what it may have
             # died of.
             groups = [range(number, number + 1) for number in range(len(tasks)) if number not in done]
             if not groups or time.monotonic() >= until:
                 break
-            matcher = Plain(table)
-        take = partial(_take, table, matcher, logs, tasks, groups, until)
-        for parts in _parallel(take, len(groups), min(count, len(groups)), until + GRACE):
+            matcher = RegexMatcher(table)
+        take = partial(_read_groups, table, matcher, logs, tasks, groups, until)
+        for parts in _run_in_parallel(take, len(groups), min(count, len(groups)), until + GRACE):
             done.update(parts)
             finished += sum(sizes[number] for number, _evidence in parts)
             if progress is not None:
                 progress(finished, total)
     late = time.monotonic() >= until
-    return _join_parts(logs, tasks, done, cut, over() if late else _("the process reading it died"))
+    return _join_parts(
+        logs, tasks, done, cut, deadline_problem() if late else _("the process reading it died")
+    )
 
 
-def _parallel(
+def _run_in_parallel(
     take: Callable[[int, int, int], object], groups: int, count: int, until: float
 ) -> Iterator[list[tuple[int, Evidence]]]:
     """What the tasks say, as it comes; those of a process that died, or was late, are missing."""
     todo, fill = os.pipe()
+    # The pipe may be full while all children are busy: we must go on and collect what they have.
     os.set_blocking(fill, False)
-    left = list(range(groups))[::-1]
+    groups_left = list(range(groups))[::-1]
     children: dict[int, int] = {}
     poll = select.poll()
     try:
@@ -92,10 +95,10 @@ def _parallel(
         while children and (wait := until - time.monotonic()) > 0:
             # The pipe from which all take the numbers of groups is kept full, and closed after the last one.
             with contextlib.suppress(BlockingIOError):
-                while left:
-                    os.write(fill, _NUMBER.pack(left[-1]))
-                    left.pop()
-            if fill >= 0 and not left:
+                while groups_left:
+                    os.write(fill, _NUMBER.pack(groups_left[-1]))
+                    groups_left.pop()
+            if fill >= 0 and not groups_left:
                 os.close(fill)
                 fill = -1
             for reading, _event in poll.poll(min(wait, 1e6) * 1000):
@@ -118,11 +121,11 @@ def _parallel(
             os.close(fill)
 
 
-def _take(
-    table: Table,
+def _read_groups(
+    table: SignatureTable,
     matcher: Matcher,
     logs: Sequence[Log],
-    tasks: Sequence[Task],
+    tasks: Sequence[ReadTask],
     groups: Sequence[range],
     until: float,
     todo: int,
@@ -143,20 +146,20 @@ def _take(
             log = logs[task.number]
             # Only a small file, not packed, on a file system that asks nobody is quick for certain.
             if parts and (
-                log.known is None
-                or log.known[0] not in local()
+                log.identity is None
+                or log.identity[0] not in local_devices()
                 or log.size > _SMALL
                 or log.path.endswith(".gz")
             ):
                 forked.send(writing, forked.ITEM, parts)
                 parts = []
-            parts.append((number, read(table, matcher, log, task, opener, until)))
+            parts.append((number, read_log(table, matcher, log, task, opener, until)))
         forked.send(writing, forked.ITEM, parts)
 
 
 def _join_parts(
     logs: Sequence[Log],
-    tasks: Sequence[Task],
+    tasks: Sequence[ReadTask],
     done: Mapping[int, Evidence],
     cut: Container[int],
     missing: str,
@@ -178,7 +181,7 @@ def _join_parts(
         elif before is None:
             whole[task.number] = part
         else:
-            before.join(part)
+            before.join_part(part)
         if part is not None and task.end is not None and part.bytes < task.end - task.start:
             ended.add(task.number)
     for number, evidence in enumerate(whole):
@@ -187,6 +190,6 @@ def _join_parts(
             evidence.problem = evidence.problem or _(
                 "larger than {limit} GiB: the rest is not read", limit=limit
             )
-        if evidence is not None and evidence.before:
+        if evidence is not None and evidence.lines_before:
             evidence.number_in_file()
     return [evidence for evidence in whole if evidence is not None]

@@ -13,25 +13,33 @@ from typing import Optional
 from npudoctor.core import forked
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _, strerror
-from npudoctor.explain.reading.opening import Opener, Unreadable
-from npudoctor.explain.reading.pasted import Pasted
-from npudoctor.explain.reading.sources import PIECE, Source, encoding_of, over, shorter, source_of
+from npudoctor.explain.reading.opening import Opener, UnreadableLog
+from npudoctor.explain.reading.pasted import PastedLog
+from npudoctor.explain.reading.sources import (
+    PIECE,
+    Source,
+    deadline_problem,
+    encoding_of,
+    shrink_problem,
+    source_of,
+)
 from npudoctor.explain.reading.walk import Log
 from npudoctor.explain.scanning.evidence import Evidence
 from npudoctor.explain.scanning.matching import Matcher
 from npudoctor.explain.scanning.outline import KEPT
 from npudoctor.explain.scanning.scan import CONTEXT, Scan
-from npudoctor.explain.signatures.table import Table
+from npudoctor.explain.signatures.table import SignatureTable
 
 PART = 32 << 20
 PARTS = 16_384  # of all files together: half a TiB; what is larger is not read to its end
 GROWN = PART  # so much may come to a log between the walk and its reading
+# Magic numbers of gzip, bzip2, xz, zstd and zip.
 _PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zX", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")
 _GARBAGE = 0.3  # the part of its first bytes that a binary file has and no log has
 
 
 @dataclass(frozen=True)
-class Task:
+class ReadTask:
     """A file to be read, by its number, or of a large one the part from `start` to `end`; `last`: nothing is
     to be read behind it."""
 
@@ -41,7 +49,7 @@ class Task:
     last: bool = True
 
 
-def tasks_of(logs: Sequence[Log], until: float = math.inf) -> tuple[list[Task], frozenset[int]]:
+def plan_tasks(logs: Sequence[Log], until: float = math.inf) -> tuple[list[ReadTask], frozenset[int]]:
     """All that is to be read, large files in parts that several processes can share; and the numbers of those
     that are too large to be read to their end."""
     large = [number for number, log in enumerate(logs) if log.size - log.begin >= 2 * PART]
@@ -49,23 +57,24 @@ def tasks_of(logs: Sequence[Log], until: float = math.inf) -> tuple[list[Task], 
     if large:
         patience = min(until, time.monotonic() + forked.PATIENCE)
         with contextlib.suppress(forked.Late):  # what hangs there is not divided, and hangs who reads it
-            parts.update(forked.stream(lambda: _divide(logs, large), patience))
+            parts.update(forked.stream(lambda: _divide_files(logs, large), patience))
     tasks, cut = [], set()
     for number in range(len(logs)):
         ranges, whole = parts.get(number, ([], True))
         tasks += [
-            Task(number, start, end, index + 1 == len(ranges)) for index, (start, end) in enumerate(ranges)
-        ] or [Task(number)]
+            ReadTask(number, start, end, index + 1 == len(ranges))
+            for index, (start, end) in enumerate(ranges)
+        ] or [ReadTask(number)]
         if not whole:
             cut.add(number)
     return tasks, frozenset(cut)
 
 
-def _divide(
+def _divide_files(
     logs: Sequence[Log], numbers: Sequence[int]
 ) -> Iterator[tuple[int, tuple[list[tuple[int, int]], bool]]]:
     """The parts of each large file, and whether they are all of it; none of what cannot be read in parts."""
-    opener, left = Opener(), PARTS
+    opener, parts_left = Opener(), PARTS
     for number in numbers:
         log = logs[number]
         try:
@@ -73,15 +82,15 @@ def _divide(
                 # Neither what is packed nor UTF-16 can be read in parts; what is binary is read as one, to be
                 # seen as such.
                 head = file.read(4096)
-                if not head.startswith(_PACKED) and not encoding_of(head) and not binary(head):
-                    ranges, whole = _data(file.fileno(), log.begin, log.size, max(1, left))
-                    left -= len(ranges)
+                if not head.startswith(_PACKED) and not encoding_of(head) and not is_binary(head):
+                    ranges, whole = _find_data_ranges(file.fileno(), log.begin, log.size, max(1, parts_left))
+                    parts_left -= len(ranges)
                     yield number, (ranges, whole)
-        except (OSError, Unreadable):
+        except (OSError, UnreadableLog):
             continue  # who reads it says why
 
 
-def _data(descriptor: int, at: int, size: int, most: int) -> tuple[list[tuple[int, int]], bool]:
+def _find_data_ranges(descriptor: int, at: int, size: int, most: int) -> tuple[list[tuple[int, int]], bool]:
     """The parts of a file in which there is something: a sparse one may be larger than any disk."""
     ranges: list[tuple[int, int]] = []
     while at < size:
@@ -101,66 +110,68 @@ def _data(descriptor: int, at: int, size: int, most: int) -> tuple[list[tuple[in
 
 def open_log(opener: Opener, log: Log) -> int:
     """A descriptor to read a log by; Unreadable when it is not what the walk saw."""
-    return opener.open(log.path, log.base, log.below, log.known)
+    return opener.open(log.path, log.base, log.relative_path, log.identity)
 
 
-def read(
-    table: Table,
+def read_log(
+    table: SignatureTable,
     matcher: Matcher,
     log: Log,
-    task: Task,
+    task: ReadTask,
     opener: Optional[Opener] = None,
     until: float = math.inf,
 ) -> Evidence:
     """What this task's file or part says."""
     try:
         descriptor = open_log(opener or Opener(), log)
-        before = _lines_before(log, task, descriptor, until)
+        before = _count_lines_before(log, task, descriptor, until)
         if task.end is not None:
             evidence = _read_part(table, matcher, log, task, descriptor, until)
-            evidence.before = before
+            evidence.lines_before = before
             return evidence
         source = source_of(log.path, descriptor, until)
-    except Unreadable as why:
+    except UnreadableLog as why:
         return unread_evidence(log.path, str(why))
     try:
-        if not log.named and not source.packed and binary(source.head):
+        if not log.is_named and not source.unread_compression and is_binary(source.head):
             evidence = Evidence(log.path)
-            evidence.binary = True
+            evidence.is_binary = True
             return evidence
         evidence = read_source(Scan(table, matcher, log.path, log.year, until=until), source)
-        evidence.before = before
+        evidence.lines_before = before
         return evidence
     finally:
         source.close()
 
 
-def _lines_before(log: Log, task: Task, descriptor: int, until: float) -> int:
+def _count_lines_before(log: Log, task: ReadTask, descriptor: int, until: float) -> int:
     """How many lines end before the place where reading begins, to which the descriptor is set; counted with
     the first part of a file."""
-    count = left = 0
+    count = bytes_left = 0
     if task.end is None or task.start == log.begin:
-        left = log.begin
-    while left and time.monotonic() < until:
-        piece = os.pread(descriptor, min(PIECE, left), log.begin - left)
-        count, left = count + piece.count(b"\n"), left - len(piece) if piece else 0
+        bytes_left = log.begin
+    while bytes_left and time.monotonic() < until:
+        piece = os.pread(descriptor, min(PIECE, bytes_left), log.begin - bytes_left)
+        count, bytes_left = count + piece.count(b"\n"), bytes_left - len(piece) if piece else 0
+    # pread(2) does not move the offset, from which the source reads on.
     os.lseek(descriptor, log.begin, os.SEEK_SET)
     return count
 
 
 def read_source(scan: Scan, source: Source) -> Evidence:
     """What an opened input says, and what is wrong with it."""
-    pasted = Pasted(source.pieces())
-    evidence = pasted.evidence(scan.of(pasted.pieces()))
+    pasted = PastedLog(source.pieces())
+    evidence = pasted.evidence(scan.scan_pieces(pasted.pieces()))
     evidence.bytes, evidence.problem = source.bytes, source.problem or evidence.problem
-    if not evidence.problem and binary(source.head):
+    if not evidence.problem and is_binary(source.head):
         evidence.problem = _("binary data, not a log: only the text in it is explained")
     return evidence
 
 
-def binary(head: bytes) -> bool:
+def is_binary(head: bytes) -> bool:
     """Whether a file that begins so is no log. Zeros alone are not telling: a log that was cut while it was
     written begins with them."""
+    # UTF-16 has zeros, too, and gzip is unpacked.
     if b"\0" not in head or head.startswith(b"\x1f\x8b") or encoding_of(head):
         return False
     rest = head.replace(b"\0", b"")
@@ -169,7 +180,7 @@ def binary(head: bytes) -> bool:
 
 
 def _read_part(
-    table: Table, matcher: Matcher, log: Log, task: Task, descriptor: int, until: float
+    table: SignatureTable, matcher: Matcher, log: Log, task: ReadTask, descriptor: int, until: float
 ) -> Evidence:
     start, end = task.start, task.end or 0
     # Of the last part the course of the log is asked too.
@@ -182,7 +193,7 @@ def _read_part(
         scan = Scan(
             table, matcher, log.path, log.year, base, (start, 1 << 62 if task.last else end), until=until
         )
-        evidence = scan.of(pieces)
+        evidence = scan.scan_pieces(pieces)
         evidence.bytes = max(0, (scan.evidence.end if task.last else min(end, scan.evidence.end)) - start)
         evidence.problem = pieces.problem or evidence.problem
         return evidence
@@ -203,11 +214,11 @@ class _Range:
         start = self._start
         while start < self._end:
             if time.monotonic() > self._until:
-                self.problem = over()
+                self.problem = deadline_problem()
                 return
             piece = os.pread(self._descriptor, min(PIECE, self._end - start), start)
             if not piece:
-                self.problem = shorter()
+                self.problem = shrink_problem()
                 return
             yield piece
             start += len(piece)
@@ -216,5 +227,5 @@ class _Range:
 def unread_evidence(path: str, why: str) -> Evidence:
     """Of a file of which nothing was read."""
     evidence = Evidence(path)
-    evidence.problem, evidence.unread = why, True
+    evidence.problem, evidence.is_unread = why, True
     return evidence

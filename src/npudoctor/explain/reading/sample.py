@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 
 from npudoctor.core import forked
-from npudoctor.explain.reading.opening import Opener, Unreadable
+from npudoctor.explain.reading.opening import Opener, UnreadableLog
 from npudoctor.explain.reading.reading import open_log
 from npudoctor.explain.reading.walk import Log
 from npudoctor.explain.signatures.pieces import Sample
@@ -22,7 +22,7 @@ def sample_of(logs: Sequence[Log]) -> Sample:
         parts, opener = [], Opener()
         for log in sorted(logs, key=lambda log: -log.size)[:_SAMPLED]:
             with (
-                contextlib.suppress(OSError, Unreadable),
+                contextlib.suppress(OSError, UnreadableLog),
                 open(open_log(opener, log), "rb", buffering=0) as file,
             ):
                 file.seek(log.size // 2, os.SEEK_SET)

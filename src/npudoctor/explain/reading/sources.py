@@ -15,12 +15,13 @@ from typing import Optional
 
 from npudoctor.core.descriptors import wait_until_ready
 from npudoctor.core.messages import _, strerror
-from npudoctor.explain.reading.opening import Opener, Unreadable
+from npudoctor.explain.reading.opening import Opener, UnreadableLog
 
 PIECE = 1 << 20
 UNPACKED = 4 << 30  # of one compressed file; more is no log
 PLAIN = 4 << 30  # of one file that cannot be read in parts
 PATIENCE = 5.0  # how long a pipe may say nothing
+# Byte order marks with the encoding that they stand for; that of UTF-8 is only removed.
 _BOMS = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"), (codecs.BOM_UTF8, ""))
 _TELLING, _MOST_TELLING = 64, 4096  # bytes at the start, by which it is seen how a text is written
 _MAGIC = {b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
@@ -39,11 +40,11 @@ class Source:
         self._descriptor = descriptor
         self._patience = patience
         self._until = until
-        self._left = _remaining_size(descriptor)  # None: not known, as of a pipe
-        self.head = self._raw(4096)
+        self._bytes_left = _remaining_size(descriptor)  # None: not known, as of a pipe
+        self.head = self._read_raw(4096)
 
     @property
-    def packed(self) -> Optional[str]:
+    def unread_compression(self) -> Optional[str]:
         """How it is compressed, when that is a way that is not read."""
         return next((name for magic, name in _MAGIC.items() if self.head.startswith(magic)), None)
 
@@ -54,7 +55,7 @@ class Source:
     def pieces(self) -> Iterator[bytes]:
         """All of it as UTF-8 or whatever bytes it has, in pieces of about a MiB."""
         # From the head on, up to the first piece that is empty.
-        following = iter(lambda: self._raw(PIECE), b"")
+        following = iter(lambda: self._read_raw(PIECE), b"")
         raw: Iterator[bytes] = itertools.takewhile(bool, itertools.chain((self.head,), following))
         if self.head[:2] == b"\x1f\x8b":
             raw = self._unpack(raw)
@@ -63,16 +64,16 @@ class Source:
                 self.problem = _("compressed more than once: not read")
                 return
             raw = itertools.chain((first,), raw)
-        elif self.packed:
-            self.problem = _("compressed with {name}: not read", name=self.packed)
+        elif self.unread_compression:
+            self.problem = _("compressed with {name}: not read", name=self.unread_compression)
             return
         yield from _as_utf8(raw)
 
-    def _raw(self, most: int) -> bytes:
+    def _read_raw(self, most: int) -> bytes:
         try:
-            if self._left is not None:
-                return self._of_file(min(most, self._left))
-            if not self._spoke():
+            if self._bytes_left is not None:
+                return self._read_file(min(most, self._bytes_left))
+            if not self._has_data():
                 return b""
             piece = self._wait_and_read(most)
         except OSError as error:
@@ -81,23 +82,24 @@ class Source:
         self.bytes += len(piece)
         return piece
 
-    def _of_file(self, most: int) -> bytes:
+    def _read_file(self, most: int) -> bytes:
         """What follows in a file, up to where it ended when it was opened: it may grow for ever."""
         if not most:
             return b""
         if time.monotonic() > self._until:
-            self.problem = over()
+            self.problem = deadline_problem()
             return b""
         if self.bytes >= PLAIN:
             self.problem = _("larger than {limit} GiB: the rest is not read", limit=PLAIN >> 30)
             return b""
         piece = os.read(self._descriptor, most)
         if not piece:
-            self.problem = shorter()
+            self.problem = shrink_problem()
         self.bytes += len(piece)
-        self._left = (self._left or 0) - len(piece)
+        self._bytes_left = (self._bytes_left or 0) - len(piece)
+        # A piece of zeros may be the start of a hole of terabytes.
         if piece[-1:] == b"\0" and not piece.strip(b"\0"):
-            self._left -= _skip_hole(self._descriptor, self._left)
+            self._bytes_left -= _skip_hole(self._descriptor, self._bytes_left)
         return piece
 
     def _wait_and_read(self, most: int) -> bytes:
@@ -107,10 +109,10 @@ class Source:
             except BlockingIOError:  # somebody made the pipe non-blocking
                 wait_until_ready(self._descriptor, min(self._until - time.monotonic(), 1e6))
                 if time.monotonic() > self._until:
-                    self.problem = over()
+                    self.problem = deadline_problem()
                     return b""
 
-    def _spoke(self) -> bool:
+    def _has_data(self) -> bool:
         """Whether a pipe has something to say, or is at its end, in time; why not is noted. Without a writer
         it only seems to be at its end."""
         now = time.monotonic()
@@ -119,13 +121,13 @@ class Source:
             return True
         poll = select.poll()
         poll.register(self._descriptor, select.POLLIN)
-        while (left := until - time.monotonic()) > 0:
-            for _descriptor, event in poll.poll(left * 1000):
+        while (seconds_left := until - time.monotonic()) > 0:
+            for _descriptor, event in poll.poll(seconds_left * 1000):
                 if event & select.POLLIN or self.bytes or self._patience is None:
                     return True
                 time.sleep(0.02)  # a hang-up before the first byte: nobody has opened the other end yet
         if until == self._until:
-            self.problem = over()
+            self.problem = deadline_problem()
         else:
             self.problem = _(
                 "no data for {seconds} s: the data received until then is explained",
@@ -136,12 +138,13 @@ class Source:
     def _unpack(self, raw: Iterator[bytes]) -> Iterator[bytes]:
         import zlib
 
+        # 31: a gzip header is expected, with the largest window (zlib manual, inflateInit2).
         unpacker, made, at_end = zlib.decompressobj(31), 0, False
         try:
             for piece in raw:
                 while piece:
                     if time.monotonic() > self._until:
-                        self.problem = over()
+                        self.problem = deadline_problem()
                         return
                     if at_end:  # several files that were packed one after the other
                         unpacker, at_end = zlib.decompressobj(31), False
@@ -174,27 +177,27 @@ def source_of(path: str, descriptor: int, until: float) -> Source:
         if stat.S_ISREG(kind):
             return Source(path, descriptor, until=until)
         if not stat.S_ISFIFO(kind):
-            raise Unreadable(_("not a regular file: not read"))
+            raise UnreadableLog(_("not a regular file: not read"))
         source = Source(path, descriptor, patience=PATIENCE, until=until)
         if source.problem and not source.bytes:
-            raise Unreadable(_("a pipe that sends no data: not read"))
+            raise UnreadableLog(_("a pipe that sends no data: not read"))
         return source
     except BaseException:
         os.close(descriptor)
         raise
 
 
-def standard_input(until: float = math.inf) -> Source:
+def open_standard_input(until: float = math.inf) -> Source:
     """What is piped into us, however long it takes unless that is said."""
     return Source("-", os.dup(0), until=until)
 
 
-def over() -> str:
+def deadline_problem() -> str:
     """Why reading stopped before the end."""
     return _("not read to its end within the deadline")
 
 
-def shorter() -> str:
+def shrink_problem() -> str:
     """Why reading ended before where the file had ended."""
     return _("became shorter while it was read")
 
@@ -210,15 +213,15 @@ def _remaining_size(descriptor: int) -> Optional[int]:
         return None
 
 
-def _skip_hole(descriptor: int, left: int) -> int:
+def _skip_hole(descriptor: int, bytes_left: int) -> int:
     """Go on behind the hole in which a file is; how many bytes that were, at most what is left."""
     try:
-        here = os.lseek(descriptor, 0, os.SEEK_CUR)
+        start = os.lseek(descriptor, 0, os.SEEK_CUR)
         try:
-            there = min(here + left, os.lseek(descriptor, here, os.SEEK_DATA))
+            end = min(start + bytes_left, os.lseek(descriptor, start, os.SEEK_DATA))
         except OSError as error:
-            there = here + left if error.errno == errno.ENXIO else here
-        return os.lseek(descriptor, there, os.SEEK_SET) - here
+            end = start + bytes_left if error.errno == errno.ENXIO else start
+        return os.lseek(descriptor, end, os.SEEK_SET) - start
     except OSError:
         return 0
 
@@ -248,7 +251,7 @@ def encoding_of(head: bytes) -> str:
     head = head[: _MOST_TELLING // 2 * 2]
     high, low = head[::2], head[1::2]
     # Of a text with ASCII in it, as any log is, half the bytes are zeros at one side, and none at the other.
-    for zeros, others, encoding in ((low, high, "utf-16-le"), (high, low, "utf-16-be")):
-        if len(zeros) >= 8 and zeros.count(0) > len(zeros) // 2 and not others.count(0):
+    for zeros, other_half, encoding in ((low, high, "utf-16-le"), (high, low, "utf-16-be")):
+        if len(zeros) >= 8 and zeros.count(0) > len(zeros) // 2 and not other_half.count(0):
             return encoding
     return ""

@@ -1,4 +1,4 @@
-"""Which files of what was named are logs to be read; what is not read is said.
+"""Walks named folders for logs to read, and notes what is not read.
 
 Nothing leads out of a named folder: every step is taken from a directory that is held open (see `opening`),
 and a link is only looked at to say where it leads. What lies below the folder is read anyway.
@@ -20,11 +20,12 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _, strerror
 from npudoctor.explain.reading import opening
-from npudoctor.explain.reading.beneath import Below, Here, answers, system
-from npudoctor.explain.reading.opening import Identity, Unreadable, identity
-from npudoctor.explain.scanning.ranks import of_path
+from npudoctor.explain.reading.beneath import NamedFolder, OpenFolder, answers_in_time, kernel_folders
+from npudoctor.explain.reading.opening import Identity, UnreadableLog, identity_of
+from npudoctor.explain.scanning.ranks import rank_of_path
 
 ENTRIES = 250_000  # so many are looked at; of more it is only said that they are there
+# Folders in folders; deeper ones are said to be unread.
 _DEEP = 64
 SECONDS = 2.0  # within which a mounted file system has to answer
 _STEP = 1000  # entries after which what was found can be handed over
@@ -46,15 +47,15 @@ class Log:
     path: str
     size: int
     year: int
-    named: bool = False
+    is_named: bool = False
     written: float = 0.0
     base: str = ""
-    below: str = ""
-    known: Optional[Identity] = None
+    relative_path: str = ""
+    identity: Optional[Identity] = None
     begin: int = 0
 
 
-class Walk:
+class LogWalk:
     """Collects the files below what was named: each once, whatever links there are. `since`: only what was
     written since then."""
 
@@ -70,33 +71,33 @@ class Walk:
         self._folders: set[Identity] = set()
         self._files: set[Identity] = set()
 
-    def folder(self, path: str) -> None:
+    def walk_folder(self, path: str) -> None:
         """All logs below a folder, in the order of their names."""
-        for _step in self.steps(path):
+        for _step in self.walk_steps(path):
             pass
 
-    def steps(self, path: str) -> Iterator[None]:
+    def walk_steps(self, path: str) -> Iterator[None]:
         """The same, step by step: what was found so far can be taken between them."""
         try:
-            base = opening.folder(path)
+            base = opening.open_folder(path)
         except OSError as error:
             self.problems.append((path, strerror(error.errno)))
             return
-        except Unreadable as why:
+        except UnreadableLog as why:
             self.problems.append((path, str(why)))
             return
         try:
-            below = Below(path, base)
+            below = NamedFolder(path, base)
             todo: list[tuple[str, ...]] = [()]
             while todo:
                 parts = todo.pop()
                 folders: list[tuple[str, ...]] = []
-                yield from self._directory(below, parts, folders)
+                yield from self._walk_directory(below, parts, folders)
                 todo += reversed(folders)
         finally:
             os.close(base)
 
-    def take(self, other: Walk) -> None:
+    def merge(self, other: LogWalk) -> None:
         """Take in what another walk found."""
         self.logs += other.logs
         self.left_out += other.left_out
@@ -104,27 +105,27 @@ class Walk:
         self.notes += other.notes
         self.more += other.more
 
-    def hand_over(self) -> Walk:
+    def take_new(self) -> LogWalk:
         """What was found since the last time this was asked."""
-        part = Walk(self._since)
-        part.take(self)
+        part = LogWalk(self._since)
+        part.merge(self)
         self.logs, self.left_out, self.problems, self.notes, self.more = [], [], [], [], 0
         return part
 
-    def _directory(
-        self, below: Below, parts: tuple[str, ...], folders: list[tuple[str, ...]]
+    def _walk_directory(
+        self, below: NamedFolder, parts: tuple[str, ...], folders: list[tuple[str, ...]]
     ) -> Iterator[None]:
         """Take in one folder; the folders in it are added to `folders`."""
         path = below.path(parts)
         try:
-            here = Here(below, parts)
+            here = OpenFolder(below, parts)
         except OSError as error:
             self.problems.append((path, strerror(error.errno)))
             return
         try:
-            key = identity(here.status)
-            if here.status.st_dev in opening.pseudo() or key in system():
-                self._unreal(path, not parts)
+            key = identity_of(here.status)
+            if here.status.st_dev in opening.pseudo_devices() or key in kernel_folders():
+                self._note_pseudo(path, not parts)
             elif key not in self._folders:
                 self._folders.add(key)
                 with os.scandir(here.listing) as listing:
@@ -133,7 +134,7 @@ class Walk:
                     self.more += sum(1 for _entry in listing)
                 entries.sort(key=lambda entry: _natural(entry.name))
                 for number, entry in enumerate(entries):
-                    if self._entry(here, entry):
+                    if self._take_entry(here, entry):
                         folders.append((*parts, entry.name))
                     if number % _STEP == _STEP - 1:
                         yield
@@ -143,12 +144,12 @@ class Walk:
             here.close()
         yield
 
-    def _unreal(self, path: str, named: bool) -> None:
-        (self.problems if named else self.notes).append(
+    def _note_pseudo(self, path: str, is_named: bool) -> None:
+        (self.problems if is_named else self.notes).append(
             (path, _("/proc, /sys and /dev hold no logs: not read"))
         )
 
-    def _entry(self, here: Here, entry: os.DirEntry[str]) -> bool:
+    def _take_entry(self, here: OpenFolder, entry: os.DirEntry[str]) -> bool:
         """Take in one entry; whether it is a folder to be entered."""
         path = here.below.path((*here.parts, entry.name))
         if entry.name in here.mounts and not self._answers(here, entry.name, path):
@@ -163,11 +164,11 @@ class Walk:
                 return True
             self.problems.append((path, _("nested too deeply: not read")))
         elif stat.S_ISLNK(status.st_mode):
-            self._link(here, entry.name, path)
+            self._note_link(here, entry.name, path)
         elif not stat.S_ISREG(status.st_mode):
             self.notes.append((path, _("not a regular file: not read")))
-        elif status.st_dev != here.status.st_dev and status.st_dev in opening.pseudo():
-            self._unreal(path, False)
+        elif status.st_dev != here.status.st_dev and status.st_dev in opening.pseudo_devices():
+            self._note_pseudo(path, False)
         elif path.endswith(_NO_LOGS):
             self.left_out.append(path)
         elif _is_planted(here.status, status):
@@ -178,17 +179,17 @@ class Walk:
                 )
             )
         elif status.st_mtime >= self._since:
-            self.file(path, status, base=here.below.base, below="/".join((*here.parts, entry.name)))
+            self.add_file(path, status, base=here.below.base, below="/".join((*here.parts, entry.name)))
         return False
 
-    def _answers(self, here: Here, name: str, path: str) -> bool:
+    def _answers(self, here: OpenFolder, name: str, path: str) -> bool:
         """Whether what is mounted there can be entered."""
         kind = here.mounts[name]
         if kind == "autofs":
             self.problems.append((path, _("an automount point that is not mounted: not read")))
         elif kind in opening.UNREAL:
-            self._unreal(path, False)
-        elif not answers(here.listing, name, SECONDS):
+            self._note_pseudo(path, False)
+        elif not answers_in_time(here.listing, name, SECONDS):
             self.problems.append(
                 (
                     path,
@@ -202,42 +203,44 @@ class Walk:
             return True
         return False
 
-    def _link(self, here: Here, name: str, path: str) -> None:
+    def _note_link(self, here: OpenFolder, name: str, path: str) -> None:
         """Say of a link what may be missing without it: what it leads to below the folder is read anyway."""
         try:
             target = os.readlink(name, dir_fd=here.listing)
-            led = here.below.leads(here.parts, target)
+            leads_to_folder = here.below.resolve_link(here.parts, target)
         except OSError as error:
-            gone = error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
-            (self.notes if gone else self.problems).append((path, strerror(error.errno)))
+            is_dangling = error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+            (self.notes if is_dangling else self.problems).append((path, strerror(error.errno)))
             return
-        if led is None and target.endswith(_NO_LOGS):
+        if leads_to_folder is None and target.endswith(_NO_LOGS):
             self.left_out.append(path)
-        elif led is None:
-            kept_elsewhere = _called_as_log(name) or _called_as_log(target)
+        elif leads_to_folder is None:
+            kept_elsewhere = _is_log_name(name) or _is_log_name(target)
             (self.problems if kept_elsewhere else self.notes).append(
                 (path, _("a link to {target}, outside the folder: not followed", target=target))
             )
-        elif led:
+        elif leads_to_folder:
             self.notes.append((path, _("a link to a folder that is read anyway: not followed")))
 
-    def file(
-        self, path: str, status: os.stat_result, named: bool = False, base: str = "", below: str = ""
+    def add_file(
+        self, path: str, status: os.stat_result, is_named: bool = False, base: str = "", below: str = ""
     ) -> None:
         """Take in a file, unless it was already."""
-        key = identity(status)
+        key = identity_of(status)
         if key not in self._files:
             self._files.add(key)
             written = status.st_mtime
             self.logs.append(
-                Log(path, status.st_size, time.localtime(written).tm_year, named, written, base, below, key)
+                Log(
+                    path, status.st_size, time.localtime(written).tm_year, is_named, written, base, below, key
+                )
             )
 
 
-def _called_as_log(path: str) -> bool:
+def _is_log_name(path: str) -> bool:
     """Whether a link of this name or target stands for a log of the folder that is kept elsewhere. Any other
     link out of it (latest -> /var/log) is for people's convenience: it is not of what was named."""
-    return bool(_LOG.search(path)) or of_path(path) is not None
+    return bool(_LOG.search(path)) or rank_of_path(path) is not None
 
 
 def _is_planted(folder: os.stat_result, file: os.stat_result) -> bool:

@@ -1,5 +1,4 @@
-"""One pass over the bytes of a log: what is found, where, with the lines around, and the course of the
-job.
+"""Scans the bytes of one log in one pass: findings with the lines around them, and the course of the job.
 
-Here belongs what is told of one log. Which of several findings is the cause is `explain.ranking`.
+Which of several findings is the cause is judged in `explain.ranking`.
 """

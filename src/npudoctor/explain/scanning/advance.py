@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Optional
 
-from npudoctor.explain.scanning.window import decode, lines_with, places
+from npudoctor.explain.scanning.window import decode, find_places, lines_with
 from npudoctor.explain.signatures import progress
 
 _CHUNK = 48 << 10  # so much is looked at at a time; a bar is followed within it
@@ -28,23 +28,24 @@ def last_advance(block: bytes, begin: int) -> Advance:
     while end > 0:
         start = max(0, end - _CHUNK)
         start = block.rfind(b"\n", 0, start) + 1 if start else 0
-        advance = _of(block[start:end], begin + start)
+        advance = _find_advance(block[start:end], begin + start)
         if advance.progress is not None:
             return advance
         end = start
     return Advance()
 
 
-def _of(chunk: bytes, begin: int) -> Advance:
+def _find_advance(chunk: bytes, begin: int) -> Advance:
     bars = _Bars()
     last: Optional[int] = None
     moved: Optional[int] = None
     success: Optional[int] = None
     served: Optional[int] = None
+    # A bar is redrawn behind a carriage return: each of its states counts as a line here.
     small = chunk.lower().replace(b"\r", b"\n")
     # The lines, and what was overwritten on a terminal, that are worth a look.
     starts = {start for word in progress.HINT for start in lines_with(small, word)}
-    starts.update(start + 1 for start in places(small, b"\nok"))
+    starts.update(start + 1 for start in find_places(small, b"\nok"))
     for start in sorted(starts):
         end = small.find(b"\n", start)
         end = min(len(chunk) if end < 0 else end, start + _LONG)
@@ -53,7 +54,7 @@ def _of(chunk: bytes, begin: int) -> Advance:
             last = moved = success = at
         elif progress.goes_on(line):
             served = at if progress.serves(line) else served
-            bar = progress.bar(line)
+            bar = progress.parse_bar(line)
             place = at if bar is None else bars.advance(at, *bar)
             if place is not None:
                 last = moved = place

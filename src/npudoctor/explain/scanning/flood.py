@@ -8,7 +8,7 @@ ENOUGH = 1000  # lines of a kind that were judged one by one
 _MOST = 4096  # kinds that are told apart
 
 
-class Kinds:
+class LineKinds:
     """Lines by the literals in them: of those with the same ones the same was found, again and again, or
     not."""
 
@@ -24,6 +24,7 @@ class Kinds:
         """Note what was found in a line; None where other lines had a say in it."""
         before, count = self._seen.get(literals, (owners, 0))
         if owners is None or before != owners:
+            # So low that the count never reaches ENOUGH.
             self._seen[literals] = (frozenset(), -1 << 60)  # of this kind every line is judged
         elif count or len(self._seen) < _MOST:
             self._seen[literals] = (owners, count + 1)

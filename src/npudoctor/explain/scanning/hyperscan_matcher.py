@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 from npudoctor.core.optional import load
 from npudoctor.explain.scanning.matching import Hit
 from npudoctor.explain.signatures.patterns import Literal, Text, spellings
-from npudoctor.explain.signatures.table import Table
+from npudoctor.explain.signatures.table import SignatureTable
 
 if TYPE_CHECKING:
     from npudoctor.explain.signatures.pieces import Sample
@@ -25,12 +25,12 @@ _DEAR = 4000  # to judge so many hits takes as long as to compile again
 _OFTEN = 16 << 10  # a text that is there more than once in so many bytes is no sign of anything
 
 
-class Fast:
+class HyperscanMatcher:
     """The matcher that uses hyperscan. A number, once given, keeps its meaning: hits may be judged later."""
 
     name = "hyperscan"
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: SignatureTable) -> None:
         self.owners: list[tuple[int, ...]] = list(table.owners)
         self._links = table.links
         self._texts = spellings(table.literals)
@@ -55,7 +55,7 @@ class Fast:
             self._replace({number for number, count in counts.items() if count > most}, lower.__contains__)
         return hits
 
-    def suit(self, sample: Sample) -> None:
+    def adapt_to(self, sample: Sample) -> None:
         """Look for what is not in a sample of the logs."""
         frequent = {number for number, text, _caseless in self._texts if sample.has(text.lower())}
         self._replace(frequent, sample.has)
@@ -77,8 +77,8 @@ class Fast:
             return
         first = len(self.owners)
         self.owners += [tuple(needles) for needles in instead.values()]
-        kept = [text for text in self._texts if not self._replaced.issuperset(self.owners[text[0]])]
-        self._texts = kept + [
+        kept_texts = [text for text in self._texts if not self._replaced.issuperset(self.owners[text[0]])]
+        self._texts = kept_texts + [
             (first + at, text, caseless) for at, text, caseless in spellings(tuple(instead))
         ]
         self._database = None
@@ -89,14 +89,15 @@ def collect(number: int, _start: int, end: int, _flags: int, hits: list[Hit]) ->
     hits.append((number, end))
 
 
-def fast(table: Table) -> Optional[Fast]:
+def make_hyperscan_matcher(table: SignatureTable) -> Optional[HyperscanMatcher]:
     """The matcher for a table; None where hyperscan is not installed or does not run on this CPU."""
     # Without SSSE3, or with a library of another build, the other engine says the same.
     with contextlib.suppress(Exception):
         hits: list[Hit] = []
         compile_texts([(1, b"ab", False), (2, b"cd", True)]).scan(b"ab CD", collect, context=hits)
+        # A library that loads but answers wrongly is not used either.
         if sorted(hits) == [(1, 2), (2, 5)]:
-            return Fast(table)
+            return HyperscanMatcher(table)
     return None
 
 

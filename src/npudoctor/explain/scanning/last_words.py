@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from npudoctor.core.lazy import pattern
-from npudoctor.explain.scanning.levels import low
+from npudoctor.explain.scanning.levels import is_mild
 from npudoctor.explain.scanning.window import decode
 from npudoctor.explain.signatures.quoted import is_harmless, is_quotation
-from npudoctor.explain.signatures.recognise import bare
+from npudoctor.explain.signatures.recognise import strip_prefix
 
 TAIL = 16 << 10  # bytes of the end of a log that are looked at,
 _LINES = 60  # and lines that are not empty
@@ -76,12 +76,12 @@ _NONE = pattern(
 _FRAME = pattern(r'^[>\s]{0,200}File "[^"]{1,500}", line \d+(?:, |$)|^-{1,9}> ?\d+ |^[>\s]{0,200}raise \w')
 
 
-def cut_off(text: str) -> bool:
+def is_traceback_line(text: str) -> bool:
     """Whether a line is one of a traceback, which names a place and no reason."""
     return bool(_FRAME.search(text)) and "raise " not in text
 
 
-def last_words(end: bytes) -> Iterator[tuple[int, int]]:
+def find_last_words(end: bytes) -> Iterator[tuple[int, int]]:
     """Of the end of a log, where the lines that say that something failed begin and end."""
     tail, base = end[-TAIL:], max(0, len(end) - TAIL)
     # The last lines that are not empty, the last of them first, with where they begin and end.
@@ -91,8 +91,9 @@ def last_words(end: bytes) -> Iterator[tuple[int, int]]:
         start = tail.rfind(b"\n", 0, stop) + 1
         line = tail[start:stop].rstrip()
         begin = line.rfind(b"\r") + 1  # what was overwritten on a terminal is not the last word
+        # The first line of the tail may be cut off in front.
         if line and (start or not base):
-            text = bare(decode(line[begin : begin + _MOST]))
+            text = strip_prefix(decode(line[begin : begin + _MOST]))
             text = _DOCKER.sub("", text) if '"stream"' in text else text
             lines.append((base + start + begin, base + stop, text))
         stop = start - 1
@@ -100,26 +101,26 @@ def last_words(end: bytes) -> Iterator[tuple[int, int]]:
     for age, (start, stop, text) in enumerate(lines):
         frame = bool(_FRAME.search(text))
         cut = cut and age < _CUT and (frame or text[:1].isspace())
-        if (cut and frame) or _says(text, age):
+        if (cut and frame) or _says_failure(text, age):
             yield start, stop
 
 
-def _says(text: str, age: int) -> bool:
+def _says_failure(text: str, age: int) -> bool:
     """Whether a line says that something failed; `age`: how many lines follow it."""
     if text.startswith("^C"):  # as a terminal shows that Ctrl-C was pressed
         return True
     if _EXIT.search(text):  # whatever level a scheduler gives that
         return not _MILD_EXIT.search(text) and not is_quotation(text)
-    if low(text) or is_quotation(text) or is_harmless(text):
+    if is_mild(text) or is_quotation(text) or is_harmless(text):
         return False
-    if _opens(text) or _PLAIN.search(text):
+    if _opens_as_error(text) or _PLAIN.search(text):
         return not _MILD.search(text)
     vague = age < _LAST and len(text) < _PROSE and bool(_WORDS.search(text))
     vague = vague or (age < _LAST and bool(_TENSORFLOW.match(text)))
     return vague and not (_MILD.search(text) or _NONE.search(text))
 
 
-def _opens(text: str) -> bool:
+def _opens_as_error(text: str) -> bool:
     """Whether a line begins as an error does, once what stands before its message is left out."""
     at = 0
     for _lead in range(_LEADS + 1):

@@ -28,16 +28,17 @@ _ERROR = pattern(
 )
 
 
-def low(line: str) -> bool:
+def is_mild(line: str) -> bool:
     """Whether a line calls itself information or a warning."""
+    # A level stands at the beginning of a line, behind a time and a name at most.
     return bool(_LOW.search(line[:300])) and not _NOT_LOW.search(line[:300])
 
 
-def error(line: str) -> bool:
+def is_error(line: str) -> bool:
     """Whether a line calls itself an error."""
     return bool(_ERROR.search(line[:300]))
 
 
-def warns(line: str) -> bool:
+def is_warning(line: str) -> bool:
     """Whether a line calls itself a warning, rather than information."""
     return bool(_WARNS.search(line[:300]))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Callable, Optional, Protocol, Union
 
 from npudoctor.explain.signatures.patterns import Text, spellings
-from npudoctor.explain.signatures.table import Table
+from npudoctor.explain.signatures.table import SignatureTable
 
 Hit = tuple[int, int]  # what was found, and where it ends
 # A node of the tree of all literals: what follows by the next byte, and under -1 that one ends here.
@@ -35,11 +35,11 @@ class Matcher(Protocol):
         """The hits in a block, in no certain order."""
 
 
-class Gradual:
+class LazyMatcher:
     """The matcher for what may be little, as most failures are that somebody asks about: the one for much,
     which takes a fifth of a second to be made, is made when so much has come."""
 
-    def __init__(self, table: Table, make: Callable[[], Matcher]) -> None:
+    def __init__(self, table: SignatureTable, make: Callable[[], Matcher]) -> None:
         self._table, self._make = table, make
         self._left = _LITTLE
         self._by_start: dict[bytes, list[Text]] = {}
@@ -71,13 +71,14 @@ class Gradual:
                 start = text[1][:_START].lower() if len(text[1]) >= _START else b""
                 self._by_start.setdefault(start, []).append(text)
         lower = block.lower()
+        # All pieces of the block of this length: most literals begin with none of them.
         starts = {lower[at : at + _START] for at in range(len(lower) + 1)}  # b"" is its end
-        return occurrences(
+        return find_occurrences(
             block, (text for start in self._by_start.keys() & starts for text in self._by_start[start])
         )
 
 
-def occurrences(block: bytes, texts: Iterable[Text]) -> list[Hit]:
+def find_occurrences(block: bytes, texts: Iterable[Text]) -> list[Hit]:
     """Where each of the texts is in a block."""
     hits: list[Hit] = []
     lower = block.lower()
@@ -90,13 +91,13 @@ def occurrences(block: bytes, texts: Iterable[Text]) -> list[Hit]:
     return hits
 
 
-class Plain:
+class RegexMatcher:
     """The matcher that is always there: one regular expression, the tree of all literals, finds where one
     begins; which ones they are is asked only there."""
 
     name = "re"
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: SignatureTable) -> None:
         self.owners = table.owners
         self._groups = []
         literals = spellings(table.literals)
@@ -111,7 +112,7 @@ class Plain:
             for number, text in texts:
                 by_start.setdefault(text[:length], []).append((number, text))
             if texts:
-                self._groups.append((caseless, _begins(texts), length, by_start))
+                self._groups.append((caseless, _compile_beginnings(texts), length, by_start))
 
     def find(self, block: bytes) -> list[Hit]:
         """The hits in a block."""
@@ -128,7 +129,7 @@ class Plain:
         return hits
 
 
-def _begins(texts: Sequence[tuple[int, bytes]]) -> re.Pattern[bytes]:
+def _compile_beginnings(texts: Sequence[tuple[int, bytes]]) -> re.Pattern[bytes]:
     tree: _Tree = {}
     for _number, text in texts:
         node = tree

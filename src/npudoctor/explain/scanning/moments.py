@@ -9,12 +9,14 @@ from typing import Optional
 from npudoctor.core.lazy import pattern
 
 _FULL = pattern(r"(20\d\d)[-/](\d\d?)[-/](\d\d?)[-T ,](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?")
+# month/day/year
 _US = pattern(r"\b(\d\d)/(\d\d)/(20\d\d) (\d\d):(\d\d):(\d\d)()")
+# glog and absl: I0131 12:34:56.789, without a year.
 _GLOG = pattern(r"^\[?[IWEF](\d\d)(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?")
 _SHORT = pattern(r"\b(?:ERROR|WARNING|INFO|DEBUG) (\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)()")
 
 
-def moment(line: str, year: int) -> Optional[float]:
+def parse_moment(line: str, year: int) -> Optional[float]:
     """The seconds since the epoch that a line names, as if it were UTC; `year` for forms without one."""
     start = line[:200]
     match = _FULL.search(start)
@@ -28,10 +30,10 @@ def moment(line: str, year: int) -> Optional[float]:
     return _seconds((str(year), *match.groups())) if match else None
 
 
-def nearest(lines: Sequence[str], index: int, year: int) -> Optional[float]:
+def nearest_moment(lines: Sequence[str], index: int, year: int) -> Optional[float]:
     """The time of a line, or of the last one before it that names one, or of the first after it."""
     for line in (*lines[index::-1], *lines[index + 1 :]):
-        seconds = moment(line, year)
+        seconds = parse_moment(line, year)
         if seconds is not None:
             return seconds
     return None

@@ -15,7 +15,7 @@ from npudoctor.core.lazy import pattern
 from npudoctor.explain.scanning.advance import last_advance
 from npudoctor.explain.scanning.window import decode, lines_with
 from npudoctor.explain.signatures import progress
-from npudoctor.explain.signatures.recognise import bare, is_indented
+from npudoctor.explain.signatures.recognise import is_indented, strip_prefix
 
 KEPT = 1 << 20  # bytes of the end of a log that are looked at
 _BEFORE = 64 << 10  # and so many before the first place at which something was found
@@ -46,7 +46,7 @@ _HOURS = 4
 
 
 @dataclass(frozen=True)
-class Start:
+class RunStart:
     """Where a program started: its place, the number of its line in the part that is looked at, its text."""
 
     offset: int
@@ -72,7 +72,7 @@ class Outline:
     each: int = 1
     dense: int = 0
     ordinary: tuple[int, ...] = field(default=())
-    starts: tuple[Start, ...] = field(default=())
+    starts: tuple[RunStart, ...] = field(default=())
 
     def lines_between(self, first: int, last: Optional[int] = None) -> int:
         """About how many lines of ordinary output are between two places, or after one."""
@@ -91,10 +91,10 @@ def outline_of(block: bytes, begin: int, lines_before: int, head: bytes, first: 
     block, begin = block[skipped:], begin + skipped
     advance = last_advance(block, begin)
     course = _Course(block, begin, lines_before)
-    course.edges()
-    course.commands()
-    course.gaps()
-    course.again(head, first)
+    course.note_edges()
+    course.note_commands()
+    course.note_gaps()
+    course.note_repeats(head, first)
     went = -1 if advance.progress is None else advance.progress
     shutdown = next((place for place in course.shutdowns if place > went), None)
     last = begin + block.rfind(b"\n", 0, len(block.rstrip())) + 1
@@ -128,7 +128,7 @@ def _is_ordinary(line: bytes) -> bool:
         return False
     if b"\x1b" in start:
         start = decode(start).encode("utf-8", "surrogateescape")
-    if is_indented(start) or progress.epilogue(start) or _CHATTER.search(start):
+    if is_indented(start) or progress.is_epilogue(start) or _CHATTER.search(start):
         return False
     return not any(map(start.lower().__contains__, _TROUBLE))
 
@@ -138,20 +138,20 @@ class _Course:
 
     def __init__(self, block: bytes, begin: int, lines_before: int) -> None:
         self._block, self._begin, self._lines = block, begin, lines_before
-        self.starts: list[Start] = []
+        self.starts: list[RunStart] = []
         self.shutdowns: list[int] = []
 
-    def edges(self) -> None:
+    def note_edges(self) -> None:
         """Note the first words of programs, and the words with which they are ended in order."""
         small = self._block.lower()
         for at in sorted({at for word in progress.EDGE for at in lines_with(small, word)}):
-            text = bare(decode(self._line(at)[:300]))
+            text = strip_prefix(decode(self._line(at)[:300]))
             if progress.starts(text):
                 self._start(at, text)
             elif progress.shuts_down(text):
                 self.shutdowns.append(self._begin + at)
 
-    def commands(self) -> None:
+    def note_commands(self) -> None:
         """Note the commands that start a job. Without a prompt, who says so once may only say what to try."""
         commands = [(typed.start(), bool(typed["prompt"])) for typed in progress.TYPED.finditer(self._block)]
         several = sum(not prompt for _at, prompt in commands) > 1
@@ -159,7 +159,7 @@ class _Course:
             if prompt or several:
                 self._start(at, decode(self._line(at)[:300]))
 
-    def gaps(self) -> None:
+    def note_gaps(self) -> None:
         """Note where the clock says that nobody wrote for hours: no rank waits so long for another one."""
         before: Optional[int] = None
         for clock in _CLOCK.finditer(self._block):
@@ -172,7 +172,7 @@ class _Course:
                     self._start(at, decode(self._line(at)[:300]))
             before = now if before is None else max(before, now)
 
-    def again(self, begin: bytes, first: int) -> None:
+    def note_repeats(self, begin: bytes, first: int) -> None:
         """Note where the first line of the log comes again, or several of the first lines that are before
         the place at which something was found first."""
         head = _head(begin)
@@ -194,9 +194,9 @@ class _Course:
         for at in _clusters(places):
             self._start(at, decode(self._line(at)[:300]))
 
-    def _places_of(self, head: _Head) -> list[int]:
+    def _places_of(self, head: _FirstLine) -> list[int]:
         """Where a line is again."""
-        return [at for at in lines_with(self._block, head.piece) if head.again(self._line(at))]
+        return [at for at in lines_with(self._block, head.piece) if head.is_repeated_by(self._line(at))]
 
     def _line(self, at: int) -> bytes:
         end = self._block.find(b"\n", at)
@@ -205,16 +205,18 @@ class _Course:
     def _start(self, at: int, text: str) -> None:
         if len(self.starts) < _STARTS:
             line = self._lines + self._block.count(b"\n", 0, at) + 1
-            self.starts.append(Start(self._begin + at, line, text))
+            self.starts.append(RunStart(self._begin + at, line, text))
 
 
-def _head(begin: bytes, least: int = _LETTERS) -> Optional[_Head]:
+def _head(begin: bytes, least: int = _LETTERS) -> Optional[_FirstLine]:
     """The first line of a log, when it can be known again by its letters."""
     first = next((line for line in begin.split(b"\n")[:5] if line.strip()), b"")
     telling = not _FAILS.search(first[:300]) and not first[:1].isspace()
-    text = bare(decode(first[:300])).split('\\n","')[0]  # what docker puts after a line is no part of it
+    text = strip_prefix(decode(first[:300])).split('\\n","')[
+        0
+    ]  # what docker puts after a line is no part of it
     letters = sum(map(str.isalpha, text))
-    return _Head(first, 1.0 if letters >= _LETTERS else _SHORT) if telling and letters >= least else None
+    return _FirstLine(first, 1.0 if letters >= _LETTERS else _SHORT) if telling and letters >= least else None
 
 
 def _clusters(places: Sequence[tuple[float, Sequence[int]]]) -> Iterator[int]:
@@ -242,7 +244,7 @@ def _clusters(places: Sequence[tuple[float, Sequence[int]]]) -> Iterator[int]:
             yield at
 
 
-class _Head:
+class _FirstLine:
     """The first line of a log: a program that starts again says it again."""
 
     def __init__(self, line: bytes, weight: float) -> None:
@@ -250,7 +252,7 @@ class _Head:
         self._length, self._line = len(line), _mask(line)
         self.piece = max(_DIGITS.split(line[:200]), key=len)  # what of it is the same each time
 
-    def again(self, line: bytes) -> bool:
+    def is_repeated_by(self, line: bytes) -> bool:
         """Whether a line is the same but for its numbers."""
         return abs(len(line) - self._length) <= _LIKE and _mask(line) == self._line
 

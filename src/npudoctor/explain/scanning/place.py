@@ -8,19 +8,19 @@ from typing import Optional
 
 from npudoctor.core.lazy import pattern
 from npudoctor.explain.scanning import levels, moments, ranks
-from npudoctor.explain.scanning.evidence import Seen
+from npudoctor.explain.scanning.evidence import LogLine
 from npudoctor.explain.scanning.window import Window, decode
 from npudoctor.explain.signatures.quoted import is_quotation
 from npudoctor.explain.signatures.recognise import (
     UNIT_LINES,
-    around,
-    bare,
     compile_pattern,
-    head,
-    of_sources,
-    shape,
-    shown_source,
-    unit,
+    find_head,
+    has_context,
+    is_about_sources,
+    is_shown_source,
+    join_message,
+    line_shape,
+    strip_prefix,
 )
 from npudoctor.explain.signatures.signatures import Signature
 
@@ -59,7 +59,7 @@ _CAUSE = "The above exception was the direct cause of the following exception"
 _CHAINED = (_HANDLED, _CAUSE)
 
 
-class Place:
+class WindowLine:
     """A line of a window, from `start` to `end`; `number` is its number in the file."""
 
     def __init__(self, window: Window, start: int, end: int, number: int) -> None:
@@ -69,13 +69,13 @@ class Place:
         self.number = number
         self.text = decode(window.data[start:end])
 
-    def says(self, pattern: str) -> Optional[Place]:
+    def match_pattern(self, pattern: str) -> Optional[WindowLine]:
         """The line, when the pattern matches it; the head of its message, when it matches that."""
         search = compile_pattern(pattern).search
         prefixed, alone = self._shape
         if search(self.text) or (prefixed and search(self._bare)):
             # A word in the source of a program means nothing, but to a pattern that is about sources.
-            return self if alone or of_sources(pattern) or not self.source else None
+            return self if alone or is_about_sources(pattern) or not self.is_source else None
         if alone:
             return None
         message = self._message
@@ -83,26 +83,26 @@ class Place:
             return None
         # Whichever line of a message led here: the one that says it alone is meant, else the head for all
         # of it.
-        for lines in self._members(message[0]):
+        for lines in self._member_distances(message[0]):
             member = self._line_at(lines)
-            if search(member.text) or search(bare(member.text)):
-                return member if of_sources(pattern) or not member.source else None
+            if search(member.text) or search(strip_prefix(member.text)):
+                return member if is_about_sources(pattern) or not member.is_source else None
         # The line that begins it, with the text of all of it.
         place = self._line_at(-message[0])
         place.text = message[1]
         return place
 
-    def _members(self, before: int) -> Iterator[int]:
+    def _member_distances(self, before: int) -> Iterator[int]:
         """How far from this line the other lines of its message are, whose head is so many before it."""
         above, below = self._neighbours
         lines = [*above, self.text, *below]
         first = len(above) - before
         last = first + 1
-        while last < len(lines) and last - first < UNIT_LINES and bare(lines[last])[:1].isspace():
+        while last < len(lines) and last - first < UNIT_LINES and strip_prefix(lines[last])[:1].isspace():
             last += 1
         return (number - len(above) for number in range(first, last) if number != len(above))
 
-    def around(self, signature: Signature) -> bool:
+    def has_context(self, signature: Signature) -> bool:
         """Whether what must be near is, and what must not be is not."""
         if not signature.within or not (
             signature.near or signature.without or signature.own or signature.deepest
@@ -110,32 +110,34 @@ class Place:
             return True
         before = self._window.before(self._outer[0], signature.within)
         after = self._window.after(self._outer[1], signature.within)
-        return around(signature, [*before, self.text, *after], len(before))
+        return has_context(signature, [*before, self.text, *after], len(before))
 
-    def seen(self, path_rank: Optional[int], year: int) -> Seen:
+    def to_log_line(self, path_rank: Optional[int], year: int) -> LogLine:
         """All that is worth to be kept of it."""
         before, after = self._neighbours
         lines = [*before, self.text, *after]
         ending = next((line for line in after[:9] if line.startswith((_HANDLED, _CAUSE, "Traceback"))), "")
-        return Seen(
+        return LogLine(
             self.number,
             self.offset,
             self.text.strip()[:SHOWN],
             self.rank(path_rank),
-            moments.nearest(lines, len(before), year),
-            self.low,
+            moments.nearest_moment(lines, len(before), year),
+            self.is_mild,
             ending.startswith(_HANDLED),
             ending.startswith(_CAUSE),
-            self.teardown,
-            self._uncaught,
+            self.is_teardown,
+            self._is_uncaught,
             any(map(_RETRIED.search, (self.text, *after[:2]))),
         )
 
-    def plain(self, path_rank: Optional[int]) -> Seen:
+    def to_plain_log_line(self, path_rank: Optional[int]) -> LogLine:
         """What can be said of it without a look at the lines around."""
         text = self.text.strip()[:SHOWN]
         rank = self.rank(path_rank)
-        return Seen(self.number, self.offset, text, rank, low=self.low, teardown=self.teardown)
+        return LogLine(
+            self.number, self.offset, text, rank, is_mild=self.is_mild, is_teardown=self.is_teardown
+        )
 
     def rank(self, path_rank: Optional[int]) -> Optional[int]:
         """The rank that the line is from: as it says, else whose file it is."""
@@ -143,27 +145,29 @@ class Place:
 
     @cached_property
     def _rank(self) -> Optional[int]:
-        return ranks.of_line(self.text)
+        return ranks.rank_of_line(self.text)
 
     @cached_property
-    def low(self) -> bool:
+    def is_mild(self) -> bool:
         """Whether the line calls itself a warning or information, or ends a traceback that was ignored."""
         text = self._bare
         if text.startswith("Traceback ("):
-            return any(bare(line).startswith(_IGNORED) for line in self._window.before(self._outer[0], 1))
-        return levels.low(self.text) or any(line.startswith(_IGNORED) for line in self._introduction)
+            return any(
+                strip_prefix(line).startswith(_IGNORED) for line in self._window.before(self._outer[0], 1)
+            )
+        return levels.is_mild(self.text) or any(line.startswith(_IGNORED) for line in self._introduction)
 
     @property
-    def teardown(self) -> bool:
+    def is_teardown(self) -> bool:
         """Whether the line ends a traceback of a thread that was left when all else was gone."""
-        gone = bool(_GONE.match(self._bare))
-        return gone and any(line.startswith(_OF_THREAD) for line in self._introduction)
+        other_end_is_gone = bool(_GONE.match(self._bare))
+        return other_end_is_gone and any(line.startswith(_OF_THREAD) for line in self._introduction)
 
     @property
     def _follows_source(self) -> bool:
         """Whether the line before this one is indented, as the last of a traceback is."""
         before = self._window.before(self._outer[0], 1)
-        return bool(before) and bare(before[0])[:1].isspace()
+        return bool(before) and strip_prefix(before[0])[:1].isspace()
 
     @cached_property
     def _introduction(self) -> Sequence[str]:
@@ -171,7 +175,7 @@ class Place:
         consequence: that Python ignored the exception, as in `__del__`, or that it was of a thread."""
         if not _EXCEPTION.match(self._bare) or not self._follows_source:
             return ()
-        lines = [bare(line) for line in self._window.before(self._outer[0], _TRACEBACK)]
+        lines = [strip_prefix(line) for line in self._window.before(self._outer[0], _TRACEBACK)]
         for number in range(len(lines) - 1, 0, -1):
             if lines[number].startswith("Traceback ("):
                 above = [line for line in lines[max(0, number - 3) : number] if line.strip()]
@@ -180,11 +184,11 @@ class Place:
         return ()
 
     @property
-    def _uncaught(self) -> bool:
+    def _is_uncaught(self) -> bool:
         """Whether the traceback that ends here begins where the process does: one that somebody caught begins
         with the function that caught it. Of one that is cut off the head is asked."""
         if self._bare.startswith("Traceback ("):
-            lines = [bare(line) for line in self.lines_after(_TRACEBACK)]
+            lines = [strip_prefix(line) for line in self.lines_after(_TRACEBACK)]
             end = next((line for line in lines if line.strip() and not line[:1].isspace()), "")
             return bool(lines and _OUTERMOST.match(lines[0]) and not _EXCEPTION.match(end))
         if not _EXCEPTION.match(self._bare) or not self._follows_source:
@@ -194,12 +198,12 @@ class Place:
         before = self._window.data[max(0, start - _DEEP) : start]
         begin = before.rfind(b"Traceback (")
         first = before[begin:].split(b"\n", 2)[1:2] if begin >= 0 else []
-        return bool(first and _OUTERMOST.match(bare(decode(first[0]))))
+        return bool(first and _OUTERMOST.match(strip_prefix(decode(first[0]))))
 
     @cached_property
     def is_quotation(self) -> bool:
         """Whether the line is no message of the job."""
-        if is_quotation(bare(self.text)):
+        if is_quotation(strip_prefix(self.text)):
             return True
         # What `logging` writes when it cannot format a message, and goes on: a traceback, a stack, the
         # message and its arguments.
@@ -211,10 +215,10 @@ class Place:
         return of_logging or self._window.in_report(start)
 
     @cached_property
-    def source(self) -> bool:
+    def is_source(self) -> bool:
         """Whether the line is one of a source that a traceback shows."""
         before, after = self._neighbours
-        return shown_source([*before, self.text, *after], len(before))
+        return is_shown_source([*before, self.text, *after], len(before))
 
     def lines_after(self, count: int) -> list[str]:
         """The lines after it."""
@@ -227,13 +231,13 @@ class Place:
 
     @cached_property
     def _bare(self) -> str:
-        return bare(self.text)
+        return strip_prefix(self.text)
 
     @cached_property
     def _shape(self) -> tuple[bool, bool]:
         """See `shape`. Apart, as it is asked once for all patterns of the line."""
         start, end = self._outer
-        return shape(self._window.data, start, end + 1)
+        return line_shape(self._window.data, start, end + 1)
 
     @cached_property
     def _message(self) -> Optional[tuple[int, str]]:
@@ -241,14 +245,14 @@ class Place:
         Put together once for all patterns of the line."""
         before, after = self._neighbours
         lines = [*before, self.text, *after]
-        first = head(lines, len(before))
-        return None if first is None else (len(before) - first, unit(lines, first))
+        first = find_head(lines, len(before))
+        return None if first is None else (len(before) - first, join_message(lines, first))
 
-    def _line_at(self, lines: int) -> Place:
+    def _line_at(self, lines: int) -> WindowLine:
         """The line that is so many after this one, or before it."""
         data, start = self._window.data, self._outer[0]
         for _line in range(-lines):
             start = data.rfind(b"\n", 0, max(0, start - 1)) + 1
         for _line in range(lines):
             start = data.find(b"\n", start) + 1
-        return Place(self._window, start, self._window.bounds(start)[1], self.number + lines)
+        return WindowLine(self._window, start, self._window.bounds(start)[1], self.number + lines)

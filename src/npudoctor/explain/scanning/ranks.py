@@ -25,8 +25,9 @@ _PATHS = (
 )
 
 
-def of_line(line: str) -> Optional[int]:
+def rank_of_line(line: str) -> Optional[int]:
     """The rank that a line says it is from."""
+    # A rank stands in the prefix of a line, never in its text.
     start = line[:400]
     match = _START.match(start)
     if match is None and ("ank" in start or "RANK" in start):
@@ -34,7 +35,7 @@ def of_line(line: str) -> Optional[int]:
     return None if match is None else int(next(part for part in match.groups() if part))
 
 
-def of_path(path: str) -> Optional[int]:
+def rank_of_path(path: str) -> Optional[int]:
     """The rank whose log a file is, by its name or a folder's: the last that says so."""
     for expression in _PATHS:
         numbers = expression.findall(path)

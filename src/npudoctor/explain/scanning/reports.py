@@ -26,7 +26,7 @@ _AFTER = pattern(
 )
 
 
-def reports(data: bytes) -> list[tuple[int, int]]:
+def find_reports(data: bytes) -> list[tuple[int, int]]:
     """Where each begins, and where its last line, the verdict, does. `run` prints only the findings that keep
     a job from being started, without a head, and a line that begins with its name."""
     heads: list[int] = []

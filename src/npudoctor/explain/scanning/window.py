@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Optional
 
 from npudoctor.core.lazy import pattern
-from npudoctor.explain.scanning.reports import reports
+from npudoctor.explain.scanning.reports import find_reports
 
 LONG = 4096  # a longer line is looked at in pieces
 _PIECE, _OVERLAP = 2048, 1024
@@ -25,7 +25,7 @@ class Window:
     def in_report(self, at: int) -> bool:
         """Whether a line is of a report of npudoctor."""
         if self._reports is None:
-            self._reports = reports(self.data)
+            self._reports = find_reports(self.data)
         last = bisect_right(self._reports, (at, len(self.data))) - 1
         return last >= 0 and at < self._reports[last][1]
 
@@ -33,6 +33,7 @@ class Window:
         """Where the line around a place begins and ends; of a long one, the piece around it."""
         data = self.data
         piece = (self.base + at) // _PIECE * _PIECE - self.base
+        # No line break within LONG bytes on either side: the line is looked at in fixed pieces of the file.
         low = max(0, at - LONG)
         start = data.rfind(b"\n", low, at) + 1
         if not start and low + self.base:
@@ -70,15 +71,15 @@ def decode(line: bytes) -> str:
     except UnicodeDecodeError:
         text = line.decode("utf-8", "backslashreplace")
         # Where most of it is UTF-8, a byte was broken or the line was cut: a bar of progress is no Chinese.
-        known = line.decode("utf-8", "ignore")
-        good = sum(len(char.encode()) for char in known if not char.isascii())
+        utf8_text = line.decode("utf-8", "ignore")
+        good = sum(len(char.encode()) for char in utf8_text if not char.isascii())
         if good < sum(byte > 127 for byte in line) - good:
             with contextlib.suppress(UnicodeDecodeError):
                 text = line.decode("gb18030")
     return _ESCAPES.sub("", text) if "\x1b" in text else text
 
 
-def places(block: bytes, word: bytes) -> Iterator[int]:
+def find_places(block: bytes, word: bytes) -> Iterator[int]:
     """Where a word is in a block."""
     at = block.find(word)
     while at >= 0:

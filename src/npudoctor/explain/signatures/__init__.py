@@ -1,4 +1,4 @@
-"""Signatures of failures, and how one line is recognised: what a row may be, its patterns, their literals.
+"""Signatures of failures: validates their rows, extracts literals from their patterns, recognises lines.
 
-The rows themselves are data of `knowledge`. In which text they are looked for is `explain.scanning`.
+The rows are data of `knowledge`; `explain.scanning` looks for them in logs.
 """

@@ -1,4 +1,4 @@
-"""What a code stands for: an error code of CANN, the id of a signature, the code of a finding."""
+"""Finds what a code stands for: an error code of CANN, the id of a signature, the code of a finding."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def codes_of(signatures: Sequence[Signature]) -> set[str]:
 
 
 def find_by_code(word: str, signatures: Sequence[Signature]) -> list[Signature]:
-    """The signatures that answer to a code, those that are causes first."""
-    asked = word.strip().lower()
-    known = [
+    """The signatures with this id or error code, by weight, the heaviest first."""
+    code = word.strip().lower()
+    matching = [
         signature
         for signature in signatures
-        if asked == signature.id or asked in map(str.lower, signature.codes)
+        if code == signature.id or code in map(str.lower, signature.codes)
     ]
-    return sorted(known, key=lambda signature: -signature.weight)
+    return sorted(matching, key=lambda signature: -signature.weight)
 
 
-def of_check(code: str, check: str, title: str, manual: str) -> Signature:
+def signature_of_finding(code: str, check: str, title: str, manual: str) -> Signature:
     """The code of a finding, explained by the manual of its check."""
     # What a list of the manual says of the code: "- `CODE`: ...", or of several before the colon.
     meaning = ""
@@ -42,7 +42,7 @@ def of_check(code: str, check: str, title: str, manual: str) -> Signature:
         if f"`{code}`" in head or f"`{code.partition('.')[2]}`" in head:
             meaning = text[:1].upper() + text[1:]
             break
-    why = _part(manual, "Why it matters") or _part(manual, "What it does")
+    why = _section_of(manual, "Why it matters") or _section_of(manual, "What it does")
     # Lines joined: by a blank, which Chinese does not have between two of its characters.
     cause = _WITHIN_CHINESE.sub("", " ".join(f"{meaning} {why}".split())) or title
     title = messages._("{code}, a finding of the check: {title}").format(code=code, title=title)
@@ -63,7 +63,7 @@ def of_check(code: str, check: str, title: str, manual: str) -> Signature:
     )
 
 
-def _part(manual: str, heading: str) -> str:
+def _section_of(manual: str, heading: str) -> str:
     """The text under a heading of a manual, in the language spoken now."""
     _before, title, after = without_margin(manual).partition(f"## {heading}\n")
     return _translate(after.partition("\n## ")[0]) if title else ""

@@ -28,19 +28,19 @@ _MUCH, _SURELY = 0.25, 0.1
 _MOSTLY = 0.9  # of the card, and it is the job's
 
 
-def held_elsewhere(text: str) -> bool:
+def is_held_elsewhere(text: str) -> bool:
     """Whether the allocation would fit but for what no process of this job holds; False where that is not
     said."""
     sizes = _sizes(text)
     if sizes is None:
         return False
     tried, total, free, held = sizes
-    others = total - free - held
+    held_by_others = total - free - held
     much = _SURELY if _NAMED.search(text) else _MUCH
-    return free < tried <= free + others and others >= much * total
+    return free < tried <= free + held_by_others and held_by_others >= much * total
 
 
-def held_by_the_job(text: str) -> bool:
+def is_held_by_job(text: str) -> bool:
     """Whether the allocation would not fit if nobody else were on the card; False where that is not said."""
     sizes = _sizes(text)
     if sizes is None or _NAMED.search(text):

@@ -1,4 +1,4 @@
-"""What a row must be to be a signature: every key known, of its type, and a pattern that can be found."""
+"""Validates rows of signatures: known keys, values of the right type, patterns that a scan can find."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Callable
 
 from npudoctor.core.messages import _
-from npudoctor.explain.signatures.patterns import Unsuitable, analyse, parse_pattern
+from npudoctor.explain.signatures.patterns import UnsuitablePattern, analyse, parse_pattern
 
 CATEGORIES = (
     "cann-env-not-sourced",
@@ -65,8 +65,8 @@ _OPTIONAL = {
 }
 
 
-def faults(row: Mapping[str, Any]) -> Iterator[str]:
-    """Why a row is no signature: nothing where it is one."""
+def find_faults(row: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with a row, as sentences; nothing for a valid signature."""
     for key in sorted(_REQUIRED - set(row)):
         yield _("the row lacks {key}", key=key)
     if not _FOUND_BY & set(row):
@@ -84,7 +84,7 @@ def faults(row: Mapping[str, Any]) -> Iterator[str]:
     for key, pattern in texts:
         try:
             analyse(pattern) if key in scanned else parse_pattern(pattern)
-        except Unsuitable as reason:
+        except UnsuitablePattern as reason:
             yield f"{key}: {reason}"
 
 

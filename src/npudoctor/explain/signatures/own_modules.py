@@ -12,7 +12,7 @@ _FRAME = pattern(r'File "([^"<>]+)", line \d+')
 _INSTALLED = pattern(r"(?:site|dist)-packages/|/lib(?:64)?/python\d")
 
 
-def of_the_job(lines: Sequence[str]) -> bool:
+def is_module_of_job(lines: Sequence[str]) -> bool:
     """Whether the module that the last line names is a file of the job or lies in a folder of it, as far as
     the lines above show."""
     module = _NAMED.search(lines[-1])
@@ -25,7 +25,7 @@ def of_the_job(lines: Sequence[str]) -> bool:
     return any(part.removesuffix(".py") == module[1] for path in own for part in path.split("/"))
 
 
-def of_a_package(lines: Sequence[str]) -> bool:
+def is_frame_of_package(lines: Sequence[str]) -> bool:
     """Whether the last frame that these lines show is of an installed package."""
     frames = [path for line in lines for path in _FRAME.findall(line)]
     return bool(frames) and bool(re.search(r"(?:site|dist)-packages/", frames[-1]))

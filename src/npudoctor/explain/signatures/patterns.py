@@ -44,7 +44,7 @@ COMMON = frozenset(
 )
 
 
-class Unsuitable(ValueError):
+class UnsuitablePattern(ValueError):
     """A pattern that cannot be used; the text says why."""
 
 
@@ -77,10 +77,10 @@ def analyse(pattern: str) -> tuple[tuple[Literal, ...], tuple[tuple[Literal, ...
         kind is c.SUBPATTERN and value[1] & re.IGNORECASE for kind, value in _walk(tree)
     )
     pieces = _sequence(tree)
-    best = _best(pieces)
+    best = _rarest_texts(pieces)
     if best is None or min(len(text.encode()) for text in best) < LEAST:
         text = _("{pattern}: has no literal of at least {least} bytes that every match must contain")
-        raise Unsuitable(text.format(pattern=pattern, least=LEAST))
+        raise UnsuitablePattern(text.format(pattern=pattern, least=LEAST))
     literals = {text.lower() if caseless else text for text in best}
     return _literals(literals, caseless), tuple(_literals(link, caseless) for link in _chain(pieces))
 
@@ -94,9 +94,10 @@ def parse_pattern(pattern: str) -> Any:
     try:
         tree = parser.parse(pattern)
     except (re.error, OverflowError, RecursionError) as error:
-        raise Unsuitable(f"{pattern}: {error}") from error
+        raise UnsuitablePattern(f"{pattern}: {error}") from error
+    # Other flags change what a literal or a dot matches.
     if tree.state.flags & ~(re.IGNORECASE | re.UNICODE):
-        raise Unsuitable(_("{pattern}: (?i) is the only flag allowed", pattern=pattern))
+        raise UnsuitablePattern(_("{pattern}: (?i) is the only flag allowed", pattern=pattern))
     _judge(pattern, tree, False)
     return tree
 
@@ -111,7 +112,7 @@ def _walk(tree: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
 def _judge(pattern: str, tree: Iterable[Any], repeated: bool) -> None:
     for kind, value in tree:
         if str(kind) in _STRANGE:
-            raise Unsuitable(
+            raise UnsuitablePattern(
                 _(
                     "{pattern}: backreferences, lookaround and possessive repeats are not allowed",
                     pattern=pattern,
@@ -119,7 +120,7 @@ def _judge(pattern: str, tree: Iterable[Any], repeated: bool) -> None:
             )
         endless = kind in (c.MAX_REPEAT, c.MIN_REPEAT) and value[1] > _MOST * _MOST
         if endless and repeated:  # (a+)+ could divide a text in endless ways; (\w+\.)+ only in one
-            raise Unsuitable(_("{pattern}: nested repeats are not allowed", pattern=pattern))
+            raise UnsuitablePattern(_("{pattern}: nested repeats are not allowed", pattern=pattern))
         for inner in _inside(kind, value):
             _judge(pattern, inner, (repeated or endless) and not any(kind is c.LITERAL for kind, _ in inner))
 
@@ -152,16 +153,17 @@ def _pieces(kind: Any, value: Any) -> list[_Piece]:
         return _sequence(value[3])
     if kind is c.BRANCH:
         ways = list(map(_sequence, value[1]))
-        known = [texts for texts in map(_spell_out, ways) if texts is not None]
-        if len(known) == len(ways) and sum(map(len, known)) <= _MOST:
-            return [(frozenset().union(*known), None)]
-        musts = [must for must in map(_best, ways) if must is not None]
+        spelled_out = [texts for texts in map(_spell_out, ways) if texts is not None]
+        if len(spelled_out) == len(ways) and sum(map(len, spelled_out)) <= _MOST:
+            return [(frozenset().union(*spelled_out), None)]
+        musts = [must for must in map(_rarest_texts, ways) if must is not None]
         return [(None, frozenset().union(*musts) if len(musts) == len(ways) else None)]
     if kind in (c.MAX_REPEAT, c.MIN_REPEAT):
         least, most, inner = value[0], value[1], _sequence(value[2])
         if least == 0:
             texts = _spell_out(inner) if most == 1 else None
             return [(texts and texts | {""}, None)]
+        # More repetitions would only make the literal longer than is needed to find it.
         repeats = inner * min(least, 4)
         return repeats if least == most <= 4 else [*repeats, (None, None)]
     return [(None, None)]
@@ -186,11 +188,11 @@ def _spell_out(pieces: list[_Piece]) -> Optional[frozenset[str]]:
     for texts, _must in pieces:
         if texts is None or len(texts_so_far) * len(texts) > _MOST:
             return None
-        texts_so_far = frozenset(left + right for left, right in itertools.product(texts_so_far, texts))
+        texts_so_far = frozenset(prefix + suffix for prefix, suffix in itertools.product(texts_so_far, texts))
     return texts_so_far
 
 
-def _best(pieces: list[_Piece]) -> Optional[frozenset[str]]:
+def _rarest_texts(pieces: list[_Piece]) -> Optional[frozenset[str]]:
     """Of all sets one of whose texts must occur in a sequence, the one whose texts are the rarest."""
     choices: list[frozenset[str]] = [must for _texts, must in pieces if must]
     pieces = _merge(pieces)
@@ -199,7 +201,9 @@ def _best(pieces: list[_Piece]) -> Optional[frozenset[str]]:
         for texts, _must in pieces[start:]:
             if texts is None or len(texts_so_far) * len(texts) > _MOST:
                 break
-            texts_so_far = frozenset(left + right for left, right in itertools.product(texts_so_far, texts))
+            texts_so_far = frozenset(
+                prefix + suffix for prefix, suffix in itertools.product(texts_so_far, texts)
+            )
             choices.append(texts_so_far)
     return max(choices, key=_rarity, default=None)
 
@@ -209,7 +213,9 @@ def _chain(pieces: list[_Piece]) -> Iterator[frozenset[str]]:
     texts_so_far: frozenset[str] = frozenset({""})
     for texts, must in (*_merge(pieces), (None, None)):
         if texts is not None and len(texts_so_far) * len(texts) <= _MOST:
-            texts_so_far = frozenset(left + right for left, right in itertools.product(texts_so_far, texts))
+            texts_so_far = frozenset(
+                prefix + suffix for prefix, suffix in itertools.product(texts_so_far, texts)
+            )
             continue
         if min(map(len, texts_so_far)) > 1:
             yield texts_so_far
@@ -224,7 +230,7 @@ def _merge(pieces: list[_Piece]) -> list[_Piece]:
     for texts, must in pieces:
         before = merged[-1][0] if merged else None
         if texts is not None and before is not None and len(texts) == len(before) == 1:
-            merged[-1] = frozenset(left + right for left in before for right in texts), None
+            merged[-1] = frozenset(prefix + suffix for prefix in before for suffix in texts), None
         else:
             merged.append((texts, must))
     return merged

@@ -36,7 +36,7 @@ def pieces_of(text: bytes) -> frozenset[bytes]:
     return frozenset([text[at : at + SIZE] for at in range(max(1, len(text) - SIZE + 1))])
 
 
-def cover(chosen: Iterable[frozenset[Piece]], usual: bytes = b"") -> Iterator[Piece]:
+def choose_cover(chosen: Iterable[frozenset[Piece]], usual: bytes = b"") -> Iterator[Piece]:
     """Few pieces, so that one of each set is among them: always the one that is in most of those left. Of
     equal ones the longest, and that which is least like what is usual in logs: for all that looks like one
     hyperscan has to look closer."""
@@ -52,26 +52,28 @@ def cover(chosen: Iterable[frozenset[Piece]], usual: bytes = b"") -> Iterator[Pi
         likeness = sum(math.log(1 + pairs.get(pair, 0)) for pair in zip(lower, lower[1:])) / len(lower)
         heap.append((-len(sets), -len(lower), likeness, gram))
     heapq.heapify(heap)
-    left = set(todo)
-    while left:
+    uncovered = set(todo)
+    while uncovered:
         count, length, likeness, gram = heapq.heappop(heap)
-        now = len(holders[gram] & left)
+        now = len(holders[gram] & uncovered)
         if now == -count:
             yield gram
-            left -= holders[gram]
+            uncovered -= holders[gram]
         elif now:
             heapq.heappush(heap, (-now, length, likeness, gram))
 
 
-def known_by(links: Links, sample: Sample) -> list[frozenset[Piece]]:
+def choose_pieces(links: Links, sample: Sample) -> list[frozenset[Piece]]:
     """Of each text of the rarest link, the pieces that are rare here; all of them where none is."""
     choices = []
     for link in links:
         texts = [(text, caseless) for _number, text, caseless in spellings(link)]
         pieces = [cased_pieces_of(text, caseless) for text, caseless in texts]
         rare = [frozenset(piece for piece in of_text if not sample.holds(*piece)) for of_text in pieces]
-        known = [few or of_text for few, of_text in zip(rare, pieces)]
-        choices.append((all(rare), min(SIZE, *(len(text) for text, _caseless in texts)), -len(texts), known))
+        rare_or_all = [few or of_text for few, of_text in zip(rare, pieces)]
+        choices.append(
+            (all(rare), min(SIZE, *(len(text) for text, _caseless in texts)), -len(texts), rare_or_all)
+        )
     return max(choices, key=lambda choice: choice[:3])[3]
 
 

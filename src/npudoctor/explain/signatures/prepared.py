@@ -23,7 +23,15 @@ from npudoctor.explain.signatures.signatures import (
     built_in,
     site_signatures,
 )
-from npudoctor.explain.signatures.table import Entry, Piece, Search, Table, entry_of, join_searches, marks
+from npudoctor.explain.signatures.table import (
+    Piece,
+    Search,
+    SignatureEntry,
+    SignatureTable,
+    join_searches,
+    make_entry,
+    marks,
+)
 from npudoctor.knowledge.site import BrokenEntry, Knowledge
 
 EXPLAIN = os.path.dirname(os.path.dirname(__file__))
@@ -51,14 +59,14 @@ class BuiltIn:
     """What is worked out from our own signatures and marks; `pieces`: see gate."""
 
     marks: tuple[tuple[Search, ...], ...]
-    entries: tuple[Entry, ...]
+    entries: tuple[SignatureEntry, ...]
     pieces: tuple[Piece, ...]
 
 
 class Prepared(NamedTuple):
     """The table, and what of the site's signatures could not be used."""
 
-    table: Table
+    table: SignatureTable
     broken: Sequence[BrokenEntry]
 
 
@@ -66,7 +74,7 @@ def prepare_table(knowledge: Knowledge, path: str = FILE) -> Prepared:
     """The table of ours and the site's signatures."""
     ours = _read(path) or _work_out()
     site, broken = site_signatures(knowledge)
-    entries = [entry_of(signature) for signature in site.values()]
+    entries = [make_entry(signature) for signature in site.values()]
     entries += [entry for entry in ours.entries if entry.signature.id not in site]
     return Prepared(join_searches(ours.marks, entries, ours.pieces), broken)
 
@@ -86,13 +94,13 @@ def prepare_signatures(
 
 def write(path: str = FILE) -> None:
     """Write the file: for the build of the package, which alone pays for loading what chooses pieces."""
-    from npudoctor.explain.signatures.pieces import Sample, cover, known_by
+    from npudoctor.explain.signatures.pieces import Sample, choose_cover, choose_pieces
 
     made = _work_out()
     # The gate that suits logs of nothing but common words.
     words = Sample(" ".join(sorted(COMMON)).encode())
-    grams_of = {links: known_by(links, words) for links in join_searches(made.marks, made.entries).links}
-    pieces = sorted(cover((grams for sets in grams_of.values() for grams in sets), words.text))
+    grams_of = {links: choose_pieces(links, words) for links in join_searches(made.marks, made.entries).links}
+    pieces = sorted(choose_cover((grams for sets in grams_of.values() for grams in sets), words.text))
     literals: dict[Literal, int] = {}
 
     def number(literal: Literal) -> int:
@@ -102,8 +110,8 @@ def write(path: str = FILE) -> None:
         links = [list(map(number, link)) for link in search.links]
         # One of the pieces in the texts of its rarest link is in every match.
         grams = frozenset().union(*grams_of[search.links])
-        known = [index for index, piece in enumerate(pieces) if piece in grams]
-        return [search.pattern, search.role, list(map(number, search.literals)), links, known]
+        piece_numbers = [index for index, piece in enumerate(pieces) if piece in grams]
+        return [search.pattern, search.role, list(map(number, search.literals)), links, piece_numbers]
 
     def fields(signature: Signature) -> dict[str, Any]:
         # Without what it says as every other one does, and without its examples, which are for tests.
@@ -128,7 +136,7 @@ def bring_up_to_date(path: str = FILE) -> None:
 
 
 def _work_out() -> BuiltIn:
-    return BuiltIn(marks(), tuple(map(entry_of, built_in())), ())
+    return BuiltIn(marks(), tuple(map(make_entry, built_in())), ())
 
 
 def _digest() -> int:
@@ -176,7 +184,7 @@ def _read(path: str) -> Optional[BuiltIn]:
                 of_rows.append(Search(pattern, role, tuple(map(literal, numbers)), chain, tuple(known_by)))
             searches.append(tuple(of_rows))
         marks_read = len(content["marks"])
-        entries = tuple(map(Entry, _signatures(content), searches[marks_read:]))
+        entries = tuple(map(SignatureEntry, _signatures(content), searches[marks_read:]))
         pieces = tuple((text.encode("latin-1"), caseless) for text, caseless in content["pieces"])
         return BuiltIn(tuple(searches[:marks_read]), entries, pieces)
     except _UNUSABLE:

@@ -118,7 +118,7 @@ EDGE = (
 )  # fmt: skip
 
 
-def bar(line: str) -> Optional[tuple[int, int]]:
+def parse_bar(line: str) -> Optional[tuple[int, int]]:
     """Where the bar on a line stands, and where it ends; None when there is none."""
     match = _BAR.search(line[:1000])
     return match and (int(match.group(1)), int(match.group(2)))
@@ -151,8 +151,9 @@ def _says(line: str, words: Sequence[str], pattern: re.Pattern[str]) -> bool:
     return any(map(line.lower().__contains__, words)) and bool(pattern.search(line))
 
 
-def epilogue(line: bytes) -> bool:
+def is_epilogue(line: bytes) -> bool:
     """Whether a line is written at the end of a process whether or not it failed."""
+    # W&B's summary and multiprocessing's complaint about semaphores may follow any end.
     return line.startswith(b"wandb: ") or b"resource_tracker" in line
 
 

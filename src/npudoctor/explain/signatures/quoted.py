@@ -19,6 +19,7 @@ _QUOTED = pattern(
 # What the vendor's own documents call harmless, whatever level it has.
 _HARMLESS = pattern(r"\bGetInputConstDataOut: ErrorNo: -1\(failed\)")
 _SOURCE = pattern(r"^[ \t]*File \"[^\"]+\", line \d+(?:, in \S|$)")
+# key=value, or 'key': value of a dict that is printed.
 _PAIR = pattern(r"\w=[^,;\s]{0,80}[,;]? |['\"]\w+['\"]: ")
 _TROUBLE = pattern(r"(?i)error|fail|exception|fatal|abort")
 _DUMP, _PAIRS = 300, 8  # a line so long with so many settings is a dump of the configuration
@@ -37,6 +38,6 @@ def is_harmless(line: str) -> bool:
     return bool(_HARMLESS.search(line[:400]))
 
 
-def source(before: str) -> bool:
+def shows_source(before: str) -> bool:
     """Whether the line after this one is a line of a source that a traceback shows."""
     return bool(_SOURCE.match(before))

@@ -18,7 +18,7 @@ _ENV = 'eval "$(npudoctor env)"'
 
 
 @dataclass(frozen=True)
-class Installed:
+class InstalledCann:
     """What is installed on the machine: the folder of CANN and the scripts that set variables. None: not
     there; of `cann_script`: CANN has none, as before 6.0."""
 
@@ -27,12 +27,12 @@ class Installed:
     nnal_script: Optional[str]
 
 
-def remedy_on(remedy: Mapping[str, Sequence[str]], installed: Optional[Installed]) -> tuple[str, ...]:
+def adapt_remedy(remedy: Mapping[str, Sequence[str]], installed: Optional[InstalledCann]) -> tuple[str, ...]:
     """The lines of a remedy in the language spoken, each once. Where nobody looked, each line that needs CANN
     or NNAL says so, and what to do without CANN comes last."""
     lines: list[str] = []
     wanting = False
-    here = installed or Installed(None, None, None)
+    here = installed or InstalledCann(None, None, None)
     for line in remedy[language()]:
         of_nnal = bool(_NNAL.search(line))
         # Such a line does nothing without CANN.
@@ -50,6 +50,7 @@ def remedy_on(remedy: Mapping[str, Sequence[str]], installed: Optional[Installed
         elif _CANN.search(line) and here.cann_script is None:
             line = _ENV
         else:
+            # A function as replacement: a path with a backslash is not a template then.
             line = _CANN.sub(lambda _match: here.cann_script or "", line)
             line = _NNAL.sub(lambda _match: here.nnal_script or "", line)
             line = line.replace(_LATEST, here.cann or _LATEST)

@@ -33,11 +33,11 @@ def return_number(number: str) -> Optional[ReturnNumber]:
     return _row("number", number)
 
 
-def number_of(word: str) -> str:
+def number_of_word(word: str) -> str:
     """The number that a word stands for: of a name its number; else the word itself."""
-    asked = word.strip()
-    row = _row("name", asked.upper())
-    return asked if row is None else row.number
+    name = word.strip()
+    row = _row("name", name.upper())
+    return name if row is None else row.number
 
 
 def _row(key: str, value: str) -> Optional[ReturnNumber]:
@@ -57,7 +57,7 @@ def _text() -> str:
         return file.read()
 
 
-def of_number(signature: Signature, number: Optional[str]) -> Signature:
+def explain_number(signature: Signature, number: Optional[str]) -> Signature:
     """The signature, saying what the number means; as it is where that is not known.
 
     A row that is nothing but numbers takes the meaning as its title; any other begins its cause with it.
@@ -84,8 +84,9 @@ def number_in(signature: Signature, line: str) -> Optional[str]:
         inner = re.findall(r"\w+", match.group()) if match else ()
         for word in reversed(inner):
             # HCCL's also stand as the end of a hexadecimal one, or by their names.
+            # errNo[0x000000000500000b]: the module 05 of HCCL, and its HcclResult in the last four digits.
             hexadecimal = re.fullmatch(r"0x0{8}050[01]([0-9a-f]{4})", word)
-            number = str(int(hexadecimal[1], 16)) if hexadecimal else number_of(word)
+            number = str(int(hexadecimal[1], 16)) if hexadecimal else number_of_word(word)
             if number in signature.codes:
                 return number
     return None

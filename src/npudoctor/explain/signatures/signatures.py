@@ -10,7 +10,7 @@ from typing import Any, Optional
 from npudoctor import knowledge
 from npudoctor.core.frozen import dataclass, field
 from npudoctor.core.messages import _
-from npudoctor.explain.signatures.judging import faults
+from npudoctor.explain.signatures.judging import find_faults
 from npudoctor.explain.signatures.number_patterns import number_patterns
 from npudoctor.knowledge.site import BrokenEntry, Knowledge
 from npudoctor.knowledge.tables import BUILT_IN, parse_toml
@@ -55,7 +55,7 @@ class Signature:
     origin: str = BUILT_IN
 
 
-class Invalid(ValueError):
+class InvalidSignature(ValueError):
     """A row that is no signature; the text says which and why."""
 
 
@@ -68,7 +68,7 @@ def built_in() -> tuple[Signature, ...]:
             document = parse_toml(file.read())
         for signature in signatures_of(document, BUILT_IN):
             if signature.id in signatures:
-                raise Invalid(_("{id}: there are two signatures with this id", id=signature.id))
+                raise InvalidSignature(_("{id}: there are two signatures with this id", id=signature.id))
             signatures[signature.id] = signature
     return tuple(signatures.values())
 
@@ -77,6 +77,7 @@ def names() -> list[str]:
     """The files in all rooms, by path below FOLDER; in the order of their own names, wherever they are."""
     rooms = ((os.path.relpath(room, FOLDER), files) for room, _rooms, files in os.walk(FOLDER))
     paths = (os.path.join(room, name) for room, files in rooms for name in files if name.endswith(".toml"))
+    # A file may move to another folder without changing the order of the signatures.
     return sorted(paths, key=os.path.basename)
 
 
@@ -84,10 +85,10 @@ def signatures_of(document: Mapping[str, Any], origin: str) -> Iterator[Signatur
     """The signatures of a file; Invalid at the first row that is none."""
     strange = set(document) - {"signature", "source", "as_of"}
     if strange:
-        raise Invalid(_("unknown key {key}", key=min(strange)))
+        raise InvalidSignature(_("unknown key {key}", key=min(strange)))
     rows = document.get("signature", [])
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise Invalid(_("signature: not a list of rows"))
+        raise InvalidSignature(_("signature: not a list of rows"))
     defaults = {key: document[key] for key in ("source", "as_of") if key in document}
     for row in rows:
         yield signature_of({**defaults, **row}, origin)
@@ -95,8 +96,8 @@ def signatures_of(document: Mapping[str, Any], origin: str) -> Iterator[Signatur
 
 def signature_of(row: Mapping[str, Any], origin: str) -> Signature:
     """One row as a signature; Invalid when it is none."""
-    for reason in faults(row):
-        raise Invalid(f"{row.get('id', '?')}: {reason}")
+    for reason in find_faults(row):
+        raise InvalidSignature(f"{row.get('id', '?')}: {reason}")
     values: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in row.items()
     }
@@ -124,7 +125,7 @@ def site_signatures(knowledge: Knowledge) -> tuple[dict[str, Signature], list[Br
     for path, document in knowledge.signature_files():
         try:
             rows = list(signatures_of(document, path))
-        except Invalid as reason:
+        except InvalidSignature as reason:
             broken.append(BrokenEntry(path, str(reason)))
             continue
         for signature in rows:

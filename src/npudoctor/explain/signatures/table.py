@@ -1,4 +1,4 @@
-"""All that one scan looks for: the literals of signatures and marks, and whose each literal is."""
+"""The table of what a scan looks for: the literals of signatures and marks, with their owners."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Search(NamedTuple):
     known_by: tuple[int, ...] = ()
 
 
-class Entry(NamedTuple):
+class SignatureEntry(NamedTuple):
     """A signature and how its patterns are looked for."""
 
     signature: Signature
@@ -44,7 +44,7 @@ class Entry(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Table:
+class SignatureTable:
     """Signatures, needles, and the literals: literal i belongs to the needles `owners[i]`.
 
     `links`: of each needle all that every match of it goes through. `pieces`: a gate for most logs, and
@@ -60,9 +60,9 @@ class Table:
     known_by: tuple[tuple[int, ...], ...]
 
 
-def table_of(signatures: Iterable[Signature]) -> Table:
+def make_table(signatures: Iterable[Signature]) -> SignatureTable:
     """What to look for, so that each of these signatures can be found."""
-    return join_searches(marks(), [entry_of(signature) for signature in signatures])
+    return join_searches(marks(), [make_entry(signature) for signature in signatures])
 
 
 def marks() -> tuple[tuple[Search, ...], ...]:
@@ -70,21 +70,21 @@ def marks() -> tuple[tuple[Search, ...], ...]:
     return tuple(tuple(_search(pattern) for pattern in mark.patterns) for mark in MARKS)
 
 
-def entry_of(signature: Signature) -> Entry:
+def make_entry(signature: Signature) -> SignatureEntry:
     """A signature with all that is worked out from its patterns; Unsuitable when one cannot be found. A scan
     looks for none of a fallback, and for `near` and `without` only where they may be anywhere in the file."""
     if signature.fallback:
-        return Entry(signature, ())
+        return SignatureEntry(signature, ())
     searches = [_search(pattern) for pattern in signature.patterns]
     if not signature.within:
         searches += [_search(pattern, NEAR) for pattern in signature.near]
         searches += [_search(pattern, WITHOUT) for pattern in signature.without]
-    return Entry(signature, tuple(searches))
+    return SignatureEntry(signature, tuple(searches))
 
 
 def join_searches(
-    of_marks: Sequence[Sequence[Search]], entries: Sequence[Entry], pieces: Sequence[Piece] = ()
-) -> Table:
+    of_marks: Sequence[Sequence[Search]], entries: Sequence[SignatureEntry], pieces: Sequence[Piece] = ()
+) -> SignatureTable:
     """The table of these marks and signatures."""
     searches = [(~index, search) for index, mark in enumerate(of_marks) for search in mark]
     searches += [(index, search) for index, entry in enumerate(entries) for search in entry.searches]
@@ -92,7 +92,7 @@ def join_searches(
     for number, (_owner, search) in enumerate(searches):
         for literal in search.literals:
             owners.setdefault(literal, []).append(number)
-    return Table(
+    return SignatureTable(
         signatures=tuple(entry.signature for entry in entries),
         needles=tuple(Needle(search.pattern, owner, search.role) for owner, search in searches),
         literals=tuple(owners),

@@ -10,7 +10,7 @@ from npudoctor.core.driver_version import bracket_groups
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.lazy import pattern
 from npudoctor.facts.cann.installations import Install
-from npudoctor.host.devices.cann_info import record, settings
+from npudoctor.host.devices.cann_info import parse_settings, read_record
 from npudoctor.host.devices.driver import Package
 from npudoctor.host.fs.files import Files
 
@@ -28,7 +28,7 @@ def required_interfaces(files: Files, install: Install) -> dict[str, str]:
                 text = files.text(f"{place}/version.info", 1 << 20)
             required = {
                 match[1]: value
-                for name, value in settings(text or "").items()
+                for name, value in parse_settings(text or "").items()
                 if (match := _REQUIRED.match(name))
             }
             if required:
@@ -38,7 +38,7 @@ def required_interfaces(files: Files, install: Install) -> dict[str, str]:
 
 def branches_agree(files: Files, install: Install, driver: Package) -> Optional[bool]:
     """Whether one side lists the other's branch as compatible; None where a side states none."""
-    sides = (record(files, (install.path, install.real)), driver.settings)
+    sides = (read_record(files, (install.path, install.real)), driver.settings)
     own = [_BRANCH.match(side.get("innerversion", "")) for side in sides]
     lists = [bracket_groups(side.get("compatible_version", "")) for side in sides]
     if None in own or not all(lists):

@@ -118,14 +118,14 @@ def install_at(files: Files, path: str, named_by: str = "") -> Optional[Install]
     real = real_root(files, path) if path.startswith("/") else None
     if real is None:
         return None
-    record = cann_info.record(files, (path, real))
-    component, product = cann_info.versions(files, path)
+    record = cann_info.read_record(files, (path, real))
+    component, product = cann_info.read_versions(files, path)
     return Install(
         path,
         real,
         record.get("version") or product,
         component,
-        record.get("arch") or cann_info.machine(files, (path, real)),
+        record.get("arch") or cann_info.machine_of(files, (path, real)),
         _kind(record.get("package_name", ""), path),
         named_by,
     )

@@ -44,7 +44,7 @@ class CannLibraries:
     def __init__(self, host: Host, active: Install, machine: str) -> None:
         self._host, self._active, self._machine = host, active, machine
         self._owners: dict[str, Optional[Install]] = {}
-        self._drivers = tuple(drivers.folders(host.files, "driver"))
+        self._drivers = tuple(drivers.package_folders(host.files, "driver"))
 
     def cann_folder(self, name: str) -> Optional[str]:
         """The folder of the CANN in use that has this library."""
@@ -141,7 +141,7 @@ class CannLibraries:
     def _first(self, folders: Iterator[str] | Sequence[str], name: str) -> Optional[str]:
         for folder in folders:
             try:
-                library = self._host.libraries.at(f"{folder}/{name}")
+                library = self._host.libraries.read(f"{folder}/{name}")
             except CannotTell:
                 continue
             if library is not None and library.machine == self._machine:

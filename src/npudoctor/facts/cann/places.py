@@ -56,7 +56,7 @@ def parents(files: Files, variables: Mapping[str, str], home: str, more: Sequenc
     folders = []
     for record, folder in (("/etc/Ascend", ASCEND), (f"{home}/Ascend", f"{home}/Ascend")):
         # What installers wrote into their record: Install_Path, of old Toolkit_InstallPath.
-        settings = cann_info.settings(cann_info.text(files, f"{record}/{RECORD}"))
+        settings = cann_info.parse_settings(cann_info.read_text(files, f"{record}/{RECORD}"))
         for key, value in settings.items():
             if key.replace("_", "").endswith("installpath"):
                 folders.append(value.rstrip("/"))

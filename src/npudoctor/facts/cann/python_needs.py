@@ -11,7 +11,7 @@ from npudoctor.facts.cann.installations import Install, installs_of
 from npudoctor.facts.cann.python_packages import metadata_in, own_site
 from npudoctor.facts.job.expected_accelerator import frameworks_on_cann
 from npudoctor.host import Host
-from npudoctor.host.python.interpreter import normal
+from npudoctor.host.python.interpreter import normalize_name
 from npudoctor.host.python.requirements import read_requirements
 
 if TYPE_CHECKING:
@@ -61,4 +61,4 @@ def weight_for_cann(host: Host, name: str) -> Optional[Severity]:
     """How much it matters to the CANN in use that this package is missing; None where it does not ask."""
     installs = installs_of(host) if frameworks_on_cann(host) else []
     needs = needs_of(host, installs[0]) if installs else []
-    return next((need.weight for need in needs if normal(need.name) == normal(name)), None)
+    return next((need.weight for need in needs if normalize_name(need.name) == normalize_name(name)), None)

@@ -70,7 +70,7 @@ def closed_in(host: Host, name: str, folder: str) -> bool:
         if entry is None:
             return False
         if foreign is not None:
-            return first_barrier(host.files, path, foreign) is not None or foreign.kept_from(
+            return first_barrier(host.files, path, foreign) is not None or foreign.is_denied(
                 entry, ENTER | READ
             )
         host.files.names(path)

@@ -8,7 +8,7 @@ from typing import Optional
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.lazy import pattern
 from npudoctor.host.fs.files import Files
-from npudoctor.host.process.commands import first_program
+from npudoctor.host.process.commands import find_program
 
 _NAMED = pattern(r"g\+\+-(\d+(?:\.\d+)*)\Z")
 _NUMBER = pattern(r"\d+(?:\.\d+)*\Z")
@@ -26,7 +26,7 @@ class Compiler:
 
 def compiler(files: Files, folders: Sequence[str]) -> Optional[Compiler]:
     """The first g++ of these folders."""
-    path = first_program(files, folders, "g++")
+    path = find_program(files, folders, "g++")
     return Compiler(path, _version(files, path)) if path else None
 
 

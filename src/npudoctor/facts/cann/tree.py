@@ -86,7 +86,7 @@ def _closed_to(files: Files, install: Install, who: Identity) -> Optional[str]:
         path = f"{install.path}/{part}"
         entry = files.stat(path)
         barrier = first_barrier(files, path, who) if entry else None
-        if barrier is None and entry is not None and who.kept_from(entry, bits):
+        if barrier is None and entry is not None and who.is_denied(entry, bits):
             barrier = path
         if barrier is not None:
             return _("{path} cannot be read: {why}", path=barrier, why=strerror(errno.EACCES))
@@ -102,11 +102,15 @@ def kernels(files: Files, install: Install) -> Optional[str]:
     """The version of its kernels (from 8.5: ops) package; "" when it does not say, None without one."""
     folder = f"{install.path}/opp_kernel"
     if files.stat(folder) is not None:
-        return cann_info.settings(cann_info.text(files, f"{folder}/version.info")).get("version", "")
-    for place in cann_info.folders(files, (install.path, install.real)):
+        return cann_info.parse_settings(cann_info.read_text(files, f"{folder}/version.info")).get(
+            "version", ""
+        )
+    for place in cann_info.record_folders(files, (install.path, install.real)):
         for name in files.names(place):
             if _OPS.match(name):
-                return cann_info.settings(cann_info.text(files, f"{place}/{name}")).get("version", "")
+                return cann_info.parse_settings(cann_info.read_text(files, f"{place}/{name}")).get(
+                    "version", ""
+                )
     return None
 
 
@@ -122,7 +126,7 @@ def kernels_suit(files: Files, install: Install, version: str) -> Optional[bool]
         independent = at_least(install.version, "9.0") or at_least(version, "9.0")
         return None if independent else False
     for part in ("toolkit", "runtime", "compiler", "opp"):
-        info = cann_info.settings(cann_info.text(files, f"{install.path}/{part}/version.info"))
+        info = cann_info.parse_settings(cann_info.read_text(files, f"{install.path}/{part}/version.info"))
         wanted = info.get("required_package_opp_kernel_version")
         if wanted:
             return accepts(wanted, version)
@@ -132,8 +136,8 @@ def kernels_suit(files: Files, install: Install, version: str) -> Optional[bool]
 
 def machines(files: Files, install: Install) -> set[str]:
     """The machines that it is for, as its install records say; more than one with a second toolkit."""
-    folders = cann_info.folders(files, (install.path, install.real))
-    recorded = [cann_info.record_in(files, folder).get("arch") for folder in folders]
+    folders = cann_info.record_folders(files, (install.path, install.real))
+    recorded = [cann_info.read_record_in(files, folder).get("arch") for folder in folders]
     return {canonical_machine(arch) for arch in (*recorded, install.arch) if arch}
 
 

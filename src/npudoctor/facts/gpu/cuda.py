@@ -79,7 +79,7 @@ def consumer_gpu(files: Files) -> Optional[str]:
 def driver_library(host: Host, name: str) -> Optional[DriverLibrary]:
     """The library of this name that a job would load."""
     loader = job.bare_loader(host)
-    loaded = loader.open(name)
+    loaded = loader.dlopen(name)
     path = host.files.real(loaded.path) if loaded else None
     if path is None:
         return None
@@ -106,7 +106,7 @@ def _mindspore(host: Host) -> Iterator[Runtime]:
         folder = module.rpartition("/")[0] + "/lib/plugin"
         plugins = [name for name in host.files.names(folder) if name.startswith("libmindspore_gpu.so")]
         for path in [*(f"{folder}/{name}" for name in sorted(plugins)), module]:
-            library = host.libraries.at(path)
+            library = host.libraries.read(path)
             for name in library.needed if library else ():
                 if name.startswith("libcudart.so."):
                     major, _point, minor = name[len("libcudart.so.") :].partition(".")

@@ -9,7 +9,7 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.job import process as job
 from npudoctor.host.host import Host
-from npudoctor.host.libraries.loader import Loaded, Loader
+from npudoctor.host.libraries.loader import LoadedLibrary, Loader
 
 NAME = "libnccl.so.2"
 MARK = b"NCCL version "  # followed by 2.27.5+cuda12.9 in every build
@@ -116,7 +116,7 @@ def _torch(host: Host) -> Optional[NcclUse]:
     module = installed[0].modules[0]
     libraries = f"{module.rpartition('/')[0]}/lib"
     cuda = f"{libraries}/libtorch_cuda.so"
-    library = host.libraries.at(cuda)
+    library = host.libraries.read(cuda)
     version = host.interpreter.version_of("torch") or ""
     if library is None:
         return None  # a build for CPUs
@@ -125,11 +125,11 @@ def _torch(host: Host) -> Optional[NcclUse]:
     loader = job.loader(host)
     # In the order in which its import loads them.
     if host.files.stat(f"{libraries}/libtorch_global_deps.so") is not None:
-        loader.open(f"{libraries}/libtorch_global_deps.so")
-    loader.open(module)
+        loader.dlopen(f"{libraries}/libtorch_global_deps.so")
+    loader.dlopen(module)
     own = next(iter(copies(host)), None)
     loaded = _find_loaded(loader)
-    if loaded is None and own is not None and host.libraries.at(own) is not None:
+    if loaded is None and own is not None and host.libraries.read(own) is not None:
         # Its import looks below all folders of the search path for what the loader did not find.
         return NcclUse("torch", "torch", version, own, cuda, own=own)
     return _use(host, "torch", "torch", version, loaded, cuda, own)
@@ -143,9 +143,9 @@ def _mindspore(host: Host) -> Optional[NcclUse]:
     package = next((name for name in ("mindspore-gpu", "mindspore") if host.interpreter.version_of(name)), "")
     version = host.interpreter.version_of(package) if package else None
     loader = job.loader(host)
-    loader.open(installed[0].modules[0])
+    loader.dlopen(installed[0].modules[0])
     for path in libraries:
-        loader.open(path)
+        loader.dlopen(path)
     return _use(host, "MindSpore", package, version or "", _find_loaded(loader), libraries[0], None)
 
 
@@ -164,13 +164,13 @@ def _paddle(host: Host) -> Optional[NcclUse]:
     for name in ("libnccl.so", NAME):
         places: Sequence[str] = [f"{named.rstrip('/')}/{name}"] if named.startswith("/") else []
         for place in (*places, name):
-            loaded = loader.open(place)
+            loaded = loader.dlopen(place)
             if loaded is not None:
                 return _use(host, "Paddle", "paddlepaddle-gpu", version, loaded, "", own)
     return NcclUse("Paddle", "paddlepaddle-gpu", version, None, own=own)
 
 
-def _find_loaded(loader: Loader) -> Optional[Loaded]:
+def _find_loaded(loader: Loader) -> Optional[LoadedLibrary]:
     return next((loaded for loaded in loader.loaded if NAME in (loaded.name, loaded.library.soname)), None)
 
 
@@ -179,7 +179,7 @@ def _use(
     framework: str,
     package: str,
     version: str,
-    loaded: Optional[Loaded],
+    loaded: Optional[LoadedLibrary],
     by: str,
     own: Optional[str],
 ) -> NcclUse:

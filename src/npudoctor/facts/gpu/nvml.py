@@ -11,7 +11,7 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.core.parsing import json_of
 from npudoctor.host.host import Host
-from npudoctor.host.process.commands import Answer
+from npudoctor.host.process.commands import CommandResult
 
 TOOL = "nvidia-smi"
 LIMIT = 1 << 20
@@ -208,7 +208,7 @@ def _number(text: str) -> int:
     return int(text) if text.isdecimal() else 0
 
 
-def _why(answer: Answer) -> str:
+def _why(answer: CommandResult) -> str:
     """What a tool said, in a line: the first tells the cause, but of a Python program that broke the last."""
     lines = f"{answer.stderr}\n{answer.stdout}".strip().splitlines()
     if not lines:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Optional
 
 from npudoctor.core.messages import _
-from npudoctor.knowledge.hccl import algorithms, on_chip, retries
+from npudoctor.knowledge.hccl import parse_algorithms, parse_retries, row_on_chip
 
 Row = Mapping[str, Any]
 
@@ -55,10 +55,10 @@ def why_idle(row: Row, valid: Mapping[str, str], variables: Mapping[str, str], c
 def why_partly_idle(row: Row, value: str) -> str:
     """Why a part of a value has no effect; "" when all of it has."""
     name = row["name"]
-    if name == "HCCL_OP_RETRY_ENABLE" and "L0" in retries(value):
+    if name == "HCCL_OP_RETRY_ENABLE" and "L0" in parse_retries(value):
         return _("HCCL ignores L0")
     if name == "HCCL_ALGO":
-        for levels in algorithms(value).values():
+        for levels in parse_algorithms(value).values():
             if levels.get("level1") == "AHC" and "level2" in levels:
                 return _("AHC on level1 also applies to level2, and the level2 setting is ignored")
     return ""
@@ -68,5 +68,5 @@ def deprecated_words(row: Row, value: str, chip: str) -> list[str]:
     """The words in a value that are to be dropped."""
     used = {value}
     if row["kind"] == "algo":
-        used = {algorithm for levels in algorithms(value).values() for algorithm in levels.values()}
-    return [word for word in on_chip(row, chip).get("deprecated", ()) if word in used]
+        used = {algorithm for levels in parse_algorithms(value).values() for algorithm in levels.values()}
+    return [word for word in row_on_chip(row, chip).get("deprecated", ()) if word in used]

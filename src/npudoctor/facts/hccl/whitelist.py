@@ -58,7 +58,7 @@ def _on_by_default(host: Host) -> bool:
     from npudoctor.facts.cann.installations import installs_of
 
     try:
-        if not host.npu_wanted():
+        if not host.wants_npus():
             return False
         installs = installs_of(host)
     except CannotTell:

@@ -16,11 +16,11 @@ class DeviceHolders:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._container = host.system.container()
+        self._container = host.system.is_container()
 
     def is_hidden(self, held: NpuProcess) -> bool:
         """Whether its pid means nothing here: a container's /proc numbers processes differently."""
-        return self._container and held.inside is None
+        return self._container and held.container_pid is None
 
     def is_strange(self, held: NpuProcess) -> bool:
         """Whether it belongs neither to this job nor to its session or container."""
@@ -39,7 +39,7 @@ class DeviceHolders:
         processes = self._host.processes
         return any(
             target == node
-            for pid in processes.all()
+            for pid in processes.by_pid()
             for _number, target in processes.open_files(pid) or ()
             if self._is_ours(pid) or self._is_beside(pid)
         )
@@ -58,14 +58,14 @@ class DeviceHolders:
         return f"pid {process.pid} ({process.name}, {user})"
 
     def _pid(self, held: NpuProcess) -> int:
-        return held.inside if self._container and held.inside is not None else held.pid
+        return held.container_pid if self._container and held.container_pid is not None else held.pid
 
     def _process(self, held: NpuProcess) -> Optional[Process]:
-        return None if self.is_hidden(held) else self._host.processes.all().get(self._pid(held))
+        return None if self.is_hidden(held) else self._host.processes.by_pid().get(self._pid(held))
 
     def _is_ours(self, pid: int) -> bool:
         processes = self._host.processes
-        me, process = processes.self_pid, processes.all().get(pid)
+        me, process = processes.self_pid, processes.by_pid().get(pid)
         if pid in job_pids(self._host):
             return True
         if process is None:
@@ -77,8 +77,8 @@ class DeviceHolders:
 
     def _is_beside(self, pid: int) -> bool:
         processes = self._host.processes
-        me, process = processes.self_pid, processes.all().get(pid)
-        our_process = processes.all().get(me)
+        me, process = processes.self_pid, processes.by_pid().get(pid)
+        our_process = processes.by_pid().get(me)
         if process is None:
             return False
         if our_process is not None and our_process.session == process.session > 0:

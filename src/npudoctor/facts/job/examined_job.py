@@ -27,7 +27,7 @@ def deepest_group(host: Host, pid: int) -> str:
 
 def _find_processes(host: Host, job: int) -> Iterator[int]:
     processes = host.processes
-    everybody = processes.all()
+    everybody = processes.by_pid()
     examined = everybody.get(job)
     if examined is None:
         return

@@ -14,19 +14,19 @@ def npu_expected(host: Host) -> bool:
     if host.options.expect != "auto" or host.options.root is not None:
         return host.options.expect == "npu"
     try:
-        return host.npu_wanted()
+        return host.wants_npus()
     except CannotTell:
         return False
 
 
 def npu_here(host: Host) -> bool:
     """Whether NPUs are expected, or something of one is seen."""
-    return npu_expected(host) or bool(host.npus.models) or host.npus.usable
+    return npu_expected(host) or bool(host.npus.models) or host.npus.is_usable
 
 
 def gpu_here(host: Host) -> bool:
     """Whether GPUs are expected, or something of one is seen."""
-    return host.options.expect == "gpu" or bool(host.gpus.models) or host.gpus.usable
+    return host.options.expect == "gpu" or bool(host.gpus.models) or host.gpus.is_usable
 
 
 def gpu_expected(host: Host) -> bool:
@@ -34,7 +34,7 @@ def gpu_expected(host: Host) -> bool:
     if host.options.expect != "auto" or host.options.root is not None:
         return host.options.expect == "gpu"
     try:
-        return host.gpus.usable
+        return host.gpus.is_usable
     except CannotTell:
         return False
 
@@ -50,7 +50,7 @@ def accelerators(host: Host) -> tuple[bool, bool]:
     if host.options.expect != "auto":
         return host.options.expect == "npu", host.options.expect == "gpu"
     try:
-        return host.npus.usable, host.gpus.usable
+        return host.npus.is_usable, host.gpus.is_usable
     except CannotTell:
         return False, False
 

@@ -52,13 +52,13 @@ def read_names(variable: str, value: str) -> NamePattern:
 
 def addresses(interface: Interface) -> list[Address]:
     """What a job can be reached at: link-local addresses are not told to other nodes."""
-    usable = [address for address in interface.addresses if address.ready]
+    usable = [address for address in interface.addresses if address.is_ready]
     return [address for address in usable if address.scope == "global" or interface.loopback]
 
 
 def default_order(interfaces: Iterable[Interface]) -> list[Interface]:
     """Those that HCCL would take unasked, in its order: by name, docker after the others, lo last."""
-    useful = [interface for interface in interfaces if interface.alive and addresses(interface)]
+    useful = [interface for interface in interfaces if interface.is_alive and addresses(interface)]
     return sorted(
         useful,
         key=lambda interface: (interface.loopback, interface.name.startswith("docker"), interface.name),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from npudoctor.facts.job.working_directory import job_user, working_directory
 from npudoctor.host import CannotTell, Host
-from npudoctor.host.users.access import nearest
+from npudoctor.host.users.access import nearest_folder
 
 EVERYBODY = 0o002
 
@@ -38,7 +38,7 @@ def intended_folder(host: Host, entry: str) -> str:
 def is_open_to_all(host: Host, folder: str) -> bool:
     """Whether everybody may put a library into the folder, or create the folder where it is missing."""
     try:
-        entry = nearest(host.files, folder).entry
+        entry = nearest_folder(host.files, folder).entry
     except CannotTell:
         return False
     return bool(entry.permissions & EVERYBODY)

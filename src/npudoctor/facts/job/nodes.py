@@ -55,7 +55,7 @@ def is_here(host: Host, place: str) -> Optional[bool]:
     ours = is_local(host, place)
     if ours is not None:
         return ours
-    meaning = host.names.meaning(place)
+    meaning = host.names.resolve(place)
     if not meaning.addresses:
         return None
     return any(is_local(host, address) for address in meaning.addresses)

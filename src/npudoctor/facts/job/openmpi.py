@@ -8,7 +8,7 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.job import process as job
 from npudoctor.host.host import Host
-from npudoctor.host.process.commands import first_program
+from npudoctor.host.process.commands import find_program
 
 PREFIX = "libmpi.so."
 LAUNCHER = "mpirun"
@@ -29,7 +29,7 @@ class Mpi:
 def library(host: Host, name: str) -> Optional[Mpi]:
     """The library of this name that a job would load; None when the loader finds none."""
     loader = job.loader(host)
-    loaded = loader.open(name)
+    loaded = loader.dlopen(name)
     path = host.files.real(loaded.path) if loaded else None
     return at(host, path) if path else None
 
@@ -52,7 +52,7 @@ def at(host: Host, path: str) -> Mpi:
 
 def launcher(host: Host) -> Optional[str]:
     """The mpirun that a shell would start: the first in PATH."""
-    return first_program(host.files, host.variables.path_list("PATH"), LAUNCHER)
+    return find_program(host.files, host.variables.path_list("PATH"), LAUNCHER)
 
 
 def is_other(host: Host, path: str) -> bool:
@@ -75,7 +75,7 @@ def beside(host: Host, path: str, name: str) -> Optional[Mpi]:
 def needed_name(host: Host, libraries: list[str]) -> Optional[str]:
     """The name under which these libraries need libmpi; None when none does."""
     for path in libraries:
-        needing = host.libraries.at(path)
+        needing = host.libraries.read(path)
         for name in needing.needed if needing else ():
             if name.startswith(PREFIX):
                 return name

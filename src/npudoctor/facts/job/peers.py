@@ -44,7 +44,7 @@ def first_peer(host: Host) -> Optional[Peer]:
         if not place or is_local(host, place):
             continue
         literal = ip_address(place)
-        known = (literal,) if literal else host.names.meaning(place).addresses
+        known = (literal,) if literal else host.names.resolve(place).addresses
         others = [address for address in known if not is_local(host, address)]
         if others:
             return Peer(min(others, key=lambda address: ":" in address), named_by)

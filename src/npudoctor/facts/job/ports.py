@@ -110,7 +110,7 @@ def named_ports(host: Host) -> Iterator[NamedPorts]:
     yield from (bad for bad in named if isinstance(bad, BadPorts))
     if named and isinstance(named[-1], Claim):
         yield named[-1]
-    elif not named and host.npu_wanted():
+    elif not named and host.wants_npus():
         yield Claim("", "", ((HCCL_BASE, HCCL_BASE + HCCL_WIDTH - 1),))
 
 

@@ -22,8 +22,8 @@ from npudoctor.facts.job.tracebacks import Raised, from_text, from_words
 from npudoctor.facts.job.working_directory import absolute_search_paths, working_directory
 from npudoctor.host.host import Host
 from npudoctor.host.libraries.needs import split_path
-from npudoctor.host.process.commands import Answer
-from npudoctor.host.process.escaped_children import kill_marked, now
+from npudoctor.host.process.commands import CommandResult
+from npudoctor.host.process.escaped_children import kill_marked_processes, seconds_since_boot
 
 FOLDER = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "probes"))
 OUTPUT_LIMIT = 1 << 20
@@ -62,7 +62,7 @@ class ProbeResult:
     to try it again.
     """
 
-    answer: Answer
+    answer: CommandResult
     told: Optional[dict[str, Any]]
     raised: tuple[Raised, ...] = field(default=())
     loading: Optional[str] = None
@@ -166,7 +166,7 @@ def _try_probe(
                 timeout=seconds,
                 limit=OUTPUT_LIMIT,
                 variables=variables,
-                here=True,
+                in_working_directory=True,
                 group=True,
                 farewell=ASKED_WHERE,
             )
@@ -181,7 +181,7 @@ def _try_probe(
         _ONE.release()
 
 
-def _result(answer: Answer, path: str) -> ProbeResult:
+def _result(answer: CommandResult, path: str) -> ProbeResult:
     """What it left in a file whose name no module knows, and how it ended."""
     words: Any = None  # where it did not come to that
     with suppress(ValueError):
@@ -214,10 +214,10 @@ def _folder(host: Host, token: str) -> Iterator[str]:
     except OSError as error:
         raise CannotTell(_("cannot create a temporary folder: {why}", why=strerror(error.errno))) from error
 
-    since = now()
+    since = seconds_since_boot()
 
     def clean() -> None:
-        kill_marked(f"{MARKED}={token}", since)
+        kill_marked_processes(f"{MARKED}={token}", since)
         shutil.rmtree(private, ignore_errors=True)
 
     host.commands.at_close.append(clean)

@@ -11,7 +11,7 @@ from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _
 from npudoctor.facts.job.working_directory import working_directory
 from npudoctor.host.host import Host
-from npudoctor.host.libraries.extensions import extensions
+from npudoctor.host.libraries.extensions import find_extensions
 from npudoctor.host.libraries.library import BadLibrary
 from npudoctor.host.libraries.loader import LOADERS, Loader
 
@@ -65,7 +65,7 @@ def process(host: Host, framework: Framework) -> Loader:
 def _process(host: Host, framework: Framework) -> Loader:
     made = loader(host)
     for module in framework.modules:
-        made.open(module)
+        made.dlopen(module)
     return made
 
 
@@ -73,7 +73,7 @@ def process_with(host: Host, framework: Framework, libraries: Sequence[str]) -> 
     """The process that has imported a framework and opened these, which it shares with nobody."""
     made = _process(host, framework)
     for path in libraries:
-        made.open(path)
+        made.dlopen(path)
     return made
 
 
@@ -82,8 +82,8 @@ def python_itself(host: Host) -> Loader:
     made = loader(host)
     for folder in host.interpreter.layout().search_path:
         if folder.endswith("/lib-dynload"):
-            for extension in extensions(host.files, folder, "_ctypes"):
-                made.open(extension.path)
+            for extension in find_extensions(host.files, folder, "_ctypes"):
+                made.dlopen(extension.path)
     return made
 
 
@@ -107,14 +107,14 @@ def bare_loader(host: Host, variables: Optional[Mapping[str, str]] = None) -> Lo
         host.libraries,
         variables,
         machine=machine_of(host),
-        working=None if image else working_directory(host),
+        working_folder=None if image else working_directory(host),
     )
 
 
 def machine_of(host: Host) -> str:
     """The machine that the interpreter is for; CannotTell where our loader knows nothing of it."""
     path = program(host)
-    library = host.libraries.at(path) if path else None
+    library = host.libraries.read(path) if path else None
     machine = library.machine if library else host.interpreter.layout().machine or host.system.machine
     if machine not in LOADERS:
         raise CannotTell(_("npudoctor does not know the dynamic loader of {machine}", machine=machine))
@@ -128,7 +128,7 @@ def program(host: Host) -> Optional[str]:
     one beside the standard library; None when there is none."""
     for path in _programs(host):
         try:
-            if host.libraries.at(path) is not None:
+            if host.libraries.read(path) is not None:
                 return path
         except BadLibrary:
             continue
@@ -153,7 +153,7 @@ def _module(host: Host, package: str, module: str) -> Optional[str]:
         if folder.startswith("/") and host.files.stat(place) is not None:
             fitting = [
                 extension.path
-                for extension in extensions(host.files, place, module)
+                for extension in find_extensions(host.files, place, module)
                 if extension.python in (version, None)
             ]
             return next(iter(fitting), None)

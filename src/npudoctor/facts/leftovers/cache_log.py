@@ -13,7 +13,7 @@ from typing import BinaryIO, Optional
 from npudoctor.core.frozen import dataclass, replace
 from npudoctor.core.lazy import pattern
 from npudoctor.facts.leftovers.cache_server import LOG, SPILL, SocketPlaces, find_places
-from npudoctor.host.fs.disk import Entry, entry_of
+from npudoctor.host.fs.disk import PathStatus, entry_from_stat
 from npudoctor.host.fs.walk import Parent, open_directory
 
 # A server whose cache is full logs a line for each row that it does not keep: megabytes in minutes. So only
@@ -61,7 +61,7 @@ class ServerLog:
 
     path: str
     pid: int
-    entry: Entry
+    entry: PathStatus
     parents: tuple[Parent, ...]
     machine: Optional[str]
     created: tuple[Created, ...]
@@ -135,7 +135,7 @@ def _newest(descriptor: int) -> Iterator[tuple[str, int]]:
             yield name, pids[name]
 
 
-def may_prove(entry: Entry) -> bool:
+def may_prove(entry: PathStatus) -> bool:
     """Whether a log of these properties could be trusted for any owner: else it is not even read."""
     return entry.is_file and entry.nlink == 1 and not entry.permissions & 0o022
 
@@ -181,7 +181,7 @@ def _read(
 ) -> Optional[ServerLog]:
     opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=descriptor)
     with open(opened, "rb") as file:
-        entry = entry_of(os.fstat(opened))
+        entry = entry_from_stat(os.fstat(opened))
         most = allowance.take(entry.uid, entry.size) if may_prove(entry) else 0
         if not most:
             return None
@@ -229,7 +229,9 @@ def telling_lines(text: bytes) -> list[bytes]:
     return [lines[begin] for begin in sorted(lines)]
 
 
-def parse_log(text: str, path: str, pid: int, entry: Entry, parents: tuple[Parent, ...] = ()) -> ServerLog:
+def parse_log(
+    text: str, path: str, pid: int, entry: PathStatus, parents: tuple[Parent, ...] = ()
+) -> ServerLog:
     """What a log says of the process whose pid is in its name; lines of other pids do not count."""
     machine = _MACHINE.search(text[:4096])
     lines = [

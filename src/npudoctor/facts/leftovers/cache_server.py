@@ -17,8 +17,8 @@ from typing import Optional, TypeVar
 from npudoctor.core.frozen import dataclass, field
 from npudoctor.core.lazy import pattern
 from npudoctor.core.messages import _, strerror
-from npudoctor.host.fs.disk import Entry, entry_of
-from npudoctor.host.fs.walk import Parent, files_in, open_directory
+from npudoctor.host.fs.disk import PathStatus, entry_from_stat
+from npudoctor.host.fs.walk import Parent, open_directory, stat_entries
 
 PROGRAMS = ("dataset-cache-server", "cache_server")
 SOCKET = pattern(r"cache_server_p([0-9]{1,5})\Z")
@@ -50,7 +50,7 @@ class SocketFile:
     name: str
     port: int
     old: bool
-    entry: Entry
+    entry: PathStatus
     parents: tuple[Parent, ...]
     parked: bool = False
 
@@ -183,7 +183,7 @@ def socket_files(
                 elif len(names) > NAMES:
                     names, beyond = _of_each_owner(descriptor, names)
                     passed.update(beyond)
-                for name, entry in files_in(descriptor, names):
+                for name, entry in stat_entries(descriptor, names):
                     parked = _original(name) != name
                     candidates.append(SocketFile(directory, name, names[name], old, entry, parents, parked))
         except PermissionError:
@@ -204,7 +204,7 @@ def _of_each_owner(descriptor: int, names: Mapping[str, int]) -> tuple[dict[str,
     must not be laid at the folder's owner's door. And how many of whom are beyond."""
     count: Counter[int] = Counter()
     kept = {}
-    for name, entry in files_in(descriptor, names):
+    for name, entry in stat_entries(descriptor, names):
         if entry.is_socket:
             count[entry.uid] += 1
             if count[entry.uid] <= NAMES:
@@ -237,8 +237,8 @@ class SpillFolder:
     """A directory that may hold spilled data: itself, what is in it, and the way to it."""
 
     path: str
-    entry: Entry
-    files: tuple[tuple[str, Entry], ...]
+    entry: PathStatus
+    files: tuple[tuple[str, PathStatus], ...]
     parents: tuple[Parent, ...]
 
     @property
@@ -265,8 +265,8 @@ def spill_folder(path: str) -> Optional[SpillFolder]:
     is not ours to look into."""
     try:
         with open_directory(path) as (descriptor, parents):
-            entry = entry_of(os.fstat(descriptor))
-            files = tuple(files_in(descriptor, os.listdir(descriptor)))
+            entry = entry_from_stat(os.fstat(descriptor))
+            files = tuple(stat_entries(descriptor, os.listdir(descriptor)))
             return SpillFolder(path, entry, files, parents[:-1])
     except (FileNotFoundError, NotADirectoryError):
         return None

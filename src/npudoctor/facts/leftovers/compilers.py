@@ -17,13 +17,13 @@ _WORDS = 4  # of a command line, in which the script or the module is
 
 def is_orphaned_compiler(host: Host, process: Process) -> bool:
     """Whether it compiles operators, and its parent is gone."""
-    parent = host.processes.all().get(process.parent)
-    if process.gone or (parent is not None and parent.name not in INIT) or not process.parent:
+    parent = host.processes.by_pid().get(process.parent)
+    if process.has_exited or (parent is not None and parent.name not in INIT) or not process.parent:
         return False
     words = (host.processes.arguments(process.pid) or ())[:_WORDS]
     if any(SERVER in word for word in words):
         return True
     if not any(pool in word for word in words for pool in POOLS):
         return False
-    maps = host.processes.maps(process.pid) or b""
+    maps = host.processes.read_maps(process.pid) or b""
     return any(mark in maps for mark in CANN)

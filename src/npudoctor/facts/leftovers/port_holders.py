@@ -29,7 +29,7 @@ class Holders:
         """The processes that have it open; empty when none that we may look into has."""
         if self._pids is None:
             self._pids = {}
-            for pid in self._host.processes.all():
+            for pid in self._host.processes.by_pid():
                 for _number, target in self._host.processes.open_files(pid) or ():
                     if target.startswith("socket:["):
                         self._pids.setdefault(target, set()).add(pid)
@@ -43,16 +43,16 @@ class Holders:
             return True
         if self._ancestors is None:
             processes = self._host.processes
-            everybody = processes.all()
+            everybody = processes.by_pid()
             line = processes.ancestors(processes.self_pid)
             self._ancestors = frozenset(pid for pid in line if everybody[pid].name not in INIT)
-        return bound.listening and not self._ancestors.isdisjoint(self.pids(bound))
+        return bound.is_listening and not self._ancestors.isdisjoint(self.pids(bound))
 
     def describe(self, bound: TcpSocket) -> tuple[str, ...]:
         """Each process as "pid 4711 (python3, alice)", or the user alone as "uid 1000 (alice)"."""
         texts = []
         for pid in self.pids(bound):
-            process = self._host.processes.all()[pid]
+            process = self._host.processes.by_pid()[pid]
             user = self._names().get(process.uid, f"uid {process.uid}")
             texts.append(f"pid {pid} ({process.name}, {user})")
         if not texts:
@@ -82,10 +82,10 @@ def occupants(claim: Claim, bound: Iterable[TcpSocket], holders: Holders) -> Occ
     """
     claimed = mask(claim.spans)
     here = [socket for socket in bound if claimed[socket.port]]
-    listened = {socket.port for socket in here if socket.listening}
+    listened = {socket.port for socket in here if socket.is_listening}
     occupants_of = Occupants()
     for socket in here:
-        if socket.listening:
+        if socket.is_listening:
             (occupants_of.ancestors if holders.is_ancestors(socket) else occupants_of.held).append(socket)
         elif socket.port not in listened:
             inside = claim.hccl and socket.address.startswith(LOOPBACK)

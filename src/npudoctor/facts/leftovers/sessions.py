@@ -17,7 +17,7 @@ def session_of(host: Host, pid: int) -> Optional[str]:
     if any("/user@" in path for path in host.processes.cgroups(pid) or ()):
         return "systemd --user"
     for ancestor in host.processes.ancestors(pid):
-        name = host.processes.all()[ancestor].name.lower()
+        name = host.processes.by_pid()[ancestor].name.lower()
         if name.startswith(_KEEPERS):
             return name.partition(":")[0]
         words = [word.lower() for word in (host.processes.arguments(ancestor) or ())[:_WORDS]]
@@ -37,5 +37,5 @@ def service_of(host: Host, pid: int) -> Optional[str]:
 
 def of_the_kernel(host: Host, pid: int) -> bool:
     """Whether it is a thread of the kernel."""
-    process = host.processes.all().get(pid)
+    process = host.processes.by_pid().get(pid)
     return pid == KERNEL or (process is not None and process.parent == KERNEL)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Optional
 
 from npudoctor.core.frozen import dataclass
-from npudoctor.host.fs.files import Entry, Files
+from npudoctor.host.fs.files import Files, PathStatus
 
 FOLDER = "/dev/shm"  # noqa: S108  (looked at, never written)
 NAMES = 200_000  # names of one look: a job that leaks may leave more
@@ -30,7 +30,7 @@ class SharedFile:
     """
 
     path: str
-    entry: Entry
+    entry: PathStatus
     library: str
     pid: Optional[int] = None
     folder: Optional[int] = None

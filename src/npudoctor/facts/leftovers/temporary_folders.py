@@ -8,7 +8,7 @@ from typing import Optional
 
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
-from npudoctor.host.fs.files import Entry, Files
+from npudoctor.host.fs.files import Files, PathStatus
 
 MANY = 100_000  # names of one folder that are read: /tmp may hold millions
 MOST = 500  # folders of one look; a job that leaks may leave more
@@ -25,7 +25,7 @@ class TempFolder:
     """One folder. `names`: what is in it; None where this user may not look."""
 
     path: str
-    entry: Entry
+    entry: PathStatus
     library: str
     names: Optional[tuple[str, ...]] = None
 

@@ -64,7 +64,7 @@ def _is_id(word: str) -> bool:
 
 def slurm_ids(host: Host) -> tuple[str, Optional[list[int]]]:
     """The variable in which Slurm named this job's devices, and them; "" without one that is about NPUs."""
-    if not host.npus.usable or host.gpus.usable:
+    if not host.npus.is_usable or host.gpus.is_usable:
         return "", None
     name = next((name for name in SLURM if host.variables.get(name)), "")
     return name, listed_ids(host.variables[name]) if name else None

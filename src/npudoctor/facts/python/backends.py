@@ -9,9 +9,9 @@ from typing import NamedTuple, Optional
 from npudoctor.core.errors import CannotTell
 from npudoctor.facts.python.installed_modules import module_of, modules_of
 from npudoctor.host.host import Host
-from npudoctor.host.python.bindings import bindings, read_imports, read_parts
+from npudoctor.host.python.bindings import list_bindings, read_imports, read_submodule_imports
 from npudoctor.host.python.interpreter import Distribution
-from npudoctor.host.python.requirements import version_number
+from npudoctor.host.python.requirements import parse_version
 
 GROUP = "[torch.backends]"  # of entry points
 SWITCH = "TORCH_DEVICE_BACKEND_AUTOLOAD"
@@ -37,7 +37,7 @@ def loads_backends(host: Host, torch: Distribution) -> bool:
     """
     if host.options.root is not None or host.variables.get(SWITCH, "1") != "1":
         return False
-    return bool(version_number(torch).release[:2] >= _SINCE)
+    return bool(parse_version(torch).release[:2] >= _SINCE)
 
 
 def find_backends(host: Host) -> list[Backend]:
@@ -76,7 +76,7 @@ def libraries_of(host: Host, backend: Backend) -> list[str]:
     """The libraries beside a back end's module that its source names, or imports; as far as it tells."""
     module = modules_of(host).find(backend.module)
     text = modules_of(host).text(module.file) if module is not None and module.file else ""
-    wanted = read_parts(text)
+    wanted = read_submodule_imports(text)
     return [
         f"{folder}/{name}"
         for place in (module.folders if module is not None else ())
@@ -94,10 +94,10 @@ def missing_part(host: Host, backend: Backend) -> Optional[str]:
         return backend.module if modules.is_missing(backend.module) else None
     if module.file is None:  # a folder without __init__.py: what an uninstalled package left, or half of one
         left = {name for folder in module.folders for name in modules.names(folder)}
-        return backend.module if left <= {"__pycache__"} and not modules.is_open(backend.module) else None
-    offered = bindings(modules.text(module.file)) if module.file.endswith(".py") else None
+        return backend.module if left <= {"__pycache__"} and not modules.is_dynamic(backend.module) else None
+    offered = list_bindings(modules.text(module.file)) if module.file.endswith(".py") else None
     first = backend.function.partition(".")[0]
-    if module.archived or offered is None or not first or first in offered:
+    if module.is_archived or offered is None or not first or first in offered:
         return None
     return f"{backend.module}:{backend.function}"
 
@@ -106,11 +106,11 @@ def missing_import(host: Host, backend: Backend) -> Optional[str]:
     """What the source of a back end's module imports without a condition and is not there, for certain."""
     modules = modules_of(host)
     module = modules.find(backend.module)
-    text = modules.text(module.file) if module is not None and module.file and not module.archived else ""
-    if module is None or not text or modules.is_open(f"{backend.module}.any"):
+    text = modules.text(module.file) if module is not None and module.file and not module.is_archived else ""
+    if module is None or not text or modules.is_dynamic(f"{backend.module}.any"):
         return None
     there = {name.partition(".")[0] for folder in module.folders for name in modules.names(folder)}
-    parts = sorted(read_parts(text) - there) if module.folders else []
+    parts = sorted(read_submodule_imports(text) - there) if module.folders else []
     if parts:
         return f"{backend.module}.{parts[0]}"
     own: frozenset[str] = getattr(sys, "stdlib_module_names", frozenset())  # since 3.10

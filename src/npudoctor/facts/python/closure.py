@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Callable, Optional
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.facts.python.specifiers import accepts, is_empty
-from npudoctor.host.python.interpreter import Distribution, Interpreter, normal
-from npudoctor.host.python.requirements import Requires, requirements_of
+from npudoctor.host.python.interpreter import Distribution, Interpreter, normalize_name
+from npudoctor.host.python.requirements import RequiredDistribution, requirements_of
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
@@ -91,7 +91,7 @@ class Closure:
 
     def of(self, name: str) -> list[Need]:
         """Who requires a distribution, and what of it."""
-        return [need for need in self.needs if need.name == normal(name)]
+        return [need for need in self.needs if need.name == normalize_name(name)]
 
 
 def closure(
@@ -166,13 +166,18 @@ class _Walk:
                 self._follow(
                     user,
                     way,
-                    Requires(normal(more.name), more.specifier),
+                    RequiredDistribution(normalize_name(more.name), more.specifier),
                     lenient or more.lenient,
                     more.reason,
                 )
 
     def _follow(
-        self, user: Distribution, way: tuple[str, ...], wanted: Requires, lenient: bool, reason: str = ""
+        self,
+        user: Distribution,
+        way: tuple[str, ...],
+        wanted: RequiredDistribution,
+        lenient: bool,
+        reason: str = "",
     ) -> None:
         from packaging.specifiers import SpecifierSet
 
@@ -196,7 +201,7 @@ class _Walk:
             distribution = self._interpreter.installed(other)
             if distribution is not None:
                 return distribution, alike
-        self._interpreter.be_sure_without(name)
+        self._interpreter.require_certain_absence(name)
         return None, True
 
 

@@ -10,12 +10,12 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.facts.python.closure import Closure, Failure, Need, Overruled, UnstatedNeed, closure
 from npudoctor.host.host import Host
-from npudoctor.host.python.interpreter import Distribution, normal
+from npudoctor.host.python.interpreter import Distribution, normalize_name
 from npudoctor.host.python.own_python import FRAMEWORKS as FRAMEWORKS
 from npudoctor.host.python.requirements import read_requirements
 from npudoctor.host.python.without_metadata import module_of
 from npudoctor.knowledge import requirements as rows
-from npudoctor.knowledge.tables import Row
+from npudoctor.knowledge.tables import KnowledgeRow
 
 # Modules of frameworks and of what jobs import beside them, which a folder of the job's own may hide.
 PACKAGES = (
@@ -78,7 +78,7 @@ def _is_closed(host: Host, copy: Distribution) -> bool:
 
 
 def _module(host: Host, copy: Distribution) -> tuple[str, str]:
-    site, module = copy.folder.rpartition("/")[0], module_of(normal(copy.name))
+    site, module = copy.folder.rpartition("/")[0], module_of(normalize_name(copy.name))
     path = module.replace(".", "/")
     file, package = host.files.sizes(site, [f"{path}.py", f"{path}/__init__.py"])
     if package != -1:
@@ -111,9 +111,11 @@ def _walk(host: Host) -> Closure:
         lenient=lambda user, name: _works_without(host, user, name),
         unsaid=lambda user: [
             UnstatedNeed(need.name, need.specifier, _breaks(row), bool(row.values.get("imports")))
-            for need, row in rows.unstated_requirements(knowledge, normal(user.name), user.version)
+            for need, row in rows.list_unstated_requirements(
+                knowledge, normalize_name(user.name), user.version
+            )
         ],
-        stand_ins=rows.stand_ins(knowledge),
+        stand_ins=rows.list_stand_ins(knowledge),
         overruled=_find_overruled(host),
         failing=lambda user, copy: failure_beside(host, user, copy),
     )
@@ -121,22 +123,24 @@ def _walk(host: Host) -> Closure:
 
 def failure_beside(host: Host, user: Distribution, copy: Distribution) -> Optional[Failure]:
     """What was seen to fail when these two are installed together; None where no row knows."""
-    row = rows.seen_to_fail(host.knowledge, normal(user.name), user.version, normal(copy.name), copy.version)
+    row = rows.find_failing_row(
+        host.knowledge, normalize_name(user.name), user.version, normalize_name(copy.name), copy.version
+    )
     return None if row is None else Failure(_breaks(row), bool(row.values.get("imports")))
 
 
 def _works_without(host: Host, user: Distribution, name: str) -> bool:
     """Whether its import is known to work without what it requires, or with the version that is there."""
-    release = normal(user.name), user.version
-    if rows.lenient(host.knowledge, *release, name) is not None:
+    release = normalize_name(user.name), user.version
+    if rows.find_lenient_row(host.knowledge, *release, name) is not None:
         return True
-    if normal(user.name) not in FRAMEWORKS:
+    if normalize_name(user.name) not in FRAMEWORKS:
         return False
     copy = host.interpreter.installed(name)
-    return copy is not None and rows.seen_to_work(host.knowledge, *release, name, copy.version)
+    return copy is not None and rows.is_proven_to_work(host.knowledge, *release, name, copy.version)
 
 
-def _breaks(row: Row) -> str:
+def _breaks(row: KnowledgeRow) -> str:
     return _("{what} fails: {error}", what=row["breaks"], error=row["error"])
 
 
@@ -148,7 +152,7 @@ def _find_overruled(host: Host) -> Overruled:
     for name, user in rows.list_overruling(host.knowledge):
         plugin = host.interpreter.installed(name)
         pinned.setdefault(user, set()).update(read_requirements(plugin, layout) if plugin is not None else ())
-    return lambda user, name: name in pinned.get(normal(user.name), ())
+    return lambda user, name: name in pinned.get(normalize_name(user.name), ())
 
 
 def optional(need: Need) -> bool:

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from npudoctor.facts.job.working_directory import working_directory
 from npudoctor.facts.python.frameworks import EXTENSIONS, closure_of
-from npudoctor.host.fs.archives import members
+from npudoctor.host.fs.archives import list_members
 from npudoctor.host.host import Host
 from npudoctor.host.python import without_metadata
-from npudoctor.host.python.bindings import bindings
-from npudoctor.host.python.installed_files import InstalledFile, recorded_files, site_of
-from npudoctor.host.python.interpreter import Distribution, normal
+from npudoctor.host.python.bindings import list_bindings
+from npudoctor.host.python.installed_files import InstalledFile, read_recorded_files, site_of
+from npudoctor.host.python.interpreter import Distribution, normalize_name
 from npudoctor.host.python.modules import Module, Modules
 from npudoctor.host.users.access import is_closed
 
@@ -23,7 +23,7 @@ _EDITABLE = "__editable__"
 
 def module_of(name: str) -> str:
     """What a distribution brings, as far as its name tells."""
-    return without_metadata.module_of(normal(name))
+    return without_metadata.module_of(normalize_name(name))
 
 
 def modules_of(host: Host) -> Modules:
@@ -41,7 +41,7 @@ def _searched_first(host: Host) -> list[str]:
 
 def recorded_once(host: Host, copy: Distribution) -> list[InstalledFile]:
     """The list of its files; read once for all checks."""
-    return host.once(f"RECORD of {copy.folder}", lambda: recorded_files(host.files, copy))
+    return host.once(f"RECORD of {copy.folder}", lambda: read_recorded_files(host.files, copy))
 
 
 def is_altered(host: Host, path: str) -> bool:
@@ -109,15 +109,15 @@ def is_inside(host: Host, module: Module, site: str) -> bool:
 
 def is_another(host: Host, winner: Module, name: str, listed: Sequence[InstalledFile], site: str) -> bool:
     """Whether what is found first is not the installed package, but something else of its name."""
-    if winner.file is None or winner.archived or not winner.file.endswith(".py"):
+    if winner.file is None or winner.is_archived or not winner.file.endswith(".py"):
         return False
     modules = modules_of(host)
-    offered = bindings(modules.text(winner.file))
+    offered = list_bindings(modules.text(winner.file))
     if offered is None or _shares_parts(modules, winner, name, listed):
         return False
     path = f"{site}/{name.replace('.', '/')}"
     texts = map(modules.text, (f"{path}/__init__.py", f"{path}.py"))
-    wanted = next((bindings(text) for text in texts if text), None)
+    wanted = next((list_bindings(text) for text in texts if text), None)
     return not offered or (wanted is not None and len(offered & wanted) * 2 < len(wanted))
 
 
@@ -132,15 +132,15 @@ def _shares_parts(modules: Modules, winner: Module, name: str, listed: Sequence[
 
 def is_editable(host: Host, copy: Distribution) -> bool:
     """Whether it is installed as a link to its sources."""
-    start = f"{_EDITABLE}.{normal(copy.name).replace('-', '_')}-"
+    start = f"{_EDITABLE}.{normalize_name(copy.name).replace('-', '_')}-"
     return any(name.startswith(start) for name in modules_of(host).names(site_of(copy)))
 
 
 def is_not_built(host: Host, copy: Distribution, module: Module) -> bool:
     """Whether a package of sources lacks the compiled module without which it cannot be imported."""
-    if not module.folders or module.file is None or module.archived:
+    if not module.folders or module.file is None or module.is_archived:
         return False
-    needed = EXTENSIONS.get(normal(copy.name), ())
+    needed = EXTENSIONS.get(normalize_name(copy.name), ())
     above = module.folders[0].rpartition("/")[0]
     names = modules_of(host).names
     built = any(
@@ -161,11 +161,11 @@ def is_of_an_egg(host: Host, copy: Distribution, module: Module) -> bool:
 def lacks_libraries(host: Host, copy: Distribution, module: Module) -> bool:
     """Whether it lies in a zip file, such as an old egg, from which no library can be loaded, and has no
     source there that would unpack the one it needs."""
-    needed = EXTENSIONS.get(normal(copy.name), ())
+    needed = EXTENSIONS.get(normalize_name(copy.name), ())
     archive = next((path for path in _archives(host) if (module.file or "").startswith(f"{path}/")), None)
-    if not module.archived or not needed or archive is None:
+    if not module.is_archived or not needed or archive is None:
         return False
-    inside = members(host.files, archive)
+    inside = list_members(host.files, archive)
     return not any(f"{folder}/{stem}{end}" in inside for folder, stem in needed for end in (".py", ".pyc"))
 
 

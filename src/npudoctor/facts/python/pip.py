@@ -106,8 +106,8 @@ def _roots(host: Host, paths: Sequence[str]) -> bool:
     commands = host.commands
     search_path = (folder for folder in host.interpreter.layout().search_path if folder.startswith("/"))
     return (
-        commands.why_not(pip_argv(host), {"PATH": commands.path_of(FOLDERS)}) is None
-        and all(map(commands.trusted, paths))
+        commands.why_untrusted(pip_argv(host), {"PATH": commands.join_trusted(FOLDERS)}) is None
+        and all(map(commands.is_trusted, paths))
         and all(commands.may_load_from(folder) for folder in search_path)
     )
 

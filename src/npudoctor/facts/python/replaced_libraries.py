@@ -10,7 +10,7 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.host.host import Host
 from npudoctor.host.libraries.library import Symbols
-from npudoctor.host.libraries.loader import Loaded, Loader
+from npudoctor.host.libraries.loader import LoadedLibrary, Loader
 
 LED_BY = "LD_LIBRARY_PATH"
 PRELOAD = "LD_PRELOAD"
@@ -23,7 +23,7 @@ _VERSIONED = ("libc.so", "libm.so", "libpthread.so", "libdl.so", "librt.so", "li
 class ReplacedLibrary:
     """A library in the place of another one. `own`: the path that would be taken without the variable."""
 
-    found: Loaded
+    found: LoadedLibrary
     name: str
     own: str
     variable: str
@@ -54,7 +54,7 @@ def replaced_in(host: Host, loader: Loader) -> list[ReplacedLibrary]:
     replaced = []
     for loaded, variable in (*preloaded, *led):
         for name in dict.fromkeys((loaded.library.soname, loaded.name.rpartition("/")[2])):
-            own = loader.otherwise(name) if name else None
+            own = loader.find_without_environment(name) if name else None
             if name and own and host.files.real(own) != loaded.library.path:
                 replaced.append(ReplacedLibrary(loaded, name, own, variable))
                 break
@@ -68,7 +68,7 @@ def missing_symbols(
     judged = []
     for replaced in replacements:
         # Of a stub without any version the loader takes what it has by name.
-        if not replaced.name.startswith(_VERSIONED) or not replaced.found.library.defines:
+        if not replaced.name.startswith(_VERSIONED) or not replaced.found.library.defined_versions:
             lack = _version(loader, replaced)
             if lack is None:
                 judged.append(replaced)
@@ -106,7 +106,7 @@ def hollow_library(host: Host, loader: Loader, strange: Callable[[str], bool]) -
         replacement = ReplacedLibrary(loaded, loaded.name, "", "")
         names = {loaded.name, loaded.library.soname}
         versions = [(version, by) for name in names for version, by in asked.get(name, ())]
-        offered = loaded.library.defines
+        offered = loaded.library.defined_versions
         if offered and not loaded.name.startswith(_VERSIONED):
             for version, by in versions:
                 if version not in offered:
@@ -128,7 +128,7 @@ def _collect_versions(loader: Loader) -> dict[Optional[str], list[tuple[str, str
     """By the name of a library: which versions of it are asked for, and by whose path."""
     versions_of: dict[Optional[str], list[tuple[str, str]]] = {}
     for loaded in loader.loaded:
-        for name, versions in loaded.library.wants:
+        for name, versions in loaded.library.required_versions:
             versions_of.setdefault(name, []).extend((version, loaded.path) for version in versions)
     return versions_of
 
@@ -140,7 +140,7 @@ def _find_unresolved(host: Host, loader: Loader, replacement: ReplacedLibrary) -
         return None
     names = (replacement.found.name, replacement.found.library.soname)
     users = [user for user in loader.loaded if any(name in user.library.needed for name in names)]
-    wants = {symbol: user.path for user in users for symbol in host.libraries.wanted(user.path)}
+    wants = {symbol: user.path for user in users for symbol in host.libraries.read_undefined(user.path)}
     open_ = set(wants)
     for loaded in loader.loaded:
         exports = host.libraries.exports(loaded.path, open_) if open_ else None
@@ -152,9 +152,9 @@ def _find_unresolved(host: Host, loader: Loader, replacement: ReplacedLibrary) -
 
 def _version(loader: Loader, replacement: ReplacedLibrary) -> Optional[MissingSymbol]:
     """The first version that it does not offer; of one without versions the loader only warns."""
-    offered = replacement.found.library.defines
+    offered = replacement.found.library.defined_versions
     for loaded in loader.loaded if offered else ():
-        for version in dict(loaded.library.wants).get(replacement.name, ()):
+        for version in dict(loaded.library.required_versions).get(replacement.name, ()):
             if version not in offered:
                 return MissingSymbol(replacement, version, loaded.path)
     return None
@@ -166,15 +166,15 @@ def _wants(host: Host, loader: Loader, replacement: ReplacedLibrary) -> dict[str
     here, own = _symbols(host, replacement.found.path), _symbols(host, replacement.own)
     if here is None or own is None:
         return {}
-    wants = dict.fromkeys(here.wanted - own.wanted, replacement.found.path)
+    wants = dict.fromkeys(here.undefined - own.undefined, replacement.found.path)
     only = own.defined - here.defined
     for loaded in loader.loaded if only else ():
         if replacement.name in loaded.library.needed:
-            wants.update(dict.fromkeys(host.libraries.wanted(loaded.path) & only, loaded.path))
+            wants.update(dict.fromkeys(host.libraries.read_undefined(loaded.path) & only, loaded.path))
     return wants
 
 
 def _symbols(host: Host, path: str) -> Optional[Symbols]:
     """None where the file has no table of them whose length can be told; the loader need not know it."""
     symbols = host.libraries.symbols(path)
-    return symbols if symbols and symbols.readable else None
+    return symbols if symbols and symbols.is_readable else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Optional
 
 from npudoctor.host.python.interpreter import Distribution
-from npudoctor.knowledge.versions import public
+from npudoctor.knowledge.versions import public_version
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
@@ -48,7 +48,7 @@ def exact(wanted: SpecifierSet) -> Optional[Version]:
     """The single release that a requirement names, by == or ===; None where it names none, or a range."""
     for bound in wanted:
         if bound.operator in ("==", "===") and not bound.version.endswith(".*"):
-            return public(bound.version)
+            return public_version(bound.version)
     return None
 
 

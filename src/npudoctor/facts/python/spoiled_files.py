@@ -11,8 +11,8 @@ from typing import Optional
 from npudoctor.facts.python.spoiled_libraries import LFS, SpoiledLibraries
 from npudoctor.host.fs.disk import NO_FILE
 from npudoctor.host.fs.files import Files
-from npudoctor.host.python.bindings import read_parts
-from npudoctor.host.python.byte_code import HEADER, ByteCode, is_unchecked
+from npudoctor.host.python.bindings import read_submodule_imports
+from npudoctor.host.python.byte_code import HEADER_BYTES, ByteCode, is_unchecked
 from npudoctor.host.python.installed_files import InstalledFile
 
 SOURCE_LIMIT = 1 << 20
@@ -76,7 +76,7 @@ class SpoiledFiles:
         depth = 2 if deep else 1
         near = [path for path in paths if path.count("/") <= depth][:UNCHECKED] if self._cached else []
         codes = [self._code.path_of(path) for path in near[:: len(near) // SAMPLE + 1]]
-        heads = self._files.parts(self._site, codes, [0] * len(codes), HEADER) if codes else ()
+        heads = self._files.parts(self._site, codes, [0] * len(codes), HEADER_BYTES) if codes else ()
         if self._unchecked or any(is_unchecked(head) for head in heads if head):
             for path in paths[:UNCHECKED]:
                 self._note_stale(path)
@@ -105,7 +105,7 @@ class SpoiledFiles:
         for number, (path, end) in enumerate(zip(paths, ends)):
             if end is None:
                 # A source is not read where its byte code is there and may be read.
-                if not self._cached or self._code.ends(path) is None:
+                if not self._cached or self._code.read_ends(path) is None:
                     self.unreadable.append(path)
                 continue
             if not end and number < len(keys):  # a link, or on a mount that may block
@@ -118,15 +118,15 @@ class SpoiledFiles:
         for path in keys if self._cached else ():
             if path in self.unreadable:
                 continue
-            ends = self._code.ends(path)
+            ends = self._code.read_ends(path)
             if ends is not None and self._code.is_cut(path, ends):
                 yield self._code.path_of(path)
-            elif ends is not None and ends.unchecked:
+            elif ends is not None and ends.is_unchecked:
                 self._unchecked = True
                 self._note_stale(path)
 
     def _note_stale(self, path: str) -> None:
-        ends = self._code.ends(path)
+        ends = self._code.read_ends(path)
         if ends is not None and self._code.is_stale(path, ends):
             self.stale.append(path)
 
@@ -151,7 +151,7 @@ class SpoiledFiles:
         # A package that imports parts of itself which are not there is another version's.
         text = content.decode("utf-8", "replace")
         there = self._files.names(f"{self._site}/{path.rpartition('/')[0]}")
-        missing = read_parts(text) - {name.partition(".")[0] for name in there}
+        missing = read_submodule_imports(text) - {name.partition(".")[0] for name in there}
         return any(
             not re.search(rf"^[ \t]*(?:{name}[ \t]*[:=]|(?:def|class)[ \t]+{name}\b)", text, re.M)
             for name in missing

@@ -7,7 +7,7 @@ import heapq
 from collections.abc import Iterator, Sequence
 
 from npudoctor.core.errors import CannotTell
-from npudoctor.host.fs.disk import Opened
+from npudoctor.host.fs.disk import OpenFile
 from npudoctor.host.fs.files import Files
 from npudoctor.host.libraries.elf import MAGIC
 from npudoctor.host.libraries.elf_damage import is_damaged
@@ -40,10 +40,10 @@ class SpoiledLibraries:
         }
         for library, now in libraries:
             try:
-                with self._files.opened(f"{self._site}/{library.path}") as file:
+                with self._files.open_file(f"{self._site}/{library.path}") as file:
                     surely = library.path in largest or now != library.size
                     if file.read(0, len(MAGIC)) == MAGIC:
-                        spoiled = is_damaged(file, now, thorough=surely)
+                        spoiled = is_damaged(file, now, is_thorough=surely)
                     else:
                         # What a wheel brought may be a script for a linker, which nothing loads.
                         head = file.read(0, HEAD)
@@ -59,7 +59,7 @@ class SpoiledLibraries:
                     raise
                 self.unreadable.append(library.path)
 
-    def _is_other(self, file: Opened, library: InstalledFile) -> bool:
+    def _is_other(self, file: OpenFile, library: InstalledFile) -> bool:
         """Whether it was written after the installation, and differs; of as many as can be read quickly."""
         if not library.digest or file.mtime <= self._listed_at + LATER or library.size > self._left:
             return False

@@ -9,9 +9,9 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.messages import _
 from npudoctor.host.host import Host
 from npudoctor.host.python.modules import TEXT_LIMIT, Modules
-from npudoctor.host.startup.site_folders import PTH_LIMIT, alone, is_site
-from npudoctor.host.startup.sitecustomize import adds_nothing
-from npudoctor.host.startup.startup_code import StartupStatement, startup_statements
+from npudoctor.host.startup.site_folders import PTH_LIMIT, is_isolated_environment, is_site
+from npudoctor.host.startup.sitecustomize import adds_no_path
+from npudoctor.host.startup.startup_code import StartupStatement, find_startup_statements
 
 _CODE = ("import ", "import\t")
 
@@ -19,7 +19,7 @@ _CODE = ("import ", "import\t")
 def start_up_code(host: Host) -> Iterator[tuple[str, StartupStatement]]:
     """File and line of what is plain by its text, and what it does; nothing is run."""
     for path in _own_modules(host):
-        for statement in startup_statements(_text(host, path, TEXT_LIMIT)):
+        for statement in find_startup_statements(_text(host, path, TEXT_LIMIT)):
             yield f"{path}:{statement.line}", statement
     for site in filter(is_site, dict.fromkeys(host.interpreter.layout().search_path)):
         try:
@@ -30,7 +30,7 @@ def start_up_code(host: Host) -> Iterator[tuple[str, StartupStatement]]:
             if not name.endswith(".pth") or name.startswith("."):
                 continue
             for number, line in enumerate(_text(host, f"{site}/{name}", PTH_LIMIT).splitlines(), 1):
-                for statement in startup_statements(line) if line.startswith(_CODE) else ():
+                for statement in find_startup_statements(line) if line.startswith(_CODE) else ():
                     yield f"{site}/{name}:{number}", statement
 
 
@@ -41,8 +41,8 @@ def find_undetermined(host: Host) -> Optional[str]:
     ran = host.interpreter.layout().asked and not host.identity.is_root
     for path in _own_modules(host):
         text = _text(host, path, TEXT_LIMIT)
-        known = (ran and path.rpartition("/")[0] not in named) or any(startup_statements(text))
-        if text and not known and not adds_nothing(text):
+        known = (ran and path.rpartition("/")[0] not in named) or any(find_startup_statements(text))
+        if text and not known and not adds_no_path(text):
             return _("could not determine what {path} does when Python starts", path=path)
     return None
 
@@ -52,10 +52,10 @@ def _own_modules(host: Host) -> Iterator[str]:
     modules = Modules(host.files, host.interpreter.layout())
     names = ["sitecustomize"]
     without_users = host.options.root is None and host.variables.get("PYTHONNOUSERSITE")
-    if not without_users and not alone(host.files, host.interpreter.path):
+    if not without_users and not is_isolated_environment(host.files, host.interpreter.path):
         names.append("usercustomize")
-    for module in filter(None, map(modules.top, names)):
-        if module.file is not None and not module.archived and module.file.endswith(".py"):
+    for module in filter(None, map(modules.find_top, names)):
+        if module.file is not None and not module.is_archived and module.file.endswith(".py"):
             yield module.file
 
 

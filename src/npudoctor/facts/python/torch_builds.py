@@ -50,7 +50,7 @@ def other_build(host: Host, member: Distribution, torch: Distribution) -> Option
     missing = [name for name in needed if OF_TORCH.match(name) and name not in names]
     needed_by_torch: tuple[str, ...] = ()
     for name in _WITH_CUDA:
-        library = host.libraries.at(f"{lib}/{name}") if name in names else None
+        library = host.libraries.read(f"{lib}/{name}") if name in names else None
         if library is not None:
             needed_by_torch = library.needed
             break
@@ -68,7 +68,7 @@ def needed_by(host: Host, member: Distribution) -> tuple[str, ...]:
     path = f"{site_of(member)}/{folder}"
     names = host.files.names(path) if folder else []
     modules = [name for start in starts for name in names if name.startswith(start) and name.endswith(".so")]
-    libraries = (host.libraries.at(f"{path}/{module}") for module in modules)
+    libraries = (host.libraries.read(f"{path}/{module}") for module in modules)
     return tuple(dict.fromkeys(name for library in libraries if library for name in library.needed))
 
 

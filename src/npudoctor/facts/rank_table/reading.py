@@ -58,10 +58,10 @@ def named_path(host: Host, variable: str) -> Optional[str]:
 
 def wait_for_table(host: Host, path: str) -> RankTableFile:
     """The file, looked at again and again for as long as the user said, until it is a completed table."""
-    until = host.clock.steady() + host.options.wait
+    until = host.clock.monotonic() + host.options.wait
     look = read_table(host, path)
-    while (look.initializing or look.fault in (MISSING, NOT_JSON)) and host.clock.steady() < until:
-        host.clock.wait_until(min(until, host.clock.steady() + LOOK_SECONDS))
+    while (look.initializing or look.fault in (MISSING, NOT_JSON)) and host.clock.monotonic() < until:
+        host.clock.wait_until(min(until, host.clock.monotonic() + LOOK_SECONDS))
         look = read_table(host, path)
     return look
 

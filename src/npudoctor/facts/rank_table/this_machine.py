@@ -121,7 +121,7 @@ class Here:
             )
             for device in server.devices
             if device.id is not None and is_address(device.ip)
-            for real in [self._conf.of(device.id, "address")]
+            for real in [self._conf.get(device.id, "address")]
             if real is not None and real != device.ip
         ]
         if wrong:
@@ -139,7 +139,7 @@ class Here:
         missing = sorted({device.id for device in wanted if device.id is not None and device.id not in nodes})
         if not missing:
             return
-        elsewhere = self.rank is None and self._host.system.container()
+        elsewhere = self.rank is None and self._host.system.is_container()
         if elsewhere and any(device.id in nodes for device in wanted):
             return  # the others may be of other containers
         text = _("server {server} is this machine, but device_id {ids} has no {node}: there are only {nodes}")

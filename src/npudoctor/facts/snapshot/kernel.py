@@ -39,7 +39,7 @@ def system(host: Host) -> Iterator[Fact]:
     yield fact("kernel", lambda: _expect_running(host, machine.release))
     yield fact("architecture", lambda: _expect_running(host, machine.machine))
     yield fact("distribution", machine.distribution)
-    yield fact("container", lambda: _expect_running(host, machine.container()))
+    yield fact("container", lambda: _expect_running(host, machine.is_container()))
     yield fact("processors", lambda: _first_line(host, "/sys/devices/system/cpu/online"))
     # What the firmware keeps for itself differs by some MiB on nodes that are alike.
     yield fact("memory", lambda: f"{round(host.resources.memory().total / (1 << 30))} GiB")
@@ -124,7 +124,7 @@ def _first_line(host: Host, path: str) -> Value:
 def network(host: Host) -> Iterator[Fact]:
     """The interfaces that lead out of the node. Addresses are each node's own, and nobody else's business."""
     for interface in host.network.interfaces():
-        if interface.inner:
+        if interface.is_internal:
             continue
         name = interface.name
         yield Fact(f"{name} state", interface.state if interface.up else "off")

@@ -77,10 +77,10 @@ def _cann(host: Host) -> Iterator[Fact]:
 
 def _driver(host: Host) -> Iterator[Fact]:
     from npudoctor.facts.gpu.cuda import module_version, runtimes
-    from npudoctor.host.devices.driver import package
+    from npudoctor.host.devices.driver import find_package
 
     def version(kind: str) -> Value:
-        installed = package(host.files, kind)
+        installed = find_package(host.files, kind)
         return installed.version if installed else None
 
     yield fact("NPU driver", lambda: version("driver"))
@@ -97,7 +97,7 @@ def _accelerator(host: Host) -> Iterator[Fact]:
     for kind, devices in (("NPU", host.npus), ("GPU", host.gpus)):
         yield Fact(f"{kind}s", len(devices.nodes))
         yield Fact(f"{kind} models", devices.models, devices.unread or "")
-        yield Fact(f"{kind} kernel driver", devices.bound, devices.unread or "")
+        yield Fact(f"{kind} kernel driver", devices.kernel_drivers, devices.unread or "")
 
 
 def _python(host: Host) -> Iterator[Fact]:
@@ -112,11 +112,13 @@ def _python(host: Host) -> Iterator[Fact]:
 
 def _packages(host: Host) -> Iterator[Fact]:
     """The first copy of each on the search path, which is the one that is imported."""
-    from npudoctor.host.python.interpreter import normal
+    from npudoctor.host.python.interpreter import normalize_name
 
-    for copy in sorted(host.interpreter.all_installed(), key=lambda distribution: normal(distribution.name)):
-        yield Fact(normal(copy.name), copy.version or "?")
-    host.interpreter.be_sure_without("torch")
+    for copy in sorted(
+        host.interpreter.all_installed(), key=lambda distribution: normalize_name(distribution.name)
+    ):
+        yield Fact(normalize_name(copy.name), copy.version or "?")
+    host.interpreter.require_certain_absence("torch")
 
 
 def _variables(host: Host) -> Iterator[Fact]:
@@ -125,9 +127,9 @@ def _variables(host: Host) -> Iterator[Fact]:
 
 
 def _hccn(host: Host) -> Iterator[Fact]:
-    if not host.npu_wanted() or not host.hccn.devices():
+    if not host.wants_npus() or not host.hccn.devices():
         return
-    program = host.hccn.program()
+    program = host.hccn.find_program()
     if program is None:
         raise CannotTell(_("hccn_tool was not found"), advisory=True)
     if not host.identity.is_root:

@@ -11,7 +11,7 @@ from npudoctor.fixing.actions.endings import CommandFailed, Failed, Gone, Refuse
 from npudoctor.fixing.outcome import Observer, watch_change
 from npudoctor.fixing.steps.steps import Command, DeleteRule, InsertRule, Remount
 from npudoctor.host import Host
-from npudoctor.host.process.commands import Answer
+from npudoctor.host.process.commands import CommandResult
 
 COMMAND_SECONDS = 600.0
 LIMIT = 64 << 20  # of a listed chain
@@ -52,7 +52,7 @@ def remount(step: Remount, host: Host, at: Observer) -> None:
         raise Refused(_("{path} has changed since", path=step.path))
     with watch_change(at, "run mount"):
         answer = host.commands.run(step.argv, timeout=COMMAND_SECONDS)
-    if _size(step.path, host.again()) == now:
+    if _size(step.path, host.fresh_copy()) == now:
         raise Failed(failure_text(answer))  # the kernel does all or nothing
     if not answer.ok:
         raise_failure(answer)
@@ -106,12 +106,12 @@ _UNSTARTED = ("missing", "untrusted", "not-started")
 LINES = 3  # of its last output
 
 
-def raise_failure(answer: Answer) -> None:
+def raise_failure(answer: CommandResult) -> None:
     """Refused when it was not started, CommandFailed when it was and failed; both with its last output."""
     raise (Refused if answer.ended in _UNSTARTED else CommandFailed)(failure_text(answer))
 
 
-def failure_text(answer: Answer) -> str:
+def failure_text(answer: CommandResult) -> str:
     """Why a program failed, with its last output."""
     name = answer.argv[0]
     if answer.ended == "missing":
@@ -128,7 +128,7 @@ def failure_text(answer: Answer) -> str:
     return text.format(name=name, how=_how(answer), said=output)
 
 
-def _how(answer: Answer) -> str:
+def _how(answer: CommandResult) -> str:
     if answer.ended == "timeout":
         return _("did not end within {seconds:.0f} s", seconds=answer.seconds)
     if answer.ended != "exited" or answer.status is None:  # it flooded us

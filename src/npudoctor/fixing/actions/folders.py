@@ -16,8 +16,8 @@ from npudoctor.fixing.actions.endings import Refused
 from npudoctor.fixing.outcome import Observer, watch_change
 from npudoctor.fixing.steps.steps import RemoveFiles
 from npudoctor.host import Host
-from npudoctor.host.fs.disk import Entry, entry_of
-from npudoctor.host.fs.walk import files_in
+from npudoctor.host.fs.disk import PathStatus, entry_from_stat
+from npudoctor.host.fs.walk import stat_entries
 from npudoctor.host.network.sockets import Listener
 from npudoctor.proof.socket import why_untrusted
 from npudoctor.proof.temporary_folder import FolderMakers
@@ -29,10 +29,10 @@ def remove_folder(step: RemoveFiles, host: Host, at: Observer) -> None:
     parent, name = step.directory.rsplit("/", 1)
     library = library_of(name)
     with open_folder(parent or "/") as (above, parents), open_subfolder(above, name) as descriptor:
-        folder = entry_of(os.fstat(descriptor))
+        folder = entry_from_stat(os.fstat(descriptor))
         _expect_folder(step, folder)
         names = tuple(os.listdir(descriptor))
-        entries = dict(files_in(descriptor, names))
+        entries = dict(stat_entries(descriptor, names))
         doubt = why_untrusted(parents, step.owner, host.identity.euid)
         if library is not None:
             doubt = doubt or FolderMakers(host).why_not(TempFolder(step.directory, folder, library, names))
@@ -49,12 +49,12 @@ def remove_folder(step: RemoveFiles, host: Host, at: Observer) -> None:
             if mark.name in entries:
                 _unlink(mark, step.owner, descriptor, at, socket=library is not None)
         with refuse_replaced(step.directory):
-            _expect_folder(step, entry_of(os.stat(name, dir_fd=above, follow_symlinks=False)))
+            _expect_folder(step, entry_from_stat(os.stat(name, dir_fd=above, follow_symlinks=False)))
             with watch_change(at, f"remove folder {name}"):
                 os.rmdir(name, dir_fd=above)
 
 
-def _expect_known(step: RemoveFiles, entries: Mapping[str, Entry], *, sockets: bool) -> None:
+def _expect_known(step: RemoveFiles, entries: Mapping[str, PathStatus], *, sockets: bool) -> None:
     """Refused before anything is removed, unless all that the folder holds was looked at and is unchanged."""
     marks = {mark.name: mark for mark in step.files}
     if not marks.keys() >= entries.keys():
@@ -65,7 +65,7 @@ def _expect_known(step: RemoveFiles, entries: Mapping[str, Entry], *, sockets: b
 
 def _unlink(mark: FileMark, owner: int, descriptor: int, at: Observer, *, socket: bool) -> None:
     try:
-        entry = entry_of(os.stat(mark.name, dir_fd=descriptor, follow_symlinks=False))
+        entry = entry_from_stat(os.stat(mark.name, dir_fd=descriptor, follow_symlinks=False))
         (_expect_socket if socket else expect_file)(mark, owner, entry)
         with watch_change(at, f"unlink {'socket' if socket else 'file'} {mark.name}"):
             os.unlink(mark.name, dir_fd=descriptor)
@@ -73,21 +73,21 @@ def _unlink(mark: FileMark, owner: int, descriptor: int, at: Observer, *, socket
         return  # gone already
 
 
-def _expect_folder(step: RemoveFiles, now: Entry) -> None:
+def _expect_folder(step: RemoveFiles, now: PathStatus) -> None:
     """Refused unless this is the folder that was looked at, closed to all others."""
     seen = (step.device, step.inode, step.owner, 0o700)
     if seen != (now.dev, now.ino, now.uid, now.permissions) or not now.is_dir:
         raise Refused(_("{path} has been replaced since", path=step.directory))
 
 
-def expect_file(mark: FileMark, owner: int, now: Entry) -> None:
+def expect_file(mark: FileMark, owner: int, now: PathStatus) -> None:
     """Refused unless this is the file that was looked at, with one name and unchanged."""
     seen = (mark.device, mark.inode, mark.size, mark.mtime_ns, owner, 1)
     if seen != (now.dev, now.ino, now.size, now.mtime_ns, now.uid, now.nlink) or not now.is_file:
         raise Refused(_("{path} has changed since", path=mark.name))
 
 
-def _expect_socket(mark: FileMark, owner: int, now: Entry) -> None:
+def _expect_socket(mark: FileMark, owner: int, now: PathStatus) -> None:
     seen = (mark.device, mark.inode, mark.mtime_ns, owner, 1)
     if seen != (now.dev, now.ino, now.mtime_ns, now.uid, now.nlink) or not stat.S_ISSOCK(now.mode):
         raise Refused(_("{path} has changed since", path=mark.name))

@@ -28,19 +28,19 @@ _NO_RENAMEAT2 = (errno.ENOSYS, errno.EINVAL)  # the kernel, or the file system, 
 
 def remove_shared_memory(step: RemoveSharedMemory, host: Host, at: Observer) -> None:
     """IPC_RMID on the shmid, after a last IPC_STAT that must show the same unused object."""
-    if host.sysvipc.look(step.shmid) is None:
+    if host.sysvipc.stat_segment(step.shmid) is None:
         raise Gone
     made_by = creator_life(host, step.cpid, step.ctime)
     if made_by.life is not Life.DEAD:
         raise Refused(made_by.why)
-    listed = [row for row in host.sysvipc.segments_now() if row.shmid == step.shmid]
-    now = host.sysvipc.look(step.shmid)
+    listed = [row for row in host.sysvipc.read_segments() if row.shmid == step.shmid]
+    now = host.sysvipc.stat_segment(step.shmid)
     if now is None:
         raise Gone
-    if not listed or not listed[0].same_as(now):
+    if not listed or not listed[0].is_unchanged_in(now):
         raise Refused(_("shmctl and /proc/sysvipc/shm disagree about segment {id}", id=step.shmid))
     seen = (step.key, step.cpid, step.ctime, step.owner, step.owner, step.size)
-    if seen != (now.key, now.cpid, now.ctime, now.cuid, now.uid, now.size) or now.destroyed:
+    if seen != (now.key, now.cpid, now.ctime, now.cuid, now.uid, now.size) or now.is_destroyed:
         raise Refused(_("segment {id} is not the one that was checked", id=step.shmid))
     if now.nattch:
         raise Refused(_("segment {id} has been attached since", id=step.shmid))
@@ -77,7 +77,7 @@ def _expect_dead(
     distrust = why_untrusted(parents, step.owner, host.identity.euid)
     if distrust:
         raise Refused(distrust)
-    remaining = {row.shmid for row in host.sysvipc.segments_now()} & set(step.after)
+    remaining = {row.shmid for row in host.sysvipc.read_segments()} & set(step.after)
     if remaining:
         raise Refused(
             _(
@@ -85,7 +85,7 @@ def _expect_dead(
                 id=min(remaining),
             )
         )
-    if not host.processes.ours():
+    if not host.processes.is_own_namespace():
         raise Refused(_("/proc shows a pid namespace other than npudoctor's"))
     server = serving_process(living_servers(host), step.port)
     if server:

@@ -17,7 +17,7 @@ from npudoctor.fixing.actions.syscalls import signal_process
 from npudoctor.fixing.outcome import Observer, watch_change
 from npudoctor.fixing.steps.steps import SignalProcess
 from npudoctor.host import CannotTell, Host
-from npudoctor.host.process.pidfds import wait_for_ends
+from npudoctor.host.process.pidfds import wait_for_processes
 from npudoctor.host.process.processes import parse_stat
 from npudoctor.proof.ending import Endings
 
@@ -37,14 +37,14 @@ class HeldProcess:
 def end_processes(step: SignalProcess, host: Host, at: Observer) -> None:
     """SIGTERM to all, then SIGKILL to those still running; no signal before all are proven stale."""
     # A fake machine's pids are no processes of this kernel.
-    if not host.processes.ours() or host.processes.self_pid != os.getpid():
+    if not host.processes.is_own_namespace() or host.processes.self_pid != os.getpid():
         raise Refused(_("/proc shows a pid namespace other than npudoctor's"))
     with _hold(step, host) as left:
         if not left:
             raise Gone
         for number in (signal.SIGTERM, signal.SIGKILL):
-            living = _still_stale(step, left, host.again())
-            fresh = host.again()
+            living = _still_stale(step, left, host.fresh_copy())
+            fresh = host.fresh_copy()
             for held in living:
                 pid = held.mark.pid
                 try:
@@ -63,7 +63,7 @@ def end_processes(step: SignalProcess, host: Host, at: Observer) -> None:
             left = _await_ends(left, step.seconds, host)
             if not left:
                 return
-    raise Failed(_why_there(left[0].mark.pid, step.seconds, host.again()))
+    raise Failed(_why_there(left[0].mark.pid, step.seconds, host.fresh_copy()))
 
 
 @contextmanager
@@ -73,10 +73,10 @@ def _hold(step: SignalProcess, host: Host) -> Iterator[list[HeldProcess]]:
         stack.enter_context(_room(len(step.processes)))
         held = []
         for mark in step.processes:
-            descriptor = host.pidfds.open(mark.pid) if host.pidfds.usable else None
+            descriptor = host.pidfds.open(mark.pid) if host.pidfds.is_usable else None
             if descriptor is not None:
                 stack.callback(os.close, descriptor)
-            if _runs(mark, host) and (descriptor is not None or not host.pidfds.usable):
+            if _runs(mark, host) and (descriptor is not None or not host.pidfds.is_usable):
                 held.append(HeldProcess(mark, descriptor))
         yield held
 
@@ -110,14 +110,14 @@ def _room(count: int) -> Iterator[None]:
 
 def _runs(mark: ProcessMark, host: Host) -> bool:
     """Whether it runs; Refused when its pid is another process's by now."""
-    process = host.processes.now(mark.pid)
+    process = host.processes.read_now(mark.pid)
     if process is None:
-        if host.processes.hidden(mark.pid):
+        if host.processes.is_hidden(mark.pid):
             raise Refused(_("pid {pid} is hidden", pid=mark.pid))
         return False
     if process.started != mark.started:
         raise Refused(_("pid {pid} now belongs to another process", pid=mark.pid))
-    return not process.gone
+    return not process.has_exited
 
 
 def _still_stale(step: SignalProcess, left: Sequence[HeldProcess], fresh: Host) -> list[HeldProcess]:
@@ -149,11 +149,11 @@ def _is_same(held: HeldProcess, owner: int, fresh: Host) -> bool:
     """Whether it still runs, with the same user and control groups; Refused when with others."""
     mark = held.mark
     seen = (fresh.processes.owner(mark.pid), fresh.processes.cgroups(mark.pid))
-    now = fresh.processes.now(mark.pid)  # last: what one says that ended since is nothing
-    if now is None or now.gone or now.started != mark.started:
+    now = fresh.processes.read_now(mark.pid)  # last: what one says that ended since is nothing
+    if now is None or now.has_exited or now.started != mark.started:
         return False
     if seen != (owner, mark.cgroups):
-        if now.exiting and not _await_ends([held], ENDING, fresh):
+        if now.is_exiting and not _await_ends([held], ENDING, fresh):
             return False  # one that is just ending is in no control group any more
         raise Refused(_("process {pid} changed its user or its control group", pid=mark.pid))
     return True
@@ -163,7 +163,7 @@ def _await_ends(held: Sequence[HeldProcess], seconds: float, host: Host) -> list
     """Those that have not ended after so long."""
     descriptors = [process.descriptor for process in held if process.descriptor is not None]
     if len(descriptors) == len(held):
-        over = wait_for_ends(descriptors, seconds)
+        over = wait_for_processes(descriptors, seconds)
         return [process for process in held if process.descriptor not in over]
     until = time.monotonic() + seconds
     left = list(held)
@@ -171,8 +171,8 @@ def _await_ends(held: Sequence[HeldProcess], seconds: float, host: Host) -> list
         time.sleep(TURN)
         running = []
         for process in left:
-            now = host.processes.now(process.mark.pid)
-            if now is not None and now.started == process.mark.started and not now.gone:
+            now = host.processes.read_now(process.mark.pid)
+            if now is not None and now.started == process.mark.started and not now.has_exited:
                 running.append(process)
         left = running
     return left

@@ -28,7 +28,7 @@ from npudoctor.fixing.actions.syscalls import file_system
 from npudoctor.fixing.outcome import Observer, watch_change
 from npudoctor.fixing.steps.steps import RemoveUnused
 from npudoctor.host import Host
-from npudoctor.host.fs.disk import entry_of
+from npudoctor.host.fs.disk import entry_from_stat
 from npudoctor.proof.shared_file import judge_shared_files
 from npudoctor.proof.shared_storage import why_shared
 from npudoctor.proof.socket import why_untrusted
@@ -56,17 +56,17 @@ def remove_unused(step: RemoveUnused, host: Host, at: Observer) -> None:
                     expect_file(
                         mark,
                         step.owner,
-                        entry_of(os.stat(mark.name, dir_fd=descriptor, follow_symlinks=False)),
+                        entry_from_stat(os.stat(mark.name, dir_fd=descriptor, follow_symlinks=False)),
                     )
                     if mark.name in doubts:
                         raise Refused(doubts[mark.name])
                     with _hold_lease(mark.name, path, descriptor) as file:
-                        expect_file(mark, step.owner, entry_of(os.fstat(file)))
+                        expect_file(mark, step.owner, entry_from_stat(os.fstat(file)))
                         # It may have got another file's name in between.
                         expect_file(
                             mark,
                             step.owner,
-                            entry_of(os.stat(mark.name, dir_fd=descriptor, follow_symlinks=False)),
+                            entry_from_stat(os.stat(mark.name, dir_fd=descriptor, follow_symlinks=False)),
                         )
                         with watch_change(at, f"unlink file {mark.name}"):
                             if (
@@ -102,7 +102,7 @@ def _doubts(step: RemoveUnused, host: Host, descriptor: int) -> Mapping[str, str
             continue
         with suppress(FileNotFoundError):
             status = os.stat(mark.name, dir_fd=descriptor, follow_symlinks=False)
-            files.append(SharedFile(f"{FOLDER}/{mark.name}", entry_of(status), *maker_and_kind))
+            files.append(SharedFile(f"{FOLDER}/{mark.name}", entry_from_stat(status), *maker_and_kind))
     knowers = PossibleUsers(host)
     for verdict in judge_shared_files(host, files):
         why = verdict.why if not verdict.in_use else _("it is in use")

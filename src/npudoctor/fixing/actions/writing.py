@@ -20,7 +20,7 @@ from npudoctor.fixing.journal import own_folder
 from npudoctor.fixing.outcome import Observer, watch_change
 from npudoctor.fixing.steps.texts import LIMIT, FileState, PutBack, WriteFile, digest, kept_path
 from npudoctor.host import Host
-from npudoctor.host.fs.disk import entry_of
+from npudoctor.host.fs.disk import entry_from_stat
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def _look(folder: int, name: str, path: str) -> Optional[CurrentFile]:
             content = file.read(LIMIT + 1)
         if len(content) > LIMIT:
             raise Refused(_("{path} is larger than {most} bytes", path=path, most=LIMIT))
-        return CurrentFile(content, FileState.of(content, entry_of(entry)), _attributes(descriptor))
+        return CurrentFile(content, FileState.of(content, entry_from_stat(entry)), _attributes(descriptor))
     finally:
         os.close(descriptor)
 

@@ -9,7 +9,7 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.fixing.steps.shell import print_command, quote
 from npudoctor.host import CannotTell, Host
-from npudoctor.host.fs.files import Entry
+from npudoctor.host.fs.files import PathStatus
 
 LIMIT = 1 << 20  # bytes of a text that is replaced
 KEPT = "kept"  # the folder of the copies, beside the journal
@@ -34,7 +34,7 @@ class FileState:
     gid: int
 
     @classmethod
-    def of(cls, content: bytes, entry: Entry) -> FileState:
+    def of(cls, content: bytes, entry: PathStatus) -> FileState:
         """A file of this content."""
         return cls(digest(content), entry.dev, entry.ino, entry.permissions, entry.uid, entry.gid)
 

@@ -1,4 +1,4 @@
-"""NPUs and GPUs as the kernel, the drivers' files and the vendors' tools tell them.
+"""Reads NPUs and GPUs from the kernel, the drivers' files and the vendors' tools.
 
-Here belongs what a tool prints, read once for all checks. What of it is well or ill, a check says.
+What a tool prints is parsed here, once for all checks; whether it is good or bad, a check says.
 """

@@ -1,4 +1,4 @@
-"""/etc/hccn.conf: the addresses that the driver gives to the network ports of the NPUs."""
+"""Parses /etc/hccn.conf: the addresses that the driver gives to the network ports of the NPUs."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.host.fs.files import Files
 
 CONF = "/etc/hccn.conf"
-LIMIT = 1 << 20
+MAX_CONF_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
 class HccnConf:
     """The settings by physical id, such as {0: {"address": "192.0.2.10"}}.
 
-    `odd`: lines that are no setting. `clashes`: settings that are given twice, with two values.
+    `odd_lines`: lines that are not settings. `conflicts`: settings that are given twice with two values.
     """
 
     devices: Mapping[int, Mapping[str, str]]
-    odd: tuple[str, ...] = ()
-    clashes: tuple[str, ...] = ()
+    odd_lines: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
 
-    def of(self, device: int, name: str) -> Optional[str]:
-        """One setting of a device; None where it is missing or empty."""
+    def get(self, device: int, name: str) -> Optional[str]:
+        """One setting of a device; None if it is missing or empty."""
         return self.devices.get(device, {}).get(name) or None
 
     def addresses(self) -> dict[int, str]:
@@ -34,9 +34,9 @@ class HccnConf:
 
 
 def parse_conf(text: str) -> HccnConf:
-    """The lines `name_N=value`; of a setting that is given twice the first counts."""
+    """Parse the lines `name_N=value`; of a setting that is given twice the first counts."""
     devices: dict[int, dict[str, str]] = {}
-    odd: list[str] = []
+    odd_lines: list[str] = []
     clashes: list[str] = []
     for line in text.splitlines():
         if not line.strip() or line.lstrip().startswith("#"):
@@ -44,23 +44,23 @@ def parse_conf(text: str) -> HccnConf:
         key, equals, value = line.partition("=")
         name, underscore, number = key.strip().rpartition("_")
         if not equals or not underscore or not (number.isascii() and number.isdecimal()):
-            odd.append(line.strip())
+            odd_lines.append(line.strip())
             continue
-        first = devices.setdefault(int(number), {}).setdefault(name, value.strip())
-        if first != value.strip():
+        first_value = devices.setdefault(int(number), {}).setdefault(name, value.strip())
+        if first_value != value.strip():
             clashes.append(key.strip())
-    return HccnConf(devices, tuple(odd), tuple(dict.fromkeys(clashes)))
+    return HccnConf(devices, tuple(odd_lines), tuple(dict.fromkeys(clashes)))
 
 
 def read_conf(files: Files) -> Optional[HccnConf]:
-    """What the file says; None when there is none. CannotTell when it cannot be read."""
-    text = files.text(CONF, LIMIT)
+    """The settings in the file; None if it does not exist, CannotTell if it cannot be read."""
+    text = files.text(CONF, MAX_CONF_BYTES)
     return None if text is None else parse_conf(text.lstrip("\ufeff"))
 
 
 def is_address(text: str) -> bool:
-    """Whether it is an IP address."""
-    import ipaddress  # here and below: most runs never ask
+    """Whether a text is an IP address."""
+    import ipaddress  # here and below: most runs need none of these functions
 
     try:
         ipaddress.ip_address(text)
@@ -70,7 +70,7 @@ def is_address(text: str) -> bool:
 
 
 def is_netmask(text: str) -> bool:
-    """Whether it is an IPv4 netmask: ones, then zeros."""
+    """Whether a text is an IPv4 netmask: one bits, then zero bits."""
     import ipaddress
 
     try:
@@ -80,12 +80,13 @@ def is_netmask(text: str) -> bool:
     return "01" not in bits and "1" in bits
 
 
-def in_network(other: str, address: str, netmask: str) -> bool:
-    """Whether another address is in the network of an IPv4 address; so too where something is none."""
+def is_in_network(candidate: str, address: str, netmask: str) -> bool:
+    """Whether `candidate` is in the network of an IPv4 address; True also if one of the texts is invalid,
+    which other findings report."""
     import ipaddress
 
     try:
         network = ipaddress.IPv4Network(f"{address}/{netmask}", strict=False)
-        return not is_netmask(netmask) or ipaddress.IPv4Address(other) in network
+        return not is_netmask(netmask) or ipaddress.IPv4Address(candidate) in network
     except ValueError:
         return True

@@ -1,4 +1,4 @@
-"""What npu-smi prints, read by the words of its headers; never by width, which differs in every era."""
+"""Parses what npu-smi prints by the words of its headers; widths of columns differ between versions."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ Row = dict[str, str]
 
 @dataclass(frozen=True)
 class Chip:
-    """One NPU chip of the table. `npu` is the number that -i takes, `chip` the one that -c takes.
+    """One NPU chip of the table.
 
-    `physical` is the N of /dev/davinciN where the table has it. Memory in MB, (used, total), None where
-    the table has no such column, or nothing in it. `old` is false where -t health wants no -c (950).
-    `core`: how busy the AI core is, in percent.
+    - `npu`, `chip`: the numbers that -i and -c take.
+    - `physical`: the N of /dev/davinciN, None if the table does not have it.
+    - `memory`, `hbm`: (used, total) in MB, None if the table has no such column or no memory in it.
+    - `has_chip_option`: False for the 950, whose `-t health` takes no -c.
+    - `core_percent`: how busy the AI core is.
     """
 
     npu: int
@@ -28,44 +30,45 @@ class Chip:
     physical: Optional[int] = None
     memory: Optional[tuple[int, int]] = None
     hbm: Optional[tuple[int, int]] = None
-    old: bool = True
-    core: Optional[int] = None
+    has_chip_option: bool = True
+    core_percent: Optional[int] = None
 
     @property
     def label(self) -> str:
-        """How a person finds it in the table."""
+        """How a person finds the chip in the table."""
         return f"NPU {self.npu}" if self.chip == 0 else f"NPU {self.npu} chip {self.chip}"
 
 
 @dataclass(frozen=True)
 class NpuProcess:
-    """One line of the process table. `inside` is its pid in a container, where the table has it."""
+    """One row of the process table. `memory` in MB. `container_pid`: its pid in a container, if the table
+    has it."""
 
     npu: int
     chip: int
     pid: int
     name: str
     memory: int
-    inside: Optional[int] = None
+    container_pid: Optional[int] = None
 
 
 @dataclass(frozen=True)
 class Screen:
-    """The answer to `npu-smi info`. `processes` is None where it has no process table.
+    """The answer to `npu-smi info`. `processes`: None if it has no process table.
 
-    `cut`: a line was left without its second half, so the table is not whole.
+    `is_cut`: a chip has only its first row, so the table is not complete.
     """
 
     tool: Optional[str]
     driver: Optional[str]
     chips: tuple[Chip, ...]
     processes: Optional[tuple[NpuProcess, ...]] = None
-    cut: bool = False
+    is_cut: bool = False
 
 
 @dataclass(frozen=True)
 class Health:
-    """The answer to `npu-smi info -t health`: one word, the error codes, and what they mean."""
+    """The answer to `npu-smi info -t health`: one word, the error codes, and their meanings."""
 
     status: str
     codes: tuple[str, ...] = ()
@@ -73,25 +76,28 @@ class Health:
 
 
 def parse_info(text: str) -> Optional[Screen]:
-    """The table of `npu-smi info`; None when it is none that we know, or has no chip in it."""
-    reader = _Reader()
+    """Parse the table of `npu-smi info`; None if its layout is unknown or it has no chip."""
+    reader = _ScreenReader()
     try:
         for line in text.splitlines():
-            reader.take(line.strip())
+            reader.read_line(line.strip())
     except (KeyError, ValueError, IndexError):
         return None
     if not reader.chips:
         return None
     processes = tuple(reader.processes) if reader.has_processes else None
     return Screen(
-        *reader.versions, tuple(reader.chips), processes, cut=reader.cut or reader.first is not None
+        *reader.versions,
+        tuple(reader.chips),
+        processes,
+        is_cut=reader.is_cut or reader.first_half is not None,
     )
 
 
 def parse_health(text: str) -> Optional[Health]:
-    """The answer for one chip; None when nothing in it says how it is."""
+    """Parse the health of one chip; None if the text has no status."""
     values: dict[str, list[str]] = {}
-    for key, value in key_values(text):
+    for key, value in parse_key_values(text):
         values.setdefault(key.lower(), []).append(value)
     status = (values.get("health status") or values.get("health") or [""])[0]
     if not status:
@@ -101,34 +107,34 @@ def parse_health(text: str) -> Optional[Health]:
     return Health(status, tuple(codes), tuple(meanings))
 
 
-def key_values(text: str) -> Iterator[tuple[str, str]]:
-    """The `key : value` lines; one with an empty key goes on with the key before."""
-    before = ""
+def parse_key_values(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the pairs of `key : value` lines; a line without a key belongs to the key before."""
+    last_key = ""
     for line in text.splitlines():
         key, colon, value = line.partition(":")
-        if colon and (key.strip() or before):
-            before = key.strip() or before
-            yield before, value.strip()
+        if colon and (key.strip() or last_key):
+            last_key = key.strip() or last_key
+            yield last_key, value.strip()
 
 
-class _Reader:
-    """Goes through the screen line by line; each header row says how the rows below it are read."""
+class _ScreenReader:
+    """Parses the output of `npu-smi info` line by line; each header row names the columns of those below."""
 
     def __init__(self) -> None:
         self.versions: tuple[Optional[str], Optional[str]] = (None, None)
         self.chips: list[Chip] = []
         self.processes: list[NpuProcess] = []
         self.has_processes = False
-        self.cut = False
-        self.first: Optional[Row] = None
-        self._headers: list[list[list[str]]] = []
-        self._process: Optional[list[list[str]]] = None
+        self.is_cut = False
+        self.first_half: Optional[Row] = None
+        self._chip_titles: list[list[list[str]]] = []
+        self._process_titles: Optional[list[list[str]]] = None
 
-    def take(self, line: str) -> None:
-        """One line; what is no row of a table is passed over."""
+    def read_line(self, line: str) -> None:
+        """Read one line; lines that are not rows of a table are skipped."""
         if not line.startswith("|"):
-            if line.startswith("+") and self.first is not None:
-                self.cut, self.first = True, None
+            if line.startswith("+") and self.first_half is not None:
+                self.is_cut, self.first_half = True, None
             return
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if cells[0].startswith("npu-smi"):
@@ -136,24 +142,24 @@ class _Reader:
             self.versions = (tool.split()[1] if len(tool.split()) > 1 else None, driver.strip() or None)
         elif any(cell.split("  ")[0] in ("Health", "Bus-Id", "Process id") for cell in cells):
             titles = [re.split(r"\s{2,}", cell) for cell in cells]
-            if "Process id" in _flat(titles):
-                self._process, self.has_processes = titles, True
-            elif "Health" in _flat(titles):
-                self._headers, self._process = [titles], None
+            if "Process id" in _all_titles(titles):
+                self._process_titles, self.has_processes = titles, True
+            elif "Health" in _all_titles(titles):
+                self._chip_titles, self._process_titles = [titles], None
             else:
-                self._headers.append(titles)
-        elif self._process is not None:
-            self._take_process(cells)
-        elif len(self._headers) == 2:
-            self._take_half(cells)
+                self._chip_titles.append(titles)
+        elif self._process_titles is not None:
+            self._read_process_row(cells)
+        elif len(self._chip_titles) == 2:
+            self._read_half_row(cells)
 
-    def _take_half(self, cells: list[str]) -> None:
-        """Two lines are one chip."""
-        if self.first is None:
-            self.first = _row(self._headers[0], cells)
+    def _read_half_row(self, cells: list[str]) -> None:
+        """Read one of the two rows that describe a chip."""
+        if self.first_half is None:
+            self.first_half = _parse_row(self._chip_titles[0], cells)
             return
-        first, self.first = self.first, None
-        second = _row(self._headers[1], cells)
+        first, self.first_half = self.first_half, None
+        second = _parse_row(self._chip_titles[1], cells)
         physical, core = second.get("Phy-ID", ""), second.get("AICore(%)", "")
         self.chips.append(
             Chip(
@@ -163,18 +169,18 @@ class _Reader:
                 first["Health"],
                 second["Bus-Id"],
                 int(physical) if physical.isdecimal() else None,
-                _amounts(second.get("Memory-Usage(MB)", "")),
-                _amounts(second.get("HBM-Usage(MB)", "")),
-                old="NPU ID" not in first,
-                core=int(core) if core.isdecimal() else None,
+                _parse_amounts(second.get("Memory-Usage(MB)", "")),
+                _parse_amounts(second.get("HBM-Usage(MB)", "")),
+                has_chip_option="NPU ID" not in first,
+                core_percent=int(core) if core.isdecimal() else None,
             )
         )
 
-    def _take_process(self, cells: list[str]) -> None:
+    def _read_process_row(self, cells: list[str]) -> None:
         if len(cells) == 1:  # No running processes found in NPU n
             return
-        row = _row(self._process or [], cells)
-        inside = row.get("Process id in container", "")
+        row = _parse_row(self._process_titles or [], cells)
+        container_pid = row.get("Process id in container", "")
         self.processes.append(
             NpuProcess(
                 int(row.get("NPU") or row["NPU ID"]),
@@ -182,28 +188,28 @@ class _Reader:
                 int(row["Process id"]),
                 row["Process name"],
                 int(row["Process memory(MB)"]),
-                int(inside) if inside.isdecimal() else None,
+                int(container_pid) if container_pid.isdecimal() else None,
             )
         )
 
 
-def _flat(titles: list[list[str]]) -> list[str]:
+def _all_titles(titles: list[list[str]]) -> list[str]:
     return [title for cell in titles for title in cell]
 
 
-def _row(titles: list[list[str]], cells: list[str]) -> Row:
-    """The values of a row under their titles; ValueError when it is not of this table."""
+def _parse_row(titles: list[list[str]], cells: list[str]) -> Row:
+    """The values of a row by their titles; ValueError if it has not as many cells as the header."""
     if len(titles) != len(cells):
         raise ValueError("a row of another table")
     row: Row = {}
     for names, cell in zip(titles, cells):
-        # "61825/ 65536" and "0    / 0" are one value each.
+        # "61825/ 65536" and "0    / 0" are one value each, although they contain blanks.
         values = re.sub(r"\s*/\s*", "/", cell).split(None, len(names) - 1)
         row.update(zip(names, [*values, *[""] * len(names)]))
     return row
 
 
-def _amounts(value: str) -> Optional[tuple[int, int]]:
-    """ "3314/65536" as numbers; a total of nothing is no memory."""
+def _parse_amounts(value: str) -> Optional[tuple[int, int]]:
+    """Parse "3314/65536"; None for a total of 0, which stands for memory that a chip does not have."""
     used, _slash, total = value.partition("/")
     return (int(used), int(total)) if total.isdecimal() and int(total) else None

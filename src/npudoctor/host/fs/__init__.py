@@ -1,5 +1,5 @@
-"""Files and folders: read below "/" or below --root, in a way that nothing can make hang.
+"""Reads files and folders below "/" or below --root; no dead mount, FIFO or link can make it hang.
 
-Here belongs how a path is reached and whom it belongs to. What is written in a file of some subject is
-read by that subject's own module.
+How a path is resolved and who owns it belongs here. What a file contains is parsed by the module of its
+subject.
 """

@@ -1,4 +1,4 @@
-"""What lies in a zip file, by its directory: Python imports from those on its search path."""
+"""Lists the members of zip files, which Python imports modules from if they are on its search path."""
 
 from __future__ import annotations
 
@@ -7,38 +7,40 @@ import struct
 from npudoctor.core.errors import CannotTell
 from npudoctor.host.fs.files import Files
 
-# The last record: 22 bytes and a comment of at most 64 KiB. A directory of more is not read.
-_END = b"PK\5\6"
+# The end record of a zip file: 22 bytes and a comment of at most 64 KiB (APPNOTE.TXT of PKWARE, 4.3.16).
+_END_SIGNATURE = b"PK\5\6"
 _END_LENGTH = 22
-_COMMENT = 1 << 16
-_DIRECTORY_LIMIT = 16 << 20
-_ENTRY = b"PK\1\2"
+_MAX_COMMENT_LENGTH = 1 << 16
+_MAX_DIRECTORY_BYTES = 16 << 20  # a larger directory is not read
+# An entry of the directory: 46 bytes, the name, an extra field and a comment (4.3.12).
+_ENTRY_SIGNATURE = b"PK\1\2"
 _ENTRY_LENGTH = 46
 
 
-def members(files: Files, path: str) -> frozenset[str]:
-    """The names in it; empty where it is no zip file, or one that may not be read."""
+def list_members(files: Files, path: str) -> frozenset[str]:
+    """The names of the members; empty if the path is not a zip file or cannot be read."""
     entry = files.stat(path)
     if entry is None or not entry.is_file:
         return frozenset()
     try:
-        start = max(0, entry.size - _END_LENGTH - _COMMENT)
-        tail = files.read(path, _END_LENGTH + _COMMENT, start) or b""
-        at = tail.rfind(_END)
-        if at < 0 or len(tail) < at + _END_LENGTH:
+        tail_start = max(0, entry.size - _END_LENGTH - _MAX_COMMENT_LENGTH)
+        tail = files.read(path, _END_LENGTH + _MAX_COMMENT_LENGTH, tail_start) or b""
+        position = tail.rfind(_END_SIGNATURE)
+        if position < 0 or len(tail) < position + _END_LENGTH:
             return frozenset()
-        size = struct.unpack_from("<L", tail, at + 12)[0]
-        # Right before the last record, whatever stands in front of the archive.
-        first = start + at - size
-        if size > _DIRECTORY_LIMIT or first < 0:
+        size = struct.unpack_from("<L", tail, position + 12)[0]
+        # The directory ends where the end record begins. Its own offset field does not count what may stand
+        # in front of the archive, such as the first line of a zipapp.
+        directory_start = tail_start + position - size
+        if size > _MAX_DIRECTORY_BYTES or directory_start < 0:
             return frozenset()
-        directory = files.read(path, size, first) or b""
+        directory = files.read(path, size, directory_start) or b""
     except CannotTell:
         return frozenset()
-    names, at = set(), 0
-    while directory.startswith(_ENTRY, at) and at + _ENTRY_LENGTH <= len(directory):
-        name, extra, comment = struct.unpack_from("<HHH", directory, at + 28)
-        at += _ENTRY_LENGTH
-        names.add(directory[at : at + name].decode("utf-8", "replace"))
-        at += name + extra + comment
+    names, position = set(), 0
+    while directory.startswith(_ENTRY_SIGNATURE, position) and position + _ENTRY_LENGTH <= len(directory):
+        name, extra, comment = struct.unpack_from("<HHH", directory, position + 28)
+        position += _ENTRY_LENGTH
+        names.add(directory[position : position + name].decode("utf-8", "replace"))
+        position += name + extra + comment
     return frozenset(names)

@@ -1,4 +1,4 @@
-"""Asks about files on mounts that may block, from a child process that can be left behind.
+"""Asks about files on mounts that may block, in a child process that can be left behind.
 
 A thread stuck in a dead mount keeps its whole process from ending; a child does not. One child
 serves one mount, so that a dead mount costs its deadline once and delays no other.
@@ -23,28 +23,29 @@ SERVER = r"""
 import base64, itertools, json, os, sys
 def answer(op, path, limit, start):
     if op == "lstat":
-        found = os.lstat(path)
-        return list(found) + [found.st_mtime_ns, found.st_ctime_ns, found.st_blocks * 512]
+        status = os.lstat(path)
+        return list(status) + [status.st_mtime_ns, status.st_ctime_ns, status.st_blocks * 512]
     if op == "readlink": return base64.b64encode(os.readlink(path)).decode()
     if op == "names":
-        with os.scandir(path) as found:
-            names = (entry.name for entry in itertools.islice(found, limit or None))
+        with os.scandir(path) as entries:
+            names = (entry.name for entry in itertools.islice(entries, limit or None))
             return [base64.b64encode(name).decode() for name in names]
     if op == "owners":
-        with os.scandir(path) as found:
-            entries = [(entry.name, entry.stat(follow_symlinks=False)) for entry in found]
-            return [(base64.b64encode(name).decode(), it.st_uid, it.st_mode) for name, it in entries]
+        with os.scandir(path) as entries:
+            pairs = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
+        encode = lambda name: base64.b64encode(name).decode()
+        return [(encode(name), status.st_uid, status.st_mode) for name, status in pairs]
     if op == "sizes":
         folder, *names = path.split(b"\0")
-        found = []
+        sizes = []
         for name in names:
             try:
-                it = os.lstat(folder + b"/" + name)
-                kind = it.st_mode & 0o170000
-                found.append(it.st_size if kind == 0o100000 else -3 if kind == 0o120000 else -2)
-            except (FileNotFoundError, NotADirectoryError): found.append(-1)
-            except PermissionError: found.append(-4)
-        return found
+                status = os.lstat(folder + b"/" + name)
+                kind = status.st_mode & 0o170000
+                sizes.append(status.st_size if kind == 0o100000 else -3 if kind == 0o120000 else -2)
+            except (FileNotFoundError, NotADirectoryError): sizes.append(-1)
+            except PermissionError: sizes.append(-4)
+        return sizes
     if op == "access": return os.access(path, limit)
     if op == "space":
         v = os.statvfs(path)
@@ -53,11 +54,11 @@ def answer(op, path, limit, start):
     if op == "read":
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         if start: os.lseek(fd, start, 0)
-        parts, left = [], limit
-        while left > 0:
-            part = os.read(fd, min(left, 1 << 20))
+        parts, remaining = [], limit
+        while remaining > 0:
+            part = os.read(fd, min(remaining, 1 << 20))
             if not part: break
-            parts.append(part); left -= len(part)
+            parts.append(part); remaining -= len(part)
         os.close(fd)
         return base64.b64encode(b"".join(parts)).decode()
 for line in sys.stdin:
@@ -69,27 +70,30 @@ for line in sys.stdin:
 
 
 class MountChild:
-    """The child that touches one mount. Thread-safe; dead once it has missed a deadline."""
+    """The child that touches one mount; it is given up once it has missed a deadline. Thread-safe.
+
+    `deadline`: how long one answer may take, in seconds.
+    """
 
     def __init__(self, mount: str, deadline: float) -> None:
         self._mount, self._deadline = mount, deadline
         self._lock = threading.Lock()
         self._child: Optional[subprocess.Popen[bytes]] = None
-        self._dead = False
+        self._is_dead = False
 
     def ask(self, op: str, path: str, limit: int = 0, start: int = 0) -> Any:
-        """The answer to one file operation; OSError as the operation gave it, CannotTell when none came."""
+        """The answer to one operation of SERVER; its OSError, or CannotTell if no answer came in time."""
         with self._lock:
-            if self._dead:
-                raise self._no_answer()
+            if self._is_dead:
+                raise self._make_timeout_error()
             try:
                 reply = self._exchange(op, path, limit, start)
             except (OSError, ValueError):
                 reply = None
             if reply is None:
-                self._dead = True
+                self._is_dead = True
                 self.close()
-                raise self._no_answer()
+                raise self._make_timeout_error()
         if "errno" in reply:
             raise OSError(reply["errno"], os.strerror(reply["errno"]), path)
         return reply["ok"]
@@ -106,6 +110,7 @@ class MountChild:
     def _exchange(self, op: str, path: str, limit: int, start: int) -> Optional[dict[str, Any]]:
         if self._child is None:
             self._child = start_apart(
+                # -I -S: neither PYTHONPATH nor site-packages, which may lie on the very mount that hangs.
                 [sys.executable, "-I", "-S", "-c", SERVER],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -115,6 +120,7 @@ class MountChild:
         child = self._child
         if child.stdin is None or child.stdout is None:
             return None
+        # Paths are bytes, which JSON cannot hold; base64 carries those that are not UTF-8, too.
         request = [op, base64.b64encode(os.fsencode(path)).decode(), limit, start]
         child.stdin.write(json.dumps(request).encode() + b"\n")
         child.stdin.flush()
@@ -125,7 +131,7 @@ class MountChild:
         answer: Optional[dict[str, Any]] = None if line is None else json.loads(line)
         return answer
 
-    def _no_answer(self) -> CannotTell:
+    def _make_timeout_error(self) -> CannotTell:
         return Silent(
             _(
                 "the file system mounted at {mount} does not answer within {seconds:g} s",

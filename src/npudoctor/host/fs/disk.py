@@ -1,4 +1,4 @@
-"""The few operations on a disk of which all others are made; what may block is asked in a child."""
+"""The basic operations on files; on mounts that may block they run in a child process."""
 
 from __future__ import annotations
 
@@ -18,8 +18,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Entry:
-    """What lstat says of a path; times in nanoseconds. `held`: the bytes of memory or disk that it takes."""
+class PathStatus:
+    """What lstat(2) says of a path; times in nanoseconds since the epoch.
+
+    `allocated_bytes`: what the blocks of the file take on its disk or in memory, less than `size` if it is
+    sparse.
+    """
 
     mode: int
     ino: int
@@ -30,7 +34,7 @@ class Entry:
     size: int
     mtime_ns: int
     ctime_ns: int
-    held: int = 0
+    allocated_bytes: int = 0
 
     @property
     def is_dir(self) -> bool:
@@ -54,8 +58,8 @@ class Entry:
         return stat.S_ISSOCK(self.mode)
 
     @property
-    def sticky(self) -> bool:
-        """A folder in which others may make entries, and touch only their own."""
+    def is_sticky(self) -> bool:
+        """A folder whose entries only their owners may remove or rename, such as /tmp."""
         return self.is_dir and bool(self.mode & stat.S_ISVTX)
 
     @property
@@ -63,27 +67,28 @@ class Entry:
         return stat.S_IMODE(self.mode)
 
 
-def _decoded(text: str) -> bytes:
-    """Bytes as a child sends them."""
+def _decode_base64(text: str) -> bytes:
+    """Decode bytes as a child sends them."""
     from base64 import b64decode  # hardly any machine has a mount that may block where we look
 
     return b64decode(text)
 
 
-def entry_of(status: os.stat_result) -> Entry:
-    """A stat result as an Entry."""
-    return Entry(
+def entry_from_stat(status: os.stat_result) -> PathStatus:
+    """Convert a result of os.stat."""
+    return PathStatus(
         status.st_mode, status.st_ino, status.st_dev, status.st_nlink, status.st_uid, status.st_gid,
+        # st_blocks counts 512 bytes each, whatever the block size of the file system is: stat(2).
         status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_blocks * 512,
     )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Space:
-    """What statvfs says of the file system that holds a path: bytes and inodes, in all and free for users.
+    """What statvfs(2) says of a file system: bytes and inodes, in total and free for ordinary users.
 
-    `inodes` is 0 where the file system makes them as it needs them. `read_only`: nobody writes here, whatever
-    is free.
+    `inodes`: 0 if the file system creates them on demand, as btrfs does. `device`: st_dev of the path.
+    `read_only`: mounted so, and nothing can be written whatever is free.
     """
 
     total: int
@@ -94,16 +99,17 @@ class Space:
     read_only: bool = False
 
 
-# What is no file and no link, in the place of a size: a directory, a device.
+# In place of a size: a directory or device, a link, a path in a folder that this user may not enter.
 NO_FILE, LINK, CLOSED = -2, -3, -4
 
 
 @dataclass(frozen=True)
-class Opened:
-    """A file that is held open while many parts of it are read: `read(start, size)`.
+class OpenFile:
+    """An open file of which many parts are read.
 
-    `hole(start)`: where the next stretch begins that no block of the disk holds and reads as zeros, with its
-    end; None where there is none, or the file system does not tell. `mtime`: in whole seconds.
+    `read(start, size)`: at most `size` bytes from the offset `start`. `hole(start)`: the start and end of the
+    next hole of a sparse file at or after `start`; None if there is none, or if the file system does not say.
+    `mtime`: in whole seconds since the epoch.
     """
 
     read: Callable[[int, int], bytes]
@@ -112,9 +118,10 @@ class Opened:
 
 
 class Disk(Protocol):
-    """The operations that everything else is made of; OSError as os gives it."""
+    """The basic operations on files; paths are absolute and free of links. Errors are OSError, as of `os`,
+    or CannotTell if a mount does not answer. LocalDisk says what each method returns."""
 
-    def lstat(self, path: str) -> Entry: ...
+    def lstat(self, path: str) -> PathStatus: ...
 
     def readlink(self, path: str) -> str: ...
 
@@ -126,7 +133,7 @@ class Disk(Protocol):
 
     def read(self, path: str, limit: int, start: int = 0) -> bytes: ...
 
-    def opened(self, path: str) -> AbstractContextManager[Opened]: ...
+    def open_file(self, path: str) -> AbstractContextManager[OpenFile]: ...
 
     def parts(
         self, folder: str, names: Sequence[str], starts: Sequence[int], length: int
@@ -134,63 +141,71 @@ class Disk(Protocol):
 
     def may_block(self, path: str) -> bool: ...
 
-    def accessible(self, path: str, mode: int) -> bool: ...
+    def may_access(self, path: str, mode: int) -> bool: ...
 
     def space(self, path: str) -> Space: ...
 
     def close(self) -> None: ...
 
 
-PIECE = 1 << 20
+READ_CHUNK_BYTES = 1 << 20
 
 
 class LocalDisk:
-    """The disk of this machine; what may block is asked in a child process."""
+    """The files of this machine; on a mount that may block, a child process does each operation.
+
+    `deadline`: how long one answer of a child may take, in seconds.
+    """
 
     def __init__(self, deadline: float = 3.0, mounts: Optional[Mounts] = None) -> None:
         self.deadline = deadline  # for one question to a child
         self._mounts = mounts
-        self._outside: dict[str, MountChild] = {}
+        self._child_by_mount: dict[str, MountChild] = {}
 
-    def lstat(self, path: str) -> Entry:
-        outside = self._ask_outside(path)
-        if outside is None:
-            return entry_of(os.lstat(path))
-        answer = outside.ask("lstat", path)
-        return Entry(*answer[:7], *answer[-3:])
+    def lstat(self, path: str) -> PathStatus:
+        child = self._child_for(path)
+        if child is None:
+            return entry_from_stat(os.lstat(path))
+        answer = child.ask("lstat", path)
+        return PathStatus(*answer[:7], *answer[-3:])
 
     def readlink(self, path: str) -> str:
-        outside = self._ask_outside(path)
-        if outside is None:
+        child = self._child_for(path)
+        if child is None:
             return os.readlink(path)
-        return os.fsdecode(_decoded(outside.ask("readlink", path)))
+        return os.fsdecode(_decode_base64(child.ask("readlink", path)))
 
     def names(self, path: str, most: int = 0) -> list[str]:
-        outside = self._ask_outside(path)
-        if outside is not None:
-            return [os.fsdecode(_decoded(name)) for name in outside.ask("names", path, most)]
+        child = self._child_for(path)
+        if child is not None:
+            return [os.fsdecode(_decode_base64(name)) for name in child.ask("names", path, most)]
         if not most:
             return os.listdir(path)
         with os.scandir(path) as entries:
             return [entry.name for entry in islice(entries, most)]
 
     def owners(self, path: str) -> list[tuple[str, int, int]]:
-        """Name, uid and mode of each entry of a folder, links not followed: hundreds at the cost of a few."""
-        outside = self._ask_outside(path)
-        if outside is not None:
-            answer = outside.ask("owners", path)
-            return [(os.fsdecode(_decoded(name)), uid, mode) for name, uid, mode in answer]
+        """Name, uid and mode of each entry of a folder, links not followed.
+
+        On a mount that may block this is one question for all entries.
+        """
+        child = self._child_for(path)
+        if child is not None:
+            answer = child.ask("owners", path)
+            return [(os.fsdecode(_decode_base64(name)), uid, mode) for name, uid, mode in answer]
         with os.scandir(path) as entries:
             statuses = ((entry.name, entry.stat(follow_symlinks=False)) for entry in entries)
             return [(name, entry.st_uid, entry.st_mode) for name, entry in statuses]
 
     def sizes(self, folder: str, names: Sequence[str]) -> list[int]:
-        """Of each relative path below a folder the bytes that lstat tells; -1 where nothing is, NO_FILE for
-        what is no regular file, LINK for a link, which is not followed, CLOSED in a folder that this user may
-        not enter."""
-        outside = self._ask_outside(folder)
-        if outside is not None:
-            answer: list[int] = outside.ask("sizes", "\0".join((folder, *names)))
+        """The size in bytes of each relative path below a folder.
+
+        In its place: -1 if nothing is there, LINK for a link, which is not followed, NO_FILE for anything
+        else that is not a regular file, CLOSED in a folder that this user may not enter.
+        """
+        child = self._child_for(folder)
+        if child is not None:
+            answer: list[int] = child.ask("sizes", "\0".join((folder, *names)))
             return answer
         sizes = []
         for name in names:
@@ -209,18 +224,18 @@ class LocalDisk:
         return sizes
 
     def read(self, path: str, limit: int, start: int = 0) -> bytes:
-        outside = self._ask_outside(path)
-        if outside is not None:
-            return _decoded(outside.ask("read", path, limit, start))
-        # O_NONBLOCK: a FIFO put in place of a file since lstat must not hold us.
+        child = self._child_for(path)
+        if child is not None:
+            return _decode_base64(child.ask("read", path, limit, start))
+        # O_NONBLOCK: opening a FIFO that has replaced the file since lstat would wait for a writer.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             if start:
                 file.seek(start)
-            # What is left of a file, up to a limit; in pieces, as read(limit) sets aside all of the limit
-            # at once: 64 MiB are more than a shell with `ulimit -v` may have, for tables of some lines.
+            # In chunks: read(limit) allocates all of the limit at once, and 64 MiB for a short table are
+            # more than a process under `ulimit -v` may have left.
             parts = []
             while limit > 0:
-                part = file.read(min(limit, PIECE))
+                part = file.read(min(limit, READ_CHUNK_BYTES))
                 if not part:
                     break
                 parts.append(part)
@@ -228,19 +243,19 @@ class LocalDisk:
             return b"".join(parts)
 
     @contextmanager
-    def opened(self, path: str) -> Iterator[Opened]:
-        """A file of which many small parts are read: opened once, where it lies on a local disk."""
-        if self._ask_outside(path) is not None:
-            moment = self.lstat(path).mtime_ns // 10**9
-            yield Opened(lambda start, size: self.read(path, size, start), lambda start: None, moment)
+    def open_file(self, path: str) -> Iterator[OpenFile]:
+        """Open a file of which many small parts are read; on a mount that may block each read opens it."""
+        if self._child_for(path) is not None:
+            mtime = self.lstat(path).mtime_ns // 10**9
+            yield OpenFile(lambda start, size: self.read(path, size, start), lambda start: None, mtime)
             return
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            moment = int(os.fstat(descriptor).st_mtime)
-            yield Opened(
+            mtime = int(os.fstat(descriptor).st_mtime)
+            yield OpenFile(
                 lambda start, size: os.pread(descriptor, size, start),
-                lambda start: _hole(descriptor, start),
-                moment,
+                lambda start: _find_hole(descriptor, start),
+                mtime,
             )
         finally:
             os.close(descriptor)
@@ -248,16 +263,19 @@ class LocalDisk:
     def parts(
         self, folder: str, names: Sequence[str], starts: Sequence[int], length: int
     ) -> list[Optional[bytes]]:
-        """Of each relative path below a folder some bytes from a start on, links not followed; None where
-        this user may not read it, and none at all from what may block: hundreds of files are asked for."""
-        if self._ask_outside(folder) is not None:
+        """`length` bytes of each relative path below a folder, from its start on; links are not followed.
+
+        None for a file that this user may not read, b"" for one that is missing. From a mount that may block
+        nothing is read, as this is asked of hundreds of files: all are b"".
+        """
+        if self._child_for(folder) is not None:
             return [b""] * len(names)
-        beside = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        folder_descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             parts: list[Optional[bytes]] = []
             for name, start in zip(names, starts):
                 try:
-                    descriptor = os.open(name, _FILE, dir_fd=beside)
+                    descriptor = os.open(name, _FILE_FLAGS, dir_fd=folder_descriptor)
                 except OSError as error:
                     parts.append(None if isinstance(error, PermissionError) else b"")
                     continue
@@ -269,26 +287,27 @@ class LocalDisk:
                     os.close(descriptor)
             return parts
         finally:
-            os.close(beside)
+            os.close(folder_descriptor)
 
     def may_block(self, path: str) -> bool:
         """Whether a path without links lies on a mount that may block."""
-        return self._ask_outside(path) is not None
+        return self._child_for(path) is not None
 
-    def accessible(self, path: str, mode: int) -> bool:
-        """What access(2) says, which sees access lists and namespaces too; in a child, for device nodes.
+    def may_access(self, path: str, mode: int) -> bool:
+        """What access(2) says, which also respects ACLs and namespaces. `mode`: os.R_OK and so on.
 
-        OSError where the path cannot be reached, CannotTell when there is no answer in time.
+        Always in a child, as it is asked of device nodes, whose driver may hang. OSError if the path cannot
+        be reached, CannotTell if there is no answer in time.
         """
         point = path.rsplit("/", 1)[0] or "/"
         return bool(self._child(point).ask("access", path, mode))
 
     def space(self, path: str) -> Space:
-        """What statvfs(2) says of a path without links; OSError, or CannotTell when there is no answer."""
-        outside = self._ask_outside(path)
-        if outside is not None:
-            return Space(*outside.ask("space", path))
-        # The file systems that are known to be local answer from memory.
+        """What statvfs(2) says of a path without links; OSError, or CannotTell if there is no answer."""
+        child = self._child_for(path)
+        if child is not None:
+            return Space(*child.ask("space", path))
+        # Local file systems answer statvfs from memory: it cannot hang.
         status = os.statvfs(path)
         return Space(
             status.f_blocks * status.f_frsize,
@@ -301,15 +320,15 @@ class LocalDisk:
 
     def close(self) -> None:
         """End the children that were asked."""
-        for outside in self._outside.values():
-            outside.close()
+        for child in self._child_by_mount.values():
+            child.close()
 
-    def forget(self) -> None:
-        """In a forked process: the children belong to the parent; new ones are started when needed."""
-        self._outside = {}
+    def drop_children(self) -> None:
+        """Start new children when they are needed: for a forked process, whose parent owns the old ones."""
+        self._child_by_mount = {}
 
-    def _ask_outside(self, path: str) -> Optional[MountChild]:
-        """The child that is asked about a path on a mount that may block; None where we look ourselves."""
+    def _child_for(self, path: str) -> Optional[MountChild]:
+        """The child for the mount of a path; None if the mount is local and we look ourselves."""
         if self._mounts is None:
             self._mounts = Mounts.of_this_machine()
         mount = self._mounts.risky(path)
@@ -318,18 +337,21 @@ class LocalDisk:
     def _child(self, point: str) -> MountChild:
         from npudoctor.host.fs.blocking import MountChild  # most machines have only local mounts
 
-        return self._outside.setdefault(point, MountChild(point, self.deadline))
+        return self._child_by_mount.setdefault(point, MountChild(point, self.deadline))
 
 
-_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
+_FILE_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
-def _hole(descriptor: int, start: int) -> Optional[tuple[int, int]]:
-    """To the kernel a file without holes has one at its end."""
+def _find_hole(descriptor: int, start: int) -> Optional[tuple[int, int]]:
+    """The next hole at or after `start`, as (start, end); None if there is none.
+
+    lseek(2): SEEK_HOLE reports the end of the file as a hole, which is not counted here.
+    """
     first, size = start, os.fstat(descriptor).st_size
     try:
         first = os.lseek(descriptor, start, os.SEEK_HOLE) if start < size else size
         return (first, os.lseek(descriptor, first, os.SEEK_DATA)) if first < size else None
     except OSError as error:
-        # ENXIO of the second question: zeros up to the end.
+        # ENXIO of SEEK_DATA: no data follows, the hole reaches to the end of the file.
         return (first, size) if error.errno == errno.ENXIO and start <= first < size else None

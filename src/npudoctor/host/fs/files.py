@@ -1,4 +1,4 @@
-"""Reads files, below "/" or below --root: links are resolved inside it, nothing can make it hang."""
+"""Reads files below "/" or below --root; links are resolved inside the root."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Optional, TypeVar, Union
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.messages import _, strerror
 from npudoctor.host.fs.disk import Disk as Disk
-from npudoctor.host.fs.disk import Entry as Entry
 from npudoctor.host.fs.disk import LocalDisk as LocalDisk
-from npudoctor.host.fs.disk import Opened as Opened
+from npudoctor.host.fs.disk import OpenFile as OpenFile
+from npudoctor.host.fs.disk import PathStatus as PathStatus
 from npudoctor.host.fs.disk import Space as Space
 
-LINKS = 40  # as the kernel: more in one path is a loop
+MAX_LINKS = 40  # MAXSYMLINKS of linux/namei.h: with more in one path the kernel says ELOOP
 READ_LIMIT = 4 << 20
 
 T = TypeVar("T")
@@ -25,49 +25,50 @@ U = TypeVar("U")
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 
 
-# How far a path was resolved: the path without links ("" for the root), what is there, the links that were
-# followed, and every part that was passed. For the hints of a named tuple Python's compiler would be set up,
-# which `list` has no other use for.
-_Folder = tuple[str, Optional[Entry], int, tuple[tuple[str, Entry], ...]]
+# A resolved folder: its path without links ("" for the root), its status, the number of links followed, and
+# every part on the way. A plain tuple: typing.NamedTuple compiles its hints, which `list` needs for nothing
+# else and which would slow its start.
+_Folder = tuple[str, Optional[PathStatus], int, tuple[tuple[str, PathStatus], ...]]
 
 
 class Files:
-    """Files as the examined machine sees them: absolute paths in, links resolved inside the root.
+    """Files as the examined machine sees them; paths are absolute, links are resolved inside the root.
 
-    What is missing is None or empty; what exists and cannot be read raises CannotTell.
+    For a missing path the answer is None or empty; for one that cannot be read CannotTell is raised. The
+    status of a path is read once and kept.
     """
 
     def __init__(self, disk: Disk, root: str = "/") -> None:
         self.disk = disk
         self.root = root
-        self._entries: dict[str, Optional[Entry]] = {}
-        self._folders: dict[str, _Folder] = {}
-        self._walked: dict[str, tuple[str, Optional[Entry]]] = {}  # links followed
+        self._entry_by_path: dict[str, Optional[PathStatus]] = {}
+        self._folder_by_path: dict[str, _Folder] = {}
+        self._resolved_by_path: dict[str, tuple[str, Optional[PathStatus]]] = {}  # links followed
         self._base = "" if root == "/" else root
 
-    def lstat(self, path: str) -> Optional[Entry]:
-        """What the path names, links not followed at its end; None when it is missing."""
-        return self._walk(path, follow=False)[1]
+    def lstat(self, path: str) -> Optional[PathStatus]:
+        """The status of a path, of a link itself if it is one; None if it is missing."""
+        return self._resolve_parts(path, follow=False)[1]
 
-    def stat(self, path: str) -> Optional[Entry]:
-        """What the path names in the end; None when it is missing or a dangling link."""
-        return self._end(path)[1]
+    def stat(self, path: str) -> Optional[PathStatus]:
+        """The status of what a path leads to; None if it is missing or a dangling link."""
+        return self._resolve(path)[1]
 
     def real(self, path: str) -> Optional[str]:
-        """The path without links, as seen inside the root; None when it is missing."""
-        real, entry = self._end(path)
+        """The path without links, as seen inside the root; None if it is missing."""
+        real, entry = self._resolve(path)
         return real if entry else None
 
-    def on_disk(self, real: str) -> str:
-        """Where a path without links lies as this process sees it: below the root."""
+    def disk_path(self, real: str) -> str:
+        """The path by which this process reaches a path without links: below --root."""
         return (self._base + real) if real != "/" else self.root
 
     def may_block(self, real: str) -> bool:
         """Whether a path without links lies on a mount that may block."""
-        return self.disk.may_block(self.on_disk(real))
+        return self.disk.may_block(self.disk_path(real))
 
     def why_remote(self, path: str) -> Optional[str]:
-        """Why a path is not opened by ourselves; None where it is."""
+        """Why we must not open a path ourselves, as a sentence; None if we may."""
         try:
             real = self.real(path)
         except CannotTell as error:
@@ -77,186 +78,197 @@ class Files:
         return None
 
     def space(self, path: str) -> Optional[Space]:
-        """The file system that holds what a path names; None when that is missing."""
+        """Space on the file system that holds a path; None if the path is missing."""
         real = self.real(path)
         if real is None:
             return None
-        return _unless_absent(path, lambda: self.disk.space(self.on_disk(real)), None)
+        return _ask_unless_absent(path, lambda: self.disk.space(self.disk_path(real)), None)
 
     def names(self, path: str, most: int = 0) -> list[str]:
-        """The sorted names in a directory; empty when it is missing or no directory.
+        """The sorted names in a directory; empty if it is missing or not a directory.
 
-        With `most`, only so many are read, in the order of the disk: a directory may hold millions.
+        `most`: read at most so many, in the order of the disk, as a directory may hold millions; 0 for all.
         """
-        real, entry = self._end(path)
+        real, entry = self._resolve(path)
         if entry is None or not entry.is_dir:
             return []
-        return _unless_absent(path, lambda: sorted(self.disk.names(self.on_disk(real), most)), [])
+        return _ask_unless_absent(path, lambda: sorted(self.disk.names(self.disk_path(real), most)), [])
 
     def sizes(self, folder: str, names: Sequence[str]) -> list[int]:
-        """Of many files below a folder, by relative path, their sizes; -1: missing, NO_FILE: no regular file,
-        LINK: a link, not followed, CLOSED: in a folder that this user may not enter. A stat each and nothing
-        kept, for lists of ten thousand files.
+        """The sizes of files below a folder by relative path; -1, NO_FILE, LINK and CLOSED as of LocalDisk.
+
+        One lstat for each and nothing kept: for the ten thousand files of a package.
         """
-        real, entry = self._walk(folder, follow=True)
+        real, entry = self._resolve_parts(folder, follow=True)
         if entry is None or not entry.is_dir:
             return [-1] * len(names)
         try:
-            return self.disk.sizes(self.on_disk(real), names)
+            return self.disk.sizes(self.disk_path(real), names)
         except OSError as error:
-            raise _unreadable(folder, error) from error
+            raise _cannot_read(folder, error) from error
 
     def read(self, path: str, limit: int = READ_LIMIT, start: int = 0) -> Optional[bytes]:
-        """The first `limit` bytes of a regular file, from `start` on; None when it is missing."""
-        real, entry = self._end(path)
+        """At most `limit` bytes of a regular file from `start` on; None if it is missing.
+
+        CannotTell also if the path is not a regular file.
+        """
+        real, entry = self._resolve(path)
         if entry is None:
             return None
         if not entry.is_file:
             raise CannotTell(_("{path} is not a regular file", path=path))
-        return _unless_absent(path, lambda: self.disk.read(self.on_disk(real), limit, start), None)
+        return _ask_unless_absent(path, lambda: self.disk.read(self.disk_path(real), limit, start), None)
 
     def parts(
         self, folder: str, names: Sequence[str], starts: Sequence[int], length: int
     ) -> list[Optional[bytes]]:
-        """Of many files below a folder, by relative path, some bytes; none of what is not read so, None of
-        what this user may not read."""
-        real, entry = self._walk(folder, follow=True)
+        """`length` bytes of each file below a folder from its start on, by relative path.
+
+        b"" for one that is missing or lies on a mount that may block, None for one that this user may not
+        read.
+        """
+        real, entry = self._resolve_parts(folder, follow=True)
         if entry is None or not entry.is_dir:
             return [b""] * len(names)
         try:
-            return self.disk.parts(self.on_disk(real), names, starts, length)
+            return self.disk.parts(self.disk_path(real), names, starts, length)
         except OSError as error:
-            raise _unreadable(folder, error) from error
+            raise _cannot_read(folder, error) from error
 
     @contextmanager
-    def opened(self, path: str) -> Iterator[Opened]:
-        """A regular file of which many small parts are read; FileNotFoundError when it is missing."""
-        real, entry = self._end(path)
+    def open_file(self, path: str) -> Iterator[OpenFile]:
+        """Open a regular file of which many small parts are read; FileNotFoundError if it is missing."""
+        real, entry = self._resolve(path)
         if entry is not None and not entry.is_file:
             raise CannotTell(_("{path} is not a regular file", path=path))
         try:
-            with self.disk.opened(self.on_disk(real)) as file:
+            with self.disk.open_file(self.disk_path(real)) as file:
                 yield file
         except OSError as error:
             if error.errno in _ABSENT:
                 raise
-            raise _unreadable(path, error) from error
+            raise _cannot_read(path, error) from error
 
     def text(self, path: str, limit: int = READ_LIMIT) -> Optional[str]:
-        """The same as text; bytes that are not UTF-8 are kept as surrogates."""
+        """The content of a file as `read` returns it, as text; bytes that are not UTF-8 become surrogates."""
         content = self.read(path, limit)
         return None if content is None else content.decode("utf-8", "surrogateescape")
 
-    def way(self, path: str) -> list[Entry]:
-        """Everything that decides what a path names: each folder and link on the way, and the end.
-
-        Empty when the path is missing.
-        """
+    def entries_on_path(self, path: str) -> list[PathStatus]:
+        """The status of every folder and link on the way to a path, and of the path; empty if missing."""
         return [entry for _path, entry in self.steps(path)]
 
-    def steps(self, path: str) -> list[tuple[str, Entry]]:
-        """The same, each with its own path, of which the folders are free of links."""
-        passed: list[tuple[str, Entry]] = []
-        root, entry = self._entry("/"), self._walk(path, follow=True, passed=passed)[1]
+    def steps(self, path: str) -> list[tuple[str, PathStatus]]:
+        """As entries_on_path, each with its path, whose folders are free of links."""
+        passed: list[tuple[str, PathStatus]] = []
+        root, entry = self._cached_lstat("/"), self._resolve_parts(path, follow=True, passed=passed)[1]
         return [("/", root), *passed] if root and entry else []
 
-    def missing(self, link: str) -> tuple[Optional[str], list[tuple[str, Entry]]]:
-        """What a dangling link lacks: the first path on its way, free of links, at which nothing is, and the
-        steps to there. None in its place for a loop, and where nothing is missing."""
-        steps: list[tuple[str, Entry]] = []
-        path, entry = self._walk(link, follow=True, passed=steps)
-        return path if entry is None and self._entry(path) is None else None, steps
+    def find_missing_part(self, link: str) -> tuple[Optional[str], list[tuple[str, PathStatus]]]:
+        """The first path on the way of a dangling link at which nothing is, and the steps up to there.
+
+        The path is free of links; None for a loop, and if nothing is missing.
+        """
+        steps: list[tuple[str, PathStatus]] = []
+        path, entry = self._resolve_parts(link, follow=True, passed=steps)
+        return path if entry is None and self._cached_lstat(path) is None else None, steps
 
     def owners(self, path: str) -> list[tuple[str, int, int]]:
-        """Name, uid and mode of each entry of a directory; empty when it is missing or no directory."""
-        real, entry = self._end(path)
+        """Name, uid and mode of each entry of a directory; empty if it is missing or not a directory."""
+        real, entry = self._resolve(path)
         if entry is None or not entry.is_dir:
             return []
-        return _unless_absent(path, lambda: self.disk.owners(self.on_disk(real)), [])
+        return _ask_unless_absent(path, lambda: self.disk.owners(self.disk_path(real)), [])
 
-    def _end(self, path: str) -> tuple[str, Optional[Entry]]:
-        """Where a path leads, links followed: many checks ask about the same ones."""
-        end = self._walked.get(path)
+    def _resolve(self, path: str) -> tuple[str, Optional[PathStatus]]:
+        """Where a path leads, links followed; kept, as many checks ask about the same paths."""
+        end = self._resolved_by_path.get(path)
         if end is None:
-            end = self._walked[path] = self._walk(path, follow=True)
+            end = self._resolved_by_path[path] = self._resolve_parts(path, follow=True)
         return end
 
-    def _walk(
-        self, path: str, follow: bool, passed: Optional[list[tuple[str, Entry]]] = None
-    ) -> tuple[str, Optional[Entry]]:
-        """Resolve a path part by part, so that no blocking mount is touched unawares and no link
-        leads out of the root; the path without links, and what is there. `passed` gets every part."""
+    def _resolve_parts(
+        self, path: str, follow: bool, passed: Optional[list[tuple[str, PathStatus]]] = None
+    ) -> tuple[str, Optional[PathStatus]]:
+        """Resolve a path part by part; the path without links, and the status of what is there.
+
+        One part at a time, so that a mount that may block is noticed before it is touched and no link leads
+        out of the root. `follow`: also a link at the end. Every part on the way is added to `passed`.
+        """
         passed = [] if passed is None else passed
         if not path.startswith("/"):
             raise ValueError(f"not an absolute path: {path!r}")
         folder, _slash, last = path.rpartition("/")
-        known = self._folders.get(folder)
-        todo, is_new = deque(path.split("/") if known is None else (last,)), known is None
-        at, entry, links, before = known or ("", self._entry("/"), 0, ())
-        passed.extend(before)
-        while todo:
-            if is_new and len(todo) == 1:
-                # The way to a folder holds for all that is asked about in it, as each entry does.
+        cached_folder = self._folder_by_path.get(folder)
+        remaining_parts, is_new = (
+            deque(path.split("/") if cached_folder is None else (last,)),
+            cached_folder is None,
+        )
+        resolved, entry, links, earlier_parts = cached_folder or ("", self._cached_lstat("/"), 0, ())
+        passed.extend(earlier_parts)
+        while remaining_parts:
+            if is_new and len(remaining_parts) == 1:
+                # Kept: the next path in this folder need not be resolved from the root again.
                 if entry is not None and entry.is_dir:
-                    self._folders[folder] = (at, entry, links, tuple(passed))
+                    self._folder_by_path[folder] = (resolved, entry, links, tuple(passed))
                 is_new = False
-            part = todo.popleft()
+            part = remaining_parts.popleft()
             if part in ("", "."):
                 continue
             if part == "..":
                 if entry is None or not entry.is_dir:
-                    return at or "/", None  # as the kernel: there is no way through a file
-                at = at.rpartition("/")[0]
-                entry = self._entry(at or "/")
+                    return resolved or "/", None  # the kernel says ENOTDIR for "file/.."
+                resolved = resolved.rpartition("/")[0]
+                entry = self._cached_lstat(resolved or "/")
                 continue
-            here = f"{at}/{part}"
-            entry = self._entry(here)
+            part_path = f"{resolved}/{part}"
+            entry = self._cached_lstat(part_path)
             if entry is None:
-                return here, None
-            passed.append((here, entry))
-            if entry.is_link and (follow or any(todo)):
+                return part_path, None
+            passed.append((part_path, entry))
+            if entry.is_link and (follow or any(remaining_parts)):
                 links += 1
-                if links > LINKS:
-                    return here, None  # a loop names nothing, as a dangling link: no job gets through
+                if links > MAX_LINKS:
+                    return part_path, None  # a loop counts as a dangling link: no job gets through it
                 try:
-                    target = self.disk.readlink(self.on_disk(here))
+                    target = self.disk.readlink(self.disk_path(part_path))
                 except OSError as error:
-                    raise _unreadable(here, error) from error
+                    raise _cannot_read(part_path, error) from error
                 # Put the target of a link before what is left; the parts from which it goes on.
-                todo.extendleft(reversed(target.split("/")))
-                at = "" if target.startswith("/") else at
-                entry = self._entry(at or "/")  # the target may add nothing: "/" or "."
+                remaining_parts.extendleft(reversed(target.split("/")))
+                resolved = "" if target.startswith("/") else resolved
+                entry = self._cached_lstat(resolved or "/")  # the target may add nothing: "/" or "."
             else:
-                at = here
-        return at or "/", entry
+                resolved = part_path
+        return resolved or "/", entry
 
-    def _entry(self, here: str) -> Optional[Entry]:
+    def _cached_lstat(self, path: str) -> Optional[PathStatus]:
         try:
-            return self._entries[here]
+            return self._entry_by_path[path]
         except KeyError:
             pass
         try:
-            entry = self.disk.lstat(self.on_disk(here))
+            entry = self.disk.lstat(self.disk_path(path))
         except ValueError:
-            entry = None  # a name that no file can have: a NUL in it, or no bytes for it
+            entry = None  # a name that no file can have: with a NUL, or not encodable
         except OSError as error:
             if error.errno not in _ABSENT:
-                raise _unreadable(here, error) from error
+                raise _cannot_read(path, error) from error
             entry = None
-        self._entries[here] = entry
+        self._entry_by_path[path] = entry
         return entry
 
 
-def _unless_absent(path: str, ask: Callable[[], T], absent: U) -> Union[T, U]:
-    """What the disk answers; `absent` where nothing is there any more; CannotTell for all other errors."""
+def _ask_unless_absent(path: str, ask: Callable[[], T], absent: U) -> Union[T, U]:
+    """What `ask` returns; `absent` if the path has vanished meanwhile; CannotTell for all other errors."""
     try:
         return ask()
     except OSError as error:
         if error.errno in _ABSENT:
             return absent
-        raise _unreadable(path, error) from error
+        raise _cannot_read(path, error) from error
 
 
-def _unreadable(path: str, error: OSError) -> CannotTell:
+def _cannot_read(path: str, error: OSError) -> CannotTell:
     why = strerror(error.errno) if error.errno else str(error)
     return CannotTell(_("{path} cannot be read: {why}", path=path, why=why))

@@ -1,5 +1,4 @@
-"""Shared libraries and programs as files: what ELF says, and which file the loader would take. Nothing is
-loaded.
+"""Reads shared libraries and programs as ELF files, and finds the files that the loader would take.
 
-What a whole job would load, and whether it goes together, is `facts.job`.
+Nothing is loaded or run. What a whole job would load, and whether it fits together, is in `facts.job`.
 """

@@ -1,4 +1,4 @@
-"""For which machine and which Python an extension module was built: by its ELF header and its name."""
+"""Reads for which machine and Python an extension module was built, from its ELF header and its name."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _TAG = pattern(r"cpython-(\d)(\d+)")
 
 @dataclass(frozen=True)
 class Extension:
-    """An extension module. `python`: the only version that loads it (3.11); None when any does.
+    """An extension module. `python`: the only version that loads it, such as 3.11; None if any does.
 
-    `c_library`: whose interpreter looks for this name, as "gnu" or "musl"; None where the name does not tell.
+    `c_library`: "gnu" or "musl", for whose interpreters it is; None if the name does not tell.
     """
 
     path: str
@@ -30,19 +30,19 @@ class Extension:
 
 
 def elf_machine(header: bytes) -> Optional[str]:
-    """The machine of an ELF file by its first bytes; None for what is none, or an unknown machine."""
+    """The machine in the first bytes of an ELF file; None if it is not one, or for an unknown machine."""
     number = machine_number(header)
     return None if number is None else MACHINES.get(number)
 
 
 def machine_of(files: Files, path: str) -> Optional[str]:
-    """The machine of an ELF file; None when it is none."""
+    """The machine of an ELF file; None if it is missing or not one."""
     entry = files.stat(path)
     return elf_machine(files.read(path, HEADER) or b"") if entry is not None and entry.is_file else None
 
 
-def extensions(files: Files, folder: str, module: str) -> list[Extension]:
-    """The files of a folder that could be this extension module, for whatever Python and machine."""
+def find_extensions(files: Files, folder: str, module: str) -> list[Extension]:
+    """The files in a folder that could be this extension module, for any Python and machine."""
     modules = []
     for name in files.names(folder):
         if name.startswith(f"{module}.") and name.endswith(".so"):
@@ -50,20 +50,23 @@ def extensions(files: Files, folder: str, module: str) -> list[Extension]:
             match = _TAG.match(tag)
             if match or tag in ("", "abi3."):
                 python = f"{match[1]}.{match[2]}" if match else None
-                modules.append(Extension(f"{folder}/{name}", python, _c_library(tag)))
+                modules.append(Extension(f"{folder}/{name}", python, _c_library_in_tag(tag)))
     return modules
 
 
-def own_c_library(files: Files, search_path: Sequence[str]) -> Optional[str]:
-    """That of the interpreter, by the names of its own extension modules: so it looks for others."""
+def c_library_of_interpreter(files: Files, search_path: Sequence[str]) -> Optional[str]:
+    """The C library of an interpreter, by the names of its own extension modules in lib-dynload; None if
+    they do not tell."""
     for folder in search_path:
         if folder.endswith("/lib-dynload"):
-            tags = (_c_library(name[: -len("so")]) for name in files.names(folder) if name.endswith(".so"))
+            tags = (
+                _c_library_in_tag(name[: -len("so")]) for name in files.names(folder) if name.endswith(".so")
+            )
             return next(filter(None, tags), None)
     return None
 
 
-def _c_library(tag: str) -> Optional[str]:
-    """The last part of cpython-311-x86_64-linux-gnu; ABIs of other machines, as gnueabihf, are not told."""
+def _c_library_in_tag(tag: str) -> Optional[str]:
+    """The last part of cpython-311-x86_64-linux-gnu; None for ABIs of other machines, such as gnueabihf."""
     last = tag.rstrip(".").rpartition("-")[2]
     return last if last in ("gnu", "musl") else None

@@ -1,4 +1,4 @@
-"""What a shared library or a program says of itself: needs, search paths, versions, symbols."""
+"""Reads what a library or program needs and provides: libraries, search paths, versions, symbols."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class BadLibrary(CannotTell):
-    """The file is there and readable, and it is no ELF file, or a damaged one: the loader fails on it too."""
+    """The file can be read but is not an ELF file, or a damaged one: the loader fails on it, too."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,10 @@ class Library:
     runpath: Optional[str] = None
     interpreter: Optional[str] = None
     nodeflib: bool = False
-    wants: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    defines: tuple[str, ...] = ()
-    mapped: int = 0
-    writable: int = 0
+    required_versions: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    defined_versions: tuple[str, ...] = ()
+    mapped_bytes: int = 0
+    writable_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class Symbols:
     """
 
     defined: frozenset[str]
-    wanted: frozenset[str]
-    readable: bool = True
+    undefined: frozenset[str]
+    is_readable: bool = True
 
 
 class Libraries:
@@ -63,103 +63,107 @@ class Libraries:
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self._known: dict[str, Library] = {}
-        self._bad: dict[str, BadLibrary] = {}
-        self._symbols: dict[str, Symbols] = {}
-        self._wanted: dict[str, frozenset[str]] = {}
+        self._library_by_path: dict[str, Library] = {}
+        self._error_by_path: dict[str, BadLibrary] = {}
+        self._symbols_by_path: dict[str, Symbols] = {}
+        self._undefined_by_path: dict[str, frozenset[str]] = {}
         self._lock = threading.RLock()
 
-    def at(self, path: str) -> Optional[Library]:
-        """What the file at this path says; None when it is missing. BadLibrary, CannotTell."""
+    def read(self, path: str) -> Optional[Library]:
+        """The library at a path; None if it is missing. Raises BadLibrary or CannotTell."""
         real = self._files.real(path)
         if real is None:
             return None
         with self._lock:
-            if real in self._bad:
-                raise self._bad[real]
-            if real not in self._known:
+            if real in self._error_by_path:
+                raise self._error_by_path[real]
+            if real not in self._library_by_path:
                 try:
-                    self._known[real] = self._ask(real, lambda elf: _library(real, elf))
+                    self._library_by_path[real] = self._ask_elf(real, lambda elf: _read_library(real, elf))
                 except BadLibrary as error:
-                    self._bad[real] = error
+                    self._error_by_path[real] = error
                     raise
-            return self._known[real]
+            return self._library_by_path[real]
 
     def symbols(self, path: str) -> Optional[Symbols]:
-        """The dynamic symbols of the file; None when it is missing."""
+        """All dynamic symbols of a file; None if it is missing."""
         real = self._files.real(path)
         if real is None:
             return None
         with self._lock:
-            if real not in self._symbols:
-                self._symbols[real] = self._ask(real, _symbols)
-            return self._symbols[real]
+            if real not in self._symbols_by_path:
+                self._symbols_by_path[real] = self._ask_elf(real, _read_symbols)
+            return self._symbols_by_path[real]
 
-    def wanted(self, path: str) -> frozenset[str]:
-        """The names that others must offer; none when the file is missing. Much faster than all symbols."""
+    def read_undefined(self, path: str) -> frozenset[str]:
+        """The names that others must define; empty if the file is missing. Much faster than symbols()."""
         real = self._files.real(path)
         if real is None:
             return frozenset()
         with self._lock:
-            if real not in self._wanted:
-                self._wanted[real] = frozenset(self._ask(real, lambda elf: elf.read_wanted()))
-            return self._wanted[real]
+            if real not in self._undefined_by_path:
+                self._undefined_by_path[real] = frozenset(
+                    self._ask_elf(real, lambda elf: elf.read_undefined())
+                )
+            return self._undefined_by_path[real]
 
     def exports(self, path: str, names: Iterable[str]) -> Optional[frozenset[str]]:
-        """Those of the names that the file offers, by its hash table: a few milliseconds for 64 of 300 000.
-        None when it is missing, or has no table that can be read."""
+        """Those of the names that a file defines; None if it is missing or has no readable table.
+
+        By its hash table: a few milliseconds for 64 names among 300 000.
+        """
         real = self._files.real(path)
         if real is None:
             return None
         with self._lock:
-            known = self._symbols.get(real)
-            if known is not None:
-                return known.defined.intersection(names) if known.readable else None
-            exports = self._ask(real, lambda elf: elf.exports(names))
+            symbols = self._symbols_by_path.get(real)
+            if symbols is not None:
+                return symbols.defined.intersection(names) if symbols.is_readable else None
+            exports = self._ask_elf(real, lambda elf: elf.exports(names))
             return None if exports is None else frozenset(exports)
 
     def section(self, path: str, name: str) -> Optional[bytes]:
-        """The content of a section of the file; None when either is missing."""
+        """The content of a section of a file; None if the file or the section is missing."""
         real = self._files.real(path)
-        return None if real is None else self._ask(real, lambda elf: elf.section(name))
+        return None if real is None else self._ask_elf(real, lambda elf: elf.section(name))
 
-    def _ask(self, real: str, question: Callable[[Elf], T]) -> T:
-        from npudoctor.host.libraries.elf import MAGIC, Damaged, Elf  # most runs ask of no library
+    def _ask_elf(self, real: str, question: Callable[[Elf], T]) -> T:
+        from npudoctor.host.libraries.elf import MAGIC, DamagedElf, Elf  # most runs ask of no library
 
         entry = self._files.stat(real)
         if entry is None or not entry.is_file:
             raise BadLibrary(_("{path} is not a regular file", path=real))
-        with self._files.opened(real) as file:
+        with self._files.open_file(real) as file:
             if file.read(0, len(MAGIC)) != MAGIC:
                 raise BadLibrary(_("{path} is not an ELF file", path=real))
             try:
                 return question(Elf(file.read, entry.size, real))
-            except Damaged as error:
+            except DamagedElf as error:
                 raise BadLibrary(
                     _("the ELF file {path} cannot be parsed: {why}", path=real, why=error)
                 ) from error
 
 
-def _library(path: str, elf: Elf) -> Library:
+def _read_library(path: str, elf: Elf) -> Library:
     from npudoctor.host.libraries import elf as parts
 
     return Library(
         path,
         elf.bits,
         elf.machine,
-        elf.text(parts.SONAME),
-        tuple(elf.texts(parts.NEEDED)),
-        elf.text(parts.RPATH),
-        elf.text(parts.RUNPATH),
+        elf.read_tag_text(parts.SONAME),
+        tuple(elf.read_tag_texts(parts.NEEDED)),
+        elf.read_tag_text(parts.RPATH),
+        elf.read_tag_text(parts.RUNPATH),
         elf.interpreter(),
         any(value & _NODEFLIB for value in elf.tags.get(parts.FLAGS_1, ())),
-        elf.wants(),
-        elf.defines(),
+        elf.required_versions(),
+        elf.defined_versions(),
         *elf.sizes(),
     )
 
 
-def _symbols(elf: Elf) -> Symbols:
+def _read_symbols(elf: Elf) -> Symbols:
     symbols = elf.symbols()
-    defined, wanted = symbols or (set(), set())
-    return Symbols(frozenset(defined), frozenset(wanted), symbols is not None)
+    defined, undefined = symbols or (set(), set())
+    return Symbols(frozenset(defined), frozenset(undefined), symbols is not None)

@@ -1,4 +1,4 @@
-"""The network as this machine's namespace has it: interfaces, routes, sockets, names.
+"""Reads the network of our network namespace: interfaces, routes, sockets and the resolution of names.
 
-Here belongs what the kernel and the resolver say. Which packets a rule set lets through is `firewall`.
+What the kernel and the resolver say belongs here; which packets a rule set lets through is in `firewall`.
 """

@@ -1,4 +1,4 @@
-"""Asks the system what host names mean, in a child process: a name server may not answer."""
+"""Resolves host names as the system does, in a child process: a name server may not answer."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from typing import Callable
 
 from npudoctor.core.frozen import dataclass
 
-SECONDS = 4.0  # a resolver asks its first server for 5
-SHARE = 0.4  # of the time of a check, at most: there may be a second question
-# The variables that name where the ranks of a job meet.
+SECONDS = 4.0  # resolv.conf(5): the resolver waits 5 s for its first server before it asks the next
+SHARE_OF_TIMEOUT = 0.4  # of the time of a check, at most: it may have to resolve a second name
+# The variables that name the host where the ranks of a job meet.
 RENDEZVOUS = ("MASTER_ADDR", "MS_SCHED_HOST", "CM_CHIEF_IP")
 
-# Each name has a thread of its own: one that nobody answers holds no other up. The answers come line by line,
-# so that those that are there count when the time is over.
+# Each name has a thread of its own: one without an answer does not delay the others. Each answer is a line,
+# so that those that have come count when the time is over.
 SCRIPT = r"""
 import json, os, socket, sys, threading
 def look(name):
     try:
-        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-        told = {"addresses": list(dict.fromkeys(one[4][0] for one in found))}
-    except UnicodeError: told = {"failed": "none"}
-    except ValueError: told = {"failed": "again"}
+        rows = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+        answer = {"addresses": list(dict.fromkeys(row[4][0] for row in rows))}
+    except UnicodeError: answer = {"failed": "none"}
+    except ValueError: answer = {"failed": "again"}
     except OSError as error:
         none = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", -5))
-        told = {"failed": "none" if error.errno in none else "again"}
-    os.write(1, (json.dumps([name, told]) + "\n").encode())
+        answer = {"failed": "none" if error.errno in none else "again"}
+    os.write(1, (json.dumps([name, answer]) + "\n").encode())
 def work():
     while names:
         try: name = names.pop()
@@ -44,8 +44,8 @@ for worker in workers: worker.join()
 
 @dataclass(frozen=True)
 class Resolution:
-    """The addresses of a name, best first. `failed`: "none" where it has none, "again" where the name
-    servers could not say, "silent" where nothing answered in time."""
+    """The addresses of a name, best first. `failed`: "" or why there are none: "none" if the name has no
+    address, "again" if the name servers failed, "silent" if nothing answered in time."""
 
     addresses: tuple[str, ...] = ()
     failed: str = ""
@@ -55,38 +55,40 @@ Ask = Callable[[Sequence[str]], Mapping[str, Resolution]]
 
 
 class Names:
-    """What names mean here; each is asked once, by whichever check. `together`: those that will be asked for
-    anyway, which are asked with the first one, side by side."""
+    """Resolves names, each once for all checks. `names_of_job`: names that will be needed anyway; they are
+    resolved in parallel with the first one."""
 
-    def __init__(self, ask: Ask, together: Iterable[str] = ()) -> None:
+    def __init__(self, ask: Ask, names_of_job: Iterable[str] = ()) -> None:
         self._ask = ask
-        self._together = tuple(together)
-        self._known: dict[str, Resolution] = {}
+        self._names_of_job = tuple(names_of_job)
+        self._resolution_by_name: dict[str, Resolution] = {}
         self._lock = threading.Lock()
 
-    def meaning(self, name: str) -> Resolution:
-        """As getaddrinfo() says: /etc/hosts, name servers, whatever nsswitch.conf names."""
+    def resolve(self, name: str) -> Resolution:
+        """The addresses of a name by getaddrinfo(3): /etc/hosts, name servers, what nsswitch.conf has."""
         with self._lock:
-            if name not in self._known:
-                names = dict.fromkeys((name, *self._together))
-                self._known.update(self._ask([unknown for unknown in names if unknown not in self._known]))
-            return self._known[name]
+            if name not in self._resolution_by_name:
+                names = dict.fromkeys((name, *self._names_of_job))
+                self._resolution_by_name.update(
+                    self._ask([unknown for unknown in names if unknown not in self._resolution_by_name])
+                )
+            return self._resolution_by_name[name]
 
 
 def ask_system(names: Sequence[str], seconds: float = SECONDS) -> dict[str, Resolution]:
-    """What a child of ours is told of each within the deadline."""
+    """Resolve names in a child process that may take so many seconds."""
     command = [sys.executable, "-I", "-S", "-c", SCRIPT]
-    failed = "again"  # a child that died
+    failure = "again"  # if the child dies before it has answered
     try:
         output = subprocess.run(
             command, input=json.dumps(names).encode(), capture_output=True, timeout=seconds, check=False,
             cwd="/",
         ).stdout  # fmt: skip
     except subprocess.TimeoutExpired as error:
-        output, failed = error.stdout or b"", "silent"
+        output, failure = error.stdout or b"", "silent"
     except OSError:
-        output, failed = b"", "silent"
-    answers = dict.fromkeys(names, Resolution(failed=failed))
+        output, failure = b"", "silent"
+    answers = dict.fromkeys(names, Resolution(failed=failure))
     for line in output.splitlines(keepends=True):
         if line.endswith(b"\n"):  # the last one may be cut
             name, answer = json.loads(line)

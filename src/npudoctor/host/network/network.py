@@ -1,4 +1,4 @@
-"""The network as this machine's namespace has it: interfaces, and ways to addresses; each asked once."""
+"""The interfaces of our network namespace and the routes out of it, each asked for once."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from npudoctor.host.network.routes import Route, route_to
 
 
 class Network:
-    """Our network namespace, read once."""
+    """The interfaces and routes of our network namespace; CannotTell if the kernel does not answer."""
 
     def __init__(
         self,
         ask_interfaces: Callable[[], Sequence[Interface]] = interfaces,
-        ask_way: Callable[[str, str, int], Optional[Route]] = route_to,
+        ask_route: Callable[[str, str, int], Optional[Route]] = route_to,
         ask_settings: Callable[[], Mapping[str, LinkSettings]] = link_settings,
     ) -> None:
-        self._ask_interfaces, self._ask_way, self._ask_settings = ask_interfaces, ask_way, ask_settings
+        self._ask_interfaces, self._ask_route, self._ask_settings = ask_interfaces, ask_route, ask_settings
         self._interfaces: Optional[Sequence[Interface]] = None
         self._settings: Optional[Mapping[str, LinkSettings]] = None
-        self._ways: dict[tuple[str, str, int], Optional[Route]] = {}
+        self._route_by_key: dict[tuple[str, str, int], Optional[Route]] = {}
 
     def interfaces(self) -> Sequence[Interface]:
         """All interfaces, in the kernel's order."""
@@ -31,36 +31,36 @@ class Network:
         return self._interfaces
 
     def link_settings(self, name: str) -> LinkSettings:
-        """MTU and speed of an interface."""
+        """The MTU and speed of an interface; zeros for one that does not exist."""
         if self._settings is None:
             self._settings = self._ask_settings()
         return self._settings.get(name, LinkSettings())
 
     def mtu_of(self, name: str) -> Optional[int]:
-        """Its MTU as a fact that decides nothing: None where it is not told."""
+        """The MTU of an interface in bytes; None if it is unknown, whatever the reason."""
         try:
             return self.link_settings(name).mtu or None
         except CannotTell:
             return None
 
-    def named(self, name: str) -> Optional[Interface]:
-        """The interface of this name, or with an address that is labelled so."""
+    def interface_named(self, name: str) -> Optional[Interface]:
+        """The interface of this name, or with an address of this label; None if there is none."""
         return next((interface for interface in self.interfaces() if name in interface.names), None)
 
-    def at(self, index: int) -> Optional[Interface]:
-        """The interface of this index."""
+    def interface_at(self, index: int) -> Optional[Interface]:
+        """The interface of this index; None if there is none."""
         return next((interface for interface in self.interfaces() if interface.index == index), None)
 
-    def owner_of(self, address: str) -> Optional[Interface]:
-        """The interface that carries an address, in its usual spelling; None when it is not ours."""
+    def interface_of_address(self, address: str) -> Optional[Interface]:
+        """The interface that has an address, in its usual spelling; None if it is not ours."""
         for interface in self.interfaces():
-            if any(own.text == address for own in interface.addresses):
+            if any(interface_address.text == address for interface_address in interface.addresses):
                 return interface
         return None
 
     def route_to(self, destination: str, source: str = "", index: int = 0) -> Optional[Route]:
-        """How a packet to an IP address would leave; None where there is no way. Nothing is sent."""
+        """The route of a packet to an IP address; None if there is none. Nothing is sent."""
         key = (destination, source, index)
-        if key not in self._ways:
-            self._ways[key] = self._ask_way(*key)
-        return self._ways[key]
+        if key not in self._route_by_key:
+            self._route_by_key[key] = self._ask_route(*key)
+        return self._route_by_key[key]

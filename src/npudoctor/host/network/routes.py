@@ -1,4 +1,4 @@
-"""Which way a packet to an address would take: the kernel's own answer, with all rules and tables."""
+"""Asks the kernel for the route to an address: its answer respects all policy rules and routing tables."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from npudoctor.host.network.netlink import GET_ROUTE, ask
 
 UNICAST, LOCAL = 1, 2  # RTN_*
 _DESTINATION, _SOURCE, _OUT, _GATEWAY, _PREFERRED = 1, 2, 4, 5, 7  # RTA_*
-# ENETUNREACH, EHOSTUNREACH, EACCES (prohibit), EINVAL (blackhole; a source that is not ours): no way.
+# ENETUNREACH, EHOSTUNREACH, EACCES (a prohibit route), EINVAL (a blackhole route, or a source not ours).
 _NO_WAY = (101, 113, 13, 22)
 
 
 @dataclass(frozen=True)
 class Route:
-    """How packets to an address leave. `interface` is the index; `source`: the address that they would
-    carry; `gateway`: "" where the destination is on the link; `local`: the destination is this machine."""
+    """How packets to an address leave. `index`: of the interface. `source`: the address that they would
+    carry. `gateway`: "" if the destination is on the link. `local`: the destination is this machine."""
 
     index: int
     source: str = ""
@@ -29,7 +29,7 @@ class Route:
 
 
 def route_to(destination: str, source: str = "", index: int = 0) -> Optional[Route]:
-    """The way to an IP address, from a source address of ours if given; None where there is none.
+    """The route to an IP address, from a source address of ours if given; None if there is none.
 
     `index`: the interface to leave by, which link-local addresses need. No packet is sent.
     """
@@ -40,6 +40,7 @@ def route_to(destination: str, source: str = "", index: int = 0) -> Optional[Rou
     if index:
         attributes[_OUT] = struct.pack("=I", index)
     bits = 8 * len(attributes[_DESTINATION])
+    # struct rtmsg: family, the lengths of destination and source in bits, the rest is 0 in a question.
     fixed = struct.pack("=BBBBBBBBI", family, bits, bits if source else 0, 0, 0, 0, 0, 0, 0)
     try:
         answers = ask(GET_ROUTE, fixed, attributes)
@@ -54,8 +55,9 @@ def route_to(destination: str, source: str = "", index: int = 0) -> Optional[Rou
 
 
 def parse_route(fixed: bytes, attributes: dict[int, bytes]) -> Optional[Route]:
-    """The kernel's answer; None where it says that there is no way."""
+    """Parse the kernel's answer; None if it is not a route by which packets leave."""
     kind = fixed[7]
+    # Others, such as RTN_BLACKHOLE and RTN_UNREACHABLE, drop the packet.
     if kind not in (UNICAST, LOCAL) or _OUT not in attributes:
         return None
     index = struct.unpack("=I", attributes[_OUT])[0]

@@ -1,6 +1,6 @@
-"""Unix and TCP sockets: who listens, and what a connect() to a socket file answers.
+"""Reads TCP and unix sockets from /proc/net, and probes socket files by connect(2).
 
-Not psutil.net_connections: it tells neither the uid nor the inode of a socket, by which its user is found.
+Not by psutil.net_connections: it has neither the uid nor the inode of a socket, which lead to its process.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from npudoctor.core.messages import _, strerror
 from npudoctor.host.fs.files import Disk
 
 CONNECT_SECONDS = 1.0
-LISTEN = "0A"  # TCP_LISTEN in /proc/net/tcp
+TCP_LISTEN = "0A"  # the state in /proc/net/tcp, in hex
 
 _SLASHES = pattern(r"//+")
 
 
 class Listener(enum.Enum):
-    """What connect() said of a socket file. Only REFUSED may ever count as "nobody listens"."""
+    """The result of connect() to a socket file. Only REFUSED may ever count as "nobody listens"."""
 
     ALIVE = "alive"
     REFUSED = "refused"
@@ -40,48 +40,50 @@ _ALIVE = (errno.EAGAIN, errno.EPROTOTYPE)  # a full backlog; a datagram socket
 class TcpSocket:
     """A TCP socket that has a local port: it listens, or it is one end of a connection.
 
-    `address` is the text of an IP address; `uid` is the socket's owner.
+    `address` is the text of an IP address, `uid` the socket's owner, `inode` its number in /proc/PID/fd.
     """
 
     address: str
     port: int
     uid: int
     inode: int
-    listening: bool = True
+    is_listening: bool = True
 
 
-def collapse(path: str) -> str:
-    """A path with runs of slashes made one: /proc/net/unix shows a cache server's with three."""
+def collapse_slashes(path: str) -> str:
+    """Collapse runs of slashes in a path: /proc/net/unix shows a MindSpore cache server's with three."""
     return _SLASHES.sub("/", path)
 
 
 def parse_unix(text: str) -> frozenset[str]:
-    """The collapsed paths of /proc/net/unix, whatever their sockets' state."""
+    """The paths in /proc/net/unix with slashes collapsed, whatever the state of their sockets."""
     paths: set[str] = set()
     for line in text.split("\n")[1:]:  # not splitlines: a path may hold what that takes for a line's end
         fields = line.split(None, 7)
+        # Sockets without a path have only seven columns; a path may contain blanks.
         if len(fields) == 8:
-            paths.add(collapse(fields[7]))
+            paths.add(collapse_slashes(fields[7]))
     return frozenset(paths)
 
 
 def parse_tcp(text: str) -> list[TcpSocket]:
-    """The sockets of /proc/net/tcp or tcp6; those that no process has (inode 0) pass by themselves."""
+    """The sockets in /proc/net/tcp or tcp6, without those of no process (inode 0, as in TIME_WAIT), which
+    end by themselves."""
     sockets = []
     for line in text.split("\n")[1:]:
         fields = line.split()
         if len(fields) > 9 and fields[9] != "0":
             address, _colon, port = fields[1].partition(":")
-            listening = fields[3] == LISTEN
+            listening = fields[3] == TCP_LISTEN
             sockets.append(
-                TcpSocket(_address(address), int(port, 16), int(fields[7]), int(fields[9]), listening)
+                TcpSocket(_parse_address(address), int(port, 16), int(fields[7]), int(fields[9]), listening)
             )
     return sockets
 
 
 @cache
-def _address(text: str) -> str:
-    """The kernel prints addresses as words in host order."""
+def _parse_address(text: str) -> str:
+    """Parse an address of /proc/net/tcp: words of 32 bits in hex, each printed in the host's byte order."""
     import socket  # not above: most runs meet no socket
     import struct
 
@@ -91,9 +93,9 @@ def _address(text: str) -> str:
 
 
 def probe(path: str, directory: Optional[int] = None) -> Listener:
-    """connect() to a socket file, without waiting; `directory` is a descriptor that `path` is relative to.
+    """Probe a socket file by connect(2); `directory`: a descriptor that `path` is relative to.
 
-    Through the descriptor nobody can swap a parent, and no path is too long for the address.
+    Relative to a descriptor nobody can swap a parent, and the path fits into the 108 bytes of sun_path.
     """
     import socket
 
@@ -110,11 +112,11 @@ def probe(path: str, directory: Optional[int] = None) -> Listener:
                     number = errno.ETIMEDOUT
     except OSError:
         return Listener.UNKNOWN  # the path is too long for the address, or we are out of descriptors
-    return answer_of(number)
+    return listener_from_errno(number)
 
 
-def answer_of(number: int) -> Listener:
-    """What an errno of connect() means, 0 being success."""
+def listener_from_errno(number: int) -> Listener:
+    """What an errno of connect(2) says of the listener; 0 is success."""
     if number == 0 or number in _ALIVE:
         return Listener.ALIVE
     if number == errno.ECONNREFUSED:
@@ -125,7 +127,7 @@ def answer_of(number: int) -> Listener:
 
 
 class Sockets:
-    """The sockets of our network namespace, read once."""
+    """The sockets of our network namespace, read once; CannotTell if /proc/net cannot be read."""
 
     def __init__(
         self, disk: Disk, addresses: Callable[[], frozenset[str]], prober: Callable[..., Listener] = probe
@@ -136,31 +138,33 @@ class Sockets:
         self._tcp: Optional[list[TcpSocket]] = None
         self._unix: Optional[frozenset[str]] = None
 
-    def bound(self) -> list[TcpSocket]:
-        """All TCP sockets with a local port: a connection's end keeps others off its port too."""
+    def bound_sockets(self) -> list[TcpSocket]:
+        """All TCP sockets with a local port: one end of a connection also occupies its port."""
         if self._tcp is None:
-            self._tcp = parse_tcp(self._table("tcp")) + parse_tcp(self._table("tcp6", optional=True))
+            self._tcp = parse_tcp(self._read_table("tcp")) + parse_tcp(
+                self._read_table("tcp6", optional=True)
+            )
         return self._tcp
 
-    def listening(self) -> list[TcpSocket]:
-        """Those of them that listen."""
-        return [socket for socket in self.bound() if socket.listening]
+    def listening_sockets(self) -> list[TcpSocket]:
+        """The TCP sockets that listen."""
+        return [socket for socket in self.bound_sockets() if socket.is_listening]
 
     def unix_paths(self) -> frozenset[str]:
         """The paths of all unix sockets, slashes collapsed."""
         if self._unix is None:
-            self._unix = parse_unix(self._table("unix"))
+            self._unix = parse_unix(self._read_table("unix"))
         return self._unix
 
     def own_addresses(self) -> frozenset[str]:
         """The addresses of this machine's interfaces, as text."""
         return self._addresses()
 
-    def _table(self, name: str, optional: bool = False) -> str:
+    def _read_table(self, name: str, optional: bool = False) -> str:
         try:
             try:
                 content = self._disk.read(f"/proc/net/{name}", 64 << 20)
-            except FileNotFoundError:  # what the link of that name leads to: with subset=pid there is no link
+            except FileNotFoundError:  # /proc/net is a link to self/net, which subset=pid does not show
                 content = self._disk.read(f"/proc/self/net/{name}", 64 << 20)
             return content.decode("utf-8", "surrogateescape")
         except OSError as error:

@@ -1,5 +1,4 @@
-"""Programs and processes: what runs here, as whom, and how a program of the machine is run for an answer.
+"""Reads processes and what they share from the kernel, and runs programs of the machine.
 
-Here belongs what the kernel says of processes and of what they share. Whether one is left over is for
-`proof`.
+Whether a process is stale is not judged here but in `proof`.
 """

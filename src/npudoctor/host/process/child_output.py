@@ -1,6 +1,7 @@
-"""One program that runs: its output taken in, its end waited for or made.
+"""Collects the output of one running program, and ends the program.
 
-A program has two streams and a group, and is started by `subprocess`. Our own work is done by `core.forked`.
+This is for programs of the machine, started by `subprocess` with two streams and a process group. Our own
+code runs in children of `core.forked`.
 """
 
 from __future__ import annotations
@@ -13,15 +14,17 @@ import time
 from contextlib import suppress
 from typing import Optional
 
-_LOOK = os.WEXITED | os.WNOHANG | os.WNOWAIT
-STILL_SECONDS = 0.01  # the same once it has closed its pipes
-LAST_SECONDS = 1.0  # for what is in the pipes at its end; who left its group may go on printing
-LOOK_SECONDS = 0.1  # how often a program that says nothing is looked at
-FAREWELL_SECONDS = 0.5  # for a program to say where it is, before it is killed
-REAP_SECONDS = 1.0  # how long a killed program may take to be gone before it is left behind
+_PEEK_FLAGS = os.WEXITED | os.WNOHANG | os.WNOWAIT
+CLOSED_PIPES_SLEEP_SECONDS = 0.01  # the same once it has closed its pipes, on which select() would wait
+# For what is still in the pipes when the program ends. A child of it that left its group may hold them open
+# and print for ever.
+DRAIN_SECONDS = 1.0
+POLL_SECONDS = 0.1  # between two looks at a program that prints nothing
+FAREWELL_SECONDS = 0.5  # for a program to print its stack, before it is killed
+REAP_SECONDS = 1.0  # for a killed program to end, before it is left behind
 
 
-def collect(
+def collect_output(
     child: subprocess.Popen[bytes],
     until: float,
     limit: int,
@@ -29,27 +32,29 @@ def collect(
     group: bool = False,
     farewell: Optional[int] = None,
 ) -> tuple[str, list[bytes]]:
-    """Read both pipes until they close, the deadline passes, or more comes than anybody can use.
+    """Read both pipes until the program ends; its ending, and the bytes of stdout and stderr.
 
-    `group`: what the program leaves of its group is killed at its end, and of too much output the middle
-    is dropped. `farewell`: the signal at which it says where it is; sent at the deadline.
+    The ending is "exited", "timeout" (`until` passed, on the monotonic clock) or "flooded" (more than `limit`
+    bytes on one pipe). `group`: kill what is left of the process group when the program ends, and drop the
+    middle of too much output instead of stopping. `farewell`: a signal at which the program prints its
+    stack; sent at the deadline.
     """
     parts: list[bytearray] = [bytearray(), bytearray()]
     with selectors.DefaultSelector() as selector:
         for index, pipe in enumerate((child.stdout, child.stderr)):
             if pipe is not None:
                 selector.register(pipe, selectors.EVENT_READ, index)
-        ended, over = None, False
-        while ended is None:
-            ended = _read_on(selector, child, parts, until, limit, group)
-            if group and child.returncode is not None and not over:
-                over, until = True, min(until, time.monotonic() + LAST_SECONDS)
-        if ended == "timeout" and farewell is not None:
-            _last_words(selector, child, parts, limit, farewell)
-    return ended, [bytes(part[:limit]) for part in parts]
+        ending, is_draining = None, False
+        while ending is None:
+            ending = _read_pipes(selector, child, parts, until, limit, group)
+            if group and child.returncode is not None and not is_draining:
+                is_draining, until = True, min(until, time.monotonic() + DRAIN_SECONDS)
+        if ending == "timeout" and farewell is not None:
+            _collect_farewell(selector, child, parts, limit, farewell)
+    return ending, [bytes(part[:limit]) for part in parts]
 
 
-def _read_on(
+def _read_pipes(
     selector: selectors.BaseSelector,
     child: subprocess.Popen[bytes],
     parts: list[bytearray],
@@ -57,10 +62,10 @@ def _read_on(
     limit: int,
     group: bool,
 ) -> Optional[str]:
-    """Take what the pipes hold now, or wait a moment for it; how the program ended, once it has."""
-    left = until - time.monotonic()
+    """Read what the pipes hold now, or wait a moment for it; the ending, None while the program runs."""
+    remaining = until - time.monotonic()
     open_pipes = bool(selector.get_map())
-    ready = selector.select(max(0.0, min(left, LOOK_SECONDS))) if open_pipes else []
+    ready = selector.select(max(0.0, min(remaining, POLL_SECONDS))) if open_pipes else []
     for key, _events in ready:
         part = os.read(key.fd, 1 << 16)
         if not part:
@@ -70,49 +75,50 @@ def _read_on(
             if not group:
                 return "flooded"
             del parts[key.data][limit // 2 : -limit // 2]
-    # As long as nobody has waited for it, its number is still that of its group.
-    if group and child.returncode is None and os.waitid(os.P_PID, child.pid, _LOOK) is not None:
+    # WNOWAIT leaves a zombie: until it is reaped its pid, which names the group, cannot be given away.
+    if group and child.returncode is None and os.waitid(os.P_PID, child.pid, _PEEK_FLAGS) is not None:
         kill_group(child.pid)
-    gone = child.poll() is not None
-    if left <= 0:
-        return "exited" if gone else "timeout"
-    if not open_pipes:  # which a program may close long before its end
-        if not gone:
-            time.sleep(min(left, STILL_SECONDS))
-        return "exited" if gone else None
-    # A daemon that the program started may hold the pipes open after its end; and between our look at them
-    # and its end the program may have written its last.
-    return "exited" if not ready and gone and not selector.select(0) else None
+    has_ended = child.poll() is not None
+    if remaining <= 0:
+        return "exited" if has_ended else "timeout"
+    if not open_pipes:  # a daemon closes them long before its end
+        if not has_ended:
+            time.sleep(min(remaining, CLOSED_PIPES_SLEEP_SECONDS))
+        return "exited" if has_ended else None
+    # A child of the program may hold the pipes open after its end: not being closed says nothing. And the
+    # program may have written its last line after select() and before poll(): look once more.
+    return "exited" if not ready and has_ended and not selector.select(0) else None
 
 
-def _last_words(
+def _collect_farewell(
     selector: selectors.BaseSelector,
     child: subprocess.Popen[bytes],
     parts: list[bytearray],
     limit: int,
     farewell: int,
 ) -> None:
-    """What it writes when it is asked where it is; one that was stopped is woken for it."""
+    """Read what the program prints at the farewell signal; SIGCONT wakes it if it was stopped."""
     with suppress(OSError):
         os.kill(child.pid, farewell)
         os.kill(child.pid, signal.SIGCONT)
     until = time.monotonic() + FAREWELL_SECONDS
     while selector.get_map() and time.monotonic() < until and child.returncode is None:
-        before = [len(part) for part in parts]
-        _read_on(selector, child, parts, until, limit, True)
-        # One that prints all the time is cut off by the time.
-        if before == [len(part) for part in parts] and any(
+        lengths = [len(part) for part in parts]
+        _read_pipes(selector, child, parts, until, limit, True)
+        # faulthandler ends a stack with this line. A program that prints all the time runs into `until`.
+        if lengths == [len(part) for part in parts] and any(
             b"most recent call first" in part for part in parts
         ):
             return
 
 
-def end(child: subprocess.Popen[bytes], ended: str) -> Optional[int]:
-    """Close the pipes and kill what is left of the group; the pid when it does not die."""
+def end_child(child: subprocess.Popen[bytes], ending: str) -> Optional[int]:
+    """Close the pipes and kill what is left of the group; the pid if the program does not die, else None."""
     for pipe in (child.stdout, child.stderr):
         if pipe is not None:
             pipe.close()
-    if ended == "exited" or child.returncode is not None:  # its number may be another one's by now
+    # After poll() has reaped the child its pid may belong to another process group.
+    if ending == "exited" or child.returncode is not None:
         return None
     kill_group(child.pid)
     try:

@@ -1,4 +1,4 @@
-"""Runs a program of the machine: no shell, a deadline that holds, bounded output, never an exception."""
+"""Runs programs of the machine: without a shell, with a deadline and bounded output; never raises."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ if TYPE_CHECKING:
     from npudoctor.host.startup.program_start import ProgramStart
     from npudoctor.host.users.identity import Account
 
+# The PATH that Debian and others give root; not the caller's, which others may write to.
 FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 OUTPUT_LIMIT = 4 << 20
-SIDE_BY_SIDE = 16  # questions at the same time: as many as a node has devices
-START_SECONDS = 0.5  # how long the end of the run waits for a program that is being started
+MAX_PARALLEL = 16  # programs at the same time: as many as the largest nodes have devices
+START_SECONDS = 0.5  # how long close() waits for a program that is being started
 
 
 @dataclass(frozen=True)
-class Answer:
-    """How a program ended.
+class CommandResult:
+    """How a program ended, and what it printed.
 
-    `ended`: "exited", "missing", "untrusted", "not-started", "timeout", "flooded" (more output than
-    the limit). `status` is the exit status, negative for a signal, None when there is none.
-    `left_behind` is the pid of a program that did not die when it was killed. Of an untrusted one `stderr`
-    says why root does not start it.
+    `ended`: "exited", "missing", "untrusted", "not-started", "timeout", "flooded" (more output than the
+    limit). `status`: the exit status, negative for a signal, None if there is none. `seconds`: how long it
+    ran. `left_behind`: the pid of a program that did not die when it was killed, else None. For an untrusted
+    program `stderr` says why root does not start it.
     """
 
     argv: tuple[str, ...]
@@ -49,22 +50,23 @@ class Answer:
 
     @property
     def ok(self) -> bool:
-        """Whether it ran to its end and said so."""
+        """Whether the program exited with status 0."""
         return self.ended == "exited" and self.status == 0
 
 
-# Loaded into whatever is started with them, or into some of what a script starts.
-PRELOADING = (
+# Variables by which code is loaded into a program, or into something that a script may start.
+PRELOADING_VARIABLES = (
     "LD_PRELOAD", "LD_AUDIT", "GCONV_PATH", "PYTHONSTARTUP", "PYTHONHOME", "PYTHONUSERBASE",
     "PYTHONPYCACHEPREFIX", "PYTHONPLATLIBDIR", "PYTHONBREAKPOINT", "PYTHONWARNINGS", "PERL5LIB", "PERL5OPT",
     "PERLLIB", "RUBYLIB", "RUBYOPT", "NODE_PATH", "NODE_OPTIONS", "OPENSSL_CONF", "OPENSSL_ENGINES",
     "OPENSSL_MODULES", "LOCPATH", "BASH_LOADABLES_PATH", "CDPATH",
 )  # fmt: skip
-NOWHERE = "/npudoctor/nonexistent"
+DROPPED_FOLDERS = "/npudoctor/nonexistent"
 
 
-def first_program(files: Files, folders: Sequence[str], name: str) -> Optional[str]:
-    """The path of a program in the first of these folders that has it; relative ones are passed over."""
+def find_program(files: Files, folders: Sequence[str], name: str) -> Optional[str]:
+    """The path of a program in the first of these folders that has it; None if none has. Relative folders
+    are skipped."""
     for folder in folders:
         path = f"{folder.rstrip('/')}/{name}"
         entry = files.stat(path) if folder.startswith("/") else None
@@ -74,7 +76,10 @@ def first_program(files: Files, folders: Sequence[str], name: str) -> Optional[s
 
 
 class Commands:
-    """The programs of the running machine. Each answer is asked once and kept for all checks."""
+    """Finds and starts programs of the running machine; as root only those that root may trust.
+
+    `may_block(path)`: whether a path lies on a mount that may hang. `variables`: those of the caller.
+    """
 
     def __init__(
         self,
@@ -88,18 +93,22 @@ class Commands:
         self._as_root = as_root
         self._may_block = may_block
         self._variables = dict(variables or {})
-        # By pid: the program's name, and when it was started, on the steady clock.
+        # By pid: the program's name, and its start in seconds of the monotonic clock.
         self._running: dict[int, tuple[str, float]] = {}
         self._starting, self._closed = threading.Lock(), False
-        # What else is to be done where the run is broken off, after all that runs was killed.
+        # Called by close(), after the running programs were killed.
         self.at_close: list[Callable[[], None]] = []
         self._trust: Optional[RootTrust] = None
-        self._start_of: Optional[ProgramStart] = None
+        self._program_start: Optional[ProgramStart] = None
 
     def close(self) -> None:
-        """Kill what still runs, with its group, and start nothing more: who asks now was left behind."""
+        """Kill what still runs, with its group, and start nothing more.
+
+        A check that starts a program after this is one that the run no longer waits for.
+        """
         self._closed = True
-        # What is being started is in the list a moment later; a start that hangs is left behind.
+        # A program that is being started is in `_running` once the lock is free; one whose start hangs, as
+        # execve on a dead mount does, is left behind.
         if self._starting.acquire(timeout=START_SECONDS):
             self._starting.release()
         for pid in list(self._running):
@@ -109,78 +118,91 @@ class Commands:
         for clean in list(self.at_close):
             clean()
 
-    def under_way(self) -> list[tuple[str, float]]:
-        """The programs that have not ended yet, by name, and for how many seconds; the longest first."""
+    def list_running(self) -> list[tuple[str, float]]:
+        """The names of the programs that run, and for how many seconds they have; the longest first."""
         now = time.monotonic()
         running = [(name, now - since) for name, since in list(self._running.values())]
         return sorted(running, key=lambda program: -program[1])
 
     def find(self, name: str) -> Optional[str]:
-        """The absolute path of a program in the system's own folders, or None."""
-        return first_program(self._files, FOLDERS, name)
+        """The absolute path of a program in the system's folders; None if it is in none of them."""
+        return find_program(self._files, FOLDERS, name)
 
     def may_run(self, path: str) -> bool:
-        """Whether this user runs a file at all: root only what nobody else could have written."""
-        return not self._as_root or self.trusted(path)
+        """Whether this user may run a file: root only one that nobody else could have written."""
+        return not self._as_root or self.is_trusted(path)
 
     def may_load_from(self, folder: str) -> bool:
-        """Whether this user lets a program look for libraries in a folder: root only where all are root's,
-        those for some processors below it, too."""
+        """Whether a program may look for libraries in a folder: for root only if all of them are root's.
+
+        This includes subfolders for certain processors (glibc-hwcaps).
+        """
         return not self._as_root or self.trust.why_not_libraries(folder) is None
 
     def may_import_from(self, folder: str) -> bool:
-        """Whether this user lets Python look for packages in a folder: root only where all is root's."""
+        """Whether Python may look for packages in a folder: for root only if everything in it is root's."""
         return not self._as_root or self.trust.why_not_tree(folder) is None
 
-    def trusted(self, path: str) -> bool:
-        """Whether root may run it: the file, all folders and links on the way to it are root's, and nobody
-        else may write them (in a sticky folder others touch only their own). So nobody can put another
-        file there between this look and the start."""
+    def is_trusted(self, path: str) -> bool:
+        """Whether root may run a file: it and all folders and links on the way belong to root, and nobody
+        else may write to them (in a sticky folder others only touch their own entries). Then nobody can swap
+        the file between this look and the start."""
         return self.trust.why_not(path) is None
 
-    def why_not(self, argv: Sequence[str], variables: Mapping[str, str]) -> Optional[str]:
-        """Why root does not start a program, by absolute path, with these variables: anything that its start
-        loads could be another user's. None where it may, and for everybody else."""
+    def why_untrusted(self, argv: Sequence[str], variables: Mapping[str, str]) -> Optional[str]:
+        """Why root must not start a program (argv[0] is absolute) with these variables, as a sentence.
+
+        None if everything that its start loads is root's, and always for other users.
+        """
         if not self._as_root:
             return None
-        if argv[0] == sys.executable:  # which has loaded already what it would load, to run us
+        if argv[0] == sys.executable:  # its libraries and site-packages are loaded already: they run us
             return self.trust.why_not(argv[0])
-        if self._start_of is None:
+        if self._program_start is None:
             from npudoctor.host.startup.program_start import ProgramStart
 
-            self._start_of = ProgramStart(self._files, self.trust)
-        return self._start_of.why_not(argv, variables)
+            self._program_start = ProgramStart(self._files, self.trust)
+        return self._program_start.why_untrusted(argv, variables)
 
-    def path_of(self, folders: Sequence[str]) -> str:
-        """These folders as a PATH; for root without those into which others may put programs."""
+    def join_trusted(self, folders: Sequence[str]) -> str:
+        """The absolute ones of these folders as a PATH; for root without those that others may write to."""
         absolute = [folder for folder in folders if folder.startswith("/")]
         if not self._as_root:
             return ":".join(absolute)
-        there = (folder for folder in absolute if self._files.stat(folder) is not None)
-        return ":".join(folder for folder in there if self.trust.why_not_folder(folder) is None)
+        existing = (folder for folder in absolute if self._files.stat(folder) is not None)
+        return ":".join(folder for folder in existing if self.trust.why_not_folder(folder) is None)
 
     def trusted_path(self) -> str:
-        """The caller's PATH; for root without the folders into which others may put programs."""
-        return self.path_of(self._variables.get("PATH", "").split(":"))
+        """The caller's PATH; for root without the folders that others may write to."""
+        return self.join_trusted(self._variables.get("PATH", "").split(":"))
 
-    def narrowed(self, variables: Mapping[str, str]) -> dict[str, str]:
-        """These variables as root gives them to a shell: without the folders from which others could have it
-        load something. What is dropped from a list leaves NOWHERE there, which tells where it was."""
+    def narrow_variables(self, variables: Mapping[str, str]) -> dict[str, str]:
+        """These variables as root may give them to a shell; unchanged for other users.
+
+        Folders that others may write to are dropped from search paths, with DROPPED_FOLDERS in their place:
+        so the caller can put them back where they were.
+        """
         if not self._as_root:
             return dict(variables)
-        left = {name: value for name, value in variables.items() if name not in PRELOADING}
-        for name, may in SEARCHED.items():
-            # The loader takes a semicolon, too.
-            listed = left.get(name, "").replace(";", ":") if name == "LD_LIBRARY_PATH" else left.get(name, "")
-            folders = [folder for folder in listed.split(":") if folder]
+        narrowed_variables = {
+            name: value for name, value in variables.items() if name not in PRELOADING_VARIABLES
+        }
+        for name, may in TRUST_BY_SEARCH_PATH.items():
+            # ld.so(8): entries of LD_LIBRARY_PATH are separated by colons or semicolons.
+            entries = (
+                narrowed_variables.get(name, "").replace(";", ":")
+                if name == "LD_LIBRARY_PATH"
+                else narrowed_variables.get(name, "")
+            )
+            folders = [folder for folder in entries.split(":") if folder]
             safe = [folder for folder in folders if folder.startswith("/") and may(self, folder)]
-            if name in left and safe != left[name].split(":"):
-                left[name] = ":".join([*safe, NOWHERE])
-        return left
+            if name in narrowed_variables and safe != narrowed_variables[name].split(":"):
+                narrowed_variables[name] = ":".join([*safe, DROPPED_FOLDERS])
+        return narrowed_variables
 
     @property
     def trust(self) -> RootTrust:
-        """What root may run or load."""
+        """The judge of what root may run or load."""
         if self._trust is None:
             from npudoctor.core.trust.trees import RootTrust  # for root only
 
@@ -194,53 +216,57 @@ class Commands:
         timeout: float = 5.0,
         limit: int = OUTPUT_LIMIT,
         variables: Optional[Mapping[str, str]] = None,
-        here: bool = False,
+        in_working_directory: bool = False,
         group: bool = False,
         farewell: Optional[int] = None,
         user: Optional[Account] = None,
         limits: Optional[Limits] = None,
-    ) -> Answer:
+    ) -> CommandResult:
         """Run a program given by absolute path, or by a name that is looked up in the system's folders.
 
-        `variables` replace the small clean environment; `here` runs it in the caller's working
-        directory instead of "/", where that cannot block. `group`: nothing of its group outlives it, and of
-        too much output the middle is dropped. `farewell`: the signal at which it says where it is, before it
-        is killed at its deadline. `user`: root starts it as this user, with his rights alone, so that it does
-        not matter whose it is. `limits`: its own, by the kernel's names, soft and hard.
+        - `timeout`: in seconds; the program is killed after it.
+        - `limit`: bytes of output on one pipe.
+        - `variables`: its whole environment, instead of the small clean one.
+        - `in_working_directory`: run it where the caller is instead of in "/", unless that may block.
+        - `group`, `farewell`: as of collect_output.
+        - `user`: root starts it with this user's rights alone; it need not be trusted then.
+        - `limits`: its limits by the kernel's names, as (soft, hard).
         """
-        as_asked = tuple(argv)
+        requested_argv = tuple(argv)
         path = argv[0] if argv[0].startswith("/") else self.find(argv[0])
         if path is None or (self._as_root and self._files.real(path) is None):
-            return Answer(as_asked, "missing", 127)
+            # 127 is what a shell says of a command that it does not find.
+            return CommandResult(requested_argv, "missing", 127)
         environment = self._environment() if variables is None else dict(variables)
-        why = None if user and user.uid else self.why_not([path, *argv[1:]], environment)
-        if why:
-            return Answer(as_asked, "untrusted", stderr=why)
+        why_untrusted = None if user and user.uid else self.why_untrusted([path, *argv[1:]], environment)
+        if why_untrusted:
+            return CommandResult(requested_argv, "untrusted", stderr=why_untrusted)
         command: list[str] = [path, *argv[1:]]
         if self._may_block(path):
-            # execve of a file on a dead mount would hang this process before the child is free of it.
+            # Popen waits until the child's execve is done, which on a dead mount never returns. env is on
+            # the root file system, and only its own execve hangs.
             command.insert(0, "/usr/bin/env")
         folder: Optional[str] = "/"
-        # None: the child stays where we are, which this user may not be allowed to enter again.
+        # None: the child inherits our working directory, which it might not be allowed to enter by its path.
         with suppress(OSError):
-            folder = None if here and not self._may_block(os.getcwd()) else "/"
-        return self._run(
-            as_asked, command, timeout, limit, environment, folder, group, farewell, user, limits
+            folder = None if in_working_directory and not self._may_block(os.getcwd()) else "/"
+        return self._start_and_collect(
+            requested_argv, command, timeout, limit, environment, folder, group, farewell, user, limits
         )
 
     def _environment(self) -> dict[str, str]:
-        clean = {"PATH": self.path_of(FOLDERS), "LC_ALL": "C"}
+        clean = {"PATH": self.join_trusted(FOLDERS), "LC_ALL": "C"}
         for name in ("HOME", "USER"):
             if name in self._variables:
                 clean[name] = self._variables[name]
         home = clean.get("HOME", "")
-        if self._as_root and home and not self.path_of([home]):
-            del clean["HOME"]  # as under sudo -E: what programs read there would be another user's
+        if self._as_root and home and not self.join_trusted([home]):
+            del clean["HOME"]  # sudo -E keeps the caller's HOME: root would read another user's settings
         return clean
 
-    def _run(
+    def _start_and_collect(
         self,
-        as_asked: tuple[str, ...],
+        requested_argv: tuple[str, ...],
         command: list[str],
         timeout: float,
         limit: int,
@@ -250,11 +276,11 @@ class Commands:
         farewell: Optional[int] = None,
         user: Optional[Account] = None,
         limits: Optional[Limits] = None,
-    ) -> Answer:
-        # Most questions start no program: these two take a tenth of the time of `list`.
+    ) -> CommandResult:
+        # Imported here: most runs start no program, and these two take a tenth of the time of `list`.
         import subprocess
 
-        from npudoctor.host.process.child_output import collect, end
+        from npudoctor.host.process.child_output import collect_output, end_child
 
         started = time.monotonic()
         if user and user.uid:
@@ -263,33 +289,37 @@ class Commands:
             with self._starting:  # so that close() knows of it
                 if self._closed:
                     raise OSError(errno.ECANCELED, os.strerror(errno.ECANCELED))
-                # Not DEVNULL: where a container has no /dev/null, every program would seem to be missing.
-                with open(open_null(), "rb") as nothing:
+                # Not DEVNULL: in a container without /dev/null Popen would raise FileNotFoundError, as if
+                # the program were missing.
+                with open(open_null(), "rb") as null_input:
                     child = start_apart(
                         command,
-                        stdin=nothing,
+                        stdin=null_input,
                         stdout=subprocess.PIPE,
                         stderr=subprocess.PIPE,
                         env=environment,
                         cwd=folder,
-                        # Root is who it is already; in a user namespace it may set no groups.
+                        # For uid 0 nothing is set: in a user namespace setgroups(2) may be denied.
                         user=user.uid if user and user.uid else None,
                         group=user.gid if user and user.uid else None,
                         extra_groups=user.groups if user and user.uid else None,
                     )
-                self._running[child.pid] = (os.path.basename(as_asked[0]), time.monotonic())
+                self._running[child.pid] = (os.path.basename(requested_argv[0]), time.monotonic())
                 if limits:
                     limit_process(child.pid, limits)
         except (OSError, ValueError) as error:
-            missing = isinstance(error, FileNotFoundError)
-            return Answer(
-                as_asked, "missing" if missing else "not-started", 127 if missing else None, stderr=str(error)
+            is_missing = isinstance(error, FileNotFoundError)
+            return CommandResult(
+                requested_argv,
+                "missing" if is_missing else "not-started",
+                127 if is_missing else None,
+                stderr=str(error),
             )
-        ended, output = collect(child, started + timeout, limit, group=group, farewell=farewell)
-        left_behind = end(child, ended)
+        ended, output = collect_output(child, started + timeout, limit, group=group, farewell=farewell)
+        left_behind = end_child(child, ended)
         self._running.pop(child.pid, None)
-        return Answer(
-            as_asked,
+        return CommandResult(
+            requested_argv,
             ended,
             child.returncode if ended == "exited" else None,
             output[0].decode("utf-8", "surrogateescape"),
@@ -299,24 +329,24 @@ class Commands:
         )
 
 
-# The lists by which a shell and what it starts look for more of them.
-SEARCHED: Mapping[str, Callable[[Commands, str], bool]] = {
-    "PATH": lambda commands, folder: bool(commands.path_of([folder])),
+# The search paths of a shell and of what it starts, with the rule that says whether a folder may stay in one.
+TRUST_BY_SEARCH_PATH: Mapping[str, Callable[[Commands, str], bool]] = {
+    "PATH": lambda commands, folder: bool(commands.join_trusted([folder])),
     "LD_LIBRARY_PATH": lambda commands, folder: commands.may_load_from(folder),
     "PYTHONPATH": lambda commands, folder: commands.may_import_from(folder),
 }
 
 
-def side_by_side(questions: Sequence[Callable[[], Answer]]) -> list[Optional[Answer]]:
-    """The answers in the order of the questions, a bounded number at a time; None where asking failed."""
-    answers: list[Optional[Answer]] = [None] * len(questions)
-    left = list(enumerate(questions))
+def run_in_parallel(questions: Sequence[Callable[[], CommandResult]]) -> list[Optional[CommandResult]]:
+    """Run questions in threads, at most MAX_PARALLEL at once; results in their order, None if one raised."""
+    answers: list[Optional[CommandResult]] = [None] * len(questions)
+    unasked = list(enumerate(questions))
 
     def work() -> None:
-        while left:
+        while unasked:
             with suppress(Exception):  # another one was faster; or this question failed, and has no answer
-                index, question = left.pop(0)
+                index, question = unasked.pop(0)
                 answers[index] = question()
 
-    share_work(work, min(SIDE_BY_SIDE, len(questions)))
+    share_work(work, min(MAX_PARALLEL, len(questions)))
     return answers

@@ -1,4 +1,4 @@
-"""What a program must not have of root's, who starts it for somebody else: limits, keys."""
+"""Takes from a program what it would inherit from root, who starts it for another user: limits and keys."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import Optional
 
 Limits = Mapping[str, tuple[Optional[int], Optional[int]]]
-# By the kernel's names, as /proc/PID/limits has them.
-NAMES = {
+# From the kernel's names in /proc/PID/limits to those of the constants RLIMIT_* of Python.
+RLIMIT_NAMES = {
     "Max address space": "AS",
     "Max core file size": "CORE",
     "Max cpu time": "CPU",
@@ -26,37 +26,42 @@ NAMES = {
     "Max resident set": "RSS",
     "Max stack size": "STACK",
 }
-JOIN_SESSION_KEYRING = 1
-KEYCTL = {"x86_64": 250, "aarch64": 219}
+JOIN_SESSION_KEYRING = 1  # KEYCTL_JOIN_SESSION_KEYRING of linux/keyctl.h
+# The number of keyctl(2), for which neither Python nor glibc has a function.
+KEYCTL_NUMBERS = {"x86_64": 250, "aarch64": 219}
 
 
-def numbered(limits: Limits) -> list[tuple[int, int, int]]:
-    """Limits as setrlimit(2) takes them: kind, soft, hard."""
+def rlimit_rows(limits: Limits) -> list[tuple[int, int, int]]:
+    """Limits as setrlimit(2) takes them: (resource, soft, hard); those that Python has no name for are left
+    out."""
     import resource
 
-    found = []
+    rows = []
     for name, pair in limits.items():
-        kind = getattr(resource, f"RLIMIT_{NAMES.get(name, '')}", None)
+        kind = getattr(resource, f"RLIMIT_{RLIMIT_NAMES.get(name, '')}", None)
         if kind is not None:
             soft, hard = (resource.RLIM_INFINITY if value is None else value for value in pair)
-            found.append((kind, soft, hard))
-    return found
+            rows.append((kind, soft, hard))
+    return rows
 
 
 def limit_process(pid: int, limits: Limits) -> None:
-    """Give a process these limits, where this user may; None is no limit. For what only root may raise: as it
-    has just been started, it takes them itself too, lest it be quicker."""
+    """Give a process these limits, as far as this user may; None is unlimited.
+
+    Root does this for limits that the job's user may not raise himself. The child has just been started and
+    also sets its limits itself, as it may be faster.
+    """
     import resource
 
-    for kind, soft, hard in numbered(limits):
+    for kind, soft, hard in rlimit_rows(limits):
         with suppress(OSError, ValueError):
             resource.prlimit(pid, kind, (soft, hard))
 
 
 def leave_session_keyring() -> None:
-    """Take a new and empty one, in this thread and for what it starts: root's holds its keys
+    """Join a new, empty session keyring, for this thread and what it starts: root's holds root's keys
     (session-keyring(7))."""
-    number = KEYCTL.get(os.uname().machine)
+    number = KEYCTL_NUMBERS.get(os.uname().machine)
     if number is None:
         return
     with suppress(ImportError, OSError):

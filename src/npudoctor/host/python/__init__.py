@@ -1,5 +1,4 @@
-"""The Python that will run the job, read from its folders: where it looks for modules, what is installed.
+"""Reads the Python that will run the job from its folders: its search path, and what is installed.
 
-Nothing here imports what it looks at. Whether what is there goes together is for `facts.python`, and
-for checks.
+Nothing that is examined is imported. Whether packages fit together is judged in `facts.python` and checks.
 """

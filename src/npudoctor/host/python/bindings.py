@@ -1,4 +1,4 @@
-"""Which names the source of a module offers to who imports from it, told without running it."""
+"""Reads which names a module's source binds and imports, without running it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Optional
 from npudoctor.core.lazy import pattern
 from npudoctor.host.startup.syntax import parse_source
 
-# Names come from elsewhere, or are made while it runs.
+# A source with one of these gets names in ways that its text does not show.
 _DYNAMIC = pattern(r"__getattr__|__path__|globals\(|sys\.modules|\bexec\(|import \*")
 
 
-def bindings(text: str) -> Optional[frozenset[str]]:
-    """All names that it may bind at its top level; None where that is not to be told from its text."""
+def list_bindings(text: str) -> Optional[frozenset[str]]:
+    """All names that a source may bind at its top level; None if its text does not tell."""
     if _DYNAMIC.search(text):
         return None
     tree = parse_source(text)
@@ -34,20 +34,22 @@ def _list_names(node: ast.AST) -> Iterator[str]:
             yield from _list_names(inner)
 
 
-def read_parts(text: str) -> frozenset[str]:
-    """The modules beside it that the source of a package imports without a condition: `from . import x`,
-    `from .x import y`. What stands in `try`, or depends on more than one plain name, is left out."""
+def read_submodule_imports(text: str) -> frozenset[str]:
+    """The submodules that a package's source imports unconditionally: `from . import x`, `from .x import y`.
+
+    Imports in `try`, or under a condition that is more than one plain name, are left out.
+    """
     tree = parse_source(text)
     body = tree.body if tree else []
-    elsewhere = (node for node in body if not isinstance(node, (ast.ImportFrom, ast.If)))
-    own = {name for node in elsewhere for name in _list_names(node)}
-    return frozenset(name for node in body for name in _parts(node)) - own
+    other_nodes = (node for node in body if not isinstance(node, (ast.ImportFrom, ast.If)))
+    bound_names = {name for node in other_nodes for name in _list_names(node)}
+    return frozenset(name for node in body for name in _list_submodules(node)) - bound_names
 
 
-def _parts(node: ast.AST) -> Iterator[str]:
+def _list_submodules(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id != "TYPE_CHECKING":
         for inner in (*node.body, *node.orelse):
-            yield from _parts(inner)
+            yield from _list_submodules(inner)
     elif isinstance(node, ast.ImportFrom) and node.level == 1:
         if node.module:
             yield node.module.partition(".")[0]
@@ -56,7 +58,7 @@ def _parts(node: ast.AST) -> Iterator[str]:
 
 
 def read_imports(text: str) -> frozenset[str]:
-    """The packages and modules elsewhere that a source imports without a condition, at its top level."""
+    """The top-level packages that a source imports unconditionally, with absolute imports."""
     tree = parse_source(text)
     names: list[str] = []
     for node in tree.body if tree else ():

@@ -1,4 +1,4 @@
-"""What of an installed distribution is on the disk: its RECORD against the files that are there."""
+"""Compares the RECORD of an installed distribution with the files on the disk."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.core.lazy import pattern
 from npudoctor.host.fs.disk import CLOSED, LINK, NO_FILE
 from npudoctor.host.fs.files import Files
-from npudoctor.host.libraries.elf import Damaged, Elf
+from npudoctor.host.libraries.elf import DamagedElf, Elf
 from npudoctor.host.python.interpreter import Distribution
 
 RECORD_LIMIT = 16 << 20
-PIECE = 2000  # files between two looks at the clock
-# What an import loads, from the suffix to the size. Headers, byte code, data and programs are not looked at:
-# most of a RECORD is of them, so the pattern begins with what they lack.
+BATCH_SIZE = 2000  # files of one question to the disk
+# A row of a file that an import loads, from its suffix to the size. Most rows are of headers, byte code and
+# data: the pattern begins with what these lack, so that the search is fast.
 _LOADED = pattern(r"(\.(?:py|so(?:\.[\d.]+)?)),(?:sha256=)?([^,\n]*),(\d+)")
-# What images for production leave out, and no job imports.
-_SPARED = frozenset(
+# Folders that images for production leave out, and that no job imports.
+_OPTIONAL_FOLDERS = frozenset(
     "test tests testing _pytest example examples benchmark benchmarks doc".split(" "),
 )
 
@@ -33,7 +33,7 @@ class InstalledFile(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Damage:
+class DistributionDamage:
     """What is wrong with the files of a distribution. `listed`: how many were looked for.
 
     `missing`: gone, or a link that leads to nothing. `short`: smaller than installed, and empty or no whole
@@ -50,80 +50,93 @@ class Damage:
 
 
 def site_of(distribution: Distribution) -> str:
-    """The folder in which a distribution lies."""
+    """The site-packages folder of a distribution."""
     return distribution.folder.rpartition("/")[0]
 
 
-def recorded_files(files: Files, distribution: Distribution) -> list[InstalledFile]:
-    """The modules and libraries that its RECORD names; none where it has none, as an editable install."""
+def read_recorded_files(files: Files, distribution: Distribution) -> list[InstalledFile]:
+    """The modules and libraries in a distribution's RECORD; none if it has no RECORD, as egg-info."""
     if not distribution.folder.endswith(".dist-info"):
         return []
     entry = files.stat(f"{distribution.folder}/RECORD")
     text = files.text(f"{distribution.folder}/RECORD", RECORD_LIMIT) if entry and entry.is_file else None
-    listed = []
+    recorded = []
     for match in _LOADED.finditer(text) if text else ():
         path = match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.end(1)]
-        if path[0] not in '"./' and _SPARED.isdisjoint(path.split("/")[:-1]):
-            listed.append(InstalledFile(path, int(match[3]), match[2]))
-    return listed
+        if path[0] not in '"./' and _OPTIONAL_FOLDERS.isdisjoint(path.split("/")[:-1]):
+            recorded.append(InstalledFile(path, int(match[3]), match[2]))
+    return recorded
 
 
-def find_damage(files: Files, distribution: Distribution, listed: Sequence[InstalledFile]) -> Damage:
+def find_damage(
+    files: Files, distribution: Distribution, recorded: Sequence[InstalledFile]
+) -> DistributionDamage:
     """What of its list is gone or cut short. Other sizes are no damage: people patch modules, and strip
     libraries."""
     site = site_of(distribution)
     missing, short, closed, sizes = [], [], [], []
-    for path, size, here in _sizes(files, site, listed):
-        sizes.append(here)
-        if here == NO_FILE:
+    for path, size, current_size in _compare_sizes(files, site, recorded):
+        sizes.append(current_size)
+        if current_size == NO_FILE:
             continue
-        if here == CLOSED:
+        if current_size == CLOSED:
             closed.append(path)
             continue
-        if here < 0 and (size or not path.endswith("__init__.py")):  # without an empty one Python imports too
+        if current_size < 0 and (
+            size or not path.endswith("__init__.py")
+        ):  # without an empty one Python imports too
             missing.append(path)
-        elif here < size and (not here or (".so" in path and not _is_whole(files, f"{site}/{path}", here))):
+        elif current_size < size and (
+            not current_size or (".so" in path and not _is_complete(files, f"{site}/{path}", current_size))
+        ):
             short.append(path)
-    return Damage(len(listed), tuple(missing), tuple(short), tuple(closed), tuple(sizes))
+    return DistributionDamage(len(recorded), tuple(missing), tuple(short), tuple(closed), tuple(sizes))
 
 
-def share_there(files: Files, distribution: Distribution) -> float:
-    """Which share of its files is there in the very size; 0 where it has no list of files."""
-    listed = recorded_files(files, distribution)
-    same = sum(size == here for _path, size, here in _sizes(files, site_of(distribution), listed))
-    return same / len(listed) if listed else 0.0
+def share_of_intact_files(files: Files, distribution: Distribution) -> float:
+    """The share of a distribution's recorded files, from 0 to 1, that have their recorded size; 0 without a
+    RECORD."""
+    recorded = read_recorded_files(files, distribution)
+    intact = sum(
+        size == current_size
+        for _path, size, current_size in _compare_sizes(files, site_of(distribution), recorded)
+    )
+    return intact / len(recorded) if recorded else 0.0
 
 
-def _sizes(files: Files, site: str, listed: Sequence[InstalledFile]) -> Iterator[tuple[str, int, int]]:
-    for start in range(0, len(listed), PIECE):
-        piece = listed[start : start + PIECE]
-        here = files.sizes(site, [file.path for file in piece])
-        for file, size in zip(piece, here):
+def _compare_sizes(
+    files: Files, site: str, recorded: Sequence[InstalledFile]
+) -> Iterator[tuple[str, int, int]]:
+    for start in range(0, len(recorded), BATCH_SIZE):
+        batch = recorded[start : start + BATCH_SIZE]
+        current_sizes = files.sizes(site, [file.path for file in batch])
+        for file, size in zip(batch, current_sizes):
             if size == LINK:
-                # Where all files are links to a store, that may have been emptied: what they lead to counts.
+                # uv and others may install links to a store, which may have been emptied: the target counts.
                 entry = files.stat(f"{site}/{file.path}")
                 size = -1 if entry is None else entry.size if entry.is_file else NO_FILE
             yield file.path, file.size, size
 
 
-def _is_whole(files: Files, path: str, size: int) -> bool:
-    """Whether all that an ELF file's program headers name lies inside it; a link is not judged."""
+def _is_complete(files: Files, path: str, size: int) -> bool:
+    """Whether everything that an ELF file's program headers describe is in the file; True for a link."""
     entry = files.lstat(path)
     if entry is None or not entry.is_file:
         return True
     try:
-        with files.opened(path) as file:
+        with files.open_file(path) as file:
             elf = Elf(file.read, size, path)
             head = elf.header
-            if not elf.wide:  # 32 bits: not a machine that trains
+            # Jobs run on 64-bit machines only.
+            if not elf.is_64_bit:  # 32 bits: not a machine that trains
                 return True
             ends = [segment.start + segment.size for segment in elf.segments]
-    except (Damaged, FileNotFoundError):
+    except (DamagedElf, FileNotFoundError):
         return False
     return max([head.segments + head.segment_size * head.segment_count, *ends]) <= size
 
 
-def is_whole(files: Files, path: str) -> bool:
-    """Whether an ELF file is as long as it says of itself."""
+def is_complete_elf(files: Files, path: str) -> bool:
+    """Whether an ELF file is as long as its program headers say."""
     entry = files.stat(path)
-    return entry is None or _is_whole(files, path, entry.size)
+    return entry is None or _is_complete(files, path, entry.size)

@@ -1,4 +1,4 @@
-"""What an interpreter is asked for its layout, and what it means when it does not answer."""
+"""The question by which an interpreter tells its layout, and the error for one that does not answer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import signal
 
 from npudoctor.core.errors import CannotTell, DoesNotRun
 from npudoctor.core.messages import _
-from npudoctor.host.process.commands import Answer
+from npudoctor.host.process.commands import CommandResult
 
 # Asked with -I: neither the working directory nor PYTHONPATH reaches the interpreter while we ask;
 # the folders that the job would see in front are added by us afterwards.
@@ -33,12 +33,14 @@ ROOTS_QUESTION = (
 )
 
 
-def no_answer(path: str, answer: Answer, as_root: bool) -> CannotTell:
-    """Why there is no answer: that it does not run for the job either, or that it could not be told."""
+def make_no_answer_error(path: str, result: CommandResult, as_root: bool) -> CannotTell:
+    """The error for an interpreter that did not answer: DoesNotRun if it fails for the job, too."""
     # What it died of; where its threads then were tells nobody anything.
-    last_line = "".join(answer.stderr.partition(_THREADS)[0].strip().splitlines()[-1:])
-    reason = _("the interpreter {path} does not answer: {why}", path=path, why=last_line or answer.ended)
-    known = not as_root or answer.status != NOT_LOADED
-    if known and (answer.ended == "missing" or (answer.ended == "exited" and answer.status in FAILED)):
-        return DoesNotRun(reason, answer.status or 0, last_line)
+    last_line = "".join(result.stderr.partition(_THREADS)[0].strip().splitlines()[-1:])
+    reason = _("the interpreter {path} does not answer: {why}", path=path, why=last_line or result.ended)
+    is_conclusive = not as_root or result.status != NOT_LOADED
+    if is_conclusive and (
+        result.ended == "missing" or (result.ended == "exited" and result.status in FAILED)
+    ):
+        return DoesNotRun(reason, result.status or 0, last_line)
     return CannotTell(reason)

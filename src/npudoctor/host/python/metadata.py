@@ -1,4 +1,4 @@
-"""Where the metadata of installed distributions lies: .dist-info, .egg-info, and eggs with their EGG-INFO.
+"""Finds and parses the metadata of installed distributions: .dist-info, .egg-info, and EGG-INFO of eggs.
 
 Not importlib.metadata, 23 ms to import: it knows no --root, and opens files on mounts that may hang.
 """
@@ -11,6 +11,7 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.lazy import pattern
 from npudoctor.host.fs.files import Files
 
+# Bytes; a README may be the body of METADATA.
 METADATA_LIMIT = 1 << 20
 
 # The folder of an installed distribution's metadata; the last form is that of a development install.
@@ -22,7 +23,7 @@ _FORMS = (
 
 
 def parse_headers(text: str) -> tuple[tuple[str, str], ...]:
-    """The headers of a METADATA file, names in lower case, continuation lines joined."""
+    """Parse the headers of a METADATA file; names in lower case, continuation lines joined."""
     headers: list[tuple[str, list[str]]] = []
     # Not splitlines: a licence in a header may hold form feeds, and has lines of blanks where it has none.
     for line in text.replace("\r\n", "\n").split("\n"):
@@ -37,7 +38,7 @@ def parse_headers(text: str) -> tuple[tuple[str, str], ...]:
     return tuple((name, "\n".join(lines)) for name, lines in headers)
 
 
-def distributions_in(folder: str, names: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+def find_distributions(folder: str, names: Iterable[str]) -> Iterator[tuple[str, str, str]]:
     """Name, version and metadata's path of each that importing from a folder with these names would find."""
     entries = [(entry, f"{folder}/{entry}") for entry in names if entry.endswith("-info")]
     if folder.endswith(".egg"):  # an egg counts where it stands on the search path itself
@@ -48,7 +49,7 @@ def distributions_in(folder: str, names: Iterable[str]) -> Iterator[tuple[str, s
             yield match["name"], match["version"], path
 
 
-def metadata_of(files: Files, folder: str) -> str:
+def read_metadata(files: Files, folder: str) -> str:
     """The text of its headers; empty when there is none, and where this user may not read it: to
     importlib.metadata it is not there then."""
     try:
@@ -56,22 +57,23 @@ def metadata_of(files: Files, folder: str) -> str:
             entry = files.stat(path)
             if entry is not None and entry.is_file:
                 return files.text(path, METADATA_LIMIT) or ""
+    # importlib.metadata skips what it may not read; anything else, such as a dead mount, is unknown.
     except CannotTell as error:
         if not isinstance(error.__cause__, PermissionError):
             raise
     return ""
 
 
-def egg_requirements(files: Files, folder: str) -> list[str]:
+def read_egg_requirements(files: Files, folder: str) -> list[str]:
     """What an egg's requires.txt asks for, as the values of Requires-Dist headers."""
     if not folder.endswith((".egg-info", "/EGG-INFO")):
         return []
     entry = files.stat(f"{folder}/requires.txt")
     text = files.text(f"{folder}/requires.txt", METADATA_LIMIT) if entry and entry.is_file else None
-    return list(_read_requirements(text or ""))
+    return list(_parse_requirements(text or ""))
 
 
-def _read_requirements(text: str) -> Iterator[str]:
+def _parse_requirements(text: str) -> Iterator[str]:
     """Its lines; a section [extra:marker] says when those below it hold."""
     condition = ""
     for line in map(str.strip, text.splitlines()):

@@ -1,4 +1,4 @@
-"""Where an import leads, by the search path alone: nothing is run."""
+"""Finds what an import would load, by the search path alone; nothing is run."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from typing import Optional
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.lazy import pattern
-from npudoctor.host.fs.archives import members
+from npudoctor.host.fs.archives import list_members
 from npudoctor.host.fs.files import Files
 from npudoctor.host.python.interpreter import Layout
-from npudoctor.host.startup.site_folders import is_site, reached_from
+from npudoctor.host.startup.site_folders import is_site, read_site_folders
 
 TEXT_LIMIT = 1 << 20
+# importlib's order: extensions before sources before byte code without a source.
 _SOURCES = (".py", ".pyc")
 # A package that says itself where its parts lie, or that passes for another one.
-_OPEN = pattern(r"__path__|declare_namespace|sys\.modules")
+_DYNAMIC = pattern(r"__path__|declare_namespace|sys\.modules")
 _FINDER = pattern(r"__editable___\w+_finder\.py\Z")
 _MAPPING = pattern(r"^(MAPPING|NAMESPACES)\b[^=\n]*=[ \t]*(\{.*\})[ \t\r]*$", re.MULTILINE)
 
@@ -30,54 +31,54 @@ class Module:
 
     file: Optional[str]
     folders: tuple[str, ...] = ()
-    archived: bool = False
+    is_archived: bool = False
 
 
 class Modules:
     """The modules of one interpreter, in the order of its search path."""
 
-    def __init__(self, files: Files, layout: Layout, before: Sequence[str] = ()) -> None:
-        """`before`: folders that the job searches first."""
+    def __init__(self, files: Files, layout: Layout, first_folders: Sequence[str] = ()) -> None:
+        """`first_folders`: folders that the job searches first."""
         self._files = files
-        self._path = [folder for folder in (*before, *layout.search_path) if folder.startswith("/")]
+        self._path = [folder for folder in (*first_folders, *layout.search_path) if folder.startswith("/")]
         self._layout = layout
         tag = "".join((layout.version or "").split(".")[:2])
         machine = layout.machine or "x86_64"
         tagged = [f".cpython-{tag}-{machine}-linux-{libc}.so" for libc in ("gnu", "musl")] if tag else []
         self._suffixes = (*[*tagged, ".abi3.so", ".so"], *_SOURCES)
         self._names: dict[str, frozenset[str]] = {}
-        self._tops: dict[str, Optional[Module]] = {}
-        self._mapped: Optional[dict[str, str]] = None
+        self._module_by_name: dict[str, Optional[Module]] = {}
+        self._editable_path_by_package: Optional[dict[str, str]] = None
 
     def find(self, name: str) -> Optional[Module]:
-        """What `import name` finds, name may have dots; None when nothing is seen."""
+        """What `import name` finds, where name may have dots; None if nothing is found."""
         first, *rest = name.split(".")
-        module = self.top(first)
+        module = self.find_top(first)
         for part in rest:
-            module = self._in(module.folders, part) if module is not None else None
+            module = self._find_in(module.folders, part) if module is not None else None
         return module
 
-    def top(self, name: str) -> Optional[Module]:
-        """The same of a name without dots."""
-        if name not in self._tops:
-            self._tops[name] = self._in(self._path, name) or self._of_finder(name)
-        return self._tops[name]
+    def find_top(self, name: str) -> Optional[Module]:
+        """What `import name` finds for a name without dots; None if nothing is found."""
+        if name not in self._module_by_name:
+            self._module_by_name[name] = self._find_in(self._path, name) or self._find_by_finder(name)
+        return self._module_by_name[name]
 
     def is_missing(self, name: str) -> bool:
-        """Whether nothing of that name can be imported, for certain."""
-        return self.find(name) is None and not self.is_open(name)
+        """Whether it is certain that nothing of this name can be imported."""
+        return self.find(name) is None and not self.is_dynamic(name)
 
-    def is_open(self, name: str) -> bool:
-        """Whether code decides where it, or its parts, are found."""
+    def is_dynamic(self, name: str) -> bool:
+        """Whether code that was not run may decide where a module or its submodules are found."""
         # Whether some file may have put in a finder of its own.
         if (
             self._layout.unread
             or not self._layout.version
-            or any(reached_from(self._files, site).unread for site in filter(is_site, self._path))
+            or any(read_site_folders(self._files, site).unread for site in filter(is_site, self._path))
         ):
             return True
         first = name.split(".")[0]
-        top, quoted = self.top(first), f"'{first}'"
+        top, quoted = self.find_top(first), f"'{first}'"
         for site in filter(is_site, self._path):
             for file in self.names(site):
                 # One that makes this package before anything looks for it, as setuptools' -nspkg.pth.
@@ -85,7 +86,7 @@ class Modules:
                     return True
         if top is None or top.file is None or "." not in name:
             return False
-        return top.archived or _OPEN.search(self.text(top.file)) is not None
+        return top.is_archived or _DYNAMIC.search(self.text(top.file)) is not None
 
     def text(self, path: str) -> str:
         """The source of a module; empty where it is none."""
@@ -100,21 +101,25 @@ class Modules:
                 self._names[folder] = frozenset()
         return self._names[folder]
 
-    def _in(self, folders: Sequence[str], name: str) -> Optional[Module]:
+    def _find_in(self, folders: Sequence[str], name: str) -> Optional[Module]:
         portions: list[str] = []
         for folder in folders:
-            module = self._in_folder(folder, name) if self.names(folder) else self._in_archive(folder, name)
+            module = (
+                self._find_in_folder(folder, name)
+                if self.names(folder)
+                else self._find_in_archive(folder, name)
+            )
             if module is not None and module.file is not None:
                 return module
             portions += module.folders if module is not None else ()
         return Module(None, tuple(portions)) if portions else None
 
-    def _in_folder(self, folder: str, name: str) -> Optional[Module]:
+    def _find_in_folder(self, folder: str, name: str) -> Optional[Module]:
         names, path = self.names(folder), f"{folder}/{name}"
         if name in names:
-            inside = self.names(path)
-            for suffix in self._suffixes if inside else ():
-                if f"__init__{suffix}" in inside:
+            package_names = self.names(path)
+            for suffix in self._suffixes if package_names else ():
+                if f"__init__{suffix}" in package_names:
                     return Module(f"{path}/__init__{suffix}", (path,))
         for suffix in self._suffixes:
             if f"{name}{suffix}" in names:
@@ -122,7 +127,7 @@ class Modules:
         entry = self._files.stat(path) if name in names else None
         return Module(None, (path,)) if entry is not None and entry.is_dir else None
 
-    def _in_archive(self, folder: str, name: str) -> Optional[Module]:
+    def _find_in_archive(self, folder: str, name: str) -> Optional[Module]:
         """Of a zip file on the search path, or a folder in one."""
         archive, inner, entry = folder, "", None
         # The file on the way to what would be a folder, and what of the way lies in it.
@@ -134,18 +139,18 @@ class Modules:
             inner = f"{last}/{inner}"
         if entry is None or not entry.is_file:
             return None
-        inside, path = members(self._files, archive), f"{inner}{name}"
+        archive_names, path = list_members(self._files, archive), f"{inner}{name}"
         for suffix in _SOURCES:
-            if f"{path}/__init__{suffix}" in inside:
-                return Module(f"{archive}/{path}/__init__{suffix}", (f"{folder}/{name}",), archived=True)
-            if f"{path}{suffix}" in inside:
-                return Module(f"{archive}/{path}{suffix}", archived=True)
+            if f"{path}/__init__{suffix}" in archive_names:
+                return Module(f"{archive}/{path}/__init__{suffix}", (f"{folder}/{name}",), is_archived=True)
+            if f"{path}{suffix}" in archive_names:
+                return Module(f"{archive}/{path}{suffix}", is_archived=True)
         return None
 
-    def _of_finder(self, name: str) -> Optional[Module]:
+    def _find_by_finder(self, name: str) -> Optional[Module]:
         """By the tables of editable installs, which setuptools asks last."""
-        if self._mapped is None:
-            self._mapped = {}
+        if self._editable_path_by_package is None:
+            self._editable_path_by_package = {}
             finders = [
                 f"{site}/{file}"
                 for site in filter(is_site, self._path)
@@ -158,10 +163,11 @@ class Modules:
                     except (ValueError, SyntaxError, RecursionError, MemoryError):
                         continue
                     for package, path in table.items() if kind == "MAPPING" else ():
+                        # A relative path means the folder in which the finder was written: unknown here.
                         if str(path).startswith("/"):
-                            self._mapped[str(package)] = str(path)
-        target = self._mapped.get(name)
+                            self._editable_path_by_package[str(package)] = str(path)
+        target = self._editable_path_by_package.get(name)
         if target is None:
             return None
         parent, _slash, last = target.rpartition("/")
-        return self._in_folder(parent, last)
+        return self._find_in_folder(parent, last)

@@ -1,4 +1,4 @@
-"""What an installed distribution requires of another one, by its own metadata."""
+"""Reads what an installed distribution requires of others from its metadata."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Optional
 from npudoctor.core.errors import CannotTell
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
-from npudoctor.host.python.interpreter import Distribution, Layout, normal
+from npudoctor.host.python.interpreter import Distribution, Layout, normalize_name
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -22,7 +22,7 @@ _EXTRA = "extra =="
 
 
 @dataclass(frozen=True)
-class Requires:
+class RequiredDistribution:
     """One thing that a distribution requires: of which name (PEP 503), which versions, with which extras."""
 
     name: str
@@ -36,20 +36,20 @@ def read_requirement(distribution: Distribution, name: str, layout: Layout) -> O
     None when it does not require it. CannotTell when such a line of its metadata makes no sense, or when
     the metadata is missing or is none.
     """
-    _expect_headers(distribution)
+    _require_headers(distribution)
     from packaging.specifiers import SpecifierSet
 
     specifier: Optional[SpecifierSet] = None
-    for line in distribution.all("Requires-Dist"):
-        if not normal(line.strip()).startswith(normal(name)):
+    for line in distribution.header_values("Requires-Dist"):
+        if not normalize_name(line.strip()).startswith(normalize_name(name)):
             continue  # what is not about it need not be understood
         requirement = _parse(line)
-        if normal(requirement.name) == normal(name) and _applies(requirement, layout):
+        if normalize_name(requirement.name) == normalize_name(name) and _applies(requirement, layout):
             specifier = (specifier or SpecifierSet()) & requirement.specifier
     return specifier
 
 
-def _expect_headers(distribution: Distribution) -> None:
+def _require_headers(distribution: Distribution) -> None:
     if not distribution.headers:
         words = {"name": distribution.name, "version": distribution.version, "folder": distribution.folder}
         raise CannotTell(
@@ -60,7 +60,7 @@ def _expect_headers(distribution: Distribution) -> None:
         )
 
 
-def version_number(distribution: Distribution) -> Version:
+def parse_version(distribution: Distribution) -> Version:
     """Its version, to compare; CannotTell when that is none."""
     from packaging.version import InvalidVersion, Version
 
@@ -81,27 +81,28 @@ def _parse(line: str) -> Requirement:
 
     try:
         return Requirement(line)
+    # RecursionError: a marker of thousands of nested parentheses.
     except (InvalidRequirement, RecursionError) as error:
-        raise _senseless(line) from error
+        raise _make_parse_error(line) from error
 
 
 def _applies(requirement: Requirement, layout: Layout, extra: str = "") -> bool:
     """Whether its marker holds; asked for the examined interpreter, not for ours."""
     from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
 
-    here = {"extra": extra}
+    environment = {"extra": extra}
     if layout.version:
-        here["python_full_version"] = layout.version
-        here["python_version"] = ".".join(layout.version.split(".")[:2])
+        environment["python_full_version"] = layout.version
+        environment["python_version"] = ".".join(layout.version.split(".")[:2])
     if layout.machine:
-        here["platform_machine"] = layout.machine
+        environment["platform_machine"] = layout.machine
     try:
-        return requirement.marker is None or requirement.marker.evaluate(here)
+        return requirement.marker is None or requirement.marker.evaluate(environment)
     except (UndefinedComparison, UndefinedEnvironmentName) as error:
-        raise _senseless(str(requirement)) from error
+        raise _make_parse_error(str(requirement)) from error
 
 
-def _senseless(line: str) -> CannotTell:
+def _make_parse_error(line: str) -> CannotTell:
     return CannotTell(_("the requirement {text} cannot be parsed", text=line))
 
 
@@ -110,38 +111,40 @@ def read_requirements(distribution: Distribution, layout: Layout) -> dict[str, S
 
     A line that makes no sense is left out: one wrong line must not hide the others.
     """
-    _expect_headers(distribution)
+    _require_headers(distribution)
     specifiers: dict[str, SpecifierSet] = {}
-    for line in distribution.all("Requires-Dist"):
+    for line in distribution.header_values("Requires-Dist"):
         try:
             requirement = _parse(line)
             if not _applies(requirement, layout):
                 continue
         except CannotTell:
             continue
-        name = normal(requirement.name)
-        known = specifiers.get(name)
-        specifiers[name] = requirement.specifier if known is None else known & requirement.specifier
+        name = normalize_name(requirement.name)
+        specifier = specifiers.get(name)
+        specifiers[name] = requirement.specifier if specifier is None else specifier & requirement.specifier
     return specifiers
 
 
 def requirements_of(
     distribution: Distribution, layout: Layout, extras: Sequence[str] = ("",)
-) -> list[Requires]:
+) -> list[RequiredDistribution]:
     """What it requires in an interpreter of this layout when these extras are asked for ("" for none).
 
     In the order of its metadata. A line that makes no sense is left out: it must not hide the others.
     """
-    _expect_headers(distribution)
+    _require_headers(distribution)
     requires = []
-    for line in distribution.all("Requires-Dist"):
+    for line in distribution.header_values("Requires-Dist"):
         if tuple(extras) == ("",) and _EXTRA in line and " or " not in line:
             continue  # most lines of a large package, and dear to parse
         try:
             requirement = _parse(line)
             if any(_applies(requirement, layout, extra) for extra in extras):
                 its_extras = tuple(sorted(requirement.extras))
-                requires.append(Requires(normal(requirement.name), requirement.specifier, its_extras))
+                requires.append(
+                    RequiredDistribution(normalize_name(requirement.name), requirement.specifier, its_extras)
+                )
         except CannotTell:
             continue
     return requires

@@ -1,4 +1,5 @@
-"""Which interpreter a shim of pyenv would start, by reading what it reads: root runs no script for it."""
+"""Finds the interpreter that a shim of pyenv would start, by reading the files that it reads; root must not
+run the shim, which is a script."""
 
 from __future__ import annotations
 
@@ -15,10 +16,10 @@ _SHIM = pattern(r'^exec "(/[^"$`\\]+)/libexec/pyenv" exec ', re.MULTILINE)
 _VERSION = pattern(r"[\w.+-]+\Z")
 
 
-def shim_target(
-    files: Files, variables: Mapping[str, str], path: str, here: Callable[[], Optional[str]]
+def find_shim_target(
+    files: Files, variables: Mapping[str, str], path: str, read_working_folder: Callable[[], Optional[str]]
 ) -> Optional[str]:
-    """The path of that interpreter; None where the path is no such shim, or it starts none that we see."""
+    """The path of the interpreter; None if `path` is not a shim of pyenv, or if it would start none."""
     try:
         head = files.read(path, _LIMIT) or b""
     except CannotTell:
@@ -29,21 +30,23 @@ def shim_target(
     name, root = path.rpartition("/")[2], shim[1]
     # In pyenv's order: the variable, the file of the nearest folder above, the one of all; else "system".
     versions = variables.get("PYENV_VERSION", "").split(":") if variables.get("PYENV_VERSION") else []
-    folder = "" if versions else here() or "/"
+    folder = "" if versions else read_working_folder() or "/"
     while folder and not versions:
-        versions = _words(files, f"{folder.rstrip('/')}/.python-version")
+        versions = _read_words(files, f"{folder.rstrip('/')}/.python-version")
         folder = "" if folder == "/" else folder.rpartition("/")[0] or "/"
-    for version in versions or _words(files, f"{root}/version") or ["system"]:
+    for version in versions or _read_words(files, f"{root}/version") or ["system"]:
         if version == "system":
             folders = [folder for folder in variables.get("PATH", "").split(":") if folder[:1] == "/"]
-            own = (f"{root}/shims", f"{root}/bin")
-            programs = [f"{folder}/{name}" for folder in folders if folder not in own]
+            pyenv_folders = (f"{root}/shims", f"{root}/bin")
+            programs = [f"{folder}/{name}" for folder in folders if folder not in pyenv_folders]
         elif _VERSION.match(version) and version.strip("."):
             names = files.names(f"{root}/versions")
-            # One that is named by its beginning, as 3.11, is its newest release.
-            newer = [known for known in names if re.match(rf"{re.escape(version)}\.\d+\Z", known)]
-            if version not in names and newer:
-                version = max(newer, key=lambda known: int(known.rpartition(".")[2]))
+            # A version that is a prefix, such as 3.11, means the newest installed release of it.
+            matching = [
+                candidate for candidate in names if re.match(rf"{re.escape(version)}\.\d+\Z", candidate)
+            ]
+            if version not in names and matching:
+                version = max(matching, key=lambda candidate: int(candidate.rpartition(".")[2]))
             programs = [f"{root}/versions/{version}/bin/{name}"]
         else:
             continue
@@ -53,7 +56,7 @@ def shim_target(
     return None
 
 
-def _words(files: Files, path: str) -> list[str]:
+def _read_words(files: Files, path: str) -> list[str]:
     try:
         lines = (files.text(path, _LIMIT) or "").splitlines()
     except CannotTell:

@@ -1,4 +1,4 @@
-"""What can be imported and has no metadata: images leave it out to save space, conda keeps its own."""
+"""Finds packages that can be imported but have no metadata: some images leave it out to save space."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from npudoctor.core.errors import CannotTell
 from npudoctor.core.lazy import pattern
 from npudoctor.host.fs.files import Files
 
-# Where a package is called otherwise than its distribution, by PEP 503 name.
+# Modules whose name differs from that of their distribution (as PEP 503 normalizes it).
 MODULES = {
     **dict.fromkeys(("mindspore-ascend", "mindspore-gpu"), "mindspore"),
     **dict.fromkeys(("paddlepaddle", "paddlepaddle-gpu"), "paddle"),
@@ -26,8 +26,8 @@ MODULES = {
     "pyyaml": "yaml",
     "triton-ascend": "triton",
 }
-# Those that bring one module, the one first by which it is known without metadata.
-_ALIKE = (
+# Distributions that bring the same module; without metadata the module counts as the first of them.
+_SAME_MODULE = (
     ("mindspore", "mindspore-ascend", "mindspore-gpu"),
     ("paddlepaddle", "paddlepaddle-gpu"),
     ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tensorflow-intel", "tensorflow-rocm"),
@@ -40,7 +40,7 @@ _ALIKE = (
 )
 # Libraries of CUDA lie in folders below nvidia/, and are no modules: nvidia-cudnn-cu12 is nvidia/cudnn.
 _NVIDIA = pattern(r"nvidia-(\w[\w-]*?)(?:-cu\d+)?\Z")
-_PLACES = ("version.py", "_version.py", "version/__init__.py", "__about__.py", "__init__.py")
+_VERSION_FILES = ("version.py", "_version.py", "version/__init__.py", "__about__.py", "__init__.py")
 _VERSION = pattern(
     r"""^[ \t]*(?:full_version|__version__|version)\b[^=\n]*=[ \t]*["'](\d[\w.+!-]*)["']""", re.M
 )
@@ -48,32 +48,38 @@ _LIMIT = 1 << 18
 
 
 def module_of(name: str) -> str:
-    """What a distribution brings, as far as its PEP 503 name tells."""
+    """The module that a distribution brings, guessed from its PEP 503 name."""
     return MODULES.get(name, name.replace("-", "_"))
 
 
-def without_metadata(
-    files: Files, folders: Sequence[tuple[str, frozenset[str]]], name: str, known: Collection[str]
+def find_without_metadata(
+    files: Files,
+    folders: Sequence[tuple[str, frozenset[str]]],
+    name: str,
+    names_with_metadata: Collection[str],
 ) -> Optional[str]:
-    """Where a distribution's package or module lies, in the first of these folders that has it; each with
-    the names in it. None where none has, or where it is one of the `known`, which have metadata."""
+    """The path of a distribution's package or module in the first of these folders that has it.
+
+    `folders`: each with the names in it. None if none has it, or if `names_with_metadata` has a distribution
+    that brings the same module.
+    """
     nvidia = _NVIDIA.match(name)
-    alike = next((group for group in _ALIKE if name in group), (name,))
-    if name != alike[0] or any(other in known for other in alike):
+    same_module = next((group for group in _SAME_MODULE if name in group), (name,))
+    if name != same_module[0] or any(other in names_with_metadata for other in same_module):
         return None
-    if nvidia and any(other.startswith(f"nvidia-{nvidia[1]}") for other in known):
+    if nvidia and any(other.startswith(f"nvidia-{nvidia[1]}") for other in names_with_metadata):
         return None
     path = f"nvidia/{nvidia[1].replace('-', '_')}" if nvidia else module_of(name).replace(".", "/")
     first = path.partition("/")[0]
     for folder, names in folders:
         for end in ("", ".py"):
-            if f"{first}{end}" in names and _is_there(files, f"{folder}/{path}{end}", bool(nvidia)):
+            if f"{first}{end}" in names and _exists(files, f"{folder}/{path}{end}", bool(nvidia)):
                 return f"{folder}/{path}{end}"
     return None
 
 
-def _is_there(files: Files, path: str, libraries: bool) -> bool:
-    """Whether it is a module, a package, or a folder of libraries."""
+def _exists(files: Files, path: str, libraries: bool) -> bool:
+    """Whether a path is a module, a package, or (`libraries`) a folder with libraries in lib/."""
     try:
         if path.endswith(".py"):
             return files.stat(path) is not None
@@ -84,9 +90,9 @@ def _is_there(files: Files, path: str, libraries: bool) -> bool:
         return False
 
 
-def version_in(files: Files, path: str) -> str:
-    """The version that a package tells in its own files; empty where it does not."""
-    for place in [path] if path.endswith(".py") else [f"{path}/{name}" for name in _PLACES]:
+def read_version(files: Files, path: str) -> str:
+    """The version in a package's own files, such as version.py; "" if they do not say."""
+    for place in [path] if path.endswith(".py") else [f"{path}/{name}" for name in _VERSION_FILES]:
         entry = files.stat(place)
         text = (files.text(place, _LIMIT) or "") if entry is not None and entry.is_file else ""
         match = _VERSION.search(text)

@@ -1,5 +1,5 @@
-"""What the start of a program loads before it does what it was told, read without starting it.
+"""Reads what the start of a program loads before its own code runs, without starting it.
 
-Here belong the line `#!`, the loader's libraries, and what Python's `site` runs. Which packages are in the
-folders that it adds is `host.python`; what root makes of the answer, `Commands`.
+This covers the line `#!`, the loader's libraries, and what Python's `site` runs. Which packages are in the
+folders that `site` adds is in `host.python`; `Commands` decides by it what root starts.
 """

@@ -1,4 +1,4 @@
-"""Whether a line of code in a .pth file can add to the search path, told without running it.
+"""Whether a line of code in a .pth file can add to the search path, by its text; it is not run.
 
 `site` runs it among its own names: `sys`, `os`, `addsitedir` and `known_paths` are there without an import.
 So only names count that the line itself imports or binds, and what is not understood may add anything.
@@ -29,7 +29,7 @@ _NODES = (
     ast.unaryop, ast.Compare, ast.cmpop, ast.Constant, ast.Tuple, ast.List, ast.Subscript, ast.Slice,
     ast.expr_context, ast.Call, ast.keyword, ast.Name, ast.Attribute,
 )  # fmt: skip
-_DEEP = 2  # texts in texts
+_MAX_DEPTH = 2  # texts in texts
 
 _QUOTED = r"'[A-Za-z_]\w*'"
 # setuptools: it declares a package whose parts lie in several folders.
@@ -81,46 +81,48 @@ _PATTERNS = {
 }
 
 
-def leads_nowhere(line: str) -> bool:
-    """Whether it surely adds nothing."""
+def adds_no_path(line: str) -> bool:
+    """Whether a line certainly adds nothing to the search path; False if it is not understood."""
     line = line.strip()
     if line in _TEXTS:
         return True
-    known = any(line.startswith(begin) and shape.fullmatch(line) for begin, shape in _PATTERNS.items())
-    return known or _is_harmless(line, frozenset(), frozenset(), 0)
+    is_known = any(line.startswith(begin) and shape.fullmatch(line) for begin, shape in _PATTERNS.items())
+    return is_known or _is_harmless(line, frozenset(), frozenset(), 0)
 
 
-def puts_first(line: str) -> bool:
-    """Whether it moves what was added to the search path since easy_install's other line to the front."""
+def moves_to_front(line: str) -> bool:
+    """Whether a line is easy_install's, which moves what its file has added to the front of the path."""
     line = line.strip()
     return line.startswith(_REORDERS) and _PATTERNS[_REORDERS].fullmatch(line) is not None
 
 
-def _is_harmless(text: str, modules: frozenset[str], bound: frozenset[str], deep: int) -> bool:
-    """`modules` and `bound` are the names of the text around it, which runs among the same."""
+def _is_harmless(text: str, modules: frozenset[str], bound_names: frozenset[str], depth: int) -> bool:
+    """`modules` and `bound_names` are the names of the text around it, which runs among the same."""
     tree = parse_source(text.strip())
     if tree is None:
         return False
     nodes = list(ast.walk(tree))
-    if deep > _DEEP or not all(isinstance(node, _NODES) for node in nodes):
+    if depth > _MAX_DEPTH or not all(isinstance(node, _NODES) for node in nodes):
         return False
     names = [name for node in nodes if isinstance(node, ast.Import) for name in node.names]
     if any(name.name not in _MODULES or name.asname for name in names):
         return False
     modules |= {name.name for name in names}
-    bound |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    bound |= {node.name for node in nodes if isinstance(node, ast.ExceptHandler) and node.name}
-    if bound & {*_MODULES, *_BUILT_IN, *_ERRORS, "exec"}:
+    bound_names |= {
+        node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    bound_names |= {node.name for node in nodes if isinstance(node, ast.ExceptHandler) and node.name}
+    if bound_names & {*_MODULES, *_BUILT_IN, *_ERRORS, "exec"}:
         return False
-    reader = _Reader(modules, bound, deep)
+    reader = _ExpressionJudge(modules, bound_names, depth)
     return all(map(reader.is_harmless, ast.iter_child_nodes(tree)))
 
 
-class _Reader:
-    """Looks at each expression with what it may name."""
+class _ExpressionJudge:
+    """Judges expressions by the modules and names that the line has bound."""
 
-    def __init__(self, modules: frozenset[str], bound: frozenset[str], deep: int) -> None:
-        self._modules, self._bound, self._deep = modules, bound, deep
+    def __init__(self, modules: frozenset[str], bound_names: frozenset[str], depth: int) -> None:
+        self._modules, self._bound_names, self._depth = modules, bound_names, depth
 
     def is_harmless(self, node: ast.AST) -> bool:
         if isinstance(node, ast.Call):
@@ -129,31 +131,31 @@ class _Reader:
                 text = node.args[0] if len(node.args) == 1 and not node.keywords else None
                 if not isinstance(text, ast.Constant) or not isinstance(text.value, str):
                     return False
-                harmless = _is_harmless(text.value, self._modules, self._bound, self._deep + 1)
+                is_allowed = _is_harmless(text.value, self._modules, self._bound_names, self._depth + 1)
             elif isinstance(function, ast.Name):
-                harmless = function.id in _BUILT_IN
+                is_allowed = function.id in _BUILT_IN
             elif isinstance(function, ast.Attribute):
                 dotted = self._dotted_name(function)
                 if dotted is not None:
-                    harmless = dotted in _CALLS
+                    is_allowed = dotted in _CALLS
                 else:
-                    harmless = function.attr in _METHODS.split() and self.is_harmless(function.value)
+                    is_allowed = function.attr in _METHODS.split() and self.is_harmless(function.value)
             else:
-                harmless = False
-            inner = [*node.args, *(word.value for word in node.keywords)]
-            return harmless and all(map(self.is_harmless, inner))
+                is_allowed = False
+            arguments = [*node.args, *(word.value for word in node.keywords)]
+            return is_allowed and all(map(self.is_harmless, arguments))
         if isinstance(node, ast.Attribute):
             return isinstance(node.ctx, ast.Load) and self._dotted_name(node) in _VALUES
         if isinstance(node, ast.Name):
-            return node.id in self._bound or node.id in _ERRORS
+            return node.id in self._bound_names or node.id in _ERRORS
         return all(map(self.is_harmless, ast.iter_child_nodes(node)))
 
     def _dotted_name(self, node: ast.Attribute) -> object:
         """The name with its module, as os.path.isfile; None where it does not begin with one."""
-        words, here = [node.attr], node.value
-        while isinstance(here, ast.Attribute):
-            words.append(here.attr)
-            here = here.value
-        if not isinstance(here, ast.Name) or here.id not in self._modules:
+        words, owner = [node.attr], node.value
+        while isinstance(owner, ast.Attribute):
+            words.append(owner.attr)
+            owner = owner.value
+        if not isinstance(owner, ast.Name) or owner.id not in self._modules:
             return None
-        return ".".join((here.id, *reversed(words)))
+        return ".".join((owner.id, *reversed(words)))

@@ -15,7 +15,7 @@ from npudoctor.host.fs.files import Files
 from npudoctor.host.startup.syntax import parse_source
 
 _LINE = pattern(r"import\s+([A-Za-z_]\w*)\s*;?\s*")
-LIMIT = 1 << 18  # bytes of a source
+MAX_SOURCE_BYTES = 1 << 18  # bytes of a source
 _STANDARD = frozenset(
     "__future__ abc collections contextlib functools importlib importlib.abc importlib.util "
     "importlib.machinery itertools logging os pathlib re sys types typing warnings".split()
@@ -32,27 +32,28 @@ _STARTING = ("exec", "spawn", "posix_spawn")  # of os
 _MODULES_AS_NAMES = ("sys", "os", "importlib")
 
 
-def imports_what_leads_nowhere(files: Files, site: str, line: str) -> bool:
+def imports_harmless_module(files: Files, site: str, line: str) -> bool:
     """Whether a line of code of a .pth file in `site` imports a module of that folder that surely adds
     nothing to the search path and loads nothing from elsewhere."""
     statement = _LINE.fullmatch(line.rstrip())
     if statement is None:
         return False
     name = statement[1]
-    others = {file for file in files.names(site) if file.partition(".")[0] == name}
-    if others - {f"{name}.py", f"{name}.pth"}:
+    same_named = {file for file in files.names(site) if file.partition(".")[0] == name}
+    if same_named - {f"{name}.py", f"{name}.pth"}:
         return False  # something else of that name may come first
-    content = files.read(f"{site}/{name}.py", LIMIT)
-    if content is None or len(content) >= LIMIT:
+    content = files.read(f"{site}/{name}.py", MAX_SOURCE_BYTES)
+    # A longer source was not read to its end: it may do anything there.
+    if content is None or len(content) >= MAX_SOURCE_BYTES:
         return False
     tree = parse_source(content.decode("utf-8", "replace"))
     if tree is None:
         return False
     nodes = list(ast.walk(tree))
     # A module that is used otherwise than by one of its attributes may get another name, which is not seen.
-    owners = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+    used_by_attribute = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
     modules = (node for node in nodes if isinstance(node, ast.Name) and node.id in _MODULES_AS_NAMES)
-    return not any(map(_is_doubtful, nodes)) and all(id(module) in owners for module in modules)
+    return not any(map(_is_doubtful, nodes)) and all(id(module) in used_by_attribute for module in modules)
 
 
 def _is_doubtful(node: ast.AST) -> bool:

@@ -1,4 +1,4 @@
-"""What a start of Python adds to its search path, read without one: .pth files, the user's own folder."""
+"""Reads what the start of Python adds to its search path: .pth files, and the user's site-packages."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ PTH_LIMIT = 1 << 20
 PYTHON_LIB = pattern(r"python(\d+\.\d+)\Z")
 _EDITABLE = "__editable__."  # setuptools: __editable__.NAME-VERSION.pth beside NAME-VERSION.dist-info
 _FINDER = pattern(r"import (__editable___\w+_finder); \1\.install\(\)\s*\Z")
-_END = pattern(r"\r\n|\r|\n")
-_CODE = ("import ", "import\t")  # as `site` tells it
+_LINE_END = pattern(r"\r\n|\r|\n")
+_CODE_PREFIXES = ("import ", "import\t")  # site.addpackage() executes lines that begin so
 _OWN_CODE = ("sitecustomize.py", "usercustomize.py")
 
 
 @dataclass(frozen=True)
-class Reached:
-    """Folders of the search path, and what may lead to more of them and was not followed.
+class SiteFolders:
+    """Folders that are added to the search path, and files that may add more but were not run.
 
-    `finders`: files whose code leads to no more distributions, but finds modules elsewhere. `first`: those
-    of the folders that are searched before all others, as easy_install puts its eggs.
+    - `unread`: paths of files whose code may add any folder.
+    - `finders`: files whose code finds modules elsewhere, but adds no folder with distributions.
+    - `first`: those of `folders` that are searched before all others, as easy_install puts its eggs.
     """
 
     folders: tuple[str, ...] = ()
@@ -33,8 +34,8 @@ class Reached:
     finders: tuple[str, ...] = ()
     first: tuple[str, ...] = ()
 
-    def __add__(self, other: Reached) -> Reached:
-        return Reached(
+    def __add__(self, other: SiteFolders) -> SiteFolders:
+        return SiteFolders(
             (*self.folders, *other.folders),
             (*self.unread, *other.unread),
             (*self.finders, *other.finders),
@@ -42,89 +43,95 @@ class Reached:
         )
 
 
-def reached_from(files: Files, site: str) -> Reached:
-    """A folder for packages with the folders that its .pth files name, as Python's own `site` adds them."""
+def read_site_folders(files: Files, site: str) -> SiteFolders:
+    """A site-packages folder and the folders that its .pth files add, as Python's `site` does."""
     names = files.names(site)
     unread = []
     for path in (f"{site}/{name}" for name in names if name in _OWN_CODE):
-        from npudoctor.host.startup.sitecustomize import adds_nothing  # few have such files
+        from npudoctor.host.startup.sitecustomize import adds_no_path  # few have such files
 
         try:  # code of the user's own may lead anywhere, unless its text shows that it adds nothing
-            if adds_nothing((files.read(path, PTH_LIMIT) or b"").decode("utf-8")):
+            if adds_no_path((files.read(path, PTH_LIMIT) or b"").decode("utf-8")):
                 continue
         except (CannotTell, UnicodeDecodeError):
             pass
         unread.append(path)
-    reached = Reached((site,), tuple(unread))
-    return sum((_of_pth(files, site, name, names) for name in names if name.endswith(".pth")), reached)
+    site_folders = SiteFolders((site,), tuple(unread))
+    return sum((_read_pth(files, site, name, names) for name in names if name.endswith(".pth")), site_folders)
 
 
 def is_site(folder: str) -> bool:
-    """Whether Python reads .pth files there, by its name."""
+    """Whether Python reads .pth files in a folder, by its name."""
     return folder.endswith(("/site-packages", "/dist-packages"))
 
 
-def _of_pth(files: Files, site: str, name: str, beside: list[str]) -> Reached:
+def _read_pth(files: Files, site: str, name: str, site_names: list[str]) -> SiteFolders:
     path = f"{site}/{name}"
     try:
         content = files.read(path, PTH_LIMIT) or b""
         text = content.decode("utf-8", "surrogateescape")
         lines = text.splitlines()
-        # The releases of Python must agree what its lines are: since 3.13 a mark of the byte order is passed
-        # over, and a line ends at more signs.
-        agreed = lines == _END.split(text)[: len(lines)] and not text.startswith("\ufeff")
-        if not agreed or len(content) >= PTH_LIMIT:
-            return Reached(unread=(path,))
-        code = [line for line in lines if line.startswith(_CODE)]
-        named = [line.rstrip() for line in lines if line.strip() and not line.startswith(("#", *_CODE))]
-        paths = (posixpath.normpath(posixpath.join(site, line)) for line in named)
+        # All releases of Python must see the same lines: since 3.13 a BOM is skipped, and str.splitlines()
+        # splits at more characters than a text file does.
+        is_unambiguous = lines == _LINE_END.split(text)[: len(lines)] and not text.startswith("\ufeff")
+        if not is_unambiguous or len(content) >= PTH_LIMIT:
+            return SiteFolders(unread=(path,))
+        code = [line for line in lines if line.startswith(_CODE_PREFIXES)]
+        path_lines = [
+            line.rstrip() for line in lines if line.strip() and not line.startswith(("#", *_CODE_PREFIXES))
+        ]
+        paths = (posixpath.normpath(posixpath.join(site, line)) for line in path_lines)
         folders = tuple(folder for folder in paths if files.stat(folder))
     except CannotTell:
-        return Reached(unread=(path,))
+        return SiteFolders(unread=(path,))
     if name.startswith("."):
-        # Passed over since 3.8.19, 3.9.19, 3.10.14, 3.11.8 and 3.12.2.
-        return Reached(unread=(path,) if any(line.strip() for line in lines) else ())
+        # Hidden .pth files are ignored since 3.8.19, 3.9.19, 3.10.14, 3.11.8 and 3.12.2.
+        return SiteFolders(unread=(path,) if any(line.strip() for line in lines) else ())
     if not code:
-        return Reached(folders)
-    from npudoctor.host.startup.pth_code import leads_nowhere, puts_first  # few have such lines
-    from npudoctor.host.startup.pth_modules import imports_what_leads_nowhere
+        return SiteFolders(folders)
+    from npudoctor.host.startup.pth_code import adds_no_path, moves_to_front  # few have such lines
+    from npudoctor.host.startup.pth_modules import imports_harmless_module
 
     metadata = f"{name[len(_EDITABLE) : -len('.pth')]}.dist-info" if name.startswith(_EDITABLE) else ""
-    own = [line for line in code if metadata in beside and _FINDER.match(line)]
+    finder_lines = [line for line in code if metadata in site_names and _FINDER.match(line)]
     # easy_install's, which moves what its file named to the front.
-    first = folders if any("sys.__plen:" in line and puts_first(line) for line in code) else ()
+    first_folders = folders if any("sys.__plen:" in line and moves_to_front(line) for line in code) else ()
     for line in code:
-        if line not in own and not leads_nowhere(line) and not imports_what_leads_nowhere(files, site, line):
-            return Reached(folders, (path,), first=first)
-    return Reached(folders, finders=(path,) if own else (), first=first)
+        if (
+            line not in finder_lines
+            and not adds_no_path(line)
+            and not imports_harmless_module(files, site, line)
+        ):
+            return SiteFolders(folders, (path,), first=first_folders)
+    return SiteFolders(folders, finders=(path,) if finder_lines else (), first=first_folders)
 
 
-def user_folders(files: Files, variables: Mapping[str, str], program: str, version: str) -> Reached:
+def read_user_folders(files: Files, variables: Mapping[str, str], program: str, version: str) -> SiteFolders:
     """The user's own folder for packages: of whom the variables name, and of whom the program belongs to.
 
     Who may not be looked at, or has no home that we know, is told as unread. None of an environment that
     wants its own packages only.
     """
-    if alone(files, program) or variables.get("PYTHONNOUSERSITE"):
-        return Reached()
-    named, home = variables.get("PYTHONUSERBASE"), variables.get("HOME") or home_of(files, 0) or "/root"
-    bases = [named or f"{home}/.local"]
+    if is_isolated_environment(files, program) or variables.get("PYTHONNOUSERSITE"):
+        return SiteFolders()
+    user_base, home = variables.get("PYTHONUSERBASE"), variables.get("HOME") or home_of(files, 0) or "/root"
+    bases = [user_base or f"{home}/.local"]
     entry = files.lstat(program)
-    owner = home_of(files, entry.uid) if entry is not None and entry.uid else None
-    if owner is not None and not named:
-        bases.append(f"{owner}/.local")
-    reached = Reached()
+    owner_home = home_of(files, entry.uid) if entry is not None and entry.uid else None
+    if owner_home is not None and not user_base:
+        bases.append(f"{owner_home}/.local")
+    folders = SiteFolders()
     for base in dict.fromkeys(base for base in bases if base.startswith("/")):
         site = f"{base}/lib/python{version}/site-packages"
         try:
-            reached += reached_from(files, site) if files.stat(site) else Reached()
+            folders += read_site_folders(files, site) if files.stat(site) else SiteFolders()
         except CannotTell:
-            reached += Reached(unread=(site,))
-    return reached
+            folders += SiteFolders(unread=(site,))
+    return folders
 
 
-def alone(files: Files, program: str) -> bool:
-    """Whether it is a virtual environment that wants its own packages only."""
+def is_isolated_environment(files: Files, program: str) -> bool:
+    """Whether a program is of a virtual environment without include-system-site-packages."""
     text = files.text(f"{program.rsplit('/', 2)[0]}/pyvenv.cfg") or ""
     settings = text.lower().replace(" ", "").splitlines()
     return bool(settings) and "include-system-site-packages=true" not in settings

@@ -1,7 +1,6 @@
-"""Whether code that Python runs at its start plainly ends Python, raises, or takes a module's place.
+"""Finds statements in start-up code that plainly end Python, raise, or replace a module, by its text.
 
-Told by its text. Only statements at the top level count, as far as nothing before them decides whether they
-are reached; what stands in a condition, a function or a `try` may never run.
+Only statements at the top level count: those in a condition, a function or a `try` may never run.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from npudoctor.host.startup.syntax import parse_source
 
 _LIMIT = 1 << 18
 _ENDS = frozenset(("sys.exit", "os._exit", "os.abort", "exit", "quit"))
-# What is no Exception: `site` lets it through, and Python ends.
+# These are not subclasses of Exception, which `site` catches: they end Python.
 _LEAVING = frozenset(("SystemExit", "KeyboardInterrupt", "GeneratorExit", "BaseException"))
 _PLAIN = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Pass)
 
@@ -27,45 +26,47 @@ class StartupStatement:
 
     kind: str
     line: int
-    words: str
-    certain: bool
+    text: str
+    is_certain: bool
     module: str = ""
 
 
-def startup_statements(text: str) -> Iterator[StartupStatement]:
-    """All that is plain, in the order of the text; nothing behind a statement that ends or raises."""
+def find_startup_statements(text: str) -> Iterator[StartupStatement]:
+    """Yield such statements in the order of the text, up to the first one that ends or raises."""
     if len(text) > _LIMIT or not any(word in text for word in ("exit", "abort", "quit", "raise", "modules")):
         return
     tree = parse_source(text)
     body = tree.body if tree else []
-    bound = {
+    bound_names = {
         name.id
         for name in ast.walk(ast.Module(body, []))
         if isinstance(name, ast.Name) and (not isinstance(name.ctx, ast.Load))
     }
-    bound |= {
+    bound_names |= {
         definition.name for definition in body if isinstance(definition, (ast.FunctionDef, ast.ClassDef))
     }
-    certain = True
+    is_certain = True
     for node in body:
-        kind, module = _kind(node, bound)
+        kind, module = _classify(node, bound_names)
         if kind:
-            yield StartupStatement(kind, node.lineno, ast.unparse(node).splitlines()[0][:80], certain, module)
+            yield StartupStatement(
+                kind, node.lineno, ast.unparse(node).splitlines()[0][:80], is_certain, module
+            )
         if kind in ("ends", "raises"):
             return
         # Plain is a docstring, too, or a name for a value that stands there.
         is_constant = isinstance(node, (ast.Expr, ast.Assign)) and isinstance(node.value, ast.Constant)
-        certain = certain and (isinstance(node, _PLAIN) or is_constant)
+        is_certain = is_certain and (isinstance(node, _PLAIN) or is_constant)
 
 
-def _kind(node: ast.stmt, bound: set[str]) -> tuple[str, str]:
+def _classify(node: ast.stmt, bound_names: set[str]) -> tuple[str, str]:
     if isinstance(node, ast.Raise):
         raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
         name = _dotted_name(raised)
-        return ("ends" if name in _LEAVING and name not in bound else "raises"), ""
+        return ("ends" if name in _LEAVING and name not in bound_names else "raises"), ""
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         name = _dotted_name(node.value.func)
-        return ("ends" if name in _ENDS and name.partition(".")[0] not in bound else ""), ""
+        return ("ends" if name in _ENDS and name.partition(".")[0] not in bound_names else ""), ""
     if isinstance(node, ast.Assign) and len(node.targets) == 1:
         target = node.targets[0]
         if isinstance(target, ast.Subscript) and _dotted_name(target.value) == "sys.modules":
@@ -76,7 +77,7 @@ def _kind(node: ast.stmt, bound: set[str]) -> tuple[str, str]:
 
 
 def _dotted_name(node: Optional[ast.AST]) -> str:
-    """A name, or a name of a module's; "" for all else."""
+    """A name or module.name; "" for any other expression."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):

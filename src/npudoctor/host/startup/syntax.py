@@ -1,4 +1,4 @@
-"""Python source as a syntax tree, where this Python can read it; nothing is compiled or run."""
+"""Parses Python source into a syntax tree; nothing is compiled or run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Optional
 
 
 def parse_source(text: str) -> Optional[ast.Module]:
-    """The tree; None for what is no Python, is too deeply nested, or needs a later Python than ours."""
+    """The syntax tree; None for text that is not Python, is nested too deeply, or needs a newer Python."""
     try:
         return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -1,4 +1,4 @@
-"""Who runs npudoctor, what the machine calls its users, and what their rights let them do with a folder.
+"""Reads who runs npudoctor, the names of users and groups, and what a user may do with a folder.
 
-Here belongs what ids, modes and /etc/passwd tell. Which processes are whose is `host.process`.
+This is judged from ids, modes and /etc/passwd. The owners of processes are in `host.process`.
 """

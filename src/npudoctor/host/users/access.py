@@ -1,4 +1,4 @@
-"""What this user may do with a folder, judged from modes, ids and mounts: nothing is written to try it."""
+"""Judges what this user may do with a folder from modes, ids and mounts: nothing is written to try it."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Optional
 from npudoctor.core.errors import CannotTell, has_ended
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.mounts import Mount
-from npudoctor.host.fs.files import Entry, Files
+from npudoctor.host.fs.files import Files, PathStatus
 from npudoctor.host.users.identity import Identity
 
-READ, ENTER = 4, 1
+READ, ENTER = 4, 1  # bits of a mode
 
 
 @dataclass(frozen=True)
 class NearestFolder:
-    """A folder as it is, or the nearest one above it that exists. `there`: whether it is itself."""
+    """A folder, or the nearest one above it that exists. `exists`: whether it is the folder itself."""
 
     path: str
-    entry: Entry
-    there: bool
+    entry: PathStatus
+    exists: bool
 
     @property
     def label(self) -> str:
@@ -28,22 +28,22 @@ class NearestFolder:
         return f"{self.path} uid={self.entry.uid} gid={self.entry.gid} mode={stat.filemode(self.entry.mode)}"
 
 
-def nearest(files: Files, path: str) -> NearestFolder:
-    """The folder that a path names, or in which it would be made; CannotTell when it cannot be looked at."""
-    here = path.rstrip("/") or "/"
+def nearest_folder(files: Files, path: str) -> NearestFolder:
+    """The folder of a path, or the nearest existing one above it; CannotTell if it cannot be looked at."""
+    candidate = path.rstrip("/") or "/"
     while True:
-        entry = files.stat(here)
-        if entry is not None or here == "/":
+        entry = files.stat(candidate)
+        if entry is not None or candidate == "/":
             break
-        here = here.rpartition("/")[0] or "/"
+        candidate = candidate.rpartition("/")[0] or "/"
     if entry is None:
-        raise FileNotFoundError(here)  # there is no machine without a root
-    return NearestFolder(here, entry, here == (path.rstrip("/") or "/"))
+        raise FileNotFoundError(candidate)  # there is no machine without a root
+    return NearestFolder(candidate, entry, candidate == (path.rstrip("/") or "/"))
 
 
 def is_closed(files: Files, folder: str) -> bool:
-    """Whether this user may not look into a folder, or not at what is in it, or what served it is gone:
-    Python passes over it. Else nothing is said of it."""
+    """Whether Python skips a folder of its search path: this user may not list it or enter it, or its file
+    server is gone. False says nothing about the folder."""
     try:
         files.names(folder)
         files.stat(f"{folder}/__init__.py")
@@ -53,30 +53,31 @@ def is_closed(files: Files, folder: str) -> bool:
 
 
 def first_barrier(files: Files, path: str, identity: Identity) -> Optional[str]:
-    """The first folder on the way to a path which its mode surely keeps this user from entering."""
+    """The first folder on the way to a path that this user certainly may not enter; None if there is none."""
     parts = path.strip("/").split("/")
     folders: dict[str, None] = {}
     for end in range(1, len(parts) + 1):
-        # A link leads through other folders than those it names: the real ones above each part count.
+        # A link leads through folders that the path does not name: those above each resolved part count.
         above = ""
         for part in (files.real("/" + "/".join(parts[:end])) or "/").split("/")[:-1]:
             above = f"{above}/{part}".replace("//", "/") or "/"
             folders[above] = None
     for folder in folders:
         entry = files.lstat(folder)
-        if entry is not None and entry.is_dir and identity.kept_from(entry, ENTER):
+        if entry is not None and entry.is_dir and identity.is_denied(entry, ENTER):
             return folder
     return None
 
 
-def may_make(entry: Entry, identity: Identity, mount: Optional[Mount] = None) -> Optional[bool]:
-    """Whether this user may make files in a folder; None where that cannot be told from here: an access
-    list may allow it, or a server may take root's rights away.
+def may_create_in(entry: PathStatus, identity: Identity, mount: Optional[Mount] = None) -> Optional[bool]:
+    """Whether this user may create files in a folder; None if that cannot be told without trying.
 
-    A mode with the group's write bit may be the mask of such a list, which a mode does not show.
+    With an ACL the group bits of a mode are its mask (acl(5)), so a set group write bit may mean that an
+    entry allows this user. An NFS server may map root to nobody (root_squash, exports(5)).
     """
     if mount is not None and mount.read_only:
         return False
+    # With root_squash root is nobody on the server: only what everybody may do is certain.
     if identity.is_root and entry.is_dir and mount is not None and mount.kind.startswith("nfs"):
         return entry.mode & 0o003 == 0o003 or None
     if not entry.is_dir or identity.may_write(entry):

@@ -1,4 +1,4 @@
-"""Who runs npudoctor, and what the machine calls its users."""
+"""Who runs npudoctor, and the accounts of users as the system resolves them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Optional
 from npudoctor.core.frozen import dataclass
 
 if TYPE_CHECKING:
-    from npudoctor.host.fs.files import Entry
+    from npudoctor.host.fs.files import PathStatus
 
 
 @dataclass(frozen=True)
 class Identity:
-    """The rights of this run. `owners`: uids that root named by --owner, whose things it may remove.
+    """The user of this run. `owners`: uids that root named by --owner, whose leftovers it may remove.
 
-    `groups`: all groups that it is in.
+    `groups`: the gids of all groups that the process is in.
     """
 
     euid: int
@@ -29,31 +29,34 @@ class Identity:
         return self.euid == 0
 
     def may_remove(self, uid: int) -> bool:
-        """Whether a thing of this owner is ours to remove, once it is proven dead."""
+        """Whether this run may remove a leftover of this owner, once it is proven stale."""
         return uid == self.euid or (self.is_root and uid in self.owners)
 
-    def may_write(self, entry: Entry) -> bool:
-        """Whether the mode of a file or folder lets this user write it; access lists are not seen."""
+    def may_write(self, entry: PathStatus) -> bool:
+        """Whether the mode of a file or folder lets this user write to it; ACLs are not considered."""
+        # Entries of a folder can be made only with the right to search it (x), too.
         bits = 0o3 if entry.is_dir else 0o2
         return self.is_root or entry.mode >> self._shift(entry) & bits == bits
 
-    def kept_from(self, entry: Entry, bit: int) -> bool:
-        """Whether the mode surely keeps this user from reading (4) or entering (1); where the bits of the
-        group may be the mask of an access list, nothing is sure."""
+    def is_denied(self, entry: PathStatus, bit: int) -> bool:
+        """Whether the mode certainly denies this user reading (`bit` 4) or entering (1).
+
+        A group bit that is set may be the mask of an ACL that allows this user: then False.
+        """
         if self.is_root:
             return False
         shift = self._shift(entry)
-        listed = shift != 6 and entry.mode >> 3 & bit == bit
-        return not listed and entry.mode >> shift & bit != bit
+        may_be_acl_mask = shift != 6 and entry.mode >> 3 & bit == bit
+        return not may_be_acl_mask and entry.mode >> shift & bit != bit
 
-    def _shift(self, entry: Entry) -> int:
-        """Where in a mode the bits for this user are: the owner's, the group's, or everybody's."""
+    def _shift(self, entry: PathStatus) -> int:
+        """By how much to shift a mode for the bits of this user: the owner's, the group's or the others'."""
         return 6 if entry.uid == self.euid else 3 if entry.gid in self.groups else 0
 
 
 @dataclass(frozen=True)
 class Account:
-    """A user as a process becomes him. `groups`: all groups that he is in."""
+    """A user account, with all that a process needs to become this user. `groups`: all gids."""
 
     name: str
     uid: int
@@ -63,15 +66,15 @@ class Account:
 
 
 def current_identity(owners: frozenset[int] = frozenset()) -> Identity:
-    """The effective user of this process; "/" is the home where neither HOME nor the machine names one."""
+    """The effective user of this process; the home is "/" if neither HOME nor the account has one."""
     euid = os.geteuid()
     groups = frozenset((os.getegid(), *os.getgroups()))
-    home = os.path.expanduser("~")  # which a uid without a name and a relative HOME leave as it is
+    home = os.path.expanduser("~")  # stays "~" for a uid without an account, and may be relative by HOME
     return Identity(euid, user_name(euid), home if home.startswith("/") else "/", owners, groups)
 
 
 def user_name(uid: int) -> str:
-    """The name of a user, or the number where the machine has no name for it."""
+    """The name of a user, or the number if it has none."""
     import pwd
 
     try:
@@ -81,19 +84,19 @@ def user_name(uid: int) -> str:
 
 
 def account_of(user: str) -> Optional[Account]:
-    """The account of a user, by name or as a number; None when the machine knows no such user."""
+    """The account of a user, by name or number; None if there is no such user."""
     import pwd
 
     try:
         entry = pwd.getpwuid(int(user)) if user.isascii() and user.isdecimal() else pwd.getpwnam(user)
-    except (KeyError, OverflowError, ValueError):  # a null byte is no part of a name
+    except (KeyError, OverflowError, ValueError):  # ValueError: a NUL in the name
         return None
     groups = tuple(os.getgrouplist(entry.pw_name, entry.pw_gid))
     return Account(entry.pw_name, entry.pw_uid, entry.pw_gid, entry.pw_dir, groups)
 
 
 def user_id(name: str) -> Optional[int]:
-    """The uid of a user, by name or as a number; None when the machine knows no such user."""
+    """The uid of a user, by name or number, whether or not a number has an account; None for other texts."""
     import pwd
 
     try:
