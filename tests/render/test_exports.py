@@ -14,7 +14,7 @@ from tests.fleet.carriers import ready, report
 from tests.fleet.test_merge import hostile
 
 from npudoctor.fleet.merge import Merger
-from npudoctor.fleet.reading import Found, Unreadable
+from npudoctor.fleet.reading import ReceivedReport, UnreadableReport
 from npudoctor.render import exports
 from npudoctor.render.exports import NPD_BYTES, Row, Subject
 
@@ -56,14 +56,14 @@ def violations(element: ElementTree.Element) -> list[str]:
     return bad + [line for child in element for line in violations(child)]
 
 
-def suites(*reports: dict[str, Any], lost: tuple[Unreadable, ...] = ()) -> ElementTree.Element:
+def suites(*reports: dict[str, Any], lost: tuple[UnreadableReport, ...] = ()) -> ElementTree.Element:
     merger = Merger(details=True)
-    merger.add_all([*(Found(one, "-") for one in reports), *lost])
+    merger.add_all([*(ReceivedReport(one, "-") for one in reports), *lost])
     return ElementTree.fromstring(exports.junit(exports.subjects(merger.fleet())))  # noqa: S314
 
 
 def test_junit_is_valid_and_says_why_and_how_long() -> None:
-    whole = suites(report("a"), ready("b"), lost=(Unreadable("c", "-", "no route to host", True),))
+    whole = suites(report("a"), ready("b"), lost=(UnreadableReport("c", "-", "no route to host", True),))
     assert violations(whole) == []
     first, second, third = whole
     assert [suite.get("id") for suite in whole] == ["0", "1", "2"]

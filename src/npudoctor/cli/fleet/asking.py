@@ -13,7 +13,7 @@ from npudoctor.cli.caller import Caller
 from npudoctor.cli.config import UsageError, not_one_of
 from npudoctor.core.frozen import dataclass, replace
 from npudoctor.core.messages import _
-from npudoctor.fleet.gathering import Answer, Gathering
+from npudoctor.fleet.gathering import Gathering, NodeAnswer
 from npudoctor.fleet.request import Request
 
 FANOUT, CONNECT_SECONDS, SECONDS = 64, 10.0, 60.0
@@ -38,18 +38,18 @@ class Asking:
         return replace(self.template, nodes=chosen, **changes)
 
     def ask(
-        self, words: Sequence[str], take: Callable[[Answer], None], nodes: Optional[Sequence[str]] = None
+        self, words: Sequence[str], take: Callable[[NodeAnswer], None], nodes: Optional[Sequence[str]] = None
     ) -> None:
         """Ask for the answers to a command; nodes without npudoctor get one by --push and are asked again."""
-        missing: dict[str, Answer] = {}
+        missing: dict[str, NodeAnswer] = {}
 
-        def sort(answer: Answer) -> None:
+        def sort(answer: NodeAnswer) -> None:
             if answer.missing and self.carried:
                 missing[answer.node] = answer
             else:
                 take(answer)
 
-        def complete(answer: Answer) -> None:
+        def complete(answer: NodeAnswer) -> None:
             del missing[answer.node]
             take(answer)
 
@@ -116,10 +116,10 @@ def _require_trusted(engine: str, tree: Optional[str]) -> None:
 
 
 def _tree(path: str) -> Any:
-    from npudoctor.fleet.topology import LONGEST, InvalidTopology, tree_of
+    from npudoctor.fleet.topology import LONGEST, InvalidTopology, parse_topology
 
     try:
-        return tree_of(read_named("--tree", path, LONGEST))
+        return parse_topology(read_named("--tree", path, LONGEST))
     except InvalidTopology as error:
         raise UsageError(f"--tree: {path}: {error}") from error
 
@@ -141,8 +141,8 @@ def _read_program(path: Optional[str]) -> bytes:
 
 def _nodes(on: Optional[str], source: Optional[str], caller: Caller) -> tuple[str, ...]:
     from npudoctor.core.forked import Late, ask
-    from npudoctor.fleet.nodes import InvalidNodes, expand
-    from npudoctor.fleet.sources import LONGEST, nodes_in
+    from npudoctor.fleet.nodes import InvalidNodes, expand_nodes
+    from npudoctor.fleet.sources import LONGEST, parse_node_file
 
     if on is not None and source is not None:
         raise UsageError(_("-w and --from cannot be used together"))
@@ -150,8 +150,8 @@ def _nodes(on: Optional[str], source: Optional[str], caller: Caller) -> tuple[st
     try:
         if source is not None:
             content = read_named("--from", source, LONGEST)
-            return ask(lambda: nodes_in(content), READING)
-        names = expand(asked, groups=on is not None) if asked else ()
+            return ask(lambda: parse_node_file(content), READING)
+        names = expand_nodes(asked, groups=on is not None) if asked else ()
     except Late as late:
         raise UsageError(
             _(

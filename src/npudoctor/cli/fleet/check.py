@@ -42,7 +42,7 @@ def check(
     """Check many nodes at once."""
     from npudoctor.cli.fleet.delivery import Delivery, wish_of
     from npudoctor.cli.terminal.signals import Stopped
-    from npudoctor.fleet.reading import report_in
+    from npudoctor.fleet.reading import parse_report_answer
 
     wish = wish_of(format, nodes, output, lang, config, caller)
     asking = a.asking_of(caller.parameters, caller)
@@ -52,7 +52,7 @@ def check(
     words = ("check", "--format", "json", *(options or ()))
     with Delivery(wish, asking.nodes, asking.engine) as delivery:
         try:
-            asking.ask(words, lambda answer: delivery.take(report_in(answer)))
+            asking.ask(words, lambda answer: delivery.take(parse_report_answer(answer)))
         except Stopped:
             delivery.deliver()
             raise

@@ -19,7 +19,7 @@ from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
 from npudoctor.fleet import nodes as node_sets
 from npudoctor.fleet.merge import Fleet, Merger
-from npudoctor.fleet.reading import Found, Item
+from npudoctor.fleet.reading import Item, ReceivedReport
 from npudoctor.host.fs.files import Files, LocalDisk
 
 
@@ -76,7 +76,7 @@ class Delivery:
 
     def take(self, item: Item) -> None:
         """Take what one node said, or why it said nothing."""
-        if isinstance(item, Found):
+        if isinstance(item, ReceivedReport):
             counts = self._merger.add(item)
         else:
             self._merger.add_all((item,))
@@ -141,9 +141,9 @@ def _node_set(fleet: Fleet, names: Sequence[str]) -> str:
     for failure in fleet.failures:
         if failure.node is None:  # in no set, and in none that excludes
             output.complain(f"{failure.source}: {failure.error}")
-    for odd in (name for name in names if not node_sets.is_safe(name)):
+    for odd in (name for name in names if not node_sets.is_safe_name(name)):
         output.complain(_("{text!r} is not a node name", text=odd))
-    folded = node_sets.fold(filter(node_sets.is_safe, names))
+    folded = node_sets.fold_nodes(filter(node_sets.is_safe_name, names))
     return f"{folded}\n" if folded else ""
 
 
@@ -152,7 +152,7 @@ def _reduce_item(item: Item) -> tuple[Optional[str], dict[str, Any]]:
     from npudoctor.core.redact.redact import redact_value
     from npudoctor.render.json_text import json_text
 
-    if not isinstance(item, Found):
+    if not isinstance(item, ReceivedReport):
         return item.node, {"node": item.node, "error": item.error, "unreachable": item.unreachable}
     name = item.node or item.report["host"]["name"]
     try:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 from npudoctor.cli.config import UsageError, not_one_of
 from npudoctor.cli.fleet import asking as a
 from npudoctor.core.messages import _
-from npudoctor.fleet.fixes import FleetFix, NodeFix, fix_in, fold_fixes
+from npudoctor.fleet.fixes import FleetFix, NodeFix, merge_fixes, parse_fix_answer
 
 if TYPE_CHECKING:
     from npudoctor.cli.arguments import fleet_options as f
@@ -55,8 +55,8 @@ def fix(
     try:
         if not yes:
             run.ask("--dry-run", run.asking.nodes)
-        if yes or (run.fleet.planned and not dry_run and run.ask_consent()):
-            run.ask("--yes", run.asking.nodes if yes else run.fleet.planned)
+        if yes or (run.fleet.planning_nodes and not dry_run and run.ask_consent()):
+            run.ask("--yes", run.asking.nodes if yes else run.fleet.planning_nodes)
     except Stopped:
         run.deliver()
         raise
@@ -80,11 +80,13 @@ class _Run:
     @property
     def fleet(self) -> FleetFix:
         """All answers as one."""
-        return fold_fixes(self._answers, self.asking.nodes)
+        return merge_fixes(self._answers, self.asking.nodes)
 
     def ask(self, word: str, nodes: Sequence[str]) -> None:
         """Have these nodes show or do it."""
-        self.asking.ask((*self._words, word), lambda answer: self._answers.append(fix_in(answer)), nodes)
+        self.asking.ask(
+            (*self._words, word), lambda answer: self._answers.append(parse_fix_answer(answer)), nodes
+        )
 
     def ask_consent(self) -> bool:
         """Ask the person at the terminal, with all lines in view; no when nobody is there."""
@@ -92,7 +94,7 @@ class _Run:
 
         if not sys.stdin or not sys.stdin.isatty():
             return False
-        question = _("do this on {n} nodes? [y/N] ", n=len(self.fleet.planned))
+        question = _("do this on {n} nodes? [y/N] ", n=len(self.fleet.planning_nodes))
         sys.stderr.write(fleet_fix_text(self.fleet) + question)
         sys.stderr.flush()
         return sys.stdin.readline().strip().lower() in ("y", "yes", "是")

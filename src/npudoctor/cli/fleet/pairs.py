@@ -45,17 +45,17 @@ def pairs(
     """Try the connections between all nodes."""
     from npudoctor.cli.arguments.settings import load_settings
     from npudoctor.cli.terminal.reports import deliver
-    from npudoctor.fleet.meeting import Meeting
-    from npudoctor.fleet.pairs import judge
+    from npudoctor.fleet.meeting import PairsGathering
+    from npudoctor.fleet.pairs import judge_reachability
     from npudoctor.render.fleet.pairs import pairs_object, pairs_text
 
     settings = load_settings({"format": format, "lang": lang, "config": config}, caller)
     asking = a.asking_of({**caller.parameters, "fanout": None, "tree": None}, caller)
     asked = _ports(ports, caller)
-    meeting = Meeting(_request(asking, asked, interface, node_timeout), asked)
+    meeting = PairsGathering(_request(asking, asked, interface, node_timeout), asked)
     started = time.time()
     asking.gather(meeting)
-    reach = judge(meeting.sides)
+    reach = judge_reachability(meeting.connections)
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started))
     seconds = max(0.0, time.time() - started)
     deliver(

@@ -20,8 +20,8 @@ class NodeProgress:
         """Draw the line anew."""
         if not self._seen:
             return
-        total, left = len(gathering.request.nodes), len(gathering.left)
-        slowest = [f"{node} {seconds:.0f} s" for node, seconds in gathering.slowest if seconds > _AFTER]
+        total, left = len(gathering.request.nodes), len(gathering.pending_nodes)
+        slowest = [f"{node} {seconds:.0f} s" for node, seconds in gathering.slowest_nodes if seconds > _AFTER]
         line = _("{done} of {total} nodes answered", done=total - left, total=total)
         if slowest:
             line += _("; slowest: {nodes}", nodes=", ".join(slowest[:_SLOWEST]))

@@ -33,7 +33,7 @@ def report(
     """Merge the reports of many nodes."""
     from npudoctor.cli.fleet.delivery import Delivery, wish_of
     from npudoctor.fleet import reading
-    from npudoctor.fleet.nodes import InvalidNodes, expand, require_library
+    from npudoctor.fleet.nodes import InvalidNodes, expand_nodes, require_library
 
     wish = wish_of(format, nodes, output, lang, config, caller)
     if not files:
@@ -44,8 +44,8 @@ def report(
     asked: Optional[str] = caller.variables.get("SLURM_JOB_NODELIST", "") if expected is None else expected
     try:
         require_library()
-        with Delivery(wish, expand(asked) if asked else ()) as delivery:
-            for item in reading.read(files, sys.stdin.buffer):
+        with Delivery(wish, expand_nodes(asked) if asked else ()) as delivery:
+            for item in reading.read_reports(files, sys.stdin.buffer):
                 delivery.take(item)
             return delivery.deliver()
     except InvalidNodes as error:

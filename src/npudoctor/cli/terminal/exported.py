@@ -8,7 +8,7 @@ from typing import Optional
 from npudoctor.cli.terminal import output
 from npudoctor.core.model import Report
 from npudoctor.fleet.merge import Merger
-from npudoctor.fleet.reading import Found
+from npudoctor.fleet.reading import ReceivedReport
 from npudoctor.render import exports
 from npudoctor.render.report_json import report_object
 
@@ -22,7 +22,7 @@ def refuse(why: str) -> int:
 def deliver_export(report: Report, format: str, target: Optional[str]) -> int:
     """Write the report; the exit status is the verdict's, or what Nagios calls it."""
     merger = Merger(details=True)
-    merger.add(Found(report_object(report), "-", report.host.name or "localhost"))
+    merger.add(ReceivedReport(report_object(report), "-", report.host.name or "localhost"))
     (subject,) = exports.subjects(merger.fleet())
     status, content = report.exit_code, ""
     if format == "junit":

@@ -7,7 +7,7 @@ from typing import Any
 
 from npudoctor import __version__
 from npudoctor.fleet.merge import SILENT, STATES, Fleet
-from npudoctor.fleet.nodes import fold
+from npudoctor.fleet.nodes import fold_nodes
 from npudoctor.fleet.skew import Deviation
 from npudoctor.render.fleet.text import one_line
 
@@ -52,14 +52,14 @@ def fleet_object(
             "unreadable": len(fleet.failures),
             "superseded": sum(fleet.superseded.values()),
         },
-        "nodes": {state: fold(fleet.names(state)) for state in STATES},
+        "nodes": {state: fold_nodes(fleet.names(state)) for state in STATES},
         "findings": [
             {
                 "code": finding.code,
                 "severity": finding.severity,
                 "message": finding.message,
                 "messages": finding.variants,
-                "nodes": fold(finding.nodes),
+                "nodes": fold_nodes(finding.nodes),
                 "action": finding.action,
                 "fix": finding.fix,
                 "fixes": finding.fixes,
@@ -71,14 +71,16 @@ def fleet_object(
             {
                 "fact": skew.fact,
                 "majority": _deviation(skew.majority),
-                "others": [_deviation(other) for other in skew.others],
+                "others": [_deviation(other) for other in skew.deviations],
             }
             for skew in fleet.skew
         ],
-        "uncompared": [{"nodes": fold(gap.nodes), "facts": list(gap.facts)} for gap in fleet.uncompared],
+        "uncompared": [
+            {"nodes": fold_nodes(gap.nodes), "facts": list(gap.facts)} for gap in fleet.uncompared
+        ],
         "reports": [*reports, *errors],
     }
 
 
 def _deviation(deviation: Deviation) -> dict[str, Any]:
-    return {"value": deviation.value, "nodes": fold(deviation.nodes)}
+    return {"value": deviation.value, "nodes": fold_nodes(deviation.nodes)}

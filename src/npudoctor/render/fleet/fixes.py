@@ -9,7 +9,7 @@ from npudoctor import __version__
 from npudoctor.core.messages import _, ngettext
 from npudoctor.fixing.outcome import ActionStatus
 from npudoctor.fleet.fixes import FleetAction, FleetFix
-from npudoctor.fleet.nodes import fold
+from npudoctor.fleet.nodes import fold_nodes
 from npudoctor.render.columns import paragraph
 from npudoctor.render.fix import DEEPER, INDENT, status_words
 from npudoctor.render.printable import printable
@@ -32,14 +32,14 @@ def fleet_fix_text(fleet: FleetFix) -> str:
         (_("no answer from {nodes}: {why}"), reasons),
     ):
         for why, names in sorted(groups.items(), key=lambda item: -len(item[1])):
-            lines += paragraph(text.format(nodes=fold(names), why=why), INDENT, DEEPER)
+            lines += paragraph(text.format(nodes=fold_nodes(names), why=why), INDENT, DEEPER)
     return "\n".join([*lines, one_line(fleet)]) + "\n"
 
 
 def _action_lines(action: FleetAction) -> Iterator[str]:
     word = status_words()[ActionStatus(action.status)]
     count = ngettext("{n} node", "{n} nodes", len(action.nodes), n=len(action.nodes))
-    yield from paragraph(f"{word}: {action.code}: {fold(action.nodes)} ({count})", INDENT, DEEPER)
+    yield from paragraph(f"{word}: {action.code}: {fold_nodes(action.nodes)} ({count})", INDENT, DEEPER)
     yield from paragraph(action.message, DEEPER, DEEPER)
     if action.items > 1:
         yield DEEPER + _("({n} of these; this is the first)", n=action.items)
@@ -47,7 +47,7 @@ def _action_lines(action: FleetAction) -> Iterator[str]:
         yield from paragraph(_("why: {reason}", reason=action.reason), DEEPER, DEEPER)
     for commands, nodes in action.lines:
         if len(action.lines) > 1:
-            yield from paragraph(f"{fold(nodes)}:", DEEPER, DEEPER)
+            yield from paragraph(f"{fold_nodes(nodes)}:", DEEPER, DEEPER)
         yield from (f"{DEEPER}$ {printable(command)}" for command in commands)
 
 
@@ -90,7 +90,7 @@ def fleet_fix_object(fleet: FleetFix, started: str, seconds: float, engine: str)
         "would_change": fleet.has_any("would_change"),
         "failed": fleet.has_any("failed"),
         "msg": one_line(fleet),
-        "nodes": {name: fold(names) for name, names in groups.items()},
+        "nodes": {name: fold_nodes(names) for name, names in groups.items()},
         "actions": [_object(action) for action in fleet.actions],
         "reports": [
             {"node": node.node, "error": node.error}
@@ -109,6 +109,8 @@ def _object(action: FleetAction) -> dict[str, Any]:
         "message": action.message,
         "reason": action.reason,
         "items": action.items,
-        "nodes": fold(action.nodes),
-        "lines": [{"commands": list(commands), "nodes": fold(nodes)} for commands, nodes in action.lines],
+        "nodes": fold_nodes(action.nodes),
+        "lines": [
+            {"commands": list(commands), "nodes": fold_nodes(nodes)} for commands, nodes in action.lines
+        ],
     }

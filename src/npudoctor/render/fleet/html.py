@@ -12,7 +12,7 @@ from html import escape
 from npudoctor import __version__
 from npudoctor.core.messages import _, language
 from npudoctor.fleet.merge import NOT_READY, READY, SILENT, STATES, UNDETERMINED, Fleet, FleetFinding
-from npudoctor.fleet.nodes import fold
+from npudoctor.fleet.nodes import fold_nodes
 from npudoctor.fleet.skew import Deviation
 from npudoctor.render.fleet.page import SCRIPT, STYLE
 from npudoctor.render.fleet.text import fix_title, next_lines, one_line, reasons, value_text
@@ -51,7 +51,7 @@ def _text(text: str) -> str:
 
 def _nodes(names: Iterable[str]) -> str:
     """A set; a long one scrolls in its box, which the keyboard then must reach."""
-    text = _text(fold(names))
+    text = _text(fold_nodes(names))
     if len(text) <= SHORT:
         return f'<div class="nodes">{text}</div>'
     return f'<div class="nodes many" tabindex="0">{text.replace(",", ",<wbr>")}</div>'
@@ -125,7 +125,7 @@ def _skew(fleet: Fleet) -> Iterator[str]:
     for skew in fleet.skew:
         others = "".join(
             f'<div class="value">{_value(skew.fact, other)}:</div>{_nodes(other.nodes)}'
-            for other in skew.others
+            for other in skew.deviations
         )
         head = f'<tr data-row="skew"><th scope="row">{_text(skew.fact)}</th>'
         most = f'<td><div class="value">{_value(skew.fact, skew.majority)}</div></td>'

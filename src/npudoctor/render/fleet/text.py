@@ -13,11 +13,11 @@ from npudoctor.fleet.merge import (
     SILENT,
     STATES,
     UNDETERMINED,
-    Failure,
     Fleet,
     FleetFinding,
+    SourceFailure,
 )
-from npudoctor.fleet.nodes import fold, is_safe
+from npudoctor.fleet.nodes import fold_nodes, is_safe_name
 from npudoctor.fleet.skew import Deviation
 from npudoctor.render.columns import paragraph
 from npudoctor.render.printable import printable
@@ -45,7 +45,7 @@ def next_lines(fleet: Fleet) -> Iterator[str]:
         if finding.check == "cache-server" and finding.fix and finding.severity != "info"
         for node in finding.nodes
     }
-    nodes = fold(node.name for node in fleet.nodes if node.name in dirty and is_safe(node.name))
+    nodes = fold_nodes(node.name for node in fleet.nodes if node.name in dirty and is_safe_name(node.name))
     if nodes:
         command = f"npudoctor fleet fix --cache-server -w {shlex.quote(nodes)}"
         yield _("next: {command}", command=command)
@@ -82,7 +82,7 @@ def one_line(fleet: Fleet) -> str:
     return _(", ").join(parts)
 
 
-def _unread(fleet: Fleet) -> list[Failure]:
+def _unread(fleet: Fleet) -> list[SourceFailure]:
     """What could not be read and is the state of no node: nobody knows whose it is, or it has another."""
     known = {node.name for node in fleet.nodes if node.error is not None}
     return [failure for failure in fleet.failures if failure.node not in known]
@@ -98,7 +98,7 @@ def _findings(fleet: Fleet, style: Style) -> Iterator[str]:
     yield _("findings:")
     for finding in serious:
         sign = style.sign(finding.severity)
-        first, *rest = paragraph(f"{fold(finding.nodes)}: {finding.code}", f"{sign} ", INDENT)
+        first, *rest = paragraph(f"{fold_nodes(finding.nodes)}: {finding.code}", f"{sign} ", INDENT)
         yield style.paint_kind(finding.severity, sign) + first[len(sign) :]
         yield from rest
         count = ngettext("{n} node", "{n} nodes", len(finding.nodes), n=len(finding.nodes))
@@ -130,16 +130,16 @@ def _skew(fleet: Fleet) -> Iterator[str]:
             n=len(skew.majority.nodes),
         )
         yield from paragraph(f"{skew.fact}: {text}", "  ", INDENT)
-        for other in skew.others:
+        for other in skew.deviations:
             yield from paragraph(
-                _("{value} on {nodes}", value=value_text(skew.fact, other), nodes=fold(other.nodes)),
+                _("{value} on {nodes}", value=value_text(skew.fact, other), nodes=fold_nodes(other.nodes)),
                 INDENT,
                 DEEPER,
             )
     if fleet.uncompared:
         yield _("no value to compare:")
     for gap in fleet.uncompared:
-        yield from paragraph(f"{fold(gap.nodes)}: {', '.join(gap.facts)}", "  ", INDENT)
+        yield from paragraph(f"{fold_nodes(gap.nodes)}: {', '.join(gap.facts)}", "  ", INDENT)
 
 
 def value_text(fact: str, deviation: Deviation) -> str:
@@ -168,7 +168,7 @@ def _open(fleet: Fleet) -> Iterator[str]:
         return
     yield _("unreadable, silent, undetermined:")
     for reason, names in open_reasons:
-        yield from paragraph(f"{fold(names)}: {reason}", "  ", INDENT)
+        yield from paragraph(f"{fold_nodes(names)}: {reason}", "  ", INDENT)
 
 
 def _states(fleet: Fleet) -> Iterator[str]:
@@ -182,7 +182,7 @@ def _states(fleet: Fleet) -> Iterator[str]:
     for state, title in titles.items():
         names = fleet.names(state)
         if names:
-            yield from paragraph(f"{title} ({len(names)}): {fold(names)}", "  ", INDENT)
+            yield from paragraph(f"{title} ({len(names)}): {fold_nodes(names)}", "  ", INDENT)
     for name, count in fleet.superseded.items():
         yield from paragraph(
             ngettext(
