@@ -54,11 +54,11 @@ def random_rows(dice: random.Random) -> list[Result]:
 
 
 def report_of(rows: Sequence[Result], fail_on: Severity) -> Report:
-    answer, status = verdict.judge(rows, fail_on)
-    line = verdict.one_line(answer, rows, fail_on)
+    answer, status = verdict.decide_verdict(rows, fail_on)
+    line = verdict.verdict_line(answer, rows, fail_on)
     return dataclasses.replace(
         samples.report(), results=tuple(rows), verdict=answer, exit_code=status, msg=line,
-        counts=verdict.count(rows),
+        counts=verdict.count_rows(rows),
     )  # fmt: skip
 
 

@@ -79,12 +79,12 @@ def _find_by_finding(word: str, signatures: Sequence[Signature], variables: Vari
     for check in loaded.checks:  # its manual stands for the signature
         if word in check.codes:
             return [of_check(word, check.id, _(check.title), check.manual)]
-    broken = loaded.not_loaded(word)
+    broken = loaded.find_broken(word)
     if broken is not None:
         raise UsageError(f"{broken.check}: {broken.title}: {broken.reason}")
     ours = {name for check in loaded.checks for name in (check.id, *check.codes)}
     log_codes = codes_of(signatures) | set(codes())
-    near = loaded.unread() + (suggestion(word, log_codes) or suggestion(word, ours))
+    near = loaded.not_loaded_hint() + (suggestion(word, log_codes) or suggestion(word, ours))
     if any(word == check.id for check in loaded.checks):
         near = _("; it is a check: npudoctor show {name}", name=word)
     raise UsageError(

@@ -14,22 +14,22 @@ from npudoctor.cli.session import Session, open_session
 from npudoctor.core import messages
 from npudoctor.core.model import Report, Verdict
 from npudoctor.host import CannotTell, Host
-from npudoctor.launch.job_python import JobPython, job_python
-from npudoctor.launch.launch import fingerprint, launch_of
+from npudoctor.launch.job_python import JobPython, find_job_python
+from npudoctor.launch.launch import find_launch, fingerprint
 from npudoctor.launch.preflight import Preflight
 from npudoctor.launch.rendezvous import Rendezvous
-from npudoctor.launch.sharing import Sharing
+from npudoctor.launch.sharing import AnswerSharing
 
 
 def preflight(
     flags: Mapping[str, Any], caller: Caller, command: Sequence[str], verbose: int, pid: int
 ) -> dict[str, Any]:
     """The answer for the job that the process `pid` will start; or why the options are refused."""
-    python = job_python(command, caller.variables)
+    python = find_job_python(command, caller.variables)
     job_flags = {
         **flags,
         "python": flags.get("python") or python.path,
-        "first_folder": python.first,
+        "first_folder": python.first_folder,
         "job_variables": sorted(python.adapt({}).items()),
         "profile": "deep" if flags.get("deep") else flags.get("profile"),
         "scope": flags.get("scope") or "job",
@@ -44,8 +44,8 @@ def preflight(
                 return _check(session, caller, python, verbose, time.monotonic() + budget)
 
             sharing = _start_sharing(session, job_flags, caller, pid)
-            answer = ask() if sharing is None else sharing.answer(ask, session.deadline)
-            if answer.borrowed and not answer.suits(caller.variables):
+            answer = ask() if sharing is None else sharing.get_answer(ask, session.deadline)
+            if answer.borrowed and not answer.is_for(caller.variables):
                 answer = ask()
         return {"answer": answer.as_json(), "language": messages.language()}
     except UsageError as refused:
@@ -110,10 +110,12 @@ def _text(report: Report, verbose: int) -> str:
     return decisive_text(report)
 
 
-def _start_sharing(session: Session, flags: Mapping[str, Any], caller: Caller, pid: int) -> Optional[Sharing]:
+def _start_sharing(
+    session: Session, flags: Mapping[str, Any], caller: Caller, pid: int
+) -> Optional[AnswerSharing]:
     """How this rank shares with the others of its node; None for a job that is alone."""
     host = session.host
-    launch = launch_of(host, caller.variables, pid)
+    launch = find_launch(host, caller.variables, pid)
     rendezvous = Rendezvous.open_first(host.identity.euid, caller.variables) if launch else None
     if launch is None or rendezvous is None:
         return None
@@ -124,4 +126,4 @@ def _start_sharing(session: Session, flags: Mapping[str, Any], caller: Caller, p
         folder = os.getcwd()
     alike = fingerprint(caller.variables, folder, messages.language(), options)
     place = f"{host.system.boot_id()} {host.system.namespace('pid')}"
-    return Sharing(rendezvous, launch, alike, host.processes, pid, place)
+    return AnswerSharing(rendezvous, launch, alike, host.processes, pid, place)

@@ -13,7 +13,7 @@ from npudoctor.core import messages
 from npudoctor.core.errors import is_out_of_memory
 from npudoctor.core.frozen import replace
 from npudoctor.core.messages import _, strerror
-from npudoctor.launch.preflight import Preflight, from_json
+from npudoctor.launch.preflight import Preflight, preflight_from_json
 
 if TYPE_CHECKING:
     from npudoctor.cli.arguments import options as o
@@ -70,20 +70,20 @@ def run(
 def _run(flags: Mapping[str, Any], caller: Caller, command: Sequence[str]) -> int:
     from npudoctor.cli.afterwards import JobStart, explain_failure
     from npudoctor.launch.inherited import InheritedState
-    from npudoctor.launch.sharing import withdraw
+    from npudoctor.launch.sharing import withdraw_answer
 
-    inherited = InheritedState.now()
+    inherited = InheritedState.capture()
     answer = _answer(flags, caller, command)
     if answer is None:
         return FAILED
     if not _report(answer, flags):
-        withdraw(answer)
+        withdraw_answer(answer)
         return FAILED
     beginning = JobStart.now()
     try:
         status = _run_job(answer, caller, command, inherited)
     finally:
-        withdraw(answer)
+        withdraw_answer(answer)
     text = None if answer.borrowed else explain_failure(status, beginning, caller.variables)
     if text:
         write_stderr(text)
@@ -104,7 +104,7 @@ def _answer(flags: Mapping[str, Any], caller: Caller, command: Sequence[str]) ->
     if "refused" in answer:
         raise UsageError(answer["refused"])
     if "answer" in answer:
-        return from_json(answer["answer"])
+        return preflight_from_json(answer["answer"])
     if "failed" in answer:
         complain(_out_of_memory() if answer["memory"] else _bug(answer["failed"]))
     else:
@@ -147,12 +147,12 @@ def _run_job(answer: Preflight, caller: Caller, command: Sequence[str], inherite
     from npudoctor.launch.watching import JobWatch
     from npudoctor.launch.witness import Witness
 
-    inherited.hold()
+    inherited.block_signals()
     witness = Witness(command)
     try:
         job = start_job(command, answer.apply(original_variables(caller.variables)), inherited)
         release_descriptors()
-        return JobWatch(job, witness).status()
+        return JobWatch(job, witness).wait_for_end()
     except CannotStart as error:
         complain(error.reason)
         return error.status

@@ -22,7 +22,7 @@ from npudoctor.host.records import Records
 from npudoctor.host.users.identity import current_identity
 from npudoctor.registry import registry
 from npudoctor.registry.collector import LoadedChecks
-from npudoctor.runner.runner import DEEP, LIKE, Settings
+from npudoctor.runner.runner import DEEP, LIKE_SNAPSHOT, Settings
 
 DEEP_SECONDS = 300.0  # the default deadline where the frameworks are imported
 DEEP_NAMES = (DEEP, "framework-imports", "framework-selftest")
@@ -48,7 +48,7 @@ class Session:
         if select and config.origin.get("expect") == "--expect" and config["expect"][:3] in ("npu", "gpu"):
             select += ("accelerator",)
         if select and self.host.options.like is not None:  # and so is --like
-            select += (LIKE,)
+            select += (LIKE_SNAPSHOT,)
         known = {name for check in self.loaded.checks for name in (check.id, *check.codes)}
         watch = None
         if os.isatty(2):  # what shows how far the checks are is loaded for no one else
@@ -86,14 +86,14 @@ class Session:
             if name in known:
                 yield name
                 continue
-            broken = self.loaded.not_loaded(name)
+            broken = self.loaded.find_broken(name)
             if broken is not None:
                 yield broken.check
                 continue
-            kind = self.loaded.kind(name)
+            kind = self.loaded.explain_group_or_tag(name)
             if kind:
                 raise UsageError(f"{named}: {kind}" if named else kind)
-            near = self.loaded.unread() + suggestion(name, known)
+            near = self.loaded.not_loaded_hint() + suggestion(name, known)
             text = (
                 _(
                     "{option}: no such check or code: {name}{suggestion}",

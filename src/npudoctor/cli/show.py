@@ -31,10 +31,10 @@ def show(
         if name == check.id or name in check.codes:
             output.emit(manual_text(check), output.terminal_encoding())
             return 0
-    row = loaded.not_loaded(name)
+    row = loaded.find_broken(name)
     if row is not None:
         raise UsageError(f"{row.check}: {row.title}: {row.reason}")
-    kind = loaded.kind(name)
+    kind = loaded.explain_group_or_tag(name)
     if kind:
         raise UsageError(kind)
     # What knows the codes of logs takes as long to load as all else; who names a check needs none of it.
@@ -54,6 +54,6 @@ def show(
         _(
             "no such check or code: {name}{suggestion}",
             name=name,
-            suggestion=loaded.unread() + suggestion(name, known),
+            suggestion=loaded.not_loaded_hint() + suggestion(name, known),
         )
     )

@@ -42,12 +42,12 @@ def snapshot(
     from npudoctor.host.fs.files import Files
     from npudoctor.render.snapshot_json import snapshot_text
     from npudoctor.render.snapshot_paste import paste_text
-    from npudoctor.runner.snapshot import take
+    from npudoctor.runner.snapshot import take_snapshot
 
     # It is read by others, and by programs: English as all JSON, unless a language is asked for.
     with open_session({**caller.parameters, "format": "json"}, caller) as session:
         target = writable(file, Files(session.host.disk), "FILE")
-        taken = take(session.loaded, session.host, session.settings(), session.until)
+        taken = take_snapshot(session.loaded, session.host, session.settings(), session.until)
         redactor = BundleRedactor(session.host.variables if root is None else caller.variables)
         text = paste_text(taken, redactor) if paste else snapshot_text(taken, redactor)
         if target is None:
