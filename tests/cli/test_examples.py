@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from npudoctor.cli.app import command_line
+from npudoctor.cli.app import build_command_line
 from npudoctor.cli.arguments.examples import EXAMPLES
 from npudoctor.cli.arguments.fleet_commands import HIDDEN
 from npudoctor.cli.companions.grammar import Command, Words, all_commands, command_tree, known_words
@@ -32,7 +32,7 @@ def _words(line: str) -> list[str]:
 
 def _parsed(words: list[str]) -> tuple[tuple[str, ...], dict[str, Any]]:
     """The command that the words name, and its parameters; raises what typer raises for a wrong line."""
-    command, context, path = command_line(words), None, []
+    command, context, path = build_command_line(words), None, []
     name = "npudoctor"
     while hasattr(command, "commands"):
         context = command.make_context(name, list(words), parent=context)

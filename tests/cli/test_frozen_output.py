@@ -35,7 +35,7 @@ def test_a_bundle_on_a_frozen_file_system(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.setattr(output, "WRITING", 0.3)
     monkeypatch.setattr(os, "link", _frozen)
     with pytest.raises(output.Lost, match=r"accepts no data within 0\.3 s"):
-        bundle.pack(str(tmp_path / "bundle.tar.gz"), {"a": b"text"})
+        bundle.pack_bundle(str(tmp_path / "bundle.tar.gz"), {"a": b"text"})
 
 
 def test_it_is_refused_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Callable, Union
 
 import pytest
 
-from npudoctor.cli.app import command_line
+from npudoctor.cli.app import build_command_line
 from npudoctor.cli.arguments import parsing
 from npudoctor.cli.arguments.table import FILE, read_line
 from npudoctor.cli.caller import Caller
@@ -108,7 +108,7 @@ Called = tuple[Callable[..., int], dict[str, Any]]
 
 @cache
 def _commands(hidden: bool) -> Any:
-    return command_line(("fleet", "part") if hidden else ())
+    return build_command_line(("fleet", "part") if hidden else ())
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +149,7 @@ def test_the_table_that_was_built_is_of_what_is_declared() -> None:
 
 
 def test_every_command_is_in_the_table() -> None:
-    root = command_line()
+    root = build_command_line()
     commands = {*root.commands, *(f"fleet {name}" for name in root.commands["fleet"].commands)} - {"fleet"}
     assert set(TABLE) == commands | {"fleet part"}
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from npudoctor.cli.arguments.paths import own_file, writable
-from npudoctor.cli.bundle import pack, place
+from npudoctor.cli.bundle import pack_bundle, validate_bundle_path
 from npudoctor.cli.config import UsageError
 from npudoctor.cli.terminal import output
 from npudoctor.host.fs.files import Files, LocalDisk
@@ -44,7 +44,7 @@ def exchanging(folder: Path, victim: Path) -> Iterator[None]:
 
 def attempt(kind: str, path: Path, files: Files) -> None:
     if kind == "collect":
-        pack(place(str(path), files), {"a": b"a"})
+        pack_bundle(validate_bundle_path(str(path), files), {"a": b"a"})
     else:
         target = (own_file if kind == "env --write" else writable)(str(path), files, "--output")
         assert target is not None

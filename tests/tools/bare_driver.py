@@ -17,7 +17,7 @@ from importlib import import_module
 import npudoctor
 from npudoctor.__main__ import main
 from npudoctor.cli import logs
-from npudoctor.cli.app import command_line
+from npudoctor.cli.app import build_command_line
 from npudoctor.cli.companions.grammar import Command, Option, all_commands, command_tree
 from npudoctor.cli.request import read_rows
 from npudoctor.core.frozen import replace
@@ -108,7 +108,7 @@ def load() -> None:
     guard.secure(())
     guard.secure = lambda folders: None  # it has judged what is loaded, and judges what will be
     with redirect_stdout(io.StringIO()), suppress(SystemExit):
-        command_line(["check"])(["check", "--help"])
+        build_command_line(["check"])(["check", "--help"])
     registry.load_all({"NPUDOCTOR_CHECKS_DIR": ""})
     table = read_rows(prepare_table, {"NPUDOCTOR_KNOWLEDGE_DIR": ""})
     engine = engine_for(table)

@@ -1,4 +1,4 @@
-"""`npudoctor check`: judge this node; the exit status is the verdict."""
+"""`npudoctor check`: check this node; the exit code is the verdict."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def check(
         raise UsageError(_("-v and -q cannot be used together"))
     chosen = format_for(format, output)
     if chosen in EXPORTS:
-        return _export(chosen, caller)
+        return _export_report(chosen, caller)
     if chosen not in (None, "text", "json"):
         raise UsageError("--format: " + not_one_of(chosen, FORMATS))
     with open_session({**caller.parameters, "format": chosen}, caller) as session:
@@ -64,7 +64,7 @@ def check(
         settings = session.settings(names or ())
         report = runner.run(session.loaded, session.host, settings, session.until)
         subjects = {}
-        if verbose:  # what each check looks at: read from the manuals, and so only for who asks
+        if verbose:  # what each check examines is read from its manual, which takes time
             from npudoctor.render.listing import subject
 
             subjects = {check.id: subject(check) for check in session.loaded.checks}
@@ -80,8 +80,8 @@ def check(
     return report.exit_code
 
 
-def _export(format: str, caller: Caller) -> int:
-    """In a form that other programs define, which may define the exit status too."""
+def _export_report(format: str, caller: Caller) -> int:
+    """Deliver the report in a format of another program, which may define the exit code, too."""
     from npudoctor.cli.arguments.paths import writable
     from npudoctor.cli.config import UsageError
     from npudoctor.cli.session import open_session
@@ -91,7 +91,7 @@ def _export(format: str, caller: Caller) -> int:
 
     flags = caller.parameters
     try:
-        # Programs get English unless told otherwise, as in JSON.
+        # Programs get English unless --lang says otherwise, as with JSON.
         with open_session({**flags, "format": "json"}, caller) as session:
             target = writable(flags["output"], Files(session.host.disk))
             settings = session.settings(flags["names"] or ())

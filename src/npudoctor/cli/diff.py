@@ -1,4 +1,4 @@
-"""`npudoctor diff`: two snapshots side by side; the exit status says whether they are alike."""
+"""`npudoctor diff`: compare two snapshots; the exit code tells whether they are equal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def diff(
     lang: o.Lang = None,
     config: o.ConfigFile = None,
 ) -> int:
-    """Compare two snapshots: 0 alike, 1 different, 2 when something that may differ is unknown."""
+    """Compare two snapshots; returns 0: equal, 1: different, 2: something that may differ is unknown."""
     from npudoctor.cli.arguments.paths import writable
     from npudoctor.cli.arguments.settings import load_settings
     from npudoctor.cli.arguments.snapshot_file import read_snapshot

@@ -1,4 +1,4 @@
-"""`npudoctor env`: the export lines, for eval "$(npudoctor env)"; where there are none, a line that fails."""
+"""`npudoctor env`: print the export lines for eval "$(npudoctor env)"; on failure, a line that fails."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def env(
     from npudoctor.cli.arguments.shells import form_of
 
     form = form_of(shell, format, caller.variables)
-    return _print(caller, form, {"python": python, "lang": lang, "config": config}, write)
+    return _print_changes(caller, form, {"python": python, "lang": lang, "config": config}, write)
 
 
-def _print(caller: Caller, form: str, flags: dict[str, Optional[str]], write: Optional[str]) -> int:
-    """What ends otherwise than with 0 and lines makes an `eval` fail: cli/main.py."""
+def _print_changes(caller: Caller, form: str, flags: dict[str, Optional[str]], write: Optional[str]) -> int:
+    """Print or write the lines; returns the exit code. On failure, cli/main.py makes an `eval` fail."""
     from npudoctor.cli.arguments.paths import own_file
     from npudoctor.cli.session import open_session
     from npudoctor.cli.terminal import output
@@ -53,14 +53,14 @@ def _print(caller: Caller, form: str, flags: dict[str, Optional[str]], write: Op
         try:
             with waiting_for_programs(session.host, _("interrupted: nothing was set")):
                 required = required_changes(session.host)
-            # A file, and a container, meet other variables than those of this shell.
+            # A file and a container are used with other variables than this shell's: they get all lines.
             changes = required.changes if target is None and form != "docker" else required.whole
             text = render_changes(changes, form)
         except (CannotTell, Inexpressible) as error:
             reason = error.reason if isinstance(error, CannotTell) else str(error)
             output.complain(_("the environment cannot be set: {why}", why=reason))
             return 1
-        _explain(required, form, target)
+        _print_notes(required, form, target)
         if target is None:
             output.emit(text, errors="surrogateescape")
         else:
@@ -68,8 +68,8 @@ def _print(caller: Caller, form: str, flags: dict[str, Optional[str]], write: Op
     return 0
 
 
-def _explain(required: EnvironmentChanges, form: str, target: Optional[str]) -> None:
-    """What a person should know beside the lines."""
+def _print_notes(required: EnvironmentChanges, form: str, target: Optional[str]) -> None:
+    """Print the notes for people on standard error."""
     from npudoctor.cli.terminal import output
     from npudoctor.render.environment import SHELLS, cannot_unset, cut_by_old_slurm, eval_line
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Callable
 
 from npudoctor.cli.arguments.table import read_line
-from npudoctor.cli.caller import Caller, call, exit_now
+from npudoctor.cli.caller import Caller, call_command, exit_now
 from npudoctor.cli.terminal import output, signals
 from npudoctor.core import messages, threads
 
@@ -53,17 +53,17 @@ def _invoke(argv: list[str]) -> int:
     messages.activate(language)
     line = read_line(argv)
     if line is not None:
-        return call(*line, caller) or 0
+        return call_command(*line, caller) or 0
     if language != "en":  # click's own sentences are in our catalogue
         import gettext
 
         os.environ["LANGUAGE"] = messages.LANGUAGES[language]
         gettext.bindtextdomain("npudoctor", messages.catalogues())
         gettext.textdomain("npudoctor")
-    from npudoctor.cli.app import command_line
+    from npudoctor.cli.app import build_command_line
 
     # Not .main(): it would turn a broken pipe into status 1, which means "not ready".
-    command = command_line(argv)
+    command = build_command_line(argv)
     with command.make_context("npudoctor", list(argv), obj=caller) as context:
         return int(command.invoke(context) or 0)
 

@@ -58,8 +58,8 @@ def _fault(name: Optional[str]) -> Fault:
 def _perform(fault: Fault, options: Sequence[str]) -> int:
     from npudoctor.cli.terminal import output
     from npudoctor.cli.terminal.reports import style_at
-    from npudoctor.rehearsal.namespaces import Lacking, name_kinds
-    from npudoctor.rehearsal.play import Voice
+    from npudoctor.rehearsal.namespaces import CannotRehearse, list_kinds
+    from npudoctor.rehearsal.play import RehearsalOutput
     from npudoctor.rehearsal.play import rehearse as play
     from npudoctor.render.columns import paragraph
 
@@ -77,12 +77,12 @@ def _perform(fault: Fault, options: Sequence[str]) -> int:
         _(
             "{kind} in private namespaces ({names}); this machine is not changed",
             kind=kind,
-            names=name_kinds(),
+            names=list_kinds(),
         )
     )
     try:
-        return play(fault, options, Voice(say, report, _terminal()))
-    except Lacking as error:
+        return play(fault, options, RehearsalOutput(say, report, _terminal()))
+    except CannotRehearse as error:
         output.complain(_("cannot rehearse {fault}: {why}", fault=fault.name, why=error))
         return LACKING
 

@@ -79,7 +79,7 @@ def _run(flags: Mapping[str, Any], caller: Caller, command: Sequence[str]) -> in
     if not _report(answer, flags):
         withdraw_answer(answer)
         return FAILED
-    beginning = JobStart.now()
+    beginning = JobStart.capture()
     try:
         status = _run_job(answer, caller, command, inherited)
     finally:

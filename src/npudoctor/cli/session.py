@@ -10,7 +10,7 @@ from typing import Optional
 
 from npudoctor.cli.arguments.settings import knowledge_directory, speak_and_warn
 from npudoctor.cli.caller import Caller
-from npudoctor.cli.config import Config, UsageError, load, suggestion
+from npudoctor.cli.config import Config, UsageError, load_config, suggestion
 from npudoctor.cli.terminal import output, signals
 from npudoctor.core.frozen import dataclass
 from npudoctor.core.messages import _
@@ -118,7 +118,7 @@ def open_session(flags: Flags, caller: Caller, owners: frozenset[int] = frozense
     try:
         identity = current_identity(owners)
         files = Files(disk)
-        config = load(flags, caller.variables, files, identity.home)
+        config = load_config(flags, caller.variables, files, identity.home)
         speak_and_warn(config, config["format"], caller)
         disk.deadline = min(disk.deadline, 0.3 * min(config["timeout"], config["deadline"]))
         root = None

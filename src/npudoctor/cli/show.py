@@ -38,12 +38,12 @@ def show(
     if kind:
         raise UsageError(kind)
     # What knows the codes of logs takes as long to load as all else; who names a check needs none of it.
-    from npudoctor.cli.codes import about_code
+    from npudoctor.cli.codes import explain_code
     from npudoctor.cli.terminal.reports import style_for
     from npudoctor.explain.answer import with_remedies
     from npudoctor.render.explain_text import explain_text
 
-    explanation = about_code(name, caller.variables)
+    explanation = explain_code(name, caller.variables)
     if explanation is not None:
         output.emit(
             explain_text(with_remedies(explanation, None), style_for(None)), output.terminal_encoding()

@@ -30,7 +30,7 @@ class Preflight:
     ranks: Optional[int] = None
 
     def as_json(self) -> dict[str, Any]:
-        """The fields as JSON values, for `from_json`."""
+        """The fields as JSON values, for `preflight_from_json`."""
         return {**vars(self)}
 
     def is_for(self, variables: Mapping[str, str]) -> bool:

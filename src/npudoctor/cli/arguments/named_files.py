@@ -8,7 +8,7 @@ import stat
 import time
 from typing import Optional
 
-from npudoctor.cli.config import UsageError, absolute
+from npudoctor.cli.config import UsageError, absolute_path
 from npudoctor.core.descriptors import wait_until_ready
 from npudoctor.core.messages import _, strerror
 
@@ -29,7 +29,7 @@ def read_named(option: str, path: str, most: int) -> bytes:
             seconds = SILENCE
             content = _of_pipe(number, most)
         else:
-            file = absolute(path, option)
+            file = absolute_path(path, option)
             content = ask(lambda: _of_file(file, most), READING)
     except (Late, TimeoutError) as late:
         raise UsageError(

@@ -10,7 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from npudoctor.cli.arguments import fleet_options as f
 from npudoctor.cli.arguments import options as o
-from npudoctor.cli.caller import Caller, call
+from npudoctor.cli.caller import Caller, call_command
 from npudoctor.cli.config import UsageError, is_usage_error, suggestion
 from npudoctor.core.messages import _
 from npudoctor.render.columns import pad, width, wrap
@@ -153,7 +153,7 @@ def command_function(function: Callable[..., int]) -> Callable[..., int]:
     def command(ctx: typer.Context, **parameters: Any) -> int:
         # Some versions tell an option that nobody gave as an empty list, some as None.
         told = {name: None if value == [] else value for name, value in parameters.items()}
-        return call(function, told, ctx.obj)
+        return call_command(function, told, ctx.obj)
 
     parameters = [
         parameter.replace(annotation=hints[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Callable, Optional, TypeVar
 
-from npudoctor.cli.config import Config, UsageError, absolute
+from npudoctor.cli.config import Config, UsageError, absolute_path
 from npudoctor.core.messages import _
 from npudoctor.host import CannotTell
 from npudoctor.host.fs.files import Entry, Files
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 def image(value: str, files: Files) -> Optional[str]:
     """The directory of --root, without links."""
-    path = absolute(value, "--root")
+    path = absolute_path(value, "--root")
     real = _ask("--root", lambda: files.real(path))
     entry = _expect_existing("--root", path, files)
     if not entry.is_dir:
@@ -27,7 +27,7 @@ def image(value: str, files: Files) -> Optional[str]:
 def program(config: Config, files: Files, root: Optional[str]) -> str:
     """The interpreter that was named, as a path inside the root; links are kept, a venv is one."""
     value, option = config["python"], config.origin["python"]
-    path = absolute(value, option) if root is None else os.path.join("/", value)
+    path = absolute_path(value, option) if root is None else os.path.join("/", value)
     # A link that leads nowhere is what a check must speak of.
     if not _ask(option, lambda: files.stat(path) is None and files.lstat(path) is not None):
         _expect_file(option, path, files)
@@ -36,7 +36,7 @@ def program(config: Config, files: Files, root: Optional[str]) -> str:
 
 def script(value: object, files: Files) -> str:
     """The script of --source."""
-    path = absolute(str(value), "--source")
+    path = absolute_path(str(value), "--source")
     _expect_file("--source", path, files)
     return path
 
@@ -63,7 +63,7 @@ def writable(value: Optional[str], files: Files, option: str = "--output") -> Op
         return None
     from npudoctor.cli.terminal.destinations import own_descriptor, resolve_target
 
-    path = absolute(value, option)
+    path = absolute_path(value, option)
     _ask(option, lambda: files.stat(os.path.dirname(path)))  # before we touch it: it may never answer
     number = own_descriptor(path, option)
     if number is not None:
@@ -110,7 +110,7 @@ def own_file(value: Optional[str], files: Files, option: str) -> Optional[str]:
     path = writable(value, files, option)
     if path is None or path.startswith("/proc/self/fd/"):
         return path
-    named = absolute(value or "", option)
+    named = absolute_path(value or "", option)
     entry = _ask(option, lambda: files.lstat(named))
     if entry is not None and entry.is_link:
         raise UsageError(_("{option}: {path} is a symbolic link", option=option, path=named))

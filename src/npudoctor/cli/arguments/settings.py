@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import closing
 
 from npudoctor.cli.caller import Caller
-from npudoctor.cli.config import Config, load
+from npudoctor.cli.config import Config, load_config
 from npudoctor.cli.terminal import output
 from npudoctor.core.messages import _, activate, language_of
 from npudoctor.host.fs.files import Files, LocalDisk
@@ -24,7 +24,7 @@ def load_settings(flags: Mapping[str, object], caller: Caller) -> Config:
     """The settings of a command that asks nothing; without a flag for the format it writes text."""
     output.redirect_stdout()
     with closing(LocalDisk()) as disk:
-        config = load(flags, caller.variables, Files(disk), current_identity().home)
+        config = load_config(flags, caller.variables, Files(disk), current_identity().home)
     speak_and_warn(config, config["format"] if "format" in flags else "text", caller)
     return config
 

@@ -77,9 +77,9 @@ class Words:
 
 def command_tree() -> Command:
     """The whole command line, in the language spoken now."""
-    from npudoctor.cli.app import command_line
+    from npudoctor.cli.app import build_command_line
 
-    return _command(command_line(), ())
+    return _command(build_command_line(), ())
 
 
 def all_commands(root: Command) -> Iterator[Command]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any, get_args
 
-from npudoctor.cli.app import command_line, place_of
+from npudoctor.cli.app import build_command_line, locate_command
 from npudoctor.cli.arguments import options as o
 from npudoctor.cli.arguments.fleet_commands import HIDDEN
 from npudoctor.cli.arguments.parsing import evaluated_hints
@@ -18,9 +18,9 @@ _KINDS: dict[Any, str] = {o.Text: "value", str: "value", o.Texts: "list", bool: 
 
 def plain_table() -> dict[str, Any]:
     """A row for each command that can be read by it, under its words."""
-    rows = dict(_rows(command_line(), ()))
+    rows = dict(_rows(build_command_line(), ()))
     for name in HIDDEN:
-        rows.update(_rows(command_line(("fleet", name)), ()))
+        rows.update(_rows(build_command_line(("fleet", name)), ()))
     return rows
 
 
@@ -29,7 +29,7 @@ def _rows(click: Any, words: tuple[str, ...]) -> Iterator[tuple[str, dict[str, A
         for name, below in click.commands.items():
             yield from _rows(below, (*words, name))
         return
-    module, function = place_of(words)
+    module, function = locate_command(words)
     hints = {**evaluated_hints(getattr(import_module(module), function)), "color": o.Color}
     kinds = {parameter.name: _KINDS.get(get_args(hints[parameter.name])[0]) for parameter in click.params}
     options = [parameter for parameter in click.params if parameter.param_type_name == "option"]
