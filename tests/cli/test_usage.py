@@ -87,7 +87,7 @@ MISUSES = {
     ("check", "--job", "7_1_2"): "--job:",
     ("check", "--job", "-7"): "--job:",
     ("check", "--job", "7.0"): "--job:",
-    ("show",): "name a check or a code",
+    ("show",): "specify a check or a code",
     ("show", "cache-sever"): "no such check or code: cache-sever; did you mean cache-server?",
     ("show", "cache-server", "more"): "unexpected argument: more",
     ("schema", "reports"): "no such document: reports; did you mean report?",

@@ -419,7 +419,7 @@ def test_a_library_below_the_working_directory() -> None:
     both = judge(HEALTHY, ["lib", "~/lib", "", *ALL]).findings
     assert [finding.code for finding in both] == ["library-path.working-directory"] * 3
     (finding,) = judge({**HEALTHY, "/job/lib": folder(0o777)}, [*ALL, "lib"]).findings
-    assert (finding.severity, "everybody can write" in finding.message) == (Severity.WARNING, True)
+    assert (finding.severity, "everyone can write" in finding.message) == (Severity.WARNING, True)
 
 
 def test_a_real_environment_is_well() -> None:

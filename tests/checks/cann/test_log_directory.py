@@ -152,7 +152,7 @@ STATUS = "Uid:\t{uid}\t{uid}\t{uid}\t{uid}\nGid:\t{uid}\t{uid}\t{uid}\t{uid}\nGr
 @pytest.mark.parametrize(
     ("entries", "said"),
     [
-        ({f"{HOME}/ascend/log": folder()}, "may not write in"),
+        ({f"{HOME}/ascend/log": folder()}, "cannot write to"),
         ({HOME: folder(0o700), f"{HOME}/ascend": folder(0o777)}, "may not enter it"),
         ({}, ""),
     ],

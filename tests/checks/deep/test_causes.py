@@ -228,7 +228,7 @@ MISSING = "cannot open shared object file: No such file or directory"
         ),
         (
             f"{LOADED}: cannot allocate memory in static TLS block",
-            "no room is left for the thread-local data of",
+            "no room for the thread-local data of",
         ),
         (
             f"{LOADED}: failed to map segment from shared object: Operation not permitted",

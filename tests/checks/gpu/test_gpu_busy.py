@@ -165,7 +165,7 @@ def test_in_a_container() -> None:
         (finding,) = asked.findings
         assert (asked.status, finding.code) == (Status.PROBLEM, "gpu-busy.memory-held")
         assert (finding.device, finding.severity) == (device, Severity.WARNING)
-        assert "this container cannot see by whom" in finding.message
+        assert "this container cannot see which process uses it" in finding.message
     opened: dict[str, Content] = {f"/proc/{SELF}/fd/7": link("/dev/nvidia1")}
     asked = judge(FULL, CONTAINER, me(), opened)
     assert (asked.status, asked.advisory, asked.codes) == (Status.UNKNOWN, True, [])

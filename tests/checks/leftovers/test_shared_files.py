@@ -122,7 +122,7 @@ def test_a_dead_process_left_a_file() -> None:
     )
     assert finding.fix and finding.fix.commands == (f"rm -- {TORCH}",)
     assert finding.fix.risk is Risk.SAFE and not finding.fix.unproven and not finding.fix.needs_root
-    assert "no process is seen using it" in finding.message
+    assert "no visible process uses it" in finding.message
     assert told.facts["file_bytes"] == 64 * MIB and told.facts["file_bytes_in_use"] == 0
 
 

@@ -268,7 +268,7 @@ def test_it_was_not_started(
         (Trial(died="import ssl", signal=9), "was killed by signal 9 in import ssl"),
         (
             Trial((Attempt("start a process", errno.EAGAIN, "no", facts={"step": "remover"}),)),
-            "what needs a file name was not tried",
+            "steps that need a file name were skipped",
         ),
     ],
 )

@@ -189,12 +189,12 @@ def test_the_address_alone_is_free() -> None:
     [("40000\t40001\n", ("sysctl -w 'net.ipv4.ip_local_port_range=32768 60999'",)), ("32768\t60999\n", None)],
 )
 def test_no_port_is_left_for_connections(ports: str, lines: Optional[tuple[str, ...]]) -> None:
-    refused = attempt("connect", errno.EADDRNOTAVAIL, "no port is left", label="MASTER_PORT", port=29500)
+    refused = attempt("connect", errno.EADDRNOTAVAIL, "no port left", label="MASTER_PORT", port=29500)
     kernel = {"/proc/sys/net/ipv4/ip_local_port_range": ports}
     kernel["/proc/sys/net/ipv4/ip_local_reserved_ports"] = "40000-60999\n"
     (finding,) = judged(refused, files=kernel).findings
     assert finding.evidence[1] == "net.ipv4.ip_local_reserved_ports = 40000-60999"
-    assert finding.code == "trial-rendezvous.cannot-connect" and "no port is left" in finding.message
+    assert finding.code == "trial-rendezvous.cannot-connect" and "no port left" in finding.message
     assert ((finding.fix and finding.fix.commands) or None) == lines
 
 
@@ -388,7 +388,7 @@ def scene(tmp: Path) -> Iterator[Asked]:
         yield judged(attempt("bind", number, **port), files={"/proc/net/tcp": TCP})
         yield judged(attempt("bind", number, label="", port=0), variables={})
         yield judged(attempt("connect", number, **port))
-    yield judged(attempt("connect", errno.EADDRNOTAVAIL, "no port is left", **port))
+    yield judged(attempt("connect", errno.EADDRNOTAVAIL, "no port left", **port))
     yield judged(attempt("bind", errno.EADDRINUSE, **port, only_by_place=True))
     yield judged(attempt("bind", errno.EADDRINUSE, **port, alone=False))
     for interface in (Interface("lo", loopback=True, up=False), Interface("lo", loopback=True), LO):

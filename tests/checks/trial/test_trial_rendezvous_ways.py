@@ -53,8 +53,8 @@ def only(trial: Trial, **more: Any) -> Finding:
     [
         ({}, None, "", ()),
         ({"beside": False, "nowhere": False, "alone": []}, None, "", ()),
-        ({"nowhere": True, "beside": True}, Severity.ERROR, "also for one that nobody has", ()),
-        ({"beside": True}, Severity.WARNING, "nobody has: the master may be another machine", ()),
+        ({"nowhere": True, "beside": True}, Severity.ERROR, "even for names that do not exist", ()),
+        ({"beside": True}, Severity.WARNING, "name that does not exist: the master may be another machine", ()),
         ({"beside": True, "alone": ["10.0.0.5"]}, Severity.ERROR, "means this machine, 10.0.0.5",
          ("export MASTER_ADDR=10.0.0.5",)),
     ],
