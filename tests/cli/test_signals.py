@@ -127,7 +127,7 @@ def test_one_that_was_hidden_ends_it_all_the_same() -> None:
         "def work():\n"
         "    try:\n        raise signals.Stopped(15)\n"
         "    except signals.Stopped as stopped:\n        raise RuntimeError('x') from stopped\n"
-        "main._exit_status(work)\n"
+        "main._run_to_status(work)\n"
     )
     done = subprocess.run([sys.executable, "-c", line], capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (143, b"", b"")

@@ -41,11 +41,11 @@ def explain_words(request: ExplainRequest) -> Explanation:
         from npudoctor.cli.codes import explain_codes
 
         return explain_codes(words, request.variables, request.started)
-    from npudoctor.cli.logs import about_logs
+    from npudoctor.cli.logs import explain_logs
 
     text = _("does not answer; it may hold newer logs")
     inputs.walk.problems.extend((path, text) for path in dict.fromkeys(silent))
-    return about_logs(inputs, request)
+    return explain_logs(inputs, request)
 
 
 def _find_newest_logs(request: ExplainRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
