@@ -18,7 +18,7 @@ import npudoctor
 from npudoctor.__main__ import main
 from npudoctor.cli import logs
 from npudoctor.cli.app import build_command_line
-from npudoctor.cli.companions.grammar import Command, Option, all_commands, command_tree
+from npudoctor.cli.companions.grammar import CommandSpec, OptionSpec, all_commands, command_tree
 from npudoctor.cli.request import read_rows
 from npudoctor.core.frozen import replace
 from npudoctor.core.optional import MissingExtra
@@ -60,7 +60,7 @@ def calls() -> Iterator[list[str]]:
             yield from ([*words, *tried, *beside] for tried in forms(command, option))
 
 
-def forms(command: Command, option: Option) -> Iterator[list[str]]:
+def forms(command: CommandSpec, option: OptionSpec) -> Iterator[list[str]]:
     """The option under each name, with each of its choices, or a value of its kind."""
     for name in option.names:
         if option.value is None:

@@ -11,7 +11,13 @@ import typer
 from npudoctor import __version__
 from npudoctor.cli.arguments import fleet_commands as commands
 from npudoctor.cli.arguments.options import Color, Lang, Version
-from npudoctor.cli.arguments.parsing import Group, StrictCommand, Wrapper, command_function, evaluated_hints
+from npudoctor.cli.arguments.parsing import (
+    CommandGroup,
+    StrictCommand,
+    WrapperCommand,
+    evaluate_hints,
+    make_command_function,
+)
 from npudoctor.cli.config import parse_flag
 from npudoctor.cli.terminal import output
 from npudoctor.cli.terminal.reports import choose_color
@@ -35,14 +41,14 @@ COMMANDS = {
     "completion": _("Print the Tab completion script for bash, zsh or fish."),
 }
 FUNCTIONS = {"list": "list_checks"}  # a function called list would hide the builtin
-CLASSES = {"run": Wrapper}
+CLASSES = {"run": WrapperCommand}
 
 
 def build_command_line(argv: Sequence[str] = ()) -> Any:
     """Build the root command in the current language; only the command that `argv` names is imported."""
     title = _("Can this machine train? If not, which commands fix it?")
     app = _make_group(help=title, invoke_without_command=True)
-    npudoctor.__annotations__.update(evaluated_hints(npudoctor))
+    npudoctor.__annotations__.update(evaluate_hints(npudoctor))
     app.callback()(npudoctor)
     for name in argv[:1] if argv[:1] and argv[0] in COMMANDS else COMMANDS:
         if name != "fleet":
@@ -51,14 +57,14 @@ def build_command_line(argv: Sequence[str] = ()) -> Any:
         fleet, subcommands = _make_group(), {**commands.COMMANDS, **commands.HIDDEN}
         for subcommand in argv[1:2] if argv[1:2] and argv[1] in subcommands else commands.COMMANDS:
             _add_command(fleet, (name, subcommand), subcommands[subcommand])
-        app.add_typer(fleet, name=name, cls=Group, help=COMMANDS[name], short_help=COMMANDS[name])
+        app.add_typer(fleet, name=name, cls=CommandGroup, help=COMMANDS[name], short_help=COMMANDS[name])
     return typer.main.get_command(app)
 
 
 def _make_group(**settings: Any) -> typer.Typer:
     """A group of commands, without rich and without typer's completion: both cost time in every start."""
     return typer.Typer(
-        cls=Group,
+        cls=CommandGroup,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         add_completion=False,
@@ -73,7 +79,7 @@ def _add_command(app: typer.Typer, words: tuple[str, ...], help: str) -> None:
     hidden = words[-1] in commands.HIDDEN
     app.command(
         words[-1], cls=CLASSES.get(words[-1], StrictCommand), help=help, short_help=help, hidden=hidden
-    )(command_function(getattr(import_module(module), function)))
+    )(make_command_function(getattr(import_module(module), function)))
 
 
 def locate_command(words: Sequence[str]) -> tuple[str, str]:

@@ -10,9 +10,9 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from npudoctor.cli.arguments.paths import writable
+from npudoctor.cli.arguments.paths import resolve_output
 from npudoctor.cli.config import UsageError, absolute_path
-from npudoctor.cli.terminal.output import Lost, complain, write_in_child
+from npudoctor.cli.terminal.output import OutputLost, complain, write_in_child
 from npudoctor.core import way
 from npudoctor.core.messages import _
 from npudoctor.core.redact.prefilter import HIDDEN
@@ -48,7 +48,7 @@ def validate_bundle_path(name: str, files: Files) -> str:
         raise UsageError(
             _("{option}: {path} already exists and is not overwritten", option=_OPTION, path=path)
         )
-    return writable(path, files, _OPTION) or path
+    return resolve_output(path, files, _OPTION) or path
 
 
 def collect_bundle(path: str, explanation: Explanation, session: Session) -> None:
@@ -132,4 +132,4 @@ def pack_bundle(path: str, contents: Mapping[str, bytes]) -> None:
     try:
         write_in_child(lambda: way.write(path, file.getvalue(), 0o600, way.link), path)
     except OSError as error:
-        raise Lost(f"{path}: {way.why(error)}") from error
+        raise OutputLost(f"{path}: {way.why(error)}") from error

@@ -38,5 +38,5 @@ def completion(
                 suggestion=hint,
             )
         )
-    output.emit(share.completion(chosen))
+    output.emit(share.completion_for(chosen))
     return 0

@@ -31,27 +31,27 @@ def env(
     config: o.ConfigFile = None,
 ) -> int:
     """Print the export lines with which the environment checks pass."""
-    from npudoctor.cli.arguments.shells import form_of
+    from npudoctor.cli.arguments.shells import choose_form
 
-    form = form_of(shell, format, caller.variables)
+    form = choose_form(shell, format, caller.variables)
     return _print_changes(caller, form, {"python": python, "lang": lang, "config": config}, write)
 
 
 def _print_changes(caller: Caller, form: str, flags: dict[str, Optional[str]], write: Optional[str]) -> int:
     """Print or write the lines; returns the exit code. On failure, cli/main.py makes an `eval` fail."""
-    from npudoctor.cli.arguments.paths import own_file
+    from npudoctor.cli.arguments.paths import resolve_own_file
     from npudoctor.cli.session import open_session
     from npudoctor.cli.terminal import output
-    from npudoctor.cli.terminal.progress import waiting_for_programs
+    from npudoctor.cli.terminal.progress import show_waiting_programs
     from npudoctor.environment import required_changes
     from npudoctor.host import CannotTell
     from npudoctor.host.fs.files import Files
     from npudoctor.render.environment import Inexpressible, render_changes
 
     with open_session(flags, caller) as session:
-        target = own_file(write, Files(session.host.disk), "--write")
+        target = resolve_own_file(write, Files(session.host.disk), "--write")
         try:
-            with waiting_for_programs(session.host, _("interrupted: nothing was set")):
+            with show_waiting_programs(session.host, _("interrupted: nothing was set")):
                 required = required_changes(session.host)
             # A file and a container are used with other variables than this shell's: they get all lines.
             changes = required.changes if target is None and form != "docker" else required.whole

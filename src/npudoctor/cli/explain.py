@@ -47,7 +47,7 @@ def explain(
     config: o.ConfigFile = None,
 ) -> int:
     """Explain logs or codes; returns the exit code."""
-    from npudoctor.cli.arguments.paths import format_for, writable
+    from npudoctor.cli.arguments.paths import infer_format, resolve_output
     from npudoctor.cli.arguments.settings import load_settings
     from npudoctor.cli.diagnosis import explain_words, find_installed, verify_diagnosis
     from npudoctor.cli.request import ExplainRequest
@@ -59,12 +59,12 @@ def explain(
     from npudoctor.render.explain_text import explain_text
 
     started = time.monotonic()
-    flags = {"format": format_for(format, output), "lang": lang, "config": config}
+    flags = {"format": infer_format(format, output), "lang": lang, "config": config}
     settings = load_settings({**flags, "deadline": deadline}, caller)
     seconds = None if deadline is None else settings["deadline"]
     packed = None
     with closing(LocalDisk()) as disk:
-        target = writable(output, Files(disk))
+        target = resolve_output(output, Files(disk))
         if collect is not None:  # imported only when it is needed: it costs start-up time
             from npudoctor.cli import bundle
 

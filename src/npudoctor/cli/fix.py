@@ -97,9 +97,9 @@ def _run_fix(session: Session, request: FixRequest) -> FixReport:
     import os
     import time
 
-    from npudoctor.cli.terminal.answers import confirm, show
+    from npudoctor.cli.terminal.answers import confirm, show_plan
     from npudoctor.cli.terminal.output import complain
-    from npudoctor.cli.terminal.signals import Stopped
+    from npudoctor.cli.terminal.signals import StoppedBySignal
     from npudoctor.core.frozen import replace
     from npudoctor.core.model import Report
     from npudoctor.fixing.engine import FixContext, fix
@@ -116,8 +116,8 @@ def _run_fix(session: Session, request: FixRequest) -> FixReport:
     context = FixContext(run_checks, session.host.again, confirm, begun_steps.append)
     try:
         # A dry run prints the plan as its result, and not twice.
-        return fix(request, context, lambda items: None if request.only_shows else show(items))
-    except Stopped:
+        return fix(request, context, lambda items: None if request.only_shows else show_plan(items))
+    except StoppedBySignal:
         if os.isatty(2):
             nothing = _("interrupted: nothing was changed")
             more = _(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from npudoctor.cli.request import ExplainRequest, read_rows
 from npudoctor.cli.terminal import output
-from npudoctor.cli.terminal.progress import LogProgress, stream_waiting
+from npudoctor.cli.terminal.progress import LogProgress, show_stream_progress
 from npudoctor.core.frozen import replace
 from npudoctor.core.messages import _, ngettext
 from npudoctor.explain.answer import Explanation, explanation
@@ -80,7 +80,7 @@ def _read_once(engine: Engine, path: str, inputs: Inputs, request: ExplainReques
         return unread_evidence(path, str(why))
     name = _("standard input") if path == "-" else path
     try:
-        with stream_waiting(name, lambda: source.bytes):
+        with show_stream_progress(name, lambda: source.bytes):
             return engine.source(source, until)
     finally:
         source.close()

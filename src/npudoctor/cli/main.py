@@ -73,19 +73,19 @@ def _run_to_status(work: Callable[[], int], argv: Sequence[str] = ()) -> int:
     try:
         try:
             status = work()
-        except (output.Lost, OSError):
+        except (output.OutputLost, OSError):
             raise
         except Exception as error:
-            signal = signals.signal_behind(error)
+            signal = signals.find_signal(error)
             if signal is not None:
                 raise signal from None
             status = _report_error(error)
         if status == 0:
             output.emit("")  # typer printed the help itself: flushing shows whether it was written
-    except signals.Stopped as stopped:
+    except signals.StoppedBySignal as stopped:
         _fail_evaluation(argv, stopped.status)
         exit_now(stopped.status)
-    except output.Lost as lost:
+    except output.OutputLost as lost:
         status = _report_lost(str(lost))
     except OSError as error:
         if error.errno in _NO_ROOM:  # no descriptor or memory to import a module or to open a file
@@ -97,11 +97,11 @@ def _run_to_status(work: Callable[[], int], argv: Sequence[str] = ()) -> int:
 
 def _report_error(error: Exception) -> int:
     try:
-        from npudoctor.cli.terminal.refusals import refusal
+        from npudoctor.cli.terminal.refusals import explain_refusal
     except Exception:  # typer cannot be imported; Python's exit code 1 would mean "not ready"
         output.complain(f"{type(error).__name__}: {error}")
         return BUG
-    status, line = refusal(error)
+    status, line = explain_refusal(error)
     if line is not None:
         output.complain(line)
     return status
@@ -120,5 +120,5 @@ def _fail_evaluation(argv: Sequence[str], status: int) -> None:
     if not any(word.startswith(_NOT_EVALUATED) for word in argv):
         from npudoctor.render.environment import FALSE
 
-        with contextlib.suppress(output.Lost):
+        with contextlib.suppress(output.OutputLost):
             output.emit(FALSE)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Optional
 
-from npudoctor.cli.arguments.settings import knowledge_directory, speak_and_warn
+from npudoctor.cli.arguments.settings import knowledge_directory, set_language_and_warn
 from npudoctor.cli.caller import Caller
 from npudoctor.cli.config import Config, UsageError, load_config, suggestion
 from npudoctor.cli.terminal import output, signals
@@ -56,7 +56,7 @@ class Session:
         if os.isatty(2):  # the progress line is imported only when it can be shown
             from npudoctor.cli.terminal import progress
 
-            watch = progress.watch
+            watch = progress.watch_checks
         ignored = {}
         for name, reason in config.ignore.items():
             # A code of a check that could not be loaded resolves to that check, and ignores nothing.
@@ -125,13 +125,13 @@ def open_session(flags: Flags, caller: Caller, owners: frozenset[int] = frozense
         identity = current_identity(owners)
         files = Files(disk)
         config = load_config(flags, caller.variables, files, identity.home)
-        speak_and_warn(config, config["format"], caller)
+        set_language_and_warn(config, config["format"], caller)
         disk.deadline = min(disk.deadline, 0.3 * min(config["timeout"], config["deadline"]))
         root = None
         if flags.get("root") is not None:
-            from npudoctor.cli.arguments.paths import image
+            from npudoctor.cli.arguments.paths import resolve_image
 
-            root = image(str(flags["root"]), files)
+            root = resolve_image(str(flags["root"]), files)
         # A longer default when the frameworks are imported.
         selection = flags.get("names")
         names = selection if isinstance(selection, (list, tuple)) else ()
@@ -181,21 +181,21 @@ def _variables_and_options(
 
         snapshot = read_snapshot(str(like), "--like")
     if config["python"] is not None:
-        from npudoctor.cli.arguments.paths import program
+        from npudoctor.cli.arguments.paths import resolve_interpreter
 
-        python = program(config, Files(files.disk, root or "/"), root)
+        python = resolve_interpreter(config, Files(files.disk, root or "/"), root)
     if flags.get("user") is not None or flags.get("job") is not None:
-        from npudoctor.cli.arguments.examined import job_named, user_named
+        from npudoctor.cli.arguments.examined import parse_job, parse_user
 
-        user, job = user_named(flags.get("user")), job_named(flags.get("job"))
+        user, job = parse_user(flags.get("user")), parse_job(flags.get("job"))
     if flags.get("as_user") is not None:
-        from npudoctor.cli.arguments.examined import account_named
+        from npudoctor.cli.arguments.examined import parse_account
 
         if pid:
             raise UsageError(
                 _("{one} and {other} cannot be used together", one="--env-of", other="--as-user")
             )
-        as_user = account_named(flags["as_user"])
+        as_user = parse_account(flags["as_user"])
     kind, _equal, count = config["expect"].partition("=")
     options = Options(
         kind,

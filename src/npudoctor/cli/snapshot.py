@@ -35,7 +35,7 @@ def snapshot(
     config: o.ConfigFile = None,
 ) -> int:
     """Take a snapshot of this node; returns 0 once it is written, whatever was found."""
-    from npudoctor.cli.arguments.paths import writable
+    from npudoctor.cli.arguments.paths import resolve_output
     from npudoctor.cli.session import open_session
     from npudoctor.cli.terminal import output
     from npudoctor.core.redact.bundle import BundleRedactor
@@ -46,7 +46,7 @@ def snapshot(
 
     # For other people and programs: English like all JSON, unless --lang is given.
     with open_session({**caller.parameters, "format": "json"}, caller) as session:
-        target = writable(file, Files(session.host.disk), "FILE")
+        target = resolve_output(file, Files(session.host.disk), "FILE")
         node_snapshot = take_snapshot(session.loaded, session.host, session.settings(), session.until)
         redactor = BundleRedactor(session.host.variables if root is None else caller.variables)
         text = paste_text(node_snapshot, redactor) if paste else snapshot_text(node_snapshot, redactor)

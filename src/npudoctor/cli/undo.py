@@ -30,7 +30,7 @@ def undo(
     """
     from npudoctor.cli.arguments.settings import load_settings
     from npudoctor.cli.own_records import find_run, list_own_runs, open_own_machine
-    from npudoctor.cli.terminal.answers import confirm, deliver_fix, show
+    from npudoctor.cli.terminal.answers import confirm, deliver_fix, show_plan
     from npudoctor.fixing.plan import FixRequest
     from npudoctor.fixing.undoing import UndoContext, find_newest_lasting, newest_undoable
     from npudoctor.fixing.undoing import undo as take_back
@@ -43,6 +43,6 @@ def undo(
         chosen = newest if run is None else find_run(runs, run)
         request = FixRequest(("undo",), dry_run=dry_run, yes=yes)
         context = UndoContext(host.again, confirm)
-        report = take_back(chosen, request, context, lambda items: None if dry_run else show(items))
+        report = take_back(chosen, request, context, lambda items: None if dry_run else show_plan(items))
     deliver_fix(report, settings["format"])
     return report.exit_code

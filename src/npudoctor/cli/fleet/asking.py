@@ -72,7 +72,7 @@ class FleetTarget:
     def gather(self, gathering: Gathering) -> None:
         """Run the gathering, with a progress line on a terminal.
 
-        Raises UsageError when ssh or srun cannot be started; Stopped on a signal.
+        Raises UsageError when ssh or srun cannot be started; StoppedBySignal on a signal.
         """
         from npudoctor.cli.fleet.progress import NodeProgress
         from npudoctor.core.errors import CannotTell

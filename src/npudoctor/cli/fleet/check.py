@@ -41,7 +41,7 @@ def check(
 ) -> int:
     """Check many nodes at once."""
     from npudoctor.cli.fleet.delivery import Delivery, parse_output_request
-    from npudoctor.cli.terminal.signals import Stopped
+    from npudoctor.cli.terminal.signals import StoppedBySignal
     from npudoctor.fleet.reading import parse_report_answer
 
     request = parse_output_request(format, nodes, output, lang, config, caller)
@@ -53,7 +53,7 @@ def check(
     with Delivery(request, target.nodes, target.engine) as delivery:
         try:
             target.ask(words, lambda answer: delivery.take(parse_report_answer(answer)))
-        except Stopped:
+        except StoppedBySignal:
             delivery.deliver()
             raise
         return delivery.deliver()

@@ -10,7 +10,7 @@ from contextlib import closing
 from typing import Any, Optional
 
 from npudoctor.cli.arguments.fleet_commands import FORMATS, STATES
-from npudoctor.cli.arguments.paths import format_for, writable
+from npudoctor.cli.arguments.paths import infer_format, resolve_output
 from npudoctor.cli.arguments.settings import load_settings
 from npudoctor.cli.caller import Caller
 from npudoctor.cli.config import UsageError, not_one_of
@@ -53,11 +53,11 @@ def parse_output_request(
         for value in values:
             if value not in choices:
                 raise UsageError(f"{option}: {not_one_of(value, choices)}")
-    chosen = format_for(format, target, FORMATS)
+    chosen = infer_format(format, target, FORMATS)
     own = chosen if chosen in ("text", "json") else None
     settings = load_settings({"format": own, "lang": lang, "config": config}, caller)
     with closing(LocalDisk()) as disk:
-        return OutputRequest(chosen or settings["format"], states, writable(target, Files(disk)))
+        return OutputRequest(chosen or settings["format"], states, resolve_output(target, Files(disk)))
 
 
 class Delivery:

@@ -44,7 +44,7 @@ def fix(
 ) -> int:
     """Clean up many nodes at once."""
     from npudoctor.cli.arguments.settings import load_settings
-    from npudoctor.cli.terminal.signals import Stopped
+    from npudoctor.cli.terminal.signals import StoppedBySignal
 
     if not cache_server:
         raise UsageError(_("fleet fix requires a selection: --cache-server"))
@@ -59,7 +59,7 @@ def fix(
             run.ask("--dry-run", run.target.nodes)
         if yes or (run.fleet.planning_nodes and not dry_run and run.ask_consent()):
             run.ask("--yes", run.target.nodes if yes else run.fleet.planning_nodes)
-    except Stopped:
+    except StoppedBySignal:
         run.deliver()
         raise
     return run.deliver()

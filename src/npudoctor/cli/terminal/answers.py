@@ -1,4 +1,4 @@
-"""What `fix` and `undo` share at the terminal: the plan, the question, and the answer."""
+"""What `fix` and `undo` share at the terminal: showing the plan, asking, and writing the result."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from npudoctor.fixing.plan import Item
 
 
-def show(items: Sequence[Item]) -> None:
-    """The whole plan."""
+def show_plan(items: Sequence[Item]) -> None:
+    """Print the plan on standard error."""
     from npudoctor.cli.terminal.reports import style_at
     from npudoctor.render.fix import plan_text
 
@@ -23,7 +23,7 @@ def show(items: Sequence[Item]) -> None:
 
 
 def confirm(item: Item) -> Optional[bool]:
-    """Ask the person at the terminal, with the lines in view; the default is no. None: nobody is there."""
+    """Show what an item runs and ask at the terminal; the default is no. None when there is no terminal."""
     from npudoctor.render.fix import what_runs
     from npudoctor.render.printable import printable
 
@@ -37,7 +37,7 @@ def confirm(item: Item) -> Optional[bool]:
 
 
 def deliver_fix(report: FixReport, format: str) -> None:
-    """Write what became of everything."""
+    """Write the result of a run of `fix` or `undo`."""
     from npudoctor.cli.terminal.reports import deliver, style_for
     from npudoctor.render.fix import fix_object, fix_text
 

@@ -1,4 +1,4 @@
-"""Brings a report to programs that say how they read it: JUnit, Prometheus, Nagios, node-problem-detector."""
+"""Writes a report in the formats of other programs: JUnit, Prometheus, Nagios, node-problem-detector."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from npudoctor.render import exports
 from npudoctor.render.report_json import report_object
 
 
-def refuse(why: str) -> int:
-    """A usage error as Nagios wants it: 64 would be out of its bounds."""
+def report_nagios_error(why: str) -> int:
+    """Print a usage error for Nagios; returns 3 (UNKNOWN), as Nagios knows the exit codes 0 to 3 only."""
     output.emit(f"UNKNOWN: {why}\n")
     return 3
 
 
 def deliver_export(report: Report, format: str, target: Optional[str]) -> int:
-    """Write the report; the exit status is the verdict's, or what Nagios calls it."""
+    """Write the report; returns the exit code for the verdict, for Nagios one of its own."""
     merger = Merger(details=True)
     merger.add(ReceivedReport(report_object(report), "-", report.host.name or "localhost"))
     (subject,) = exports.subjects(merger.fleet())
