@@ -208,8 +208,8 @@ def hostile() -> list[dict[str, Any]]:
 def test_hostile_reports_harm_nobody() -> None:
     fleet = merged(*hostile())
     page, text = fleet_html(fleet), fleet_text(fleet)
-    subjects = exports.subjects(fleet)
-    others = [exports.junit(subjects), exports.csv_text(subjects), exports.prometheus(subjects, 0)]
+    subjects = exports.export_nodes(fleet)
+    others = [exports.junit_text(subjects), exports.csv_text(subjects), exports.prometheus_text(subjects, 0)]
     for shown in (page, text, *others):
         assert "\x1b" not in shown and "\x07" not in shown and "\u202e" not in shown
     assert "<script>alert" not in page and "<script>alert" not in others[0]
@@ -222,7 +222,9 @@ def test_secrets_are_taken_out() -> None:
                            "facts": {"variables": {"HCCL_API_TOKEN": "hunter2-hunter2"}}})  # fmt: skip
     other = ready("b", hccl_env={"variables": {"HCCL_API_TOKEN": "hunter3-hunter3"}})
     fleet = merged(one, other)
-    assert "hunter" not in fleet_text(fleet) + fleet_html(fleet) + exports.csv_text(exports.subjects(fleet))
+    assert "hunter" not in fleet_text(fleet) + fleet_html(fleet) + exports.csv_text(
+        exports.export_nodes(fleet)
+    )
 
 
 @pytest.mark.parametrize("text", ["node[1-", "a b;c[", "$(id)", "@all"])

@@ -17,8 +17,8 @@ from npudoctor.fleet.merge import NOT_READY, READY, SILENT, STATES, UNDETERMINED
 from npudoctor.fleet.pairs import NodeConnections
 from npudoctor.fleet.pairs import judge_reachability as pairs_judge
 from npudoctor.render.fleet import fixes, pairs
+from npudoctor.render.fleet.text import fleet_line as fleet_line
 from npudoctor.render.fleet.text import fleet_text
-from npudoctor.render.fleet.text import one_line as fleet_line
 from npudoctor.render.style import PLAIN
 from npudoctor.render.text import verdict_lines
 from npudoctor.runner import verdict
@@ -127,7 +127,7 @@ def test_the_line_of_fleet_pairs_leaves_no_silent_node_out(
     sides: tuple[NodeConnections, ...], status: int, line: str
 ) -> None:
     reach = pairs_judge(sides)
-    assert (reach.exit_code, pairs.one_line(reach, "1")) == (status, line)
+    assert (reach.exit_code, pairs.pairs_line(reach, "1")) == (status, line)
 
 
 def random_fleet(dice: random.Random) -> Fleet:
@@ -187,7 +187,7 @@ def test_the_line_of_fleet_fix_says_why_it_ends_so(seed: int) -> None:
                 NodeFix(name, code, changed=dice.random() < 0.5, failed=code != 0, msg=f"why of {name}")
             )
         fleet = merge_fixes(nodes, names)
-        line, text = fixes.one_line(fleet), fixes.fleet_fix_text(fleet)
+        line, text = fixes.fleet_fix_line(fleet), fixes.fleet_fix_text(fleet)
         doubtful = [node for node in nodes if node.error is None and node.exit_code == 2]
         silent = [node for node in nodes if node.error is not None]
         left = [node for node in nodes if node.exit_code == 1]

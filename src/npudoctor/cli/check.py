@@ -65,9 +65,9 @@ def check(
         report = runner.run(session.loaded, session.host, settings, session.until)
         subjects = {}
         if verbose:  # what each check examines is read from its manual, which takes time
-            from npudoctor.render.listing import subject
+            from npudoctor.render.listing import subject_text
 
-            subjects = {check.id: subject(check) for check in session.loaded.checks}
+            subjects = {check.id: subject_text(check) for check in session.loaded.checks}
         deliver_report(
             report,
             session.config["format"],

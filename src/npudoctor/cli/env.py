@@ -46,7 +46,7 @@ def _print_changes(caller: Caller, form: str, flags: dict[str, Optional[str]], w
     from npudoctor.environment import required_changes
     from npudoctor.host import CannotTell
     from npudoctor.host.fs.files import Files
-    from npudoctor.render.environment import Inexpressible, render_changes
+    from npudoctor.render.environment import InexpressibleValue, render_changes
 
     with open_session(flags, caller) as session:
         target = resolve_own_file(write, Files(session.host.disk), "--write")
@@ -56,7 +56,7 @@ def _print_changes(caller: Caller, form: str, flags: dict[str, Optional[str]], w
             # A file and a container are used with other variables than this shell's: they get all lines.
             changes = required.changes if target is None and form != "docker" else required.whole
             text = render_changes(changes, form)
-        except (CannotTell, Inexpressible) as error:
+        except (CannotTell, InexpressibleValue) as error:
             reason = error.reason if isinstance(error, CannotTell) else str(error)
             output.complain(_("the environment cannot be set: {why}", why=reason))
             return 1
@@ -71,14 +71,14 @@ def _print_changes(caller: Caller, form: str, flags: dict[str, Optional[str]], w
 def _print_notes(required: EnvironmentChanges, form: str, target: Optional[str]) -> None:
     """Print the notes for people on standard error."""
     from npudoctor.cli.terminal import output
-    from npudoctor.render.environment import SHELLS, cannot_unset, cut_by_old_slurm, eval_line
+    from npudoctor.render.environment import SHELLS, eval_line, find_cut_by_old_slurm, find_not_unsettable
 
     for note in required.notes:
         output.complain(note)
-    for name in cut_by_old_slurm(required.changes, form):
+    for name in find_cut_by_old_slurm(required.changes, form):
         text = _("{name} is too long for Slurm before 22.05, which would truncate it")
         output.complain(text.format(name=name))
-    for name in cannot_unset(required.changes, form):
+    for name in find_not_unsettable(required.changes, form):
         output.complain(_("{name} should be unset, which docker's --env-file cannot express", name=name))
     if target is None and output.is_terminal() and form in SHELLS:
         text = _("nothing is set yet; run: {line}") if required.changes else _("nothing needs to be set")

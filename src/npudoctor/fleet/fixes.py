@@ -37,7 +37,7 @@ class NodeFix:
     msg: str = ""
 
     @property
-    def open(self) -> bool:
+    def is_undetermined(self) -> bool:
         """Whether the node answered, but could not decide everything."""
         return self.error is None and self.exit_code not in (0, 1)
 

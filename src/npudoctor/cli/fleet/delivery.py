@@ -177,9 +177,9 @@ def _render_fleet(fleet: Fleet, request: OutputRequest) -> str:
         return fleet_text(fleet, style_for(request.target))
     from npudoctor.render import exports
 
-    subjects = exports.subjects(fleet)
+    subjects = exports.export_nodes(fleet)
     if request.format == "junit":
-        return exports.junit(subjects)
+        return exports.junit_text(subjects)
     if request.format == "csv":
         return exports.csv_text(subjects)
-    return exports.prometheus(subjects, time.time())
+    return exports.prometheus_text(subjects, time.time())

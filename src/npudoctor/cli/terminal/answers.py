@@ -24,12 +24,12 @@ def show_plan(items: Sequence[Item]) -> None:
 
 def confirm(item: Item) -> Optional[bool]:
     """Show what an item runs and ask at the terminal; the default is no. None when there is no terminal."""
-    from npudoctor.render.fix import what_runs
+    from npudoctor.render.fix import item_lines
     from npudoctor.render.printable import printable
 
     if not sys.stdin or not sys.stdin.isatty():
         return None
-    lines = "".join(line + "\n" for line in what_runs(item))
+    lines = "".join(line + "\n" for line in item_lines(item))
     question = _("{message}: do this? [y/N] ", message=item.finding.message)
     sys.stderr.write("\n" + lines + printable(question))
     sys.stderr.flush()

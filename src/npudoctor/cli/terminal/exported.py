@@ -23,16 +23,16 @@ def deliver_export(report: Report, format: str, target: Optional[str]) -> int:
     """Write the report; returns the exit code for the verdict, for Nagios one of its own."""
     merger = Merger(details=True)
     merger.add(ReceivedReport(report_object(report), "-", report.host.name or "localhost"))
-    (subject,) = exports.subjects(merger.fleet())
+    (subject,) = exports.export_nodes(merger.fleet())
     status, content = report.exit_code, ""
     if format == "junit":
-        content = exports.junit([subject])
+        content = exports.junit_text([subject])
     elif format == "prometheus":
-        content = exports.prometheus([subject], time.time())
+        content = exports.prometheus_text([subject], time.time())
     elif format == "nagios":
-        status, content = exports.nagios(subject, report.seconds)
+        status, content = exports.nagios_result(subject, report.seconds)
     else:
-        content = exports.npd(subject)
+        content = exports.npd_line(subject)
     if target is None:
         output.emit(content)
     else:

@@ -1,4 +1,4 @@
-"""Who reaches whom: for people, and as npudoctor.pairs/1."""
+"""Renders which nodes reach which: as text, and as npudoctor.pairs/1."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ INDENT, DEEPER = "  ", "    "
 
 
 def pairs_text(reach: Reachability, ports: Iterable[int]) -> str:
-    """What is blocked, who took no part, and the one line."""
-    asked = port_text(ports)
-    lines = [line for text in _sentences(reach, asked) for line in paragraph(text, INDENT, DEEPER)]
-    return "\n".join([*lines, one_line(reach, asked)]) + "\n"
+    """Blocked connections, nodes that took no part, and the summary."""
+    port_set = port_text(ports)
+    lines = [line for text in _sentences(reach, port_set) for line in paragraph(text, INDENT, DEEPER)]
+    return "\n".join([*lines, pairs_line(reach, port_set)]) + "\n"
 
 
 def _sentences(reach: Reachability, ports: str) -> Iterator[str]:
@@ -65,14 +65,14 @@ def _blocked_text(blocked: BlockedAttempts) -> str:
 
 
 def reason_text(reason: str) -> str:
-    """A node's reason in the reader's language, where it is one that our own program gives."""
-    known = {
+    """A node's reason in the language of the output, when it is one that npudoctor itself gives."""
+    translations = {
         "no answer": _("no answer, as when a firewall drops packets"),
         "the name is not known": _("the host name cannot be resolved"),
         "another machine answers": _("something else answers at this address"),
         "Connection refused": _("refused"),
     }
-    return known.get(reason, reason)
+    return translations.get(reason, reason)
 
 
 def _by_reason(reasons: Mapping[str, str]) -> list[tuple[str, list[str]]]:
@@ -82,11 +82,16 @@ def _by_reason(reasons: Mapping[str, str]) -> list[tuple[str, list[str]]]:
     return sorted(groups.items(), key=lambda item: -len(item[1]))
 
 
-def one_line(reach: Reachability, ports: str) -> str:
-    """The verdict, with the numbers behind it."""
-    taking = len(reach.connections) - len(reach.absent_nodes)
-    numbers = {"nodes": taking, "ports": ports, "attempts": reach.attempts, "silent": len(reach.absent_nodes)}
-    if not taking:
+def pairs_line(reach: Reachability, ports: str) -> str:
+    """The verdict with numbers, in one line."""
+    participants = len(reach.connections) - len(reach.absent_nodes)
+    numbers = {
+        "nodes": participants,
+        "ports": ports,
+        "attempts": reach.attempts,
+        "silent": len(reach.absent_nodes),
+    }
+    if not participants:
         return _("none of {nodes} nodes took part", nodes=len(reach.connections))
     if reach.exit_code == 0:
         return _("all {nodes} nodes reach each other on {ports} ({attempts} connections)", **numbers)
@@ -103,19 +108,19 @@ def one_line(reach: Reachability, ports: str) -> str:
 def pairs_object(
     reach: Reachability, ports: Iterable[int], started: str, seconds: float, engine: str
 ) -> dict[str, Any]:
-    """The document."""
-    asked = sorted(ports)
+    """The npudoctor.pairs/1 document as plain data."""
+    port_list = sorted(ports)
     return {
         "schema": SCHEMA,
         "version": __version__,
         "started": started,
         "seconds": round(seconds, 3),
         "engine": engine,
-        "ports": asked,
+        "ports": port_list,
         "exit_code": reach.exit_code,
         "changed": False,
         "failed": reach.exit_code != 0,
-        "msg": one_line(reach, port_text(asked)),
+        "msg": pairs_line(reach, port_text(port_list)),
         "attempts": reach.attempts,
         "nodes": {
             "taking_part": fold_nodes(side.node for side in reach.connections if side.error is None),
