@@ -90,6 +90,7 @@ def _lead_process_group() -> None:
     for number in (*INTERRUPTING_SIGNALS, signal.SIGALRM):
         signal.signal(number, lambda *_told: os.killpg(0, signal.SIGKILL))
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    # The parent kills it at the same time; the alarm counts when the parent was killed itself.
     signal.alarm(int(SECONDS))
 
 

@@ -127,6 +127,7 @@ def pack_bundle(path: str, contents: Mapping[str, bytes]) -> None:
     with tarfile.open(fileobj=file, mode="w:gz") as bundle:
         for inner, content in contents.items():
             entry = tarfile.TarInfo(f"{top}/{inner}")
+            # No owner: TarInfo has 0 and no name, so that the bundle does not tell who made it.
             entry.size, entry.mode, entry.mtime = len(content), 0o644, int(time.time())
             bundle.addfile(entry, io.BytesIO(content))
     try:

@@ -27,6 +27,7 @@ def call_command(function: Callable[..., int], parameters: Mapping[str, Any], ca
 
     --color, which all commands accept, is applied here.
     """
+    # The functions of the commands have no parameter for it: it is added to each by make_command_function.
     own = {name: value for name, value in parameters.items() if name != "color"}
     if parameters["color"] is not None:
         from npudoctor.cli.terminal.reports import choose_color

@@ -48,9 +48,11 @@ def _parse_choice(choices: Sequence[str], raw: Any, in_file: bool) -> str:
 def _parse_number(raw: Any, in_file: bool) -> float:
     """The number; NaN when it is none, also for a string in a file, where TOML has numbers."""
     try:
+        # float(True) would be 1.0, and a TOML file has numbers of its own: "30" in it is a mistake.
         if isinstance(raw, bool) or (in_file and isinstance(raw, str)):
             raise ValueError
         return float(raw)
+    # OverflowError: an integer of TOML may have any number of digits.
     except (TypeError, ValueError, OverflowError):
         return math.nan
 
@@ -104,6 +106,7 @@ def _is_name(text: str) -> bool:
         and not labels[-1].isdecimal()
         and all(
             0 < len(label) <= LONGEST_LABEL
+            # A label has letters, digits and hyphens, and neither begins nor ends with a hyphen.
             and label.replace("-", "").replace("_", "").isalnum()
             and label[0] + label[-1] == (label[0] + label[-1]).strip("-")
             for label in labels
@@ -113,6 +116,7 @@ def _is_name(text: str) -> bool:
 
 def _parse_path(raw: Any, in_file: bool) -> str:
     """A path; in a file it must be absolute."""
+    # A path with a NUL byte makes every call of os raise ValueError.
     if not isinstance(raw, str) or not raw or "\0" in raw:
         raise UsageError(_("{value!r} is not a path", value=raw))
     if in_file and not raw.startswith("/"):
@@ -236,6 +240,7 @@ def suggestion(name: str, candidates: Iterable[str]) -> str:
 
     # Without dashes: two short options would be similar by their dash alone.
     names = {candidate.lstrip("-").casefold(): candidate for candidate in sorted(candidates)}
+    # Cut: comparing takes time quadratic in the length of what was typed.
     near = near_names(name.lstrip("-").casefold()[:LONGEST_NAME], list(names))
     return _("; did you mean {name}?", name=_(", ").join(names[word] for word in near)) if near else ""
 

@@ -109,7 +109,11 @@ def _run_fix(session: Session, request: FixRequest) -> FixReport:
 
     def run_checks() -> Report:
         return runner.run(
-            session.loaded, session.host.again(), settings, time.monotonic() + settings.deadline
+            # A fresh host each time: what was read before a fix must not be used after it.
+            session.loaded,
+            session.host.again(),
+            settings,
+            time.monotonic() + settings.deadline,
         )
 
     begun_steps: list[str] = []

@@ -52,6 +52,7 @@ def _parse_count(number: Optional[str]) -> Optional[int]:
 
     if number is None:
         return None
+    # isdigit() alone accepts superscripts, which int() rejects.
     if not (number.isascii() and number.isdigit() and len(number) < 10 and int(number)):
         raise UsageError(_("-n: {value!r} is not a positive whole number", value=number))
     return int(number)

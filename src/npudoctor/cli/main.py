@@ -25,6 +25,7 @@ _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 def run(argv: list[str]) -> int:
     """Run the command line; returns the exit code."""
     gc.disable()  # a run is short: garbage collection while modules are loaded costs more than it saves
+    # First of all: the next file that is opened would get the number of a closed standard stream.
     output.fill_closed_streams()
     status = _run_to_status(lambda: _run_command(argv), argv)
     _fail_evaluation(argv, status)
@@ -57,6 +58,7 @@ def _run_command(argv: list[str]) -> int:
     if language != "en":  # click looks up its own messages by gettext, and they are in our catalogue
         import gettext
 
+        # gettext prefers LANGUAGE to LANG; click calls gettext without a language.
         os.environ["LANGUAGE"] = messages.LANGUAGES[language]
         gettext.bindtextdomain("npudoctor", messages.catalogues())
         gettext.textdomain("npudoctor")

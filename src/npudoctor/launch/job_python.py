@@ -91,8 +91,10 @@ def find_job_python(command: Sequence[str], variables: Mapping[str, str], depth:
             option = words.pop(0)
             if option.startswith("--"):
                 continue
+            # Also as -lc: the command is the next word.
             if "c" in option:
                 return _follow_lines(words[0] if words else "", variables, depth)
+            # -o takes a name, as in -euo pipefail.
             if option.endswith("o") and words:
                 words.pop(0)
         return _follow_lines(_read_script(words[0]) if words else "", variables, depth)
@@ -202,6 +204,7 @@ def _parse_python_options(path: str, rest: Sequence[str], variables: Mapping[str
         elif not word.startswith("--"):
             flag_letters = re.split("[cmWX]", word[1:], maxsplit=1)[0]
             letters += flag_letters
+            # After -c and -m the other words are arguments of the program.
             if re.search("[cm]", word[1:][len(flag_letters) : len(flag_letters) + 1]):
                 words = []
                 break

@@ -113,6 +113,7 @@ def _find_launcher(processes: Processes, pid: int, name: str) -> Optional[Proces
 
 
 def _parse_number(text: Optional[str]) -> Optional[int]:
+    # The length bounds what a hostile environment could ask for; no node has a million ranks.
     return int(text) if text and text.isascii() and text.isdecimal() and len(text) < 7 else None
 
 

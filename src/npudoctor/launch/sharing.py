@@ -66,6 +66,7 @@ class AnswerSharing:
         except OSError:
             return ask()  # the answer cannot be shared: the others will run the check themselves
         try:
+            # Only the first rank writes this file: the key is the same for all ranks of the launch.
             path = os.path.join(self._rendezvous.path, self._launch.key)
             answer = replace(ask(), shared=path, ranks=self._launch.size, at=_boot_seconds())
         except BaseException:

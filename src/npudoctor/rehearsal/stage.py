@@ -190,6 +190,7 @@ class Stage:
     def fill(self, path: str, size: int) -> None:
         """Make a file whose blocks are allocated: `size` bytes."""
         with open(path, "wb") as file:
+            # A sparse file would not fill the file system.
             os.posix_fallocate(file.fileno(), 0, size)
 
     def make_older(self, path: str, seconds: float) -> None:

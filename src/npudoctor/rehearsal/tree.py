@@ -48,6 +48,7 @@ def build_tree(shared_memory: str = "64g") -> None:
         # Else systemd's shared mounts would propagate every mount below to the real machine.
         kernel.mount("none", "/", flags=kernel.RECURSIVE | kernel.PRIVATE)
         own_paths = list(find_own_places())
+        # The size is a limit, not a reservation: a tmpfs takes memory only for what is written.
         kernel.mount("rehearsal", PLACE, "tmpfs", kernel.NO_SUID, "mode=755,size=2g")
         _show_system()
         for path in own_paths:

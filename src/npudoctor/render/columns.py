@@ -37,6 +37,7 @@ def width(text: str) -> int:
     if text.isascii():
         return len(text)
     return sum(
+        # Wide and full width (UAX 11); ambiguous characters take one column in UTF-8 terminals by default.
         2 if unicodedata.east_asian_width(char) in "WF" else 1
         for char in text
         if not unicodedata.combining(char)

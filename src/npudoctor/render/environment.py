@@ -60,6 +60,7 @@ def _can_write(form: str, value: Optional[str]) -> bool:
 
 def _write_posix(name: str, value: Optional[str]) -> str:
     if value is None:
+        # -v: without it, bash removes a function of that name when there is no such variable.
         return f"unset -v {name};"
     quoted = value.replace("'", "'\\''")
     return f"export {name}='{quoted}';"
@@ -69,6 +70,7 @@ def _write_fish(name: str, value: Optional[str]) -> str:
     """Control characters are escaped outside of the quotes: fish's `eval (...)` splits its input at line
     feeds."""
     if value is None:
+        # fish's `set -e` fails for a variable that is not set.
         return f"set -e {name}; or true;"
     entries = value.split(":") if name in FISH_LISTS else [value]
     words = ("'" + "".join(map(_escape_fish_char, entry)) + "'" for entry in entries)
@@ -106,6 +108,7 @@ def _write_slurm(name: str, value: Optional[str]) -> str:
         return f"unset {name}"
     if "\n" in value:
         raise InexpressibleValue(_("{name} contains a line break, which Slurm does not support", name=name))
+    # The equals sign and the NUL byte count, too.
     if len(_encode(name + value)) + 2 >= SLURM_VALUE:
         raise InexpressibleValue(_("{name} is longer than Slurm allows", name=name))
     return f"export {name}={value}"

@@ -97,6 +97,7 @@ def _test_suite(number: int, node: ExportNode) -> str:
     with suppress(ValueError):  # in UTC: the schema allows no time zone
         stamp = time.strftime(_STAMP, time.strptime(node.started, f"{_STAMP}Z"))
     return (
+        # The Ant schema requires all attributes of this element but skipped.
         f'  <testsuite package="npudoctor" id="{number}" name={name} hostname={name}'
         f' timestamp="{stamp}" time="{node.seconds:.3f}" tests="{len(cases)}"'
         f' failures="{counts["failure"]}" errors="{counts["error"]}" skipped="{counts["skipped"]}">\n'

@@ -130,6 +130,7 @@ def _undo_text(act: StepRecord, run: FixRun) -> Optional[str]:
 def local_time(moment: Optional[str]) -> str:
     """A time of the journal (UTC) in local time; "?" when there is none."""
     with suppress(ValueError, OverflowError, OSError):
+        # Not time.mktime, which reads a time as local.
         seconds = calendar.timegm(time.strptime(moment or "", "%Y-%m-%dT%H:%M:%SZ"))
         return time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(seconds))
     return moment or "?"

@@ -26,6 +26,7 @@ def json_text(value: object) -> str:
         text = "".join(
             char
             if char == "\n" or char.isprintable()
+            # json escapes all control characters but DEL.
             else (json.dumps(char)[1:-1] if char != "\x7f" else "\\u007f")
             for char in text
         )

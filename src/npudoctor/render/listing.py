@@ -67,6 +67,7 @@ def subject_text(check: Check) -> str:
     first = " ".join("".join(sections[heading + 1 : heading + 2]).split())
     if first.startswith(("-", "#")):
         return ""
+    # Chinese sentences are not followed by a blank.
     sentence = re.split(r"(?<=[.:;])\s|(?<=[。：；])", first, maxsplit=1)[0]
     return sentence.rstrip(" .:;。：；").replace("`", "")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 def printable(text: str) -> str:
     """The text with control characters, bidi controls and bytes that are not UTF-8 as escapes."""
+    # Nearly every text is, and this check runs in C.
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else escape_char(char) for char in text)

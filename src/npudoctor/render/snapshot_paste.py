@@ -66,6 +66,7 @@ class _IdentityRedactor:
 
     def __call__(self, text: str) -> str:
         """The text without identities and secrets."""
+        # Secrets first: they are found by their surroundings, which the next steps replace.
         text = self._redactor.hide_known(redact(text))
         text = _MAIL.sub("<mail>", _ADDRESS.sub("<address>", _HOME.sub("~", text)))
         for name, mark in self._names:

@@ -68,6 +68,7 @@ def verdict_lines(report: Report, style: Style, *, whole: bool = False) -> Itera
         )
     if report.verdict is Verdict.UNDETERMINED:
         # The report's message without the verdict, which the line begins with already.
+        # The message is in the language of the output: a Chinese colon is another character, without a blank.
         parts.append(re.split(": |：", report.msg, maxsplit=1)[-1])
     text = _(", ").join(parts) or (_without_framework(report) if whole else "")
     head = _("{verdict}: {text}", verdict=word, text=text) if text else word

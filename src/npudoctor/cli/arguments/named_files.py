@@ -78,6 +78,7 @@ def _read_file(path: str, most: int) -> bytes:
     if not stat.S_ISREG(kind):
         raise IsADirectoryError
     with open(Opener().open(path), "rb") as file:
+        # Once more on the open file: the path may have been exchanged since.
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise IsADirectoryError
         return file.read(most + 1)
@@ -87,6 +88,7 @@ def _read_pipe(number: int, most: int) -> bytes:
     """Read a pipe; one byte more than `most` when larger. Raises TimeoutError after SILENCE without data."""
     os.read(number, 0)  # raises OSError for a write-only descriptor, from which no data would ever come
     parts: list[bytes] = []
+    # An hour in all, for a pipe that trickles: SILENCE starts again with each byte.
     size, until = 0, time.monotonic() + 12 * SILENCE
     while size <= most:
         if time.monotonic() > until or not wait_until_ready(number, SILENCE):

@@ -60,6 +60,8 @@ def _find_shell_above(pid: int) -> Optional[str]:
             return shell
         try:
             with open(f"/proc/{pid}/stat", "rb") as file:
+                # The parent is the second field behind the name (proc(5)), which may itself contain ")" and
+                # blanks.
                 pid = int(file.read().rpartition(b")")[2].split()[1])
         except (OSError, ValueError, IndexError):
             return None

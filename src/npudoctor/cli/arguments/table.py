@@ -64,6 +64,7 @@ def _load_function(row: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:
     """The function of a command, and the names of its parameters after `caller`."""
     module, name = row["function"]
     function = getattr(import_module(module), name)
+    # Not inspect.signature: importing inspect would cost time in every start.
     return function, function.__code__.co_varnames[1 : function.__code__.co_argcount]
 
 

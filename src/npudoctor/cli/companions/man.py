@@ -115,5 +115,7 @@ def _exit_status_section(command: CommandSpec) -> Iterator[str]:
 
 def _escape_roff(text: str) -> str:
     """Escape a text for roff."""
+    # groff prints a bare "-" as the hyphen U+2010, which cannot be pasted as an option.
     text = text.replace("\\", "\\e").replace("-", "\\-")
+    # A dot or an apostrophe at the start of a line would be a roff request.
     return f"\\&{text}" if text.startswith((".", "'")) else text

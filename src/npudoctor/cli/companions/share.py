@@ -52,6 +52,8 @@ def write(folder: str, language: str) -> None:
 
 def write_plain_table(path: str = FILE) -> None:
     """Write the table atomically: another npudoctor of this tree may be reading it."""
+    # In the same directory, as os.replace cannot cross file systems; with the pid, as two builds may run at
+    # once.
     scratch = f"{path}.{os.getpid()}"
     with open(scratch, "w", encoding="utf-8") as file:
         json.dump(make_plain_table(), file, separators=(",", ":"))

@@ -74,6 +74,7 @@ def _command_function(command: CommandSpec) -> str:
         value = f":{_escape_spec(option.value.metavar)}:{_action(option.value)}" if option.value else ""
         for name in option.names:
             sign = "=" if option.value and name.startswith("--") else ""
+            # The asterisk allows an option to be repeated.
             specs.append(f"    {_quote(f'*{name}{sign}[{_escape_spec(option.help)}]{value}')}")
     options = " \\\n".join(specs)
     if command.commands:

@@ -16,6 +16,7 @@ from npudoctor.core.messages import _
 from npudoctor.fleet.gathering import Gathering, NodeAnswer
 from npudoctor.fleet.request import Request
 
+# The first two are ClusterShell's own defaults.
 FANOUT, CONNECT_SECONDS, SECONDS = 64, 10.0, 60.0
 LARGEST_FILE = 256 << 20  # bytes of the file for --push
 CARRYING = 16  # nodes at once to which the file is copied: each needs it in memory
@@ -97,6 +98,7 @@ def parse_target(params: Mapping[str, Any], caller: Caller) -> FleetTarget:
         (),
         (),
         parse_positive("--node-timeout", params["node_timeout"], SECONDS),
+        # 0.5 is above 0, and would be a fanout of 0.
         int(parse_positive("--fanout", params["fanout"], FANOUT)) or 1,
         parse_positive("--connect-timeout", params["connect_timeout"], CONNECT_SECONDS),
         params["login"],

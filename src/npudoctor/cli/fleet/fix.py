@@ -99,6 +99,7 @@ class _FleetFixRun:
         question = _("do this on {n} nodes? [y/N] ", n=len(self.fleet.planning_nodes))
         sys.stderr.write(fleet_fix_text(self.fleet) + question)
         sys.stderr.flush()
+        # The Chinese "yes", as the question may be in Chinese.
         return sys.stdin.readline().strip().lower() in ("y", "yes", "是")
 
     def deliver(self) -> int:

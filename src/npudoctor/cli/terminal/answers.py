@@ -33,6 +33,7 @@ def confirm(item: Item) -> Optional[bool]:
     question = _("{message}: do this? [y/N] ", message=item.finding.message)
     sys.stderr.write("\n" + lines + printable(question))
     sys.stderr.flush()
+    # The Chinese "yes", as the question may be in Chinese.
     return sys.stdin.readline().strip().lower() in ("y", "yes", "是")
 
 

@@ -32,6 +32,7 @@ def parse_own_descriptor(path: str, option: str) -> Optional[int]:
             if match:
                 # Descriptors that npudoctor opened are not inheritable: the caller cannot mean one of them.
                 number = int(match[2])
+                # The pid matters: /proc/1234/fd/3 is a descriptor of another process.
                 if int(match[1]) == os.getpid() and _is_inheritable(number):
                     return number
                 raise UsageError(

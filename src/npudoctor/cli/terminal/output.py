@@ -27,6 +27,7 @@ class OutputLost(Exception):
 def fill_closed_streams() -> None:
     """Open /dev/null at closed standard descriptors, so that no other file gets one of their numbers."""
     global _closed
+    # In this order: open() returns the lowest free number, which is then the closed one.
     for number in (0, 1, 2):
         try:
             os.fstat(number)
@@ -47,6 +48,8 @@ def redirect_stdout() -> None:
     if _result == 1:
         _flush()
         _result = os.dup(1)
+        # At the descriptor and not only sys.stdout: programs and C libraries that a check starts write there,
+        # too.
         os.dup2(2, 1)
 
 

@@ -22,6 +22,7 @@ def explain_refusal(error: Exception) -> tuple[int, Optional[str]]:
         if isinstance(error, typer.Exit):
             return error.exit_code, None
         if isinstance(error, typer.Abort):
+            # 128 + SIGINT, as a shell reports Ctrl-C.
             return 130, None
         if is_usage_error(error):
             return 64, _usage_line(error)

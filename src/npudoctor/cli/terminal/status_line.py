@@ -8,6 +8,7 @@ import threading
 from npudoctor.render.columns import width
 from npudoctor.render.printable import printable
 
+# Back to the first column, then erase to the end of the line (ECMA-48 EL).
 _CLEAR = "\r\x1b[K"
 
 
@@ -22,6 +23,8 @@ class StatusLine:
         """Show a text, shortened to the width of the terminal."""
         text = printable(text)
         try:
+            # One column less: a character in the last one makes some terminals wrap. 0 columns: a terminal
+            # without a size.
             room = (os.get_terminal_size(2).columns or 80) - 1
         except OSError:
             room = 79

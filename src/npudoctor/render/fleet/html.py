@@ -49,7 +49,7 @@ def _html(text: str) -> str:
     return escape(printable(text))
 
 
-def _set_html(names: Iterable[str]) -> str:
+def _set(names: Iterable[str]) -> str:
     """A node set; a long one scrolls in a box, which gets a tabindex so that the keyboard can reach it."""
     text = _html(fold_nodes(names))
     if len(text) <= SHORT:
@@ -59,6 +59,7 @@ def _set_html(names: Iterable[str]) -> str:
 
 def _head_section(fleet: Fleet, made: str) -> Iterator[str]:
     title = _html(fleet_line(fleet))
+    # Even if some text were not escaped, the page could load nothing and send nothing.
     policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
     yield f'<!doctype html>\n<html lang="{language()}"><head><meta charset="utf-8">'
     yield f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
@@ -72,7 +73,7 @@ def _head_section(fleet: Fleet, made: str) -> Iterator[str]:
     for state, name in _state_names().items():
         nodes = fleet.names(state)
         yield f'<tr><th class="state {state}" scope="row">{_html(name)}</th>'
-        yield f'<td class="count">{len(nodes)}</td><td>{_set_html(nodes)}</td></tr>'
+        yield f'<td class="count">{len(nodes)}</td><td>{_set(nodes)}</td></tr>'
     yield "</tbody></table></div>\n"
 
 
@@ -109,7 +110,7 @@ def _findings_section(fleet: Fleet) -> Iterator[str]:
 
 def _finding_row(finding: FleetFinding) -> Iterator[str]:
     yield f'<tr data-row="{finding.severity}"><td class="{finding.severity}">{_html(finding.code)}</td>'
-    yield f'<td class="count">{len(finding.nodes)}</td><td>{_set_html(finding.nodes)}</td>'
+    yield f'<td class="count">{len(finding.nodes)}</td><td>{_set(finding.nodes)}</td>'
     yield f'<td class="told">{_html(finding.message)}'
     if finding.variants > 1:
         text = _("({n} different messages; this is the first)", n=finding.variants)
@@ -124,7 +125,7 @@ def _skew_section(fleet: Fleet) -> Iterator[str]:
     rows = []
     for skew in fleet.skew:
         deviations = "".join(
-            f'<div class="value">{_value_html(skew.fact, deviation)}:</div>{_set_html(deviation.nodes)}'
+            f'<div class="value">{_value_html(skew.fact, deviation)}:</div>{_set(deviation.nodes)}'
             for deviation in skew.deviations
         )
         head = f'<tr data-row="skew"><th scope="row">{_html(skew.fact)}</th>'
@@ -135,7 +136,7 @@ def _skew_section(fleet: Fleet) -> Iterator[str]:
     yield from _table_section(_("Skew"), rows)
     if fleet.uncompared:
         rows = [
-            f'<tr data-row="skew"><td>{_set_html(gap.nodes)}</td><td>{_html(", ".join(gap.facts))}</td></tr>\n'
+            f'<tr data-row="skew"><td>{_set(gap.nodes)}</td><td>{_html(", ".join(gap.facts))}</td></tr>\n'
             for gap in fleet.uncompared
         ]
         yield from _table_section(_("No value to compare"), rows)
@@ -169,7 +170,7 @@ def _map_section(fleet: Fleet) -> Iterator[str]:
     yield "</tr></thead><tbody>\n"
     names = _state_names()
     for (state, signs), nodes in sorted(groups.items(), key=lambda item: _ILL_FIRST.index(item[0][0])):
-        yield f'<tr data-row="{state}"><th scope="row">{_set_html(nodes)}</th>'
+        yield f'<tr data-row="{state}"><th scope="row">{_set(nodes)}</th>'
         yield f'<td class="count">{len(nodes)}</td>'
         yield f'<td class="state {state}">{_html(names[state])}</td>{signs}</tr>\n'
     yield "</tbody></table></div></section>\n"
@@ -189,7 +190,7 @@ def _cells(checks: list[str], rows: tuple[tuple[str, str], ...]) -> str:
 def _undecided_section(fleet: Fleet) -> Iterator[str]:
     """Yield the section of nodes and files without a verdict, by reason."""
     rows = [
-        f'<tr data-row="open"><td>{_set_html(names)}</td><td class="told">{_html(reason)}</td></tr>\n'
+        f'<tr data-row="open"><td>{_set(names)}</td><td class="told">{_html(reason)}</td></tr>\n'
         for reason, names in undecided_by_reason(fleet)
     ]
     yield from _table_section(_("Unreadable, silent, undetermined"), rows)
