@@ -39,6 +39,7 @@ def call_command(function: Callable[..., int], parameters: Mapping[str, Any], ca
 def exit_now(status: int) -> NoReturn:
     """Exit without waiting for abandoned threads, which would keep the process. Output must be flushed
     before."""
+    # Closed or full: there is nobody left to tell.
     with contextlib.suppress(OSError, ValueError):
         if sys.stderr is not None:
             sys.stderr.flush()

@@ -122,5 +122,6 @@ def _fail_evaluation(argv: Sequence[str], status: int) -> None:
     if not any(word.startswith(_NOT_EVALUATED) for word in argv):
         from npudoctor.render.environment import FALSE
 
+        # When this cannot be written either, nothing more can be done.
         with contextlib.suppress(output.OutputLost):
             output.emit(FALSE)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from npudoctor.cli.caller import Caller
     from npudoctor.rehearsal.fault import Fault
 
+# The exit code of npudoctor for "undetermined": nothing was shown to be right or wrong.
 CANNOT_REHEARSE = 2
 
 

@@ -24,12 +24,14 @@ from npudoctor.fleet.skew import (
 
 READY, NOT_READY, UNDETERMINED, SILENT = "ready", "not_ready", "undetermined", "silent"
 STATES = (READY, NOT_READY, UNDETERMINED, SILENT)
+# As the exit codes of `npudoctor check`: a report with another pair is not believed.
 _STATUS_OF = {READY: 0, NOT_READY: 1, UNDETERMINED: 2}
 _SEVERITIES = {"error": 3, "warning": 2, "info": 1}
 STATUSES = ("ok", "problem", "skipped", "unknown", "timeout", "crashed", "broken")
 # The statuses of a needed check that let a node be ready; with any other the verdict is undetermined.
 _ANSWERS = ("ok", "problem", "skipped")
 LONGEST = 2000  # characters of a message
+# A real report has about a hundred rows. All three bound what a hostile one can make us keep.
 MOST_ROWS, MOST_FINDINGS, MOST_COMMANDS = 1000, 2000, 40
 
 

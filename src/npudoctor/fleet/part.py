@@ -26,6 +26,7 @@ AT_ONCE = 512
 # All nodes connect at the same moment; the kernel caps this at net.core.somaxconn (4096 since Linux 5.4).
 _BACKLOG = 4096
 _LONGEST = 8 << 20  # bytes of the line with the peers
+# Of a port whose answer is missing; the source port differs each time.
 _ATTEMPTS = 3
 # struct linger {on, 0 s}: close() sends RST and leaves no TIME_WAIT (socket(7), SO_LINGER).
 _RESET = struct.pack("ii", 1, 0)
@@ -106,11 +107,13 @@ class _PairsParticipant:
 
     async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(self._greeting.encode() + b"\n")
+        # The peer may be gone, or may never close.
         with contextlib.suppress(OSError, asyncio.TimeoutError):
             await asyncio.wait_for(reader.read(), 2 * CONNECT_SECONDS)  # the peer closes first
         # Close by a reset: a port in TIME_WAIT could not be bound by the job that starts next.
         connection = writer.get_extra_info("socket")
         if connection is not None:
+            # The peer may have reset the connection already.
             with contextlib.suppress(OSError):
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         writer.transport.abort()

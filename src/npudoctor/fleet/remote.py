@@ -42,11 +42,14 @@ _CARRIED = (
 )
 _BEGIN = 'echo; echo "$mark begin $(date +%s)"; '
 _TALKING = '"$first" "$@"; status=$?; '
+# The job runs in the background, so that sh can end it when the connection does. Its standard input is empty:
+# descriptor 3 keeps the connection, which _WATCH reads.
 _ALONE = 'exec 3<&0; "$first" "$@" </dev/null 3<&- & job=$!; '
 # cat sees the end of the connection also when the caller was killed; the job must not outlive it.
 _WATCH = "{ cat <&3; kill $job; } >/dev/null 2>&1 & watch=$!; "
 _WAIT = "wait $job; status=$?; "
 _END = 'echo; echo "$mark end $status"; '
+# The job has ended: its pid, which the watcher would kill, may belong to another process soon.
 _UNWATCH = "kill $watch 2>/dev/null; "
 
 

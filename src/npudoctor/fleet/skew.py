@@ -16,6 +16,7 @@ from npudoctor.core.redact.redact import redact_value
 IN_STEP = 1.5  # seconds; `date +%s` on the node gives whole seconds
 LONGEST = 200  # characters of a value
 MOST = 400  # facts of one node; a real one has about 40
+# As in merge: bounds a hostile report.
 MOST_ROWS = 1000
 MOST_NAMES = 500  # variables, packages and the like of all nodes together; a real fleet has about 100
 

@@ -11,6 +11,7 @@ from npudoctor.core.redact.redact import redact
 from npudoctor.fleet.nodes import fold_nodes
 from npudoctor.fleet.programs import find_trusted_program
 
+# Seconds for sinfo, which asks a slurmctld that may be busy or down.
 _SECONDS = 10.0
 _REASON = 200  # characters of the reason that an administrator wrote
 # Prefixes of sinfo's compact state names (%t) of such nodes: drain, drng, down, fail, failg, inval.

@@ -52,6 +52,7 @@ def _send_answer(work: Callable[[], Mapping[str, Any]], writing: int) -> None:
 
 def _end_child(pid: int) -> None:
     """Give the child time to clean up, then kill it; one that hangs in the kernel is abandoned."""
+    # It ended by itself, or somebody else reaped it.
     with suppress(ChildProcessError, ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
         if not forked.has_ended(pid, END_SECONDS):

@@ -58,6 +58,7 @@ def release_descriptors() -> None:
             os.dup2(null, number, inheritable=False)
         os.close(null)
     for number in inherited_descriptors():
+        # The number may be closed by now: it is of the listing of /proc/self/fd itself.
         with suppress(OSError):
             if os.get_inheritable(number):
                 os.close(number)

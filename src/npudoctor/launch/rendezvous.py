@@ -26,6 +26,7 @@ class Rendezvous:
         """Open the first candidate directory that is usable and private to the user; None when there is
         none."""
         for path in _candidate_folders(euid, variables):
+            # The parent may be missing, read-only, or another user's: then the next candidate.
             with suppress(OSError):
                 descriptor = way.make_folder(path, parents=False)
                 entry = os.fstat(descriptor)
@@ -36,6 +37,7 @@ class Rendezvous:
 
     def read(self, name: str) -> Optional[dict[str, Any]]:
         """The record in a file; None when it is missing or no record of npudoctor."""
+        # A damaged record counts as none: the rank then checks itself.
         with suppress(OSError, ValueError):
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             with open(os.open(name, flags, dir_fd=self._descriptor), "rb") as file:
@@ -53,6 +55,7 @@ class Rendezvous:
         way.replace(new, name, self._descriptor)
 
     def remove(self, name: str) -> None:
+        # Another rank may have removed it at the same time.
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self._descriptor)
 

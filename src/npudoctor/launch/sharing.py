@@ -72,6 +72,7 @@ class AnswerSharing:
         except BaseException:
             self._rendezvous.remove(self._launch.key)  # so that the other ranks stop waiting
             raise
+        # The disk is full: the other ranks then check themselves.
         with suppress(OSError):
             self._publish(answer)
         return answer
@@ -94,6 +95,8 @@ class AnswerSharing:
                 if record.get("alike") != self._fingerprint or not self._is_alive(record.get("author")):
                     return None
                 if "answer" in record:
+                    # The record of another version of npudoctor, or a full disk: then this rank checks
+                    # itself.
                     with suppress(TypeError, KeyError, OSError):
                         taken_name = f"{self._launch.key}{TAKEN}{self._launch.rank}"
                         taken_record = self._rendezvous.read(taken_name) or {}
@@ -123,6 +126,7 @@ def withdraw_answer(answer: Preflight) -> None:
     if answer.shared is None:
         return
     folder, key = os.path.split(answer.shared)
+    # The file was removed, or is a record of another version: nothing of ours is left to remove.
     with suppress(OSError, ValueError):
         while 0 <= _boot_seconds() - answer.at < LINGER and len(_list_files(folder, key)) < (
             answer.ranks or sys.maxsize
@@ -132,6 +136,7 @@ def withdraw_answer(answer: Preflight) -> None:
             if json_of(file.read(LARGEST + 1), most=LARGEST).get("at") != answer.at:
                 return  # it was replaced by the next launch's answer
         for name in _list_files(folder, key):
+            # Another rank's npudoctor may remove it at the same time.
             with suppress(FileNotFoundError):
                 os.unlink(os.path.join(folder, name))
 

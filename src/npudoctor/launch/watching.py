@@ -49,6 +49,7 @@ class JobWatch:
         As pid 1 of a container npudoctor inherits all orphans.
         """
         ended = stopped = None
+        # No child is left.
         with suppress(ChildProcessError):
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
@@ -108,6 +109,7 @@ class JobWatch:
         """Whether a process of this session outside our group is our ancestor: a shell that can continue
         us."""
         pid, group = os.getpid(), os.getpgrp()
+        # The process ended between two calls.
         with suppress(OSError):
             while (process := self._processes.now(pid)) is not None and process.parent > 0:
                 pid = process.parent

@@ -47,6 +47,7 @@ class Witness:
             if self._pid == 0:
                 # The witness: report each signal, until npudoctor closes its end of the line.
                 try:
+                    # The name is only for people who look at ps: without it the witness works as well.
                     with suppress(OSError, ValueError):
                         take_process_name([os.fsencode(word) for word in command])
                     # Close inherited descriptors: a reader at the other end may wait for them to be closed.
@@ -56,6 +57,7 @@ class Witness:
                         os.dup2(null, number)
                     for number in inherited_descriptors():
                         if number != line_descriptor:
+                            # The number may be closed by now.
                             with suppress(OSError):
                                 os.close(number)
                     # The closing of the line must arrive as a signal (SIGIO), as it waits for signals only.
@@ -67,6 +69,8 @@ class Witness:
                     )
                     while not _is_closed(witness_end):
                         info = signal.sigwaitinfo(ALL_SIGNALS)
+                        # The buffer is full, as nobody asked for the reports yet: then a signal counts as
+                        # ours alone.
                         with suppress(BlockingIOError):
                             witness_end.send(
                                 _REPORT.pack(info.si_signo, info.si_pid, time.monotonic()),
@@ -105,6 +109,7 @@ class Witness:
 
     def _receive_reports(self, line: socket.socket) -> list[SignalReport]:
         reports = []
+        # No further report is waiting.
         with suppress(BlockingIOError):
             while True:
                 report = line.recv(_REPORT.size, socket.MSG_DONTWAIT)
@@ -117,6 +122,7 @@ class Witness:
 
 def _is_closed(line: socket.socket) -> bool:
     """Whether the other end of the line is closed."""
+    # No end of the line yet.
     with suppress(BlockingIOError):
         return not line.recv(1, socket.MSG_PEEK)
     return False

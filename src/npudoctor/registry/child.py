@@ -53,6 +53,7 @@ class GuardedChild:
         finally:
             os.close(self.pipe)
             os.close(self.leash)
+            # It was reaped already.
             with contextlib.suppress(ChildProcessError):
                 # A little longer than the guardian itself waits for its children to disappear.
                 if not forked.has_ended(self.pid, 1.2 * END_SECONDS):
@@ -105,6 +106,7 @@ def _close_other_descriptors(*descriptors: int) -> None:
         os.dup2(null, standard_stream)
     for number in inherited_descriptors():
         if number not in descriptors:
+            # The number may be closed by now.
             with contextlib.suppress(OSError):
                 os.close(number)
 
@@ -145,6 +147,7 @@ def _end_all() -> None:
             with open("/proc/thread-self/children", encoding="ascii") as file:
                 children = [int(pid) for pid in file.read().split()]
             for pid in children:
+                # It ended by itself.
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
             while os.waitpid(-1, os.WNOHANG)[0]:

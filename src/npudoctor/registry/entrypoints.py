@@ -31,6 +31,7 @@ def find_entry_points(search_path: Iterable[str]) -> dict[tuple[str, str], str]:
             if name.endswith((".dist-info", ".egg-info")):
                 file = f"{folder}/{name}/entry_points.txt"
                 content = b""
+                # Most distributions have no such file; one that cannot be read brings no plug-in.
                 with suppress(OSError):
                     # O_NONBLOCK: a FIFO of that name must not hang the run.
                     descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)

@@ -48,6 +48,7 @@ def run_in_namespaces(work: Callable[[], int]) -> int:
     try:
         reason = _attend_child(pid, answering, telling)
     except BaseException:
+        # It ended by itself.
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)  # ends the whole pid namespace with it
         os.waitpid(pid, 0)
@@ -65,6 +66,7 @@ def _attend_child(pid: int, answering: int, telling: int) -> str:
         if first == _ASKS:
             first = b""
             _map_users(pid)
+            # The child was killed while it waited for this.
             with suppress(BrokenPipeError):
                 answer.write(b"m")
         return (first + pipe.read(_REASON)).decode("utf-8", "replace")
@@ -141,6 +143,7 @@ def _report_error(report: int, error: BaseException) -> None:
         text += f" ({error.filename})" if error.filename else ""
     elif not isinstance(error, CannotRehearse):
         text = f"{type(error).__name__}: {error}"
+    # The process that reads is gone.
     with suppress(OSError):
         os.write(report, text.encode()[:_REASON] or b"?")
 

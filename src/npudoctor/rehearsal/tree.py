@@ -143,6 +143,7 @@ def _make_rest(shared_memory: str) -> None:
             open(f"{PLACE}/etc/{name}", "wb") as target,
         ):
             target.write(source.read(1 << 22))
+    # Not all distributions have this directory.
     with suppress(OSError):
         show_read_only("/etc/alternatives", f"{PLACE}/etc/alternatives")
 

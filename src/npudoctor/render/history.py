@@ -129,6 +129,7 @@ def _undo_text(act: StepRecord, run: FixRun) -> Optional[str]:
 
 def local_time(moment: Optional[str]) -> str:
     """A time of the journal (UTC) in local time; "?" when there is none."""
+    # The journal is the user's own file, and may have been edited: then the text as it is.
     with suppress(ValueError, OverflowError, OSError):
         # Not time.mktime, which reads a time as local.
         seconds = calendar.timegm(time.strptime(moment or "", "%Y-%m-%dT%H:%M:%SZ"))

@@ -72,6 +72,7 @@ def describe_target(host: Host) -> Target:
         if host.options.root is None:
             python = PythonFacts(interpreter.path, None)
     driver = cann = frameworks = None
+    # No driver, or one that cannot be read: None.
     with contextlib.suppress(CannotTell, NotRunning):
         if kind == "gpu":
             from npudoctor.facts.gpu.cuda import module_version
@@ -80,6 +81,7 @@ def describe_target(host: Host) -> Target:
         else:
             ascend = package(host.files, "driver")
             driver = ascend.version if ascend else None
+    # No CANN, or one that cannot be read: None.
     with contextlib.suppress(CannotTell, NotRunning):
         install = cann_in_use(host)
         cann = (product_version(host, install) or install.component) if install else None

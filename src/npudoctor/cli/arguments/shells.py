@@ -71,11 +71,13 @@ def _find_shell_above(pid: int) -> Optional[str]:
 def _program_names(pid: int) -> Iterator[str]:
     """Yield the names of a process: of its program first, as its comm is the script's name while it runs
     one."""
+    # /proc/PID/exe of another user's process cannot be read; its name below can.
     with contextlib.suppress(OSError):
         program = os.path.basename(os.readlink(f"/proc/{pid}/exe"))
         yield program
         variant = VARIANT.match(program)
         if variant is not None:
             yield variant[1]
+    # The process may have ended meanwhile.
     with contextlib.suppress(OSError), open(f"/proc/{pid}/comm", "rb") as file:
         yield file.read().rstrip(b"\n").decode("utf-8", "replace")

@@ -114,6 +114,7 @@ def style_at(descriptor: Optional[int]) -> Style:
         set_room(int(columns))
     else:
         size = None
+        # Some terminals have no size, as a serial console: WIDTH then.
         with contextlib.suppress(OSError):
             size = (
                 os.get_terminal_size(descriptor).columns if is_terminal and descriptor is not None else None

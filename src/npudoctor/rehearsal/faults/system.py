@@ -43,6 +43,7 @@ def _fill_tmp(stage: Stage) -> None:
 @register_fault("no-inodes", "disk-space.no-inodes", _("/tmp has no free inodes"))
 def _use_up_inodes(stage: Stage) -> None:
     stage.mount_small_file_system("/tmp", "1g,nr_inodes=64")
+    # The write that fails is the fault.
     with suppress(OSError):
         for number in range(64):
             stage.write(f"/tmp/{number}", "")
