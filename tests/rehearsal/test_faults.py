@@ -150,7 +150,7 @@ def test_it_is_found_and_mended(fault: Fault, perform: Perform, need: Callable[.
     assert fault.code in before
     assert (fault.code in after) is (by_us == NOTHING), said
     kind = "real fault" if fault.real else "simulated files and tools"
-    assert kind in said and "nothing of this machine is changed" in said
+    assert f"{kind} in private namespaces (" in said and "); this machine is not changed" in said
 
 
 def as_user(name: str) -> tuple[int, list[set[str]], str]:

@@ -93,7 +93,7 @@ ROWS = (
         Status.OK,
         findings=(Finding("shared-memory.foreign", "3 segments of postgres", Severity.INFO, ("shmid 7",)),),
     ),
-    Result("scipy-version", "MindSpore accepts", "python", Status.SKIPPED, needed=False, reason="no MindSpore"),
+    Result("scipy-version", "SciPy suits", "python", Status.SKIPPED, needed=False, reason="no MindSpore"),
     Result("firewall", "No rule blocks", "network", Status.UNKNOWN, needed=False, reason="only root sees it"),
     Result("driver", "The driver loads", "device", Status.TIMEOUT, reason="no answer within 10 s"),
     Result("mine", "Mine", "drop-in", Status.CRASHED, reason="KeyError: 'x'"),

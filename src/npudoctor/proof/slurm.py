@@ -59,7 +59,7 @@ def why_not_over(host: Host, job: str) -> str:
         return "" if why_over(job, answer) else _("Slurm does not report that job {job} has ended", job=job)
     if any(process.name == DAEMON and not process.gone for process in host.processes.all().values()):
         return _(
-            "could not determine whether Slurm job {job} has ended: scontrol is not in {folders}",
+            "could not determine whether Slurm job {job} has ended: no scontrol in {folders}",
             job=job,
             folders=", ".join(FOLDERS),
         )

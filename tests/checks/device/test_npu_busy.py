@@ -163,7 +163,7 @@ def test_memory_without_an_owner() -> None:
         Severity.WARNING,
         "NPU 1",
     )
-    assert "no process that is shown accounts for 28470 MB" in finding.message
+    assert "no visible process accounts for 28470 MB" in finding.message
     assert told(npu_busy, HELD, count=8, variables={RT: "0,2,3"}).codes == []
 
 

@@ -153,7 +153,7 @@ def test_memory_without_an_owner() -> None:
         Severity.WARNING,
         "GPU 1",
     )
-    assert "no process that is shown accounts for 60000 MB" in finding.message
+    assert "no visible process accounts for 60000 MB" in finding.message
     assert judge([gpu(0, used=1000)]).codes == []
     secret = [gpu(0, (SELF, None, True), used=60000)]
     assert judge(secret, me()).codes == []
